@@ -1,0 +1,1 @@
+"""Tile kernels in Python, run natively."""

@@ -1,0 +1,1 @@
+"""Targets: what turns lowered tile IR into something that runs."""

@@ -1,0 +1,1 @@
+"""The CPU target: LLVM text with explicit vectors."""

@@ -1,0 +1,198 @@
+"""Writes LLVM text: a function under construction, with constant folding of index arithmetic and structured loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Value(NamedTuple):
+    """An LLVM operand: its text (`%12`, `3`, `null`) and type (`i64`, `<16 x float>`, `ptr`)."""
+
+    text: str
+    type: str
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.text}"
+
+
+Index = int | Value
+"""An i64: known now, or at run time."""
+
+
+@dataclass(slots=True)
+class Module:
+    """LLVM text of one artifact: declarations and finished functions."""
+
+    declarations: dict[str, str] = field(default_factory=dict[str, str])
+    functions: dict[str, str] = field(default_factory=dict[str, str])
+
+    def declare(self, name: str, text: str) -> str:
+        """Make sure that `declare … @name` is there; returns `@name`."""
+        self.declarations.setdefault(name, text)
+        return f"@{name}"
+
+    def text(self) -> str:
+        return "\n".join([*self.declarations.values(), "", *self.functions.values()]) + "\n"
+
+
+@dataclass(slots=True)
+class Loop:
+    """An open loop: its induction variable, carried values in, what they become, and (after it) what they became."""
+
+    iv: Value
+    carried: list[Value]
+    next: list[Value] = field(default_factory=list[Value])
+    results: list[Value] = field(default_factory=list[Value])
+
+
+class Emitter:
+    """The body of one LLVM function."""
+
+    def __init__(self, module: Module, name: str, result: str, params: Sequence[Value], attributes: str = "", linkage: str = "") -> None:
+        self.module = module
+        self.name = name
+        self._header = f"define {linkage + ' ' if linkage else ''}{result} @{name}({', '.join(f'{p.type} {p.text}' for p in params)}) {attributes}"
+        self._allocas: list[str] = []
+        self._lines: list[str] = []
+        self._count = 0
+        self.label = "entry"
+
+    # text -------------------------------------------------------------------------------------------------------------
+
+    def fresh(self, stem: str = "") -> str:
+        self._count += 1
+        return f"{stem}{self._count}"
+
+    def void(self, text: str) -> None:
+        """An instruction without a result."""
+        self._lines.append(f"  {text}")
+
+    def inst(self, type: str, text: str) -> Value:
+        """An instruction with a result of `type`."""
+        name = f"%{self.fresh('v')}"
+        self._lines.append(f"  {name} = {text}")
+        return Value(name, type)
+
+    def comment(self, text: str) -> None:
+        self._lines.append(f"  ; {text}")
+
+    def alloca(self, type: str, align: int = 64) -> Value:
+        """Stack memory, reserved once at function entry."""
+        name = f"%{self.fresh('s')}"
+        self._allocas.append(f"  {name} = alloca {type}, align {align}")
+        return Value(name, "ptr")
+
+    def place(self, label: str) -> None:
+        """Start the block `label`; the previous one must have ended."""
+        self._lines.append(f"{label}:")
+        self.label = label
+
+    def br(self, label: str) -> None:
+        self.void(f"br label %{label}")
+
+    def cbr(self, condition: Value, then: str, orelse: str) -> None:
+        self.void(f"br i1 {condition.text}, label %{then}, label %{orelse}")
+
+    def finish(self) -> None:
+        """Add the function to its module."""
+        self.module.functions[self.name] = "\n".join([self._header + " {", "entry:", *self._allocas, *self._lines, "}", ""])
+
+    # index arithmetic, folded when known --------------------------------------------------------------------------------
+
+    def i64(self, value: Index) -> Value:
+        return Value(str(value), "i64") if isinstance(value, int) else value
+
+    def _index(self, op: str, a: Index, b: Index) -> Value:
+        return self.inst("i64", f"{op} i64 {self.i64(a).text}, {self.i64(b).text}")
+
+    def add(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if a == 0:
+            return b
+        if b == 0:
+            return a
+        return self._index("add nsw", a, b)
+
+    def sub(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
+        return a if b == 0 else self._index("sub nsw", a, b)
+
+    def mul(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        if a == 0 or b == 0:
+            return 0
+        if a == 1:
+            return b
+        return a if b == 1 else self._index("mul nsw", a, b)
+
+    def min(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        self.module.declare("llvm.smin.i64", "declare i64 @llvm.smin.i64(i64, i64)")
+        return self.inst("i64", f"call i64 @llvm.smin.i64({self.i64(a)}, {self.i64(b)})")
+
+    def max(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return max(a, b)
+        self.module.declare("llvm.smax.i64", "declare i64 @llvm.smax.i64(i64, i64)")
+        return self.inst("i64", f"call i64 @llvm.smax.i64({self.i64(a)}, {self.i64(b)})")
+
+    def icmp(self, predicate: str, a: Index, b: Index) -> Value:
+        return self.inst("i1", f"icmp {predicate} i64 {self.i64(a).text}, {self.i64(b).text}")
+
+    # memory -------------------------------------------------------------------------------------------------------------
+
+    def offset(self, pointer: Value, elements: Index, type: str) -> Value:
+        """The address `elements` elements of `type` further on."""
+        if elements == 0:
+            return pointer
+        return self.inst("ptr", f"getelementptr inbounds {type}, ptr {pointer.text}, {self.i64(elements)}")
+
+    def load(self, type: str, pointer: Value, align: int) -> Value:
+        return self.inst(type, f"load {type}, ptr {pointer.text}, align {align}")
+
+    def store(self, value: Value, pointer: Value, align: int) -> None:
+        self.void(f"store {value}, ptr {pointer.text}, align {align}")
+
+    # structure ----------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def loop(self, lower: Index, upper: Index, step: Index = 1, carried: Sequence[Value] = (), name: str = "loop") -> Iterator[Loop]:
+        """`for iv in range(lower, upper, step)` with step > 0. Set `loop.next` inside; read `loop.results` after."""
+        stem = self.fresh(name)
+        head, body, done = f"{stem}.head", f"{stem}.body", f"{stem}.done"
+        before = self.label
+        self.br(head)
+        self.place(head)
+        iv = Value(f"%{stem}.iv", "i64")
+        phis = [Value(f"%{stem}.c{i}", value.type) for i, value in enumerate(carried)]
+        slot = len(self._lines)
+        stay = self.icmp("slt", iv, upper)
+        self.cbr(stay, body, done)
+        self.place(body)
+        state = Loop(iv, phis, list(phis), phis)
+        yield state
+        after = self.label
+        following = self._index("add nsw", iv, step)
+        self.br(head)
+        rows = [f"  {iv.text} = phi i64 [ {self.i64(lower).text}, %{before} ], [ {following.text}, %{after} ]"]
+        for phi, start, end in zip(phis, carried, state.next, strict=True):
+            rows.append(f"  {phi.text} = phi {phi.type} [ {start.text}, %{before} ], [ {end.text}, %{after} ]")
+        self._lines[slot:slot] = rows
+        self.place(done)
+
+    @contextmanager
+    def when(self, condition: Value, name: str = "when") -> Iterator[None]:
+        """Code that runs only if `condition`; it defines no values for later."""
+        stem = self.fresh(name)
+        self.cbr(condition, f"{stem}.then", f"{stem}.done")
+        self.place(f"{stem}.then")
+        yield
+        self.br(f"{stem}.done")
+        self.place(f"{stem}.done")

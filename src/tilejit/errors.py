@@ -1,0 +1,292 @@
+"""The catalogue of user-facing errors, where they happened (Span), and how they are shown (the caret renderer)."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """Lines of a source file, or of the part of it that holds a kernel."""
+
+    filename: str
+    lines: tuple[str, ...] = ()
+    first_line: int = 1
+
+    def line(self, number: int) -> str | None:
+        """The text of the 1-based line `number`, or None when it is not known."""
+        index = number - self.first_line
+        return self.lines[index] if 0 <= index < len(self.lines) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of source: 1-based lines and columns, `end_column` exclusive; `parent` is the call site of an inlined helper."""
+
+    source: SourceText = field(repr=False)
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    function: str = ""
+    parent: Span | None = None
+
+    @property
+    def filename(self) -> str:
+        return self.source.filename
+
+    def __str__(self) -> str:
+        return f"{self.filename}:{self.line}:{self.column}"
+
+    def called_from(self, call_site: Span) -> Span:
+        """The same place, reached through `call_site` (outermost call last)."""
+        parent = self.parent.called_from(call_site) if self.parent else call_site
+        return Span(self.source, self.line, self.column, self.end_line, self.end_column, self.function, parent)
+
+
+class TilejitError(Exception):
+    """Root of everything tilejit raises for a user's mistake."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        span: Span | None = None,
+        where: Sequence[str] = (),
+        help: str | None = None,
+        note: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.span = span
+        self.where: tuple[str, ...] = tuple(where)
+        self.hint = help
+        self.note = note
+
+    @property
+    def source_lines(self) -> tuple[str, ...]:
+        """The lines the span covers."""
+        if self.span is None:
+            return ()
+        covered = (self.span.source.line(n) for n in range(self.span.line, self.span.end_line + 1))
+        return tuple(line for line in covered if line is not None)
+
+    def located(self, span: Span, where: Sequence[str] = ()) -> TilejitError:
+        """This error at `span`, unless it already has a place."""
+        if self.span is None:
+            self.span = span
+            self.where = self.where or tuple(where)
+        return self
+
+    def __str__(self) -> str:
+        return render(self)
+
+
+class ParserError(TilejitError):
+    """Root of what reading a kernel finds."""
+
+
+class ParserSyntaxError(ParserError):
+    """The kernel text breaks a syntax rule of the language."""
+
+
+class ParserTypeError(ParserError):
+    """A value of the wrong kind, or an annotation that disagrees with the value."""
+
+
+class UnsupportedFeatureError(ParserError):
+    """Python that the language does not have."""
+
+
+class UndefinedVariableError(ParserError):
+    """A name that is not bound where it is read."""
+
+
+class SSAViolationError(ParserError):
+    """A name bound twice under strict_ssa."""
+
+    def __init__(self, message: str, *, previous: Span | None = None, span: Span | None = None, help: str | None = None) -> None:
+        note = f"first bound at {previous}" if previous else None
+        super().__init__(message, span=span, help=help, note=note)
+        self.previous_span = previous
+
+
+class ScopeIsolationError(ParserError):
+    """A value used outside the scope that owns it."""
+
+
+class InvalidOperationError(ParserError):
+    """An operation used in a way that its rules forbid."""
+
+
+class ShapeError(TilejitError, ValueError):
+    """Shapes, ranks or extents that do not fit together."""
+
+
+class AliasError(TilejitError, ValueError):
+    """An output that overlaps another argument."""
+
+
+class NoWriteError(TilejitError, ValueError):
+    """An output parameter that the kernel never writes."""
+
+
+class PlatformError(TilejitError, ValueError):
+    """An unknown platform, or one that cannot run here."""
+
+
+class DTypeError(TilejitError, TypeError):
+    """A data type that the operation or parameter does not take."""
+
+
+class ArgumentError(TilejitError, TypeError):
+    """Wrong count, kind or device of arguments."""
+
+
+class AbiError(TilejitError, TypeError):
+    """A source-backed kernel whose text disagrees with its Python signature."""
+
+
+class OutOfBoundsError(TilejitError, IndexError):
+    """A window or index outside its tensor."""
+
+
+class KernelAssertionError(TilejitError, AssertionError):
+    """A `pl.device_assert` that did not hold."""
+
+
+class KernelArithmeticError(TilejitError, ArithmeticError):
+    """A division by zero that could be seen."""
+
+
+class StaleCaptureError(TilejitError, RuntimeError):
+    """A captured value changed after the kernel was compiled."""
+
+
+class ArtifactError(TilejitError, RuntimeError):
+    """A compiled artifact that is damaged or does not fit this machine."""
+
+
+class ResourceError(TilejitError, RuntimeError):
+    """More memory needed than the settings allow."""
+
+
+class PartialCodegenError(TilejitError, RuntimeError):
+    """Code generation failed after the passes; `files` holds what was written."""
+
+    def __init__(self, message: str, *, files: Sequence[str] = (), span: Span | None = None) -> None:
+        super().__init__(message, span=span)
+        self.files: tuple[str, ...] = tuple(files)
+
+
+class UncacheableValueError(TilejitError, TypeError):
+    """A captured value without a stable encoding."""
+
+
+class PtoSyntaxError(ParserError):
+    """PTO text that does not parse."""
+
+
+class PtoVerifyError(ParserError):
+    """PTO text that breaks a rule of the dialect."""
+
+
+class VerificationError(TilejitError):
+    """IR that breaks its own rules: a pass or builder is wrong."""
+
+
+class InternalError(TilejitError, RuntimeError):
+    """A bug in tilejit itself."""
+
+    def __init__(self, message: str, *, span: Span | None = None) -> None:
+        super().__init__(message, span=span, help="this is a bug in tilejit, please report it with the kernel")
+
+
+class TilejitWarning(UserWarning):
+    """Category of every warning tilejit gives."""
+
+
+@cache
+def in_body(kind: type[TilejitError]) -> type[TilejitError]:
+    """`kind` as raised for an op misused in a kernel body: the same class name, also an InvalidOperationError."""
+    if issubclass(kind, ParserError):
+        return kind
+    return type(kind.__name__, (kind, InvalidOperationError), {"__module__": kind.__module__, "__doc__": kind.__doc__})
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
+    """A "did you mean" sentence for a misspelt name, or None."""
+    close = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.6)
+    return f"did you mean `{close[0]}`?" if close else None
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# rendering
+
+_MAX_LINES = 4
+
+
+def _colour_wanted() -> bool:
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return "NO_COLOR" not in os.environ and sys.stderr is not None and sys.stderr.isatty()
+
+
+def render(error: TilejitError, colour: bool | None = None) -> str:
+    """Message, place, numbered source with a caret run, operands, help; what `str(error)` shows."""
+    paint = _Paint(_colour_wanted() if colour is None else colour)
+    out = [paint.bold(error.message)]
+    span = error.span
+    if span is not None:
+        out += _excerpt(span, paint)
+        site = span.parent
+        while site is not None:
+            out += _excerpt(site, paint, label="called from")
+            site = site.parent
+    margin = "   " if span is not None else ""
+    if error.where:
+        out.append(f"{margin}= where: {', '.join(error.where)}")
+    if error.note:
+        out.append(f"{margin}= note: {error.note}")
+    if error.hint:
+        out.append(f"{margin}= {paint.cyan('help')}: {error.hint}")
+    return "\n".join(out)
+
+
+@dataclass(frozen=True, slots=True)
+class _Paint:
+    on: bool
+
+    def _wrap(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.on else text
+
+    def bold(self, text: str) -> str:
+        return self._wrap("1", text)
+
+    def red(self, text: str) -> str:
+        return self._wrap("1;31", text)
+
+    def cyan(self, text: str) -> str:
+        return self._wrap("36", text)
+
+
+def _excerpt(span: Span, paint: _Paint, label: str = "-->") -> list[str]:
+    place = f"  {label} {span}" + (f", in {span.function}" if span.function else "")
+    shown = [(n, span.source.line(n)) for n in range(span.line, min(span.end_line, span.line + _MAX_LINES - 1) + 1)]
+    known = [(n, text) for n, text in shown if text is not None]
+    if not known:
+        return [place]
+    width = max(2, len(str(known[-1][0])))
+    out = [place, f"{' ' * width} |"]
+    for number, text in known:
+        text = text.rstrip("\n").replace("\t", " ")
+        first = span.column if number == span.line else len(text) - len(text.lstrip()) + 1
+        last = span.end_column if number == span.end_line else len(text) + 1
+        out.append(f"{number:>{width}} | {text}")
+        out.append(f"{' ' * width} | {' ' * (first - 1)}{paint.red('^' * max(1, last - first))}")
+    return out

@@ -1,0 +1,1 @@
+"""`@pl.jit`: specialise a generic kernel on its arguments, compile, call."""

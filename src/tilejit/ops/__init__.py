@@ -1,0 +1,1 @@
+"""The op table: every operation of the language, declared once."""

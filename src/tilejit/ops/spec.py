@@ -1,0 +1,214 @@
+"""What a row of the op table is: parameters, spellings, type rule, meaning, and one rule per target."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NoReturn
+
+from tilejit.dtypes import DType
+from tilejit.errors import InvalidOperationError
+from tilejit.ops.rules import Rule
+from tilejit.types.scopes import parse_signature
+from tilejit.types.values import ShapedType, ValueType
+
+
+class ParamKind(enum.Enum):
+    """What an op's parameter takes; the annotation in the stub names it."""
+
+    Value = "a tensor or tile"
+    Operand = "a tensor, tile or scalar"
+    Scalar = "a scalar"
+    Scalars = "a list of scalars"
+    Static = "a compile-time value"
+    Scratch = "a scratch tile, without influence on the result"
+    Array = "an on-core array"
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One parameter of an op in canonical order."""
+
+    name: str
+    kind: ParamKind
+    default: object = inspect.Parameter.empty
+
+    @property
+    def required(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarArg:
+    """What a type rule sees of a scalar operand. An int literal is an INDEX constant and takes its partner's dtype."""
+
+    dtype: DType
+    const: int | float | bool | None = None
+
+
+Arg = ShapedType | ScalarArg | tuple[ScalarArg, ...] | object
+"""What a type rule sees of an argument; static arguments are the Python value itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtentCheck:
+    """Two extents that must agree at run time: (parameter, axis) on both sides."""
+
+    left: tuple[str, int]
+    right: tuple[str, int]
+
+
+@dataclass(slots=True)
+class Call:
+    """One use of an op, as its type rule sees it."""
+
+    row: OpSpec
+    level: str
+    """"tensor", "tile" or "scalar": which spelling applies."""
+    args: Mapping[str, Arg]
+    checks: list[ExtentCheck] = field(default_factory=list)
+    """Filled by the rule; the front end turns them into run-time checks."""
+
+    def shaped(self, name: str) -> ShapedType:
+        """The type of an argument that binding already proved to be a tensor or tile."""
+        arg = self.args[name]
+        assert isinstance(arg, ShapedType), (self.row.name, name, arg)
+        return arg
+
+
+InferRule = Callable[[Call], tuple[ValueType, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """One public name of an op: namespace ("pl", "tensor", "tile", "system", "array"), name, signature."""
+
+    namespace: str
+    name: str
+    signature_text: str
+    scalar_only: tuple[str, ...] = ()
+    """Canonical parameters that must be scalars in this spelling (`adds`)."""
+    same_as: str | None = None
+    """For `pl` names: "tensor" or "tile" when it is a re-export; None when it dispatches on the operands."""
+
+    @property
+    def signature(self) -> inspect.Signature:
+        return parse_signature(self.signature_text)
+
+
+@dataclass(frozen=True)
+class OpSpec:
+    """A row of the table."""
+
+    name: str
+    family: str
+    """"elementwise", "reduction", "expand", "matmul", "movement", …: who infers, evaluates and emits it."""
+    params: tuple[Param, ...]
+    spellings: tuple[Spelling, ...]
+    infer: InferRule
+    reference: Callable[..., object]
+    """The meaning in NumPy; its calling convention belongs to the family (ops/evaluate.py)."""
+    cpu: Rule
+    dtypes: frozenset[DType]
+    """Element types the op takes."""
+    doc: str
+    attrs: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Facts of the family (for a reduction: axis and combiner)."""
+
+    @cached_property
+    def param_names(self) -> tuple[str, ...]:
+        return tuple(param.name for param in self.params)
+
+    def param(self, name: str) -> Param:
+        return self.params[self.param_names.index(name)]
+
+    def __repr__(self) -> str:
+        return f"OpSpec({self.name!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class OpFunction:
+    """A public name of the language (`pl.add`): the rows it may mean. Calling it outside a kernel is an error."""
+
+    namespace: str
+    name: str
+    rows: tuple[tuple[Spelling, OpSpec], ...]
+    """Rows in the order they were declared; for `pl` dispatchers each row says which levels it serves."""
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        raise InvalidOperationError(f"{self!r} has no meaning outside a kernel", help="use it in a function decorated with @pl.jit or @pl.function")
+
+    def __repr__(self) -> str:
+        return f"pl.{self.name}" if self.namespace == "pl" else f"pl.{self.namespace}.{self.name}"
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        return "\n\n".join(f"{self!r}{spelling.signature_text}\n\n{row.doc}" for spelling, row in self.rows)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return self.rows[0][0].signature
+
+
+TABLE: dict[str, OpSpec] = {}
+"""Every op by its canonical name. `ops.table()` makes sure that all rows are loaded."""
+
+
+def declare(
+    stub: Callable[..., object],
+    *,
+    family: str,
+    infer: InferRule,
+    reference: Callable[..., object],
+    cpu: Rule,
+    dtypes: Sequence[DType] | frozenset[DType],
+    spellings: Sequence[Spelling],
+    name: str | None = None,
+    attrs: Mapping[str, object] | None = None,
+) -> OpSpec:
+    """Add the row that `stub` (name, parameters, docstring) and the keyword facts describe."""
+    params = tuple(
+        Param(parameter.name, ParamKind[parameter.annotation], parameter.default)
+        for parameter in inspect.signature(stub).parameters.values()
+    )
+    row = OpSpec(
+        name=name or stub.__name__,
+        family=family,
+        params=params,
+        spellings=tuple(spellings),
+        infer=infer,
+        reference=reference,
+        cpu=cpu,
+        dtypes=frozenset(dtypes),
+        doc=inspect.cleandoc(stub.__doc__ or ""),
+        attrs=attrs or {},
+    )
+    assert row.name not in TABLE, f"op {row.name} is declared twice"
+    assert row.doc, f"op {row.name} has no docstring"
+    TABLE[row.name] = row
+    return row
+
+
+def spell(
+    name: str,
+    *,
+    pl: str | None = None,
+    tensor: str | None = None,
+    tile: str | None = None,
+    system: str | None = None,
+    array: str | None = None,
+    scalar_only: tuple[str, ...] = (),
+) -> tuple[Spelling, ...]:
+    """Spellings of one public name. `pl` is a signature (dispatch) or "=tensor"/"=tile"/"=system" (re-export)."""
+    own = {"tensor": tensor, "tile": tile, "system": system, "array": array}
+    out = [Spelling(space, name, text, scalar_only) for space, text in own.items() if text is not None]
+    if pl is not None and pl.startswith("="):
+        source = own[pl[1:]]
+        assert source is not None, f"pl.{name} re-exports a spelling that is not there"
+        out.append(Spelling("pl", name, source, scalar_only, same_as=pl[1:]))
+    elif pl is not None:
+        out.append(Spelling("pl", name, pl, scalar_only))
+    return tuple(out)

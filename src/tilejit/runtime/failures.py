@@ -1,0 +1,44 @@
+"""Run-time failures of compiled code: a table row per check, raised as the named error with the values that broke it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from tilejit.errors import (
+    InternalError,
+    KernelArithmeticError,
+    KernelAssertionError,
+    OutOfBoundsError,
+    ResourceError,
+    ShapeError,
+    Span,
+    TilejitError,
+)
+
+KINDS: dict[str, type[TilejitError]] = {
+    "bounds": OutOfBoundsError,
+    "shape": ShapeError,
+    "assert": KernelAssertionError,
+    "arithmetic": KernelArithmeticError,
+    "memory": ResourceError,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One check in the code: what to raise when it fails. `text` has `{0}`, `{1}`, … for the reported integers."""
+
+    kind: str
+    text: str
+    span: Span | None = None
+    help: str | None = None
+
+
+def raise_failure(failure: Failure, values: Sequence[int]) -> NoReturn:
+    """Raise what `failure` stands for. Outputs may have been written in part, which the message says."""
+    if failure.kind not in KINDS:
+        raise InternalError(f"unknown failure kind {failure.kind!r}", span=failure.span)
+    note = "found while the kernel ran: outputs may be partly written"
+    raise KINDS[failure.kind](failure.text.format(*values), span=failure.span, help=failure.help, note=note)

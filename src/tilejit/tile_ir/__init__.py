@@ -1,0 +1,1 @@
+"""The tile IR: xDSL dialect, builder, verifier, text forms, structural equality."""

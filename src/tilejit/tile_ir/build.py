@@ -1,0 +1,311 @@
+"""Builds tile IR: one method per op, types inferred from the op table, the current span attached to everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+
+from tilejit.dtypes import BOOL, FP32, INDEX, DType
+from tilejit.errors import Span, TilejitError, in_body
+from tilejit.ops.spec import Call, OpSpec, ParamKind, ScalarArg
+from tilejit.tile_ir import dialect as d
+from tilejit.types.values import BufferType, ScalarType, ShapedType, TileType, ValueType
+
+ApplyArg = SSAValue | Sequence[SSAValue] | object
+"""An operand, a list of scalar operands, or a compile-time value."""
+
+
+def constant_of(value: SSAValue) -> int | float | bool | None:
+    """The value of a scalar that is a constant, else None."""
+    owner = value.owner
+    if isinstance(owner, d.ConstOp):
+        const = owner.static("value")
+        assert isinstance(const, bool | int | float)
+        return const
+    return None
+
+
+def scalar_arg(value: SSAValue) -> ScalarArg:
+    """What a type rule sees of a scalar operand."""
+    type = d.type_of(value)
+    assert isinstance(type, ScalarType)
+    return ScalarArg(type.dtype, constant_of(value))
+
+
+class Builder:
+    """Appends ops to a block."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.span: Span | None = None
+        self.hint: str | None = None
+
+    @contextmanager
+    def at(self, block: Block) -> Iterator[Block]:
+        """Append to `block` for a while."""
+        previous, self.block = self.block, block
+        try:
+            yield block
+        finally:
+            self.block = previous
+
+    @contextmanager
+    def spanning(self, span: Span | None) -> Iterator[None]:
+        """Give new ops this span for a while."""
+        previous, self.span = self.span, span or self.span
+        try:
+            yield
+        finally:
+            self.span = previous
+
+    def insert(self, op: Operation) -> None:
+        """Append any op, with the current span."""
+        if self.span is not None and "span" not in op.attributes:
+            op.attributes["span"] = d.SpanAttr(self.span)
+        self.block.add_op(op)
+
+    def _attributes(self, statics: Mapping[str, object]) -> dict[str, Attribute]:
+        attributes = d.statics(statics)
+        if self.hint is not None:
+            attributes["hint"] = StringAttr(self.hint)
+        return attributes
+
+    # scalars ----------------------------------------------------------------------------------------------------------
+
+    def const(self, value: int | float | bool, dtype: DType | None = None) -> SSAValue:
+        """A scalar constant: INDEX for ints, FP32 for floats, BOOL for flags, unless a dtype is given."""
+        if dtype is None:
+            dtype = BOOL if isinstance(value, bool) else INDEX if isinstance(value, int) else FP32
+        op = d.ConstOp.build(result_types=[d.IRType(ScalarType(dtype))], attributes=d.statics({"value": value}))
+        self.insert(op)
+        return op.result
+
+    def index(self, value: SSAValue | int) -> SSAValue:
+        """`value` as an SSA scalar."""
+        return self.const(value) if isinstance(value, int) else value
+
+    # ops of the table -------------------------------------------------------------------------------------------------
+
+    def apply(self, row: OpSpec, level: str, args: Mapping[str, ApplyArg]) -> list[SSAValue]:
+        """Apply a row of the table; types come from its rule, run-time extent checks are emitted before it."""
+        call = Call(row, level, {name: self._seen(row, name, arg) for name, arg in args.items()})
+        try:
+            results = row.infer(call)
+        except TilejitError as error:
+            raise self.misuse(error, args) from None
+        for check in call.checks:
+            self.check(
+                self.dim(_operand(args[check.left[0]]), check.left[1]),
+                self.dim(_operand(args[check.right[0]]), check.right[1]),
+                f"{row.name}: dim {check.left[1]} of {check.left[0]} and dim {check.right[1]} of {check.right[0]}",
+            )
+        return self.apply_typed(row, args, results)
+
+    def apply_typed(self, row: OpSpec, args: Mapping[str, ApplyArg], results: Sequence[ValueType], level: str | None = None) -> list[SSAValue]:
+        """Apply a row with result types already known (passes)."""
+        operands: list[SSAValue] = []
+        groups: list[tuple[str, int]] = []
+        statics: dict[str, object] = {}
+        for param in row.params:
+            arg = args.get(param.name, param.default)
+            if param.kind is ParamKind.Static:
+                statics[param.name] = arg
+            elif isinstance(arg, SSAValue):
+                groups.append((param.name, -1))
+                operands.append(arg)
+            elif arg is not None and not isinstance(arg, str | int | float):
+                items = [_operand(item) for item in arg]  # type: ignore[union-attr]
+                groups.append((param.name, len(items)))
+                operands += items
+        op = d.ApplyOp.build(
+            operands=[operands],
+            result_types=[d.ir_types(results)],
+            attributes=self._attributes({"op": row.name, "groups": tuple(groups), "statics": statics}),
+        )
+        self.insert(op)
+        return list(op.results)
+
+    def _seen(self, row: OpSpec, name: str, arg: ApplyArg) -> object:
+        if isinstance(arg, SSAValue):
+            type = d.type_of(arg)
+            return scalar_arg(arg) if isinstance(type, ScalarType) else type
+        if row.param(name).kind is ParamKind.Scalars and arg is not None:
+            return tuple(scalar_arg(_operand(item)) for item in arg)  # type: ignore[union-attr]
+        return arg
+
+    def misuse(self, error: TilejitError, args: Mapping[str, ApplyArg]) -> TilejitError:
+        """`error` as an in-body error at the current span, with the types of the shaped operands."""
+        if self.span is None:
+            return error
+        kind = in_body(type(error))
+        where = [f"{_user_name(arg) or name}: {d.type_of(arg)}" for name, arg in args.items() if isinstance(arg, SSAValue) and isinstance(d.type_of(arg), ShapedType)]
+        return kind(error.message, span=error.span or self.span, where=error.where or where, help=error.hint, note=error.note)
+
+    # buffers ----------------------------------------------------------------------------------------------------------
+
+    def create(self, type: BufferType, extents: Sequence[SSAValue], init: int | float | None = None) -> SSAValue:
+        op = d.CreateOp.build(operands=[list(extents)], result_types=[d.IRType(type)], attributes=self._attributes({"init": init}))
+        self.insert(op)
+        return op.result
+
+    def window(self, buffer: SSAValue, offsets: Sequence[SSAValue], extents: Sequence[SSAValue], type: BufferType, drop: Sequence[int] = (), clamp: bool = False) -> SSAValue:
+        op = d.WindowOp.build(
+            operands=[buffer, list(offsets), list(extents)],
+            result_types=[d.IRType(type)],
+            attributes=self._attributes({"drop": tuple(drop), "clamp": clamp}),
+        )
+        self.insert(op)
+        return op.result
+
+    def view(self, buffer: SSAValue, extents: Sequence[SSAValue], type: BufferType) -> SSAValue:
+        op = d.ViewOp.build(operands=[buffer, list(extents)], result_types=[d.IRType(type)], attributes=self._attributes({}))
+        self.insert(op)
+        return op.result
+
+    def load(self, buffer: SSAValue, offsets: Sequence[SSAValue], valid: Sequence[SSAValue], type: TileType, clamp: bool = False) -> SSAValue:
+        op = d.LoadOp.build(
+            operands=[buffer, list(offsets), list(valid)], result_types=[d.IRType(type)], attributes=self._attributes({"clamp": clamp})
+        )
+        self.insert(op)
+        return op.result
+
+    def store(self, value: SSAValue, buffer: SSAValue, offsets: Sequence[SSAValue], atomic: bool = False) -> None:
+        self.insert(d.StoreOp.build(operands=[value, buffer, list(offsets)], attributes=d.statics({"atomic": atomic})))
+
+    def read(self, source: SSAValue, indices: Sequence[SSAValue]) -> SSAValue:
+        result = d.IRType(ScalarType(d.shaped_type(source).dtype))
+        op = d.ReadOp.build(operands=[source, list(indices)], result_types=[result], attributes=self._attributes({}))
+        self.insert(op)
+        return op.result
+
+    def write(self, buffer: SSAValue, indices: Sequence[SSAValue], value: SSAValue) -> None:
+        self.insert(d.WriteOp.build(operands=[buffer, value, list(indices)]))
+
+    def dim(self, source: SSAValue, axis: int) -> SSAValue:
+        """Extent of `axis`: a constant when the type knows it."""
+        extent = d.shaped_type(source).shape[axis]
+        if isinstance(extent, int):
+            return self.const(extent)
+        op = d.DimOp.build(operands=[source], result_types=[d.IRType(ScalarType(INDEX))], attributes=self._attributes({"axis": axis}))
+        self.insert(op)
+        return op.result
+
+    def valid(self, source: SSAValue, axis: int) -> SSAValue:
+        """Valid extent of `axis`: a constant when the type knows it."""
+        extent = d.shaped_type(source).valid[axis]
+        if isinstance(extent, int):
+            return self.const(extent)
+        op = d.ValidOp.build(operands=[source], result_types=[d.IRType(ScalarType(INDEX))], attributes=self._attributes({"axis": axis}))
+        self.insert(op)
+        return op.result
+
+    # control flow -----------------------------------------------------------------------------------------------------
+
+    def for_(self, lower: SSAValue, upper: SSAValue, step: SSAValue, inits: Sequence[SSAValue], body: Block, results: Sequence[ValueType], kind: str = "range", stage: int | None = None) -> d.ForOp:
+        """`body` has arguments (iv, carried…) and ends in tile.yield."""
+        op = d.ForOp.build(
+            operands=[lower, upper, step, list(inits)],
+            result_types=[d.ir_types(results)],
+            regions=[Region(body)],
+            attributes=d.statics({"kind": kind, "stage": stage}),
+        )
+        self.insert(op)
+        return op
+
+    def while_(self, inits: Sequence[SSAValue], before: Block, body: Block, results: Sequence[ValueType]) -> d.WhileOp:
+        op = d.WhileOp.build(operands=[list(inits)], result_types=[d.ir_types(results)], regions=[Region(before), Region(body)])
+        self.insert(op)
+        return op
+
+    def if_(self, condition: SSAValue, then: Block, orelse: Block, results: Sequence[ValueType]) -> d.IfOp:
+        op = d.IfOp.build(operands=[condition], result_types=[d.ir_types(results)], regions=[Region(then), Region(orelse)])
+        self.insert(op)
+        return op
+
+    def region(self, body: Block, results: Sequence[ValueType], blocks: SSAValue | None = None, kind: str = "at", name_hint: str | None = None, options: Mapping[str, object] | None = None) -> d.RegionOp:
+        op = d.RegionOp.build(
+            operands=[blocks],
+            result_types=[d.ir_types(results)],
+            regions=[Region(body)],
+            attributes=d.statics({"kind": kind, "name_hint": name_hint, "options": dict(options or {})}),
+        )
+        self.insert(op)
+        return op
+
+    def yield_(self, values: Sequence[SSAValue]) -> None:
+        self.insert(d.YieldOp.build(operands=[list(values)]))
+
+    def condition(self, condition: SSAValue, values: Sequence[SSAValue]) -> None:
+        self.insert(d.ConditionOp.build(operands=[condition, list(values)]))
+
+    # functions and effects --------------------------------------------------------------------------------------------
+
+    def call(self, callee: str, args: Sequence[SSAValue], results: Sequence[ValueType]) -> list[SSAValue]:
+        op = d.CallOp.build(operands=[list(args)], result_types=[d.ir_types(results)], attributes={"callee": StringAttr(callee), **self._attributes({})})
+        self.insert(op)
+        return list(op.results)
+
+    def launch(self, callee: str, args: Sequence[SSAValue], blocks: SSAValue | None = None) -> None:
+        self.insert(d.LaunchOp.build(operands=[blocks, list(args)], attributes={"callee": StringAttr(callee)}))
+
+    def check(self, left: SSAValue, right: SSAValue, message: str) -> None:
+        self.insert(d.CheckOp.build(operands=[left, right], attributes=d.statics({"message": message})))
+
+    def effect(self, op: str, args: Sequence[SSAValue], statics: Mapping[str, object] | None = None) -> None:
+        self.insert(d.EffectOp.build(operands=[list(args)], attributes=d.statics({"op": op, "statics": dict(statics or {})})))
+
+    def return_(self, values: Sequence[SSAValue]) -> None:
+        self.insert(d.ReturnOp.build(operands=[list(values)]))
+
+
+def function(name: str, kind: str, params: Sequence[tuple[str, ValueType, str]], attrs: Mapping[str, object] | None = None) -> tuple[d.FuncOp, list[BlockArgument]]:
+    """An empty function with parameters (name, type, direction), and its arguments."""
+    body = Block(arg_types=d.ir_types([type for _, type, _ in params]))
+    for argument, (param, _, _) in zip(body.args, params, strict=True):
+        argument.name_hint = param
+    op = d.FuncOp.build(
+        regions=[Region(body)],
+        attributes={
+            "sym_name": StringAttr(name),
+            **d.statics(
+                {
+                    "kind": kind,
+                    "params": tuple(param for param, _, _ in params),
+                    "directions": tuple(direction for _, _, direction in params),
+                    "attrs": dict(attrs or {}),
+                }
+            ),
+        },
+    )
+    return op, list(body.args)
+
+
+def apply_args(op: d.ApplyOp) -> dict[str, SSAValue | list[SSAValue] | object]:
+    """The arguments of an apply op by parameter name: operands, lists of operands, statics."""
+    groups = op.static("groups")
+    statics = op.static("statics")
+    assert isinstance(groups, tuple) and isinstance(statics, dict)
+    out: dict[str, SSAValue | list[SSAValue] | object] = dict(statics)
+    position = 0
+    for name, count in groups:
+        if count < 0:
+            out[name] = op.args[position]
+            position += 1
+        else:
+            out[name] = list(op.args[position : position + count])
+            position += count
+    return out
+
+
+def _operand(arg: object) -> SSAValue:
+    assert isinstance(arg, SSAValue), arg
+    return arg
+
+
+def _user_name(value: SSAValue) -> str | None:
+    if isinstance(value, BlockArgument):
+        return value.name_hint
+    return value.owner.hint if isinstance(value.owner, d.TileOp) else None

@@ -1,0 +1,423 @@
+"""The `tile` dialect: value types, attributes and the structural ops. Operations of the table are all `tile.apply`.
+
+The whole IR on one page (SSA throughout; tensors are handles to mutable buffers, everything else is an immutable value):
+
+    module   ::= func*                                  one program; attribute `name`
+    func     ::= tile.func @name kind directions {body}  ends in tile.return
+    const    ::= tile.const value                        scalar
+    apply    ::= tile.apply "op" (operands) {statics}     a pure op of the table
+    create   ::= tile.create extents                      new buffer, contents undefined unless `init`
+    window   ::= tile.window buffer offsets extents       a view of a buffer: a sub-box, dims of `drop` removed
+    view     ::= tile.view buffer extents                 a view of a buffer with another shape or dtype
+    load     ::= tile.load buffer offsets valid           tile snapshot of a window
+    store    ::= tile.store value buffer offsets          writes the valid region; `atomic` adds
+    read     ::= tile.read shaped indices                 one element → scalar
+    write    ::= tile.write buffer indices scalar         one element of a buffer
+    dim      ::= tile.dim shaped axis                     run-time extent
+    valid    ::= tile.valid shaped axis                   run-time extent of the valid region
+    for      ::= tile.for lb ub step inits {iv, carried}   ends in tile.yield; `kind`
+    while    ::= tile.while inits {tile.condition} {tile.yield}
+    if       ::= tile.if cond {tile.yield} {tile.yield}
+    region   ::= tile.region [blocks] {…tile.yield}        an execution-plane region, before outlining; spmd has one block argument
+    call     ::= tile.call @f (args)                       a function of the program
+    launch   ::= tile.launch @kernel (args) [blocks]        a kernel on the control plane, after outlining
+    check    ::= tile.check left right                     two extents that must agree
+    effect   ::= tile.effect "print" (operands)             print, breakpoint, device_assert, sync: ordered, no result
+
+Every op may carry `span` (where it came from) and `hint` (the user's name of its result); equality ignores both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, Data, Dialect, Region, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    attr_def,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_attr_def,
+    opt_operand_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, SymbolOpInterface
+
+from tilejit.errors import Span
+from tilejit.tile_ir.literal import read_literal, read_type, write_literal, write_type
+from tilejit.types.values import ArrayType, BufferType, ScalarType, ShapedType, TileType, ValueType
+
+
+class _TypeText(Data[ValueType]):
+    """Shared text form of the value types: the plain type, as a quoted string."""
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> ValueType:
+        with parser.in_angle_brackets():
+            return read_type(parser.parse_str_literal())
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string_literal(write_type(self.data))
+
+
+@irdl_attr_definition
+class IRType(_TypeText, TypeAttribute):
+    """The one type of the dialect: wraps a ScalarType, BufferType, TileType or ArrayType."""
+
+    name = "tile.type"
+
+
+@irdl_attr_definition
+class Static(Data[object]):
+    """A compile-time value: number, string, dtype, enum member, None, or a tuple or dict of those."""
+
+    name = "tile.static"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> object:
+        with parser.in_angle_brackets():
+            return read_literal(parser.parse_str_literal())
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string_literal(write_literal(self.data))
+
+
+@irdl_attr_definition
+class SpanAttr(Data[Span | None]):
+    """Where an op came from. Text forms leave it out."""
+
+    name = "tile.span"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Span | None:
+        return None
+
+    def print_parameter(self, printer: Printer) -> None:
+        if self.data is not None:
+            with printer.in_angle_brackets():
+                printer.print_string_literal(str(self.data))
+
+
+class TileOp(IRDLOperation):
+    """Base of the dialect's ops."""
+
+    name = "tile.op"
+
+    @property
+    def span(self) -> Span | None:
+        attr = self.attributes.get("span")
+        return attr.data if isinstance(attr, SpanAttr) else None
+
+    @property
+    def hint(self) -> str | None:
+        """The user's name of the (first) result."""
+        attr = self.attributes.get("hint")
+        return attr.data if isinstance(attr, StringAttr) else None
+
+    def static(self, name: str, default: object = None) -> object:
+        """A compile-time attribute by name."""
+        attr = self.attributes.get(name)
+        return attr.data if isinstance(attr, Static) else default
+
+
+def type_of(value: SSAValue) -> ValueType:
+    """The plain type of an SSA value of this dialect."""
+    assert isinstance(value.type, IRType), value
+    return value.type.data
+
+
+def shaped_type(value: SSAValue) -> ShapedType:
+    """The plain type of a value known to be a buffer, tile or tensor-level value."""
+    type = type_of(value)
+    assert isinstance(type, ShapedType), value
+    return type
+
+
+def ir_types(types: Sequence[ValueType]) -> list[Attribute]:
+    return [IRType(type) for type in types]
+
+
+def statics(values: Mapping[str, object]) -> dict[str, Attribute]:
+    return {name: Static(value) for name, value in values.items()}
+
+
+@irdl_op_definition
+class FuncOp(TileOp):
+    """A function: kernel, control-plane function or helper.
+
+    Statics: `kind` (FunctionType value), `params` (names), `directions` ("In", "Out", "InOut" per parameter),
+    `attrs` (dict of further facts: level, role, auto_scope, …).
+    """
+
+    name = "tile.func"
+    sym_name = attr_def(StringAttr)
+    body = region_def("single_block")
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+
+    @property
+    def symbol(self) -> str:
+        return self.sym_name.data
+
+
+@irdl_op_definition
+class ReturnOp(TileOp):
+    """Ends a function; buffers returned are handles of parameters or local tensors."""
+
+    name = "tile.return"
+    values = var_operand_def()
+    traits = traits_def(IsTerminator())
+
+
+@irdl_op_definition
+class ConstOp(TileOp):
+    """A scalar constant; static `value`."""
+
+    name = "tile.const"
+    result = result_def()
+
+
+@irdl_op_definition
+class ApplyOp(TileOp):
+    """A pure op of the table.
+
+    Static `op`: the row's name. Static `groups`: per operand parameter (name, count), count -1 for a single operand,
+    n for a list of n scalars; operands follow in that order. Static `statics`: dict of compile-time arguments.
+    """
+
+    name = "tile.apply"
+    args = var_operand_def()
+    results_ = var_result_def()
+
+    @property
+    def op(self) -> str:
+        op = self.static("op")
+        assert isinstance(op, str)
+        return op
+
+
+@irdl_op_definition
+class CreateOp(TileOp):
+    """A new buffer; operands are its dynamic extents, in order. Static `init`: fill value or None."""
+
+    name = "tile.create"
+    extents = var_operand_def()
+    result = result_def()
+
+
+@irdl_op_definition
+class WindowOp(TileOp):
+    """A sub-box of a buffer: one offset and one extent per source dim; static `drop`: source dims removed (extent 1).
+
+    Static `clamp`: shrink to the part inside instead of failing.
+    """
+
+    name = "tile.window"
+    buffer = operand_def()
+    offsets = var_operand_def()
+    extents = var_operand_def()
+    result = result_def()
+    irdl_options = (AttrSizedOperandSegments(),)
+
+
+@irdl_op_definition
+class ViewOp(TileOp):
+    """The whole buffer with another shape and/or dtype; operands are the dynamic extents of the result type, in order."""
+
+    name = "tile.view"
+    buffer = operand_def()
+    extents = var_operand_def()
+    result = result_def()
+    irdl_options = (AttrSizedOperandSegments(),)
+
+
+@irdl_op_definition
+class LoadOp(TileOp):
+    """A tile snapshot of a buffer window: offsets per dim, valid extents per dim; shape is the result type's. Static `clamp`."""
+
+    name = "tile.load"
+    buffer = operand_def()
+    offsets = var_operand_def()
+    valid = var_operand_def()
+    result = result_def()
+    irdl_options = (AttrSizedOperandSegments(),)
+
+
+@irdl_op_definition
+class StoreOp(TileOp):
+    """Writes the valid region of a value into a buffer at offsets (one per buffer dim).
+
+    A value of lower rank is aligned to the trailing dims. Static `atomic`: add instead of overwrite.
+    Float dtypes convert to nearest even, integers widen.
+    """
+
+    name = "tile.store"
+    value = operand_def()
+    buffer = operand_def()
+    offsets = var_operand_def()
+
+
+@irdl_op_definition
+class ReadOp(TileOp):
+    """One element of a buffer or tile; one index per dim."""
+
+    name = "tile.read"
+    source = operand_def()
+    indices = var_operand_def()
+    result = result_def()
+
+
+@irdl_op_definition
+class WriteOp(TileOp):
+    """One element of a buffer; element writes into tiles are the pure op "write"."""
+
+    name = "tile.write"
+    buffer = operand_def()
+    value = operand_def()
+    indices = var_operand_def()
+
+
+@irdl_op_definition
+class DimOp(TileOp):
+    """The run-time extent of dim `axis` (static)."""
+
+    name = "tile.dim"
+    source = operand_def()
+    result = result_def()
+
+
+@irdl_op_definition
+class ValidOp(TileOp):
+    """The run-time extent of the valid region in dim `axis` (static)."""
+
+    name = "tile.valid"
+    source = operand_def()
+    result = result_def()
+
+
+@irdl_op_definition
+class ForOp(TileOp):
+    """A counted loop; block arguments: induction variable, carried values. Static `kind` (ForKind value), `stage`."""
+
+    name = "tile.for"
+    lower = operand_def()
+    upper = operand_def()
+    step = operand_def()
+    inits = var_operand_def()
+    results_ = var_result_def()
+    body = region_def("single_block")
+
+
+@irdl_op_definition
+class WhileOp(TileOp):
+    """`before` computes the condition from the carried values and ends in tile.condition; `body` computes the next ones."""
+
+    name = "tile.while"
+    inits = var_operand_def()
+    results_ = var_result_def()
+    before = region_def("single_block")
+    body = region_def("single_block")
+
+
+@irdl_op_definition
+class IfOp(TileOp):
+    """A branch on a BOOL scalar; both regions end in tile.yield with the results."""
+
+    name = "tile.if"
+    condition = operand_def()
+    results_ = var_result_def()
+    then = region_def("single_block")
+    orelse = region_def("single_block")
+
+
+@irdl_op_definition
+class RegionOp(TileOp):
+    """An execution-plane region of the source. Static `kind`: "at" or "spmd"; `name_hint`; `options` (dict).
+
+    With `blocks` it runs once per block; its only block argument is then the block index.
+    """
+
+    name = "tile.region"
+    blocks = opt_operand_def()
+    results_ = var_result_def()
+    body = region_def("single_block")
+
+
+@irdl_op_definition
+class YieldOp(TileOp):
+    """Hands values to the enclosing for, while body, if or region."""
+
+    name = "tile.yield"
+    values = var_operand_def()
+    traits = traits_def(IsTerminator())
+
+
+@irdl_op_definition
+class ConditionOp(TileOp):
+    """Ends the `before` region of tile.while: go on if `condition`; `values` become body arguments and, in the end, results."""
+
+    name = "tile.condition"
+    condition = operand_def()
+    values = var_operand_def()
+    traits = traits_def(IsTerminator())
+
+
+@irdl_op_definition
+class CallOp(TileOp):
+    """A call of a function of the program. Results are the returned values that are no parameters of the callee."""
+
+    name = "tile.call"
+    callee = attr_def(StringAttr)
+    args = var_operand_def()
+    results_ = var_result_def()
+
+
+@irdl_op_definition
+class LaunchOp(TileOp):
+    """Runs a kernel function, once or once per block, after outlining; no results: kernels write buffers."""
+
+    name = "tile.launch"
+    callee = attr_def(StringAttr)
+    blocks = opt_operand_def()
+    args = var_operand_def()
+    irdl_options = (AttrSizedOperandSegments(),)
+
+
+@irdl_op_definition
+class CheckOp(TileOp):
+    """Two INDEX scalars that must be equal, else ShapeError. Static `message`: what they are."""
+
+    name = "tile.check"
+    left = operand_def()
+    right = operand_def()
+
+
+@irdl_op_definition
+class EffectOp(TileOp):
+    """An ordered statement without a result: static `op` ("print", "breakpoint", "device_assert", "sync", …), `statics`."""
+
+    name = "tile.effect"
+    args = var_operand_def()
+
+
+TILE = Dialect(
+    "tile",
+    [
+        FuncOp, ReturnOp, ConstOp, ApplyOp, CreateOp, WindowOp, ViewOp, LoadOp, StoreOp, ReadOp, WriteOp, DimOp, ValidOp,
+        ForOp, WhileOp, IfOp, RegionOp, YieldOp, ConditionOp, CallOp, LaunchOp, CheckOp, EffectOp,
+    ],
+    [IRType, Static, SpanAttr],
+)  # fmt: skip
+
+__all__ = [op.__name__ for op in TILE.operations] + ["TILE", "IRType", "SpanAttr", "Static", "TileOp", "ir_types", "shaped_type", "statics", "type_of"]
+_ = (Region, NoTerminator, ArrayType, BufferType, ScalarType, TileType, opt_attr_def)

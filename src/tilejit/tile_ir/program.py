@@ -1,0 +1,65 @@
+"""A program: a module of functions under one name. What `@pl.program` and `pl.parse` return and `ir.compile` takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
+from tilejit.tile_ir.dialect import FuncOp
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """Functions of tile IR; compare with `ir.structural_equal`."""
+
+    module: ModuleOp
+
+    @property
+    def name(self) -> str:
+        attr = self.module.attributes.get("name")
+        return attr.data if isinstance(attr, StringAttr) else "program"
+
+    @property
+    def functions(self) -> dict[str, FuncOp]:
+        """Functions by name, in program order."""
+        return {op.symbol: op for op in self.module.body.ops if isinstance(op, FuncOp)}
+
+    @property
+    def entries(self) -> dict[str, FuncOp]:
+        """What can be called: the orchestration functions, or the only function."""
+        functions = self.functions
+        entries = {name: op for name, op in functions.items() if op.static("kind") == "orchestration"}
+        return entries or (functions if len(functions) == 1 else {})
+
+    def as_python(self, prefix: str = "pl", concise: bool = False) -> str:
+        """The program as source that parses back to an equal program."""
+        from tilejit.tile_ir.python import print_program
+
+        return print_program(self, prefix=prefix, concise=concise)
+
+    def __str__(self) -> str:
+        return str(self.module)
+
+    def __repr__(self) -> str:
+        return f"Program({self.name!r}, functions={list(self.functions)})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    """A module-level `@pl.function`: joins each program that calls it by name."""
+
+    program: Program
+    """The function and the functions it calls; it comes last."""
+    name: str
+
+    @property
+    def op(self) -> FuncOp:
+        return self.program.functions[self.name]
+
+    def as_python(self, prefix: str = "pl", concise: bool = False) -> str:
+        """The function as source that parses back to an equal function."""
+        return self.program.as_python(prefix, concise)
+
+    def __repr__(self) -> str:
+        return f"Function({self.name!r})"

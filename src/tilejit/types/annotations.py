@@ -1,0 +1,253 @@
+"""What stands behind the colon: Tensor, Tile, Scalar, Out, InOut, Array, dynamic dims, and run-time markers."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilejit.dtypes import DType
+from tilejit.errors import ParserTypeError
+from tilejit.types.enums import MemorySpace, TensorLayout
+
+
+class DynVar:
+    """A dynamic extent. Two symbols are the same one only if they are the same object; `name` is what text shows."""
+
+    __slots__ = ("__weakref__", "name")
+
+    def __init__(self, name: str) -> None:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise ValueError(f"pl.dynamic needs an identifier, got {name!r}")
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"pl.dynamic({self.name!r})"
+
+
+def dynamic(name: str) -> DynVar:
+    """A new dynamic extent called `name`: any size, one compile."""
+    return DynVar(name)
+
+
+DimSpec = int | DynVar
+
+
+@dataclass(frozen=True, slots=True)
+class TensorView:
+    """Strides, layout and valid region of a tensor annotation (hardware-only but for `valid_shape`)."""
+
+    stride: tuple[int, ...] | None = None
+    layout: TensorLayout = TensorLayout.ND
+    valid_shape: tuple[DimSpec, ...] | None = None
+    pad: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class TileView:
+    """Valid region and placement details of a tile annotation."""
+
+    valid_shape: tuple[object, ...] | None = None
+    stride: tuple[int, ...] | None = None
+    start_offset: int | None = None
+    blayout: object = None
+    slayout: object = None
+    fractal: int | None = None
+    pad: object = None
+    compact: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemRef:
+    """A declared allocation that pins a buffer (hardware-only; numerically inert)."""
+
+    name: str | None = None
+    slots: int = 1
+    slot: int = 0
+
+    def __getitem__(self, slot: int) -> MemRef:
+        return MemRef(self.name, self.slots, slot)
+
+
+def _dims(dims: object, what: str) -> tuple[DimSpec, ...]:
+    if not isinstance(dims, Sequence) or isinstance(dims, str):
+        raise ParserTypeError(f"{what} takes its shape as a list, got {dims!r}", help=f"write {what}[[64, 64], pl.FP32]")
+    out: list[DimSpec] = []
+    for dim in dims:  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(dim, bool) or not isinstance(dim, int | DynVar):
+            raise ParserTypeError(f"an extent of {what} is an integer or a pl.dynamic symbol, got {dim!r}")
+        if isinstance(dim, int) and dim <= 0:
+            raise ParserTypeError(f"an extent of {what} must be positive, got {dim}", help="a run-time extent may be 0: use pl.dynamic")
+        out.append(dim)
+    return tuple(out)
+
+
+def _dtype(dtype: object, what: str) -> DType:
+    if not isinstance(dtype, DType):
+        raise ParserTypeError(f"{what} takes a data type such as pl.FP32, got {dtype!r}")
+    return dtype
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAnnotation:
+    """`pl.Tensor[[...], dtype, ...]`; shape and dtype are None for a bare `pl.Tensor`."""
+
+    shape: tuple[DimSpec, ...] | None = None
+    dtype: DType | None = None
+    layout: TensorLayout = TensorLayout.ND
+    view: TensorView | None = None
+    memref: MemRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TileAnnotation:
+    """`pl.Tile[[...], dtype, ...]`."""
+
+    shape: tuple[DimSpec, ...]
+    dtype: DType
+    space: MemorySpace | None = None
+    view: TileView | None = None
+    memref: MemRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarAnnotation:
+    """`pl.Scalar[dtype]` or a bare dtype."""
+
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayAnnotation:
+    """`pl.Array[extent, dtype]`."""
+
+    extent: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class TupleAnnotation:
+    """`pl.Tuple[...]` or `tuple[...]` as a return annotation."""
+
+    items: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DirectedAnnotation:
+    """`pl.Out[T]` or `pl.InOut[T]`."""
+
+    direction: str
+    inner: TensorAnnotation | TileAnnotation
+
+
+class Tensor:
+    """A tensor in global memory: `pl.Tensor[[64, M], pl.FP32]`, or bare when the call supplies shape and dtype."""
+
+    def __class_getitem__(cls, item: object) -> TensorAnnotation:
+        parts = item if isinstance(item, tuple) else (item,)
+        if len(parts) < 2:
+            raise ParserTypeError("pl.Tensor takes a shape and a data type", help="write pl.Tensor[[64, 64], pl.FP32]")
+        layout, view, memref = TensorLayout.ND, None, None
+        for extra in parts[2:]:
+            if isinstance(extra, TensorLayout):
+                layout = extra
+            elif isinstance(extra, TensorView):
+                view, layout = extra, extra.layout
+            elif isinstance(extra, MemRef):
+                memref = extra
+            else:
+                raise ParserTypeError(f"pl.Tensor does not take {extra!r} here", help="a layout, pl.TensorView(...) or pl.MemRef(...)")
+        return TensorAnnotation(_dims(parts[0], "pl.Tensor"), _dtype(parts[1], "pl.Tensor"), layout, view, memref)
+
+    def bind_dynamic(self, axis: int, symbol: DynVar) -> None:
+        """Inside a kernel: make extent `axis` dynamic. Elsewhere nothing happens."""
+
+
+class Tile:
+    """An on-chip tile: `pl.Tile[[16, 16], pl.FP32]`."""
+
+    def __class_getitem__(cls, item: object) -> TileAnnotation:
+        parts = item if isinstance(item, tuple) else (item,)
+        if len(parts) < 2:
+            raise ParserTypeError("pl.Tile takes a shape and a data type", help="write pl.Tile[[64, 64], pl.FP32]")
+        space, view, memref = None, None, None
+        for extra in parts[2:]:
+            if isinstance(extra, MemorySpace):
+                space = extra
+            elif isinstance(extra, TileView):
+                view = extra
+            elif isinstance(extra, MemRef):
+                memref = extra
+            else:
+                raise ParserTypeError(f"pl.Tile does not take {extra!r} here", help="a memory space, pl.TileView(...) or pl.MemRef(...)")
+        return TileAnnotation(_dims(parts[0], "pl.Tile"), _dtype(parts[1], "pl.Tile"), space, view, memref)
+
+
+class Scalar:
+    """A number: `pl.Scalar[pl.FP32]`."""
+
+    def __class_getitem__(cls, item: object) -> ScalarAnnotation:
+        return ScalarAnnotation(_dtype(item, "pl.Scalar"))
+
+
+class Array:
+    """An on-core array: `pl.Array[8, pl.INT32]`."""
+
+    def __class_getitem__(cls, item: object) -> ArrayAnnotation:
+        if not isinstance(item, tuple) or len(item) != 2 or not isinstance(item[0], int):
+            raise ParserTypeError("pl.Array takes a constant extent and a data type", help="write pl.Array[8, pl.INT32]")
+        return ArrayAnnotation(item[0], _dtype(item[1], "pl.Array"))
+
+
+class Tuple:
+    """Several results: `pl.Tuple[pl.Tensor[...], pl.Tensor[...]]`."""
+
+    def __class_getitem__(cls, item: object) -> TupleAnnotation:
+        return TupleAnnotation(item if isinstance(item, tuple) else (item,))
+
+
+def _directed(direction: str, item: object) -> DirectedAnnotation:
+    if item is Tensor:
+        item = TensorAnnotation()
+    if not isinstance(item, TensorAnnotation | TileAnnotation):
+        raise ParserTypeError(f"pl.{direction} wraps a tensor, got {item!r}", help=f"write pl.{direction}[pl.Tensor] or pl.{direction}[pl.Tensor[[...], dtype]]")
+    return DirectedAnnotation(direction, item)
+
+
+class Out:
+    """A tensor that the kernel writes and does not read."""
+
+    def __class_getitem__(cls, item: object) -> DirectedAnnotation:
+        return _directed("Out", item)
+
+
+class InOut:
+    """A tensor that the kernel reads and writes."""
+
+    def __class_getitem__(cls, item: object) -> DirectedAnnotation:
+        return _directed("InOut", item)
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeMarker:
+    """The type of `pl.RUNTIME`: keep this scalar a run-time parameter."""
+
+    def __repr__(self) -> str:
+        return "pl.RUNTIME"
+
+
+RUNTIME = RuntimeMarker()
+AUTO = -1
+"""Let the compiler pick (hardware-only)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Untracked:
+    """A captured value that is left out of the key, at the author's risk."""
+
+    value: object
+
+
+def untracked(value: object) -> Untracked:
+    """Leave a captured value out of the cache key: a change of it goes unnoticed."""
+    return Untracked(value)

@@ -1,0 +1,145 @@
+"""Types of the values in a kernel, free of any IR library: the op table infers them, the IR wraps them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeGuard
+
+from tilejit.dtypes import DType
+
+Dim = int | str
+"""An extent: a constant, the name of a dynamic symbol, or ANY (known only at run time)."""
+ANY = "?"
+"""An extent without a name: two of them may differ."""
+
+Shape = tuple[Dim, ...]
+Valid = tuple[Dim, ...]
+"""Extents of the valid region, anchored at the origin. ANY: a run-time property of the value."""
+
+TENSOR_SPACE = "DDR"
+"""The space of tensor-level values; every other space makes a tile."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarType:
+    """One number, flag or task id."""
+
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"Scalar[{self.dtype}]"
+
+
+@dataclass(frozen=True, slots=True)
+class BufferType:
+    """A tensor in global memory: a handle that stores change for every name of it."""
+
+    shape: Shape
+    dtype: DType
+    layout: str = "ND"
+
+    def __str__(self) -> str:
+        layout = "" if self.layout == "ND" else f", {self.layout}"
+        return f"Tensor[{shape_text(self.shape)}, {self.dtype}{layout}]"
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def valid(self) -> Valid:
+        return self.shape
+
+    @property
+    def level(self) -> str:
+        return "tensor"
+
+
+@dataclass(frozen=True, slots=True)
+class TileType:
+    """An immutable array value: an on-chip tile, or (space DDR) the result of a tensor-level operator.
+
+    Tiles have constant shapes and may be valid only in a box at the origin; tensor-level values may have symbolic extents.
+    """
+
+    shape: Shape
+    dtype: DType
+    valid: Valid
+    space: str = "Vec"
+
+    def __str__(self) -> str:
+        kind = "Tensor" if self.space == TENSOR_SPACE else "Tile"
+        valid = "" if self.valid == self.shape else f", valid={shape_text(self.valid)}"
+        return f"{kind}[{shape_text(self.shape)}, {self.dtype}{valid}]"
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def level(self) -> str:
+        """"tensor" or "tile": which spelling of an op applies."""
+        return "tensor" if self.space == TENSOR_SPACE else "tile"
+
+    @property
+    def fully_valid(self) -> bool:
+        return self.valid == self.shape
+
+    def with_valid(self, valid: Valid) -> TileType:
+        return replace(self, valid=valid)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """An on-core array of scalars with constant extent."""
+
+    extent: int
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"Array[{self.extent}, {self.dtype}]"
+
+
+ShapedType = BufferType | TileType
+ValueType = ScalarType | BufferType | TileType | ArrayType
+
+
+def is_shaped(type: object) -> TypeGuard[ShapedType]:
+    return isinstance(type, BufferType | TileType)
+
+
+def shape_text(shape: Shape) -> str:
+    """`[32, M, ?]`"""
+    return "[" + ", ".join(str(dim) for dim in shape) + "]"
+
+
+def full_tile(shape: Shape, dtype: DType, space: str = "Vec") -> TileType:
+    """A tile type whose every cell is valid."""
+    return TileType(shape, dtype, shape, space)
+
+
+def same_extent(a: Dim, b: Dim) -> bool | None:
+    """Whether two extents agree: True, False, or None when only the run can tell."""
+    if a == b and a != ANY:
+        return True
+    if isinstance(a, int) and isinstance(b, int):
+        return False
+    return None
+
+
+def static_shape(shape: Shape) -> tuple[int, ...] | None:
+    """The shape as integers, or None when an extent is known only at run time."""
+    return tuple(d for d in shape if isinstance(d, int)) if all(isinstance(d, int) for d in shape) else None
+
+
+def join(a: ValueType, b: ValueType) -> ValueType | None:
+    """The type that holds either value where two paths meet (valid regions and spaces widen), or None."""
+    if a == b:
+        return a
+    if isinstance(a, TileType) and isinstance(b, TileType) and a.shape == b.shape and a.dtype is b.dtype and a.level == b.level:
+        valid = tuple(x if x == y else ANY for x, y in zip(a.valid, b.valid, strict=True))
+        return TileType(a.shape, a.dtype, valid, a.space if a.space == b.space else "Vec")
+    if isinstance(a, BufferType) and isinstance(b, BufferType) and a.rank == b.rank and a.dtype is b.dtype:
+        shape = tuple(x if x == y else ANY for x, y in zip(a.shape, b.shape, strict=True))
+        return BufferType(shape, a.dtype, a.layout) if a.layout == b.layout else None
+    return None
