@@ -36,9 +36,12 @@ class Failure:
     help: str | None = None
 
 
+NOTE = "found while the kernel ran: outputs may be partly written"
+"""What every failure at run time says about the outputs."""
+
+
 def raise_failure(failure: Failure, values: Sequence[int]) -> NoReturn:
     """Raise what `failure` stands for. Outputs may have been written in part, which the message says."""
     if failure.kind not in KINDS:
         raise InternalError(f"unknown failure kind {failure.kind!r}", span=failure.span)
-    note = "found while the kernel ran: outputs may be partly written"
-    raise KINDS[failure.kind](failure.text.format(*values), span=failure.span, help=failure.help, note=note)
+    raise KINDS[failure.kind](failure.text.format(*values), span=failure.span, help=failure.help, note=NOTE)

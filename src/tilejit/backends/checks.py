@@ -1,0 +1,84 @@
+"""The run-time failures each op can have, as rows of the failure table: every backend raises the same words.
+
+The rules behind them (all integers; a box with an empty side touches nothing and never fails):
+
+    load     size = clamp(requested, 0, shape); 0 <= offset and offset + size <= extent.
+             With `clamp`: 0 <= offset, and size becomes clamp(extent - offset, 0, size).
+    store    size = valid extent of the value (1 in the dims it lacks); 0 <= offset and offset + size <= extent.
+    window   0 <= size; 0 <= offset and offset + size <= extent; with `clamp` as for load.
+    read, write   0 <= index < extent.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import BlockArgument, SSAValue
+
+from tilejit.runtime.failures import Failure
+from tilejit.tile_ir import dialect as d
+
+_WINDOW_HELP = "keep 0 <= offset and offset + size <= extent; for a ragged edge narrow the valid region or pass clamp=True"
+
+
+def name_of(value: SSAValue) -> str:
+    """The user's name of a value, or what it is when it has none."""
+    if isinstance(value, BlockArgument):
+        return f"`{value.name_hint}`" if value.name_hint else "a carried value"
+    owner = value.owner
+    if isinstance(owner, d.TileOp) and owner.hint:
+        return f"`{owner.hint}`"
+    if isinstance(owner, d.WindowOp | d.ViewOp):
+        return f"a view of {name_of(owner.buffer)}"
+    return f"the result of {owner.op}" if isinstance(owner, d.ApplyOp) else "a tensor"
+
+
+def box_failure(op: d.LoadOp | d.StoreOp | d.WindowOp, axis: int) -> Failure:
+    """A window that leaves its buffer in dim `axis`; integers: offset, size, extent."""
+    verb = {d.LoadOp: "load reads", d.StoreOp: "store writes", d.WindowOp: "slice reaches"}[type(op)]
+    text = f"{verb} outside {_plain(name_of(op.buffer))} in dim {axis}: offset {{0}}, size {{1}}, extent {{2}}"
+    return Failure("bounds", text, op.span, _WINDOW_HELP)
+
+
+def element_failure(op: d.ReadOp | d.WriteOp, axis: int) -> Failure:
+    """An element index outside its tensor in dim `axis`; integers: index, extent."""
+    array = op.source if isinstance(op, d.ReadOp) else op.buffer
+    verb = "read of an element" if isinstance(op, d.ReadOp) else "write of an element"
+    text = f"{verb} outside {_plain(name_of(array))} in dim {axis}: index {{0}}, extent {{1}}"
+    return Failure("bounds", text, op.span, "keep 0 <= index < extent")
+
+
+def extent_failure(op: d.CheckOp) -> Failure:
+    """Two extents that differ; integers: both."""
+    return Failure("shape", f"extents differ: {_plain(str(op.static('message', '')))}: {{0}} and {{1}}", op.span)
+
+
+def view_failure(op: d.ViewOp) -> Failure:
+    """A view of a buffer that is not contiguous, or of another size; integers: elements of the buffer, elements of the view."""
+    text = f"{_plain(name_of(op.buffer))} with {{0}} elements has no view with {{1}} elements in that shape"
+    return Failure("shape", text, op.span, "a view needs as many elements as its tensor, and a tensor without gaps: copy a strided slice into a tensor of its own first")
+
+
+def assertion_failure(op: d.EffectOp) -> Failure:
+    """A device_assert that does not hold; no integers."""
+    statics = op.static("statics", {})
+    message = statics.get("message") if isinstance(statics, dict) else None
+    return Failure("assert", _plain(str(message or "device_assert failed")), op.span)
+
+
+def division_failure(op: d.ApplyOp) -> Failure:
+    """A scalar integer division or remainder by zero; no integers."""
+    return Failure("arithmetic", "integer division by zero", op.span, "check the divisor before")
+
+
+def step_failure(op: d.ForOp) -> Failure:
+    """A loop with step 0; no integers."""
+    return Failure("arithmetic", "the step of a loop is 0", op.span, "use a positive or negative step")
+
+
+def create_failure(op: d.CreateOp | d.ViewOp, axis: int) -> Failure:
+    """A negative extent of a new tensor or view; integers: the extent."""
+    return Failure("shape", f"extent {{0}} in dim {axis} of a tensor is negative", op.span, "extents are 0 or more")
+
+
+def _plain(text: str) -> str:
+    """`text` as a literal part of a format string."""
+    return text.replace("{", "{{").replace("}", "}}")

@@ -1,0 +1,408 @@
+"""The reference backend: interprets tile IR with NumPy, one op at a time. Slow, obvious, the definition of every program."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from tilejit import ops
+from tilejit.backends import checks
+from tilejit.backends.base import CompileOptions
+from tilejit.dtypes import TASK_ID, DType
+from tilejit.errors import InternalError, TilejitError
+from tilejit.ops.evaluate import ArrayValue, evaluate, poison, whole
+from tilejit.runtime.failures import NOTE, raise_failure
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import apply_args
+from tilejit.tile_ir.program import Program
+from tilejit.types.values import BufferType, ScalarType, ShapedType, ValueType
+
+NDArray = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A tensor in memory; views of it share the array's memory."""
+
+    array: NDArray
+
+
+Value = Buffer | ArrayValue | np.generic | Any
+"""A run-time value: buffer, tile, NumPy scalar, or an on-core array (NumPy array)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlace:
+    """Which block of how many is running."""
+
+    index: int = 0
+    count: int = 1
+
+
+def build(program: Program, options: CompileOptions) -> ReferenceExecutable:
+    """Nothing to prepare: the program itself is what runs."""
+    return ReferenceExecutable(program, options)
+
+
+class ReferenceExecutable:
+    """A program that is interpreted."""
+
+    def __init__(self, program: Program, options: CompileOptions | None = None) -> None:
+        self.program = program
+        self.options = options or CompileOptions()
+        self._functions = program.functions
+
+    def run(self, entry: str, arguments: Sequence[NDArray | int | float | bool | np.generic]) -> tuple[object, ...]:
+        """Run `entry`; arrays are written in place. Returns the arrays and scalars that the function returns."""
+        function = self._functions[entry]
+        values = [_argument(d.type_of(param), argument) for param, argument in zip(function.body.block.args, arguments, strict=True)]
+        returned = self.invoke(function, values, BlockPlace())
+        return tuple(value.array if isinstance(value, Buffer) else value.box if isinstance(value, ArrayValue) else value for value in returned)
+
+    def invoke(self, function: d.FuncOp, arguments: Sequence[Value], place: BlockPlace) -> list[Value]:
+        """The values a function returns."""
+        return Frame(self, place).block(function.body.block, arguments)
+
+    def call(self, name: str, arguments: Sequence[Value], place: BlockPlace) -> list[Value]:
+        """The results of a call: what the callee returns besides its own parameters."""
+        function = self._functions[name]
+        returned = self.invoke(function, arguments, place)
+        terminator = function.body.block.last_op
+        assert isinstance(terminator, d.ReturnOp)
+        return [value for value, operand in zip(returned, terminator.values, strict=True) if not is_parameter(operand)]
+
+
+def is_parameter(value: SSAValue) -> bool:
+    """Whether a value is a parameter of its function."""
+    return isinstance(value, BlockArgument) and isinstance(value.owner.parent_op(), d.FuncOp)
+
+
+def _argument(type: ValueType, argument: Any) -> Value:
+    if isinstance(type, ScalarType):
+        return scalar(argument, type.dtype)
+    array = argument if isinstance(argument, np.ndarray) else np.asarray(argument)
+    return Buffer(array)
+
+
+def scalar(value: Any, dtype: DType) -> np.generic:
+    """`value` as a NumPy scalar of exactly `dtype`; integers wrap."""
+    if dtype is TASK_ID:
+        return np.int64(value)
+    if isinstance(value, int) and not isinstance(value, bool) and dtype.is_integer:
+        mask = (1 << max(dtype.bits, 8)) - 1
+        value = np.array(value & mask, f"u{max(1, dtype.bits // 8)}").astype(dtype.numpy)
+    with np.errstate(all="ignore"):
+        return np.asarray(value).astype(dtype.numpy)[()]
+
+
+class Frame:
+    """One running function: the values of its SSA names."""
+
+    def __init__(self, machine: ReferenceExecutable, place: BlockPlace) -> None:
+        self.machine = machine
+        self.place = place
+        self.values: dict[SSAValue, Value] = {}
+
+    def block(self, block: Block, arguments: Sequence[Value]) -> list[Value]:
+        """Run a block; the operands of its terminator."""
+        self._bind(block.args, arguments)
+        for op in block.ops:
+            if isinstance(op, d.ReturnOp | d.YieldOp | d.ConditionOp):
+                return [self.values[operand] for operand in op.operands]
+            results = self.step(op)
+            self._bind(op.results, results)
+        raise InternalError("a block of the program has no terminator")
+
+    def _bind(self, names: Iterable[SSAValue], values: Sequence[Value]) -> None:
+        for name, value in zip(names, values, strict=True):
+            self.values[name] = value
+
+    def step(self, op: Operation) -> Sequence[Value]:
+        """Run one op; its results."""
+        rule = _RULES.get(type(op))
+        if rule is None:
+            raise InternalError(f"the reference backend does not know {op.name}")
+        return rule(self, op)
+
+    def _integer(self, value: SSAValue) -> int:
+        return int(self.values[value])
+
+    def _integers(self, values: Iterable[SSAValue]) -> tuple[int, ...]:
+        return tuple(int(self.values[value]) for value in values)
+
+    def _array(self, value: SSAValue) -> ArrayValue:
+        found = self.values[value]
+        return whole(found.array) if isinstance(found, Buffer) else found
+
+    def _buffer(self, value: SSAValue) -> NDArray:
+        found = self.values[value]
+        assert isinstance(found, Buffer), value
+        return found.array
+
+    # values -------------------------------------------------------------------------------------------------------------
+
+    def const(self, op: d.ConstOp) -> Sequence[Value]:
+        type = d.type_of(op.result)
+        assert isinstance(type, ScalarType)
+        return [scalar(op.static("value"), type.dtype)]
+
+    def apply(self, op: d.ApplyOp) -> Sequence[Value]:
+        row = ops.table()[op.op]
+        if op.op in _PLACES:
+            return [np.int64(_PLACES[op.op](self.place))]
+        types = tuple(d.type_of(result) for result in op.results)
+        arguments = {name: self._apply_argument(argument) for name, argument in apply_args(op).items()}
+        if isinstance(types[0], ScalarType) and op.op in _DIVISIONS and types[0].dtype.is_integer and not int(arguments["rhs"]):
+            raise_failure(checks.division_failure(op), ())
+        try:
+            results = evaluate(row, arguments, types)
+        except TilejitError as error:
+            error.note = error.note or NOTE
+            raise error.located(op.span) if op.span else error from None
+        sources = [value.array for operand in op.operands if isinstance(value := self.values[operand], Buffer)]
+        return [_owned(result, type, sources) for result, type in zip(results, types, strict=True)]
+
+    def _apply_argument(self, argument: object) -> object:
+        if isinstance(argument, SSAValue):
+            value = self.values[argument]
+            return whole(value.array) if isinstance(value, Buffer) else value
+        if isinstance(argument, list):
+            return tuple(self.values[item] for item in argument)
+        return argument
+
+    def dim(self, op: d.DimOp) -> Sequence[Value]:
+        axis = op.static("axis")
+        assert isinstance(axis, int)
+        return [np.int64(self._array(op.source).data.shape[axis])]
+
+    def valid(self, op: d.ValidOp) -> Sequence[Value]:
+        axis = op.static("axis")
+        assert isinstance(axis, int)
+        return [np.int64(self._array(op.source).valid[axis])]
+
+    # memory -------------------------------------------------------------------------------------------------------------
+
+    def create(self, op: d.CreateOp) -> Sequence[Value]:
+        type = _shaped(op.result)
+        shape = self._shape(op, type, op.extents)
+        init = op.static("init")
+        array = poison(shape, type.dtype)
+        if init is not None:
+            array[...] = scalar(init, type.dtype)
+        return [Buffer(array)]
+
+    def _shape(self, op: d.CreateOp | d.ViewOp, type: ShapedType, dynamic: Sequence[SSAValue]) -> tuple[int, ...]:
+        extents = iter(self._integers(dynamic))
+        shape = tuple(dim if isinstance(dim, int) else next(extents) for dim in type.shape)
+        for axis, extent in enumerate(shape):
+            if extent < 0:
+                raise_failure(checks.create_failure(op, axis), (extent,))
+        return shape
+
+    def window(self, op: d.WindowOp) -> Sequence[Value]:
+        array = self._buffer(op.buffer)
+        offsets, sizes = self._integers(op.offsets), self._integers(op.extents)
+        drop = op.static("drop", ())
+        assert isinstance(drop, tuple)
+        box = self._box(op, array, offsets, sizes, clamp=bool(op.static("clamp")))
+        return [Buffer(array[tuple(part.start if axis in drop else part for axis, part in enumerate(box))])]
+
+    def view(self, op: d.ViewOp) -> Sequence[Value]:
+        array = self._buffer(op.buffer)
+        type = _shaped(op.result)
+        shape = self._shape(op, type, op.extents)
+        wanted = type.dtype.numpy
+        if array.dtype.itemsize != wanted.itemsize and array.size and not array.flags.c_contiguous:
+            raise_failure(checks.view_failure(op), (array.size, math.prod(shape)))
+        out = array.reshape(-1).view(wanted) if array.dtype != wanted and array.flags.c_contiguous else array.view(wanted)
+        if out.size != math.prod(shape):
+            raise_failure(checks.view_failure(op), (out.size, math.prod(shape)))
+        reshaped = out.reshape(shape)
+        if out.size and not np.may_share_memory(reshaped, array):
+            raise_failure(checks.view_failure(op), (out.size, math.prod(shape)))
+        return [Buffer(reshaped)]
+
+    def load(self, op: d.LoadOp) -> Sequence[Value]:
+        array = self._buffer(op.buffer)
+        type = _shaped(op.result)
+        shape = tuple(dim for dim in type.shape if isinstance(dim, int))
+        assert len(shape) == len(type.shape), "the shape of a loaded tile is constant"
+        sizes = tuple(min(max(size, 0), extent) for size, extent in zip(self._integers(op.valid), shape, strict=True))
+        box = self._box(op, array, self._integers(op.offsets), sizes, clamp=bool(op.static("clamp")))
+        valid = tuple(part.stop - part.start for part in box)
+        data = poison(shape, type.dtype)
+        data[tuple(slice(0, size) for size in valid)] = array[box]
+        return [ArrayValue(data, valid)]
+
+    def store(self, op: d.StoreOp) -> Sequence[Value]:
+        array = self._buffer(op.buffer)
+        cells = self._array(op.value).box
+        cells = cells.reshape((1,) * (array.ndim - cells.ndim) + cells.shape)
+        box = self._box(op, array, self._integers(op.offsets), cells.shape, clamp=False)
+        with np.errstate(all="ignore"):
+            converted = cells.astype(array.dtype)
+            array[box] = array[box] + converted if op.static("atomic") else converted
+        return []
+
+    def _box(self, op: d.LoadOp | d.StoreOp | d.WindowOp, array: NDArray, offsets: Sequence[int], sizes: Sequence[int], clamp: bool) -> tuple[slice, ...]:
+        """The cells of a window, checked against the array; a box with an empty side touches nothing."""
+        empty = 0 in sizes
+        out: list[slice] = []
+        for axis, (offset, size, extent) in enumerate(zip(offsets, sizes, array.shape, strict=True)):
+            if clamp and offset >= 0:
+                size = min(max(extent - offset, 0), max(size, 0))
+            elif size < 0 or (not empty and (offset < 0 or offset + size > extent)):
+                raise_failure(checks.box_failure(op, axis), (offset, size, extent))
+            start = min(max(offset, 0), extent)
+            out.append(slice(start, start + size))
+        return tuple(out)
+
+    def read(self, op: d.ReadOp) -> Sequence[Value]:
+        data = self._array(op.source).data
+        return [data[self._cell(op, data, op.indices)]]
+
+    def write(self, op: d.WriteOp) -> Sequence[Value]:
+        array = self._buffer(op.buffer)
+        array[self._cell(op, array, op.indices)] = self.values[op.value]
+        return []
+
+    def _cell(self, op: d.ReadOp | d.WriteOp, array: NDArray, indices: Iterable[SSAValue]) -> tuple[int, ...]:
+        cell = self._integers(indices)
+        for axis, (index, extent) in enumerate(zip(cell, array.shape, strict=True)):
+            if not 0 <= index < extent:
+                raise_failure(checks.element_failure(op, axis), (index, extent))
+        return cell
+
+    # control flow ---------------------------------------------------------------------------------------------------------
+
+    def for_(self, op: d.ForOp) -> Sequence[Value]:
+        lower, upper, step = self._integer(op.lower), self._integer(op.upper), self._integer(op.step)
+        if step == 0:
+            raise_failure(checks.step_failure(op), ())
+        iv = d.type_of(op.body.block.args[0])
+        assert isinstance(iv, ScalarType)
+        carried = [self.values[init] for init in op.inits]
+        for index in range(lower, upper, step):
+            carried = self.block(op.body.block, [scalar(index, iv.dtype), *carried])
+        return carried
+
+    def while_(self, op: d.WhileOp) -> Sequence[Value]:
+        carried = [self.values[init] for init in op.inits]
+        while True:
+            go_on, *carried = self.block(op.before.block, carried)
+            if not go_on:
+                return carried
+            carried = self.block(op.body.block, carried)
+
+    def if_(self, op: d.IfOp) -> Sequence[Value]:
+        return self.block(op.then.block if self.values[op.condition] else op.orelse.block, [])
+
+    def region(self, op: d.RegionOp) -> Sequence[Value]:
+        if op.blocks is None:
+            return self.block(op.body.block, [])
+        outer, count = self.place, self._integer(op.blocks)
+        results: list[Value] = []
+        for index in range(count):
+            self.place = BlockPlace(index, count)
+            results = self.block(op.body.block, [np.int64(index)][: len(op.body.block.args)])
+        self.place = outer
+        return results
+
+    def call(self, op: d.CallOp) -> Sequence[Value]:
+        return self.machine.call(op.callee.data, [self.values[arg] for arg in op.args], self.place)
+
+    def launch(self, op: d.LaunchOp) -> Sequence[Value]:
+        count = 1 if op.blocks is None else self._integer(op.blocks)
+        for index in range(count):
+            place = self.place if op.blocks is None else BlockPlace(index, count)
+            self.machine.call(op.callee.data, [self.values[arg] for arg in op.args], place)
+        return []
+
+    # checks and effects -----------------------------------------------------------------------------------------------------
+
+    def check(self, op: d.CheckOp) -> Sequence[Value]:
+        left, right = self._integer(op.left), self._integer(op.right)
+        if left != right:
+            raise_failure(checks.extent_failure(op), (left, right))
+        return []
+
+    def effect(self, op: d.EffectOp) -> Sequence[Value]:
+        name = op.static("op")
+        if name == "print":
+            statics = op.static("statics", {})
+            print(*_print_parts(statics if isinstance(statics, dict) else {}, [self._shown(arg) for arg in op.args]))
+        elif name == "breakpoint":
+            _stop({checks.name_of(value).strip("`"): self._shown(value) for value in self.values})
+        elif name == "device_assert" and not self.values[op.args[0]]:
+            raise_failure(checks.assertion_failure(op), ())
+        return []
+
+    def _shown(self, value: SSAValue) -> object:
+        found = self.values[value]
+        return found.array if isinstance(found, Buffer) else found.box if isinstance(found, ArrayValue) else found
+
+
+def _shaped(value: SSAValue) -> ShapedType:
+    return d.shaped_type(value)
+
+
+def _owned(result: Any, type: ValueType, sources: Sequence[NDArray]) -> Value:
+    """A result that no later store can change: what shares memory with a buffer is copied."""
+    if isinstance(type, ScalarType):
+        return scalar(result, type.dtype)
+    if isinstance(type, BufferType):
+        return Buffer(result.data)
+    if isinstance(result, ArrayValue) and any(np.may_share_memory(result.data, source) for source in sources):
+        return ArrayValue(result.data.copy(), result.valid)
+    return result
+
+
+def _print_parts(statics: dict[str, object], shown: Sequence[object]) -> list[object]:
+    """Literal words of a print in their places: static `parts` holds text, and None where the next operand goes."""
+    parts = statics.get("parts")
+    if not isinstance(parts, tuple):
+        return list(shown)
+    operands = iter(shown)
+    return [next(operands) if part is None else part for part in parts]
+
+
+def _stop(tiles: dict[str, object]) -> None:
+    """Stops in the debugger; `tiles` has every value of the kernel by name."""
+    breakpoint()  # noqa: T100 - this is what pl.breakpoint() asks for
+    _ = tiles
+
+
+_PLACES: dict[str, Callable[[BlockPlace], int]] = {
+    "get_block_idx": lambda place: place.index,
+    "get_block_num": lambda place: place.count,
+    "get_subblock_idx": lambda _: 0,
+}
+_DIVISIONS = ("div", "floordiv", "mod", "fmod", "rem")
+
+_RULES: dict[type[Operation], Callable[[Frame, Any], Sequence[Value]]] = {
+    d.ConstOp: Frame.const,
+    d.ApplyOp: Frame.apply,
+    d.CreateOp: Frame.create,
+    d.WindowOp: Frame.window,
+    d.ViewOp: Frame.view,
+    d.LoadOp: Frame.load,
+    d.StoreOp: Frame.store,
+    d.ReadOp: Frame.read,
+    d.WriteOp: Frame.write,
+    d.DimOp: Frame.dim,
+    d.ValidOp: Frame.valid,
+    d.ForOp: Frame.for_,
+    d.WhileOp: Frame.while_,
+    d.IfOp: Frame.if_,
+    d.RegionOp: Frame.region,
+    d.CallOp: Frame.call,
+    d.LaunchOp: Frame.launch,
+    d.CheckOp: Frame.check,
+    d.EffectOp: Frame.effect,
+}
