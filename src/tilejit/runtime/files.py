@@ -1,0 +1,110 @@
+"""The file operations of the disk cache, in one object so that tests can make each of them fail."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """What sweeping needs to know about a file."""
+
+    name: str
+    size: int
+    stamp: float
+
+
+class Files:
+    """Operations on files owned by this user; links are never followed, nothing is created world-readable."""
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+
+    def check_directory(self, path: str) -> None:
+        """Refuse a directory that somebody else could write to: PermissionError says why."""
+        found = os.lstat(path)
+        if stat.S_ISLNK(found.st_mode):
+            if found.st_uid not in (os.getuid(), 0):
+                raise PermissionError(errno.EPERM, "is a symbolic link of another user", path)
+            found = os.stat(path)
+        if not stat.S_ISDIR(found.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, "is not a directory", path)
+        if found.st_uid != os.getuid():
+            raise PermissionError(errno.EPERM, "belongs to another user", path)
+        if found.st_mode & 0o022:
+            raise PermissionError(errno.EPERM, "can be written by others", path)
+
+    def read(self, path: str, limit: int) -> bytes:
+        """The whole of a regular file."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", path)
+            if found.st_size > limit:
+                raise OSError(errno.EFBIG, "too large", path)
+            parts: list[bytes] = []
+            while part := os.read(descriptor, 1 << 22):
+                parts.append(part)
+            return b"".join(parts)
+        finally:
+            os.close(descriptor)
+
+    def write_new(self, path: str, data: bytes) -> None:
+        """Create `path` with `data`; it must not exist."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        os.unlink(path)
+
+    def touch(self, path: str) -> None:
+        os.utime(path, follow_symlinks=False)
+
+    def scan(self, path: str) -> Iterator[FileInfo]:
+        """Regular files directly in `path`."""
+        with os.scandir(path) as rows:
+            for row in rows:
+                try:
+                    if row.is_file(follow_symlinks=False):
+                        found = row.stat(follow_symlinks=False)
+                        yield FileInfo(row.name, found.st_size, found.st_mtime)
+                except FileNotFoundError:
+                    continue  # removed by another process meanwhile
+
+    def subdirectories(self, path: str) -> list[str]:
+        with os.scandir(path) as rows:
+            return [row.name for row in rows if row.is_dir(follow_symlinks=False)]
+
+    def try_lock(self, path: str) -> int | None:
+        """A descriptor that holds the lock file `path`, or None while another process does."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Sweeping may have removed the file between open and flock: then this lock guards nothing.
+            if os.fstat(descriptor).st_ino == os.stat(path, follow_symlinks=False).st_ino:
+                return descriptor
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+        return None
+
+    def unlock(self, descriptor: int) -> None:
+        os.close(descriptor)

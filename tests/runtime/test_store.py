@@ -1,0 +1,339 @@
+"""The disk cache: hits, misses, and everything that can go wrong with a directory, each of which must end as a miss."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import multiprocessing
+import os
+import pickle
+import random
+import signal
+import stat
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tilejit.errors import TilejitWarning
+from tilejit.runtime.entry import DamagedEntry, Entry, decode, encode
+from tilejit.runtime.files import Files
+from tilejit.runtime.store import Store, default_root
+
+KEY = hashlib.sha256(b"kernel").hexdigest()
+
+
+def entry_of(seed: int, key: str = KEY) -> Entry:
+    rng = random.Random(seed)
+    sections = {"code": rng.randbytes(rng.randrange(1, 3000)), "meta": rng.randbytes(rng.randrange(0, 300))}
+    return Entry(key, {"kernel": "mod.add", "x": {"dtype": "FP32", "shape": [seed, None]}}, sections)
+
+
+def quiet(action: Callable[[], object]) -> object:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TilejitWarning)
+        return action()
+
+
+# the file format ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_entry_survives_encoding_with_its_fields_and_sections() -> None:
+    entry = entry_of(3)
+    assert decode(encode(entry), KEY) == entry
+
+
+def test_every_flipped_byte_is_noticed() -> None:
+    data = encode(Entry(KEY, {"a": 1}, {"code": bytes(range(200))}))
+    for position in range(len(data)):
+        broken = bytearray(data)
+        broken[position] ^= 0x40
+        with pytest.raises(DamagedEntry):
+            decode(bytes(broken), KEY)
+
+
+def test_every_truncation_and_any_appended_byte_is_noticed() -> None:
+    data = encode(Entry(KEY, {"a": 1}, {"code": bytes(range(200)), "meta": b"x" * 10}))
+    for length in range(len(data)):
+        with pytest.raises(DamagedEntry):
+            decode(data[:length], KEY)
+    with pytest.raises(DamagedEntry):
+        decode(data + b"\0", KEY)
+
+
+def test_an_entry_made_for_another_key_is_refused() -> None:
+    with pytest.raises(DamagedEntry, match="another key"):
+        decode(encode(entry_of(1)), hashlib.sha256(b"other").hexdigest())
+
+
+# the directory ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_put_is_found_by_another_store_on_the_same_directory(tmp_path: Path) -> None:
+    root = str(tmp_path / "cache")
+    assert Store(root).put(entry_of(5))
+    assert Store(root).get(KEY) == entry_of(5)
+    assert stat.S_IMODE(os.stat(root).st_mode) == 0o700
+
+
+def test_get_or_build_builds_once_and_then_reads(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def build() -> Entry:
+        calls.append(1)
+        return entry_of(7)
+
+    store = Store(str(tmp_path / "cache"))
+    assert store.get_or_build(KEY, build) == entry_of(7)
+    assert Store(store.root).get_or_build(KEY, build) == entry_of(7)
+    assert len(calls) == 1
+
+
+def test_a_failing_build_leaves_no_lock_and_no_entry_behind(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "cache"), lock_timeout=0.2)
+
+    def fail() -> Entry:
+        raise RuntimeError("does not compile")
+
+    with pytest.raises(RuntimeError, match="does not compile"):
+        store.get_or_build(KEY, fail)
+    assert store.get_or_build(KEY, lambda: entry_of(1)) == entry_of(1)
+
+
+@pytest.mark.parametrize("damage", ["truncate", "flip", "empty", "pickle", "directory", "symlink", "fifo"])
+def test_a_damaged_entry_is_set_aside_and_rewritten_in_the_same_call(tmp_path: Path, damage: str) -> None:
+    store = Store(str(tmp_path / "cache"))
+    store.put(entry_of(2))
+    path = tmp_path / "cache" / KEY[:2] / f"{KEY}.tj"
+    outside = tmp_path / "outside"
+    outside.write_bytes(encode(entry_of(9)))
+    good = path.read_bytes()
+    path.unlink()
+    if damage == "truncate":
+        path.write_bytes(good[: len(good) // 2])
+    elif damage == "flip":
+        path.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    elif damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "pickle":
+        path.write_bytes(pickle.dumps({"evil": os.getpid}))
+    elif damage == "directory":
+        path.mkdir()
+    elif damage == "symlink":
+        path.symlink_to(outside)
+    elif damage == "fifo":
+        os.mkfifo(path)
+    with pytest.warns(TilejitWarning):
+        assert Store(store.root).get_or_build(KEY, lambda: entry_of(2)) == entry_of(2)
+    assert Store(store.root).get(KEY) == entry_of(2)
+    assert outside.read_bytes() == encode(entry_of(9)), "nothing outside the cache is touched"
+
+
+def test_a_warning_is_given_once_per_cause(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    store = Store(str(tmp_path / "file" / "cache"))
+    with pytest.warns(TilejitWarning, match="stay in memory") as caught:
+        for _ in range(3):
+            assert store.get_or_build(KEY, lambda: entry_of(1)) == entry_of(1)
+    assert len(caught) == 1
+
+
+def test_a_directory_that_others_can_write_is_refused(tmp_path: Path) -> None:
+    root = tmp_path / "cache"
+    root.mkdir(mode=0o777)
+    root.chmod(0o777)
+    with pytest.warns(TilejitWarning, match="written by others"):
+        assert not Store(str(root)).put(entry_of(1))
+    assert list(root.iterdir()) == []
+
+
+def test_read_only_layers_are_searched_and_never_written(tmp_path: Path) -> None:
+    layer = Store(str(tmp_path / "layer"))
+    layer.put(entry_of(4))
+    before = sorted(path.name for path in (tmp_path / "layer").rglob("*"))
+    store = Store(str(tmp_path / "own"), layers=[str(tmp_path / "layer")])
+    assert store.get(KEY) == entry_of(4)
+    assert sorted(path.name for path in (tmp_path / "layer").rglob("*")) == before
+
+
+def test_sweeping_keeps_the_recently_used_and_removes_leftovers_of_dead_writers(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "cache"), max_entries=3)
+    keys = [hashlib.sha256(bytes([i])).hexdigest() for i in range(6)]
+    for age, key in enumerate(keys):
+        store.put(entry_of(age, key))
+        path = tmp_path / "cache" / key[:2] / f"{key}.tj"
+        os.utime(path, (time.time() - 1000 * (6 - age),) * 2)
+    orphan = tmp_path / "cache" / keys[0][:2] / f".tmp-{2**22 - 1}-00ff"
+    orphan.write_bytes(b"half")
+    os.utime(orphan, (time.time() - 7200,) * 2)
+    assert store.sweep() == 4
+    assert sorted(key for key, _ in store.entries()) == sorted(keys[3:])
+    assert not orphan.exists()
+
+
+def test_the_directory_follows_the_environment() -> None:
+    assert default_root({"TILEJIT_CACHE_DIR": "/x", "XDG_CACHE_HOME": "/y"}) == "/x"
+    assert default_root({"XDG_CACHE_HOME": "/y"}) == os.path.join("/y", "tilejit")
+
+
+# injected faults ----------------------------------------------------------------------------------------------------------
+
+
+class FaultyFiles(Files):
+    """Fails, or does half of its work, at random operations."""
+
+    def __init__(self, rng: random.Random, rate: float) -> None:
+        self.rng, self.rate, self.injected = rng, rate, 0
+
+    def _fault(self) -> bool:
+        hit = self.rng.random() < self.rate
+        self.injected += hit
+        return hit
+
+    def _raise(self) -> None:
+        code = self.rng.choice([errno.ENOSPC, errno.EIO, errno.EACCES, errno.EDQUOT, errno.EROFS, errno.ENOENT, errno.EMFILE])
+        raise OSError(code, os.strerror(code))
+
+    def make_directory(self, path: str) -> None:
+        if self._fault():
+            self._raise()
+        super().make_directory(path)
+
+    def read(self, path: str, limit: int) -> bytes:
+        if self._fault():
+            self._raise()
+        data = super().read(path, limit)
+        if self._fault() and data:
+            cut = self.rng.randrange(len(data))
+            return data[:cut] if self.rng.random() < 0.5 else data[:cut] + bytes([data[cut] ^ (1 << self.rng.randrange(8))]) + data[cut + 1 :]
+        return data
+
+    def write_new(self, path: str, data: bytes) -> None:
+        if self._fault():
+            with open(path, "wb") as file:
+                file.write(data[: self.rng.randrange(len(data))])
+            if self.rng.random() < 0.7:
+                self._raise()
+            return  # a torn write that went unnoticed
+        with open(path, "wb") as file:  # without fsync: the test is about logic, not the disk
+            file.write(data)
+
+    def rename(self, source: str, target: str) -> None:
+        if self._fault():
+            self._raise()
+        super().rename(source, target)
+
+    def remove(self, path: str) -> None:
+        if self._fault():
+            self._raise()
+        super().remove(path)
+
+    def try_lock(self, path: str) -> int | None:
+        if self._fault():
+            self._raise()
+        return super().try_lock(path)
+
+    def touch(self, path: str) -> None:
+        if self._fault():
+            self._raise()
+        super().touch(path)
+
+
+def inject(root: Path, faults: int, seed: int) -> None:
+    """Use the cache while its file operations fail, until `faults` were injected: every answer must be right."""
+    rng = random.Random(seed)
+    files = FaultyFiles(rng, 0.15)
+    keys = [hashlib.sha256(bytes([i])).hexdigest() for i in range(12)]
+    while files.injected < faults:
+        store = Store(str(root), files=files, max_entries=9, lock_timeout=0.05)
+        for _ in range(40):
+            index = rng.randrange(len(keys))
+            assert store.get_or_build(keys[index], lambda index=index: entry_of(index, keys[index])) == entry_of(index, keys[index])
+            if rng.random() < 0.05:
+                store.sweep()
+    healthy = Store(str(root))
+    for index, key in enumerate(keys):
+        assert healthy.get_or_build(key, lambda index=index, key=key: entry_of(index, key)) == entry_of(index, key)
+        assert Store(str(root)).get(key) == entry_of(index, key), "the cache is usable afterwards"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_injected_faults_never_give_an_exception_or_a_wrong_entry(tmp_path: Path, seed: int) -> None:
+    faults = int(os.environ.get("TILEJIT_TEST_FAULTS", "5000")) // 5
+    quiet(lambda: inject(tmp_path / "cache", faults, seed))
+
+
+WRITER = """
+import hashlib, random, sys
+from tilejit.runtime.entry import Entry
+from tilejit.runtime.store import Store
+root, seed = sys.argv[1], int(sys.argv[2])
+rng = random.Random(seed)
+print("ready", flush=True)
+while True:
+    index = rng.randrange(8)
+    key = hashlib.sha256(bytes([index])).hexdigest()
+    store = Store(root)
+    store.remove(key) if rng.random() < 0.3 else None
+    store.put(Entry(key, {"i": index}, {"code": bytes([index]) * 200_000}))
+"""
+
+
+def test_a_writer_killed_at_any_moment_leaves_a_usable_cache(tmp_path: Path) -> None:
+    root, rng = str(tmp_path / "cache"), random.Random(1)
+    for round_ in range(12):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, root, str(round_)], stdout=subprocess.PIPE)
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        time.sleep(rng.random() * 0.03)
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+        writer.stdout.close()
+        for index in range(8):
+            key = hashlib.sha256(bytes([index])).hexdigest()
+            found = Store(root).get(key)
+            assert found is None or found.sections["code"] == bytes([index]) * 200_000
+
+
+def _stampede(root: str, counter: str, barrier: object) -> None:
+    def build() -> Entry:
+        with open(counter, "a") as file:
+            file.write("x")
+        time.sleep(0.05)
+        return entry_of(11)
+
+    barrier.wait()  # type: ignore[attr-defined]
+    assert Store(root).get_or_build(KEY, build) == entry_of(11)
+
+
+def test_sixty_four_processes_on_one_key_compile_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(64)
+    counter = tmp_path / "compiles"
+    workers = [context.Process(target=_stampede, args=(str(tmp_path / "cache"), str(counter), barrier)) for _ in range(64)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+        assert worker.exitcode == 0
+    assert counter.read_text() == "x"
+
+
+def test_the_death_of_a_lock_holder_releases_the_others(tmp_path: Path) -> None:
+    root = str(tmp_path / "cache")
+    holder = subprocess.Popen(
+        [sys.executable, "-c", f"from tilejit.runtime.store import Store\nimport time\ndef b():\n    print('held', flush=True)\n    time.sleep(60)\nStore({root!r}).get_or_build({KEY!r}, b)"],
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    start = time.monotonic()
+    holder.kill()
+    assert Store(root, lock_timeout=30).get_or_build(KEY, lambda: entry_of(6)) == entry_of(6)
+    assert time.monotonic() - start < 20
+    holder.wait()
+    holder.stdout.close()
