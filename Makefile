@@ -1,0 +1,53 @@
+# The commands of the project. Each one sets up what it needs; run again, it starts at once.
+#   make demo PYTHON=python3.12   uses another interpreter for a new .venv
+#   make test JOBS=8              uses more test processes
+
+PYTHON ?= python3
+VENV   ?= .venv
+JOBS   ?= 2
+PY     := $(VENV)/bin/python
+BASE   := $(VENV)/.base-installed
+DEV    := $(VENV)/.dev-installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench fuzz clean
+
+help:
+	@echo "make demo    run the example kernels and compare them with NumPy"
+	@echo "make test    everything that must hold: lint, types, import rules, tests"
+	@echo "make check   lint, types and import rules only"
+	@echo "make bench   the benchmark suites (SUITE=cpu|compile|dispatch picks one)"
+	@echo "make fuzz    the long random-program run"
+
+$(PY):
+	$(PYTHON) -c 'import sys; sys.exit("tilejit needs Python 3.11 or newer, got %d.%d: set PYTHON=..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+# The stamps depend on pyproject.toml alone: the install is editable, sources need no reinstall.
+$(BASE): pyproject.toml | $(PY)
+	$(PY) -m pip install --quiet --editable .
+	@touch $@
+
+$(DEV): pyproject.toml | $(PY)
+	$(PY) -m pip install --quiet --editable '.[dev]'
+	@touch $(BASE) $@
+
+demo: $(BASE)
+	@$(PY) -m tilejit demo
+
+check: $(DEV)
+	@$(PY) -m ruff check --quiet . && echo "ruff: ok"
+	@$(PY) -m basedpyright --level error && echo "types: ok"
+	@$(VENV)/bin/lint-imports --no-cache
+
+test: check
+	$(PY) -m pytest -q -n $(JOBS) --durations=10
+
+bench: $(DEV)
+	@$(PY) bench/run.py $(or $(SUITE),cpu compile dispatch)
+
+fuzz: $(DEV)
+	$(PY) -m pytest -q -n $(JOBS) -m fuzz tests
+
+clean:
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
