@@ -1,0 +1,158 @@
+"""A stable encoding of captured values for the key: by content, type-tagged, the same in every process."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import math
+import struct
+import types
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from tilejit.dtypes import DType
+from tilejit.errors import UncacheableValueError
+from tilejit.types.annotations import DynVar, Untracked
+
+ARRAY_LIMIT = 64 << 10
+"""Arrays up to this many bytes are encoded by content."""
+
+FunctionDigest = Callable[[Callable[..., object]], bytes]
+"""The digest of a Python function: its canonical source and what it reads."""
+
+
+def encode_value(value: object, path: str, function_digest: FunctionDigest) -> bytes:
+    """The encoding of what `path` (`cfg.BLOCK`) holds; values without a stable one are UncacheableValueError."""
+    return _Encoder(path, function_digest).encode(value)
+
+
+def _pack(tag: str, *parts: bytes) -> bytes:
+    """Length-prefixed, so that no two different values share an encoding."""
+    body = b"".join(struct.pack("<Q", len(part)) + part for part in parts)
+    name = tag.encode()
+    return struct.pack("<B", len(name)) + name + struct.pack("<Q", len(body)) + body
+
+
+def _type_name(cls: type) -> bytes:
+    return f"{cls.__module__}.{cls.__qualname__}".encode()
+
+
+def _float(value: float) -> bytes:
+    return b"nan" if math.isnan(value) else value.hex().encode()
+
+
+class _Encoder:
+    def __init__(self, path: str, function_digest: FunctionDigest) -> None:
+        self.path = path
+        self.function_digest = function_digest
+        self.open: dict[int, int] = {}
+
+    def encode(self, value: object) -> bytes:
+        """Dispatch on the exact type; subclasses carry their type's name."""
+        simple = self._simple(value)
+        if simple is not None:
+            return simple
+        if id(value) in self.open:
+            return _pack("cycle", str(self.open[id(value)]).encode())
+        self.open[id(value)] = len(self.open)
+        try:
+            return self._compound(value)
+        finally:
+            del self.open[id(value)]
+
+    def _simple(self, value: object) -> bytes | None:
+        match value:
+            case None:
+                return _pack("none")
+            case Untracked():
+                return _pack("untracked")
+            case DType():
+                return _pack("dtype", value.name.encode())
+            case DynVar():
+                return _pack("dynamic", value.name.encode())
+            case enum.Enum():
+                return _pack("enum", _type_name(type(value)), value.name.encode(), self.encode(value.value))
+            case bool():
+                return _pack("bool", str(value).encode())
+            case types.ModuleType():
+                return _pack("module", value.__name__.encode())
+            case _ if value is Ellipsis:
+                return _pack("ellipsis")
+        return self._number(value)
+
+    def _number(self, value: object) -> bytes | None:
+        for base, tag in ((int, "int"), (float, "float"), (complex, "complex"), (str, "str"), (bytes, "bytes")):
+            if isinstance(value, base) and not _is_numpy(value):
+                return _pack(tag, b"" if type(value) is base else _type_name(type(value)), _content(base, value))
+        return None
+
+    def _compound(self, value: object) -> bytes:
+        signature = getattr(type(value), "__cache_signature__", None)
+        if signature is not None and not isinstance(value, type):
+            return _pack("signature", _type_name(type(value)), self.encode(signature(value)))
+        if _is_numpy(value):
+            return self._array(value)
+        if isinstance(value, tuple | list):
+            items = cast("Iterable[object]", value)
+            return _pack("sequence", _type_name(type(value)), *(self.encode(item) for item in items))
+        if isinstance(value, set | frozenset):
+            members = cast("Iterable[object]", value)
+            return _pack("set", _type_name(type(value)), *sorted(self.encode(item) for item in members))
+        if isinstance(value, dict):
+            pairs = cast("dict[object, object]", value)
+            rows = sorted(_pack("item", self.encode(key), self.encode(item)) for key, item in pairs.items())
+            return _pack("dict", _type_name(type(value)), *rows)
+        return self._object(value)
+
+    def _object(self, value: object) -> bytes:
+        if isinstance(value, functools.partial):
+            partial = cast("functools.partial[object]", value)
+            return _pack("partial", self.encode(partial.func), self.encode(partial.args), self.encode(dict(partial.keywords)))
+        if isinstance(value, range | slice):
+            parts = (value.start, value.stop, value.step)
+            return _pack("range" if isinstance(value, range) else "slice", *(self.encode(part) for part in parts))
+        if isinstance(value, types.FunctionType | types.MethodType):
+            owner = self.encode(value.__self__) if isinstance(value, types.MethodType) else b""
+            return _pack("function", self.function_digest(value), owner)
+        if isinstance(value, types.BuiltinFunctionType):
+            return _pack("builtin", f"{value.__module__}.{value.__qualname__}".encode())
+        if isinstance(value, type):
+            return _pack("class", _type_name(value))
+        if dataclasses.is_dataclass(value):
+            fields = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+            return _pack("dataclass", _type_name(type(value)), *(_pack(name, self.encode(item)) for name, item in fields))
+        if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
+            return _pack("torch.dtype", str(value).encode())
+        raise self.refuse(value)
+
+    def _array(self, value: Any) -> bytes:
+        if value.dtype.hasobject or value.nbytes > ARRAY_LIMIT:
+            raise self.refuse(value, f"an array of {value.nbytes} bytes" if not value.dtype.hasobject else "an array of objects")
+        shape = ",".join(map(str, value.shape)).encode()
+        return _pack("array", _type_name(type(value)), str(value.dtype).encode(), shape, value.tobytes())
+
+    def refuse(self, value: object, what: str | None = None) -> UncacheableValueError:
+        """The error for a value whose content cannot be known by a later process."""
+        what = what or f"a {type(value).__module__}.{type(value).__qualname__}"
+        return UncacheableValueError(
+            f"the kernel reads `{self.path}`, {what}, which has no stable encoding for the cache key",
+            help="pass it as an argument, give its class a __cache_signature__ method, or wrap it in pl.untracked(value)",
+        )
+
+
+def _is_numpy(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] in ("numpy", "ml_dtypes") and hasattr(value, "dtype") and hasattr(value, "tobytes")
+
+
+def _content(base: type, value: object) -> bytes:
+    if base is int:
+        return str(int(cast("int", value))).encode()
+    if base is float:
+        return _float(cast("float", value))
+    if base is complex:
+        number = cast("complex", value)
+        return _float(number.real) + b"," + _float(number.imag)
+    if base is str:
+        return str.__str__(cast("str", value)).encode("utf-8", "surrogatepass")
+    return bytes(cast("bytes", value))
