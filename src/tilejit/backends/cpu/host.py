@@ -1,0 +1,64 @@
+"""What the processor under us offers: the facts that code generation and the cache key depend on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A processor as LLVM sees it."""
+
+    triple: str
+    cpu: str
+    features: str
+    """LLVM's feature string (`+avx2,-avx512f,…`), complete, so that equal hosts have equal text."""
+
+    def has(self, feature: str) -> bool:
+        return f"+{feature}" in self.features.split(",")
+
+    @property
+    def is_x86(self) -> bool:
+        return self.triple.startswith(("x86_64", "amd64"))
+
+    @property
+    def vector_bits(self) -> int:
+        """Width of the widest vector register worth using."""
+        if not self.is_x86:
+            return 128
+        if self.has("avx512f") and self.has("avx512vl") and self.has("avx512dq") and self.has("avx512bw"):
+            return 512
+        return 256 if self.has("avx2") else 128
+
+    @property
+    def vector_registers(self) -> int:
+        """Number of architectural vector registers."""
+        return 32 if self.vector_bits == 512 or not self.is_x86 else 16
+
+    @property
+    def float_lanes(self) -> int:
+        """32-bit lanes of one vector register."""
+        return self.vector_bits // 32
+
+    @property
+    def converts_half(self) -> bool:
+        """Whether FP16 <-> FP32 conversion is an instruction (otherwise LLVM would call a library)."""
+        return not self.is_x86 or self.has("f16c")
+
+    @property
+    def has_fma(self) -> bool:
+        return not self.is_x86 or self.has("fma")
+
+    @property
+    def fingerprint(self) -> str:
+        """Text that differs whenever generated code could."""
+        return f"{self.triple}|{self.cpu}|{self.features}"
+
+
+@cache
+def host() -> Host:
+    """The processor this process runs on."""
+    import llvmlite.binding as llvm
+
+    return Host(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
