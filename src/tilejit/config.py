@@ -1,0 +1,82 @@
+"""Every setting once: name, type, default, environment variable, whether it changes generated code, and what it means."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+PREFIX = "TILEJIT_"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting(Generic[T]):
+    """One setting; `value` reads the environment now, so that a change between two calls counts."""
+
+    name: str
+    parse: Callable[[str], T]
+    default: T
+    affects_code: bool
+    doc: str
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return PREFIX + self.name.upper()
+
+    @property
+    def value(self) -> T:
+        text = os.environ.get(self.variable, "")
+        if text == "":
+            return self.default
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            raise ValueError(f"{self.variable}={text!r}: {error}") from None
+
+
+def _flag(text: str) -> bool:
+    if text.lower() in ("1", "true", "yes", "on"):
+        return True
+    if text.lower() in ("0", "false", "no", "off"):
+        return False
+    raise ValueError("expected 1 or 0")
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError("expected a positive integer")
+    return number
+
+
+def _bytes(text: str) -> int:
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+    unit = units.get(text[-1:].upper(), 1)
+    return _count(text[:-1] if unit > 1 else text) * unit
+
+
+PLATFORM = Setting("platform", str, "", True, "where kernels run when neither the call nor the tensors say it; empty: cpu")
+CHECK_BOUNDS = Setting("check_bounds", _flag, True, True, "check windows and indices against the extents of tensors")
+FAST_MATH = Setting("fast_math", _flag, True, True, "permit reassociated sums, fused multiply-add and polynomial maths")
+NUM_THREADS = Setting("num_threads", _count, 0, False, "threads a call may use; 0: torch's count if torch is loaded, else the CPUs of this process")
+ARENA_BYTES = Setting("arena_bytes", _bytes, 16 << 30, False, "address space reserved per thread for scratch tensors; memory is used only when touched")
+VERIFY = Setting("verify", _flag, False, False, "verify the IR after every pass")
+LOG = Setting("log", str, "", False, "what to report on stderr: `recompile` prints one line per compile")
+
+SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int], ...] = (PLATFORM, CHECK_BOUNDS, FAST_MATH, NUM_THREADS, ARENA_BYTES, VERIFY, LOG)
+
+
+def code_settings() -> tuple[tuple[str, object], ...]:
+    """Name and present value of every setting that changes generated code."""
+    return tuple((setting.name, setting.value) for setting in SETTINGS if setting.affects_code)
+
+
+def unknown_variables() -> dict[str, str | None]:
+    """TILEJIT_* variables of the environment that no setting reads, each with the closest one that exists."""
+    known = [setting.variable for setting in SETTINGS]
+    strangers = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+    return {name: next(iter(difflib.get_close_matches(name, known, n=1)), None) for name in strangers}

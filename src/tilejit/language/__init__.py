@@ -1,0 +1,128 @@
+"""What a kernel imports as `pl`; names are looked up when they are first used, so that importing it costs nothing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+_NAMES: dict[str, str] = {
+    **{
+        name: "tilejit.types.annotations"
+        for name in (
+            "Tensor", "Tile", "Scalar", "Array", "Tuple", "Out", "InOut", "TensorView", "TileView", "MemRef", "DynVar",
+            "dynamic", "untracked", "RUNTIME", "AUTO",
+        )
+    },
+    **{name: "tilejit.jit.function" for name in ("jit", "JITFunction")},
+    **{name: "tilejit.frontend.decorators" for name in ("program", "function", "inline", "InlineFunction")},
+    **{name: "tilejit.frontend.text" for name in ("parse", "loads", "parse_program", "loads_program")},
+}  # fmt: skip
+"""Where a name lives, for those that are an attribute of a module."""
+
+_TABLES = {
+    "tilejit.dtypes": "DTYPES",
+    "tilejit.types.enums": "ENUMS",
+    "tilejit.types.scopes": "MARKERS",
+}
+"""Tables of names: the module and its dict."""
+
+_ALIASES = {
+    "Mem": "MemorySpace",
+    "ND": "TensorLayout.ND",
+    "DN": "TensorLayout.DN",
+    "NZ": "TensorLayout.NZ",
+    "MX_A_ZZ": "TensorLayout.MX_A_ZZ",
+    "MX_B_NN": "TensorLayout.MX_B_NN",
+    "TaskId": "Scalar[TASK_ID]",
+}
+"""Second names: another name of the language, a member of one, or an annotation."""
+
+NAMESPACES = ("tensor", "tile", "system", "array")
+
+
+class Namespace:
+    """`pl.tensor`, `pl.tile`, …: the ops that have a spelling there."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = _member_of_namespace(self.__name__, name)
+        if found is None:
+            raise _missing(f"pl.{self.__name__}", name, dir(self))
+        self.__dict__[name] = found
+        return found
+
+    def __dir__(self) -> list[str]:
+        from tilejit import ops
+
+        return sorted({*ops.public_names(self.__name__), *_ENUMS_IN_NAMESPACE.get(self.__name__, ())})
+
+    def __repr__(self) -> str:
+        return f"pl.{self.__name__}"
+
+
+_ENUMS_IN_NAMESPACE = {"tile": ("MaskPattern",)}
+
+
+def _member_of_namespace(namespace: str, name: str) -> object | None:
+    if name in _ENUMS_IN_NAMESPACE.get(namespace, ()):
+        return __getattr__(name)
+    from tilejit import ops
+
+    return ops.public(namespace, name)
+
+
+def _missing(owner: str, name: str, candidates: list[str]) -> AttributeError:
+    from tilejit.errors import did_you_mean
+
+    hint = did_you_mean(name, candidates)
+    return AttributeError(f"{owner} has no `{name}`" + (f"; {hint}" if hint else ""), name=name)
+
+
+def _find(name: str) -> object | None:
+    if name in _NAMES:
+        return getattr(import_module(_NAMES[name]), name)
+    if name in NAMESPACES:
+        return Namespace(name)
+    if name in _ALIASES:
+        return _alias(_ALIASES[name])
+    for module, table in _TABLES.items():
+        rows: dict[str, object] = getattr(import_module(module), table)
+        if name in rows:
+            return rows[name]
+    from tilejit import ops
+
+    return ops.public("pl", name)
+
+
+def _alias(text: str) -> object:
+    owner, dot, member = text.partition(".")
+    if dot:
+        return getattr(__getattr__(owner), member)
+    owner, bracket, argument = text.rstrip("]").partition("[")
+    found = __getattr__(owner)
+    return found[__getattr__(argument)] if bracket else found  # type: ignore[index]
+
+
+def __getattr__(name: str) -> object:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    found = _find(name)
+    if found is None:
+        raise _missing("tilejit.language", name, __dir__())
+    globals()[name] = found
+    return found
+
+
+def public_names() -> list[str]:
+    """Every name a kernel can use as `pl.name`."""
+    from tilejit import ops
+
+    tables = [name for module, table in _TABLES.items() for name in getattr(import_module(module), table)]
+    return sorted({*_NAMES, *NAMESPACES, *_ALIASES, *tables, *ops.public_names("pl")})
+
+
+def __dir__() -> list[str]:
+    return public_names()

@@ -1,0 +1,47 @@
+"""Scratch memory of a call: one large reservation per thread, whose pages exist only once they are touched."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import threading
+
+from tilejit import config
+from tilejit.errors import ResourceError
+
+_SMALLEST = 1 << 24
+
+
+class Arena:
+    """Address space for scratch tensors. `base` and `end` go into the context block of a call."""
+
+    def __init__(self, size: int) -> None:
+        self._memory = _reserve(size)
+        self.base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        self.end = self.base + len(self._memory)
+
+
+def _reserve(size: int) -> mmap.mmap:
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    while True:
+        try:
+            return mmap.mmap(-1, size, flags=flags)
+        except OSError as error:
+            # A limit on address space (ulimit -v, small containers) is no reason to fail: less may do.
+            if size <= _SMALLEST:
+                raise ResourceError(f"cannot reserve {size} bytes of scratch memory: {error}", help=f"raise the memory limit or set {config.ARENA_BYTES.variable}") from None
+            size //= 2
+
+
+_local = threading.local()
+
+
+def this_thread() -> Arena:
+    """The arena of the calling thread, made at its first call and again when the setting changes."""
+    size = config.ARENA_BYTES.value
+    if getattr(_local, "size", None) != size:
+        _local.arena = Arena(size)
+        _local.size = size
+    arena = _local.arena
+    assert isinstance(arena, Arena)
+    return arena

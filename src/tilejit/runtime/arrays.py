@@ -1,0 +1,150 @@
+"""What a call is given: the metadata of arrays of any framework, and new arrays in the caller's framework."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+
+from tilejit.dtypes import DTYPES, DType, dtype_of_numpy
+from tilejit.errors import ArgumentError, DTypeError
+
+
+@dataclass(slots=True)
+class ArrayView:
+    """An array as a kernel sees it. `owner` is the caller's object and keeps the memory alive."""
+
+    owner: object = field(repr=False)
+    framework: str
+    """"numpy", "torch", "device" (a DeviceTensor), or "other"."""
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    """In elements."""
+    dtype: DType
+    address: int
+    writable: bool
+    device: str = "cpu"
+    requires_grad: bool = False
+
+    @property
+    def contiguous(self) -> bool:
+        return 0 in self.shape or all(n == 1 or have == want for n, have, want in zip(self.shape, self.strides, contiguous_strides(self.shape), strict=True))
+
+    def byte_range(self) -> tuple[int, int]:
+        """First address and first address past the cells."""
+        if 0 in self.shape:
+            return self.address, self.address
+        reach = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
+        size = self.dtype.get_byte()
+        return self.address + sum(min(r, 0) for r in reach) * size, self.address + (sum(max(r, 0) for r in reach) + 1) * size
+
+    def numpy(self) -> np.ndarray:
+        """The same memory as a NumPy array."""
+        if isinstance(self.owner, np.ndarray):
+            return cast("np.ndarray", self.owner)
+        if self.device != "cpu":
+            raise ArgumentError(f"a tensor on {self.device} cannot be read from the CPU")
+        size = self.dtype.get_byte()
+        description = {
+            "data": (self.address, not self.writable),
+            "shape": self.shape,
+            "strides": tuple(stride * size for stride in self.strides),
+            "typestr": f"|V{size}" if 0 not in self.shape else "|V1",
+            "version": 3,
+        }
+        if 0 in self.shape:
+            return np.empty(self.shape, self.dtype.numpy)
+        return np.asarray(_Interface(description, self.owner)).view(self.dtype.numpy)
+
+
+@dataclass(slots=True)
+class _Interface:
+    __array_interface__: dict[str, object]
+    keep_alive: object
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTensor:
+    """A contiguous tensor whose memory the caller owns; nothing is copied in or out."""
+
+    data_ptr: int
+    shape: tuple[int, ...]
+    dtype: DType
+    device: str = "cpu"
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides in elements."""
+    out: list[int] = []
+    step = 1
+    for extent in reversed(shape):
+        out.append(step)
+        step *= extent
+    return tuple(reversed(out))
+
+
+def view_of(value: object) -> ArrayView | None:
+    """The metadata of an array-like argument, or None when `value` is no array. Data is never read."""
+    if isinstance(value, np.ndarray):
+        return _numpy_view(cast("np.ndarray", value), value, "numpy")
+    if "torch" in sys.modules:
+        from tilejit.runtime import torch
+
+        found = torch.view_of(value)
+        if found is not None:
+            return found
+    if isinstance(value, DeviceTensor):
+        return ArrayView(value, "device", tuple(value.shape), contiguous_strides(value.shape), value.dtype, value.data_ptr, True, value.device)
+    if isinstance(value, np.generic):
+        return None
+    if hasattr(value, "__array_interface__"):
+        return _numpy_view(np.asarray(value), value, "other")
+    if hasattr(value, "__dlpack__"):
+        return _numpy_view(np.from_dlpack(cast("np.ndarray", value)), value, "other")
+    return None
+
+
+def _numpy_view(array: np.ndarray, owner: object, framework: str) -> ArrayView:
+    dtype = dtype_of_numpy(array.dtype)
+    if dtype is None:
+        raise unsupported_dtype("NumPy", str(array.dtype))
+    size = array.itemsize
+    strides = tuple(stride // size for stride in array.strides)
+    if any(stride % size for stride in array.strides):
+        raise ArgumentError(f"strides {array.strides} are no multiple of the element size {size}", help="pass a copy: np.ascontiguousarray(x)")
+    return ArrayView(owner if framework == "numpy" else array, framework, array.shape, strides, dtype, array.__array_interface__["data"][0], array.flags.writeable)
+
+
+def unsupported_dtype(framework: str, name: str) -> DTypeError:
+    """The error for an element type without a counterpart in the language."""
+    column: Callable[[DType], str | None] = (lambda row: row.torch_name) if framework == "torch" else (lambda row: row.numpy_name)
+    names = sorted({spelled for row in DTYPES.values() if (spelled := column(row)) is not None})
+    return DTypeError(f"Unsupported {framework} dtype {name}", help=f"supported: {', '.join(names)}")
+
+
+def allocate(like: ArrayView | None, shape: Sequence[int], dtype: DType) -> object:
+    """A zero-filled array in the framework and on the device of `like`."""
+    if like is not None and like.framework == "torch":
+        from tilejit.runtime import torch
+
+        return torch.zeros(shape, dtype, like.device)
+    if dtype.numpy_name is None:
+        raise unsupported_dtype("NumPy", dtype.name)
+    return np.zeros(tuple(shape), dtype.numpy)
+
+
+def scalar_of(value: object) -> int | float | bool | None:
+    """The Python number of a Python, NumPy or torch scalar, else None."""
+    if isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        item: object = value.item()
+        return item if isinstance(item, bool | int | float) else None
+    if "torch" in sys.modules:
+        from tilejit.runtime import torch
+
+        return torch.scalar_of(value)
+    return None

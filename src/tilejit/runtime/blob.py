@@ -1,0 +1,65 @@
+"""Flat position-independent machine code: mapped, patched, then made executable and no longer writable."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import mmap
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from tilejit.errors import ArtifactError
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """Code and constants in one piece; `entries` are offsets of functions, `externals` offsets of 64-bit address slots."""
+
+    code: bytes = field(repr=False)
+    entries: Mapping[str, int]
+    externals: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+class LoadedBlob:
+    """A blob in memory; its code is gone when the object is."""
+
+    def __init__(self, blob: Blob, addresses: Mapping[str, int] | None = None) -> None:
+        code = bytearray(blob.code)
+        for name, slot in blob.externals.items():
+            struct.pack_into("<Q", code, slot, (addresses or {}).get(name) or external_address(name))
+        self._memory = mmap.mmap(-1, max(len(code), 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        self._memory[: len(code)] = bytes(code)
+        anchor = ctypes.c_char.from_buffer(self._memory)
+        self._base = ctypes.addressof(anchor)
+        del anchor
+        _make_executable(self._base, len(self._memory))
+        self._entries = dict(blob.entries)
+
+    def address(self, name: str) -> int:
+        """The address of a function."""
+        if name not in self._entries:
+            raise ArtifactError(f"the code has no function `{name}`")
+        return self._base + self._entries[name]
+
+
+def _make_executable(address: int, size: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    if libc.mprotect(address, size, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
+        raise ArtifactError(f"the system refuses executable memory (errno {ctypes.get_errno()})", help="native kernels cannot run here: use platform='reference'")
+
+
+@cache
+def external_address(name: str) -> int:
+    """The address of a C library function that generated code calls."""
+    for library in (None, "libm.so.6"):
+        try:
+            function = getattr(ctypes.CDLL(library), name)
+        except (OSError, AttributeError):
+            continue
+        address = ctypes.cast(function, ctypes.c_void_p).value
+        if address:
+            return address
+    raise ArtifactError(f"generated code needs the C function `{name}`, which this system lacks")

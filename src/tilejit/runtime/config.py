@@ -1,0 +1,102 @@
+"""How a call or a compile is to be done: RunConfig, the platforms, and the options accepted for the sake of existing scripts."""
+
+from __future__ import annotations
+
+import enum
+import warnings
+from dataclasses import dataclass
+
+from tilejit import config
+from tilejit.errors import PlatformError, TilejitWarning, did_you_mean
+
+PLATFORMS = ("cpu", "cuda", "reference", "a2a3", "a5")
+PLATFORM_ALIASES = {"a2a3sim": "cpu", "a5sim": "cpu"}
+
+INERT_OPTIONS = frozenset(
+    {
+        "backend_type", "memory_planner", "profiling", "distributed_config", "block_dim", "aicpu_thread_num", "save_data", "golden_dir",
+        "codegen_only", "pto_isa_commit", "diagnostic_phase", "disabled_diagnostics", "report", "log_level", "runtime_dir",
+    }
+)  # fmt: skip
+"""Options of other tile compilers: accepted so that existing scripts run, without effect."""
+
+
+class OptimizationStrategy(enum.Enum):
+    """How much to optimise."""
+
+    Default = 0
+    Debug = 1
+
+
+def resolve_platform(name: str | None) -> str:
+    """The platform called `name`; None: the setting, else cpu."""
+    name = name or config.PLATFORM.value or "cpu"
+    name = PLATFORM_ALIASES.get(name, name)
+    if name not in PLATFORMS:
+        known = (*PLATFORMS, *PLATFORM_ALIASES)
+        raise PlatformError(f"unknown platform `{name}`; valid: {', '.join(known)}", help=did_you_mean(name, known))
+    return name
+
+
+def check_options(options: dict[str, object], known: tuple[str, ...], what: str) -> None:
+    """Refuse options that neither we nor the table of inert ones know."""
+    for name in options:
+        if name not in INERT_OPTIONS:
+            hint = did_you_mean(name, (*known, *INERT_OPTIONS))
+            raise TypeError(f"{what} has no option `{name}`" + (f"; {hint}" if hint else ""))
+
+
+@dataclass(frozen=True, init=False)
+class RunConfig:
+    """Options of a call, a compile or a lowering."""
+
+    platform: str | None
+    device_id: int
+    rtol: float
+    atol: float
+    strategy: OptimizationStrategy
+    dump_passes: bool
+    save_kernels: bool
+    save_kernels_dir: str | None
+    num_threads: int | None
+    check_bounds: bool
+    fast_math: bool
+
+    def __init__(
+        self,
+        platform: str | None = None,
+        device_id: int = 0,
+        rtol: float = 1e-5,
+        atol: float = 1e-5,
+        strategy: OptimizationStrategy = OptimizationStrategy.Default,
+        dump_passes: bool = False,
+        save_kernels: bool = False,
+        save_kernels_dir: str | None = None,
+        num_threads: int | None = None,
+        check_bounds: bool | None = None,
+        fast_math: bool | None = None,
+        **inert: object,
+    ) -> None:
+        check_options(inert, tuple(self.__dataclass_fields__), "RunConfig")
+        if num_threads is not None and num_threads < 1:
+            raise ValueError(f"num_threads must be positive, got {num_threads}")
+        values = {
+            "platform": platform, "device_id": device_id, "rtol": rtol, "atol": atol, "strategy": strategy, "dump_passes": dump_passes,
+            "save_kernels": save_kernels, "save_kernels_dir": save_kernels_dir, "num_threads": num_threads,
+            "check_bounds": config.CHECK_BOUNDS.value if check_bounds is None else check_bounds,
+            "fast_math": config.FAST_MATH.value if fast_math is None else fast_math,
+        }  # fmt: skip
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+_warned: set[str] = set()
+
+
+def warn_about_unknown_settings() -> None:
+    """One warning per process for each TILEJIT_* variable that nothing reads."""
+    for name, close in config.unknown_variables().items():
+        if name not in _warned:
+            _warned.add(name)
+            hint = f"; did you mean {close}?" if close else ""
+            warnings.warn(f"{name} is set, but tilejit has no such setting{hint}", TilejitWarning, stacklevel=3)
