@@ -12,8 +12,8 @@ def add(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
 
 
 @pl.jit.incore
-def shifted_product(a: pl.Tensor, b: pl.Tensor, shift: pl.FP32, out: pl.Out[pl.Tensor]):
-    out[:] = a * b + shift
+def shifted_product(x: pl.Tensor, first: pl.FP32, second: pl.FP32, out: pl.Out[pl.Tensor]):
+    out[:] = (x + first) * (x + second)
     return out
 
 
@@ -23,7 +23,7 @@ def vector_dag(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
     c = pl.create_tensor([a.shape[0], a.shape[1]], dtype=a.dtype)
     d = pl.create_tensor([a.shape[0], a.shape[1]], dtype=a.dtype)
     c = add(a, b, c)
-    d = shifted_product(c + 1.0, c + 2.0, 0.0, d)
+    d = shifted_product(c, 1.0, second=2.0, out=d)
     out = add(d, c, out)
     return out
 
