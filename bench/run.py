@@ -1,0 +1,46 @@
+"""`python bench/run.py SUITE... [--json FILE]`: time tilejit against its peers, one thread each, in the same process."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+SUITES = ("cpu", "compile", "dispatch")
+ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "TILEJIT_NUM_THREADS")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench/run.py", description="ratio = peer time / our time: above 1 is in our favour")
+    parser.add_argument("suites", nargs="+", choices=SUITES, metavar="SUITE", help=", ".join(SUITES))
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as JSON too")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose name contains TEXT")
+    options = parser.parse_args()
+    for variable in ONE_THREAD:  # read by the libraries when they are loaded, so before the suites are
+        os.environ[variable] = "1"
+    rows = list(run(options.suites, options.only))
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    return 0
+
+
+def run(suites: list[str], only: str) -> Iterator[dict[str, object]]:
+    from measure import measure
+
+    for suite in suites:
+        print(f"\n{suite:<44} {'peer':<24} {'ratio':>7} {'ours µs':>12} {'peer µs':>12}")
+        for pair in importlib.import_module(f"suites.{suite}").cases():
+            if only not in pair.case:
+                continue
+            row = measure(pair)
+            print(f"{row.case:<44} {row.peer:<24} {row.ratio:>7.2f} {row.ours_us:>12.2f} {row.peer_us:>12.2f}", flush=True)
+            yield {"suite": suite, **asdict(row)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

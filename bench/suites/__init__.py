@@ -1,0 +1,1 @@
+"""The benchmark suites: each module has `cases()`, which yields pairs to time."""

@@ -1,0 +1,85 @@
+"""From a kernel never seen before to native code, against numba compiling the same loops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import numba
+import numpy as np
+from measure import Pair
+
+import tilejit.language as pl
+
+Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
+SAMPLES = 7
+"""A numba compile takes long enough for few samples to do."""
+
+
+@pl.jit
+def add(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = a + b
+
+
+def add_loops(a: Array, b: Array, out: Array) -> None:
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            out[i, j] = a[i, j] + b[i, j]
+
+
+@pl.jit
+def softmax(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        e = pl.exp(pl.row_expand_sub(x, pl.row_max(x)))
+        out[:] = pl.row_expand_div(e, pl.row_sum(e))
+
+
+def softmax_loops(x: Array, out: Array) -> None:
+    for i in range(x.shape[0]):
+        top = x[i, 0]
+        for j in range(x.shape[1]):
+            top = max(top, x[i, j])
+        total = np.float32(0)
+        for j in range(x.shape[1]):
+            out[i, j] = math.exp(x[i, j] - top)
+            total += out[i, j]
+        for j in range(x.shape[1]):
+            out[i, j] /= total
+
+
+@pl.jit
+def matmul(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.matmul(a, b)
+
+
+def matmul_loops(a: Array, b: Array, out: Array) -> None:
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            out[i, j] = 0
+        for k in range(a.shape[1]):
+            for j in range(b.shape[1]):
+                out[i, j] += a[i, k] * b[k, j]
+
+
+def fresh(kernel: pl.JITFunction, args: tuple[Array, ...]) -> Callable[[], object]:
+    """A compile that no cache answers."""
+
+    def compile_again() -> object:
+        kernel.cache_clear(disk=True)
+        return kernel.compile(*args)
+
+    return compile_again
+
+
+def fresh_numba(loops: Callable[..., object], args: tuple[Array, ...]) -> Callable[[], object]:
+    signature = tuple(numba.typeof(arg) for arg in args)
+    return lambda: numba.njit(loops).compile(signature)
+
+
+def cases() -> Iterator[Pair]:
+    rng = np.random.default_rng(0)
+    a, b, out = (rng.standard_normal((64, 64), np.float32) for _ in range(3))
+    for kernel, loops, args in ((add, add_loops, (a, b, out)), (softmax, softmax_loops, (a, out)), (matmul, matmul_loops, (a, b, out))):
+        yield Pair(f"compile {kernel.__name__}", "numba", fresh(kernel, args), fresh_numba(loops, args), samples=SAMPLES)

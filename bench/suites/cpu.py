@@ -1,0 +1,104 @@
+"""Kernels on the CPU, one thread, against torch in eager mode writing into an existing output."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import torch
+from measure import Pair
+from torch.nn.functional import layer_norm, rms_norm
+
+import tilejit.language as pl
+
+torch.set_num_threads(1)
+
+
+@pl.jit
+def add(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = a + b
+
+
+@pl.jit
+def softmax(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        e = pl.exp(pl.row_expand_sub(x, pl.row_max(x)))
+        out[:] = pl.row_expand_div(e, pl.row_sum(e))
+
+
+@pl.jit
+def gelu_tanh(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = 0.5 * x * (1.0 + pl.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+
+
+@pl.jit
+def layernorm(x: pl.Tensor, gamma: pl.Tensor, beta: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        centred = pl.row_expand_sub(x, pl.row_sum(x) * (1.0 / x.shape[1]))
+        variance = pl.row_sum(centred * centred) * (1.0 / x.shape[1])
+        normal = pl.row_expand_mul(centred, pl.rsqrt(variance + 1e-5))
+        out[:] = pl.col_expand_add(pl.col_expand_mul(normal, gamma), beta)
+
+
+@pl.jit
+def rmsnorm(x: pl.Tensor, weight: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        scale = pl.rsqrt(pl.row_sum(x * x) * (1.0 / x.shape[1]) + 1e-6)
+        out[:] = pl.col_expand_mul(pl.row_expand_mul(x, scale), weight)
+
+
+@pl.jit
+def product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.matmul(a, b)
+
+
+@pl.jit
+def tiled_product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range(a.shape[0] // 128):
+            for j in pl.range(b.shape[1] // 128):
+                acc = pl.tile.full([128, 128], dtype=pl.FP32, value=0.0)
+                for k in pl.range(a.shape[1] // 32):
+                    ta = pl.load(a, [i * 128, k * 32], [128, 32])
+                    tb = pl.load(b, [k * 32, j * 128], [32, 128])
+                    acc = pl.matmul_acc(acc, ta, tb)
+                pl.store(acc, [i * 128, j * 128], c)
+
+
+def pair(case: str, peer: str, kernel: Callable[..., object], inputs: tuple[torch.Tensor, ...], out: torch.Tensor, theirs: Callable[[], torch.Tensor]) -> Pair:
+    """A kernel and a torch call, compared before they are timed."""
+
+    def check() -> None:
+        torch.testing.assert_close(out, theirs(), rtol=1e-4, atol=1e-3)
+
+    return Pair(case, peer, lambda: kernel(*inputs, out), theirs, check=check)
+
+
+def row_kernels(rows: int, columns: int) -> Iterator[Pair]:
+    """Elementwise and row-wise kernels on one shape."""
+    shape = f"{rows}x{columns}"
+    x, y, out, kept = (torch.randn(rows, columns) for _ in range(4))
+    gamma, beta = torch.randn(1, columns), torch.randn(1, columns)
+    yield pair(f"add {shape}", "torch.add(out=)", add, (x, y), out, lambda: torch.add(x, y, out=kept))
+    yield pair(f"softmax {shape}", "torch.softmax(out=)", softmax, (x,), out, lambda: torch.softmax(x, 1, out=kept))
+    yield pair(f"gelu {shape}", "torch gelu.out", gelu_tanh, (x,), out, lambda: torch.ops.aten.gelu.out(x, approximate="tanh", out=kept))
+    yield pair(f"layernorm {shape}", "torch layer_norm", layernorm, (x, gamma, beta), out, lambda: layer_norm(x, (columns,), gamma[0], beta[0]))
+    yield pair(f"rmsnorm {shape}", "torch rms_norm", rmsnorm, (x, gamma), out, lambda: rms_norm(x, (columns,), gamma[0], 1e-6))
+
+
+def products(size: int) -> Iterator[Pair]:
+    """Square matrix products, as one operator and as a loop over tiles."""
+    a, b, out, kept = (torch.randn(size, size) for _ in range(4))
+    yield pair(f"matmul {size}, tensor form", "torch.mm(out=)", product, (a, b), out, lambda: torch.mm(a, b, out=kept))
+    yield pair(f"matmul {size}, 128x128x32 tile loop", "torch.mm(out=)", tiled_product, (a, b), out, lambda: torch.mm(a, b, out=kept))
+
+
+def cases() -> Iterator[Pair]:
+    torch.manual_seed(0)
+    for rows, columns in ((4096, 4096), (256, 1024), (1000, 1001)):
+        yield from row_kernels(rows, columns)
+    for size in (1024, 256):
+        yield from products(size)
