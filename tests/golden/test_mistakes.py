@@ -32,7 +32,7 @@ def test_a_mistake_is_explained_where_it_was_made(path: Path, golden: Callable[[
     module = load(path)
     outputs: list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]] = getattr(module, "OUTPUTS", [])
     before = [output.copy() for output in outputs]
-    with pytest.raises(Exception) as caught:  # noqa: PT011, B017 - which class it is belongs to the golden text
+    with pytest.raises(Exception) as caught:  # which class it is belongs to the golden text
         module.mistake()
     error = caught.value
     text = f"{type(error).__module__}.{type(error).__qualname__}: {error}".replace(f"{FOLDER}/", "")

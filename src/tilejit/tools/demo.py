@@ -211,5 +211,6 @@ def summary(screen: Screen, rows: Sequence[Row], failures: Sequence[tuple[str, E
         screen.line(f"{row.kernel} on {row.shapes}: error {row.error:.1e} is above {TOLERANCE:.0e}", "1;31")
     bad = len(wrong) + len(failures)
     compiled = sum(row.compile_ms is not None for row in rows)
-    screen.line(f"\n{len(rows)} cases, {compiled} compiles, {bad} wrong, {seconds:.1f} s. Error: against NumPy in double precision. vs NumPy: above 1 is faster.")
+    screen.line(f"\n{len(rows)} cases, {compiled} compiles, {bad} wrong, {seconds:.1f} s")
+    screen.line("max error: against NumPy in double precision; vs NumPy: NumPy's time / ours, above 1 is faster")
     return 1 if bad else 0

@@ -1,0 +1,15 @@
+import numpy as np
+
+import tilejit.language as pl
+
+OUTPUTS = [np.full((8, 16), 7, np.float32)]
+
+
+@pl.jit
+def kernel(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = a + b
+
+
+def mistake():
+    kernel(np.ones((8, 16), np.float32))

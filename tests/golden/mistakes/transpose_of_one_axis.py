@@ -1,0 +1,16 @@
+import numpy as np
+
+import tilejit.language as pl
+
+OUTPUTS = [np.full((8, 16), 7, np.float32)]
+
+
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(x, [0, 0], [8, 16])
+        pl.store(pl.transpose(t, 1, 1), [0, 0], out)
+
+
+def mistake():
+    kernel(np.ones((8, 16), np.float32), OUTPUTS[0])

@@ -1,0 +1,21 @@
+import numpy as np
+
+import tilejit.language as pl
+
+OUTPUTS = [np.full((8, 16), 7, np.float32)]
+
+
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(x, [0, 0], [8, 16])
+        for i in pl.range(4):
+            if i == 2:
+                u = pl.yield_(pl.add(t, 1.0))
+            else:
+                v = pl.add(t, 2.0)
+        pl.store(t, [0, 0], out)
+
+
+def mistake():
+    kernel(np.ones((8, 16), np.float32), OUTPUTS[0])
