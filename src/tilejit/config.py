@@ -65,9 +65,20 @@ FAST_MATH = Setting("fast_math", _flag, True, True, "permit reassociated sums, f
 NUM_THREADS = Setting("num_threads", _count, 0, False, "threads a call may use; 0: torch's count if torch is loaded, else the CPUs of this process")
 ARENA_BYTES = Setting("arena_bytes", _bytes, 16 << 30, False, "address space reserved per thread for scratch tensors; memory is used only when touched")
 VERIFY = Setting("verify", _flag, False, False, "verify the IR after every pass")
+FASTPATH = Setting("fastpath", _flag, True, False, "let native code dispatch warm calls where the interpreter is known; off: the Python dispatcher")
+CACHE_DIR = Setting("cache_dir", str, "", False, "directory of the disk cache; empty: $XDG_CACHE_HOME/tilejit or ~/.cache/tilejit")
+CACHE_PATH = Setting("cache_path", str, "", False, "read-only cache directories searched after the own one, separated like PATH")
+CACHE = Setting("cache", _flag, True, False, "use the disk cache")
+CACHE_BYTES = Setting("cache_bytes", _bytes, 2 << 30, False, "size above which the least recently used entries of the disk cache go")
+CACHE_ENTRIES = Setting("cache_entries", _count, 50_000, False, "number of entries above which the least recently used go")
+RUN_ONLY = Setting("run_only", _flag, False, False, "refuse to compile: run only what the caches hold")
+ON_DRIFT = Setting("on_drift", str, "raise", False, "when a captured value changed since the first call: raise, recompile or ignore")
 LOG = Setting("log", str, "", False, "what to report on stderr: `recompile` prints one line per compile")
 
-SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int], ...] = (PLATFORM, CHECK_BOUNDS, FAST_MATH, NUM_THREADS, ARENA_BYTES, VERIFY, LOG)
+SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int], ...] = (
+    PLATFORM, CHECK_BOUNDS, FAST_MATH, NUM_THREADS, ARENA_BYTES, VERIFY, FASTPATH,
+    CACHE, CACHE_DIR, CACHE_PATH, CACHE_BYTES, CACHE_ENTRIES, RUN_ONLY, ON_DRIFT, LOG,
+)  # fmt: skip
 
 
 def code_settings() -> tuple[tuple[str, object], ...]:

@@ -1,0 +1,372 @@
+"""The native dispatcher as LLVM text: guards the arguments of a call against tables, then runs the kernel without the GIL.
+
+CPython calls it as a METH_FASTCALL | METH_KEYWORDS function. Whatever it is not sure of goes to the Python dispatcher
+with the same arguments, so it decides about speed and never about meaning. Object layouts are those of CPython 3.11 and
+NumPy 2 on 64-bit machines (runtime/dispatch.py enables it only there); tensors of torch come through DLPack's C exchange.
+"""
+
+from __future__ import annotations
+
+from tilejit.backends.cpu.emit import Emitter, Index, Module, Value
+from tilejit.runtime import abi
+from tilejit.runtime.dispatch_abi import MAX_ARGS, MAX_RANK, Argument, Entry, Guard, Kind, State
+
+SYMBOL = "tj_dispatch"
+
+_CAPSULE_POINTER = 16  # byte offsets in CPython and NumPy structs
+_DICT_VERSION = 24
+_FLOAT_VALUE = 16
+_ARRAY_DATA, _ARRAY_RANK, _ARRAY_EXTENTS, _ARRAY_STRIDES, _ARRAY_DTYPE, _ARRAY_FLAGS = 16, 24, 32, 40, 56, 64
+_DLTENSOR_SLOTS = 6
+_CPU_DEVICE = 1
+_STRIDED_BLOCK = MAX_ARGS * (1 + 2 * MAX_RANK)
+
+
+def dispatcher_text() -> str:
+    """LLVM text of the module."""
+    module = Module()
+    for name, text in _DECLARATIONS.items():
+        module.declare(name, text)
+    _Dispatcher(module).emit()
+    return module.text()
+
+
+_DECLARATIONS = {
+    "PyObject_Vectorcall": "declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)",
+    "PyObject_GetAttr": "declare ptr @PyObject_GetAttr(ptr, ptr)",
+    "PyEval_SaveThread": "declare ptr @PyEval_SaveThread()",
+    "PyEval_RestoreThread": "declare void @PyEval_RestoreThread(ptr)",
+    "PyLong_FromLongLong": "declare ptr @PyLong_FromLongLong(i64)",
+    "PyErr_Clear": "declare void @PyErr_Clear()",
+    "Py_IncRef": "declare void @Py_IncRef(ptr)",
+    "Py_DecRef": "declare void @Py_DecRef(ptr)",
+}
+
+
+class _Dispatcher:
+    def __init__(self, module: Module) -> None:
+        self.args, self.count, self.names = Value("%args", "ptr"), Value("%count", "i64"), Value("%names", "ptr")
+        self.self = Value("%self", "ptr")
+        self.e = Emitter(module, SYMBOL, "ptr", [self.self, self.args, self.count, self.names])
+        self.notes = self.e.alloca(f"[{MAX_ARGS * Argument.SIZE} x i64]")
+        self.tensors = self.e.alloca(f"[{MAX_ARGS * _DLTENSOR_SLOTS} x i64]")
+        self.block = self.e.alloca(f"[{_STRIDED_BLOCK} x i64]")
+        self.symbols = self.e.alloca(f"[{MAX_ARGS * MAX_RANK} x i64]")
+        self.context = self.e.alloca(f"[{abi.CONTEXT_SLOTS} x i64]")
+
+    # small steps ----------------------------------------------------------------------------------------------------------
+
+    def get(self, base: Value, slot: Index, type: str = "i64") -> Value:
+        return self.e.load(type, self.e.offset(base, slot, "i64"), 8)
+
+    def put(self, base: Value, slot: Index, value: Value) -> None:
+        self.e.store(value, self.e.offset(base, slot, "i64"), 8)
+
+    def field(self, base: Value, offset: int, type: str = "i64") -> Value:
+        """A field of a C struct at a byte offset."""
+        return self.e.load(type, self.e.offset(base, offset, "i8"), 4 if type == "i32" else 8)
+
+    def address(self, pointer: Value) -> Value:
+        return self.e.inst("i64", f"ptrtoint ptr {pointer.text} to i64")
+
+    def pointer(self, address: Value) -> Value:
+        return self.e.inst("ptr", f"inttoptr i64 {address.text} to ptr")
+
+    def require(self, condition: Value, otherwise: str) -> None:
+        """Go on if `condition`, else to the block `otherwise`."""
+        label = self.e.fresh("ok")
+        self.e.cbr(condition, label, otherwise)
+        self.e.place(label)
+
+    def same(self, a: Index, b: Index) -> Value:
+        return self.e.icmp("eq", a, b)
+
+    # the function -----------------------------------------------------------------------------------------------------------
+
+    def emit(self) -> None:
+        e = self.e
+        self.state = self.field(self.self, _CAPSULE_POINTER, "ptr")
+        self.require(e.inst("i1", "icmp eq ptr %names, null"), "slow")
+        self.require(self.same(self.count, self.get(self.state, State.ARG_COUNT)), "slow")
+        self.check_drift()
+        self.note_arguments()
+        self.try_entries()
+        e.place("slow")
+        target = self.get(self.state, State.SLOW, "ptr")
+        result = e.inst("ptr", f"call ptr @PyObject_Vectorcall({target}, ptr %args, i64 %count, ptr %names)")
+        e.void(f"ret {result}")
+        e.finish()
+
+    def check_drift(self) -> None:
+        """Every dict that a captured value was read from still has the version it had."""
+        e = self.e
+        pairs = self.get(self.state, State.DRIFT, "ptr")
+        with e.loop(0, self.get(self.state, State.DRIFT_COUNT), name="drift") as loop:
+            at = e.mul(loop.iv, 2)
+            known = self.get(pairs, e.add(at, 1))
+            self.require(self.same(self.field(self.get(pairs, at, "ptr"), _DICT_VERSION), known), "slow")
+
+    def note_arguments(self) -> None:
+        """Read each argument's metadata once, into `notes`."""
+        e = self.e
+        numpy, torch = self.get(self.state, State.NUMPY_TYPE), self.get(self.state, State.TORCH_TYPE)
+        with e.loop(0, self.count, name="note") as loop:
+            argument = self.get(self.args, loop.iv, "ptr")
+            note = e.offset(self.notes, e.mul(loop.iv, int(Argument.SIZE)), "i64")
+            self.put(note, Argument.OBJECT, self.address(argument))
+            type = self.field(argument, 8)
+            e.cbr(self.same(type, numpy), "numpy", "other")
+            e.place("numpy")
+            self.note_numpy(argument, note)
+            e.br("noted")
+            e.place("other")
+            e.cbr(self.same(type, torch), "torch", "plain")
+            e.place("torch")
+            self.note_torch(argument, note, loop.iv)
+            e.br("noted")
+            e.place("plain")
+            is_float = self.same(type, self.get(self.state, State.FLOAT_TYPE))
+            kind = e.inst("i64", f"select i1 {is_float.text}, i64 {int(Kind.FLOAT)}, i64 {int(Kind.OBJECT)}")
+            self.put(note, Argument.KIND, kind)
+            e.br("noted")
+            e.place("noted")
+
+    def note_numpy(self, array: Value, note: Value) -> None:
+        e = self.e
+        rank = e.inst("i64", f"zext {self.field(array, _ARRAY_RANK, 'i32')} to i64")
+        flags = e.inst("i64", f"zext {self.field(array, _ARRAY_FLAGS, 'i32')} to i64")
+        self.put(note, Argument.KIND, Value(str(int(Kind.NUMPY)), "i64"))
+        self.put(note, Argument.RANK, rank)
+        self.put(note, Argument.FLAGS, flags)
+        for slot, offset in (
+            (Argument.DTYPE, _ARRAY_DTYPE),
+            (Argument.DATA, _ARRAY_DATA),
+            (Argument.EXTENTS, _ARRAY_EXTENTS),
+            (Argument.STRIDES, _ARRAY_STRIDES),
+        ):
+            self.put(note, slot, self.field(array, offset))
+
+    def note_torch(self, tensor: Value, note: Value, position: Value) -> None:
+        """DLTensor: data, device, rank | dtype << 32, extents, strides, byte offset."""
+        e = self.e
+        view = e.offset(self.tensors, e.mul(position, _DLTENSOR_SLOTS), "i64")
+        exchange = self.get(self.state, State.TORCH_EXCHANGE, "ptr")
+        status = e.inst("i32", f"call i32 {exchange.text}({tensor}, {view})")
+        self.require(e.inst("i1", f"icmp eq i32 {status.text}, 0"), "no_exchange")
+        self.require(self.same(self.get(view, 1), _CPU_DEVICE), "slow")
+        self.require(self.same(self.get(view, 5), 0), "slow")
+        packed = self.get(view, 2)
+        self.put(note, Argument.KIND, Value(str(int(Kind.TORCH)), "i64"))
+        self.put(note, Argument.RANK, e.inst("i64", f"and i64 {packed.text}, 4294967295"))
+        self.put(note, Argument.DTYPE, e.inst("i64", f"lshr i64 {packed.text}, 32"))
+        self.put(note, Argument.FLAGS, Value("0", "i64"))
+        for slot, source in ((Argument.DATA, 0), (Argument.EXTENTS, 3), (Argument.STRIDES, 4)):
+            self.put(note, slot, self.get(view, source))
+
+    def try_entries(self) -> None:
+        e = self.e
+        table = self.get(self.state, State.ENTRIES, "ptr")
+        with e.loop(0, self.get(self.state, State.ENTRY_COUNT), name="entry") as loop:
+            entry = self.get(table, loop.iv, "ptr")
+            self.guard(entry)
+            self.check_overlap(entry)
+            self.move_to_front(table, loop.iv, entry)
+            self.run(entry)
+            e.place("next_entry")
+        e.br("slow")
+        e.place("no_exchange")
+        e.void("call void @PyErr_Clear()")
+        e.br("slow")
+
+    def guard(self, entry: Value) -> None:
+        """All arguments fit the specialisation; the argument block is filled on the way."""
+        e = self.e
+        with e.loop(0, self.get(entry, Entry.SYMBOLS), name="unset") as loop:
+            self.put(self.symbols, loop.iv, Value("-1", "i64"))
+        with e.loop(0, self.count, name="guard") as loop:
+            guard = e.offset(entry, e.add(e.mul(loop.iv, int(Guard.SIZE)), int(Entry.GUARDS)), "i64")
+            note = e.offset(self.notes, e.mul(loop.iv, int(Argument.SIZE)), "i64")
+            kind = self.get(guard, Guard.KIND)
+            self.require(self.same(kind, self.get(note, Argument.KIND)), "next_entry")
+            e.cbr(e.icmp("sle", kind, int(Kind.TORCH)), "tensor", "scalar")
+            e.place("scalar")
+            self.guard_scalar(guard, note, kind)
+            e.br("fits")
+            e.place("tensor")
+            self.guard_tensor(guard, note)
+            e.br("fits")
+            e.place("fits")
+
+    def guard_scalar(self, guard: Value, note: Value, kind: Value) -> None:
+        e = self.e
+        thing = self.get(note, Argument.OBJECT)
+        wanted = self.get(guard, Guard.VALUE)
+        e.cbr(self.same(kind, int(Kind.FLOAT)), "float", "object")
+        e.place("float")
+        self.require(self.same(self.field(self.pointer(thing), _FLOAT_VALUE), wanted), "next_entry")
+        e.br("scalar_fits")
+        e.place("object")
+        self.require(self.same(thing, wanted), "next_entry")
+        e.br("scalar_fits")
+        e.place("scalar_fits")
+
+    def guard_tensor(self, guard: Value, note: Value) -> None:
+        e = self.e
+        rank = self.get(guard, Guard.RANK)
+        self.require(self.same(self.get(guard, Guard.DTYPE), self.get(note, Argument.DTYPE)), "next_entry")
+        self.require(self.same(rank, self.get(note, Argument.RANK)), "next_entry")
+        mask = self.get(guard, Guard.FLAGS)
+        flags = e.inst("i64", f"and i64 {mask.text}, {self.get(note, Argument.FLAGS).text}")
+        self.require(self.same(flags, mask), "next_entry")
+        slot = self.get(guard, Guard.SLOT)
+        self.put(self.block, slot, self.get(note, Argument.DATA))
+        extents, strides = self.get(note, Argument.EXTENTS, "ptr"), self.get(note, Argument.STRIDES, "ptr")
+        is_torch = self.same(self.get(guard, Guard.KIND), int(Kind.TORCH))
+        one = Value("1", "i64")
+        with e.loop(0, rank, carried=[one], name="axis") as loop:
+            axis = e.sub(e.sub(rank, loop.iv), 1)
+            extent = self.get(extents, axis)
+            wanted = self.get(guard, e.add(int(Guard.EXTENTS), axis))
+            fits = e.inst("i1", f"or i1 {self.same(wanted, -1).text}, {self.same(wanted, extent).text}")
+            self.require(fits, "next_entry")
+            self.check_symbol(self.get(guard, e.add(int(Guard.SYMBOLS), axis)), extent)
+            # NumPy's flags already told that the array is dense; torch's strides must be looked at.
+            dense = self.same(self.get(strides, axis), loop.carried[0])
+            single = e.icmp("sle", extent, 1)
+            known = e.inst("i1", f"xor i1 {is_torch.text}, true")
+            either = e.inst("i1", f"or i1 {dense.text}, {single.text}")
+            self.require(e.inst("i1", f"or i1 {either.text}, {known.text}"), "next_entry")
+            at = e.add(e.add(slot, 1), axis)
+            self.put(self.block, at, extent)
+            self.put(self.block, e.add(at, rank), loop.carried[0])
+            loop.next = [e.i64(e.mul(loop.carried[0], extent))]
+
+    def check_symbol(self, symbol: Value, extent: Value) -> None:
+        """All extents of one symbol agree; if not, the Python path raises the error."""
+        e = self.e
+        label = e.fresh("symbol")
+        e.cbr(e.icmp("slt", symbol, 0), f"{label}.done", f"{label}.check")
+        e.place(f"{label}.check")
+        known = self.get(self.symbols, symbol)
+        agrees = e.inst("i1", f"or i1 {self.same(known, -1).text}, {self.same(known, extent).text}")
+        self.require(agrees, "slow")
+        self.put(self.symbols, symbol, extent)
+        e.br(f"{label}.done")
+        e.place(f"{label}.done")
+
+    def check_overlap(self, entry: Value) -> None:
+        """No output shares memory with another argument and none of torch requires grad; the Python path knows what to say."""
+        e = self.e
+        with e.loop(0, self.count, name="output") as outer:
+            guard = self.guard_of(entry, outer.iv)
+            label = e.fresh("output_check")
+            e.cbr(self.same(self.get(guard, Guard.IS_OUTPUT), 1), label, "not_output")
+            e.place(label)
+            self.check_grad(guard, outer.iv)
+            low, high = self.range_of(guard)
+            with e.loop(0, self.count, name="against") as inner:
+                other = self.guard_of(entry, inner.iv)
+                is_tensor = e.icmp("sle", self.get(other, Guard.KIND), int(Kind.TORCH))
+                differs = e.icmp("ne", inner.iv, outer.iv)
+                both = e.inst("i1", f"and i1 {is_tensor.text}, {differs.text}")
+                compare = e.fresh("compare")
+                e.cbr(both, compare, "apart")
+                e.place(compare)
+                other_low, other_high = self.range_of(other)
+                first = e.inst("i1", f"icmp ult i64 {low.text}, {other_high.text}")
+                second = e.inst("i1", f"icmp ult i64 {other_low.text}, {high.text}")
+                overlap = e.inst("i1", f"and i1 {first.text}, {second.text}")
+                e.cbr(overlap, "slow", "apart")
+                e.place("apart")
+            e.br("not_output")
+            e.place("not_output")
+
+    def guard_of(self, entry: Value, position: Value) -> Value:
+        return self.e.offset(entry, self.e.add(self.e.mul(position, int(Guard.SIZE)), int(Entry.GUARDS)), "i64")
+
+    def range_of(self, guard: Value) -> tuple[Value, Value]:
+        """First address of a tensor and first past it."""
+        e = self.e
+        slot, rank = self.get(guard, Guard.SLOT), self.get(guard, Guard.RANK)
+        with e.loop(0, rank, carried=[self.get(guard, Guard.ITEM_SIZE)], name="size") as loop:
+            loop.next = [e.i64(e.mul(loop.carried[0], self.get(self.block, e.add(e.add(slot, 1), loop.iv))))]
+        low = self.get(self.block, slot)
+        return low, e.i64(e.add(low, loop.results[0]))
+
+    def check_grad(self, guard: Value, position: Value) -> None:
+        e = self.e
+        label = e.fresh("grad")
+        e.cbr(self.same(self.get(guard, Guard.KIND), int(Kind.TORCH)), f"{label}.check", f"{label}.done")
+        e.place(f"{label}.check")
+        tensor, name = self.get(self.args, position, "ptr"), self.get(self.state, State.REQUIRES_GRAD, "ptr")
+        flag = e.inst("ptr", f"call ptr @PyObject_GetAttr({tensor}, {name})")
+        found = e.fresh("attribute")
+        e.cbr(e.inst("i1", f"icmp eq ptr {flag.text}, null"), "no_exchange", found)
+        e.place(found)
+        required = self.same(self.address(flag), self.get(self.state, State.TRUE))
+        e.void(f"call void @Py_DecRef({flag})")
+        e.cbr(required, "slow", f"{label}.done")
+        e.place(f"{label}.done")
+
+    def move_to_front(self, table: Value, position: Value, entry: Value) -> None:
+        """A neighbour swap: frequent entries drift to the front, rotating ones do not thrash."""
+        e = self.e
+        label = e.fresh("front")
+        e.cbr(self.same(position, 0), f"{label}.done", f"{label}.swap")
+        e.place(f"{label}.swap")
+        before = e.sub(position, 1)
+        previous = self.get(table, before)
+        self.put(table, before, self.address(entry))
+        self.put(table, position, previous)
+        e.br(f"{label}.done")
+        e.place(f"{label}.done")
+
+    # running --------------------------------------------------------------------------------------------------------------
+
+    def run(self, entry: Value) -> None:
+        e = self.e
+        arena = self.get(self.state, State.ARENA, "ptr")
+        base, end = self.get(arena, 0), self.get(arena, 1)
+        needed = self.same(self.get(entry, Entry.ARENA_NEEDED), 1)
+        busy = e.inst("i1", f"and i1 {needed.text}, {self.same(base, 0).text}")
+        free = e.fresh("free")
+        e.cbr(busy, "slow", free)
+        e.place(free)
+        # Kernels without scratch leave the arena alone, so that they run side by side.
+        taken = e.inst("i64", f"select i1 {needed.text}, i64 0, i64 {base.text}")
+        self.put(arena, 0, taken)
+        for slot, value in ((abi.ARENA_BASE, base), (abi.ARENA_END, end), (abi.THREADS, self.get(entry, Entry.THREADS))):
+            self.put(self.context, slot, value)
+        hits = self.get(self.state, State.HITS)
+        self.put(self.state, State.HITS, e.i64(e.add(hits, 1)))
+        kernel = self.get(entry, Entry.KERNEL, "ptr")
+        thread = e.inst("ptr", "call ptr @PyEval_SaveThread()")
+        status = e.inst("i64", f"call i64 {kernel.text}({self.block}, {self.context})")
+        e.void(f"call void @PyEval_RestoreThread({thread})")
+        restore = e.fresh("restore")
+        e.cbr(needed, restore, f"{restore}.done")
+        e.place(restore)
+        self.put(arena, 0, base)
+        e.br(f"{restore}.done")
+        e.place(f"{restore}.done")
+        done, failed = e.fresh("done"), e.fresh("failed")
+        e.cbr(self.same(status, 0), done, failed)
+        e.place(done)
+        none = self.get(self.state, State.NONE, "ptr")
+        e.void(f"call void @Py_IncRef({none})")
+        e.void(f"ret {none}")
+        e.place(failed)
+        self.raise_failure(entry, status)
+
+    def raise_failure(self, entry: Value, status: Value) -> None:
+        """Hand the failure to Python, which raises."""
+        e = self.e
+        numbers = [self.get(entry, Entry.ID), status, *(self.get(self.context, abi.FAILURE_VALUES + i) for i in range(4))]
+        objects = [e.inst("ptr", f"call ptr @PyLong_FromLongLong({number})") for number in numbers]
+        for position, thing in enumerate(objects):
+            self.put(self.notes, position, self.address(thing))
+        target = self.get(self.state, State.FAILED, "ptr")
+        result = e.inst("ptr", f"call ptr @PyObject_Vectorcall({target}, {self.notes}, i64 {len(objects)}, ptr null)")
+        for thing in objects:
+            e.void(f"call void @Py_DecRef({thing})")
+        e.void(f"ret {result}")

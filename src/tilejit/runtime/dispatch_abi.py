@@ -1,0 +1,101 @@
+"""Layout of the tables that the native dispatcher reads; written by dispatch.py, read by the generated code.
+
+All fields are 64-bit slots. The dispatcher is one piece of machine code for every kernel: what differs from kernel to
+kernel is data, so nothing is compiled to make a call fast.
+"""
+
+from __future__ import annotations
+
+import enum
+
+MAX_ARGS = 32
+MAX_RANK = 5
+
+
+class State(enum.IntEnum):
+    """Per JITFunction."""
+
+    ARG_COUNT = 0
+    ENTRY_COUNT = 1
+    ENTRIES = 2
+    """Address of an array of Entry addresses, most recently used first."""
+    DRIFT_COUNT = 3
+    DRIFT = 4
+    """Address of pairs (dict, version it had when everything read from it was last found unchanged)."""
+    SLOW = 5
+    """Python callable that takes every call the fast path does not."""
+    FAILED = 6
+    """Python callable (entry id, status, four integers) that raises the failure of a kernel."""
+    NUMPY_TYPE = 7
+    TORCH_TYPE = 8
+    """Address of torch.Tensor, 0 while torch is not loaded."""
+    TORCH_EXCHANGE = 9
+    NONE = 10
+    FLOAT_TYPE = 11
+    REQUIRES_GRAD = 12
+    """The interned string."""
+    TRUE = 13
+    ARENA = 14
+    """Address of two slots, base and end of scratch memory; base is 0 while a call uses it."""
+    HITS = 15
+    SIZE = 16
+
+
+class Entry(enum.IntEnum):
+    """Per specialisation."""
+
+    KERNEL = 0
+    ID = 1
+    ARENA_NEEDED = 2
+    THREADS = 3
+    SYMBOLS = 4
+    """How many dynamic symbols its guards mention."""
+    GUARDS = 5
+    """Slots of Guard × parameter count follow."""
+
+
+class Guard(enum.IntEnum):
+    """Per parameter of a specialisation."""
+
+    KIND = 0
+    DTYPE = 1
+    """NumPy: address of the dtype object; torch: the DLPack dtype bits."""
+    RANK = 2
+    FLAGS = 3
+    """NumPy flags that must be set."""
+    ITEM_SIZE = 4
+    IS_OUTPUT = 5
+    SLOT = 6
+    """Where the parameter starts in the argument block."""
+    VALUE = 7
+    """Scalar constants: the object (OBJECT) or the bits of the double (FLOAT)."""
+    EXTENTS = 8
+    """MAX_RANK slots; -1 is dynamic."""
+    SYMBOLS = 13
+    """MAX_RANK slots; -1 has no symbol."""
+    SIZE = 18
+
+
+class Kind(enum.IntEnum):
+    """What a parameter must be."""
+
+    NUMPY = 0
+    TORCH = 1
+    OBJECT = 2
+    """Exactly this object: small ints, bools, None."""
+    FLOAT = 3
+    """A Python float with exactly these bits."""
+
+
+class Argument(enum.IntEnum):
+    """What the dispatcher notes of an argument while it guards (on its own stack)."""
+
+    KIND = 0
+    DTYPE = 1
+    RANK = 2
+    DATA = 3
+    EXTENTS = 4
+    STRIDES = 5
+    FLAGS = 6
+    OBJECT = 7
+    SIZE = 8

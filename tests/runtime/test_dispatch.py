@@ -1,0 +1,220 @@
+"""The native dispatcher on its own: what it takes, what it leaves to Python, references and failures."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tilejit.backends.cpu.compile import compile_llvm
+from tilejit.backends.cpu.dispatcher import dispatcher_text
+from tilejit.backends.cpu.elf import flatten
+from tilejit.runtime.blob import LoadedBlob
+from tilejit.runtime.dispatch import FastPath, ScalarGuard, Specialisation, TensorGuard, supported
+
+pytestmark = [pytest.mark.dispatch, pytest.mark.skipif(not supported(), reason="the fast path is not validated on this interpreter")]
+
+KERNELS = """
+define i64 @add(ptr %args, ptr %context) {
+  %a = load ptr, ptr %args
+  %b.at = getelementptr i64, ptr %args, i64 5
+  %b = load ptr, ptr %b.at
+  %c.at = getelementptr i64, ptr %args, i64 10
+  %c = load ptr, ptr %c.at
+  %rows.at = getelementptr i64, ptr %args, i64 1
+  %rows = load i64, ptr %rows.at
+  %stride.at = getelementptr i64, ptr %args, i64 3
+  %stride = load i64, ptr %stride.at
+  %n = mul i64 %rows, %stride
+  br label %head
+head:
+  %i = phi i64 [ 0, %0 ], [ %j, %body ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %body, label %done
+body:
+  %pa = getelementptr float, ptr %a, i64 %i
+  %pb = getelementptr float, ptr %b, i64 %i
+  %pc = getelementptr float, ptr %c, i64 %i
+  %x = load float, ptr %pa
+  %y = load float, ptr %pb
+  %z = fadd float %x, %y
+  store float %z, ptr %pc
+  %j = add i64 %i, 1
+  br label %head
+done:
+  ret i64 0
+}
+define i64 @fail(ptr %args, ptr %context) {
+  %at = getelementptr i64, ptr %context, i64 4
+  store i64 77, ptr %at
+  ret i64 3
+}
+"""
+
+SLOW = object()
+
+
+class Setup:
+    """A fast path in front of a recording slow path."""
+
+    def __init__(self, count: int = 3) -> None:
+        self.code = LoadedBlob(flatten(compile_llvm(KERNELS).object_bytes))
+        self.slow_calls: list[tuple[tuple[object, ...], dict[str, object]]] = []
+        self.path = FastPath(flatten(compile_llvm(dispatcher_text()).object_bytes), "kernel", self.slow, count)
+
+    def slow(self, *args: object, **kwargs: object) -> object:
+        self.slow_calls.append((args, kwargs))
+        return SLOW
+
+    def failed(self, status: int, values: tuple[int, ...]) -> None:
+        raise RuntimeError(f"status {status}, first value {values[0]}")
+
+    def serve(self, *samples: object, kernel: str = "add", dynamic: bool = False, arena: bool = False) -> None:
+        guards: list[TensorGuard | ScalarGuard] = []
+        for position, sample in enumerate(samples):
+            if hasattr(sample, "shape"):
+                shape: tuple[int, ...] = tuple(sample.shape)  # type: ignore[attr-defined]
+                extents = (None, *shape[1:]) if dynamic else shape
+                symbols = (0, *(None for _ in shape[1:])) if dynamic else tuple(None for _ in shape)
+                guards.append(TensorGuard(sample, extents, symbols, 4, position == 2, 5 * position))
+            else:
+                guards.append(ScalarGuard(sample))
+        assert self.path.add(Specialisation(self.code.address(kernel), tuple(guards), arena, 1, self.failed, self.code))
+
+
+def arrays(rows: int = 4, columns: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(rows)
+    a, b = (rng.standard_normal((rows, columns)).astype(np.float32) for _ in range(2))
+    return a, b, np.full_like(a, np.nan)
+
+
+def test_a_call_that_fits_runs_the_kernel_and_returns_none() -> None:
+    setup, (a, b, c) = Setup(), arrays()
+    setup.serve(a, b, c)
+    assert setup.path.call(a, b, c) is None
+    np.testing.assert_array_equal(c, a + b)
+    assert setup.path.hits == 1 and setup.slow_calls == []
+
+
+def test_what_does_not_fit_goes_to_python_with_the_same_arguments() -> None:
+    setup, (a, b, c) = Setup(), arrays()
+    setup.serve(a, b, c)
+    read_only = c.copy()
+    read_only.flags.writeable = False
+    misfits: list[tuple[object, ...]] = [
+        (a, b), (a, b, c, c), (a, b, None), (a.astype(np.float64), b, c), (a[:, ::2], b[:, ::2], c[:, ::2]), (a, b, c.T), (a[:2], b, c),
+        (a, b, read_only), (a, b, a), (a.astype(">f4"), b, c), (a.tolist(), b, c), (a.view(np.matrix), b, c),
+    ]  # fmt: skip
+    for args in misfits:
+        assert setup.path.call(*args) is SLOW
+        assert all(x is y for x, y in zip(setup.slow_calls[-1][0], args, strict=True))
+    assert setup.path.call(a, b, c, config=3) is SLOW
+    assert setup.slow_calls[-1][1] == {"config": 3}
+    assert np.isnan(c).all() and setup.path.hits == 0
+
+
+def test_overlapping_windows_of_one_array_are_left_to_python() -> None:
+    setup = Setup()
+    memory = np.arange(100, dtype=np.float32)
+    a, b, c = memory[:24].reshape(4, 6), memory[30:54].reshape(4, 6), memory[50:74].reshape(4, 6)
+    setup.serve(a, b, c)
+    assert setup.path.call(a, b, c) is SLOW
+    assert setup.path.call(a, a, memory[24:48].reshape(4, 6)) is None, "inputs may share memory, neighbours do not overlap"
+
+
+def test_dynamic_extents_fit_any_size_but_must_agree() -> None:
+    setup, (a, b, c) = Setup(), arrays()
+    setup.serve(a, b, c, dynamic=True)
+    for rows in (1, 3, 50):
+        a, b, c = arrays(rows)
+        assert setup.path.call(a, b, c) is None
+        np.testing.assert_array_equal(c, a + b)
+    assert setup.path.call(arrays(3)[0], arrays(4)[1], arrays(3)[2]) is SLOW
+
+
+def test_many_signatures_are_told_apart() -> None:
+    setup = Setup()
+    sets = [arrays(rows) for rows in range(1, 8)]
+    for a, b, c in sets:
+        setup.serve(a, b, c)
+    for _ in range(3):
+        for a, b, c in sets:
+            c[:] = np.nan
+            assert setup.path.call(a, b, c) is None
+            np.testing.assert_array_equal(c, a + b)
+    assert setup.slow_calls == []
+
+
+def test_scalars_are_compared_by_type_and_bits() -> None:
+    setup, (a, b, c) = Setup(4), arrays()
+    setup.serve(a, b, c, 0.0)
+    assert setup.path.call(a, b, c, float("0")) is None
+    for other in (-0.0, 0, False, 1.0, None, np.float64(0)):
+        assert setup.path.call(a, b, c, other) is SLOW
+    setup = Setup(4)
+    setup.serve(a, b, c, 1)
+    assert setup.path.call(a, b, c, 1) is None
+    assert setup.path.call(a, b, c, True) is SLOW and setup.path.call(a, b, c, 1.0) is SLOW
+
+
+def test_a_changed_dict_sends_calls_to_python_until_it_is_watched_again() -> None:
+    setup, (a, b, c) = Setup(), arrays()
+    setup.serve(a, b, c)
+    captured: dict[str, object] = {"BLOCK": 64}
+    setup.path.watch([captured])
+    assert setup.path.call(a, b, c) is None
+    captured["BLOCK"] = 128
+    assert setup.path.call(a, b, c) is SLOW
+    setup.path.watch([captured])
+    assert setup.path.call(a, b, c) is None
+
+
+def test_a_failing_kernel_raises_what_python_makes_of_it() -> None:
+    setup, (a, b, c) = Setup(), arrays()
+    setup.serve(a, b, c, kernel="fail")
+    with pytest.raises(RuntimeError, match="status 3, first value 77"):
+        setup.path.call(a, b, c)
+
+
+def test_clearing_forgets_the_kernels() -> None:
+    setup, (a, b, c) = Setup(), arrays()
+    setup.serve(a, b, c)
+    setup.path.clear()
+    assert setup.path.call(a, b, c) is SLOW
+
+
+def test_reference_counts_stay_as_they_were() -> None:
+    setup, (a, b, c) = Setup(), arrays()
+    setup.serve(a, b, c, arena=True)
+    things: list[object] = [None, a, b, c, a.dtype, setup.slow, type(a)]
+
+    def counts() -> list[int]:
+        gc.collect()
+        return [sys.getrefcount(thing) for thing in things]
+
+    before = counts()
+    for _ in range(1000):
+        setup.path.call(a, b, c)
+        setup.path.call(a, b, a)
+    setup.slow_calls.clear()
+    assert max(abs(x - y) for x, y in zip(before, counts(), strict=True)) <= 2
+
+
+@pytest.mark.torch
+def test_torch_tensors_take_the_same_way() -> None:
+    torch = pytest.importorskip("torch")
+    setup = Setup()
+    a, b, c = torch.rand(4, 6), torch.rand(4, 6), torch.full((4, 6), torch.nan)
+    setup.serve(a, b, c)
+    assert setup.path.call(a, b, c) is None
+    assert torch.equal(c, a + b)
+    misfits: list[Callable[[], tuple[object, ...]]] = [
+        lambda: (a, b, c.clone().requires_grad_()), lambda: (a.to_sparse(), b, c), lambda: (a.double(), b, c),
+        lambda: (a, b, torch.rand(6, 4).T), lambda: (a, b, a), lambda: (a.numpy(), b.numpy(), c.numpy()), lambda: (a[:2], b, c),
+    ]  # fmt: skip
+    for make in misfits:
+        assert setup.path.call(*make()) is SLOW
+    assert setup.path.call(a.clone().requires_grad_(), b, c) is None, "inputs that require grad are plain data"
