@@ -2,6 +2,7 @@ import numpy as np
 
 import tilejit.language as pl
 
+
 def mistake():
     @pl.program(strict_ssa=True)
     class Twice:

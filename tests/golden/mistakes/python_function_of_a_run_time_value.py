@@ -1,8 +1,8 @@
+import math
+
 import numpy as np
 
 import tilejit.language as pl
-
-import math
 
 OUTPUTS = [np.full((8, 16), 7, np.float32)]
 

@@ -1,7 +1,6 @@
 import numpy as np
 
 import tilejit.language as pl
-
 from tilejit.runtime import RunConfig
 
 OUTPUTS = [np.full((8, 16), 7, np.float32)]
