@@ -64,11 +64,6 @@ def assertion_failure(op: d.EffectOp) -> Failure:
     return Failure("assert", _plain(str(message or "device_assert failed")), op.span)
 
 
-def division_failure(op: d.ApplyOp) -> Failure:
-    """A scalar integer division or remainder by zero; no integers."""
-    return Failure("arithmetic", "integer division by zero", op.span, "check the divisor before")
-
-
 def step_failure(op: d.ForOp) -> Failure:
     """A loop with step 0; no integers."""
     return Failure("arithmetic", "the step of a loop is 0", op.span, "use a positive or negative step")

@@ -158,8 +158,6 @@ class Frame:
             return [np.int64(_PLACES[op.op](self.place))]
         types = tuple(d.type_of(result) for result in op.results)
         arguments = {name: self._apply_argument(argument) for name, argument in apply_args(op).items()}
-        if isinstance(types[0], ScalarType) and op.op in _DIVISIONS and types[0].dtype.is_integer and not int(arguments["rhs"]):
-            raise_failure(checks.division_failure(op), ())
         try:
             results = evaluate(row, arguments, types)
         except TilejitError as error:
@@ -314,6 +312,9 @@ class Frame:
         self.place = outer
         return results
 
+    def group(self, op: d.GroupOp) -> Sequence[Value]:
+        return self.block(op.body.block, [])
+
     def call(self, op: d.CallOp) -> Sequence[Value]:
         return self.machine.call(op.callee.data, [self.values[arg] for arg in op.args], self.place)
 
@@ -383,7 +384,6 @@ _PLACES: dict[str, Callable[[BlockPlace], int]] = {
     "get_block_num": lambda place: place.count,
     "get_subblock_idx": lambda _: 0,
 }
-_DIVISIONS = ("div", "floordiv", "mod", "fmod", "rem")
 
 _RULES: dict[type[Operation], Callable[[Frame, Any], Sequence[Value]]] = {
     d.ConstOp: Frame.const,
@@ -401,6 +401,7 @@ _RULES: dict[type[Operation], Callable[[Frame, Any], Sequence[Value]]] = {
     d.WhileOp: Frame.while_,
     d.IfOp: Frame.if_,
     d.RegionOp: Frame.region,
+    d.GroupOp: Frame.group,
     d.CallOp: Frame.call,
     d.LaunchOp: Frame.launch,
     d.CheckOp: Frame.check,

@@ -79,6 +79,8 @@ class Builder:
         """A scalar constant: INDEX for ints, FP32 for floats, BOOL for flags, unless a dtype is given."""
         if dtype is None:
             dtype = BOOL if isinstance(value, bool) else INDEX if isinstance(value, int) else FP32
+        if dtype.is_float:
+            value = float(value)
         op = d.ConstOp.build(result_types=[d.IRType(ScalarType(dtype))], attributes=d.statics({"value": value}))
         self.insert(op)
         return op.result

@@ -20,6 +20,7 @@ The whole IR on one page (SSA throughout; tensors are handles to mutable buffers
     if       ::= tile.if cond {tile.yield} {tile.yield}
     region   ::= tile.region [blocks] {…tile.yield}        an execution-plane region, before outlining; spmd has one block argument
     call     ::= tile.call @f (args)                       a function of the program
+    group    ::= tile.group {…tile.yield}                  applies and stores that run as one loop nest, after fusion
     launch   ::= tile.launch @kernel (args) [blocks]        a kernel on the control plane, after outlining
     check    ::= tile.check left right                     two extents that must agree
     effect   ::= tile.effect "print" (operands)             print, breakpoint, device_assert, sync: ordered, no result
@@ -354,8 +355,20 @@ class RegionOp(TileOp):
 
 
 @irdl_op_definition
+class GroupOp(TileOp):
+    """Applies and stores over one iteration space that a backend may run as a single loop nest, made by the fuse pass.
+
+    The body runs once, in order; what it yields is used outside, everything else in it need never reach memory.
+    """
+
+    name = "tile.group"
+    results_ = var_result_def()
+    body = region_def("single_block")
+
+
+@irdl_op_definition
 class YieldOp(TileOp):
-    """Hands values to the enclosing for, while body, if or region."""
+    """Hands values to the enclosing for, while body, if, region or group."""
 
     name = "tile.yield"
     values = var_operand_def()
@@ -414,7 +427,7 @@ TILE = Dialect(
     "tile",
     [
         FuncOp, ReturnOp, ConstOp, ApplyOp, CreateOp, WindowOp, ViewOp, LoadOp, StoreOp, ReadOp, WriteOp, DimOp, ValidOp,
-        ForOp, WhileOp, IfOp, RegionOp, YieldOp, ConditionOp, CallOp, LaunchOp, CheckOp, EffectOp,
+        ForOp, WhileOp, IfOp, RegionOp, GroupOp, YieldOp, ConditionOp, CallOp, LaunchOp, CheckOp, EffectOp,
     ],
     [IRType, Static, SpanAttr],
 )  # fmt: skip
