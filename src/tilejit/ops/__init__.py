@@ -1,1 +1,53 @@
 """The op table: every operation of the language, declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+
+from tilejit.ops.spec import TABLE, OpFunction, OpSpec, Spelling
+
+_ROW_MODULES = ("math", "compare", "structural")
+"""Modules that declare rows when imported, in the order of the specification's tables."""
+
+NAMESPACES = ("pl", "tensor", "tile", "system", "array")
+
+
+@cache
+def table() -> dict[str, OpSpec]:
+    """Every op by its canonical name."""
+    for module in _ROW_MODULES:
+        import_module(f"tilejit.ops.{module}")
+    return TABLE
+
+
+@cache
+def _index() -> Mapping[tuple[str, str], OpFunction]:
+    rows: dict[tuple[str, str], list[tuple[Spelling, OpSpec]]] = {}
+    for row in table().values():
+        for spelling in row.spellings:
+            rows.setdefault((spelling.namespace, spelling.name), []).append((spelling, row))
+    return {key: OpFunction(*key, tuple(found)) for key, found in rows.items()}
+
+
+def public(namespace: str, name: str) -> OpFunction | None:
+    """What `pl.<name>` (namespace "pl") or `pl.<namespace>.<name>` means, or None."""
+    return _index().get((namespace, name))
+
+
+def public_names(namespace: str) -> tuple[str, ...]:
+    """All op names of a namespace, sorted."""
+    return tuple(sorted(name for space, name in _index() if space == namespace))
+
+
+BINARY_OPERATORS = {
+    "Add": "add", "Sub": "sub", "Mult": "mul", "Div": "div", "FloorDiv": "floordiv", "Mod": "mod", "Pow": "pow",
+    "BitAnd": "and_", "BitOr": "or_", "BitXor": "xor", "LShift": "shl", "RShift": "shr", "And": "logical_and", "Or": "logical_or",
+}  # fmt: skip
+"""Row of each Python operator, by the name of its `ast` class."""
+
+UNARY_OPERATORS = {"USub": "neg", "Invert": "not_", "Not": "logical_not"}
+
+COMPARISONS = {"Eq": 0, "NotEq": 1, "Lt": 2, "LtE": 3, "Gt": 4, "GtE": 5}
+"""The cmp_type of each comparison; the row is "cmp", of tiles "cmp_mask"."""

@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tilejit.dtypes import BOOL, DType
-from tilejit.ops.spec import OpSpec
-from tilejit.types.values import ArrayType, ScalarType, ShapedType, ValueType
+from tilejit.ops.elementwise import compute_dtype, in_register, operand_names, value_dtype
+from tilejit.ops.numbers import convert
+from tilejit.ops.spec import OpSpec, ParamKind
+from tilejit.types.values import ScalarType, ShapedType, ValueType
 
 NDArray = npt.NDArray[Any]
 
@@ -58,9 +60,55 @@ Argument = Any
 
 
 def evaluate(row: OpSpec, args: Mapping[str, Argument], results: tuple[ValueType, ...]) -> tuple[Any, ...]:
-    """Results of `row` on concrete arguments; `results` are the inferred types (their ANY extents come from the arguments)."""
+    """Results of `row` on concrete arguments; `results` are the inferred types (their ANY extents come from the arguments).
+
+    Results are ArrayValues for shaped types and NumPy scalars of the exact dtype for scalars. A reference outside the elementwise
+    family is called as `reference(results=…, <parameter>=…)` without scratch operands and returns one value or a tuple.
+    """
+    given = {param.name: args.get(param.name, param.default) for param in row.params if param.kind is not ParamKind.Scratch}
     with np.errstate(all="ignore"):
         if row.family == "elementwise":
-            return (_elementwise(row, args, results[0]),)
-        value = row.reference(results=results, **args)
+            return (_elementwise(row, given, results[0]),)
+        value = row.reference(results=results, **given)
     return value if isinstance(value, tuple) else (value,)
+
+
+def _elementwise(row: OpSpec, args: Mapping[str, Argument], result: ValueType) -> Any:
+    assert isinstance(result, ScalarType | ShapedType)
+    names = [name for name in operand_names(row) if args[name] is not None]
+    arrays = [args[name] for name in names]
+    shape = np.broadcast_shapes(*(value.data.shape for value in arrays if isinstance(value, ArrayValue)))
+    boxes = [_box(value, shape, arrays) if isinstance(value, ArrayValue) else np.asarray(value) for value in arrays]
+    dtypes = {name: value_dtype(box) for name, box in zip(names, boxes, strict=True)}
+    ready = []
+    for name, box in zip(names, boxes, strict=True):
+        dtype = compute_dtype(row, name, dtypes, result.dtype)
+        ready.append(in_register(convert(box, dtype), dtype))
+    takes = row.attrs["takes"]
+    assert isinstance(takes, tuple)
+    out = convert(np.asarray(row.reference(*ready, **{name: args[name] for name in takes})), result.dtype)
+    if isinstance(result, ScalarType):
+        return out[()]
+    return placed(out, shape, result.dtype)
+
+
+def _box(value: ArrayValue, shape: tuple[int, ...], arrays: list[Argument]) -> NDArray:
+    """The cells of an operand that meet the common valid region of all operands."""
+    valid = common_valid_extents(shape, [other for other in arrays if isinstance(other, ArrayValue)])
+    rank = value.data.ndim
+    cut = valid[len(shape) - rank :]
+    return value.data[tuple(slice(0, min(n, extent)) for n, extent in zip(cut, value.data.shape, strict=True))]
+
+
+def common_valid_extents(shape: tuple[int, ...], values: list[ArrayValue]) -> tuple[int, ...]:
+    """Extents of the intersection of valid regions after broadcasting to `shape`."""
+    out = list(shape)
+    for value in values:
+        offset = len(shape) - value.data.ndim
+        for own, (extent, valid) in enumerate(zip(value.data.shape, value.valid, strict=True)):
+            stretched = extent == 1 and shape[own + offset] != 1
+            if not stretched:
+                out[own + offset] = min(out[own + offset], valid)
+            elif valid == 0:
+                out[own + offset] = 0
+    return tuple(out)

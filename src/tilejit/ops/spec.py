@@ -1,10 +1,13 @@
-"""What a row of the op table is: parameters, spellings, type rule, meaning, and one rule per target."""
+"""What a row of the op table is: parameters, spellings, type rule, meaning, and one rule per target.
+
+How a call is bound to a row is in ops/binding.py; how a row runs on arrays in ops/evaluate.py.
+"""
 
 from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NoReturn
@@ -26,6 +29,10 @@ class ParamKind(enum.Enum):
     Static = "a compile-time value"
     Scratch = "a scratch tile, without influence on the result"
     Array = "an on-core array"
+
+
+# What stubs write as annotations: the text names the ParamKind, the type checker sees nothing but an object.
+Value = Operand = Scalar = Scalars = Static = Scratch = Array = object
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,10 @@ class Call:
     checks: list[ExtentCheck] = field(default_factory=list)
     """Filled by the rule; the front end turns them into run-time checks."""
 
+    def arg(self, name: str) -> Arg:
+        """An argument, or the parameter's default where it was left out."""
+        return self.args[name] if name in self.args else self.row.param(name).default
+
     def shaped(self, name: str) -> ShapedType:
         """The type of an argument that binding already proved to be a tensor or tile."""
         arg = self.args[name]
@@ -115,6 +126,8 @@ class OpSpec:
     dtypes: frozenset[DType]
     """Element types the op takes."""
     doc: str
+    levels: frozenset[str]
+    """Levels the row serves: "tensor", "tile", "scalar"."""
     attrs: Mapping[str, object] = field(default_factory=dict[str, object])
     """Facts of the family (for a reduction: axis and combiner)."""
 
@@ -167,9 +180,13 @@ def declare(
     dtypes: Sequence[DType] | frozenset[DType],
     spellings: Sequence[Spelling],
     name: str | None = None,
+    levels: Iterable[str] | None = None,
     attrs: Mapping[str, object] | None = None,
 ) -> OpSpec:
-    """Add the row that `stub` (name, parameters, docstring) and the keyword facts describe."""
+    """Add the row that `stub` (name, parameters, docstring) and the keyword facts describe.
+
+    A parameter's annotation names its ParamKind. Levels default to the namespaces in which the row is spelled.
+    """
     params = tuple(
         Param(parameter.name, ParamKind[parameter.annotation], parameter.default)
         for parameter in inspect.signature(stub).parameters.values()
@@ -184,6 +201,7 @@ def declare(
         cpu=cpu,
         dtypes=frozenset(dtypes),
         doc=inspect.cleandoc(stub.__doc__ or ""),
+        levels=frozenset(levels) if levels is not None else frozenset(s.namespace for s in spellings) & {"tensor", "tile"},
         attrs=attrs or {},
     )
     assert row.name not in TABLE, f"op {row.name} is declared twice"

@@ -1,0 +1,83 @@
+"""Public names of the structural ops: what the front end builds itself (loads, stores, allocation). Their rows carry no rule of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from tilejit.dtypes import DTYPES
+from tilejit.errors import InternalError
+from tilejit.ops.rules import Nothing
+from tilejit.ops.spec import Call, OpSpec, Scalar, Scalars, Spelling, Static, Value, declare, spell
+from tilejit.types.enums import AtomicType, MemorySpace, TensorLayout
+
+
+def _infer(call: Call) -> NoReturn:
+    raise InternalError(f"{call.row.name} is built by the front end, not applied")
+
+
+def _reference(**_: object) -> NoReturn:
+    raise InternalError("structural ops have no reference of their own")
+
+
+def structural(*spellings: Spelling, **attrs: object) -> Callable[[Callable[..., object]], OpSpec]:
+    """Declare the public name of an op that the front end builds."""
+
+    def declared(stub: Callable[..., object]) -> OpSpec:
+        return declare(
+            stub, family="structural", infer=_infer, reference=_reference, cpu=Nothing(), dtypes=DTYPES.values(), spellings=spellings, attrs=attrs
+        )  # fmt: skip
+
+    return declared
+
+
+@structural(
+    *spell("load", pl="=tile", tile="(tensor, offsets, shapes, valid_shape=None, target_memory=Vec, clamp=False)"), mixed=True
+)
+def load(
+    tensor: Value, offsets: Scalars, shapes: Scalars, valid_shape: Scalars = None, target_memory: Static = MemorySpace.Vec, clamp: Static = False
+) -> object:
+    """A tile snapshot of the window of a tensor at `offsets`; `valid_shape` narrows it, `clamp` shrinks it to the part inside."""
+
+
+@structural(*spell("store", pl="=tile", tile="(tile, offsets, output_tensor, shapes=None, *, atomic=None_)"), mixed=True)
+def store(tile: Value, offsets: Scalars, output_tensor: Value, shapes: Scalars = None, atomic: Static = AtomicType.None_) -> object:
+    """Write the valid region of a tile into a tensor at `offsets`; evaluates to that tensor. `atomic` adds instead."""
+
+
+_CREATE = "(shape, dtype, layout=ND, manual_dep=False, init_value=None)"
+
+
+@structural(*spell("create", tensor=_CREATE), Spelling("pl", "create_tensor", _CREATE, same_as="tensor"))
+def create_tensor(
+    shape: Scalars, dtype: Static, layout: Static = TensorLayout.ND, manual_dep: Static = False, init_value: Static = None
+) -> object:
+    """A new tensor, uninitialised unless `init_value` is given."""
+
+
+@structural(*spell("create_l1", pl="=tensor", tensor="(shape, dtype, transpose=False)"))
+def create_l1(shape: Scalars, dtype: Static, transpose: Static = False) -> object:
+    """A new tensor that lives in on-chip memory on Ascend; otherwise as create_tensor."""
+
+
+@structural(*spell("alloc", tensor="(memory_space, size)", tile="(memory_space, size, *, pinned=False)"))
+def alloc(memory_space: Static, size: Static, pinned: Static = False) -> object:
+    """An allocation token in printed programs."""
+
+
+@structural(*spell("dim", pl="=tensor", tensor="(tensor, axis)"))
+def dim(tensor: Value, axis: Static) -> object:
+    """The extent of an axis, as an INDEX scalar."""
+
+
+@structural(*spell("read", pl="(src, offset)", tensor="(tensor, indices)", tile="(tile, indices)"), flat_index=True)
+def read(src: Value, offset: Scalars) -> object:
+    """One element as a scalar, by one index per dim or one flat index."""
+
+
+@structural(*spell("view", tensor="(tensor, shape=None, valid_shape=None, *, layout=None)"))
+def view(tensor: Value, shape: Scalars = None, valid_shape: Scalars = None, layout: Static = None) -> object:
+    """The same memory with another shape or layout."""
+
+
+_ = Scalar
