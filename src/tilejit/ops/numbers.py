@@ -123,17 +123,17 @@ def convert(array: NDArray, dtype: DType, mode: str = "trunc") -> NDArray:
     if array.dtype == target:
         return array
     if dtype is BOOL:
-        return array.astype(np.float32) != 0 if _is_float(array) else array != 0
+        return array.astype(np.float32) != 0 if is_float(array) else array != 0
     if dtype.is_float:
-        if _is_float(array) or dtype not in (FP16, BF16):
+        if is_float(array) or dtype not in (FP16, BF16):
             return array.astype(target)
         return array.astype(np.float32).astype(target)
-    if _is_float(array):
+    if is_float(array):
         return _saturated(_ROUNDERS[mode](array.astype(np.float64)), dtype)
     return _wrapped(array, dtype)
 
 
-def _is_float(array: NDArray) -> bool:
+def is_float(array: NDArray) -> bool:
     return array.dtype.kind not in "biu" and not array.dtype.name.startswith(("int", "uint"))
 
 
@@ -202,6 +202,6 @@ def convert_float(array: NDArray, dtype: DType, mode: str) -> NDArray:
 
 def cast(array: NDArray, dtype: DType, mode: str) -> NDArray:
     """The meaning of `pl.cast`."""
-    if dtype.is_float and _is_float(array):
+    if dtype.is_float and is_float(array):
         return convert_float(array, dtype, mode)
     return convert(array, dtype, mode)

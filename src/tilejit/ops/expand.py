@@ -1,0 +1,272 @@
+"""Rows that combine a big operand with a vector spread over its rows or columns.
+
+The result has the big operand's shape and valid region, which the vector must cover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from tilejit.dtypes import DType, promote
+from tilejit.errors import ShapeError
+from tilejit.ops import numbers
+from tilejit.ops.dtype_rules import FLOATS, NUMBERS, PLAIN, check_scalar, require
+from tilejit.ops.elementwise import in_register
+from tilejit.ops.evaluate import ArrayValue, placed
+from tilejit.ops.numbers import NDArray
+from tilejit.ops.rules import Custom
+from tilejit.ops.shape_rules import agree, broadcast_shapes, common_valid, result_type
+from tilejit.ops.spec import Call, OpSpec, Operand, ScalarArg, Scratch, Spelling, Value, declare, spell
+from tilejit.types.values import ShapedType, TileType, ValueType, shape_text, static_shape
+
+
+def _exp_of_difference(x: NDArray, vector: NDArray) -> NDArray:
+    return numbers.in_double(np.exp)(x - vector)
+
+
+def _copy(x: NDArray, vector: NDArray) -> NDArray:
+    return np.broadcast_to(vector, x.shape)
+
+
+COMBINERS: dict[str, Callable[[NDArray, NDArray], NDArray]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": numbers.divide,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "expdif": _exp_of_difference,
+    "copy": _copy,
+}
+"""What an expand row does with an element and the vector's element; the keys are `attrs["combine"]`."""
+
+BLOCK_BYTES = 32
+
+
+def block_columns(dtype: DType) -> int:
+    """Columns of the block form of row_expand_add: one block per row, repeated along it."""
+    return BLOCK_BYTES // dtype.get_byte()
+
+
+def _is_block(call: Call, vector: ShapedType) -> bool:
+    return call.row.name == "row_expand_add" and call.level == "tile" and vector.shape[-1] != 1
+
+
+def _infer(call: Call) -> tuple[ValueType, ...]:
+    big, vector = call.shaped("lhs"), call.shaped("rhs")
+    row_wise = call.row.attrs["axis"] == "row"
+    for name in ("lhs", "rhs"):
+        require(call, name, call.shaped(name).dtype, call.row.dtypes)
+    rank = big.rank
+    stretched = rank - 1 if row_wise else rank - 2
+    wanted = "[…, M, 1]" if row_wise else "[…, 1, N]"
+    text = f"takes a vector {wanted} that fits {shape_text(big.shape)}, got {shape_text(vector.shape)}"
+    if rank < 2 or vector.rank != rank:
+        raise ShapeError(f"{call.row.name} {text}", help="give the vector the rank of the other operand, with pl.reshape")
+    if _is_block(call, vector):
+        if vector.valid[-1] != block_columns(vector.dtype):
+            raise ShapeError(
+                f"{call.row.name} takes one element or one block of {block_columns(vector.dtype)} {vector.dtype} per row, got {vector}",
+                help="use a vector [M, 1]",
+            )
+    elif vector.shape[stretched] != 1:
+        other = call.row.name.replace("row", "col", 1) if row_wise else call.row.name.replace("col", "row", 1)
+        raise ShapeError(f"{call.row.name} {text}", help=f"a vector of the other direction goes with pl.{other}")
+    for axis in range(rank):
+        if axis == stretched:
+            continue
+        agree(call, ("lhs", axis), ("rhs", axis), text, "the vector must have one element for each row" if row_wise else "the vector must have one element for each column")
+        needed, there = big.valid[axis], vector.valid[axis]
+        if isinstance(needed, int) and isinstance(there, int) and there < needed:
+            raise ShapeError(f"{call.row.name}: the vector is valid for {there} of {needed} in dim {axis}", help="the vector must cover the valid region of the other operand")
+    return (result_type(call, big.shape, promote(big.dtype, vector.dtype), big.valid),)
+
+
+def _reference(name: str, axis: str, combine: str) -> Callable[..., ArrayValue]:
+    def evaluate(results: tuple[TileType, ...], lhs: ArrayValue, rhs: ArrayValue) -> ArrayValue:
+        dtype = results[0].dtype
+        stretched = lhs.data.ndim - (1 if axis == "row" else 2)
+        for i, (needed, there) in enumerate(zip(lhs.valid, rhs.valid, strict=True)):
+            if there < (min(needed, 1) if i == stretched else needed):
+                raise ShapeError(f"{name}: the vector is valid for {there} of {needed} in dim {i}")
+        cells = rhs.data[tuple(slice(0, max(n, 1) if i == stretched else n) for i, n in enumerate(lhs.valid))]
+        if rhs.data.shape[stretched] != 1:
+            cells = rhs.box[..., np.arange(lhs.valid[-1]) % rhs.valid[-1]]
+        big, vector = (in_register(numbers.convert(side, dtype), dtype) for side in (lhs.box, cells))
+        out = COMBINERS[combine](big, vector)
+        return placed(numbers.convert(out, dtype), lhs.data.shape, dtype)
+
+    return evaluate
+
+
+def _spellings(name: str, tmp: bool) -> tuple[Spelling, ...]:
+    vector = "row_vec" if name.startswith("row") else "col_vec"
+    first = "target" if name.endswith("expand") else "tile"
+    tensor = "target" if name == "row_expand" else "tensor"
+    extra = ", tmp=None" if tmp else ""
+    return spell(name, pl=f"(lhs, rhs{extra})", tensor=f"({tensor}, {vector})", tile=f"({first}, {vector}{extra})")
+
+
+def expand(combine: str, dtypes: Iterable[DType] = NUMBERS, tmp: bool = False) -> Callable[[Callable[..., object]], OpSpec]:
+    """Declare an expand row; its direction is in its name."""
+
+    def declared(stub: Callable[..., object]) -> OpSpec:
+        name = stub.__name__
+        axis = name[:3]
+        return declare(
+            stub,
+            family="expand",
+            infer=_infer,
+            reference=_reference(name, axis, combine),
+            cpu=Custom(),
+            dtypes=frozenset(dtypes),
+            spellings=_spellings(name, tmp),
+            attrs={"axis": axis, "combine": combine},
+        )
+
+    return declared
+
+
+@expand("add", tmp=True)
+def row_expand_add(lhs: Value, rhs: Value, tmp: Scratch = None) -> object:
+    """x + r with r[M, 1] spread along each row; a tile r of one 32-byte block per row is repeated along it instead."""
+
+
+@expand("sub")
+def row_expand_sub(lhs: Value, rhs: Value) -> object:
+    """x - r with r[M, 1] spread along each row."""
+
+
+@expand("mul")
+def row_expand_mul(lhs: Value, rhs: Value) -> object:
+    """x * r with r[M, 1] spread along each row."""
+
+
+@expand("div")
+def row_expand_div(lhs: Value, rhs: Value) -> object:
+    """x / r with r[M, 1] spread along each row."""
+
+
+@expand("maximum")
+def row_expand_max(lhs: Value, rhs: Value) -> object:
+    """The larger of x and r with r[M, 1] spread along each row."""
+
+
+@expand("minimum")
+def row_expand_min(lhs: Value, rhs: Value) -> object:
+    """The smaller of x and r with r[M, 1] spread along each row."""
+
+
+@expand("expdif", dtypes=FLOATS)
+def row_expand_expdif(lhs: Value, rhs: Value) -> object:
+    """e**(x - r) with r[M, 1] spread along each row."""
+
+
+@expand("copy", dtypes=PLAIN)
+def row_expand(lhs: Value, rhs: Value) -> object:
+    """r[M, 1] spread along the rows of the target, whose elements do not matter."""
+
+
+@expand("add")
+def col_expand_add(lhs: Value, rhs: Value) -> object:
+    """x + c with c[1, N] spread along each column."""
+
+
+@expand("sub")
+def col_expand_sub(lhs: Value, rhs: Value) -> object:
+    """x - c with c[1, N] spread along each column."""
+
+
+@expand("mul")
+def col_expand_mul(lhs: Value, rhs: Value) -> object:
+    """x * c with c[1, N] spread along each column."""
+
+
+@expand("div")
+def col_expand_div(lhs: Value, rhs: Value) -> object:
+    """x / c with c[1, N] spread along each column."""
+
+
+@expand("maximum")
+def col_expand_max(lhs: Value, rhs: Value) -> object:
+    """The larger of x and c with c[1, N] spread along each column."""
+
+
+@expand("minimum")
+def col_expand_min(lhs: Value, rhs: Value) -> object:
+    """The smaller of x and c with c[1, N] spread along each column."""
+
+
+@expand("expdif", dtypes=FLOATS)
+def col_expand_expdif(lhs: Value, rhs: Value) -> object:
+    """e**(x - c) with c[1, N] spread along each column."""
+
+
+@expand("copy", dtypes=PLAIN)
+def col_expand(lhs: Value, rhs: Value) -> object:
+    """c[1, N] spread along the columns of the target, whose elements do not matter."""
+
+
+# whole shapes ---------------------------------------------------------------------------------------------------------
+
+
+def _infer_clone(call: Call) -> tuple[ValueType, ...]:
+    src, target = call.shaped("src"), call.shaped("target")
+    shape = broadcast_shapes(call, ["src", "target"])
+    if len(shape) != target.rank or any(known and got != known for got, known in zip(shape, static_shape(target.shape) or (), strict=False)):
+        raise ShapeError(f"expand_clone cannot spread {shape_text(src.shape)} over {shape_text(target.shape)}", help="extents must be equal or 1, aligned at the last dim")
+    return (result_type(call, target.shape, src.dtype, common_valid(call, ["src", "target"], target.shape)),)
+
+
+def _clone(results: tuple[TileType, ...], src: ArrayValue, target: ArrayValue) -> ArrayValue:
+    cut = target.valid[len(target.valid) - src.data.ndim :]
+    cells = src.data[tuple(slice(0, min(n, extent)) for n, extent in zip(cut, src.data.shape, strict=True))]
+    return placed(np.broadcast_to(cells, target.valid), target.data.shape, results[0].dtype)
+
+
+def expand_clone(src: Value, target: Value) -> None:
+    """src spread over the shape of target, whose elements do not matter."""
+
+
+declare(
+    expand_clone,
+    family="expand",
+    infer=_infer_clone,
+    reference=_clone,
+    cpu=Custom(),
+    dtypes=PLAIN,
+    spellings=spell("expand_clone", pl="=tensor", tensor="(src, target)"),
+    attrs={"axis": "both", "combine": "copy"},
+)
+
+
+def _infer_fill(call: Call) -> tuple[ValueType, ...]:
+    target, scalar = call.shaped("target"), call.arg("scalar")
+    assert isinstance(scalar, ScalarArg)
+    check_scalar(call, "scalar", scalar, target.dtype)
+    return (result_type(call, target.shape, target.dtype, target.valid),)
+
+
+def _fill(results: tuple[TileType, ...], target: ArrayValue, scalar: Any) -> ArrayValue:
+    dtype = results[0].dtype
+    return placed(np.broadcast_to(numbers.convert(np.asarray(scalar), dtype), target.valid), target.data.shape, dtype)
+
+
+def expands(target: Value, scalar: Operand) -> None:
+    """The scalar in the target's dtype, spread over its shape; the target's elements do not matter."""
+
+
+_FILL = "(target, scalar)"
+declare(
+    expands,
+    family="expand",
+    infer=_infer_fill,
+    reference=_fill,
+    cpu=Custom(),
+    dtypes=PLAIN,
+    spellings=spell("expands", pl=_FILL, tensor=_FILL, tile=_FILL, scalar_only=("scalar",)),
+    attrs={"axis": "both", "combine": "copy"},
+)
