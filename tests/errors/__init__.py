@@ -1,0 +1,1 @@
+"""User mistakes and the exact messages they get."""

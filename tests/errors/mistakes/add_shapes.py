@@ -1,0 +1,19 @@
+"""Two tensors whose shapes do not broadcast."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+B = np.arange(35, dtype=np.float32).reshape(5, 7)
+OUT = np.full((4, 8), 7, np.float32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.add(a, b)
+
+
+def mistake() -> object:
+    return kernel(A, B, OUT)

@@ -1,0 +1,19 @@
+"""An annotation that the value does not have."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+OUT = np.full((4, 8), 7, np.float32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t: pl.Tile[[4, 4], pl.FP32] = pl.load(a, [0, 0], [4, 8])
+        pl.store(t, [0, 0], out)
+
+
+def mistake() -> object:
+    return kernel(A, OUT)

@@ -1,0 +1,22 @@
+"""A break in an unrolled loop."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+OUT = np.full((4, 8), 7, np.float32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(a, [0, 0], [4, 8])
+        for i in pl.unroll(4):
+            t = pl.add(t, 1.0)
+            break
+        pl.store(t, [0, 0], out)
+
+
+def mistake() -> object:
+    return kernel(A, OUT)

@@ -1,0 +1,18 @@
+"""A rounding mode that does not exist."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+OUT = np.full((4, 8), 7, np.int32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.cast(pl.mul(a, 2.0), pl.INT32, mode='nearest')
+
+
+def mistake() -> object:
+    return kernel(A, OUT)

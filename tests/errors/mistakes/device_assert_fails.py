@@ -1,0 +1,21 @@
+"""An assertion that does not hold while the kernel runs."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+CFG = np.array([-3], np.int32)
+OUT = np.full((4, 8), 7, np.float32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, cfg: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        n = pl.read(cfg, [0])
+        pl.device_assert(n > 0, 'n must be positive')
+        out[:] = pl.neg(a)
+
+
+def mistake() -> object:
+    return kernel(A, CFG, OUT)

@@ -1,0 +1,21 @@
+"""A run-time index used as an operand without a cast."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+OUT = np.full((4, 8), 7, np.float32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(a, [0, 0], [4, 8])
+        for i in pl.range(3):
+            t = pl.add(t, i)
+        pl.store(t, [0, 0], out)
+
+
+def mistake() -> object:
+    return kernel(A, OUT)

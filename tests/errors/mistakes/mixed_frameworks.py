@@ -1,0 +1,20 @@
+"""NumPy arrays and torch tensors in one call."""
+
+import numpy as np
+import torch
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+OUT = torch.full((4, 8), 7.0)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.neg(a)
+    return out
+
+
+def mistake() -> object:
+    return kernel(A, OUT)

@@ -1,0 +1,21 @@
+"""An index from memory that points outside."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+CFG = np.array([-1], np.int32)
+OUT = np.full((4, 8), 7, np.float32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, cfg: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        n = pl.cast(pl.read(cfg, [0]), pl.INDEX)
+        s = pl.read(a, [n, 1])
+        out[:] = pl.mul(a, s)
+
+
+def mistake() -> object:
+    return kernel(A, CFG, OUT)

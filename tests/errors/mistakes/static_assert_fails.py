@@ -1,0 +1,19 @@
+"""A static assertion that does not hold."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+OUT = np.full((4, 8), 7, np.float32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.static_assert(a.shape[1] % 16 == 0, 'columns come in sixteens')
+        out[:] = pl.neg(a)
+
+
+def mistake() -> object:
+    return kernel(A, OUT)

@@ -1,0 +1,173 @@
+"""Runs a generated program every way there is and compares: reference, cpu, printed and parsed back, lowered."""
+
+from __future__ import annotations
+
+import linecache
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.fuzz.program import SYMBOL, Case
+from tests.fuzz.values import EPSILON, integer_range
+from tests.fuzz.writer import Param
+from tilejit.dtypes import dtype_named
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What went wrong with a program, and at which stage: "reference", "cpu", "print", "lower", "data"."""
+
+    stage: str
+    kind: str
+    """A difference, or the class of the exception."""
+    message: str
+
+    def same_as(self, other: Problem | None) -> bool:
+        """Whether a smaller program still shows this."""
+        return other is not None and (self.stage, self.kind) == (other.stage, other.kind)
+
+
+def make(param: Param, rng: np.random.Generator, size: int) -> npt.NDArray[Any]:
+    """Data for a parameter."""
+    shape = tuple(size if extent == SYMBOL else int(extent) for extent in param.shape)
+    dtype = dtype_named(param.dtype).numpy
+    low, high = param.bounds()
+    if param.dtype not in EPSILON:
+        edge = integer_range(param.dtype)
+        return rng.integers(max(int(low), edge[0]), min(int(high), edge[1]), shape, np.int64, endpoint=True).astype(dtype)
+    values = rng.uniform(low, high, shape)
+    return (np.round(values * 8) / 8 if param.style == "grid" else values).astype(dtype)
+
+
+def arguments(case: Case, size: int) -> Arrays:
+    rng = np.random.default_rng((case.seed, size))
+    return {param.name: make(param, rng, size) for param in case.params}
+
+
+def load(text: str, name: str) -> types.ModuleType:
+    """Execute program text so that its source can be found."""
+    filename = f"<fuzz {name}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    module = types.ModuleType("fuzz_program")
+    module.__file__ = filename
+    exec(compile(text, filename, "exec"), module.__dict__)  # noqa: S102 - the text is ours
+    return module
+
+
+def check(case: Case, text: str | None = None) -> Problem | None:
+    """The first problem of a case (or of another text with the same parameters), or None."""
+    stage = "reference"
+    try:
+        for stage, problem in _stages(case, text or case.text):
+            if problem is not None:
+                return problem
+            stage = _NEXT[stage]
+    except Exception as error:
+        return Problem(stage, type(error).__name__, str(error))
+    finally:
+        linecache.cache.pop(f"<fuzz {case.seed}>", None)
+    return None
+
+
+_NEXT = {"reference": "cpu", "cpu": "print", "print": "lower", "lower": "lower"}
+
+
+def _stages(case: Case, text: str) -> Iterator[tuple[str, Problem | None]]:
+    from tilejit import ir
+
+    module = load(text, str(case.seed))
+    given = [arguments(case, size) for size in case.sizes]
+    program = _program(case, module, given[0])
+    reference = ir.compile(program, platform="reference")
+    expected = [_run(reference, data) for data in given]
+    yield "reference", _poison(case, expected)
+    yield "cpu", _cpu(case, module, program, given, expected)
+    yield "print", _round_trip(program)
+    lowered = ir.lower(program)
+    again = ir.compile(lowered, platform="reference")
+    problems = (compare(case, "lower", wanted, _run(again, data), exact=True) for data, wanted in zip(given, expected, strict=True))
+    yield "lower", next((problem for problem in problems if problem), None) or _round_trip(lowered, "lower")
+
+
+def _program(case: Case, module: types.ModuleType, data: Arrays) -> Any:
+    from tilejit import language as pl
+
+    if not case.jit:
+        return module.Fuzz
+    return pl.parse(module.kernel.specialized_source(*(array.copy() for array in data.values())))
+
+
+def _cpu(case: Case, module: types.ModuleType, program: Any, given: list[Arrays], expected: list[Arrays]) -> Problem | None:
+    from tilejit import ir
+    from tilejit.runtime.config import RunConfig
+
+    run = _Jit(module.kernel, RunConfig(platform="cpu")) if case.jit else ir.compile(program, platform="cpu")
+    for data, wanted in zip(given, expected, strict=True):
+        problem = compare(case, "cpu", wanted, _run(run, data))
+        if problem:
+            return problem
+    return None
+
+
+@dataclass(frozen=True)
+class _Jit:
+    kernel: Any
+    config: Any
+
+    def __call__(self, *args: object) -> object:
+        return self.kernel(*args, config=self.config)
+
+
+def _run(compiled: Any, data: Mapping[str, npt.NDArray[Any]]) -> Arrays:
+    copies = {name: array.copy() for name, array in data.items()}
+    compiled(*copies.values())
+    return copies
+
+
+def _round_trip(program: Any, stage: str = "print") -> Problem | None:
+    from tilejit import ir
+    from tilejit import language as pl
+
+    text = program.as_python()
+    back = pl.parse(text)
+    try:
+        ir.assert_structural_equal(back, program)
+    except AssertionError as error:
+        return Problem(stage, "structure", f"{error}\n{text}")
+    if ir.structural_hash(back) != ir.structural_hash(program):
+        return Problem(stage, "hash", text)
+    return None
+
+
+def _poison(case: Case, results: list[Arrays]) -> Problem | None:
+    """The generator writes only finite programs: a NaN from the reference is a cell that must not be used."""
+    for result in results:
+        for name in case.tolerances:
+            values = result[name]
+            if values.dtype.kind not in "iub" and np.isnan(values.astype(np.float64)).any():
+                return Problem("reference", "poison", f"{name} has cells without meaning:\n{values}")
+    return None
+
+
+def compare(case: Case, stage: str, expected: Arrays, actual: Arrays, exact: bool = False) -> Problem | None:
+    """Whether all arrays agree: outputs within their tolerance, inputs untouched."""
+    for name, wanted in expected.items():
+        got = actual[name]
+        if wanted.dtype.kind in "iub":
+            wrong = wanted != got
+        else:
+            a, b = wanted.astype(np.float64), got.astype(np.float64)
+            tolerance = 0.0 if exact else 2.0 * case.tolerances.get(name, 0.0)
+            with np.errstate(invalid="ignore"):
+                wrong = ~((np.abs(a - b) <= tolerance) | (a == b) | (np.isnan(a) & np.isnan(b)))
+        if wrong.any():
+            cell = tuple(int(i) for i in np.argwhere(wrong)[0])
+            message = f"{name}{list(cell)}: reference {wanted[cell]!r}, {stage} {got[cell]!r}; {int(wrong.sum())} of {wrong.size} cells differ (tolerance {case.tolerances.get(name, 0.0):.3g})"
+            return Problem(stage, "difference", message)
+    return None

@@ -1,0 +1,227 @@
+"""Writes one function: lines of text, the values in scope, and the parameters that its body asked for."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from tests.fuzz.values import EPSILON, FLOATS, INTEGERS, LARGEST, Dim, Val, integer_range, promoted, rounding, settled, too_vague
+
+
+@dataclass(frozen=True)
+class Param:
+    """A tensor or scalar parameter and the kind of data it gets."""
+
+    name: str
+    shape: tuple[Dim, ...]
+    dtype: str
+    style: str
+    """"normal", "grid" (eighths), "positive", "wide" (whole integer type), "small", "config", "lengths", or in a helper "=name" for a buffer of the caller."""
+    direction: str = "In"
+    largest_length: int = 1
+
+    def bounds(self) -> tuple[float, float]:
+        if self.style == "wide":
+            return integer_range(self.dtype)
+        low, high = {"normal": (-3, 3), "grid": (-3, 3), "positive": (0.5, 2), "small": (-9, 9), "config": (0, 6), "lengths": (1, self.largest_length)}[self.style]
+        return (max(low, 0), high) if self.dtype.startswith("U") else (low, high)
+
+    def as_value(self) -> Val:
+        low, high = self.bounds()
+        return Val(self.name, "buffer", self.dtype, low, high, 0.0, self.shape, self.shape)
+
+
+@dataclass
+class Names:
+    """Fresh names, shared by all functions of a program."""
+
+    count: int = 0
+
+    def __call__(self, prefix: str) -> str:
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+
+@dataclass
+class Writer:
+    """The function under construction."""
+
+    rng: random.Random
+    fresh: Names
+    level: str = "tile"
+    rows: tuple[int, ...] = (4, 8)
+    cols: tuple[int, ...] = (16, 33)
+    dtypes: tuple[str, ...] = ("FP32", "INT32")
+    depth: int = 0
+    lines: list[str] = field(default_factory=list[str])
+    params: list[Param] = field(default_factory=list[Param])
+    env: dict[str, Val] = field(default_factory=dict[str, Val])
+    scalars: dict[str, Val] = field(default_factory=dict[str, Val])
+    buffers: dict[str, Val] = field(default_factory=dict[str, Val])
+    frozen: set[str] = field(default_factory=set[str])
+    """Names that the current block must not rebind."""
+    symbol: str | None = None
+    """The dynamic extent that row counts of this function's tensors may have."""
+    block: tuple[str, int] | None = None
+    """The block index and the number of blocks, inside spmd and parallel loops."""
+    loop_vars: dict[str, int] = field(default_factory=dict[str, int])
+    """Induction variables that count from 0 with step 1, and how far."""
+    stable: set[str] = field(default_factory=set[str])
+    """Carried names that an inner loop may carry on."""
+    errors: dict[str, float] = field(default_factory=dict[str, float])
+    """Per output: how far two correct backends may differ."""
+
+    # text ---------------------------------------------------------------------------------------------------------------
+
+    def emit(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    @contextmanager
+    def nested(self, header: str) -> Iterator[None]:
+        """A block of statements; names bound in it end with it."""
+        self.emit(header)
+        saved = (dict(self.env), dict(self.scalars), set(self.frozen), dict(self.loop_vars), set(self.stable))
+        self.depth += 1
+        before = len(self.lines)
+        yield
+        if len(self.lines) == before:
+            self.emit("pass")
+        self.depth -= 1
+        self.env, self.scalars, self.frozen, self.loop_vars, self.stable = saved
+
+    def chance(self, probability: float) -> bool:
+        return self.rng.random() < probability
+
+    # values -------------------------------------------------------------------------------------------------------------
+
+    def bind(self, value: Val, name: str | None = None) -> Val:
+        """Give an expression a name."""
+        prefix = "s" if value.level == "scalar" else "t" if value.level == "tile" else "v"
+        name = name or self.fresh(prefix)
+        note = ""
+        if value.level == "tile" and value.full and self.chance(0.1):
+            note = f": pl.Tile[[{', '.join(map(str, value.shape))}], pl.{value.dtype}]"
+        self.emit(f"{name}{note} = {value.text}")
+        bound = value.named(name)
+        self.hold(name, bound)
+        return bound
+
+    def hold(self, name: str, value: Val) -> None:
+        """`name` stands for `value` from here on; the latest come last."""
+        table = self.scalars if value.level == "scalar" else self.env
+        table.pop(name, None)
+        table[name] = value.named(name)
+
+    def pick(self, accept: Callable[[Val], bool] = lambda _: True) -> Val | None:
+        """A random array in scope that fits, recent ones first."""
+        fitting = [value for value in self.env.values() if (value.level == "tile") == (self.level == "tile") and accept(value)]
+        if not fitting:
+            return None
+        return self.rng.choice(fitting[-3:] if self.chance(0.5) else fitting)
+
+    def partner(self, value: Val) -> Val | None:
+        """An array with the same shape and dtype."""
+        return self.pick(lambda other: other.shape == value.shape and other.dtype == value.dtype)
+
+    def tamed(self, value: Val) -> Val | None:
+        """`value` scaled or clamped into the range in which everything else works; None when it says too little."""
+        value = settled(value)
+        if value.is_float and value.magnitude > LARGEST:
+            if value.magnitude < 4096 and self.chance(0.5):
+                factor = 0.25 if value.magnitude < 64 else 1 / 512
+                value = self.with_scalar("mul", value, factor)
+            if value.magnitude > LARGEST:
+                value = self.clamped(value, 4.0)
+        return None if too_vague(value) else value
+
+    def clamped(self, value: Val, limit: float) -> Val:
+        return self.with_scalar("minimum", self.with_scalar("maximum", value, -limit), limit)
+
+    def with_scalar(self, op: str, value: Val, scalar: float | int | Val) -> Val:
+        """`value op scalar` in one of its spellings, with the level's rule for the result type."""
+        number = scalar if isinstance(scalar, Val) else None
+        low, high = (number.lo, number.hi) if number else (float(scalar), float(scalar))  # type: ignore[arg-type]
+        text = number.text if number else repr(scalar)
+        dtype = value.dtype
+        if value.level != "tile":
+            scalar_dtype = number.dtype if number else ("FP32" if isinstance(scalar, float) else dtype)
+            dtype = promoted(dtype, scalar_dtype) if scalar_dtype != "INDEX" else dtype
+        elif not value.is_float:
+            low, high = float(int(low)), float(int(high))
+        err = value.err + (number.err if number else 0.0)
+        ends = {
+            "add": (value.lo + low, value.hi + high),
+            "sub": (value.lo - high, value.hi - low),
+            "mul": _product((value.lo, value.hi), (low, high)),
+            "maximum": (max(value.lo, low), max(value.hi, high)),
+            "minimum": (min(value.lo, low), min(value.hi, high)),
+        }[op]
+        symbol = {"add": "+", "sub": "-", "mul": "*"}.get(op)
+        rounds = dtype in EPSILON and symbol is not None
+        if op == "mul":
+            err = value.err * max(abs(low), abs(high)) + (number.err * value.magnitude if number else 0.0)
+        if rounds and (err > 0 or op == "mul" or value.product or dtype != value.dtype):
+            err += rounding(dtype, max(abs(ends[0]), abs(ends[1])))
+        spelled = f"({value.text} {symbol} {text})" if symbol and self.chance(0.4) else f"pl.{op}({value.text}, {text})"
+        level = "tile" if value.level == "tile" else "tensor"
+        return settled(Val(spelled, level, dtype, *ends, err, value.shape, value.valid, product=rounds and op == "mul"))
+
+    # parameters and buffers ---------------------------------------------------------------------------------------------
+
+    def style_for(self, dtype: str) -> str:
+        if dtype in EPSILON:
+            return self.rng.choice(("normal", "normal", "grid", "positive"))
+        return self.rng.choice(("small", "small", "wide"))
+
+    def new_param(self, prefix: str, shape: tuple[Dim, ...], dtype: str, style: str, direction: str = "In", largest_length: int = 1) -> Param:
+        param = Param(self.fresh(prefix), shape, dtype, style, direction, largest_length)
+        self.params.append(param)
+        return param
+
+    def input(self, shape: tuple[Dim, ...], dtype: str) -> Val:
+        """A tensor with at least the given extents: one that is there, or a new parameter."""
+        fitting = [b for b in self.buffers.values() if b.dtype == dtype and len(b.shape) == len(shape) and all(a == b or _larger(a, b) for a, b in zip(b.shape, shape, strict=True))]
+        if fitting and self.chance(0.6):
+            return self.rng.choice(fitting)
+        grown = tuple(d + self.rng.choice((0, 0, 3)) if isinstance(d, int) and len(shape) > 1 and self.level == "tile" else d for d in shape)
+        value = self.new_param("x", grown, dtype, self.style_for(dtype)).as_value()
+        self.buffers[value.text] = value
+        return value
+
+    def config(self) -> str:
+        """The small integer tensor that decides branches and trip counts."""
+        for param in self.params:
+            if param.style == "config":
+                return param.name
+        return self.new_param("cfg", (8,), "INT32", "config").name
+
+    def lengths(self, largest: int) -> str:
+        """A tensor of run-time extents between 1 and `largest`."""
+        for param in self.params:
+            if param.style == "lengths" and param.largest_length == largest:
+                return param.name
+        return self.new_param("len", (4,), "INT32", "lengths", largest_length=largest).name
+
+    def output(self, shape: tuple[Dim, ...], dtype: str) -> Param:
+        return self.new_param("out", shape, dtype, self.style_for(dtype), "Out")
+
+    def note_error(self, output: str, err: float) -> None:
+        self.errors[output] = max(self.errors.get(output, 0.0), err)
+
+    def choose_dtype(self, wanted: tuple[str, ...] = FLOATS + INTEGERS) -> str:
+        fitting = [d for d in self.dtypes if d in wanted]
+        return self.rng.choice(fitting or list(wanted))
+
+    def shaped_like(self, value: Val, text: str, dtype: str | None = None, **facts: object) -> Val:
+        return replace(value, text=text, level="tile" if value.level == "tile" else "tensor", dtype=dtype or value.dtype, product=False, **facts)  # type: ignore[arg-type]
+
+
+def _larger(a: Dim, b: Dim) -> bool:
+    return isinstance(a, int) and isinstance(b, int) and a > b
+
+
+def _product(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
+    corners = [a * b for a in first for b in second]
+    return min(corners), max(corners)
