@@ -43,8 +43,9 @@ class Lanes:
     def const(self, number: float | int) -> Value:
         return lane_constant(self.dtype, number, self.width)
 
-    def again(self, name: str, *operands: Value) -> Value:
-        return apply_lane(self.e, name, self.dtype, operands, self.width)
+    def unrounded(self, name: str, *operands: Value) -> Value:
+        """Another rule as a step of this one; FP16 and BF16 are rounded once, after the last step."""
+        return _rule(name, self.dtype)(self, *operands)
 
 
 Rule = Callable[..., Value]
@@ -58,15 +59,16 @@ _EXACT = frozenset({"neg", "abs", "floor", "ceil", "round", "trunc", "maximum", 
 
 def apply_lane(e: Emitter, name: str, dtype: DType, operands: Sequence[Value], width: int) -> Value:
     """Lanes of the elementwise operation `name` on operands of `dtype`."""
-    at = Lanes(e, dtype, width)
+    value = _rule(name, dtype)(Lanes(e, dtype, width), *operands)
+    return value if name in _EXACT else round_to(e, dtype, value)
+
+
+def _rule(name: str, dtype: DType) -> Rule:
     table = _FLOAT if dtype.is_float else _BOOL if dtype is BOOL else _INTEGER
     rule = table.get(name) or _ANY.get(name)
     if rule is None:
         raise InternalError(f"no CPU lane rule for {name} on {dtype}")
-    value = rule(at, *operands)
-    if dtype in (FP16, BF16) and name not in _EXACT and name not in _COMPOSED:
-        return round_to(e, dtype, value)
-    return value
+    return rule
 
 
 # floats -----------------------------------------------------------------------------------------------------------------
@@ -104,24 +106,40 @@ def _float_relu(at: Lanes, x: Value) -> Value:
 
 
 def _leaky(at: Lanes, x: Value, slope: Value) -> Value:
-    scaled = at.again("mul", x, slope)
+    scaled = at.unrounded("mul", x, slope)
     zero = at.const(0)
     positive = fcmp(at.e, "ogt", x, zero) if at.dtype.is_float else icmp(at.e, "sgt" if at.dtype.is_signed else "ugt", x, zero)
     return select(at.e, positive, x, scaled)
 
 
+def _float_remainders(at: Lanes, a: Value, b: Value) -> tuple[Value, Value, Value]:
+    """The truncated remainder, whether it is not zero, and whether it must move by b to have b's sign."""
+    e = at.e
+    rest = vmath.call(e, "fmod", (a, b))
+    nonzero = fcmp(e, "une", rest, at.const(0))
+    sides = binary(e, "xor", convert(e, "bitcast", rest, "i32"), convert(e, "bitcast", b, "i32"))
+    return rest, nonzero, binary(e, "and", icmp(e, "slt", sides, constant(sides.type, 0)), nonzero)
+
+
 def _float_floormod(at: Lanes, a: Value, b: Value) -> Value:
     """The remainder with the sign of the divisor."""
     e = at.e
-    rest = vmath.call(e, "fmod", (a, b))
-    moved = binary(e, "fadd", rest, b)
-    opposite = icmp(e, "slt", binary(e, "xor", convert(e, "bitcast", rest, "i32"), convert(e, "bitcast", b, "i32")), constant(register_type_bits(at), 0))
-    nonzero = fcmp(e, "une", rest, at.const(0))
-    return select(e, binary(e, "and", opposite, nonzero), moved, select(e, nonzero, rest, intrinsic(e, "copysign", rest, b)))
+    rest, nonzero, moves = _float_remainders(at, a, b)
+    return select(e, moves, binary(e, "fadd", rest, b), select(e, nonzero, rest, intrinsic(e, "copysign", rest, b)))
 
 
-def register_type_bits(at: Lanes) -> str:
-    return "i32" if at.width == 1 else f"<{at.width} x i32>"
+def _float_floordiv(at: Lanes, a: Value, b: Value) -> Value:
+    """Python's `//`: the quotient that belongs to the floored remainder, so that 1.0 // 0.1 is 9."""
+    e = at.e
+    rest, _, moves = _float_remainders(at, a, b)
+    ratio = binary(e, "fdiv", a, b)
+    quotient = binary(e, "fdiv", binary(e, "fsub", a, rest), b)
+    quotient = select(e, moves, binary(e, "fsub", quotient, at.const(1)), quotient)
+    whole = intrinsic(e, "floor", quotient)
+    short = fcmp(e, "ogt", binary(e, "fsub", quotient, whole), at.const(0.5))
+    whole = select(e, short, binary(e, "fadd", whole, at.const(1)), whole)
+    whole = select(e, fcmp(e, "oeq", quotient, at.const(0)), intrinsic(e, "copysign", at.const(0), ratio), whole)
+    return select(e, fcmp(e, "oeq", b, at.const(0)), ratio, whole)
 
 
 def _reciprocal(at: Lanes, x: Value) -> Value:
@@ -137,7 +155,7 @@ _FLOAT: dict[str, Rule] = {
     "sub": _instruction("fsub"),
     "mul": _instruction("fmul"),
     "div": _instruction("fdiv"),
-    "floordiv": lambda at, a, b: intrinsic(at.e, "floor", binary(at.e, "fdiv", a, b)),
+    "floordiv": _float_floordiv,
     "mod": _float_floormod,
     "rem": _float_floormod,
     "fmod": _poly("fmod"),
@@ -180,13 +198,12 @@ def _integer_extreme(name: str) -> Rule:
 
 
 def _quotient(at: Lanes, a: Value, b: Value) -> Value:
-    """Truncating division that cannot trap: x / 0 is 0, MIN / -1 wraps. Up to 32 bits it goes through exact float division."""
+    """Truncating division that cannot trap: a zero divisor counts as one, MIN / -1 wraps. Up to 32 bits through exact float division."""
     e = at.e
-    zero = icmp(e, "eq", b, at.const(0))
-    unsafe = zero
+    unsafe = icmp(e, "eq", b, at.const(0))
     if at.dtype.is_signed:
         minus = icmp(e, "eq", b, at.const(-1))
-        unsafe = binary(e, "or", zero, minus)
+        unsafe = binary(e, "or", unsafe, minus)
     safe = select(e, unsafe, at.const(1), b)
     bits = at.dtype.bits
     if bits == 64 or at.width == 1:
@@ -196,13 +213,11 @@ def _quotient(at: Lanes, a: Value, b: Value) -> Value:
         into, back = _signed(at, "sitofp", "uitofp"), _signed(at, "fptosi", "fptoui")
         ratio = binary(e, "fdiv", convert(e, into, a, wide), convert(e, into, safe, wide))
         out = convert(e, back, ratio, register_element(at.dtype))
-    if at.dtype.is_signed:
-        out = select(e, minus, binary(e, "sub", at.const(0), a), out)
-    return select(e, zero, at.const(0), out)
+    return select(e, minus, binary(e, "sub", at.const(0), a), out) if at.dtype.is_signed else out
 
 
 def _remainder(at: Lanes, a: Value, b: Value) -> Value:
-    """Truncated remainder (sign of the dividend); x rem 0 is 0."""
+    """Truncated remainder (sign of the dividend)."""
     rest = binary(at.e, "sub", a, binary(at.e, "mul", _quotient(at, a, b), b))
     return select(at.e, icmp(at.e, "eq", b, at.const(0)), at.const(0), rest)
 
@@ -218,8 +233,7 @@ def _floor_quotient(at: Lanes, a: Value, b: Value) -> Value:
     if not at.dtype.is_signed:
         return quotient
     rest = binary(at.e, "sub", a, binary(at.e, "mul", quotient, b))
-    nonzero = icmp(at.e, "ne", b, at.const(0))
-    differs = binary(at.e, "and", _floor_adjust(at, rest, b), nonzero)
+    differs = binary(at.e, "and", _floor_adjust(at, rest, b), icmp(at.e, "ne", b, at.const(0)))
     return select(at.e, differs, binary(at.e, "sub", quotient, at.const(1)), quotient)
 
 
@@ -261,7 +275,7 @@ _INTEGER: dict[str, Rule] = {
     "abs": _integer_absolute,
     "maximum": _integer_extreme("max"),
     "minimum": _integer_extreme("min"),
-    "relu": lambda at, x: at.again("maximum", x, at.const(0)),
+    "relu": lambda at, x: at.unrounded("maximum", x, at.const(0)),
     "floor": lambda at, x: x,
     "ceil": lambda at, x: x,
     "trunc": lambda at, x: x,
@@ -298,17 +312,12 @@ _BOOL: dict[str, Rule] = {
 }
 _BOOL |= {"logical_and": _BOOL["and_"], "logical_or": _BOOL["or_"], "logical_not": _BOOL["not_"]}
 
-_COMPOSED: dict[str, Rule] = {
-    "addc": lambda at, a, b, c: at.again("add", at.again("add", a, b), c),
-    "subc": lambda at, a, b, c: at.again("sub", at.again("sub", a, b), c),
-    "expdif": lambda at, a, b: at.again("exp", at.again("sub", a, b)),
+_ANY: dict[str, Rule] = {
+    "addc": lambda at, a, b, c: at.unrounded("add", at.unrounded("add", a, b), c),
+    "subc": lambda at, a, b, c: at.unrounded("sub", at.unrounded("sub", a, b), c),
+    "expdif": lambda at, a, b: at.unrounded("exp", at.unrounded("sub", a, b)),
     "lrelu": _leaky,
     "prelu": _leaky,
-}
-"""Operations made of others; each step rounds by itself."""
-
-_ANY: dict[str, Rule] = {
-    **_COMPOSED,
     "copy": lambda at, x: x,
     "where": lambda at, condition, a, b: select(at.e, condition, a, b),
 }
