@@ -1,0 +1,105 @@
+"""Finds the run-time extents of an array value from what is known outside the ops that compute it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.ir import Operation, SSAValue
+
+from tilejit import ops
+from tilejit.errors import UnsupportedFeatureError
+from tilejit.ops.spec import Call
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import Builder, apply_args, scalar_arg
+from tilejit.tile_ir.verify import level_of
+from tilejit.types.values import ANY, BufferType, Dim, ScalarType, ShapedType, TileType
+
+_MARK = "\N{SECTION SIGN}"
+
+
+def extents_of(value: SSAValue, builder: Builder, outside: Callable[[SSAValue], bool]) -> list[SSAValue]:
+    """Scalars for the extents of `value` that are no constants, in order; `outside` tells which values are at hand."""
+    shape = d.shaped_type(value).shape
+    return [_extent(value, axis, builder, outside) for axis, dim in enumerate(shape) if not isinstance(dim, int)]
+
+
+def _extent(value: SSAValue, axis: int, builder: Builder, outside: Callable[[SSAValue], bool]) -> SSAValue:
+    if outside(value):
+        return builder.dim(value, axis)
+    dim = d.shaped_type(value).shape[axis]
+    if isinstance(dim, int):
+        return builder.const(dim)
+    parameter = _parameter_with(value, dim)
+    if parameter is not None:
+        return builder.dim(*parameter)
+    owner = value.owner
+    if isinstance(owner, d.ApplyOp):
+        source = _source(owner, list(owner.results).index(value), axis)  # type: ignore[arg-type]
+        if isinstance(source, tuple):
+            return _extent(*source, builder, outside)
+        if source is not None and outside(source):
+            return source
+    raise UnsupportedFeatureError(
+        f"the extent of dim {axis} of {d.type_of(value)} is not known outside its region",
+        span=owner.span if isinstance(owner, d.TileOp) else None,
+        help="store the value into a tensor made by pl.create_tensor instead",
+    )
+
+
+def _parameter_with(value: SSAValue, dim: Dim) -> tuple[SSAValue, int] | None:
+    """A parameter of the function that has the symbol `dim` as an extent."""
+    if dim == ANY:
+        return None
+    op = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+    while op is not None and not isinstance(op, d.FuncOp):
+        op = op.parent_op()
+    if op is None:
+        return None
+    for argument in op.body.block.args:
+        type = d.type_of(argument)
+        if isinstance(type, BufferType) and dim in type.shape:
+            return argument, type.shape.index(dim)
+    return None
+
+
+def _source(op: d.ApplyOp, result: int, axis: int) -> tuple[SSAValue, int] | SSAValue | None:
+    """Where an extent of a result comes from: a dim of an operand, or a scalar operand.
+
+    Found by inferring the types again with a mark in place of every extent of the operands.
+    """
+    args = apply_args(op)
+    marks: dict[str, tuple[SSAValue, int]] = {}
+    seen = {name: _marked(arg, marks) for name, arg in args.items()}
+    row = ops.table()[op.op]
+    type = row.infer(Call(row, level_of(op), seen))[result]
+    assert isinstance(type, ShapedType)
+    found = marks.get(str(type.shape[axis]))
+    if found is not None:
+        return found
+    for items in args.values():
+        if isinstance(items, list) and len(items) == type.rank:
+            return items[axis]
+    return None
+
+
+def _marked(arg: object, marks: dict[str, tuple[SSAValue, int]]) -> object:
+    if isinstance(arg, list):
+        return tuple(scalar_arg(item) for item in arg)
+    if not isinstance(arg, SSAValue):
+        return arg
+    type = d.type_of(arg)
+    if isinstance(type, ScalarType):
+        return scalar_arg(arg)
+    if not isinstance(type, ShapedType):
+        return type
+    shape = tuple(_mark(arg, axis, dim, marks) for axis, dim in enumerate(type.shape))
+    return BufferType(shape, type.dtype, type.layout) if isinstance(type, BufferType) else TileType(shape, type.dtype, shape, type.space)
+
+
+def _mark(value: SSAValue, axis: int, dim: Dim, marks: dict[str, tuple[SSAValue, int]]) -> Dim:
+    if isinstance(dim, int):
+        return dim
+    name = f"{_MARK}{len(marks)}"
+    marks[name] = (value, axis)
+    return name
+

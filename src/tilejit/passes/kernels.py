@@ -1,0 +1,181 @@
+"""Turns a list of ops into a kernel function: what they use from outside becomes parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+
+from tilejit.passes.rewriting import free_values, is_buffer
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import Builder
+from tilejit.types.values import ANY, BufferType, TileType, ValueType
+
+
+@dataclass
+class Kernel:
+    """A kernel function under construction, and the values to launch it with."""
+
+    name: str
+    body: Block = field(default_factory=Block)
+    names: list[str] = field(default_factory=list[str])
+    arguments: list[SSAValue] = field(default_factory=list[SSAValue])
+    inside: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """What a value from outside is called inside."""
+
+    def parameter(self, value: SSAValue, name: str | None = None) -> BlockArgument:
+        """A new parameter that stands for `value`."""
+        argument = self.body.insert_arg(d.IRType(self._named_extents(d.type_of(value))), len(self.body.args))
+        unique = unique_name(name or name_hint(value) or "x", self.names)
+        argument.name_hint = unique
+        self.names.append(unique)
+        self.arguments.append(value)
+        self.inside[value] = argument
+        return argument
+
+    def _named_extents(self, type: ValueType) -> ValueType:
+        """Nameless extents get a symbol of their own: a parameter can say no more."""
+        if not isinstance(type, BufferType) or ANY not in type.shape:
+            return type
+        taken = {dim for argument in self.body.args if isinstance(t := d.type_of(argument), BufferType) for dim in t.shape}
+        shape: list[int | str] = []
+        for dim in type.shape:
+            if dim == ANY:
+                dim = next(name for i in range(1000) if (name := f"D{i}") not in taken)
+                taken.add(dim)
+            shape.append(dim)
+        return BufferType(tuple(shape), type.dtype, type.layout)
+
+    def take(self, ops: Sequence[Operation], results: Sequence[tuple[SSAValue, str]], loads: dict[SSAValue, TileType]) -> None:
+        """Move `ops` into the kernel. Constants, extents and windows are computed again inside; other free values are parameters.
+
+        Parameters are the tensors, then `results` (buffers to write, with names), then scalars. `loads`: buffers that stand
+        for tiles, and the tile to load from each.
+        """
+        free = self._needed(free_values(ops))
+        for value in free:
+            if is_buffer(value):
+                self.parameter(value)
+        for value, name in results:
+            self.parameter(value, name)
+        for value in free:
+            if not is_buffer(value):
+                self.parameter(value)
+        for value in free:
+            if value in loads:
+                self.inside[value] = load_whole(Builder(self.body), self.inside[value], loads[value])
+        for value in free_values(ops):
+            self._compute(value)
+        for op in ops:
+            op.detach()
+            self.body.add_op(op)
+        for op in ops:
+            for inner in op.walk():
+                inner.operands = tuple(self.inside.get(operand, operand) for operand in inner.operands)
+
+    def _needed(self, values: Sequence[SSAValue]) -> list[SSAValue]:
+        """The values that must be passed in so that `values` can be had inside."""
+        found: dict[SSAValue, None] = {}
+        for value in values:
+            if _is_recomputed(value):
+                assert isinstance(value.owner, Operation)
+                found.update(dict.fromkeys(self._needed(list(value.owner.operands))))
+            elif value not in self.inside:
+                found[value] = None
+        return list(found)
+
+    def _compute(self, value: SSAValue) -> None:
+        if value in self.inside:
+            return
+        owner = value.owner
+        assert isinstance(owner, Operation)
+        for operand in owner.operands:
+            self._compute(operand)
+        self.body.add_op(owner.clone(self.inside))
+
+    def finish(self, attrs: dict[str, object]) -> d.FuncOp:
+        """The function: directions follow from what the body does with each parameter."""
+        Builder(self.body).return_([])
+        attributes: dict[str, Attribute] = {
+            "sym_name": StringAttr(self.name),
+            **d.statics({"kind": "incore", "params": tuple(self.names), "directions": tuple(direction(argument) for argument in self.body.args), "attrs": attrs}),
+        }
+        return d.FuncOp.build(regions=[Region(self.body)], attributes=attributes)
+
+
+def _is_recomputed(value: SSAValue) -> bool:
+    owner = value.owner
+    return isinstance(owner, d.ConstOp | d.WindowOp | d.ViewOp) or (isinstance(owner, d.DimOp) and is_buffer(owner.source))
+
+
+def load_whole(builder: Builder, buffer: SSAValue, type: TileType) -> SSAValue:
+    """The tile that was stored into a buffer of its shape."""
+    offsets = [builder.const(0) for _ in type.shape]
+    valid = [builder.const(dim) for dim in type.valid if isinstance(dim, int)]
+    assert len(valid) == type.rank
+    return builder.load(buffer, offsets, valid, type)
+
+
+def direction(buffer: SSAValue) -> str:
+    """"In", "Out" or "InOut": what the uses of a parameter do with it."""
+    if not is_buffer(buffer):
+        return "In"
+    reads, writes = _access(buffer)
+    return ("InOut" if reads else "Out") if writes else "In"
+
+
+def _access(value: SSAValue) -> tuple[bool, bool]:
+    reads = writes = False
+    for use in value.uses:
+        r, w = _access_of_use(use.operation, use.index, value)
+        reads, writes = reads or r, writes or w
+    return reads, writes
+
+
+def _access_of_use(op: Operation, index: int, value: SSAValue) -> tuple[bool, bool]:
+    if isinstance(op, d.DimOp | d.ValidOp):
+        return False, False
+    if isinstance(op, d.WindowOp | d.ViewOp):
+        return _access(op.results[0])
+    if isinstance(op, d.StoreOp) and value is op.buffer:
+        return bool(op.static("atomic")) or value is op.value, True
+    if isinstance(op, d.WriteOp) and value is op.buffer:
+        return False, True
+    if isinstance(op, d.ApplyOp | d.LoadOp | d.ReadOp | d.StoreOp | d.EffectOp):
+        return True, False
+    if isinstance(op, d.CallOp | d.LaunchOp):
+        way = _callee_direction(op, index)
+        return way != "Out", way != "In"
+    return True, True  # Carried by a loop or branch: it may be anything there.
+
+
+def _callee_direction(op: d.CallOp | d.LaunchOp, index: int) -> str:
+    module = op.parent_op()
+    while module is not None and module.parent_op() is not None:
+        module = module.parent_op()
+    position = index - (isinstance(op, d.LaunchOp) and op.blocks is not None)
+    for function in module.walk() if module is not None else ():
+        if isinstance(function, d.FuncOp) and function.symbol == op.callee.data:
+            directions = function.static("directions")
+            assert isinstance(directions, tuple)
+            return str(directions[position])
+    return "InOut"
+
+
+def name_hint(value: SSAValue) -> str | None:
+    """The user's name of a value, as an identifier."""
+    hint = value.name_hint if isinstance(value, BlockArgument) else value.owner.hint if isinstance(value.owner, d.TileOp) else None
+    hint = re.sub(r"\W", "_", hint) if hint else None
+    return hint if hint and hint.isidentifier() and hint != "self" else None
+
+
+def unique_name(name: str, taken: Sequence[str] | set[str]) -> str:
+    """`name`, or with a number when it is taken."""
+    candidate, count = name, 0
+    while candidate in taken:
+        count += 1
+        candidate = f"{name}_{count}"
+    return candidate

@@ -1,0 +1,324 @@
+"""Makes a kernel of each region, and of each run of operators on the control plane; values that cross become buffers.
+
+Afterwards the control plane only computes scalars, allocates, loops, reads single elements and launches kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from tilejit import ops
+from tilejit.dtypes import INDEX
+from tilejit.errors import UnsupportedFeatureError
+from tilejit.passes.extents import extents_of
+from tilejit.passes.kernels import Kernel, name_hint, unique_name
+from tilejit.passes.rewriting import has_uses, is_buffer, is_operator, is_scalar_op, remove, splice
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import Builder
+from tilejit.tile_ir.program import Program
+from tilejit.types.values import BufferType, ScalarType, TileType
+
+CONTROL_KINDS = frozenset({"orchestration", "opaque", "graph"})
+KERNEL_KINDS = frozenset({"incore", "aic", "aiv"})
+
+
+def outline(program: Program) -> None:
+    """Outline every function of the control plane."""
+    inner = called_inside(program)
+    for name, function in program.functions.items():
+        if function.static("kind") in CONTROL_KINDS and name not in inner:
+            _Outliner(program, function).run()
+
+
+def called_inside(program: Program) -> set[str]:
+    """Functions that run on the execution plane: called from kernels or regions."""
+    functions = program.functions
+    found: set[str] = set()
+    pending: list[Operation] = []
+    for function in functions.values():
+        if function.static("kind") in KERNEL_KINDS:
+            pending.append(function)
+        else:
+            pending += [op for op in function.walk() if isinstance(op, d.RegionOp)]
+    while pending:
+        for op in pending.pop().walk():
+            if isinstance(op, d.CallOp) and op.callee.data not in found:
+                found.add(op.callee.data)
+                pending.append(functions[op.callee.data])
+    return found
+
+
+class Before(Builder):
+    """Inserts ops before a given one."""
+
+    def __init__(self, anchor: Operation) -> None:
+        assert anchor.parent is not None
+        super().__init__(anchor.parent)
+        self.anchor = anchor
+        self.span = anchor.span if isinstance(anchor, d.TileOp) else None
+
+    def insert(self, op: Operation) -> None:
+        if self.span is not None and "span" not in op.attributes:
+            op.attributes["span"] = d.SpanAttr(self.span)
+        self.block.insert_op_before(op, self.anchor)
+
+
+class _Outliner:
+    """Rewrites one control-plane function."""
+
+    def __init__(self, program: Program, function: d.FuncOp) -> None:
+        self.program = program
+        self.function = function
+        self.taken = set(program.functions)
+        self.count = 0
+        self.loads: dict[SSAValue, TileType] = {}
+        """Buffers that stand for tiles: a kernel that uses one loads it back as this type."""
+
+    def run(self) -> None:
+        self.block(self.function.body.block)
+
+    def block(self, block: Block) -> None:
+        run: list[Operation] = []
+        for op in list(block.ops):
+            if is_operator(op):
+                run.append(op)
+            elif _is_neutral(op):
+                if any(operand in _results(run) for operand in op.operands):
+                    run.append(op)
+                elif run:
+                    op.detach()
+                    block.insert_op_before(op, run[0])
+            else:
+                self.flush(run, op)
+                run = []
+                self.other(op)
+
+    def other(self, op: Operation) -> None:
+        """An op that ends a run."""
+        if isinstance(op, d.RegionOp):
+            self.region(op)
+        elif isinstance(op, d.ForOp | d.WhileOp | d.IfOp):
+            for region in op.regions:
+                for argument in region.block.args:
+                    self.retype(argument)
+                self.block(region.block)
+            for result in op.results:
+                self.retype(result)
+        elif isinstance(op, d.CallOp):
+            if not op.results and self.program.functions[op.callee.data].static("kind") in KERNEL_KINDS:
+                self.launch(op, op.callee.data, list(op.args), None)
+            for result in op.results:
+                self.retype(result)
+
+    def retype(self, value: SSAValue) -> None:
+        """A value of the control plane that holds a tile or tensor value holds a buffer instead."""
+        type = d.type_of(value)
+        if isinstance(type, TileType):
+            buffer = Rewriter.replace_value_with_new_type(value, d.IRType(_buffer_type(type)))
+            self.remember(buffer, type)
+
+    def remember(self, buffer: SSAValue, type: TileType) -> None:
+        if type.level == "tensor" and type.fully_valid:
+            return
+        if not all(isinstance(dim, int) for dim in type.valid):
+            owner = buffer.owner
+            raise UnsupportedFeatureError(
+                "a tile whose valid region is known only at run time cannot leave its region",
+                span=owner.span if isinstance(owner, d.TileOp) else None,
+                help="store it into a tensor, or use pl.fillpad before it leaves",
+            )
+        self.loads[buffer] = type
+
+    # runs ---------------------------------------------------------------------------------------------------------------
+
+    def flush(self, run: list[Operation], before: Operation) -> None:
+        """Make a kernel of the run; it is launched before `before`."""
+        while run and not is_operator(run[-1]) and not any(has_uses(result) for result in run[-1].results) and not isinstance(run[-1], d.CheckOp):
+            remove(run.pop())
+        if not any(is_operator(op) for op in run):
+            return
+        anchor = Before(before)
+        anchor.span = next(op.span for op in run if isinstance(op, d.TileOp))
+        kernel = Kernel(self.kernel_name(None))
+        outside = self.escape(run, anchor)
+        self.finish(kernel, run, outside, anchor, None, {})
+
+    def escape(self, run: Sequence[Operation], anchor: Before) -> dict[SSAValue, SSAValue]:
+        """Replace the uses of the run's results outside it: by new buffers, or by computing scalars again after the launch."""
+        members = {inner for op in run for inner in op.walk()}
+        inside = _results(run)
+        replaced: dict[SSAValue, SSAValue] = {}
+        again: list[Operation] = []
+
+        def leave(value: SSAValue) -> None:
+            if value in replaced or value not in inside:
+                return
+            owner = value.owner
+            assert isinstance(owner, Operation)
+            if isinstance(d.type_of(value), TileType):
+                replaced[value] = self.buffer_for(value, anchor, lambda other: other not in inside)
+            elif owner not in again:
+                for operand in owner.operands:
+                    leave(operand)
+                again.append(owner)
+
+        for op in run:
+            for result in op.results:
+                if any(use.operation not in members for use in result.uses):
+                    leave(result)
+        for owner in again:  # Extents are known before the launch: they do not depend on what it computes.
+            anchor.insert(owner.clone(replaced))
+        for value, outer in list(replaced.items()):
+            value.replace_uses_with_if(outer, lambda use: use.operation not in members)
+        return {value: outer for value, outer in replaced.items() if value in inside and isinstance(d.type_of(value), TileType)}
+
+    def buffer_for(self, value: SSAValue, anchor: Before, outside: object) -> SSAValue:
+        """A new buffer with room for `value`."""
+        type = d.type_of(value)
+        assert isinstance(type, TileType) and callable(outside)
+        extents = extents_of(value, anchor, outside)
+        anchor.hint = name_hint(value)
+        buffer = anchor.create(_buffer_type(type), extents)
+        anchor.hint = None
+        self.remember(buffer, type)
+        return buffer
+
+    # regions --------------------------------------------------------------------------------------------------------------
+
+    def region(self, op: d.RegionOp) -> None:
+        """Make a kernel of a region; its results stand in buffers afterwards."""
+        _flatten(op)
+        block = op.body.block
+        terminator = block.last_op
+        assert isinstance(terminator, d.YieldOp)
+        anchor = Before(op)
+        if self.direct_launch(op, anchor):
+            return
+        yielded = list(terminator.values)
+        crossing: dict[SSAValue, SSAValue] = {}
+        for value in yielded:
+            if is_buffer(value) or isinstance(value.owner, d.ConstOp):
+                _hoist(value, op)
+            elif _inside(value, block) and value not in crossing:
+                crossing[value] = self.room_for(value, block, anchor)
+        kernel = Kernel(self.kernel_name(op.static("name_hint")))
+        for argument in block.args:
+            kernel.inside[argument] = _block_index(kernel.body, argument.name_hint)
+            argument.replace_all_uses_with(kernel.inside[argument])
+        attrs = op.static("options", {})
+        assert isinstance(attrs, dict)
+        body = [inner for inner in block.ops if inner is not terminator]
+        self.finish(kernel, body, crossing, anchor, op.blocks, attrs)
+        for result, value in zip(op.results, yielded, strict=True):
+            outer = crossing.get(value, value)
+            if value in crossing and isinstance(d.type_of(value), ScalarType):
+                outer = anchor.read(outer, [anchor.const(0)])
+            result.replace_all_uses_with(outer)
+        remove(op)
+
+    def room_for(self, value: SSAValue, block: Block, anchor: Before) -> SSAValue:
+        type = d.type_of(value)
+        if isinstance(type, ScalarType):
+            return anchor.create(BufferType((1,), type.dtype), [])
+        return self.buffer_for(value, anchor, lambda other: not _inside(other, block))
+
+    def direct_launch(self, op: d.RegionOp, anchor: Before) -> bool:
+        """`with pl.spmd(n): self.kernel(...)` needs no kernel around the kernel."""
+        calls = [inner for inner in op.body.block.ops if not isinstance(inner, d.YieldOp) and not _is_neutral(inner)]
+        if len(calls) != 1 or not isinstance(calls[0], d.CallOp) or calls[0].results or op.results:
+            return False
+        call = calls[0]
+        if self.program.functions[call.callee.data].static("kind") not in KERNEL_KINDS or any(has_uses(argument) for argument in op.body.block.args):
+            return False
+        for inner in list(op.body.block.ops):
+            if _is_neutral(inner):
+                inner.detach()
+                anchor.insert(inner)
+        anchor.launch(call.callee.data, list(call.args), op.blocks)
+        remove(op)
+        return True
+
+    # kernels --------------------------------------------------------------------------------------------------------------
+
+    def kernel_name(self, wanted: object) -> str:
+        if isinstance(wanted, str) and wanted.isidentifier():
+            name = unique_name(wanted, self.taken)
+        else:
+            name = unique_name(f"{self.function.symbol}_k{self.count}", self.taken)
+            self.count += 1
+        self.taken.add(name)
+        return name
+
+    def finish(self, kernel: Kernel, body: Sequence[Operation], crossing: Mapping[SSAValue, SSAValue], anchor: Before, blocks: SSAValue | None, attrs: dict[str, object]) -> None:
+        """Fill the kernel, let it write what crosses out, add it to the program and launch it."""
+        results = [(buffer, name_hint(value) or "result") for value, buffer in crossing.items()]
+        kernel.take(body, results, self.loads)
+        builder = Builder(kernel.body)
+        builder.span = anchor.span
+        for value, buffer in crossing.items():
+            parameter = kernel.inside[buffer]
+            zeros = [builder.const(0) for _ in d.shaped_type(buffer).shape]
+            if isinstance(d.type_of(value), ScalarType):
+                builder.write(parameter, zeros, value)
+            else:
+                builder.store(value, parameter, zeros)
+        function = kernel.finish(attrs)
+        if anchor.span is not None:
+            function.attributes["span"] = d.SpanAttr(anchor.span)
+        module = self.program.module.body.block
+        module.insert_op_before(function, self.function)
+        anchor.launch(kernel.name, kernel.arguments, blocks)
+
+
+def _buffer_type(type: TileType) -> BufferType:
+    return BufferType(type.shape, type.dtype)
+
+
+def _results(run: Sequence[Operation]) -> set[SSAValue]:
+    return {result for op in run for result in op.results}
+
+
+def _is_neutral(op: Operation) -> bool:
+    """Whether an op may stand on either plane and move ahead of a run that it does not depend on."""
+    return isinstance(op, d.ConstOp | d.DimOp | d.ValidOp | d.CreateOp | d.WindowOp | d.ViewOp | d.CheckOp) or is_scalar_op(op)
+
+
+def _inside(value: SSAValue, block: Block) -> bool:
+    owner = value.owner
+    current = owner if isinstance(owner, Block) else owner.parent
+    while current is not None and current is not block:
+        parent = current.parent_op()
+        current = parent.parent if parent is not None else None
+    return current is block
+
+
+def _flatten(op: d.RegionOp) -> None:
+    """Regions inside a region belong to its kernel."""
+    for inner in list(op.body.block.walk()):
+        if isinstance(inner, d.RegionOp):
+            if inner.blocks is not None:
+                raise UnsupportedFeatureError("a region with blocks inside another region", span=inner.span, help="blocks start on the control plane")
+            splice(inner, inner.body.block, [])
+
+
+def _hoist(value: SSAValue, region: d.RegionOp) -> None:
+    """Move the ops that make a buffer handle in front of its region."""
+    owner = value.owner
+    if not _inside(value, region.body.block):
+        return
+    if not isinstance(owner, Operation) or not _is_neutral(owner) or owner.parent is not region.body.block:
+        raise UnsupportedFeatureError("a tensor made inside a region cannot leave it", span=region.span, help="make it with pl.create_tensor before the region")
+    for operand in owner.operands:
+        _hoist(operand, region)
+    owner.detach()
+    assert region.parent is not None
+    region.parent.insert_op_before(owner, region)
+
+
+def _block_index(body: Block, hint: str | None) -> SSAValue:
+    builder = Builder(body)
+    builder.hint = hint
+    return builder.apply_typed(ops.table()["get_block_idx"], {}, [ScalarType(INDEX)])[0]

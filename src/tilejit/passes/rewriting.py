@@ -1,0 +1,96 @@
+"""Small tools that several passes share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from tilejit import ops
+from tilejit.tile_ir import dialect as d
+from tilejit.types.values import BufferType, ScalarType, ShapedType
+
+
+def is_pure(op: Operation) -> bool:
+    """Whether an op has no effect but its results and cannot fail at run time: unused, it may go."""
+    return isinstance(op, d.ConstOp | d.DimOp | d.ValidOp | d.CreateOp) or (isinstance(op, d.ApplyOp) and _removable(op))
+
+
+def _removable(op: d.ApplyOp) -> bool:
+    # Ops that look at indices may fail while they run; the failure is part of the program's meaning.
+    row = ops.table()[op.op]
+    return row.family not in ("gather", "index", "sync", "cross-core")
+
+
+def is_scalar_op(op: Operation) -> bool:
+    """Arithmetic on scalars, the same wherever it stands."""
+    return isinstance(op, d.ApplyOp) and all(isinstance(d.type_of(value), ScalarType) for value in [*op.operands, *op.results]) and ops.table()[op.op].family != "schedule"
+
+
+def is_operator(op: Operation) -> bool:
+    """Work on arrays: what the execution plane does."""
+    if isinstance(op, d.LoadOp | d.StoreOp | d.WriteOp):
+        return True
+    return isinstance(op, d.ApplyOp) and any(isinstance(d.type_of(value), ShapedType) for value in [*op.operands, *op.results])
+
+
+def has_uses(value: SSAValue) -> bool:
+    return value.first_use is not None
+
+
+def replace(op: Operation, values: Sequence[SSAValue]) -> None:
+    """Use `values` instead of the results of `op`, and remove it."""
+    for result, value in zip(op.results, values, strict=True):
+        result.replace_all_uses_with(value)
+    remove(op)
+
+
+def remove(op: Operation) -> None:
+    op.detach()
+    op.erase()
+
+
+def splice(op: Operation, block: Block, arguments: Sequence[SSAValue]) -> None:
+    """Put the body `block` of `op` where `op` stands; its results become what the block yields."""
+    for argument, value in zip(block.args, arguments, strict=True):
+        argument.replace_all_uses_with(value)
+    terminator = block.last_op
+    assert terminator is not None
+    parent = op.parent
+    assert parent is not None
+    yielded = list(terminator.operands)
+    for inner in list(block.ops):
+        inner.detach()
+        if inner is not terminator:
+            parent.insert_op_before(inner, op)
+    terminator.erase()
+    replace(op, yielded)
+
+
+def free_values(body: Iterable[Operation]) -> list[SSAValue]:
+    """Values that ops (with everything nested in them) use and do not define, in order of first use."""
+    ops_inside = list(body)
+    defined: set[SSAValue] = set()
+    used: dict[SSAValue, None] = {}
+    for top in ops_inside:
+        for op in top.walk():
+            defined.update(op.results)
+            for region in op.regions:
+                for block in region.blocks:
+                    defined.update(block.args)
+    for top in ops_inside:
+        for op in top.walk():
+            used.update(dict.fromkeys(operand for operand in op.operands if operand not in defined))
+    return list(used)
+
+
+def root(buffer: SSAValue) -> SSAValue:
+    """The buffer that a chain of windows and views looks into."""
+    while not isinstance(buffer, BlockArgument) and isinstance(buffer.owner, d.WindowOp | d.ViewOp):
+        buffer = buffer.owner.buffer
+    return buffer
+
+
+def is_buffer(value: SSAValue) -> bool:
+    return isinstance(d.type_of(value), BufferType)
+
