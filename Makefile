@@ -10,14 +10,15 @@ BASE   := $(VENV)/.base-installed
 DEV    := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fuzz clean
+.PHONY: help demo test check stubs bench fuzz clean
 
 help:
 	@echo "make demo    run the example kernels and compare them with NumPy"
 	@echo "make test    everything that must hold: lint, types, import rules, tests"
 	@echo "make check   lint, types and import rules only"
 	@echo "make bench   the benchmark suites (SUITE=cpu|compile|dispatch picks one)"
-	@echo "make fuzz    the long random-program run"
+	@echo "make fuzz    random programs on reference and cpu (PROGRAMS=5000)"
+	@echo "make stubs   write the editors' stub of the language anew from the op table"
 
 $(PY):
 	$(PYTHON) -c 'import sys; sys.exit("tilejit needs Python 3.11 or newer, got %d.%d: set PYTHON=..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
@@ -39,6 +40,10 @@ check: $(DEV)
 	@$(PY) -m ruff check --quiet . && echo "ruff: ok"
 	@$(PY) -m basedpyright --level error && echo "types: ok"
 	@$(VENV)/bin/lint-imports --no-cache
+	@$(PY) scripts/write_stubs.py --check && echo "stubs: ok"
+
+stubs: $(DEV)
+	$(PY) scripts/write_stubs.py
 
 test: check
 	$(PY) -m pytest -q -n $(JOBS) --durations=10
@@ -47,7 +52,7 @@ bench: $(DEV)
 	@$(PY) bench/run.py $(or $(SUITE),cpu compile dispatch)
 
 fuzz: $(DEV)
-	$(PY) -m pytest -q -n $(JOBS) -m fuzz tests
+	$(PY) -m tests.fuzz --programs $(or $(PROGRAMS),5000) --jobs $(JOBS)
 
 clean:
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,163 @@
+"""Writes `tilejit/language/__init__.pyi` from the op table, the markers and the enums; `--check` only compares."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import tilejit.language as pl
+from tilejit import ops
+from tilejit.dtypes import DTYPES
+from tilejit.types.enums import ENUMS
+from tilejit.types.scopes import MARKERS
+
+STUB = Path(pl.__file__).with_suffix(".pyi")
+
+HEADER = '''\
+# Written by scripts/write_stubs.py from the op table; run `make stubs` instead of editing it.
+# Inside a kernel values have no Python type that a checker could follow, so results are Any; names, signatures and docs are exact.
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+from tilejit import dtypes as _dtypes
+'''
+
+VALUES = '''
+_T = TypeVar("_T")
+
+Out: TypeAlias = Annotated[_T, "Out"]
+InOut: TypeAlias = Annotated[_T, "InOut"]
+
+class _Shaped:
+    shape: tuple[int, ...]
+    dtype: _dtypes.DType
+    def __class_getitem__(cls, item: Any) -> Any: ...
+    def __getitem__(self, window: Any) -> Any: ...
+    def __setitem__(self, window: Any, value: Any) -> None: ...
+    def __add__(self, other: Any) -> Any: ...
+    def __radd__(self, other: Any) -> Any: ...
+    def __sub__(self, other: Any) -> Any: ...
+    def __rsub__(self, other: Any) -> Any: ...
+    def __mul__(self, other: Any) -> Any: ...
+    def __rmul__(self, other: Any) -> Any: ...
+    def __truediv__(self, other: Any) -> Any: ...
+    def __rtruediv__(self, other: Any) -> Any: ...
+    def __floordiv__(self, other: Any) -> Any: ...
+    def __mod__(self, other: Any) -> Any: ...
+    def __neg__(self) -> Any: ...
+    def __lt__(self, other: Any) -> Any: ...
+    def __le__(self, other: Any) -> Any: ...
+    def __gt__(self, other: Any) -> Any: ...
+    def __ge__(self, other: Any) -> Any: ...
+
+class Tensor(_Shaped):
+    """A tensor in memory: `pl.Tensor[[64, M], pl.FP32]`, or bare when the call supplies shape and dtype."""
+    def bind_dynamic(self, axis: int, symbol: Any) -> None: ...
+
+class Tile(_Shaped):
+    """An on-chip tile: `pl.Tile[[16, 16], pl.FP32]`."""
+
+class _Blocks(AbstractContextManager[Any], Iterator[Any]): ...
+'''
+
+OWN = ("Tensor", "Tile", "Out", "InOut", "dynamic")
+"""Names whose stub says more than a re-export would."""
+DYNAMIC = '''
+def dynamic(name: str) -> Any:
+    """A symbol for an extent that is known only in the call."""
+'''
+RESULTS = {
+    **dict.fromkeys(("range", "parallel", "unroll", "pipeline", "while_", "split_aiv"), "Iterator[Any]"),
+    **dict.fromkeys(("at", "incore", "cluster", "manual_scope", "scope"), "AbstractContextManager[Any]"),
+    **dict.fromkeys(("static_print", "static_assert", "func_attr", "print", "breakpoint", "device_assert", "cond"), "None"),
+    "spmd": "_Blocks",
+}
+"""What a marker stands for; others are values."""
+
+
+def stub() -> str:
+    """The whole text."""
+    sections = (HEADER, *imports(), VALUES, DYNAMIC, *dtypes(), *markers(), *namespaces(), *functions("pl", ""), *aliases())
+    return "".join(sections)
+
+
+def imports() -> Iterator[str]:
+    places = pl._NAMES | dict.fromkeys(ENUMS, "tilejit.types.enums")
+    by_module: dict[str, list[str]] = {}
+    for name, module in places.items():
+        if name not in OWN:
+            by_module.setdefault(module, []).append(name)
+    for module, names in sorted(by_module.items()):
+        yield f"from {module} import " + ", ".join(f"{name} as {name}" for name in sorted(names)) + "\n"
+
+
+def dtypes() -> Iterator[str]:
+    yield "\n"
+    for name in DTYPES:
+        yield f"{name}: _dtypes.DType\n"
+
+
+def markers() -> Iterator[str]:
+    for marker in MARKERS.values():
+        yield function(marker.name, marker.signature, RESULTS.get(marker.name, "Any"), marker.doc)
+
+
+def namespaces() -> Iterator[str]:
+    for namespace in pl.NAMESPACES:
+        yield f"\nclass _{namespace}:"
+        if namespace == "tile":
+            yield "\n    from tilejit.types.enums import MaskPattern as MaskPattern\n"
+        yield from functions(namespace, "    ") if ops.public_names(namespace) else (" ...\n",)
+        yield f"\n{namespace}: type[_{namespace}]\n"
+
+
+def functions(namespace: str, indent: str) -> Iterator[str]:
+    for name in ops.public_names(namespace):
+        if namespace == "pl" and name in MARKERS:
+            continue
+        found = ops.public(namespace, name)
+        assert found is not None
+        spelling, row = found.rows[0]
+        yield function(name, spelling.signature, "Any", row.doc, indent)
+
+
+def aliases() -> Iterator[str]:
+    yield "\n"
+    for name, meaning in pl._ALIASES.items():
+        yield f"{name}: Any\n" if "[" in meaning else f"{name} = {meaning}\n"
+
+
+def function(name: str, signature: inspect.Signature, result: str, doc: str, indent: str = "") -> str:
+    parameters = [parameter.replace(annotation=None) for parameter in signature.parameters.values()]
+    listed = ", ".join(_parameters(parameters))
+    decorator = f"\n{indent}@staticmethod" if indent else ""
+    quoted = doc.replace("\\", "\\\\")
+    lines = quoted.splitlines()
+    text = lines[0] if len(lines) == 1 else "\n".join([lines[0], *(f"{indent}    {line}".rstrip() for line in lines[1:]), f"{indent}    "])
+    return f'{decorator}\n{indent}def {name}({listed}) -> {result}:\n{indent}    """{text}"""\n'
+
+
+def _parameters(parameters: list[inspect.Parameter]) -> Iterator[str]:
+    keyword_only = False
+    for parameter in parameters:
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            keyword_only = True
+            yield f"*{parameter.name}: Any"
+        elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            yield f"**{parameter.name}: Any"
+        else:
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not keyword_only:
+                keyword_only = True
+                yield "*"
+            yield f"{parameter.name}: Any" + ("" if parameter.default is inspect.Parameter.empty else " = ...")
+
+
+if __name__ == "__main__":
+    if "--check" in sys.argv:
+        current = STUB.read_text(encoding="utf-8") if STUB.exists() else ""
+        sys.exit(0 if current == stub() else f"{STUB} does not match the op table: run `make stubs`")
+    STUB.write_text(stub(), encoding="utf-8")
