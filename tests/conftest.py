@@ -1,9 +1,9 @@
-"""What all tests share: platforms, skipping by need, golden messages."""
+"""What all tests share: platforms, skipping by need, the flag that rewrites golden files."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+import os
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,11 @@ PLATFORMS = ("reference", "cpu")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing with them")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--update-golden"):
+        os.environ["UPDATE_GOLDEN"] = "1"  # inherited by test processes, read where a golden file is compared
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -38,19 +43,3 @@ def platform(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     name: str = request.param
     monkeypatch.setenv("TILEJIT_PLATFORM", name)
     return name
-
-
-@pytest.fixture
-def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
-    """`golden(path, text)`: the file holds exactly this text; `--update-golden` writes it."""
-    update: bool = request.config.getoption("--update-golden")
-
-    def check(path: Path, text: str) -> None:
-        if update:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text + "\n", encoding="utf-8")
-            return
-        assert path.exists(), f"{path} is missing: run pytest with --update-golden, then read what it wrote"
-        assert text + "\n" == path.read_text(encoding="utf-8")
-
-    return check
