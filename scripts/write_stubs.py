@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import tilejit.language as pl
 from tilejit import ops
 from tilejit.dtypes import DTYPES
 from tilejit.types.enums import ENUMS
 from tilejit.types.scopes import MARKERS
 
-STUB = Path(pl.__file__).with_suffix(".pyi")
+pl = importlib.import_module("tilejit.language")  # as a module, not as what its stub says it is
+STUB = Path(str(pl.__file__)).with_suffix(".pyi")
 
 HEADER = '''\
 # Written by scripts/write_stubs.py from the op table; run `make stubs` instead of editing it.

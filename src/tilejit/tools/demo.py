@@ -15,7 +15,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
-Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
+Array = np.ndarray[tuple[int, ...], np.dtype[np.floating]]
 
 TOLERANCE = 1e-5
 """Largest accepted error of a float32 kernel, relative to 1 + |exact|."""

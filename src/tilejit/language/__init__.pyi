@@ -1,0 +1,1207 @@
+# Written by scripts/write_stubs.py from the op table; run `make stubs` instead of editing it.
+# Inside a kernel values have no Python type that a checker could follow, so results are Any; names, signatures and docs are exact.
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+from tilejit import dtypes as _dtypes
+from tilejit.frontend.decorators import InlineFunction as InlineFunction, function as function, inline as inline, program as program
+from tilejit.frontend.text import loads as loads, loads_program as loads_program, parse as parse, parse_program as parse_program
+from tilejit.jit.function import JITFunction as JITFunction, jit as jit
+from tilejit.types.annotations import AUTO as AUTO, Array as Array, DynVar as DynVar, MemRef as MemRef, RUNTIME as RUNTIME, Scalar as Scalar, TensorView as TensorView, TileView as TileView, Tuple as Tuple, untracked as untracked
+from tilejit.types.enums import AtomicType as AtomicType, CompactMode as CompactMode, ForKind as ForKind, FunctionType as FunctionType, Level as Level, MaskPattern as MaskPattern, MemorySpace as MemorySpace, PadValue as PadValue, PipeType as PipeType, Role as Role, ScopeMode as ScopeMode, SplitMode as SplitMode, TensorLayout as TensorLayout, TileLayout as TileLayout
+
+_T = TypeVar("_T")
+
+Out: TypeAlias = Annotated[_T, "Out"]
+InOut: TypeAlias = Annotated[_T, "InOut"]
+
+class _Shaped:
+    shape: tuple[int, ...]
+    dtype: _dtypes.DType
+    def __class_getitem__(cls, item: Any) -> Any: ...
+    def __getitem__(self, window: Any) -> Any: ...
+    def __setitem__(self, window: Any, value: Any) -> None: ...
+    def __add__(self, other: Any) -> Any: ...
+    def __radd__(self, other: Any) -> Any: ...
+    def __sub__(self, other: Any) -> Any: ...
+    def __rsub__(self, other: Any) -> Any: ...
+    def __mul__(self, other: Any) -> Any: ...
+    def __rmul__(self, other: Any) -> Any: ...
+    def __truediv__(self, other: Any) -> Any: ...
+    def __rtruediv__(self, other: Any) -> Any: ...
+    def __floordiv__(self, other: Any) -> Any: ...
+    def __mod__(self, other: Any) -> Any: ...
+    def __neg__(self) -> Any: ...
+    def __lt__(self, other: Any) -> Any: ...
+    def __le__(self, other: Any) -> Any: ...
+    def __gt__(self, other: Any) -> Any: ...
+    def __ge__(self, other: Any) -> Any: ...
+
+class Tensor(_Shaped):
+    """A tensor in memory: `pl.Tensor[[64, M], pl.FP32]`, or bare when the call supplies shape and dtype."""
+    def bind_dynamic(self, axis: int, symbol: Any) -> None: ...
+
+class Tile(_Shaped):
+    """An on-chip tile: `pl.Tile[[16, 16], pl.FP32]`."""
+
+class _Blocks(AbstractContextManager[Any], Iterator[Any]): ...
+
+def dynamic(name: str) -> Any:
+    """A symbol for an extent that is known only in the call."""
+
+BOOL: _dtypes.DType
+INT4: _dtypes.DType
+INT8: _dtypes.DType
+INT16: _dtypes.DType
+INT32: _dtypes.DType
+INT64: _dtypes.DType
+UINT4: _dtypes.DType
+UINT8: _dtypes.DType
+UINT16: _dtypes.DType
+UINT32: _dtypes.DType
+UINT64: _dtypes.DType
+FP4: _dtypes.DType
+FP8E4M3FN: _dtypes.DType
+FP8E5M2: _dtypes.DType
+FP8E8M0: _dtypes.DType
+FP16: _dtypes.DType
+BF16: _dtypes.DType
+FP32: _dtypes.DType
+HF4: _dtypes.DType
+HF8: _dtypes.DType
+INDEX: _dtypes.DType
+TASK_ID: _dtypes.DType
+
+def range(start: Any, stop: Any = ..., step: Any = ..., *, init_values: Any = ...) -> Iterator[Any]:
+    """A counted loop, in order."""
+
+def parallel(start: Any, stop: Any = ..., step: Any = ..., *, init_values: Any = ...) -> Iterator[Any]:
+    """A counted loop whose iterations are independent."""
+
+def unroll(start: Any, stop: Any = ..., step: Any = ...) -> Iterator[Any]:
+    """A loop expanded while compiling."""
+
+def pipeline(start: Any, stop: Any = ..., step: Any = ..., *, stage: Any, init_values: Any = ...) -> Iterator[Any]:
+    """A counted loop that may overlap its iterations."""
+
+def while_(*, init_values: Any) -> Iterator[Any]:
+    """A while loop with explicit carried values."""
+
+def cond(condition: Any) -> None:
+    """The condition of `pl.while_`, first in its body."""
+
+def yield_(*values: Any) -> Any:
+    """Hand values to the enclosing loop or branch."""
+
+def at(level: Any, role: Any = ..., *, optimizations: Any = ..., deps: Any = ..., no_dep_args: Any = ..., dumps: Any = ..., allow_early_resolve: Any = ..., name_hint: Any = ..., windowize: Any = ...) -> AbstractContextManager[Any]:
+    """A region that becomes a kernel of its own."""
+
+def incore() -> AbstractContextManager[Any]:
+    """Older spelling of `pl.at(level=pl.Level.CORE_GROUP)`."""
+
+def spmd(core_num: Any, *, sync_start: Any = ..., name_hint: Any = ..., optimizations: Any = ..., deps: Any = ..., allow_early_resolve: Any = ..., predicate: Any = ...) -> _Blocks:
+    """The same kernel on several blocks."""
+
+def cluster(*, name_hint: Any = ...) -> AbstractContextManager[Any]:
+    """Groups kernels that are scheduled together."""
+
+def split_aiv(n: Any, *, mode: Any) -> Iterator[Any]:
+    """Runs the body on two vector lanes."""
+
+def manual_scope() -> AbstractContextManager[Any]:
+    """Tasks in this scope depend only on what `deps=` says."""
+
+def scope(*, mode: Any = ...) -> AbstractContextManager[Any]:
+    """A dependency scope."""
+
+def split(mode: Any) -> Any:
+    """Optimisation hint of `pl.at`."""
+
+def cross_core_slot(*, slot_num: Any) -> Any:
+    """Optimisation hint of `pl.at`."""
+
+def submit(kernel: Any, *args: Any, deps: Any = ..., dumps: Any = ..., allow_early_resolve: Any = ..., predicate: Any = ...) -> Any:
+    """Launch a kernel as a task."""
+
+def spmd_submit(kernel: Any, *args: Any, core_num: Any, sync_start: Any = ..., deps: Any = ..., dumps: Any = ..., allow_early_resolve: Any = ..., predicate: Any = ...) -> Any:
+    """Launch a kernel on several blocks as a task."""
+
+def static_print(*values: Any) -> None:
+    """Print while compiling."""
+
+def static_assert(condition: Any, message: Any = ...) -> None:
+    """Check while compiling."""
+
+def func_attr(attributes: Any) -> None:
+    """Attributes of the enclosing function."""
+
+def const(value: Any, dtype: Any) -> Any:
+    """A constant of a given data type."""
+
+def print(*values: Any) -> None:
+    """Print values while the kernel runs (reference backend)."""
+
+def breakpoint() -> None:
+    """Stop in the debugger (reference backend)."""
+
+def device_assert(condition: Any, message: Any = ...) -> None:
+    """Check a condition while the kernel runs."""
+
+class _tensor:
+    @staticmethod
+    def abs(input: Any) -> Any:
+        """The magnitude of every element."""
+
+    @staticmethod
+    def add(lhs: Any, rhs: Any) -> Any:
+        """lhs + rhs for every element."""
+
+    @staticmethod
+    def adds(lhs: Any, rhs: Any) -> Any:
+        """lhs + rhs for every element."""
+
+    @staticmethod
+    def alloc(memory_space: Any, size: Any) -> Any:
+        """An allocation token in printed programs."""
+
+    @staticmethod
+    def and_(lhs: Any, rhs: Any) -> Any:
+        """lhs & rhs, bit by bit."""
+
+    @staticmethod
+    def ands(lhs: Any, rhs: Any) -> Any:
+        """lhs & rhs, bit by bit."""
+
+    @staticmethod
+    def cast(input: Any, target_type: Any, mode: Any = ...) -> Any:
+        """x as another dtype. Modes (name or number): none and rint round halves to even, round halves away from zero, floor, ceil,
+        trunc toward zero, odd to the odd neighbour; they apply from float to integer and to narrower floats. Float to integer saturates
+        and maps NaN to 0; integers wrap; integers to float round to nearest even (FP16 and BF16 through FP32).
+        """
+
+    @staticmethod
+    def ceil(input: Any) -> Any:
+        """The smallest whole number not below x, in x's dtype."""
+
+    @staticmethod
+    def cmp(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
+        """Compare element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge): 0 or 1 in the promoted dtype; of scalars a BOOL."""
+
+    @staticmethod
+    def col_argmax(input: Any) -> Any:
+        """The row of the largest element of each column, as INT32; the first of equals."""
+
+    @staticmethod
+    def col_argmin(input: Any) -> Any:
+        """The row of the smallest element of each column, as INT32; the first of equals."""
+
+    @staticmethod
+    def col_expand(tensor: Any, col_vec: Any) -> Any:
+        """c[1, N] spread along the columns of the target, whose elements do not matter."""
+
+    @staticmethod
+    def col_expand_add(tensor: Any, col_vec: Any) -> Any:
+        """x + c with c[1, N] spread along each column."""
+
+    @staticmethod
+    def col_expand_div(tensor: Any, col_vec: Any) -> Any:
+        """x / c with c[1, N] spread along each column."""
+
+    @staticmethod
+    def col_expand_expdif(tensor: Any, col_vec: Any) -> Any:
+        """e**(x - c) with c[1, N] spread along each column."""
+
+    @staticmethod
+    def col_expand_max(tensor: Any, col_vec: Any) -> Any:
+        """The larger of x and c with c[1, N] spread along each column."""
+
+    @staticmethod
+    def col_expand_min(tensor: Any, col_vec: Any) -> Any:
+        """The smaller of x and c with c[1, N] spread along each column."""
+
+    @staticmethod
+    def col_expand_mul(tensor: Any, col_vec: Any) -> Any:
+        """x * c with c[1, N] spread along each column."""
+
+    @staticmethod
+    def col_expand_sub(tensor: Any, col_vec: Any) -> Any:
+        """x - c with c[1, N] spread along each column."""
+
+    @staticmethod
+    def col_max(input: Any) -> Any:
+        """The largest element of each column."""
+
+    @staticmethod
+    def col_min(input: Any) -> Any:
+        """The smallest element of each column."""
+
+    @staticmethod
+    def col_prod(input: Any) -> Any:
+        """The product of each column."""
+
+    @staticmethod
+    def col_sum(input: Any) -> Any:
+        """The sum of each column."""
+
+    @staticmethod
+    def cos(input: Any) -> Any:
+        """The cosine of every element, in radians; FP32 only (integer tensors become FP32)."""
+
+    @staticmethod
+    def create(shape: Any, dtype: Any, layout: Any = ..., manual_dep: Any = ..., init_value: Any = ...) -> Any:
+        """A new tensor, uninitialised unless `init_value` is given."""
+
+    @staticmethod
+    def create_l1(shape: Any, dtype: Any, transpose: Any = ...) -> Any:
+        """A new tensor that lives in on-chip memory on Ascend; otherwise as create_tensor."""
+
+    @staticmethod
+    def dim(tensor: Any, axis: Any) -> Any:
+        """The extent of an axis, as an INDEX scalar."""
+
+    @staticmethod
+    def div(lhs: Any, rhs: Any, high_precision: Any = ...) -> Any:
+        """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one."""
+
+    @staticmethod
+    def divs(lhs: Any, rhs: Any) -> Any:
+        """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one."""
+
+    @staticmethod
+    def erf(input: Any) -> Any:
+        """The error function of every element."""
+
+    @staticmethod
+    def exp(input: Any) -> Any:
+        """e**x for every element."""
+
+    @staticmethod
+    def expand_clone(src: Any, target: Any) -> Any:
+        """src spread over the shape of target, whose elements do not matter."""
+
+    @staticmethod
+    def expands(target: Any, scalar: Any) -> Any:
+        """The scalar in the target's dtype, spread over its shape; the target's elements do not matter."""
+
+    @staticmethod
+    def floor(input: Any) -> Any:
+        """The largest whole number not above x, in x's dtype."""
+
+    @staticmethod
+    def fmod(lhs: Any, rhs: Any) -> Any:
+        """The remainder of lhs / rhs with the sign of the dividend."""
+
+    @staticmethod
+    def fmods(lhs: Any, rhs: Any) -> Any:
+        """The remainder of lhs / rhs with the sign of the dividend."""
+
+    @staticmethod
+    def isnan(input: Any) -> Any:
+        """Whether each element is NaN, as BOOL."""
+
+    @staticmethod
+    def log(input: Any, high_precision: Any = ...) -> Any:
+        """The natural logarithm of every element."""
+
+    @staticmethod
+    def matmul(lhs: Any, rhs: Any, out_dtype: Any = ..., a_trans: Any = ..., b_trans: Any = ..., c_matrix_nz: Any = ...) -> Any:
+        """lhs @ rhs. Tensors: the promoted dtype unless `out_dtype` is given, leading dims are batches and broadcast, vectors may be 1-D
+        (two of them give [1]). Tiles: 2-D, of one dtype, FP32 or INT32 out.
+        """
+
+    @staticmethod
+    def matmul_acc(acc: Any, lhs: Any, rhs: Any, a_trans: Any = ..., b_trans: Any = ..., init_cond: Any = ...) -> Any:
+        """acc + lhs @ rhs in FP32 or INT32; where `init_cond` is true, lhs @ rhs alone."""
+
+    @staticmethod
+    def maximum(lhs: Any, rhs: Any) -> Any:
+        """The larger of lhs and rhs for every element; NaN wins."""
+
+    @staticmethod
+    def minimum(lhs: Any, rhs: Any) -> Any:
+        """The smaller of lhs and rhs for every element; NaN wins."""
+
+    @staticmethod
+    def mul(lhs: Any, rhs: Any) -> Any:
+        """lhs * rhs for every element."""
+
+    @staticmethod
+    def muls(lhs: Any, rhs: Any) -> Any:
+        """lhs * rhs for every element."""
+
+    @staticmethod
+    def neg(input: Any) -> Any:
+        """-x for every element; unsigned integers wrap."""
+
+    @staticmethod
+    def not_(input: Any) -> Any:
+        """~x, bit by bit."""
+
+    @staticmethod
+    def or_(lhs: Any, rhs: Any) -> Any:
+        """lhs | rhs, bit by bit."""
+
+    @staticmethod
+    def ors(lhs: Any, rhs: Any) -> Any:
+        """lhs | rhs, bit by bit."""
+
+    @staticmethod
+    def pow(lhs: Any, rhs: Any) -> Any:
+        """lhs ** rhs for every element; an integer to a negative power is the truncated fraction."""
+
+    @staticmethod
+    def read(tensor: Any, indices: Any) -> Any:
+        """One element as a scalar, by one index per dim or one flat index."""
+
+    @staticmethod
+    def recip(input: Any, high_precision: Any = ...) -> Any:
+        """1 / x for every element."""
+
+    @staticmethod
+    def round(input: Any) -> Any:
+        """The nearest whole number, halves to even, in x's dtype."""
+
+    @staticmethod
+    def row_argmax(input: Any) -> Any:
+        """The column of the largest element of each row, as INT32; the first of equals."""
+
+    @staticmethod
+    def row_argmin(input: Any) -> Any:
+        """The column of the smallest element of each row, as INT32; the first of equals."""
+
+    @staticmethod
+    def row_expand(target: Any, row_vec: Any) -> Any:
+        """r[M, 1] spread along the rows of the target, whose elements do not matter."""
+
+    @staticmethod
+    def row_expand_add(tensor: Any, row_vec: Any) -> Any:
+        """x + r with r[M, 1] spread along each row; a tile r of one 32-byte block per row is repeated along it instead."""
+
+    @staticmethod
+    def row_expand_div(tensor: Any, row_vec: Any) -> Any:
+        """x / r with r[M, 1] spread along each row."""
+
+    @staticmethod
+    def row_expand_expdif(tensor: Any, row_vec: Any) -> Any:
+        """e**(x - r) with r[M, 1] spread along each row."""
+
+    @staticmethod
+    def row_expand_max(tensor: Any, row_vec: Any) -> Any:
+        """The larger of x and r with r[M, 1] spread along each row."""
+
+    @staticmethod
+    def row_expand_min(tensor: Any, row_vec: Any) -> Any:
+        """The smaller of x and r with r[M, 1] spread along each row."""
+
+    @staticmethod
+    def row_expand_mul(tensor: Any, row_vec: Any) -> Any:
+        """x * r with r[M, 1] spread along each row."""
+
+    @staticmethod
+    def row_expand_sub(tensor: Any, row_vec: Any) -> Any:
+        """x - r with r[M, 1] spread along each row."""
+
+    @staticmethod
+    def row_max(input: Any) -> Any:
+        """The largest element of each row."""
+
+    @staticmethod
+    def row_min(input: Any) -> Any:
+        """The smallest element of each row."""
+
+    @staticmethod
+    def row_prod(input: Any) -> Any:
+        """The product of each row."""
+
+    @staticmethod
+    def row_sum(input: Any) -> Any:
+        """The sum of each row."""
+
+    @staticmethod
+    def rsqrt(input: Any, high_precision: Any = ...) -> Any:
+        """1 / sqrt(x) for every element."""
+
+    @staticmethod
+    def shl(lhs: Any, rhs: Any) -> Any:
+        """lhs << rhs; a shift by the width or more gives 0."""
+
+    @staticmethod
+    def shls(lhs: Any, rhs: Any) -> Any:
+        """lhs << rhs; a shift by the width or more gives 0."""
+
+    @staticmethod
+    def shr(lhs: Any, rhs: Any) -> Any:
+        """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1."""
+
+    @staticmethod
+    def shrs(lhs: Any, rhs: Any) -> Any:
+        """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1."""
+
+    @staticmethod
+    def sigmoid(input: Any) -> Any:
+        """1 / (1 + e**-x) for every element."""
+
+    @staticmethod
+    def sin(input: Any) -> Any:
+        """The sine of every element, in radians; FP32 only (integer tensors become FP32)."""
+
+    @staticmethod
+    def sqrt(input: Any) -> Any:
+        """The square root of every element."""
+
+    @staticmethod
+    def sub(lhs: Any, rhs: Any) -> Any:
+        """lhs - rhs for every element; a scalar never changes the dtype."""
+
+    @staticmethod
+    def subs(lhs: Any, rhs: Any) -> Any:
+        """lhs - rhs for every element; a scalar never changes the dtype."""
+
+    @staticmethod
+    def tanh(input: Any) -> Any:
+        """The hyperbolic tangent of every element."""
+
+    @staticmethod
+    def view(tensor: Any, shape: Any = ..., valid_shape: Any = ..., *, layout: Any = ...) -> Any:
+        """The same memory with another shape or layout."""
+
+    @staticmethod
+    def where(condition: Any, lhs: Any, rhs: Any) -> Any:
+        """lhs where the condition is not zero, else rhs. The condition of tiles and scalars is BOOL, that of tensors any number."""
+
+    @staticmethod
+    def xor(lhs: Any, rhs: Any) -> Any:
+        """lhs ^ rhs, bit by bit."""
+
+    @staticmethod
+    def xors(lhs: Any, rhs: Any) -> Any:
+        """lhs ^ rhs, bit by bit."""
+
+tensor: type[_tensor]
+
+class _tile:
+    from tilejit.types.enums import MaskPattern as MaskPattern
+
+    @staticmethod
+    def abs(tile: Any) -> Any:
+        """The magnitude of every element."""
+
+    @staticmethod
+    def add(lhs: Any, rhs: Any) -> Any:
+        """lhs + rhs for every element."""
+
+    @staticmethod
+    def addc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
+        """lhs + rhs + rhs2 for every element, FP16 and BF16 rounded once."""
+
+    @staticmethod
+    def adds(lhs: Any, rhs: Any) -> Any:
+        """lhs + rhs for every element."""
+
+    @staticmethod
+    def addsc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
+        """lhs + rhs + rhs2 for every element, FP16 and BF16 rounded once."""
+
+    @staticmethod
+    def alloc(memory_space: Any, size: Any, *, pinned: Any = ...) -> Any:
+        """An allocation token in printed programs."""
+
+    @staticmethod
+    def and_(lhs: Any, rhs: Any) -> Any:
+        """lhs & rhs, bit by bit."""
+
+    @staticmethod
+    def ands(lhs: Any, rhs: Any) -> Any:
+        """lhs & rhs, bit by bit."""
+
+    @staticmethod
+    def batch_matmul(lhs: Any, rhs: Any) -> Any:
+        """lhs @ rhs for each batch of tiles; batches broadcast."""
+
+    @staticmethod
+    def batch_matmul_acc(acc: Any, lhs: Any, rhs: Any) -> Any:
+        """acc + lhs @ rhs for each batch of tiles; acc is not broadcast."""
+
+    @staticmethod
+    def cast(tile: Any, target_type: Any, mode: Any = ...) -> Any:
+        """x as another dtype. Modes (name or number): none and rint round halves to even, round halves away from zero, floor, ceil,
+        trunc toward zero, odd to the odd neighbour; they apply from float to integer and to narrower floats. Float to integer saturates
+        and maps NaN to 0; integers wrap; integers to float round to nearest even (FP16 and BF16 through FP32).
+        """
+
+    @staticmethod
+    def ceil(tile: Any) -> Any:
+        """The smallest whole number not below x, in x's dtype."""
+
+    @staticmethod
+    def cmp(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
+        """Compare tiles element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge) into a packed mask for sel and sels."""
+
+    @staticmethod
+    def cmps(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
+        """Compare tiles element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge) into a packed mask for sel and sels."""
+
+    @staticmethod
+    def col_argmax(tile: Any, tmp_tile: Any) -> Any:
+        """The row of the largest element of each column, as INT32; the first of equals."""
+
+    @staticmethod
+    def col_argmin(tile: Any, tmp_tile: Any) -> Any:
+        """The row of the smallest element of each column, as INT32; the first of equals."""
+
+    @staticmethod
+    def col_expand(target: Any, col_vec: Any) -> Any:
+        """c[1, N] spread along the columns of the target, whose elements do not matter."""
+
+    @staticmethod
+    def col_expand_add(tile: Any, col_vec: Any) -> Any:
+        """x + c with c[1, N] spread along each column."""
+
+    @staticmethod
+    def col_expand_div(tile: Any, col_vec: Any) -> Any:
+        """x / c with c[1, N] spread along each column."""
+
+    @staticmethod
+    def col_expand_expdif(tile: Any, col_vec: Any) -> Any:
+        """e**(x - c) with c[1, N] spread along each column."""
+
+    @staticmethod
+    def col_expand_max(tile: Any, col_vec: Any) -> Any:
+        """The larger of x and c with c[1, N] spread along each column."""
+
+    @staticmethod
+    def col_expand_min(tile: Any, col_vec: Any) -> Any:
+        """The smaller of x and c with c[1, N] spread along each column."""
+
+    @staticmethod
+    def col_expand_mul(tile: Any, col_vec: Any) -> Any:
+        """x * c with c[1, N] spread along each column."""
+
+    @staticmethod
+    def col_expand_sub(tile: Any, col_vec: Any) -> Any:
+        """x - c with c[1, N] spread along each column."""
+
+    @staticmethod
+    def col_max(tile: Any) -> Any:
+        """The largest element of each column."""
+
+    @staticmethod
+    def col_min(tile: Any) -> Any:
+        """The smallest element of each column."""
+
+    @staticmethod
+    def col_prod(tile: Any) -> Any:
+        """The product of each column."""
+
+    @staticmethod
+    def col_sum(tile: Any, tmp_tile: Any = ...) -> Any:
+        """The sum of each column."""
+
+    @staticmethod
+    def cos(tile: Any) -> Any:
+        """The cosine of every element, in radians; FP32 only (integer tensors become FP32)."""
+
+    @staticmethod
+    def div(lhs: Any, rhs: Any, high_precision: Any = ...) -> Any:
+        """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one."""
+
+    @staticmethod
+    def divs(lhs: Any, rhs: Any) -> Any:
+        """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one."""
+
+    @staticmethod
+    def erf(tile: Any) -> Any:
+        """The error function of every element."""
+
+    @staticmethod
+    def exp(tile: Any) -> Any:
+        """e**x for every element."""
+
+    @staticmethod
+    def expands(target: Any, scalar: Any) -> Any:
+        """The scalar in the target's dtype, spread over its shape; the target's elements do not matter."""
+
+    @staticmethod
+    def floor(tile: Any) -> Any:
+        """The largest whole number not above x, in x's dtype."""
+
+    @staticmethod
+    def fmod(lhs: Any, rhs: Any) -> Any:
+        """The remainder of lhs / rhs with the sign of the dividend."""
+
+    @staticmethod
+    def fmods(lhs: Any, rhs: Any) -> Any:
+        """The remainder of lhs / rhs with the sign of the dividend."""
+
+    @staticmethod
+    def gemv(lhs: Any, rhs: Any, acc_phase: Any = ...) -> Any:
+        """The vector lhs [1, K] times rhs [K, N]."""
+
+    @staticmethod
+    def gemv_acc(acc: Any, lhs: Any, rhs: Any, acc_phase: Any = ...) -> Any:
+        """acc plus the vector lhs [1, K] times rhs [K, N]."""
+
+    @staticmethod
+    def gemv_bias(lhs: Any, rhs: Any, bias: Any, acc_phase: Any = ...) -> Any:
+        """The vector lhs [1, K] times rhs [K, N], plus bias [1, N]."""
+
+    @staticmethod
+    def isnan(tile: Any) -> Any:
+        """Whether each element is NaN, as BOOL."""
+
+    @staticmethod
+    def load(tensor: Any, offsets: Any, shapes: Any, valid_shape: Any = ..., target_memory: Any = ..., clamp: Any = ...) -> Any:
+        """A tile snapshot of the window of a tensor at `offsets`; `valid_shape` narrows it, `clamp` shrinks it to the part inside."""
+
+    @staticmethod
+    def log(tile: Any, high_precision: Any = ...) -> Any:
+        """The natural logarithm of every element."""
+
+    @staticmethod
+    def lrelu(tile: Any, slope: Any) -> Any:
+        """x where it is positive, else slope * x; the slope is a scalar."""
+
+    @staticmethod
+    def matmul(lhs: Any, rhs: Any) -> Any:
+        """lhs @ rhs. Tensors: the promoted dtype unless `out_dtype` is given, leading dims are batches and broadcast, vectors may be 1-D
+        (two of them give [1]). Tiles: 2-D, of one dtype, FP32 or INT32 out.
+        """
+
+    @staticmethod
+    def matmul_acc(acc: Any, lhs: Any, rhs: Any, init_cond: Any = ...) -> Any:
+        """acc + lhs @ rhs in FP32 or INT32; where `init_cond` is true, lhs @ rhs alone."""
+
+    @staticmethod
+    def matmul_bias(lhs: Any, rhs: Any, bias: Any) -> Any:
+        """lhs @ rhs + bias, with bias [1, N] in the accumulator's dtype."""
+
+    @staticmethod
+    def max(lhs: Any, rhs: Any) -> Any:
+        """The larger of lhs and rhs for every element; NaN wins."""
+
+    @staticmethod
+    def maximum(lhs: Any, rhs: Any) -> Any:
+        """The larger of lhs and rhs for every element; NaN wins."""
+
+    @staticmethod
+    def maximums(lhs: Any, rhs: Any) -> Any:
+        """The larger of lhs and rhs for every element; NaN wins."""
+
+    @staticmethod
+    def min(lhs: Any, rhs: Any) -> Any:
+        """The smaller of lhs and rhs for every element; NaN wins."""
+
+    @staticmethod
+    def minimum(lhs: Any, rhs: Any) -> Any:
+        """The smaller of lhs and rhs for every element; NaN wins."""
+
+    @staticmethod
+    def minimums(lhs: Any, rhs: Any) -> Any:
+        """The smaller of lhs and rhs for every element; NaN wins."""
+
+    @staticmethod
+    def mul(lhs: Any, rhs: Any) -> Any:
+        """lhs * rhs for every element."""
+
+    @staticmethod
+    def muls(lhs: Any, rhs: Any) -> Any:
+        """lhs * rhs for every element."""
+
+    @staticmethod
+    def neg(tile: Any) -> Any:
+        """-x for every element; unsigned integers wrap."""
+
+    @staticmethod
+    def not_(tile: Any) -> Any:
+        """~x, bit by bit."""
+
+    @staticmethod
+    def or_(lhs: Any, rhs: Any) -> Any:
+        """lhs | rhs, bit by bit."""
+
+    @staticmethod
+    def ors(lhs: Any, rhs: Any) -> Any:
+        """lhs | rhs, bit by bit."""
+
+    @staticmethod
+    def pow(lhs: Any, rhs: Any) -> Any:
+        """lhs ** rhs for every element; an integer to a negative power is the truncated fraction."""
+
+    @staticmethod
+    def prelu(tile: Any, slope: Any, tmp: Any) -> Any:
+        """x where it is positive, else slope * x; the slope is a tile of the same shape."""
+
+    @staticmethod
+    def read(tile: Any, indices: Any) -> Any:
+        """One element as a scalar, by one index per dim or one flat index."""
+
+    @staticmethod
+    def recip(tile: Any, high_precision: Any = ...) -> Any:
+        """1 / x for every element."""
+
+    @staticmethod
+    def relu(tile: Any) -> Any:
+        """max(x, 0) for every element."""
+
+    @staticmethod
+    def rem(lhs: Any, rhs: Any, tmp: Any) -> Any:
+        """The remainder of lhs / rhs with the sign of the divisor."""
+
+    @staticmethod
+    def rems(lhs: Any, rhs: Any, tmp: Any) -> Any:
+        """The remainder of lhs / rhs with the sign of the divisor."""
+
+    @staticmethod
+    def round(tile: Any) -> Any:
+        """The nearest whole number, halves to even, in x's dtype."""
+
+    @staticmethod
+    def row_argmax(tile: Any, tmp_tile: Any) -> Any:
+        """The column of the largest element of each row, as INT32; the first of equals."""
+
+    @staticmethod
+    def row_argmin(tile: Any, tmp_tile: Any) -> Any:
+        """The column of the smallest element of each row, as INT32; the first of equals."""
+
+    @staticmethod
+    def row_expand(target: Any, row_vec: Any) -> Any:
+        """r[M, 1] spread along the rows of the target, whose elements do not matter."""
+
+    @staticmethod
+    def row_expand_add(tile: Any, row_vec: Any, tmp: Any = ...) -> Any:
+        """x + r with r[M, 1] spread along each row; a tile r of one 32-byte block per row is repeated along it instead."""
+
+    @staticmethod
+    def row_expand_div(tile: Any, row_vec: Any) -> Any:
+        """x / r with r[M, 1] spread along each row."""
+
+    @staticmethod
+    def row_expand_expdif(tile: Any, row_vec: Any) -> Any:
+        """e**(x - r) with r[M, 1] spread along each row."""
+
+    @staticmethod
+    def row_expand_max(tile: Any, row_vec: Any) -> Any:
+        """The larger of x and r with r[M, 1] spread along each row."""
+
+    @staticmethod
+    def row_expand_min(tile: Any, row_vec: Any) -> Any:
+        """The smaller of x and r with r[M, 1] spread along each row."""
+
+    @staticmethod
+    def row_expand_mul(tile: Any, row_vec: Any) -> Any:
+        """x * r with r[M, 1] spread along each row."""
+
+    @staticmethod
+    def row_expand_sub(tile: Any, row_vec: Any) -> Any:
+        """x - r with r[M, 1] spread along each row."""
+
+    @staticmethod
+    def row_max(tile: Any, tmp_tile: Any) -> Any:
+        """The largest element of each row."""
+
+    @staticmethod
+    def row_min(tile: Any, tmp_tile: Any) -> Any:
+        """The smallest element of each row."""
+
+    @staticmethod
+    def row_prod(tile: Any, tmp_tile: Any) -> Any:
+        """The product of each row."""
+
+    @staticmethod
+    def row_sum(tile: Any, tmp_tile: Any) -> Any:
+        """The sum of each row."""
+
+    @staticmethod
+    def rsqrt(tile: Any, tmp: Any = ...) -> Any:
+        """1 / sqrt(x) for every element."""
+
+    @staticmethod
+    def sel(mask: Any, lhs: Any, rhs: Any, tmp: Any) -> Any:
+        """lhs where the mask has a one, else rhs."""
+
+    @staticmethod
+    def sels(mask: Any, src: Any, tmp: Any, scalar: Any) -> Any:
+        """src where the mask has a one, else the scalar in src's dtype (integers modulo their width)."""
+
+    @staticmethod
+    def shl(lhs: Any, rhs: Any) -> Any:
+        """lhs << rhs; a shift by the width or more gives 0."""
+
+    @staticmethod
+    def shls(lhs: Any, rhs: Any) -> Any:
+        """lhs << rhs; a shift by the width or more gives 0."""
+
+    @staticmethod
+    def shr(lhs: Any, rhs: Any) -> Any:
+        """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1."""
+
+    @staticmethod
+    def shrs(lhs: Any, rhs: Any) -> Any:
+        """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1."""
+
+    @staticmethod
+    def sigmoid(tile: Any) -> Any:
+        """1 / (1 + e**-x) for every element."""
+
+    @staticmethod
+    def sin(tile: Any) -> Any:
+        """The sine of every element, in radians; FP32 only (integer tensors become FP32)."""
+
+    @staticmethod
+    def sqrt(tile: Any) -> Any:
+        """The square root of every element."""
+
+    @staticmethod
+    def store(tile: Any, offsets: Any, output_tensor: Any, shapes: Any = ..., *, atomic: Any = ...) -> Any:
+        """Write the valid region of a tile into a tensor at `offsets`; evaluates to that tensor. `atomic` adds instead."""
+
+    @staticmethod
+    def sub(lhs: Any, rhs: Any) -> Any:
+        """lhs - rhs for every element; a scalar never changes the dtype."""
+
+    @staticmethod
+    def subc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
+        """lhs - rhs - rhs2 for every element, FP16 and BF16 rounded once."""
+
+    @staticmethod
+    def subs(lhs: Any, rhs: Any) -> Any:
+        """lhs - rhs for every element; a scalar never changes the dtype."""
+
+    @staticmethod
+    def subsc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
+        """lhs - rhs - rhs2 for every element, FP16 and BF16 rounded once."""
+
+    @staticmethod
+    def tanh(tile: Any) -> Any:
+        """The hyperbolic tangent of every element."""
+
+    @staticmethod
+    def where(condition: Any, lhs: Any, rhs: Any) -> Any:
+        """lhs where the condition is not zero, else rhs. The condition of tiles and scalars is BOOL, that of tensors any number."""
+
+    @staticmethod
+    def xor(lhs: Any, rhs: Any, tmp: Any) -> Any:
+        """lhs ^ rhs, bit by bit."""
+
+    @staticmethod
+    def xors(lhs: Any, rhs: Any, tmp: Any) -> Any:
+        """lhs ^ rhs, bit by bit."""
+
+tile: type[_tile]
+
+class _system: ...
+
+system: type[_system]
+
+class _array: ...
+
+array: type[_array]
+
+def abs(input: Any) -> Any:
+    """The magnitude of every element."""
+
+def add(lhs: Any, rhs: Any) -> Any:
+    """lhs + rhs for every element."""
+
+def addc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
+    """lhs + rhs + rhs2 for every element, FP16 and BF16 rounded once."""
+
+def addsc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
+    """lhs + rhs + rhs2 for every element, FP16 and BF16 rounded once."""
+
+def and_(lhs: Any, rhs: Any) -> Any:
+    """lhs & rhs, bit by bit."""
+
+def ands(lhs: Any, rhs: Any) -> Any:
+    """lhs & rhs, bit by bit."""
+
+def batch_matmul(lhs: Any, rhs: Any) -> Any:
+    """lhs @ rhs for each batch of tiles; batches broadcast."""
+
+def cast(input: Any, target_type: Any, mode: Any = ...) -> Any:
+    """x as another dtype. Modes (name or number): none and rint round halves to even, round halves away from zero, floor, ceil,
+    trunc toward zero, odd to the odd neighbour; they apply from float to integer and to narrower floats. Float to integer saturates
+    and maps NaN to 0; integers wrap; integers to float round to nearest even (FP16 and BF16 through FP32).
+    """
+
+def ceil(input: Any) -> Any:
+    """The smallest whole number not below x, in x's dtype."""
+
+def cmp(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
+    """Compare element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge): 0 or 1 in the promoted dtype; of scalars a BOOL."""
+
+def cmps(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
+    """Compare tiles element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge) into a packed mask for sel and sels."""
+
+def col_argmax(input: Any, tmp_tile: Any = ...) -> Any:
+    """The row of the largest element of each column, as INT32; the first of equals."""
+
+def col_argmin(input: Any, tmp_tile: Any = ...) -> Any:
+    """The row of the smallest element of each column, as INT32; the first of equals."""
+
+def col_expand(lhs: Any, rhs: Any) -> Any:
+    """c[1, N] spread along the columns of the target, whose elements do not matter."""
+
+def col_expand_add(lhs: Any, rhs: Any) -> Any:
+    """x + c with c[1, N] spread along each column."""
+
+def col_expand_div(lhs: Any, rhs: Any) -> Any:
+    """x / c with c[1, N] spread along each column."""
+
+def col_expand_expdif(lhs: Any, rhs: Any) -> Any:
+    """e**(x - c) with c[1, N] spread along each column."""
+
+def col_expand_max(lhs: Any, rhs: Any) -> Any:
+    """The larger of x and c with c[1, N] spread along each column."""
+
+def col_expand_min(lhs: Any, rhs: Any) -> Any:
+    """The smaller of x and c with c[1, N] spread along each column."""
+
+def col_expand_mul(lhs: Any, rhs: Any) -> Any:
+    """x * c with c[1, N] spread along each column."""
+
+def col_expand_sub(lhs: Any, rhs: Any) -> Any:
+    """x - c with c[1, N] spread along each column."""
+
+def col_max(input: Any) -> Any:
+    """The largest element of each column."""
+
+def col_min(input: Any) -> Any:
+    """The smallest element of each column."""
+
+def col_prod(input: Any) -> Any:
+    """The product of each column."""
+
+def col_sum(input: Any, tmp_tile: Any = ...) -> Any:
+    """The sum of each column."""
+
+def cos(input: Any) -> Any:
+    """The cosine of every element, in radians; FP32 only (integer tensors become FP32)."""
+
+def create_l1(shape: Any, dtype: Any, transpose: Any = ...) -> Any:
+    """A new tensor that lives in on-chip memory on Ascend; otherwise as create_tensor."""
+
+def create_tensor(shape: Any, dtype: Any, layout: Any = ..., manual_dep: Any = ..., init_value: Any = ...) -> Any:
+    """A new tensor, uninitialised unless `init_value` is given."""
+
+def dim(tensor: Any, axis: Any) -> Any:
+    """The extent of an axis, as an INDEX scalar."""
+
+def div(lhs: Any, rhs: Any, high_precision: Any = ...) -> Any:
+    """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one."""
+
+def erf(input: Any) -> Any:
+    """The error function of every element."""
+
+def exp(input: Any) -> Any:
+    """e**x for every element."""
+
+def expand_clone(src: Any, target: Any) -> Any:
+    """src spread over the shape of target, whose elements do not matter."""
+
+def expands(target: Any, scalar: Any) -> Any:
+    """The scalar in the target's dtype, spread over its shape; the target's elements do not matter."""
+
+def floor(input: Any) -> Any:
+    """The largest whole number not above x, in x's dtype."""
+
+def fmod(lhs: Any, rhs: Any) -> Any:
+    """The remainder of lhs / rhs with the sign of the dividend."""
+
+def fmods(lhs: Any, rhs: Any) -> Any:
+    """The remainder of lhs / rhs with the sign of the dividend."""
+
+def gemv(lhs: Any, rhs: Any, acc_phase: Any = ...) -> Any:
+    """The vector lhs [1, K] times rhs [K, N]."""
+
+def gemv_acc(acc: Any, lhs: Any, rhs: Any, acc_phase: Any = ...) -> Any:
+    """acc plus the vector lhs [1, K] times rhs [K, N]."""
+
+def gemv_bias(lhs: Any, rhs: Any, bias: Any, acc_phase: Any = ...) -> Any:
+    """The vector lhs [1, K] times rhs [K, N], plus bias [1, N]."""
+
+def isnan(input: Any) -> Any:
+    """Whether each element is NaN, as BOOL."""
+
+def load(tensor: Any, offsets: Any, shapes: Any, valid_shape: Any = ..., target_memory: Any = ..., clamp: Any = ...) -> Any:
+    """A tile snapshot of the window of a tensor at `offsets`; `valid_shape` narrows it, `clamp` shrinks it to the part inside."""
+
+def log(input: Any, high_precision: Any = ...) -> Any:
+    """The natural logarithm of every element."""
+
+def lrelu(tile: Any, slope: Any) -> Any:
+    """x where it is positive, else slope * x; the slope is a scalar."""
+
+def matmul(lhs: Any, rhs: Any, out_dtype: Any = ..., a_trans: Any = ..., b_trans: Any = ..., c_matrix_nz: Any = ...) -> Any:
+    """lhs @ rhs. Tensors: the promoted dtype unless `out_dtype` is given, leading dims are batches and broadcast, vectors may be 1-D
+    (two of them give [1]). Tiles: 2-D, of one dtype, FP32 or INT32 out.
+    """
+
+def matmul_acc(acc: Any, lhs: Any, rhs: Any, a_trans: Any = ..., b_trans: Any = ..., init_cond: Any = ...) -> Any:
+    """acc + lhs @ rhs in FP32 or INT32; where `init_cond` is true, lhs @ rhs alone."""
+
+def matmul_bias(lhs: Any, rhs: Any, bias: Any) -> Any:
+    """lhs @ rhs + bias, with bias [1, N] in the accumulator's dtype."""
+
+def max(lhs: Any, rhs: Any) -> Any:
+    """The larger of lhs and rhs for every element; NaN wins."""
+
+def maximum(lhs: Any, rhs: Any) -> Any:
+    """The larger of lhs and rhs for every element; NaN wins."""
+
+def maximums(lhs: Any, rhs: Any) -> Any:
+    """The larger of lhs and rhs for every element; NaN wins."""
+
+def min(lhs: Any, rhs: Any) -> Any:
+    """The smaller of lhs and rhs for every element; NaN wins."""
+
+def minimum(lhs: Any, rhs: Any) -> Any:
+    """The smaller of lhs and rhs for every element; NaN wins."""
+
+def minimums(lhs: Any, rhs: Any) -> Any:
+    """The smaller of lhs and rhs for every element; NaN wins."""
+
+def mul(lhs: Any, rhs: Any) -> Any:
+    """lhs * rhs for every element."""
+
+def neg(input: Any) -> Any:
+    """-x for every element; unsigned integers wrap."""
+
+def not_(input: Any) -> Any:
+    """~x, bit by bit."""
+
+def or_(lhs: Any, rhs: Any) -> Any:
+    """lhs | rhs, bit by bit."""
+
+def ors(lhs: Any, rhs: Any) -> Any:
+    """lhs | rhs, bit by bit."""
+
+def pow(lhs: Any, rhs: Any) -> Any:
+    """lhs ** rhs for every element; an integer to a negative power is the truncated fraction."""
+
+def prelu(tile: Any, slope: Any, tmp: Any) -> Any:
+    """x where it is positive, else slope * x; the slope is a tile of the same shape."""
+
+def read(src: Any, offset: Any) -> Any:
+    """One element as a scalar, by one index per dim or one flat index."""
+
+def recip(input: Any, high_precision: Any = ...) -> Any:
+    """1 / x for every element."""
+
+def relu(tile: Any) -> Any:
+    """max(x, 0) for every element."""
+
+def rem(lhs: Any, rhs: Any, tmp: Any) -> Any:
+    """The remainder of lhs / rhs with the sign of the divisor."""
+
+def rems(lhs: Any, rhs: Any, tmp: Any) -> Any:
+    """The remainder of lhs / rhs with the sign of the divisor."""
+
+def round(input: Any) -> Any:
+    """The nearest whole number, halves to even, in x's dtype."""
+
+def row_argmax(input: Any, tmp_tile: Any = ...) -> Any:
+    """The column of the largest element of each row, as INT32; the first of equals."""
+
+def row_argmin(input: Any, tmp_tile: Any = ...) -> Any:
+    """The column of the smallest element of each row, as INT32; the first of equals."""
+
+def row_expand(lhs: Any, rhs: Any) -> Any:
+    """r[M, 1] spread along the rows of the target, whose elements do not matter."""
+
+def row_expand_add(lhs: Any, rhs: Any, tmp: Any = ...) -> Any:
+    """x + r with r[M, 1] spread along each row; a tile r of one 32-byte block per row is repeated along it instead."""
+
+def row_expand_div(lhs: Any, rhs: Any) -> Any:
+    """x / r with r[M, 1] spread along each row."""
+
+def row_expand_expdif(lhs: Any, rhs: Any) -> Any:
+    """e**(x - r) with r[M, 1] spread along each row."""
+
+def row_expand_max(lhs: Any, rhs: Any) -> Any:
+    """The larger of x and r with r[M, 1] spread along each row."""
+
+def row_expand_min(lhs: Any, rhs: Any) -> Any:
+    """The smaller of x and r with r[M, 1] spread along each row."""
+
+def row_expand_mul(lhs: Any, rhs: Any) -> Any:
+    """x * r with r[M, 1] spread along each row."""
+
+def row_expand_sub(lhs: Any, rhs: Any) -> Any:
+    """x - r with r[M, 1] spread along each row."""
+
+def row_max(input: Any, tmp_tile: Any = ...) -> Any:
+    """The largest element of each row."""
+
+def row_min(input: Any, tmp_tile: Any = ...) -> Any:
+    """The smallest element of each row."""
+
+def row_prod(input: Any, tmp_tile: Any = ...) -> Any:
+    """The product of each row."""
+
+def row_sum(input: Any, tmp_tile: Any = ...) -> Any:
+    """The sum of each row."""
+
+def rsqrt(input: Any, high_precision: Any = ...) -> Any:
+    """1 / sqrt(x) for every element."""
+
+def sel(mask: Any, lhs: Any, rhs: Any, tmp: Any) -> Any:
+    """lhs where the mask has a one, else rhs."""
+
+def sels(mask: Any, src: Any, tmp: Any, scalar: Any) -> Any:
+    """src where the mask has a one, else the scalar in src's dtype (integers modulo their width)."""
+
+def shl(lhs: Any, rhs: Any) -> Any:
+    """lhs << rhs; a shift by the width or more gives 0."""
+
+def shls(lhs: Any, rhs: Any) -> Any:
+    """lhs << rhs; a shift by the width or more gives 0."""
+
+def shr(lhs: Any, rhs: Any) -> Any:
+    """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1."""
+
+def shrs(lhs: Any, rhs: Any) -> Any:
+    """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1."""
+
+def sigmoid(input: Any) -> Any:
+    """1 / (1 + e**-x) for every element."""
+
+def sin(input: Any) -> Any:
+    """The sine of every element, in radians; FP32 only (integer tensors become FP32)."""
+
+def sqrt(input: Any) -> Any:
+    """The square root of every element."""
+
+def store(tile: Any, offsets: Any, output_tensor: Any, shapes: Any = ..., *, atomic: Any = ...) -> Any:
+    """Write the valid region of a tile into a tensor at `offsets`; evaluates to that tensor. `atomic` adds instead."""
+
+def sub(lhs: Any, rhs: Any) -> Any:
+    """lhs - rhs for every element; a scalar never changes the dtype."""
+
+def subc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
+    """lhs - rhs - rhs2 for every element, FP16 and BF16 rounded once."""
+
+def subsc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
+    """lhs - rhs - rhs2 for every element, FP16 and BF16 rounded once."""
+
+def tanh(input: Any) -> Any:
+    """The hyperbolic tangent of every element."""
+
+def where(condition: Any, lhs: Any, rhs: Any) -> Any:
+    """lhs where the condition is not zero, else rhs. The condition of tiles and scalars is BOOL, that of tensors any number."""
+
+def xor(lhs: Any, rhs: Any, tmp: Any = ...) -> Any:
+    """lhs ^ rhs, bit by bit."""
+
+def xors(lhs: Any, rhs: Any, tmp: Any = ...) -> Any:
+    """lhs ^ rhs, bit by bit."""
+
+Mem = MemorySpace
+ND = TensorLayout.ND
+DN = TensorLayout.DN
+NZ = TensorLayout.NZ
+MX_A_ZZ = TensorLayout.MX_A_ZZ
+MX_B_NN = TensorLayout.MX_B_NN
+TaskId: Any
