@@ -20,7 +20,7 @@ from tilejit.ops.numbers import NDArray
 from tilejit.ops.rules import Custom
 from tilejit.ops.shape_rules import agree, broadcast_shapes, common_valid, result_type
 from tilejit.ops.spec import Call, OpSpec, Operand, ScalarArg, Scratch, Spelling, Value, declare, spell
-from tilejit.types.values import ShapedType, TileType, ValueType, shape_text, static_shape
+from tilejit.types.values import ShapedType, TileType, ValueType, shape_text
 
 
 def _exp_of_difference(x: NDArray, vector: NDArray) -> NDArray:
@@ -216,7 +216,7 @@ def col_expand(lhs: Value, rhs: Value) -> object:
 def _infer_clone(call: Call) -> tuple[ValueType, ...]:
     src, target = call.shaped("src"), call.shaped("target")
     shape = broadcast_shapes(call, ["src", "target"])
-    if len(shape) != target.rank or any(known and got != known for got, known in zip(shape, static_shape(target.shape) or (), strict=False)):
+    if len(shape) != target.rank or any(isinstance(wanted, int) and got != wanted for got, wanted in zip(shape, target.shape, strict=True)):
         raise ShapeError(f"expand_clone cannot spread {shape_text(src.shape)} over {shape_text(target.shape)}", help="extents must be equal or 1, aligned at the last dim")
     return (result_type(call, target.shape, src.dtype, common_valid(call, ["src", "target"], target.shape)),)
 

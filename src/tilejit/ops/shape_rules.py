@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilejit.dtypes import DType
-from tilejit.errors import ShapeError
-from tilejit.ops.spec import Call, ExtentCheck
+from tilejit.errors import DTypeError, ShapeError
+from tilejit.ops.spec import Call, ExtentCheck, ScalarArg
 from tilejit.types.values import ANY, TENSOR_SPACE, Dim, Shape, ShapedType, TileType, Valid, same_extent, shape_text
 
 MAX_TILE_RANK = 5
@@ -112,3 +112,58 @@ def require_static(call: Call, name: str, shape: Sequence[Dim | None]) -> tuple[
     if not all(isinstance(dim, int) for dim in shape):
         raise ShapeError(f"{call.row.name} needs `{name}` to be known while compiling", help="tile shapes are constants; narrow what is used with valid_shape")
     return tuple(dim for dim in shape if isinstance(dim, int))
+
+
+def extents(call: Call, name: str) -> Shape:
+    """A list parameter as extents: constants, or ANY for run-time scalars."""
+    arg = call.arg(name)
+    assert isinstance(arg, tuple)
+    return tuple(_extent(call, name, item) for item in arg)
+
+
+def _extent(call: Call, name: str, item: object) -> Dim:
+    assert isinstance(item, ScalarArg)
+    if not item.dtype.is_integer:
+        raise DTypeError(f"{call.row.name} takes integers in `{name}`, got {item.dtype}", help="convert it first: pl.cast(…, pl.INDEX)")
+    return item.const if isinstance(item.const, int) else ANY
+
+
+def new_shape(call: Call, name: str = "shape") -> Shape:
+    """The shape a value is made with: positive, at tile level constant and of rank 1 to 5."""
+    shape = extents(call, name)
+    if call.level == "tile":
+        require_static(call, name, shape)
+        if not 1 <= len(shape) <= MAX_TILE_RANK:
+            raise ShapeError(f"{call.row.name} makes tiles of rank 1 to {MAX_TILE_RANK}, got {shape_text(shape)}")
+    if not shape or any(isinstance(dim, int) and dim < 1 for dim in shape):
+        raise ShapeError(f"{call.row.name} takes positive extents in `{name}`, got {shape_text(shape)}")
+    return shape
+
+
+def narrowed(call: Call, shape: Shape, name: str = "valid_shape") -> Valid:
+    """The valid region that `name` asks for inside `shape`; everything when it is left out."""
+    if call.arg(name) is None:
+        return shape
+    valid = extents(call, name)
+    if len(valid) != len(shape) or any(isinstance(v, int) and isinstance(s, int) and not 0 <= v <= s for v, s in zip(valid, shape, strict=True)):
+        raise ShapeError(f"{call.row.name} takes a `{name}` inside {shape_text(shape)}, got {shape_text(valid)}", help="one entry per dimension, at most its extent")
+    return valid
+
+
+def union_box(valid: Sequence[int], offset: Sequence[int], extent: Sequence[int]) -> tuple[int, ...] | None:
+    """The origin box that a region and a box written at `offset` make together, or None when they make none."""
+    if any(n == 0 for n in extent):
+        return tuple(valid)
+    if any(n == 0 for n in valid):
+        return tuple(extent) if all(o == 0 for o in offset) else None
+    inside = [o + e <= v for v, o, e in zip(valid, offset, extent, strict=True)]
+    outside = [axis for axis, fits in enumerate(inside) if not fits]
+    if not outside:
+        return tuple(valid)
+    if all(o == 0 and e >= v for v, o, e in zip(valid, offset, extent, strict=True)):
+        return tuple(extent)
+    axis = outside[0]
+    covers_others = all(o == 0 and e == v for i, (v, o, e) in enumerate(zip(valid, offset, extent, strict=True)) if i != axis)
+    if len(outside) == 1 and covers_others and offset[axis] <= valid[axis]:
+        return tuple(offset[axis] + extent[axis] if i == axis else v for i, v in enumerate(valid))
+    return None

@@ -1,0 +1,430 @@
+"""Rows that rearrange values: padding, transposition, concatenation, other shapes of the same elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilejit.dtypes import BOOL, DTYPES, DType, integer_range
+from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ShapeError
+from tilejit.ops.dtype_rules import PLAIN
+from tilejit.ops.elementwise import value_dtype
+from tilejit.ops.evaluate import ArrayValue, placed, poison
+from tilejit.ops.rules import Custom, Nothing, Rule
+from tilejit.ops.shape_rules import agree, extents, new_shape, require_rank, result_type, smaller
+from tilejit.ops.spec import Call, InferRule, OpSpec, Scalar, ScalarArg, Scalars, Scratch, Spelling, Static, Value, declare, spell
+from tilejit.types.enums import MemorySpace, PadValue
+from tilejit.types.values import ANY, Dim, Shape, ShapedType, TileType, Valid, ValueType, same_extent, shape_text, static_shape
+
+STORABLE = frozenset(dtype for dtype in DTYPES.values() if dtype.numpy_name is not None)
+"""Element types that exist as arrays."""
+
+
+def movement(
+    *spellings: Spelling,
+    infer: InferRule,
+    reference: Callable[..., object],
+    cpu: Rule | None = None,
+    levels: Iterable[str] | None = None,
+    dtypes: Iterable[DType] = STORABLE,
+    attrs: Mapping[str, object] | None = None,
+) -> Callable[[Callable[..., object]], OpSpec]:
+    """Declare a movement row. `attrs["on_buffer"]` names the structural op ("window", "view", "store", "write") that the
+    front end builds instead when the first operand is a buffer."""
+
+    def declared(stub: Callable[..., object]) -> OpSpec:
+        return declare(
+            stub,
+            family="movement",
+            infer=infer,
+            reference=reference,
+            cpu=cpu or Custom(),
+            dtypes=frozenset(dtypes),
+            spellings=spellings,
+            levels=levels,
+            attrs=attrs,
+        )
+
+    return declared
+
+
+# padding --------------------------------------------------------------------------------------------------------------
+
+
+def pad_cell(pad_value: object, dtype: DType) -> object | None:
+    """The element that a pad value stands for, or None when it is no pad value: a PadValue, 0, or plus or minus infinity."""
+    kind = pad_value
+    if isinstance(kind, int | float) and not isinstance(kind, bool):
+        kind = PadValue.zero if kind == 0 else {math.inf: PadValue.max, -math.inf: PadValue.min}.get(kind)
+    if kind is PadValue.zero:
+        return 0
+    if kind not in (PadValue.max, PadValue.min):
+        return None
+    high = kind is PadValue.max
+    if not dtype.is_float:
+        return integer_range(dtype)[high]
+    infinity = math.inf if high else -math.inf
+    if dtype.name in ("FP4", "FP8E4M3FN", "FP8E8M0"):
+        import ml_dtypes
+
+        limits = ml_dtypes.finfo(dtype.numpy)
+        return limits.max if high else limits.min
+    return infinity
+
+
+def check_pad(call: Call, dtype: DType) -> None:
+    pad = call.arg("pad_value")
+    if pad_cell(pad, dtype) is None:
+        raise ArgumentError(f"{call.row.name} has no pad value {pad!r}", help="one of pl.PadValue.zero, max, min, or 0, inf, -inf")
+
+
+def padded(value: ArrayValue, shape: tuple[int, ...], pad_value: object, dtype: DType) -> ArrayValue:
+    """The valid region in the corner of `shape`, everything else filled."""
+    data = np.full(shape, pad_cell(pad_value, dtype), dtype.numpy)
+    data[tuple(slice(0, n) for n in value.valid)] = value.box
+    return ArrayValue(data, shape)
+
+
+def _infer_fillpad(call: Call) -> tuple[ValueType, ...]:
+    input = call.shaped("input")
+    check_pad(call, input.dtype)
+    return (result_type(call, input.shape, input.dtype, input.shape),)
+
+
+def _fillpad(results: tuple[TileType, ...], input: ArrayValue, pad_value: object) -> ArrayValue:
+    return padded(input, input.data.shape, pad_value, results[0].dtype)
+
+
+@movement(
+    *spell("fillpad", pl="(value, pad_value=zero)", tensor="(tensor, pad_value=zero)", tile="(tile, pad_value=zero)"),
+    *spell("fillpad_inplace", tile="(tile, pad_value=zero)"),
+    infer=_infer_fillpad,
+    reference=_fillpad,
+)
+def fillpad(input: Value, pad_value: Static = PadValue.zero) -> object:
+    """The same elements with everything outside the valid region filled by zero or the dtype's extremes (infinities for floats)."""
+
+
+def _infer_fillpad_expand(call: Call) -> tuple[ValueType, ...]:
+    input, shape = call.shaped("input"), new_shape(call)
+    check_pad(call, input.dtype)
+    if len(shape) != input.rank or any(isinstance(old, int) and isinstance(new, int) and new < old for old, new in zip(input.shape, shape, strict=True)):
+        raise ShapeError(f"fillpad_expand takes a shape at least as large as {shape_text(input.shape)}, got {shape_text(shape)}", help="cut with pl.slice instead")
+    return (result_type(call, shape, input.dtype, shape),)
+
+
+def _fillpad_expand(results: tuple[TileType, ...], input: ArrayValue, shape: Sequence[Any], pad_value: object) -> ArrayValue:
+    wanted = tuple(int(n) for n in shape)
+    if any(new < old for old, new in zip(input.data.shape, wanted, strict=True)):
+        raise ShapeError(f"fillpad_expand: {list(wanted)} is smaller than {list(input.data.shape)}")
+    return padded(input, wanted, pad_value, results[0].dtype)
+
+
+@movement(
+    *spell("fillpad_expand", pl="(value, shape, pad_value=zero)", tensor="(tensor, shape, pad_value=zero)", tile="(tile, shape, pad_value=zero)"),
+    infer=_infer_fillpad_expand,
+    reference=_fillpad_expand,
+)
+def fillpad_expand(input: Value, shape: Scalars, pad_value: Static = PadValue.zero) -> object:
+    """The valid region in the corner of a larger value, the rest filled."""
+
+
+# axes -----------------------------------------------------------------------------------------------------------------
+
+
+def _axis(call: Call, name: str, rank: int) -> int:
+    axis = call.arg(name)
+    if not isinstance(axis, int) or isinstance(axis, bool) or not -rank <= axis < rank:
+        raise ShapeError(f"transpose takes an axis of {rank} dims as `{name}`, got {axis!r}", help=f"from {-rank} to {rank - 1}")
+    return axis % rank
+
+
+def _swapped(items: Sequence[Any], first: int, second: int) -> tuple[Any, ...]:
+    out = list(items)
+    out[first], out[second] = out[second], out[first]
+    return tuple(out)
+
+
+def _infer_transpose(call: Call) -> tuple[ValueType, ...]:
+    input = call.shaped("input")
+    first, second = (_axis(call, name, input.rank) for name in ("axis1", "axis2"))
+    if first == second:
+        raise ShapeError(f"transpose takes two different axes, got {first} twice")
+    return (result_type(call, _swapped(input.shape, first, second), input.dtype, _swapped(input.valid, first, second)),)
+
+
+def _transpose(results: tuple[TileType, ...], input: ArrayValue, axis1: int, axis2: int) -> ArrayValue:
+    rank = input.data.ndim
+    shape = _swapped(input.data.shape, axis1 % rank, axis2 % rank)
+    return placed(np.swapaxes(input.box, axis1, axis2), shape, results[0].dtype)
+
+
+@movement(
+    *spell("transpose", pl="(input, axis1, axis2)", tensor="(tensor, axis1, axis2)", tile="(tile, axis1, axis2, tmp_tile=None)"),
+    infer=_infer_transpose,
+    reference=_transpose,
+)
+def transpose(input: Value, axis1: Static, axis2: Static, tmp: Scratch = None) -> object:
+    """Two axes swapped; negative axes count from the end."""
+
+
+def _infer_transpose_view(call: Call) -> tuple[ValueType, ...]:
+    input = call.shaped("input")
+    if input.rank < 2:
+        raise ShapeError(f"transpose_view takes at least 2 dims, got {shape_text(input.shape)}", help="reshape it first with pl.reshape")
+    return (result_type(call, _swapped(input.shape, -1, -2), input.dtype, _swapped(input.valid, -1, -2)),)
+
+
+def _transpose_view(results: tuple[TileType, ...], input: ArrayValue) -> ArrayValue:
+    return _transpose(results, input, -1, -2)
+
+
+@movement(*spell("transpose_view", tile="(tile)"), infer=_infer_transpose_view, reference=_transpose_view)
+def transpose_view(input: Value) -> object:
+    """The last two axes swapped."""
+
+
+def _infer_concat(call: Call) -> tuple[ValueType, ...]:
+    left, right = call.shaped("src0"), call.shaped("src1")
+    for name in ("src0", "src1"):
+        require_rank(call, name, call.shaped(name), 2)
+    if left.dtype is not right.dtype:
+        raise DTypeError(f"concat takes operands of one dtype, got {left.dtype} and {right.dtype}", help=f"convert one: pl.cast(src1, pl.{left.dtype})")
+    rows = agree(call, ("src0", 0), ("src1", 0), f"needs operands of equal rows, got {shape_text(left.shape)} and {shape_text(right.shape)}")
+    if left.valid[1] == ANY and left.shape[1] != ANY:
+        raise ShapeError("concat needs the valid columns of `src0` to be known while compiling", help="fill it first: pl.fillpad(src0)")
+    columns = _sum(left.shape[1], right.shape[1])
+    full = left.valid[1] == left.shape[1] and right.valid[1] == right.shape[1]
+    valid = columns if full else _sum(left.valid[1], right.valid[1])
+    return (result_type(call, (rows, columns), left.dtype, (smaller(left.valid[0], right.valid[0]) if left.valid[0] != right.valid[0] else left.valid[0], valid)),)
+
+
+def _sum(a: Dim, b: Dim) -> Dim:
+    return a + b if isinstance(a, int) and isinstance(b, int) else ANY
+
+
+def _concat(results: tuple[TileType, ...], src0: ArrayValue, src1: ArrayValue) -> ArrayValue:
+    rows = min(src0.valid[0], src1.valid[0])
+    box = np.concatenate([src0.box[:rows], src1.box[:rows]], axis=1)
+    shape = (src0.data.shape[0], src0.data.shape[1] + src1.data.shape[1])
+    return placed(box, shape, results[0].dtype)
+
+
+_CONCAT = "(src0, src1)"
+
+
+@movement(*spell("concat", pl=_CONCAT, tensor=_CONCAT, tile=_CONCAT), infer=_infer_concat, reference=_concat)
+def concat(src0: Value, src1: Value) -> object:
+    """The valid columns of src1 after those of src0."""
+
+
+def _infer_move(call: Call) -> tuple[ValueType, ...]:
+    input, space = call.shaped("input"), call.arg("target_memory")
+    if not isinstance(space, MemorySpace) or space is MemorySpace.DDR:
+        raise ArgumentError(f"move takes an on-chip memory space as `target_memory`, got {space}", help="for example pl.Mem.Left; pl.store writes to a tensor")
+    return (TileType(input.shape, input.dtype, input.valid, space.value),)
+
+
+def _move(results: tuple[TileType, ...], input: ArrayValue, **_: object) -> ArrayValue:
+    return input
+
+
+@movement(*spell("move", pl="=tile", tile="(tile, target_memory, blayout=None, slayout=None)"), infer=_infer_move, reference=_move, cpu=Nothing())
+def move(input: Value, target_memory: Static, blayout: Static = None, slayout: Static = None) -> object:
+    """The same tile in another on-chip memory space."""
+
+
+# other shapes of the same elements ------------------------------------------------------------------------------------
+
+
+def prefix_length(shape: Sequence[int], valid: Sequence[int]) -> int | None:
+    """How many leading elements in row-major order the valid region is, or None when it is scattered."""
+    axis = next((i for i, (s, v) in enumerate(zip(shape, valid, strict=True)) if s != 1), len(shape))
+    rest_full = all(s == v for s, v in list(zip(shape, valid, strict=True))[axis + 1 :])
+    box = math.prod(valid)
+    if rest_full or box == 0 or all(v == 1 for v in valid[:-1]):
+        return box
+    # a prefix inside the first row of an inner axis: leading extents 1, the rest full
+    for inner in range(axis, len(shape)):
+        if all(v == 1 for v in valid[:inner]) and all(s == v for s, v in list(zip(shape, valid, strict=True))[inner + 1 :]):
+            return box
+    return None
+
+
+def prefix_box(shape: Sequence[int], count: int) -> tuple[int, ...] | None:
+    """The origin box that holds exactly the first `count` elements of `shape`, or None when there is none."""
+    if count == math.prod(shape):
+        return tuple(shape)
+    for axis in range(len(shape)):
+        row = math.prod(shape[axis + 1 :])
+        if row and count % row == 0 and count // row <= shape[axis]:
+            return (*([1] * axis), count // row, *shape[axis + 1 :])
+    return None
+
+
+def _reshaped_valid(call: Call, input: ShapedType, shape: Shape) -> Valid:
+    if input.valid == input.shape:
+        return shape
+    old, new = static_shape(input.shape), static_shape(shape)
+    problem = ShapeError(f"{call.row.name} of {input} to {shape_text(shape)}: the valid region would be scattered", help="fill it first: pl.fillpad(…)")
+    if old is None or new is None:
+        raise problem
+    known = static_shape(input.valid)
+    if known is not None:
+        count = prefix_length(old, known)
+        box = None if count is None else prefix_box(new, count)
+        if box is None:
+            raise problem
+        return box
+    # one run-time extent over whole rows survives where the same rows exist
+    axis = next(i for i, dim in enumerate(input.valid) if dim == ANY)
+    row = math.prod(old[axis + 1 :])
+    whole_rows = input.valid[axis + 1 :] == input.shape[axis + 1 :] and all(dim == 1 for dim in old[:axis])
+    for place in range(len(new)):
+        if whole_rows and math.prod(new[place + 1 :]) == row and all(dim == 1 for dim in new[:place]):
+            return (*new[:place], ANY, *new[place + 1 :])
+    raise problem
+
+
+def _infer_reshape(call: Call) -> tuple[ValueType, ...]:
+    input, shape = call.shaped("input"), new_shape(call)
+    old, new = static_shape(input.shape), static_shape(shape)
+    if old is not None and new is not None and math.prod(old) != math.prod(new):
+        raise ShapeError(
+            f"reshape keeps the number of elements: {shape_text(old)} has {math.prod(old)}, {shape_text(new)} has {math.prod(new)}",
+            help="take a part with pl.slice, or fill up with pl.fillpad_expand",
+        )
+    if new is not None and old is None or old is not None and new is None:
+        shape = _solve_one(input.shape, shape)
+    return (result_type(call, shape, input.dtype, _reshaped_valid(call, input, shape)),)
+
+
+def _solve_one(old: Shape, new: Shape) -> Shape:
+    """Equal extents stay as they are where one side has a single run-time extent."""
+    unknown = [i for i, dim in enumerate(new) if dim == ANY]
+    known = static_shape(old)
+    if known is None or len(unknown) != 1:
+        return new
+    rest = math.prod(dim for dim in new if isinstance(dim, int))
+    return tuple(math.prod(known) // rest if i == unknown[0] and math.prod(known) % rest == 0 else dim for i, dim in enumerate(new))
+
+
+def _reshape(results: tuple[TileType, ...], input: ArrayValue, shape: Sequence[Any]) -> ArrayValue:
+    wanted = tuple(int(n) for n in shape)
+    old = input.data.shape
+    if math.prod(old) != math.prod(wanted):
+        raise ShapeError(f"reshape keeps the number of elements: {list(old)} has {math.prod(old)}, {list(wanted)} has {math.prod(wanted)}")
+    if input.valid == old:
+        return ArrayValue(np.ascontiguousarray(input.data).reshape(wanted), wanted)
+    count = prefix_length(old, input.valid)
+    box = None if count is None else prefix_box(wanted, count)
+    if box is None or count is None:
+        raise ShapeError(f"reshape to {list(wanted)}: the valid region {list(input.valid)} of {list(old)} would be scattered")
+    return placed(np.ascontiguousarray(input.data).reshape(-1)[:count].reshape(box), wanted, results[0].dtype)
+
+
+@movement(
+    *spell("reshape", pl="(input, shape)", tensor="(tensor, shape)", tile="(tile, shape)"),
+    infer=_infer_reshape,
+    reference=_reshape,
+    attrs={"on_buffer": "view"},
+)
+def reshape(input: Value, shape: Scalars) -> object:
+    """The same elements in row-major order with another shape; a partial valid region must stay a box at the origin."""
+
+
+def _infer_set_valid(call: Call) -> tuple[ValueType, ...]:
+    input = call.shaped("input")
+    require_rank(call, "input", input, 2)
+    valid: list[Dim] = []
+    for axis, name in enumerate(("valid_rows", "valid_cols")):
+        arg, extent = call.arg(name), input.shape[axis]
+        assert isinstance(arg, ScalarArg)
+        if not arg.dtype.is_integer:
+            raise DTypeError(f"set_validshape takes an integer as `{name}`, got {arg.dtype}", help="convert it first: pl.cast(…, pl.INDEX)")
+        if isinstance(arg.const, int) and (arg.const < 0 or (isinstance(extent, int) and arg.const > extent)):
+            raise OutOfBoundsError(f"set_validshape: {name} is {arg.const}, the extent is {extent}", help=f"from 0 to {extent}")
+        valid.append(arg.const if isinstance(arg.const, int) else ANY)
+    return (result_type(call, input.shape, input.dtype, tuple(valid), input.space if isinstance(input, TileType) else "Vec"),)
+
+
+def _set_valid(results: tuple[TileType, ...], input: ArrayValue, valid_rows: Any, valid_cols: Any) -> ArrayValue:
+    wanted = (int(valid_rows), int(valid_cols))
+    for name, n, extent in zip(("valid_rows", "valid_cols"), wanted, input.data.shape, strict=True):
+        if not 0 <= n <= extent:
+            raise OutOfBoundsError(f"set_validshape: {name} is {n}, the extent is {extent}")
+    data = poison(input.data.shape, results[0].dtype)
+    shared = tuple(slice(0, min(a, b)) for a, b in zip(wanted, input.valid, strict=True))
+    data[shared] = input.data[shared]
+    return ArrayValue(data, wanted)
+
+
+@movement(
+    *spell(
+        "set_validshape",
+        pl="(input, valid_rows, valid_cols)",
+        tensor="(tensor, valid_rows, valid_cols)",
+        tile="(tile, valid_rows, valid_cols)",
+    ),
+    infer=_infer_set_valid,
+    reference=_set_valid,
+)
+def set_validshape(input: Value, valid_rows: Scalar, valid_cols: Scalar) -> object:
+    """The same elements, valid in the given rows and columns; cells that were not valid before have undefined content."""
+
+
+def _infer_reinterpret(call: Call) -> tuple[ValueType, ...]:
+    data, dtype = call.shaped("data"), call.arg("dtype")
+    if not isinstance(dtype, DType) or dtype not in STORABLE or dtype.bits % 8 or data.dtype.bits % 8:
+        raise DTypeError(f"reinterpret_view takes a data type of whole bytes as `dtype`, got {dtype}", help="write pl.reinterpret_view(x, pl.INT32)")
+    old_bytes, new_bytes = data.dtype.get_byte(), dtype.get_byte()
+    if call.arg("shape") is not None:
+        shape = new_shape(call)
+        old, new = static_shape(data.shape), static_shape(shape)
+        if old is not None and new is not None and math.prod(old) * old_bytes != math.prod(new) * new_bytes:
+            raise ShapeError(f"reinterpret_view keeps the bytes: {data} has {math.prod(old) * old_bytes}, {shape_text(new)} {dtype} has {math.prod(new) * new_bytes}")
+        if data.valid != data.shape and not (data.shape == shape and old_bytes == new_bytes):
+            raise ShapeError(f"reinterpret_view of {data} to another shape needs it to be valid everywhere", help="fill it first: pl.fillpad(…)")
+        return (result_type(call, shape, dtype, data.valid if data.shape == shape else shape),)
+    last, valid = (_rescaled(call, dim, old_bytes, new_bytes) for dim in (data.shape[-1], data.valid[-1]))
+    return (result_type(call, (*data.shape[:-1], last), dtype, (*data.valid[:-1], valid)),)
+
+
+def _rescaled(call: Call, dim: Dim, old_bytes: int, new_bytes: int) -> Dim:
+    if old_bytes == new_bytes:
+        return dim
+    if not isinstance(dim, int):
+        return ANY
+    if dim * old_bytes % new_bytes:
+        raise ShapeError(f"reinterpret_view: {dim} elements of {old_bytes} bytes are no whole number of {new_bytes}-byte elements")
+    return dim * old_bytes // new_bytes
+
+
+def _reinterpret(results: tuple[TileType, ...], data: ArrayValue, dtype: DType, shape: Sequence[Any] | None) -> ArrayValue:
+    old_bytes, new_bytes = value_dtype(data.data).get_byte(), dtype.get_byte()
+    if data.data.shape[-1] * old_bytes % new_bytes and shape is None:
+        raise ShapeError(f"reinterpret_view: {data.data.shape[-1]} elements of {old_bytes} bytes are no whole number of {new_bytes}-byte elements")
+    if shape is None:
+        view = np.ascontiguousarray(data.data).view(dtype.numpy)
+        return ArrayValue(view, (*data.valid[:-1], data.valid[-1] * old_bytes // new_bytes))
+    view = np.ascontiguousarray(data.data).reshape(-1).view(dtype.numpy).reshape([int(n) for n in shape])
+    return ArrayValue(view, data.valid if view.shape == data.data.shape else view.shape)
+
+
+_REINTERPRET = "(data, dtype, *, shape=None)"
+
+
+@movement(
+    *spell("reinterpret_view", pl=_REINTERPRET, tensor=_REINTERPRET, tile=_REINTERPRET),
+    infer=_infer_reinterpret,
+    reference=_reinterpret,
+    attrs={"on_buffer": "view"},
+)
+def reinterpret_view(data: Value, dtype: Static, shape: Scalars = None) -> object:
+    """The same bytes as another dtype; without a shape the last extent is rescaled."""
+
+
+_ = (BOOL, PLAIN, extents, same_extent)
