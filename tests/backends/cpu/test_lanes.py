@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,8 @@ def sample(dtype: DType, rng: np.random.Generator, count: int = COUNT) -> Array:
         return rng.permutation(out)
     out = (rng.normal(size=count) * np.exp(rng.normal(size=count) * 3)).astype(np.float32)
     out[:10] = [0.0, -0.0, np.inf, -np.inf, np.nan, 0.5, -0.5, 1.5, 2.5, 1e-40]
-    return rng.permutation(out).astype(dtype.numpy)
+    with np.errstate(over="ignore"):
+        return rng.permutation(out).astype(dtype.numpy)
 
 
 def run_lane(name: str, dtype: DType, arrays: list[Array], result: DType | None = None, width: int = 16) -> Array:
@@ -82,7 +84,7 @@ def expected(function: Any, dtype: DType, *arrays: Array) -> Array:
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
 @pytest.mark.parametrize("name", BINARY)
 def test_arithmetic_of_two_operands_equals_the_reference(name: str, dtype: DType) -> None:
-    rng = np.random.default_rng(hash((name, dtype.name)) % 2**32)
+    rng = np.random.default_rng(6)
     a, b = sample(dtype, rng), sample(dtype, rng)
     assert_same(run_lane(name, dtype, [a, b]), expected(BINARY[name], dtype, a, b), name)
 
@@ -101,7 +103,8 @@ def test_comparisons_give_bool_lanes(name: str, dtype: DType) -> None:
     rng = np.random.default_rng(8)
     a, b = sample(dtype, rng), sample(dtype, rng)
     b[::3] = a[::3]
-    assert_same(run_lane(name, dtype, [a, b], BOOL), COMPARE[name](a, b), name)
+    with np.errstate(invalid="ignore"):
+        assert_same(run_lane(name, dtype, [a, b], BOOL), COMPARE[name](a, b), name)
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
@@ -196,8 +199,6 @@ def test_every_float16_pattern_survives_the_way_through_a_register() -> None:
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("stride", [0, 1, 3])
 def test_strided_loads_and_stores_touch_every_third_element(dtype: DType, stride: int) -> None:
-    import ctypes
-
     module = Module()
     e = Emitter(module, "move", "void", [Value("%to", "ptr"), Value("%from", "ptr"), Value("%step", "i64")])
     step = Value("%step", "i64") if stride == 3 else stride
@@ -214,8 +215,6 @@ def test_strided_loads_and_stores_touch_every_third_element(dtype: DType, stride
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min"])
 def test_reductions_combine_and_collapse_lanes(name: str, dtype: DType) -> None:
-    import ctypes
-
     module = Module()
     e = Emitter(module, "reduce", "void", [Value("%to", "ptr"), Value("%from", "ptr")])
     with e.loop(0, 64, 16, [reduce_init(name, dtype, 16)]) as loop:

@@ -349,7 +349,9 @@ def horizontal(e: Emitter, name: str, dtype: DType, value: Value, width: int) ->
     """All lanes of `value` combined into one scalar, by halves, then rounded to `dtype`."""
     while width > 1:
         half = width // 2
-        low = shuffle(e, value, None, range(half))
-        high = shuffle(e, value, None, range(half, width))
+        if half == 1:
+            low, high = extract(e, value, 0), extract(e, value, 1)
+        else:
+            low, high = shuffle(e, value, None, range(half)), shuffle(e, value, None, range(half, width))
         value, width = combine(e, name, dtype, low, high, half), half
-    return round_to(e, dtype, extract(e, value, 0))
+    return round_to(e, dtype, value)

@@ -61,9 +61,9 @@ def extract(e: Emitter, vector: Value, lane: int) -> Value:
 
 
 def shuffle(e: Emitter, a: Value, b: Value | None, lanes: Sequence[int]) -> Value:
-    """Lanes picked from `a` followed by `b`; -1 picks nothing in particular."""
+    """Two or more lanes picked from `a` followed by `b`; -1 picks nothing in particular."""
     second = f"{a.type} poison" if b is None else str(b)
-    type = typed(element_of(a.type), len(lanes)) if len(lanes) > 1 else f"<1 x {element_of(a.type)}>"
+    type = typed(element_of(a.type), len(lanes))
     mask = ", ".join("i32 poison" if lane < 0 else f"i32 {lane}" for lane in lanes)
     return e.inst(type, f"shufflevector {a}, {second}, <{len(lanes)} x i32> <{mask}>")
 
