@@ -31,6 +31,7 @@ def movement(
     levels: Iterable[str] | None = None,
     dtypes: Iterable[DType] = STORABLE,
     attrs: Mapping[str, object] | None = None,
+    name: str | None = None,
 ) -> Callable[[Callable[..., object]], OpSpec]:
     """Declare a movement row. `attrs["on_buffer"]` names the structural op ("window", "view", "store", "write") that the
     front end builds instead when the first operand is a buffer."""
@@ -38,6 +39,7 @@ def movement(
     def declared(stub: Callable[..., object]) -> OpSpec:
         return declare(
             stub,
+            name=name,
             family="movement",
             infer=infer,
             reference=reference,
