@@ -170,6 +170,16 @@ def _turned(value: ArrayValue, transposed: bool) -> ArrayValue:
     return ArrayValue(np.swapaxes(value.data, -1, -2), (*value.valid[:-2], value.valid[-1], value.valid[-2]))
 
 
+def _common_batches(left: ArrayValue, right: ArrayValue, cells: NDArray) -> tuple[NDArray, NDArray]:
+    """The valid cells of both operands, cut to the batches that are valid in both; an extent of 1 broadcasts."""
+    first = left.box
+    for axis in range(3, min(first.ndim, cells.ndim) + 1):
+        if 1 not in (left.data.shape[-axis], right.data.shape[-axis]):
+            common = range(min(first.shape[-axis], cells.shape[-axis]))
+            first, cells = (np.take(side, common, side.ndim - axis) for side in (first, cells))
+    return first, cells
+
+
 def product(name: str, left: ArrayValue, right: ArrayValue) -> tuple[NDArray, tuple[int, ...]]:
     """The product of the valid regions, in FP32 or INT64, and the shape of the whole result."""
     inner = left.valid[-1]
@@ -178,7 +188,7 @@ def product(name: str, left: ArrayValue, right: ArrayValue) -> tuple[NDArray, tu
         raise ShapeError(f"{name} contracts over {inner} valid columns of `lhs`, of which `rhs` covers {covered}")
     cells = right.box[..., :inner, :] if right.data.ndim > 1 else right.box[..., :inner]
     work = np.float32 if numbers.is_float(left.data) or numbers.is_float(right.data) else np.int64
-    out = np.matmul(left.box.astype(work), cells.astype(work))
+    out = np.matmul(*(side.astype(work) for side in _common_batches(left, right, cells)))
     rows = left.data.shape[-2:-1] if left.data.ndim > 1 else ()
     columns = right.data.shape[-1:] if right.data.ndim > 1 else ()
     batch = np.broadcast_shapes(left.data.shape[:-2], right.data.shape[:-2])
