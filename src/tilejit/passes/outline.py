@@ -207,7 +207,6 @@ class _Outliner:
         kernel = Kernel(self.kernel_name(op.static("name_hint")))
         for argument in block.args:
             kernel.inside[argument] = _block_index(kernel.body, argument.name_hint)
-            argument.replace_all_uses_with(kernel.inside[argument])
         attrs = op.static("options", {})
         assert isinstance(attrs, dict)
         body = [inner for inner in block.ops if inner is not terminator]
