@@ -1,0 +1,170 @@
+"""A program that applies rows to its parameters and stores the results: one compile for many sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Block, SSAValue
+
+from tests.differential.data import NDArray, cells
+from tests.differential.plans import TILE_EXTENTS, Argument, Array, Fixed, Number, Numbers, Use
+from tilejit.dtypes import INDEX, DType
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import Builder, function
+from tilejit.tile_ir.program import Program
+from tilejit.types.values import BufferType, ScalarType, TileType, ValueType
+
+SCALARS = "S"
+"""The extent of the arrays from which scalar-level uses take their operands."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of the built program and the data it gets."""
+
+    name: str
+    type: ValueType
+    direction: str
+    op: str = ""
+    role: str = "any"
+    symbol: str = ""
+    """For a valid extent: which symbol's."""
+
+    def value(self, rng: np.random.Generator, sizes: dict[str, int]) -> Any:
+        if self.symbol:
+            return min(sizes[self.symbol], TILE_EXTENTS[self.symbol])
+        if isinstance(self.type, ScalarType):
+            return cells(rng, self.op, self.role, self.type.dtype, (1,))[0]
+        assert isinstance(self.type, BufferType)
+        shape = tuple(sizes[extent] if isinstance(extent, str) else extent for extent in self.type.shape)
+        return cells(rng, self.op, self.role, self.type.dtype, shape)
+
+
+@dataclass
+class Bench:
+    """Uses gathered into one program."""
+
+    uses: Sequence[Use]
+    params: list[Parameter] = field(default_factory=list[Parameter])
+    outputs: dict[str, Use] = field(default_factory=dict[str, Use])
+
+    def __post_init__(self) -> None:
+        self._plan: list[tuple[Use, dict[str, Any], list[str]]] = []
+        windows: set[str] = set()
+        for number, use in enumerate(self.uses):
+            names: dict[str, Any] = {}
+            for name, arg in use.args:
+                if isinstance(arg, Array) or (isinstance(arg, Number) and arg.const is None):
+                    names[name] = self._input(f"x{number}_{name}", use, arg)
+                if isinstance(arg, Array) and arg.window and use.level == "tile":
+                    windows |= {extent for extent in arg.shape if isinstance(extent, str)}
+            outs = [self._output(f"out{number}_{i}", use, result) for i, result in enumerate(use.results)]
+            self._plan.append((use, names, outs))
+        for symbol in sorted(windows):
+            self.params.append(Parameter(f"valid{symbol}", ScalarType(INDEX), "In", symbol=symbol))
+
+    def _input(self, name: str, use: Use, arg: Array | Number) -> str:
+        if isinstance(arg, Array):
+            type: ValueType = BufferType(arg.extents(use.level), arg.dtype)
+        else:
+            type = BufferType((SCALARS,), arg.dtype) if use.level == "scalar" else ScalarType(arg.dtype)
+        self.params.append(Parameter(name, type, "In", use.row.name, arg.role))
+        return name
+
+    def _output(self, name: str, use: Use, result: ValueType) -> str:
+        type = BufferType((SCALARS,), result.dtype) if isinstance(result, ScalarType) else BufferType(result.shape, result.dtype)  # type: ignore[union-attr]
+        self.params.append(Parameter(name, type, "Out"))
+        self.outputs[name] = use
+        return name
+
+    # building -------------------------------------------------------------------------------------------------------------
+
+    def program(self) -> Program:
+        op, args = function("main", "incore", [(p.name, p.type, p.direction) for p in self.params])
+        self.values = {param.name: arg for param, arg in zip(self.params, args, strict=True)}
+        self.builder = Builder(op.body.block)
+        for use, names, outs in self._plan:
+            if use.level == "scalar":
+                self._scalar_loop(use, names, outs)
+            else:
+                self._apply(use, names, outs)
+        self.builder.return_([])
+        return Program(ModuleOp([op], {"name": StringAttr("differential")}))
+
+    def _apply(self, use: Use, names: dict[str, Any], outs: list[str]) -> None:
+        b = self.builder
+        given = {name: self._argument(use, arg, names.get(name)) for name, arg in use.args}
+        results = b.apply_typed(use.row, given, use.results)
+        for result, out in zip(results, outs, strict=True):
+            type = d.type_of(result)
+            if isinstance(type, TileType):
+                b.store(result, self.values[out], [b.const(0) for _ in type.shape])
+
+    def _argument(self, use: Use, arg: Argument, name: str | None) -> Any:
+        b = self.builder
+        if isinstance(arg, Fixed):
+            return arg.value
+        if isinstance(arg, Numbers):
+            return [b.const(value) for value in arg.values]
+        if isinstance(arg, Number):
+            return b.const(arg.const, arg.dtype) if arg.const is not None else self.values[name or ""]
+        buffer = self.values[name or ""]
+        if use.level != "tile":
+            return buffer
+        type = arg.type("tile")
+        assert isinstance(type, TileType)
+        valid = [
+            self.values[f"valid{symbol}"] if arg.window and isinstance(symbol, str) else b.const(int(extent))
+            for symbol, extent in zip(arg.shape, type.shape, strict=True)
+        ]
+        return b.load(buffer, [b.const(0) for _ in type.shape], valid, type)
+
+    def _scalar_loop(self, use: Use, names: dict[str, Any], outs: list[str]) -> None:
+        """Scalars come from arrays, one cell per trip."""
+        b = self.builder
+        first = next(iter(names.values()))
+        body = Block(arg_types=d.ir_types([ScalarType(INDEX)]))
+        with b.at(body):
+            index: SSAValue = body.args[0]
+            given = {name: b.read(self.values[names[name]], [index]) if name in names else self._argument(use, arg, None) for name, arg in use.args}
+            for result, out in zip(b.apply_typed(use.row, given, use.results), outs, strict=True):
+                b.write(self.values[out], [index], result)
+            b.yield_([])
+        zero, one = b.const(0), b.const(1)
+        b.for_(zero, b.dim(self.values[first], 0), one, [], body, [])
+
+    # data -----------------------------------------------------------------------------------------------------------------
+
+    def arguments(self, seed: int, sizes: dict[str, int]) -> list[Any]:
+        rng = np.random.default_rng(seed)
+        return [param.value(rng, sizes) for param in self.params]
+
+
+def tolerance(use: Use, dtype: DType, arguments: dict[str, Any], expected: NDArray) -> NDArray | float:
+    """How far two correct backends may differ, absolutely: reordered sums, else units in the last place."""
+    step = ulp(expected, dtype)
+    if use.row.family == "matmul" or use.row.attrs.get("combine") in ("sum", "prod"):
+        counts = [max(array.shape) for array in arguments.values() if isinstance(array, np.ndarray)]
+        count = max(counts, default=1)
+        largest = max((float(np.abs(a.astype(np.float64)).max(initial=0)) for a in arguments.values() if isinstance(a, np.ndarray)), default=1.0)
+        scale = count * largest * (largest if use.row.family == "matmul" else 1.0)
+        if use.row.attrs.get("combine") == "prod":
+            scale = float(np.abs(expected.astype(np.float64)).max(initial=1.0))
+        return step + count * 2.0**-24 * scale
+    return step * (4 if dtype.bits == 32 else 1)
+
+
+def ulp(values: NDArray, dtype: DType) -> NDArray:
+    """One unit in the last place of each value."""
+    import ml_dtypes
+
+    info = ml_dtypes.finfo(dtype.numpy)
+    magnitude = np.abs(values.astype(np.float64))
+    exponent = np.floor(np.log2(np.where((magnitude > 0) & np.isfinite(magnitude), magnitude, 1.0)))
+    smallest = math.log2(float(info.tiny))
+    return np.exp2(np.maximum(exponent, smallest) - info.nmant)

@@ -1,0 +1,275 @@
+"""Which arguments to try for a row of the op table: derived from its family and parameters, filtered by its own type rule."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilejit import ops
+from tilejit.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, DType
+from tilejit.errors import TilejitError
+from tilejit.ops.spec import Call, OpSpec, Param, ParamKind, ScalarArg
+from tilejit.types.enums import PadValue
+from tilejit.types.values import ANY, BufferType, Dim, ShapedType, TileType, ValueType
+
+EXECUTABLE = (BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, INDEX)
+"""Element types that values compute with; the others only travel through cast."""
+
+TILE_EXTENTS = {"M": 6, "N": 37, "K": 12, "B": 3}
+"""What the symbols stand for in tiles, whose shapes are constant."""
+
+
+@dataclass(frozen=True)
+class Array:
+    """A tensor or tile operand; `shape` in symbols. `window`: a tile valid only in run-time extents."""
+
+    shape: tuple[Dim, ...]
+    dtype: DType
+    role: str = "any"
+    window: bool = False
+
+    def extents(self, level: str) -> tuple[Dim, ...]:
+        return tuple(TILE_EXTENTS.get(d, d) if level == "tile" and isinstance(d, str) else d for d in self.shape)
+
+    def type(self, level: str) -> ShapedType:
+        shape = self.extents(level)
+        if level != "tile":
+            return BufferType(shape, self.dtype)
+        valid = tuple(ANY if self.window and isinstance(d, str) else n for d, n in zip(self.shape, shape, strict=True))
+        return TileType(shape, self.dtype, valid)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A scalar operand: a constant, or a run-time parameter."""
+
+    dtype: DType
+    const: int | float | bool | None = None
+    role: str = "any"
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A list of constant scalars."""
+
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A compile-time argument."""
+
+    value: object
+
+
+Argument = Array | Number | Numbers | Fixed
+
+
+@dataclass(frozen=True)
+class Use:
+    """One application of a row."""
+
+    row: OpSpec
+    level: str
+    dtype: DType
+    args: tuple[tuple[str, Argument], ...]
+    results: tuple[ValueType, ...]
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{name}={_shown(arg)}" for name, arg in self.args)
+        return f"{self.level}.{self.row.name}[{self.dtype}]({shown})"
+
+
+def _shown(arg: Argument) -> str:
+    if isinstance(arg, Array):
+        return f"{arg.dtype}[{','.join(map(str, arg.shape))}]" + ("~" if arg.window else "")
+    if isinstance(arg, Number):
+        return f"{arg.dtype}({'run time' if arg.const is None else arg.const})"
+    return str(arg.values if isinstance(arg, Numbers) else arg.value)
+
+
+STATICS: dict[str, tuple[object, ...]] = {
+    "cmp_type": tuple(range(6)),
+    "mode": ("round", "rint", "floor", "ceil", "trunc", "odd", "none"),
+    "pad_value": (PadValue.zero, PadValue.max, PadValue.min),
+    "out_dtype": (None, FP32, INT32, FP16),
+    "descending": (False, True),
+    "upper": (False, True),
+    "rounds": (10, 7),
+    "axis1": (0, -1),
+    "axis2": (1, -2),
+    "high_precision": (False, True),
+}
+"""Values worth trying for compile-time parameters; the rest keep their default."""
+
+
+def uses(row: OpSpec, level: str, dtype: DType) -> list[Use]:
+    """All applications of a row to try at a level with a dtype; those its type rule refuses are left out."""
+    found: dict[str, Use] = {}
+    for args in _candidates(row, level, dtype):
+        results = infer(row, level, args)
+        if results is not None:
+            use = Use(row, level, dtype, tuple(args.items()), results)
+            found[str(use)] = use
+    return list(found.values())
+
+
+def infer(row: OpSpec, level: str, args: dict[str, Argument]) -> tuple[ValueType, ...] | None:
+    """The result types, or None where the row's type rule refuses the arguments."""
+    seen = {name: _seen(arg, level) for name, arg in args.items()}
+    for param in row.params:
+        if param.name not in seen:
+            seen[param.name] = None if param.required else param.default
+    call = Call(row, level, seen)
+    try:
+        results = row.infer(call)
+    except TilejitError:
+        return None
+    # Extents that only the run could find equal are not: all operands share their symbols.
+    return None if call.checks else results
+
+
+def _seen(arg: Argument, level: str) -> object:
+    if isinstance(arg, Array):
+        return arg.type(level)
+    if isinstance(arg, Number):
+        return ScalarArg(arg.dtype, arg.const)
+    if isinstance(arg, Numbers):
+        return tuple(ScalarArg(INDEX, value) for value in arg.values)
+    return arg.value
+
+
+def _candidates(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+    custom = CUSTOM.get(row.name) or FAMILIES.get(row.family)
+    if custom is not None:
+        yield from custom(row, level, dtype)
+
+
+def statics(row: OpSpec) -> Iterator[dict[str, Argument]]:
+    """Combinations of the compile-time arguments: all values of one at a time, the others at their default."""
+    tried = {param.name: STATICS[param.name] for param in row.params if param.kind is ParamKind.Static and param.name in STATICS}
+    yield {}
+    for name, values in tried.items():
+        for value in values:
+            yield {name: Fixed(value)}
+
+
+def shaped_params(row: OpSpec) -> list[Param]:
+    return [param for param in row.params if param.kind in (ParamKind.Value, ParamKind.Operand, ParamKind.Scalar)]
+
+
+# families -------------------------------------------------------------------------------------------------------------
+
+
+def elementwise(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+    """All arrays; a scalar on either side, constant or not; broadcasting; two dtypes; every static."""
+    params = shaped_params(row)
+    keep = row.attrs["keep"]
+    assert isinstance(keep, tuple)
+    if level == "scalar":
+        for extra in statics(row):
+            yield {p.name: Number(BOOL if p.name in keep else dtype, None, p.name) for p in params} | extra
+        return
+    window = level == "tile"
+    whole: dict[str, Argument] = {p.name: Array(("M", "N"), BOOL if p.name in keep else dtype, p.name, window) for p in params}
+    for extra in statics(row):
+        yield whole | extra
+    for param in params:
+        if param.kind is ParamKind.Operand and len(params) > 1 and param.name not in keep:
+            yield whole | {param.name: Number(dtype, None, param.name)}
+            yield whole | {param.name: Number(FP32, 1.5)} if dtype.is_float else whole | {param.name: Number(INDEX, 3)}
+            for shape in (("M", 1), (1, "N")):
+                yield whole | {param.name: Array(shape, dtype, param.name)}
+            yield whole | {param.name: Array(("M", "N"), FP32 if dtype is not FP32 else INT32, param.name, window)}
+            yield whole | {param.name: Array(("M", "N"), dtype, param.name)}
+
+
+def cast(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+    for target in EXECUTABLE:
+        modes = STATICS["mode"] if dtype.is_float else ("round",)
+        for mode in modes if level != "scalar" else ("round",):
+            source = Number(dtype) if level == "scalar" else Array(("M", "N"), dtype, window=level == "tile")
+            yield {"input": source, "target_type": Fixed(target), "mode": Fixed(mode)}
+
+
+def reduction(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+    role = "near one" if row.attrs["combine"] == "prod" else "finite" if row.attrs["combine"] == "sum" else "any"
+    for shape in (("M", "N"), ("B", "M", "N"), ("N",)):
+        for window in (True, False) if level == "tile" else (False,):
+            yield {"input": Array(shape, dtype, role, window)}
+
+
+def expand(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+    vector = ("M", 1) if row.attrs["axis"] == "row" else (1, "N")
+    divisor = "rhs" if row.attrs["combine"] == "div" else "any"
+    for window in (True, False) if level == "tile" else (False,):
+        yield {"lhs": Array(("M", "N"), dtype, "any", window), "rhs": Array(vector, dtype, divisor)}
+    yield {"lhs": Array(("M", "N"), dtype), "rhs": Array(vector, FP32 if dtype is not FP32 else INT32, divisor)}
+    yield {"lhs": Array(("B", "M", "N"), dtype), "rhs": Array(("B", *vector), dtype, divisor)}
+
+
+def whole_expand(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+    target = Array(("M", "N"), dtype, window=level == "tile")
+    if row.name == "expands":
+        yield {"target": target, "scalar": Number(dtype)}
+        yield {"target": target, "scalar": Number(FP32, 2.5) if dtype.is_float else Number(INDEX, 3)}
+        return
+    for shape in (("M", "N"), ("M", 1), (1, "N"), ("N",)):
+        yield {"src": Array(shape, dtype), "target": target}
+
+
+def matmul(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+    """Products in all transpositions and ranks that the row has parameters for."""
+    names = set(row.param_names)
+    rows = 1 if row.attrs["one_row"] else "M"
+    wide = FP32 if dtype.is_float else INT32
+    for a_trans, b_trans, out_dtype, batch, window in itertools.product(
+        (False, True) if "a_trans" in names else (False,),
+        (False, True) if "b_trans" in names else (False,),
+        STATICS["out_dtype"] if "out_dtype" in names else (None,),
+        ((), ("B",)),
+        (False, True) if level == "tile" else (False,),
+    ):
+        left, right = (("K", rows) if a_trans else (rows, "K")), (("N", "K") if b_trans else ("K", "N"))
+        args: dict[str, Argument] = {}
+        if "acc" in names:
+            args["acc"] = Array((*batch, rows, "N"), wide, "finite", window)
+        args |= {"lhs": Array((*batch, *left), dtype, "finite", window), "rhs": Array((*batch, *right), dtype, "finite")}
+        if "bias" in names:
+            args["bias"] = Array((1, "N"), wide, "finite")
+        args |= {name: Fixed(value) for name, value in (("a_trans", a_trans), ("b_trans", b_trans), ("out_dtype", out_dtype)) if name in names}
+        yield args
+        if "init_cond" in names and not batch:
+            yield args | {"init_cond": Number(BOOL)}
+
+
+def mask(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+    data = Array(("M", "N"), dtype, "any", True)
+    if row.name == "cmp_mask":
+        for extra in statics(row):
+            yield {"lhs": data, "rhs": data} | extra
+            yield {"lhs": data, "rhs": Number(dtype)} | extra
+        return
+    for carrier in (UINT8, INT16, UINT32):
+        bits: Argument = Array(("M", 32), carrier, "bits")
+        if row.name == "sel":
+            yield {"mask": bits, "lhs": data, "rhs": data}
+        else:
+            yield {"mask": bits, "src": data, "scalar": Number(dtype)}
+            yield {"mask": bits, "src": data, "scalar": Number(INDEX, 3)}
+
+
+FAMILIES = {"elementwise": elementwise, "reduction": reduction, "expand": expand, "matmul": matmul, "mask": mask}
+CUSTOM = {"cast": cast, "expand_clone": whole_expand, "expands": whole_expand}
+"""Rows whose arguments do not follow from their family."""
+
+
+def all_uses(levels: tuple[str, ...] = ("tensor", "tile", "scalar")) -> Iterator[Use]:
+    """The full product: every row, level and dtype that can be tried."""
+    for row in ops.table().values():
+        for level in levels:
+            if level in row.levels:
+                for dtype in EXECUTABLE:
+                    if dtype in row.dtypes:
+                        yield from uses(row, level, dtype)
