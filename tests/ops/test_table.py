@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from spec_tables import COLUMNS, SpecRow, spec_rows
-
+from tests.ops.spec_tables import COLUMNS, SpecRow, spec_rows
 from tilejit.dtypes import DType
 from tilejit.ops import BINARY_OPERATORS, NAMESPACES, UNARY_OPERATORS, public, public_names, table
 from tilejit.ops.binding import canonical_names

@@ -190,10 +190,8 @@ def _check_level(
 
 
 def _check_kind(function: OpFunction, spelling: Spelling, row: OpSpec, param: Param, written: str, kind: Kind) -> None:
-    accepted: Sequence[Kind] = _ACCEPTED[param.kind]
-    expected = param.kind.value
-    if param.name in spelling.scalar_only:
-        accepted, expected = ("scalar", "number"), "a scalar"
+    takes = ParamKind.Scalar if param.name in spelling.scalar_only else param.kind
+    accepted, expected = _ACCEPTED[takes], takes.value
     if kind in accepted or (param.kind is ParamKind.Scalars and row.attrs.get("flat_index") and kind in ("scalar", "number")):
         return
     help = None

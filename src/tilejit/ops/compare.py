@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import BOOL, FP16, FP32, INT8, INT16, INT32, UINT8, UINT16, UINT32, DType
+from tilejit.dtypes import BOOL, FP16, FP32, INT8, INT16, INT32, UINT8, UINT16, UINT32, DType, promote
 from tilejit.errors import ArgumentError, DTypeError, ShapeError
 from tilejit.ops import numbers
-from tilejit.ops.dtype_rules import NUMBERS, PLAIN, FLOATS, check_scalar, keeps_shaped, operands, promoted, require, scalar_promoted
+from tilejit.ops.dtype_rules import FLOATS, NUMBERS, PLAIN, check_scalar, operands, promoted, require
 from tilejit.ops.elementwise import elementwise, value_dtype
 from tilejit.ops.evaluate import ArrayValue, common_valid_extents, placed
 from tilejit.ops.numbers import NDArray
@@ -104,16 +104,10 @@ def _cmp_mask(results: tuple[TileType, ...], lhs: Any, rhs: Any, cmp_type: int) 
     valid = common_valid_extents(shape, arrays)
     dtype = value_dtype(arrays[0].data)
     for value in arrays[1:]:
-        dtype = _promote(dtype, value_dtype(value.data))
+        dtype = promote(dtype, value_dtype(value.data))
     sides = [numbers.convert(_cut(value, valid) if isinstance(value, ArrayValue) else np.asarray(value), dtype) for value in (lhs, rhs)]
     bits = np.broadcast_to(COMPARISONS[cmp_type](*sides), valid)
     return placed(pack(bits), tuple(int(n) for n in mask_shape(shape)), UINT8)
-
-
-def _promote(a: DType, b: DType) -> DType:
-    from tilejit.dtypes import promote
-
-    return promote(a, b)
 
 
 def _cut(value: ArrayValue, valid: tuple[int, ...]) -> NDArray:
@@ -165,14 +159,12 @@ def _masked_valid(call: Call, valid: tuple[Dim, ...]) -> tuple[Dim, ...]:
 def _infer_sel(call: Call) -> tuple[ValueType, ...]:
     for name in ("lhs", "rhs"):
         require(call, name, call.shaped(name).dtype, call.row.dtypes)
+    left, right = call.shaped("lhs").dtype, call.shaped("rhs").dtype
+    if left is not right:
+        raise DTypeError(f"sel takes `lhs` and `rhs` of one dtype, got {left} and {right}", help=f"convert one: pl.cast(rhs, pl.{left})")
     shape = same_shapes(call, ["lhs", "rhs"])
     _check_carrier(call, shape)
-    return (result_type(call, shape, promoted(call) if call.shaped("lhs").dtype is call.shaped("rhs").dtype else _pair(call), _masked_valid(call, common_valid(call, ["lhs", "rhs"], shape))),)
-
-
-def _pair(call: Call) -> DType:
-    lhs, rhs = call.shaped("lhs"), call.shaped("rhs")
-    raise DTypeError(f"sel takes `lhs` and `rhs` of one dtype, got {lhs.dtype} and {rhs.dtype}", help=f"convert one: pl.cast(rhs, pl.{lhs.dtype})")
+    return (result_type(call, shape, left, _masked_valid(call, common_valid(call, ["lhs", "rhs"], shape))),)
 
 
 def _selected(results: tuple[TileType, ...], mask: ArrayValue, first: ArrayValue, second: Any) -> ArrayValue:
@@ -233,10 +225,6 @@ def _check_condition(call: Call) -> None:
         raise DTypeError(f"where takes a BOOL scalar as `condition`, got {condition.dtype}", help="compare it: where(c != 0, …)")
     if isinstance(condition, ShapedType) and condition.level == "tile" and condition.dtype is not BOOL:
         raise DTypeError(f"where of tiles takes a BOOL tile as `condition`, got {condition.dtype}", help="with a mask from pl.cmp use pl.sel(mask, lhs, rhs, tmp)")
-    for name in ("lhs", "rhs"):
-        arg = call.arg(name)
-        if call.level != "scalar" and isinstance(arg, ScalarArg) and not any(isinstance(call.arg(other), ShapedType) for other in ("lhs", "rhs")):
-            scalar_promoted(call, [a for a in (call.arg("lhs"), call.arg("rhs")) if isinstance(a, ScalarArg)])
 
 
 def _chosen(call: Call) -> DType:
@@ -293,5 +281,3 @@ def logical_or(lhs: Operand, rhs: Operand) -> object:
 def logical_not(input: Operand) -> object:
     """The prefix `not x` of a flag."""
 
-
-_ = keeps_shaped

@@ -19,7 +19,7 @@ from tilejit.ops.evaluate import ArrayValue, placed
 from tilejit.ops.numbers import NDArray
 from tilejit.ops.rules import Custom
 from tilejit.ops.shape_rules import agree, broadcast_shapes, common_valid, result_type
-from tilejit.ops.spec import Call, OpSpec, Operand, ScalarArg, Scratch, Spelling, Value, declare, spell
+from tilejit.ops.spec import Call, Operand, OpSpec, ScalarArg, Scratch, Spelling, Value, declare, spell
 from tilejit.types.values import ShapedType, TileType, ValueType, shape_text
 
 

@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import BOOL, DTYPES, DType, integer_range
+from tilejit.dtypes import DTYPES, DType, integer_range
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ShapeError
-from tilejit.ops.dtype_rules import PLAIN
 from tilejit.ops.elementwise import value_dtype
 from tilejit.ops.evaluate import ArrayValue, placed, poison
 from tilejit.ops.rules import Custom, Nothing, Rule
-from tilejit.ops.shape_rules import agree, extents, new_shape, require_rank, result_type, smaller
+from tilejit.ops.shape_rules import agree, new_shape, require_rank, result_type, smaller
 from tilejit.ops.spec import Call, InferRule, OpSpec, Scalar, ScalarArg, Scalars, Scratch, Spelling, Static, Value, declare, spell
 from tilejit.types.enums import MemorySpace, PadValue
-from tilejit.types.values import ANY, Dim, Shape, ShapedType, TileType, Valid, ValueType, same_extent, shape_text, static_shape
+from tilejit.types.values import ANY, Dim, Shape, ShapedType, TileType, Valid, ValueType, shape_text, static_shape
 
 STORABLE = frozenset(dtype for dtype in DTYPES.values() if dtype.numpy_name is not None)
 """Element types that exist as arrays."""
@@ -244,15 +243,11 @@ def move(input: Value, target_memory: Static, blayout: Static = None, slayout: S
 
 def prefix_length(shape: Sequence[int], valid: Sequence[int]) -> int | None:
     """How many leading elements in row-major order the valid region is, or None when it is scattered."""
-    axis = next((i for i, (s, v) in enumerate(zip(shape, valid, strict=True)) if s != 1), len(shape))
-    rest_full = all(s == v for s, v in list(zip(shape, valid, strict=True))[axis + 1 :])
-    box = math.prod(valid)
-    if rest_full or box == 0 or all(v == 1 for v in valid[:-1]):
-        return box
-    # a prefix inside the first row of an inner axis: leading extents 1, the rest full
-    for inner in range(axis, len(shape)):
-        if all(v == 1 for v in valid[:inner]) and all(s == v for s, v in list(zip(shape, valid, strict=True))[inner + 1 :]):
-            return box
+    if math.prod(valid) == 0:
+        return 0
+    for axis in range(len(shape)):
+        if all(n == 1 for n in valid[:axis]) and list(valid[axis + 1 :]) == list(shape[axis + 1 :]):
+            return math.prod(valid)
     return None
 
 
@@ -299,7 +294,7 @@ def _infer_reshape(call: Call) -> tuple[ValueType, ...]:
             f"reshape keeps the number of elements: {shape_text(old)} has {math.prod(old)}, {shape_text(new)} has {math.prod(new)}",
             help="take a part with pl.slice, or fill up with pl.fillpad_expand",
         )
-    if new is not None and old is None or old is not None and new is None:
+    if (new is not None and old is None) or (old is not None and new is None):
         shape = _solve_one(input.shape, shape)
     return (result_type(call, shape, input.dtype, _reshaped_valid(call, input, shape)),)
 
@@ -428,5 +423,3 @@ _REINTERPRET = "(data, dtype, *, shape=None)"
 def reinterpret_view(data: Value, dtype: Static, shape: Scalars = None) -> object:
     """The same bytes as another dtype; without a shape the last extent is rescaled."""
 
-
-_ = (BOOL, PLAIN, extents, same_extent)

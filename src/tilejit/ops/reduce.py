@@ -23,8 +23,6 @@ from tilejit.ops.shape_rules import result_type
 from tilejit.ops.spec import Call, OpSpec, Scratch, Value, declare, spell
 from tilejit.types.values import ShapedType, TileType, ValueType, shape_text
 
-_TREE = "(input, tmp_tile=None)"
-
 COMBINERS: dict[str, Callable[..., NDArray]] = {
     "sum": np.add.reduce,
     "prod": np.multiply.reduce,
@@ -82,8 +80,10 @@ def _reference(name: str, direction: str, combine: str) -> Callable[..., Any]:
     return evaluate
 
 
-def reduction(axis: str, combine: str, pl: str = "(input)", tile: str = "(tile)", dtypes: Iterable[DType] = NUMBERS) -> Callable[[Callable[..., object]], OpSpec]:
-    """Declare a reduction along "row" or "col" with one of COMBINERS."""
+def reduction(axis: str, combine: str, tmp: str | None = "required", dtypes: Iterable[DType] = NUMBERS) -> Callable[[Callable[..., object]], OpSpec]:
+    """Declare a reduction along "row" or "col" with one of COMBINERS; `tmp`: whether its tile form has a scratch tile ("required", "optional")."""
+    pl = "(input)" if tmp is None else "(input, tmp_tile=None)"
+    tile = {"required": "(tile, tmp_tile)", "optional": "(tile, tmp_tile=None)", None: "(tile)"}[tmp]
 
     def declared(stub: Callable[..., object]) -> OpSpec:
         name = stub.__name__
@@ -101,64 +101,61 @@ def reduction(axis: str, combine: str, pl: str = "(input)", tile: str = "(tile)"
     return declared
 
 
-_WITH_TMP = {"pl": _TREE, "tile": "(tile, tmp_tile)"}
-
-
-@reduction("row", "sum", **_WITH_TMP)
+@reduction("row", "sum")
 def row_sum(input: Value, tmp: Scratch = None) -> object:
     """The sum of each row."""
 
 
-@reduction("row", "max", **_WITH_TMP)
+@reduction("row", "max")
 def row_max(input: Value, tmp: Scratch = None) -> object:
     """The largest element of each row."""
 
 
-@reduction("row", "min", **_WITH_TMP, dtypes={INT16, INT32, FP16, FP32})
+@reduction("row", "min", dtypes={INT16, INT32, FP16, FP32})
 def row_min(input: Value, tmp: Scratch = None) -> object:
     """The smallest element of each row."""
 
 
-@reduction("row", "prod", **_WITH_TMP)
+@reduction("row", "prod")
 def row_prod(input: Value, tmp: Scratch = None) -> object:
     """The product of each row."""
 
 
-@reduction("row", "argmax", **_WITH_TMP)
+@reduction("row", "argmax")
 def row_argmax(input: Value, tmp: Scratch = None) -> object:
     """The column of the largest element of each row, as INT32; the first of equals."""
 
 
-@reduction("row", "argmin", **_WITH_TMP)
+@reduction("row", "argmin")
 def row_argmin(input: Value, tmp: Scratch = None) -> object:
     """The column of the smallest element of each row, as INT32; the first of equals."""
 
 
-@reduction("col", "sum", pl=_TREE, tile="(tile, tmp_tile=None)")
+@reduction("col", "sum", tmp="optional")
 def col_sum(input: Value, tmp: Scratch = None) -> object:
     """The sum of each column."""
 
 
-@reduction("col", "max")
+@reduction("col", "max", tmp=None)
 def col_max(input: Value, tmp: Scratch = None) -> object:
     """The largest element of each column."""
 
 
-@reduction("col", "min")
+@reduction("col", "min", tmp=None)
 def col_min(input: Value, tmp: Scratch = None) -> object:
     """The smallest element of each column."""
 
 
-@reduction("col", "prod")
+@reduction("col", "prod", tmp=None)
 def col_prod(input: Value, tmp: Scratch = None) -> object:
     """The product of each column."""
 
 
-@reduction("col", "argmax", **_WITH_TMP)
+@reduction("col", "argmax")
 def col_argmax(input: Value, tmp: Scratch = None) -> object:
     """The row of the largest element of each column, as INT32; the first of equals."""
 
 
-@reduction("col", "argmin", **_WITH_TMP)
+@reduction("col", "argmin")
 def col_argmin(input: Value, tmp: Scratch = None) -> object:
     """The row of the smallest element of each column, as INT32; the first of equals."""

@@ -8,7 +8,7 @@ from typing import NoReturn
 from tilejit.dtypes import DTYPES
 from tilejit.errors import InternalError
 from tilejit.ops.rules import Nothing
-from tilejit.ops.spec import Call, OpSpec, Scalar, Scalars, Spelling, Static, Value, declare, spell
+from tilejit.ops.spec import Call, OpSpec, Scalars, Spelling, Static, Value, declare, spell
 from tilejit.types.enums import AtomicType, MemorySpace, TensorLayout
 
 
@@ -25,7 +25,7 @@ def structural(*spellings: Spelling, **attrs: object) -> Callable[[Callable[...,
 
     def declared(stub: Callable[..., object]) -> OpSpec:
         return declare(
-            stub, family="structural", infer=_infer, reference=_reference, cpu=Nothing(), dtypes=DTYPES.values(), spellings=spellings, attrs=attrs
+            stub, family="structural", infer=_infer, reference=_reference, cpu=Nothing(), dtypes=frozenset(DTYPES.values()), spellings=spellings, attrs=attrs
         )  # fmt: skip
 
     return declared
@@ -79,5 +79,3 @@ def read(src: Value, offset: Scalars) -> object:
 def view(tensor: Value, shape: Scalars = None, valid_shape: Scalars = None, layout: Static = None) -> object:
     """The same memory with another shape or layout."""
 
-
-_ = Scalar
