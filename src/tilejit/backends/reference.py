@@ -33,8 +33,8 @@ class Buffer:
     array: NDArray
 
 
-Value = Buffer | ArrayValue | np.generic | Any
-"""A run-time value: buffer, tile, NumPy scalar, or an on-core array (NumPy array)."""
+Value = Any
+"""A run-time value: Buffer, ArrayValue, NumPy scalar, or (an on-core array) NumPy array."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,18 @@ class Emitter:
         """Add the function to its module."""
         self.module.functions[self.name] = "\n".join([self._header + " {", "entry:", *self._allocas, *self._lines, "}", ""])
 
+    def mark(self) -> int:
+        """The present position, for lines that can only be written later (phis of a loop head)."""
+        return len(self._lines)
+
+    def insert_at(self, mark: int, lines: Sequence[str]) -> None:
+        """Write lines at a marked position. Marks behind it are no longer good."""
+        self._lines[mark:mark] = [f"  {line}" for line in lines]
+
+    def phi(self, type: str, incoming: Sequence[tuple[Value, str]]) -> Value:
+        """A value that depends on the block control came from; only at the start of a block."""
+        return self.inst(type, f"phi {type} {', '.join(f'[ {value.text}, %{label} ]' for value, label in incoming)}")
+
     # index arithmetic, folded when known --------------------------------------------------------------------------------
 
     def i64(self, value: Index) -> Value:

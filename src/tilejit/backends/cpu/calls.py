@@ -1,0 +1,154 @@
+"""Functions and the calls between them. Every function takes its arguments in the block of 64-bit slots that entries take.
+
+    internal i64 @name(ptr args, ptr context, ptr arena, i64 block, i64 blocks)
+
+A kernel can so be handed to another thread with its arguments and a block number. Returned tensors that are no parameters come
+back through slots after the arguments, together with the new top of the arena they lie in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import BlockArgument, SSAValue
+
+from tilejit.backends.cpu.emit import Index, Value
+from tilejit.backends.cpu.function import FunctionWriter
+from tilejit.backends.cpu.registers import from_memory, to_memory
+from tilejit.backends.cpu.storage import Array, Storage, row_major
+from tilejit.errors import InternalError
+from tilejit.runtime.abi import TensorSlots
+from tilejit.tile_ir import dialect as d
+from tilejit.types.values import ScalarType, ShapedType
+
+
+def internal_name(function: str) -> str:
+    return f"k_{function}"
+
+
+def bind_parameters(f: FunctionWriter, function: d.FuncOp, args: Value) -> int:
+    """Give every parameter its storage; returns the first slot after them."""
+    slot = 0
+    strided = f.unit.strided.get(function.symbol, set())
+    for position, param in enumerate(function.body.block.args):
+        storage, slot = _parameter(f, param, args, slot, position in strided)
+        f.values[param] = storage
+    return slot
+
+
+def _parameter(f: FunctionWriter, param: SSAValue, args: Value, slot: int, strided: bool) -> tuple[Storage, int]:
+    e = f.e
+    type = d.type_of(param)
+    if isinstance(type, ScalarType):
+        return from_memory(e, type.dtype, e.load(type.dtype.llvm, e.offset(args, slot, "i64"), 8)), slot + 1
+    assert isinstance(type, ShapedType)
+    slots = TensorSlots(slot, type.rank)
+    shape: list[Index] = []
+    for axis, dim in enumerate(type.shape):
+        extent = f.extent(dim, lambda axis=axis: e.load("i64", e.offset(args, slots.extent(axis), "i64"), 8))
+        if isinstance(dim, str) and dim != "?":
+            f.symbols.setdefault(dim, extent)
+        shape.append(extent)
+    strides = [e.load("i64", e.offset(args, slots.stride(axis), "i64"), 8) for axis in range(type.rank)] if strided else row_major(e, shape)
+    pointer = e.load("ptr", e.offset(args, slots.address, "i64"), 8)
+    return Array(pointer, type.dtype, tuple(shape), tuple(strides), tuple(shape), f.tokens(param)), slots.end
+
+
+def returned(function: d.FuncOp) -> list[SSAValue]:
+    """What a function returns besides its own parameters."""
+    last = function.body.block.last_op
+    assert isinstance(last, d.ReturnOp)
+    return [value for value in last.values if not (isinstance(value, BlockArgument) and value.owner is function.body.block)]
+
+
+def write_return(f: FunctionWriter, function: d.FuncOp, args: Value, slot: int) -> None:
+    """Hand results back and end the function."""
+    results = returned(function)
+    for value in results:
+        slot = _put(f, f.get(value), value, args, slot)
+    if results:
+        f.e.store(f.top, f.e.offset(args, slot, "i64"), 8)
+    f.e.void("ret i64 0")
+
+
+def _put(f: FunctionWriter, storage: Storage, value: SSAValue, args: Value, slot: int) -> int:
+    """Write one value into an argument block; returns the next slot."""
+    e = f.e
+    type = d.type_of(value)
+    if isinstance(storage, Value):
+        assert isinstance(type, ScalarType)
+        e.store(to_memory(e, type.dtype, storage), e.offset(args, slot, "i64"), 8)
+        return slot + 1
+    e.store(storage.pointer, e.offset(args, slot, "i64"), 8)
+    for i, item in enumerate((*storage.shape, *storage.strides)):
+        e.store(e.i64(item), e.offset(args, slot + 1 + i, "i64"), 8)
+    return slot + 1 + 2 * storage.rank
+
+
+def _slots(values: Sequence[SSAValue]) -> int:
+    types = [d.type_of(value) for value in values]
+    return sum(1 + 2 * type.rank if isinstance(type, ShapedType) else 1 for type in types)
+
+
+def write_call(f: FunctionWriter, op: d.CallOp) -> None:
+    """A call of another function, once."""
+    e = f.e
+    callee = f.unit.program.functions[op.callee.data]
+    block = _argument_block(f, op.callee.data, list(op.args), returned(callee))
+    _invoke(f, op.callee.data, block, f.block_index, f.block_count)
+    results = returned(callee)
+    if not results:
+        return
+    slot = _slots(list(op.args))
+    for result, inner in zip(op.results, results, strict=True):
+        storage, slot = _result(f, result, inner, block, slot)
+        f.values[result] = storage
+    f.top = e.load("ptr", e.offset(block, slot, "i64"), 8)
+
+
+def _result(f: FunctionWriter, result: SSAValue, inner: SSAValue, block: Value, slot: int) -> tuple[Storage, int]:
+    if isinstance(d.type_of(inner), ScalarType):
+        return _parameter(f, result, block, slot, strided=False)
+    e = f.e
+    type = d.shaped_type(result)
+    slots = TensorSlots(slot, type.rank)
+    shape = tuple(dim if isinstance(dim, int) else e.load("i64", e.offset(block, slots.extent(axis), "i64"), 8) for axis, dim in enumerate(type.shape))
+    pointer = e.load("ptr", e.offset(block, slots.address, "i64"), 8)
+    if not isinstance(inner.owner, d.CreateOp):
+        raise InternalError("a function returns a view of a tensor of its own", span=None)
+    return Array(pointer, type.dtype, shape, row_major(e, shape), shape, f.tokens(result)), slots.end
+
+
+def _argument_block(f: FunctionWriter, callee: str, args: Sequence[SSAValue], results: Sequence[SSAValue]) -> Value:
+    """Arguments in slots, with room for results."""
+    count = _slots(args) + _slots(results) + 1
+    block = f.e.alloca(f"[{count} x i64]", 16)
+    slot = 0
+    for position, arg in enumerate(args):
+        storage = f.get(arg)
+        if isinstance(storage, Array) and not storage.dense:
+            f.unit.strided.setdefault(callee, set()).add(position)
+        slot = _put(f, storage, arg, block, slot)
+    return block
+
+
+def _invoke(f: FunctionWriter, callee: str, block: Value, index: Value, count: Value) -> None:
+    e = f.e
+    code = e.inst("i64", f"call i64 @{internal_name(callee)}({block}, {f.context}, {f.top}, {index}, {count})")
+    stem = e.fresh("called")
+    e.cbr(e.icmp("ne", code, 0), f"{stem}.bad", f"{stem}.good")
+    e.place(f"{stem}.bad")
+    e.void(f"ret {code}")
+    e.place(f"{stem}.good")
+
+
+def write_launch(f: FunctionWriter, op: d.LaunchOp) -> None:
+    """A kernel on all its blocks, one after the other."""
+    callee = op.callee.data
+    block = _argument_block(f, callee, list(op.args), [])
+    if op.blocks is None:
+        _invoke(f, callee, block, f.block_index, f.block_count)
+        return
+    count = f.index(op.blocks)
+    with f.e.loop(0, count, name="blocks") as loop:
+        _invoke(f, callee, block, loop.iv, f.e.i64(count))

@@ -1,0 +1,371 @@
+"""Loops and branches: scalars, handles and valid extents travel in registers, carried tiles live in memory of their own.
+
+A carried tile has one slot for the whole loop. The value that a turn yields is computed straight into the slot when nothing
+needs the old content any more, and copied into it otherwise; an initial value that nobody else uses gives its memory to the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.ir import Block, Operation, OpResult, SSAValue
+
+from tilejit.backends import checks
+from tilejit.backends.cpu.casts import cast_lane
+from tilejit.backends.cpu.emit import Index, Value
+from tilejit.backends.cpu.function import FunctionWriter
+from tilejit.backends.cpu.nest import copy_box
+from tilejit.backends.cpu.storage import Array, Storage, row_major
+from tilejit.dtypes import INDEX
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.alias import sources_of, used_after, views_of
+from tilejit.types.values import ArrayType, BufferType, ScalarType, ShapedType, TileType, ValueType
+
+
+@dataclass(slots=True)
+class Carrier:
+    """How one carried value passes from turn to turn: the registers it needs, and its slot when it is a tile."""
+
+    type: ValueType
+    first: Storage
+    slot: Array | None = None
+    keeps_strides: bool = False
+    """A handle whose strides follow from its extents."""
+
+    def registers(self, f: FunctionWriter, value: Storage) -> list[Value]:
+        """The run-time parts of `value`, in the order that `rebuild` expects."""
+        if isinstance(value, Value):
+            return [value]
+        return [f.e.i64(item) if not isinstance(item, Value) else item for item in self._parts(value)]
+
+    def _parts(self, value: Array) -> list[Index]:
+        if isinstance(self.type, TileType):
+            return [extent for dim, extent in zip(self.type.valid, value.valid, strict=True) if not isinstance(dim, int)]
+        if isinstance(self.type, ArrayType):
+            return []
+        assert isinstance(self.type, BufferType)
+        parts: list[Index] = [value.pointer]
+        parts += [extent for dim, extent in zip(self.type.shape, value.shape, strict=True) if not isinstance(dim, int)]
+        return parts if self.keeps_strides else parts + list(value.strides)
+
+    def rebuild(self, f: FunctionWriter, registers: list[Value], tokens: frozenset[object]) -> Storage:
+        """The value whose run-time parts are `registers` (consumed)."""
+        if isinstance(self.type, ScalarType):
+            return registers.pop(0)
+        if isinstance(self.type, TileType):
+            assert self.slot is not None
+            return self.slot.with_valid([dim if isinstance(dim, int) else registers.pop(0) for dim in self.type.valid])
+        if isinstance(self.type, ArrayType):
+            assert self.slot is not None
+            return self.slot
+        pointer = registers.pop(0)
+        shape: tuple[Index, ...] = tuple(dim if isinstance(dim, int) else registers.pop(0) for dim in self.type.shape)
+        strides = row_major(f.e, shape) if self.keeps_strides else tuple(registers.pop(0) for _ in shape)
+        return Array(pointer, self.type.dtype, shape, strides, shape, tokens)
+
+
+def carriers(f: FunctionWriter, op: d.ForOp | d.WhileOp, inits: Sequence[SSAValue], results: Sequence[OpResult]) -> list[Carrier]:
+    """One carrier per carried value; slots are made and filled here."""
+    out: list[Carrier] = []
+    for init, result in zip(inits, results, strict=True):
+        type, first = d.type_of(result), f.get(init)
+        carrier = Carrier(type, first)
+        if isinstance(type, TileType | ArrayType):
+            assert isinstance(first, Array)
+            carrier.slot = _slot(f, op, init, result, first)
+            copy_box(f.e, carrier.slot, first, first.valid)
+        elif isinstance(type, BufferType):
+            carrier.keeps_strides = is_dense(f, result)
+        out.append(carrier)
+    return out
+
+
+def _slot(f: FunctionWriter, op: d.ForOp | d.WhileOp, init: SSAValue, result: SSAValue, first: Array) -> Array:
+    """Memory for a carried tile: where its result is wanted, its initial value's own memory, or new."""
+    target = f.targets.pop(result, None)
+    if target is not None:
+        return target
+    others = [use for use in init.uses if use.operation is op]
+    last = not used_after(init, op) and not _used_inside(init, op) and len(others) == 1 and _lives_with(init, op)
+    if first.owned and last:
+        return first
+    return f.new_array(first.dtype, first.shape, first.valid, op.span)
+
+
+def _lives_with(value: SSAValue, op: Operation) -> bool:
+    """Whether a value is made anew each time `op` runs: its owner stands in the same block."""
+    owner = value.owner
+    return isinstance(owner, Operation) and owner.parent is op.parent
+
+
+def _used_inside(value: SSAValue, op: Operation) -> bool:
+    """Whether `value` or a view of it is used in the regions of `op`, or a view of it is an operand."""
+    for item in views_of(value):
+        for use in item.uses:
+            user = use.operation
+            if user is op and item is not value:
+                return True
+            while user is not None and user is not op:
+                parent = user.parent_op()
+                if parent is op:
+                    return True
+                if parent is None:
+                    break
+                user = parent
+    return False
+
+
+# slots ------------------------------------------------------------------------------------------------------------------
+
+
+def aim_at_slots(f: FunctionWriter, yielded: Sequence[SSAValue], carried: Sequence[SSAValue], items: Sequence[Carrier], block: Block) -> None:
+    """Let yielded values be computed in the slots, where nothing reads the old content afterwards."""
+    aimed: set[SSAValue] = set()
+    for value, argument, carrier in zip(yielded, carried, items, strict=True):
+        if carrier.slot is None or value in aimed or not isinstance(value, OpResult) or value.owner.parent is not block:
+            continue
+        others = [other for other in yielded if other is not value and other in views_of(argument)]
+        if not others and d.type_of(value) is not None and may_overwrite(value, argument):
+            f.targets[value] = carrier.slot
+            aimed.add(value)
+
+
+def may_overwrite(value: OpResult, old: SSAValue) -> bool:
+    """Whether the op that computes `value` may write it where `old` lies: it reads `old` cell by cell, and nobody does later."""
+    op = value.owner
+    if sources_of(value) is not None and not isinstance(op, d.GroupOp):
+        return False
+    if used_after(old, op):
+        return False
+    inside = [item for item in views_of(old) if any(_within(use.operation, op) for use in item.uses)]
+    if not inside:
+        return True
+    if inside != [old]:
+        return False
+    return _reads_in_place(op, value, old)
+
+
+def _within(inner: Operation, outer: Operation) -> bool:
+    current: Operation | None = inner
+    while current is not None:
+        if current is outer:
+            return True
+        current = current.parent_op()
+    return False
+
+
+def _reads_in_place(op: Operation, value: OpResult, old: SSAValue) -> bool:
+    same_shape = d.type_of(old) == d.type_of(value) or _shape(old) == _shape(value)
+    if isinstance(op, d.GroupOp):
+        return same_shape
+    if isinstance(op, d.ApplyOp):
+        from tilejit.backends.cpu.recipes import recipe
+
+        if op.op in ("matmul_acc", "batch_matmul_acc", "gemv_acc"):
+            return [use.index for use in old.uses if use.operation is op] == [0]
+        found = recipe(op)
+        return same_shape and found is not None and found.reduction is None
+    if isinstance(op, d.ForOp):
+        # The inner loop takes the slot as its own: it starts from what lies there.
+        uses = [use for use in old.uses if _within(use.operation, op)]
+        return len(uses) == 1 and uses[0].operation is op and uses[0].index == value.index + 3
+    return False
+
+
+def _shape(value: SSAValue) -> object:
+    type = d.type_of(value)
+    return type.shape if isinstance(type, ShapedType) else type
+
+
+def fill_slots(f: FunctionWriter, values: Sequence[Storage], items: Sequence[Carrier]) -> None:
+    """Bring the yielded tiles into their slots; values that lie in each other's slots go through copies."""
+    moves = [(value, carrier.slot) for value, carrier in zip(values, items, strict=True) if carrier.slot is not None and isinstance(value, Array)]
+    moves = [(value, slot) for value, slot in moves if not value.same_place(slot)]
+    written: frozenset[object] = frozenset().union(*(slot.tokens for _, slot in moves))
+    ready: list[tuple[Array, Array]] = []
+    for value, slot in moves:
+        if len(moves) > 1 and value.tokens & written:
+            kept = f.new_array(value.dtype, value.shape, value.valid)
+            copy_box(f.e, kept, value, value.valid)
+            value = kept
+        elif value.tokens & slot.tokens:
+            kept = f.new_array(value.dtype, value.shape, value.valid)
+            copy_box(f.e, kept, value, value.valid)
+            value = kept
+        ready.append((value, slot))
+    for value, slot in ready:
+        copy_box(f.e, slot, value, value.valid)
+
+
+# loops ------------------------------------------------------------------------------------------------------------------
+
+
+def write_for(f: FunctionWriter, op: d.ForOp) -> None:
+    e = f.e
+    lower, upper, step = f.index(op.lower), f.index(op.upper), f.index(op.step)
+    items = carriers(f, op, list(op.inits), list(op.results))
+    block = op.body.block
+    yielded = list(_terminator(block))
+    start = [register for item in items for register in item.registers(f, item.first)]
+    counted = not (isinstance(step, int) and step > 0)
+    if counted:
+        upper, first = _turns(f, op, lower, upper, step), lower
+        lower = 0
+    with f.scope(), e.loop(lower, upper, 1 if counted else step, start, name="for") as loop:
+        iv = e.i64(e.add(first, e.mul(loop.iv, step))) if counted else loop.iv
+        type = d.type_of(block.args[0])
+        assert isinstance(type, ScalarType)
+        f.values[block.args[0]] = cast_lane(e, iv, INDEX, type.dtype, "trunc", 1)
+        _bind(f, items, list(block.args[1:]), loop.carried)
+        aim_at_slots(f, yielded, list(block.args[1:]), items, block)
+        f.block(block)
+        values = [f.get(value) for value in yielded]
+        loop.next = [register for item, value in zip(items, values, strict=True) for register in item.registers(f, value)]
+        fill_slots(f, values, items)
+    _bind(f, items, list(op.results), loop.results)
+
+
+def _turns(f: FunctionWriter, op: d.ForOp, lower: Index, upper: Index, step: Index) -> Index:
+    """Number of turns of a loop whose step is negative or known only at run time."""
+    e = f.e
+    if not isinstance(step, int):
+        f.fail_if(e.icmp("eq", step, 0), checks.step_failure(op), [])
+    elif step == 0:
+        f.fail_if(Value("true", "i1"), checks.step_failure(op), [])
+        return 0
+    up = e.icmp("sgt", step, 0)
+    distance = e.inst("i64", f"select {up}, {e.i64(e.sub(upper, lower))}, {e.i64(e.sub(lower, upper))}")
+    size = e.inst("i64", f"select {up}, {e.i64(step)}, {e.i64(e.sub(0, step))}")
+    turns = e.inst("i64", f"sdiv {e.i64(e.add(e.max(distance, 0), e.sub(size, 1)))}, {size.text}")
+    return turns
+
+
+def _bind(f: FunctionWriter, items: Sequence[Carrier], names: Sequence[SSAValue], registers: Sequence[Value]) -> None:
+    left = list(registers)
+    for item, name in zip(items, names, strict=True):
+        f.values[name] = item.rebuild(f, left, f.tokens(name) if isinstance(item.type, BufferType) else frozenset())
+
+
+def _terminator(block: Block) -> Sequence[SSAValue]:
+    last = block.last_op
+    assert isinstance(last, d.YieldOp)
+    return last.values
+
+
+def write_while(f: FunctionWriter, op: d.WhileOp) -> None:
+    e = f.e
+    items = carriers(f, op, list(op.inits), list(op.results))
+    before, body = op.before.block, op.body.block
+    start = [register for item in items for register in item.registers(f, item.first)]
+    stem = e.fresh("while")
+    head, inside, done = f"{stem}.head", f"{stem}.body", f"{stem}.done"
+    entered = e.label
+    e.br(head)
+    e.place(head)
+    mark = e.mark()
+    phis = [Value(f"%{stem}.c{i}", value.type) for i, value in enumerate(start)]
+    with f.scope():
+        _bind(f, items, list(before.args), phis)
+        f.block(before)
+        condition = before.last_op
+        assert isinstance(condition, d.ConditionOp)
+        passed = [f.get(value) for value in condition.values]
+        registers = [register for item, value in zip(items, passed, strict=True) for register in item.registers(f, value)]
+        fill_slots(f, passed, items)
+        e.cbr(f.scalar(condition.condition), inside, done)
+        e.place(inside)
+        _bind(f, items, list(body.args), registers)
+        yielded = list(_terminator(body))
+        aim_at_slots(f, yielded, list(body.args), items, body)
+        f.block(body)
+        values = [f.get(value) for value in yielded]
+        following = [register for item, value in zip(items, values, strict=True) for register in item.registers(f, value)]
+        fill_slots(f, values, items)
+        last = e.label
+        e.br(head)
+    rows = [f"{phi.text} = phi {phi.type} [ {a.text}, %{entered} ], [ {b.text}, %{last} ]" for phi, a, b in zip(phis, start, following, strict=True)]
+    e.insert_at(mark, rows)
+    e.place(done)
+    _bind(f, items, list(op.results), registers)
+
+
+# branches ---------------------------------------------------------------------------------------------------------------
+
+
+def write_if(f: FunctionWriter, op: d.IfOp) -> None:
+    """Both arms leave their results where they are; what differs meets in a phi."""
+    e = f.e
+    stem = e.fresh("if")
+    e.cbr(f.scalar(op.condition), f"{stem}.then", f"{stem}.else")
+    top = f.top
+    aims = [f.targets.pop(result, None) for result in op.results]
+    ends: list[tuple[list[Storage], str, Value]] = []
+    for name, region in (("then", op.then), ("else", op.orelse)):
+        e.place(f"{stem}.{name}")
+        f.top = top
+        f.block(region.block)
+        values = [_settled(f, value, aim) for value, aim in zip(_terminator(region.block), aims, strict=True)]
+        ends.append((values, e.label, f.top))
+        e.br(f"{stem}.done")
+    e.place(f"{stem}.done")
+    (then, then_label, then_top), (orelse, else_label, else_top) = ends
+    labels = (then_label, else_label)
+    joined = [_join(f, a, b, labels) for a, b in zip(then, orelse, strict=True)]
+    keeps_memory = any(isinstance(value, Array) for value in joined)
+    f.top = _phi(f, then_top, else_top, labels) if keeps_memory else top
+    for result, value in zip(op.results, joined, strict=True):
+        if isinstance(d.type_of(result), BufferType):
+            assert isinstance(value, Array)
+            value = replace(value, tokens=f.tokens(result))
+        f.values[result] = value
+
+
+def _settled(f: FunctionWriter, value: SSAValue, aim: Array | None) -> Storage:
+    """A branch's result; tiles that are no plain dense array are copied, so that both arms agree on strides."""
+    found = f.get(value)
+    if not isinstance(found, Array) or isinstance(d.type_of(value), BufferType):
+        return found
+    if aim is not None:
+        copy_box(f.e, aim, found, found.valid)
+        return aim.with_valid(found.valid)
+    if found.strides == row_major(f.e, found.shape):
+        return found
+    kept = f.new_array(found.dtype, found.shape, found.valid)
+    copy_box(f.e, kept, found, found.valid)
+    return kept
+
+
+def _join(f: FunctionWriter, a: Storage, b: Storage, labels: tuple[str, str]) -> Storage:
+    if isinstance(a, Value) or isinstance(b, Value):
+        assert isinstance(a, Value) and isinstance(b, Value)
+        return _phi(f, a, b, labels)
+    pairs = [(a.shape, b.shape), (a.strides, b.strides), (a.valid, b.valid)]
+    shape, strides, valid = (tuple(_phi_index(f, x, y, labels) for x, y in zip(*pair, strict=True)) for pair in pairs)
+    return Array(_phi(f, a.pointer, b.pointer, labels), a.dtype, shape, strides, valid, a.tokens | b.tokens)
+
+
+def _phi(f: FunctionWriter, a: Value, b: Value, labels: tuple[str, str]) -> Value:
+    return a if a == b else f.e.phi(a.type, [(a, labels[0]), (b, labels[1])])
+
+
+def _phi_index(f: FunctionWriter, a: Index, b: Index, labels: tuple[str, str]) -> Index:
+    return a if a == b else _phi(f, f.e.i64(a), f.e.i64(b), labels)
+
+
+def is_dense(f: FunctionWriter, value: SSAValue, assumed: set[SSAValue] | None = None) -> bool:
+    """Whether a buffer handle is row-major without gaps, whichever way it came about."""
+    seen = assumed if assumed is not None else set[SSAValue]()
+    if value in seen:
+        return True
+    seen.add(value)
+    found = f.values.get(value)
+    if isinstance(found, Array):
+        return found.dense
+    if isinstance(value.owner, d.CreateOp | d.ViewOp):
+        return True
+    if isinstance(value.owner, d.WindowOp):
+        return False
+    sources = sources_of(value)
+    return sources is not None and all(is_dense(f, source, seen) for source in sources)
+

@@ -1,0 +1,203 @@
+"""One function of the program being written as LLVM: where each IR value is held, scratch memory, failures, and the walk over its ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilejit.backends.base import CompileOptions
+from tilejit.backends.cpu.casts import cast_lane
+from tilejit.backends.cpu.emit import Emitter, Index, Module, Value
+from tilejit.backends.cpu.registers import lane_constant
+from tilejit.backends.cpu.storage import Array, Storage, element_count, row_major
+from tilejit.dtypes import INDEX, DType
+from tilejit.errors import InternalError, Span
+from tilejit.runtime import abi
+from tilejit.runtime.failures import Failure
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.alias import Aliases
+from tilejit.tile_ir.program import Program
+from tilejit.types.values import Dim, ScalarType, ShapedType
+
+ALIGNMENT = 64
+"""Bytes to which scratch memory is aligned."""
+
+
+@dataclass
+class Unit:
+    """What the functions of one artifact share."""
+
+    program: Program
+    options: CompileOptions
+    module: Module = field(default_factory=Module)
+    failures: list[Failure] = field(default_factory=list[Failure])
+    strided: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
+    """Parameters, by function, that some caller passes with gaps between their rows."""
+
+    def __post_init__(self) -> None:
+        self.aliases = Aliases(self.program)
+        self._rows: dict[Failure, int] = {}
+
+    def failure(self, failure: Failure) -> int:
+        """The row of a failure in the table."""
+        row = self._rows.get(failure)
+        if row is None:
+            row = self._rows[failure] = len(self.failures)
+            self.failures.append(failure)
+        return row
+
+
+class FunctionWriter:
+    """Writes one LLVM function. Ops are turned into code by the rules of `RULES` in lower.py."""
+
+    def __init__(self, unit: Unit, emitter: Emitter, rules: dict[type[Operation], Callable[[FunctionWriter, Any], None]]) -> None:
+        self.unit = unit
+        self.e = emitter
+        self.rules = rules
+        self.context = Value("%context", "ptr")
+        self.block_index = Value("%block", "i64")
+        self.block_count = Value("%blocks", "i64")
+        self.top = Value("%arena", "ptr")
+        """First free byte of scratch memory."""
+        self.values: dict[SSAValue, Storage] = {}
+        self.targets: dict[SSAValue, Array] = {}
+        """Where a value should be computed, decided before it is."""
+        self.done: set[Operation] = set()
+        """Ops whose effect an earlier op already had (stores that were forwarded)."""
+        self.symbols: dict[str, Index] = {}
+
+    # walking ------------------------------------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> None:
+        """Write the ops of a block, up to its terminator."""
+        for op in block.ops:
+            if isinstance(op, d.YieldOp | d.ReturnOp | d.ConditionOp):
+                return
+            if op in self.done:
+                continue
+            rule = self.rules.get(type(op))
+            if rule is None:
+                raise InternalError(f"the CPU backend does not know {op.name}", span=op.span if isinstance(op, d.TileOp) else None)
+            rule(self, op)
+
+    # values -------------------------------------------------------------------------------------------------------------
+
+    def get(self, value: SSAValue) -> Storage:
+        found = self.values.get(value)
+        if found is None:
+            # Constants may be asked for ahead of their place, when a later store decides where a result goes.
+            assert isinstance(value.owner, d.ConstOp), f"no storage for {value}"
+            found = self.values[value] = constant(value.owner)
+        return found
+
+    def known(self, value: SSAValue) -> bool:
+        """Whether the value can be used at this point."""
+        return value in self.values or isinstance(value.owner, d.ConstOp)
+
+    def array(self, value: SSAValue) -> Array:
+        found = self.get(value)
+        assert isinstance(found, Array), value
+        return found
+
+    def scalar(self, value: SSAValue) -> Value:
+        found = self.get(value)
+        assert isinstance(found, Value), value
+        return found
+
+    def index(self, value: SSAValue) -> Index:
+        """An integer scalar as an i64."""
+        type = d.type_of(value)
+        assert isinstance(type, ScalarType)
+        found = self.scalar(value)
+        if found.text.lstrip("-").isdigit():
+            return int(found.text)
+        return cast_lane(self.e, found, type.dtype, INDEX, "trunc", 1)
+
+    def indices(self, values: Sequence[SSAValue]) -> list[Index]:
+        return [self.index(value) for value in values]
+
+    def tokens(self, value: SSAValue) -> frozenset[object]:
+        """The memory a buffer may lie in."""
+        return frozenset(self.unit.aliases.roots(value))
+
+    # memory -------------------------------------------------------------------------------------------------------------
+
+    def allocate(self, size: Index, span: Span | None) -> Value:
+        """`size` bytes of scratch memory, until the enclosing scope ends."""
+        e = self.e
+        rounded = (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT if isinstance(size, int) else e.inst("i64", f"and {e.i64(e.add(size, ALIGNMENT - 1))}, {-ALIGNMENT}")
+        start = self.top
+        self.top = e.inst("ptr", f"getelementptr i8, ptr {start.text}, {e.i64(rounded)}")
+        slot = e.offset(self.context, abi.ARENA_END, "i64")
+        end = e.load("ptr", slot, 8)
+        room = e.inst("i64", f"sub i64 {self._address(end).text}, {self._address(start).text}")
+        self.fail_if(e.icmp("slt", room, rounded), memory_failure(span), [rounded, room])
+        return start
+
+    def _address(self, pointer: Value) -> Value:
+        return self.e.inst("i64", f"ptrtoint ptr {pointer.text} to i64")
+
+    def new_array(self, dtype: DType, shape: Sequence[Index], valid: Sequence[Index] | None = None, span: Span | None = None) -> Array:
+        """A dense array in scratch memory."""
+        size = self.e.mul(element_count(self.e, shape), dtype.get_byte())
+        pointer = self.allocate(size, span)
+        return Array(pointer, dtype, tuple(shape), row_major(self.e, shape), tuple(shape if valid is None else valid), frozenset({object()}), owned=True)
+
+    def result_array(self, value: SSAValue, shape: Sequence[Index], valid: Sequence[Index], span: Span | None = None) -> Array:
+        """Memory for a result: where a later op wants it, or new."""
+        target = self.targets.pop(value, None)
+        if target is not None:
+            return target.with_valid(valid)
+        type = d.type_of(value)
+        assert isinstance(type, ShapedType)
+        return self.new_array(type.dtype, shape, valid, span)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Scratch memory taken inside is free again afterwards."""
+        saved = self.top
+        yield
+        self.top = saved
+
+    # failures -----------------------------------------------------------------------------------------------------------
+
+    def fail_if(self, condition: Value, failure: Failure, values: Sequence[Index]) -> None:
+        """Leave the function with `failure` when `condition` holds."""
+        stem = self.e.fresh("check")
+        self.e.cbr(condition, f"{stem}.bad", f"{stem}.good")
+        self.e.place(f"{stem}.bad")
+        self.fail(failure, values)
+        self.e.place(f"{stem}.good")
+
+    def fail(self, failure: Failure, values: Sequence[Index]) -> None:
+        """Leave the function with `failure`; the current block ends."""
+        e = self.e
+        for i, value in enumerate(values):
+            e.store(e.i64(value), e.offset(self.context, abi.FAILURE_VALUES + i, "i64"), 8)
+        e.void(f"ret i64 {self.unit.failure(failure) + 1}")
+
+    # extents ------------------------------------------------------------------------------------------------------------
+
+    def extent(self, dim: Dim, otherwise: Callable[[], Index]) -> Index:
+        """The extent that a type states, or the one that `otherwise` finds; equal symbols are one value."""
+        if isinstance(dim, int):
+            return dim
+        if dim in self.symbols:
+            return self.symbols[dim]
+        return otherwise()
+
+
+def constant(op: d.ConstOp) -> Value:
+    type = d.type_of(op.result)
+    number = op.static("value")
+    assert isinstance(type, ScalarType) and isinstance(number, int | float | bool)
+    return lane_constant(type.dtype, number, 1)
+
+
+def memory_failure(span: Span | None) -> Failure:
+    """Scratch memory is used up; integers: bytes needed, bytes left."""
+    return Failure("memory", "the kernel needs {0} bytes of scratch memory more, {1} are left", span, "use smaller tiles or tensors, or raise TILEJIT_ARENA_BYTES")

@@ -1,0 +1,365 @@
+"""Writes the loop nest of a group: rows one by one, sweeps over the columns in vectors, results and stores straight to memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from tilejit.backends.cpu import fold
+from tilejit.backends.cpu.casts import cast_lane
+from tilejit.backends.cpu.emit import Index, Value
+from tilejit.backends.cpu.function import FunctionWriter
+from tilejit.backends.cpu.guards import check_box
+from tilejit.backends.cpu.masks import load_mask, store_mask
+from tilejit.backends.cpu.nest import Box, Walk, sweep, vector_width
+from tilejit.backends.cpu.plan import Kind, Member, Plan, Write, make_plan
+from tilejit.backends.cpu.recipes import Recipe, dtype_of, recipe
+from tilejit.backends.cpu.registers import load_strided, round_to, store_strided
+from tilejit.backends.cpu.storage import Array, aligned, sub_box
+from tilejit.backends.cpu.vector import splat
+from tilejit.dtypes import BOOL, DType
+from tilejit.errors import Span
+from tilejit.tile_ir import dialect as d
+from tilejit.types.values import ScalarType, Shape, ShapedType
+
+WIDE, NARROW = 32, 16
+"""Lanes of 32 bits per vector: many for short code, fewer where polynomials fill the registers."""
+
+
+def write_group(f: FunctionWriter, ops: Sequence[d.ApplyOp | d.StoreOp], outputs: Sequence[SSAValue]) -> None:
+    """Code for ops that form one nest; `outputs` are the results that are used elsewhere."""
+    GroupWriter(f, ops, outputs).run()
+
+
+@dataclass(slots=True)
+class Place:
+    """An array that the nest reads or writes, as position in the list of walks."""
+
+    walk: int
+    dtype: DType
+    is_mask: bool = False
+
+
+class GroupWriter:
+    """State of one nest while it is written."""
+
+    def __init__(self, f: FunctionWriter, ops: Sequence[d.ApplyOp | d.StoreOp], outputs: Sequence[SSAValue]) -> None:
+        self.f = f
+        self.e = f.e
+        self.span = next((op.span for op in ops if op.span), None)
+        recipes = [found for op in ops if isinstance(op, d.ApplyOp) and (found := recipe(op))]
+        self.by_result = {item.result: item for item in recipes}
+        stores = [op for op in ops if isinstance(op, d.StoreOp)]
+        self.extents_of: dict[SSAValue, tuple[tuple[Index, ...], tuple[Index, ...]]] = {}
+        for item in recipes:
+            self.extents_of[item.result] = self._extents(item)
+        self.store_boxes = {store: self._store_box(store) for store in stores}
+        self.output_arrays = {value: self._output(value) for value in outputs}
+        self.plan = make_plan(recipes, stores, outputs, self._delayed(recipes, stores))
+        self.places: dict[object, Place] = {}
+        self.box = Box([], [])
+        self.row_values: dict[SSAValue, Value] = {}
+        self.pointers: list[Value] = []
+
+    # extents --------------------------------------------------------------------------------------------------------------
+
+    def _shape_valid(self, value: SSAValue) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
+        """Run-time shape and valid extents of an operand; those of a mask member count columns, not bytes."""
+        if value in self.extents_of:
+            return self.extents_of[value]
+        array = self.f.array(value)
+        return array.shape, array.valid
+
+    def _extents(self, item: Recipe) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
+        """Shape and valid extents of a member's result (of a reduction: with the axis folded)."""
+        shape, valid = space_extents(self.f, item, self._shape_valid)
+        if item.reduction is not None:
+            shape[item.reduction.axis] = 1
+            valid[item.reduction.axis] = 1
+        return tuple(shape), tuple(valid)
+
+    def _space_valid(self) -> list[Index]:
+        for item in self.by_result.values():
+            if item.space == self.plan.space:
+                return space_extents(self.f, item, self._shape_valid)[1]
+        value = self.plan.writes[0].value
+        return list(self._shape_valid(value)[1])
+
+    # memory ---------------------------------------------------------------------------------------------------------------
+
+    def _store_box(self, store: d.StoreOp) -> Array:
+        buffer = self.f.array(store.buffer)
+        _, valid = self._shape_valid(store.value)
+        sizes: list[Index] = [1] * (buffer.rank - len(valid)) + list(valid)
+        offsets = self.f.indices(store.offsets)
+        check_box(self.f, store, buffer, offsets, sizes)
+        box = sub_box(self.e, buffer, offsets, sizes)
+        return sub_box(self.e, box, [0] * box.rank, sizes, drop=range(buffer.rank - len(valid)))
+
+    def _output(self, value: SSAValue) -> Array:
+        shape, valid = self.extents_of[value]
+        type = d.shaped_type(value)
+        if self.by_result[value].is_mask:
+            shape = (*shape[:-1], _static(type.shape)[-1])
+            valid = (*valid[:-1], _bytes(self.f, valid[-1]))
+        return self.f.result_array(value, shape, valid, self.span)
+
+    def _delayed(self, recipes: Sequence[Recipe], stores: Sequence[d.StoreOp]) -> list[SSAValue | d.StoreOp]:
+        """Outputs and stores whose memory the group also reads."""
+        read: set[object] = set()
+        for item in recipes:
+            for value in item.inputs:
+                if value not in self.by_result and isinstance(d.type_of(value), ShapedType):
+                    read |= self.f.array(value).tokens
+        out: list[SSAValue | d.StoreOp] = [store for store, box in self.store_boxes.items() if box.tokens & read]
+        out += [value for value, array in self.output_arrays.items() if array.tokens & read]
+        return out
+
+    # the nest -------------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        plan, e = self.plan, self.e
+        with self.f.scope():
+            extents = self._space_valid()
+            self.box.extents = list(extents)
+            self._add_places()
+            folds = [fold.ColumnFold(self, member) for member in plan.column_reductions]
+            fold.check_not_empty(self, extents)
+            self.box.merge(e, keep_last=plan.has_rows)
+            width = self._width()
+            with self.box.rows(e) as (indices, pointers):
+                self.pointers = pointers
+                self.row_values = {}
+                for stage in range(plan.stages):
+                    self._row_values(stage)
+                    self._sweep(stage, width, folds, indices)
+                self._row_values(plan.stages)
+                self._write_rows()
+            for item in folds:
+                item.finish()
+        for value, array in self.output_arrays.items():
+            self.f.values[value] = array
+
+    def _add_places(self) -> None:
+        """Everything that moves with the loops: inputs, outputs, stores, row buffers."""
+        for item in self.by_result.values():
+            for position, value in enumerate(item.inputs):
+                if value not in self.by_result and isinstance(d.type_of(value), ShapedType):
+                    self.add_place(value, self.f.array(value), d.shaped_type(value).shape, position in item.masks)
+        for write in self.plan.writes:
+            if write.value not in self.by_result:
+                self.add_place(write.value, self.f.array(write.value), d.shaped_type(write.value).shape)
+            array = self.store_boxes[write.store] if write.store else self.output_arrays[write.value]
+            key = write.store or ("out", write.value)
+            is_mask = write.store is None and self.by_result[write.value].is_mask
+            self.add_place(key, array, d.shaped_type(write.value).shape, is_mask)
+        for value in self.plan.kept:
+            dtype = self._lane_dtype(value)
+            buffer = self.f.new_array(dtype, [self.box.extents[-1]], span=self.span)
+            self.places["kept", value] = Place(len(self.box.walks), dtype)
+            self.box.walks.append(Walk(buffer.pointer, dtype, [0] * (len(self.box.extents) - 1) + [1]))
+
+    def add_place(self, key: object, array: Array, shape: Shape, is_mask: bool = False) -> None:
+        """Let an array of type-level `shape` move with the nest; dims of extent 1 are broadcast."""
+        if key in self.places:
+            return
+        rank = len(self.box.extents)
+        full = aligned(array, rank)
+        dims = (1,) * (rank - len(shape)) + shape
+        strides: list[Index] = [0 if dim == 1 else stride for dim, stride in zip(dims, full.strides, strict=True)]
+        if is_mask:
+            strides[-1] = 1
+        self.places[key] = Place(len(self.box.walks), array.dtype, is_mask)
+        self.box.walks.append(Walk(array.pointer, array.dtype, strides))
+
+    def _width(self) -> int:
+        dtypes = [walk.dtype for walk in self.box.walks] + [dtype_of(value) for value in self.by_result]
+        wide = all(item.wide for item in self.by_result.values())
+        return vector_width(dtypes, WIDE if wide else NARROW)
+
+    def _lane_dtype(self, value: SSAValue) -> DType:
+        return BOOL if value in self.by_result and self.by_result[value].is_mask else dtype_of(value)
+
+    # rows -----------------------------------------------------------------------------------------------------------------
+
+    def _row_values(self, stage: int) -> None:
+        """Compute the row values that exist from `stage` on."""
+        for value, member in self.plan.members.items():
+            if member.kind is Kind.ROW and member.recipe.reduction is None and member.stage <= stage and value not in self.row_values:
+                lanes = [self._row_operand(operand) for operand in member.recipe.inputs]
+                self.row_values[value] = member.recipe.code(self.e, lanes, 1)
+
+    def _row_operand(self, value: SSAValue) -> Value:
+        if isinstance(d.type_of(value), ScalarType):
+            return self.f.scalar(value)
+        if value not in self.row_values:
+            place = self.places[value]
+            self.row_values[value] = load_strided(self.e, place.dtype, self.pointers[place.walk], 1, 1)
+        return self.row_values[value]
+
+    def _write_rows(self) -> None:
+        for write in self.plan.writes:
+            if self._is_row_write(write):
+                self._put(write, self._row_operand(write.value), 1, 0)
+
+    def _is_row_write(self, write: Write) -> bool:
+        return self.plan.kind(write.value) is Kind.ROW
+
+    # columns --------------------------------------------------------------------------------------------------------------
+
+    def _sweep(self, stage: int, width: int, folds: Sequence[fold.ColumnFold], indices: Sequence[Index]) -> None:
+        reductions = [member for member in self.plan.row_reductions if member.stage == stage + 1]
+        writes = [write for write in self.plan.writes if write.stage == stage and not self._is_row_write(write)]
+        kept = [value for value, filled in self.plan.kept.items() if filled == stage]
+        columns = [item for item in folds if item.member.stage == stage]
+        if not (reductions or writes or kept or columns):
+            return
+        self._hoist(stage)
+
+        def body(lanes: int, column: Index, accumulators: list[Value]) -> list[Value]:
+            cells = Cells(self, stage, lanes, column)
+            # Everything is read before anything is written: an output may be one of the inputs.
+            values = [(write, cells.get(write.value)) for write in writes]
+            rows = [(value, cells.get(value)) for value in kept]
+            out = fold.step(self.e, reductions, accumulators, cells, lanes, column)
+            for item in columns:
+                item.step(cells, lanes, column, indices)
+            for value, register in rows:
+                cells.store(self.places["kept", value], register)
+            for write, register in values:
+                self._put(write, register, lanes, column)
+            return out
+
+        start, narrow = fold.starter(reductions), fold.narrower(self.e, reductions)
+        results = sweep(self.e, self.box.extents[-1], width, body, start, narrow)
+        for member, value in zip(reductions, fold.finished(self.e, reductions, results), strict=True):
+            self.row_values[member.recipe.result] = value
+
+    def _hoist(self, stage: int) -> None:
+        """Load what is constant along a row before the sweep over it."""
+        for item in self.by_result.values():
+            for value in item.inputs:
+                place = self.places.get(value)
+                if place is not None and not place.is_mask and self.box.walks[place.walk].strides[-1] == 0:
+                    self._row_operand(value)
+
+    def _put(self, write: Write, value: Value, lanes: int, column: Index) -> None:
+        """Write lanes to an output or store them, converted to the element type of the buffer."""
+        e = self.e
+        place = self.places[write.store or ("out", write.value)]
+        if place.is_mask:
+            store_mask(e, self.pointers[place.walk], value, lanes, column)
+            return
+        source = dtype_of(write.value)
+        stride = self.box.walks[place.walk].strides[-1]
+        pointer = e.offset(self.pointers[place.walk], e.mul(column, stride), place.dtype.llvm)
+        value = cast_lane(e, value, source, place.dtype, "rint", lanes)
+        if write.store is not None and write.store.static("atomic"):
+            old = load_strided(e, place.dtype, pointer, stride, lanes)
+            total = e.inst(value.type, f"{'fadd' if place.dtype.is_float else 'add'} {old}, {value.text}")
+            value = round_to(e, place.dtype, total)
+        store_strided(e, place.dtype, pointer, stride, value, lanes)
+
+
+class Cells:
+    """Values of the group at a stretch of columns of the current row, each computed once."""
+
+    def __init__(self, group: GroupWriter, stage: int, lanes: int, column: Index) -> None:
+        self.group = group
+        self.stage = stage
+        self.lanes = lanes
+        self.column = column
+        self.known: dict[SSAValue, Value] = {}
+
+    def get(self, value: SSAValue) -> Value:
+        """Lanes of a value in register form."""
+        found = self.known.get(value)
+        if found is None:
+            found = self.known[value] = self._find(value)
+        return found
+
+    def _find(self, value: SSAValue) -> Value:
+        group, e = self.group, self.group.e
+        if isinstance(d.type_of(value), ScalarType):
+            return splat(e, group.f.scalar(value), self.lanes)
+        member = group.plan.members.get(value)
+        if member is None:
+            return self._load(value)
+        if member.kind is Kind.ROW:
+            return splat(e, group.row_values[value], self.lanes)
+        if value in group.plan.kept and member.stage < self.stage:
+            return self.load(group.places["kept", value])
+        return member.recipe.code(e, [self.get(operand) for operand in member.recipe.inputs], self.lanes)
+
+    def _load(self, value: SSAValue) -> Value:
+        place = self.group.places[value]
+        if place.is_mask:
+            return load_mask(self.group.e, self.group.pointers[place.walk], self.lanes, self.column)
+        if value in self.group.row_values:
+            return splat(self.group.e, self.group.row_values[value], self.lanes)
+        return self.load(place)
+
+    def load(self, place: Place) -> Value:
+        pointer, stride = self._address(place)
+        return load_strided(self.group.e, place.dtype, pointer, stride, self.lanes)
+
+    def store(self, place: Place, value: Value) -> None:
+        pointer, stride = self._address(place)
+        store_strided(self.group.e, place.dtype, pointer, stride, value, self.lanes)
+
+    def _address(self, place: Place) -> tuple[Value, Index]:
+        group = self.group
+        stride = group.box.walks[place.walk].strides[-1]
+        return group.e.offset(group.pointers[place.walk], group.e.mul(self.column, stride), place.dtype.llvm), stride
+
+
+def space_extents(f: FunctionWriter, item: Recipe, lookup) -> tuple[list[Index], list[Index]]:  # type: ignore[no-untyped-def]
+    """Run-time shape and valid extents of the space of a recipe, from its operands."""
+    e = f.e
+    rank = len(item.space)
+    shape: list[Index | None] = [dim if isinstance(dim, int) else None for dim in item.space]
+    for value in item.inputs:
+        if not isinstance(d.type_of(value), ShapedType) or value in [item.inputs[i] for i in item.masks]:
+            continue
+        extents, _ = lookup(value)
+        dims = d.shaped_type(value).shape
+        for own, extent in enumerate(extents):
+            axis = own + rank - len(extents)
+            if shape[axis] is None and dims[own] != 1:
+                shape[axis] = extent
+    known = [f.extent(dim, lambda: 0) if extent is None else extent for dim, extent in zip(item.space, shape, strict=True)]
+    valid: list[Index] = list(known)
+    for value in item.valid_from:
+        extents, bounds = lookup(value)
+        if value in [item.inputs[i] for i in item.masks] and not _is_member_mask(item, value):
+            bounds = (*bounds[:-1], e.mul(bounds[-1], d.shaped_type(value).dtype.bits))
+            extents = (*extents[:-1], e.mul(extents[-1], d.shaped_type(value).dtype.bits))
+        for own, (extent, bound) in enumerate(zip(extents, bounds, strict=True)):
+            axis = own + rank - len(extents)
+            if bound == extent:
+                continue
+            if extent == 1 and known[axis] != 1:
+                bound = e.mul(bound, known[axis])
+            valid[axis] = e.min(valid[axis], bound)
+    return known, valid
+
+
+def _is_member_mask(item: Recipe, value: SSAValue) -> bool:
+    owner = value.owner
+    return isinstance(owner, d.ApplyOp) and owner.parent is item.op.parent and owner.op == "cmp_mask" and isinstance(owner.parent_op(), d.GroupOp)
+
+
+def _static(shape: Shape) -> tuple[int, ...]:
+    return tuple(dim for dim in shape if isinstance(dim, int))
+
+
+def _bytes(f: FunctionWriter, columns: Index) -> Index:
+    if isinstance(columns, int):
+        return -(-columns // 8)
+    return f.e.inst("i64", f"lshr {f.e.i64(f.e.add(columns, 7))}, 3")
+
+
+__all__ = ["Cells", "GroupWriter", "Member", "Plan", "write_group"]
+_ = Span

@@ -1,0 +1,310 @@
+"""Tile IR to LLVM text: one internal function per function of the program, and an entry for each that can be called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+
+from tilejit import ops
+from tilejit.backends import checks
+from tilejit.backends.base import CompileOptions
+from tilejit.backends.cpu import calls, control, matmul, movement
+from tilejit.backends.cpu.emit import Emitter, Value
+from tilejit.backends.cpu.function import FunctionWriter, Unit, constant
+from tilejit.backends.cpu.group import write_group
+from tilejit.backends.cpu.guards import check_box, check_element, clamp
+from tilejit.backends.cpu.nest import fill_box
+from tilejit.backends.cpu.recipes import lane_code, recipe
+from tilejit.backends.cpu.registers import lane_constant, load_lanes, store_lanes
+from tilejit.backends.cpu.storage import Array, element_count, row_major, sub_box
+from tilejit.backends.cpu.views import stays_unchanged
+from tilejit.backends.cpu.vector import binary
+from tilejit.dtypes import INDEX
+from tilejit.errors import InternalError, UnsupportedFeatureError
+from tilejit.ops.rules import Unsupported
+from tilejit.runtime.abi import ARENA_BASE
+from tilejit.runtime.failures import Failure
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import apply_args
+from tilejit.tile_ir.program import Program
+from tilejit.types.values import ScalarType
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A program as LLVM text."""
+
+    text: str
+    entries: dict[str, str]
+    """Symbols of the callable functions, by name."""
+    failures: tuple[Failure, ...]
+
+
+def entry_symbol(name: str) -> str:
+    return f"tj_{name}"
+
+
+def lower(program: Program, options: CompileOptions) -> Lowered:
+    """LLVM text of a program whose regions are outlined."""
+    unit = Unit(program, options)
+    for entry, function in program.entries.items():
+        names = function.static("params", ())
+        assert isinstance(names, tuple)
+        unit.strided[entry] = {i for i, name in enumerate(names) if (entry, name) in options.strided}
+    for name in callers_first(program):
+        _write_function(unit, program.functions[name])
+    entries = {name: entry_symbol(name) for name in program.entries}
+    for name, symbol in entries.items():
+        _write_entry(unit, name, symbol)
+    return Lowered(unit.module.text(), entries, tuple(unit.failures))
+
+
+def callers_first(program: Program) -> list[str]:
+    """Functions that entries reach, each before the functions it calls: a callee must know how its arguments look."""
+    functions = program.functions
+    order: list[str] = []
+    entered: set[str] = set()
+
+    def visit(name: str) -> None:
+        if name in entered:
+            return
+        entered.add(name)
+        for op in functions[name].walk():
+            if isinstance(op, d.CallOp | d.LaunchOp):
+                visit(op.callee.data)
+        order.append(name)
+
+    for entry in program.entries:
+        visit(entry)
+    return order[::-1]
+
+
+def _write_function(unit: Unit, function: d.FuncOp) -> None:
+    params = [Value(f"%{name}", "i64" if name.startswith("block") else "ptr") for name in ("args", "context", "arena", "block", "blocks")]
+    emitter = Emitter(unit.module, calls.internal_name(function.symbol), "i64", params, linkage="internal")
+    f = FunctionWriter(unit, emitter, RULES)
+    slot = calls.bind_parameters(f, function, params[0])
+    f.block(function.body.block)
+    calls.write_return(f, function, params[0], slot)
+    emitter.finish()
+
+
+def _write_entry(unit: Unit, name: str, symbol: str) -> None:
+    args, context = Value("%args", "ptr"), Value("%context", "ptr")
+    e = Emitter(unit.module, symbol, "i64", [args, context])
+    arena = e.load("ptr", e.offset(context, ARENA_BASE, "i64"), 8)
+    code = e.inst("i64", f"call i64 @{calls.internal_name(name)}({args}, {context}, {arena}, i64 0, i64 1)")
+    e.void(f"ret {code}")
+    e.finish()
+
+
+# scalars ----------------------------------------------------------------------------------------------------------------
+
+
+def _const(f: FunctionWriter, op: d.ConstOp) -> None:
+    f.values.setdefault(op.result, constant(op))
+
+
+_PLACES: dict[str, Callable[[FunctionWriter], Value]] = {
+    "get_block_idx": lambda f: f.block_index,
+    "get_block_num": lambda f: f.block_count,
+    "get_subblock_idx": lambda f: Value("0", "i64"),
+}
+_DIVISIONS = ("div", "floordiv", "mod", "fmod", "rem")
+
+
+def _scalar(f: FunctionWriter, op: d.ApplyOp) -> None:
+    type = d.type_of(op.results[0])
+    assert isinstance(type, ScalarType)
+    row = ops.table()[op.op]
+    operands = [value for value in apply_args(op).values() if isinstance(value, SSAValue)]
+    if op.op in _DIVISIONS and type.dtype.is_integer:
+        divisor = f.scalar(operands[1])
+        f.fail_if(f.e.inst("i1", f"icmp eq {divisor}, 0"), checks.division_failure(op), [])
+    if type.dtype is INDEX and op.op in ("add", "sub", "mul") and all(d.type_of(value) == type for value in operands):
+        left, right = f.index(operands[0]), f.index(operands[1])
+        f.values[op.results[0]] = f.e.i64(getattr(f.e, op.op)(left, right))
+        return
+    lanes = [f.scalar(value) for value in operands]
+    f.values[op.results[0]] = lane_code(op, row)(f.e, lanes, 1)
+
+
+# ops of the table -------------------------------------------------------------------------------------------------------
+
+
+def _apply(f: FunctionWriter, op: d.ApplyOp) -> None:
+    row = ops.table()[op.op]
+    if isinstance(row.cpu, Unsupported):
+        raise UnsupportedFeatureError(f"{op.op} does not run on the CPU: {row.cpu.reason}", span=op.span, help="run it with platform='reference'")
+    if op.op in _PLACES:
+        f.values[op.results[0]] = _PLACES[op.op](f)
+        return
+    if row.family == "elementwise" and isinstance(d.type_of(op.results[0]), ScalarType):
+        _scalar(f, op)
+        return
+    if recipe(op) is not None:
+        write_group(f, [op], [op.results[0]])
+        return
+    rule = movement.RULES.get(op.op) or matmul.RULES.get(op.op)
+    if rule is None:
+        raise UnsupportedFeatureError(f"{op.op} has no CPU code yet", span=op.span, help="run it with platform='reference'")
+    rule(f, op)
+
+
+def _group(f: FunctionWriter, op: d.GroupOp) -> None:
+    members = [inner for inner in op.body.block.ops if isinstance(inner, d.ApplyOp | d.StoreOp)]
+    last = op.body.block.last_op
+    assert isinstance(last, d.YieldOp)
+    for inner in op.body.block.ops:
+        if not isinstance(inner, d.ApplyOp | d.StoreOp | d.YieldOp):
+            f.rules[type(inner)](f, inner)
+    for result, inner in zip(op.results, last.values, strict=True):
+        target = f.targets.pop(result, None)
+        if target is not None:
+            f.targets[inner] = target
+    write_group(f, members, list(dict.fromkeys(last.values)))
+    for result, inner in zip(op.results, last.values, strict=True):
+        f.values[result] = f.values[inner]
+
+
+# memory -----------------------------------------------------------------------------------------------------------------
+
+
+def _create(f: FunctionWriter, op: d.CreateOp) -> None:
+    type = d.shaped_type(op.result)
+    dynamic = iter(op.extents)
+    shape = [dim if isinstance(dim, int) else f.index(next(dynamic)) for dim in type.shape]
+    for axis, extent in enumerate(shape):
+        if not isinstance(extent, int):
+            f.fail_if(f.e.icmp("slt", extent, 0), checks.create_failure(op, axis), [extent])
+    array = f.new_array(type.dtype, shape, span=op.span)
+    f.values[op.result] = Array(array.pointer, type.dtype, array.shape, array.strides, array.shape, f.tokens(op.result))
+    init = op.static("init")
+    if init is not None:
+        assert isinstance(init, int | float | bool)
+        fill_box(f.e, array, lane_constant(type.dtype, init, 1), array.shape)
+
+
+def _window(f: FunctionWriter, op: d.WindowOp) -> None:
+    buffer = f.array(op.buffer)
+    offsets, sizes = f.indices(op.offsets), f.indices(op.extents)
+    sizes = check_box(f, op, buffer, offsets, sizes)
+    drop = op.static("drop", ())
+    assert isinstance(drop, tuple)
+    f.values[op.result] = sub_box(f.e, buffer, offsets, sizes, drop=drop)
+
+
+def _view(f: FunctionWriter, op: d.ViewOp) -> None:
+    e = f.e
+    buffer = f.array(op.buffer)
+    type = d.shaped_type(op.result)
+    dynamic = iter(op.extents)
+    shape = tuple(dim if isinstance(dim, int) else f.index(next(dynamic)) for dim in type.shape)
+    for axis, extent in enumerate(shape):
+        if not isinstance(extent, int):
+            f.fail_if(e.icmp("slt", extent, 0), checks.create_failure(op, axis), [extent])
+    have = element_count(e, buffer.shape)
+    if type.dtype.get_byte() != buffer.dtype.get_byte():
+        size = e.mul(have, buffer.dtype.get_byte())
+        have = size // type.dtype.get_byte() if isinstance(size, int) else e.inst("i64", f"sdiv {size}, {type.dtype.get_byte()}")
+    want = element_count(e, shape)
+    if not (isinstance(have, int) and have == want):
+        f.fail_if(e.icmp("ne", have, want), checks.view_failure(op), [have, want])
+    strides = movement.reshaped_strides(f, buffer, shape, type.dtype, lambda bad: f.fail_if(bad, checks.view_failure(op), [have, want]))
+    f.values[op.result] = Array(buffer.pointer, type.dtype, shape, strides, shape, buffer.tokens)
+
+
+def _load(f: FunctionWriter, op: d.LoadOp) -> None:
+    e = f.e
+    buffer = f.array(op.buffer)
+    type = d.shaped_type(op.result)
+    shape = [dim for dim in type.shape if isinstance(dim, int)]
+    sizes = [clamp(f, size, extent) for size, extent in zip(f.indices(op.valid), shape, strict=True)]
+    offsets = f.indices(op.offsets)
+    valid = check_box(f, op, buffer, offsets, sizes)
+    view = sub_box(e, buffer, offsets, shape, valid)
+    if stays_unchanged(f, op, op.result):
+        f.values[op.result] = view
+    else:
+        movement.copy_into(f, op.result, view, op.span)
+
+
+def _store(f: FunctionWriter, op: d.StoreOp) -> None:
+    write_group(f, [op], [])
+
+
+def _read(f: FunctionWriter, op: d.ReadOp) -> None:
+    array, indices = f.array(op.source), f.indices(op.indices)
+    check_element(f, op, array, indices)
+    cell = sub_box(f.e, array, indices, [1] * array.rank)
+    f.values[op.result] = load_lanes(f.e, array.dtype, cell.pointer, 1)
+
+
+def _write(f: FunctionWriter, op: d.WriteOp) -> None:
+    array, indices = f.array(op.buffer), f.indices(op.indices)
+    check_element(f, op, array, indices)
+    cell = sub_box(f.e, array, indices, [1] * array.rank)
+    store_lanes(f.e, array.dtype, cell.pointer, f.scalar(op.value), 1)
+
+
+def _dim(f: FunctionWriter, op: d.DimOp) -> None:
+    axis = op.static("axis")
+    assert isinstance(axis, int)
+    f.values[op.result] = f.e.i64(f.array(op.source).shape[axis])
+
+
+def _valid(f: FunctionWriter, op: d.ValidOp) -> None:
+    axis = op.static("axis")
+    assert isinstance(axis, int)
+    f.values[op.result] = f.e.i64(f.array(op.source).valid[axis])
+
+
+# checks and effects -----------------------------------------------------------------------------------------------------
+
+
+def _check(f: FunctionWriter, op: d.CheckOp) -> None:
+    left, right = f.index(op.left), f.index(op.right)
+    if left != right:
+        f.fail_if(f.e.icmp("ne", left, right), checks.extent_failure(op), [left, right])
+
+
+def _effect(f: FunctionWriter, op: d.EffectOp) -> None:
+    name = op.static("op")
+    if name == "device_assert":
+        holds = f.scalar(op.args[0])
+        f.fail_if(binary(f.e, "xor", holds, Value("true", "i1")), checks.assertion_failure(op), [])
+    elif name in ("print", "breakpoint"):
+        raise UnsupportedFeatureError(f"pl.{name} runs only on the reference backend", span=op.span, help="run the kernel with platform='reference'")
+
+
+def _region(f: FunctionWriter, op: d.RegionOp) -> None:
+    raise InternalError("a region was not outlined before the CPU backend", span=op.span)
+
+
+RULES: dict[type[Operation], Callable[[FunctionWriter, Any], None]] = {
+    d.ConstOp: _const,
+    d.ApplyOp: _apply,
+    d.GroupOp: _group,
+    d.CreateOp: _create,
+    d.WindowOp: _window,
+    d.ViewOp: _view,
+    d.LoadOp: _load,
+    d.StoreOp: _store,
+    d.ReadOp: _read,
+    d.WriteOp: _write,
+    d.DimOp: _dim,
+    d.ValidOp: _valid,
+    d.ForOp: control.write_for,
+    d.WhileOp: control.write_while,
+    d.IfOp: control.write_if,
+    d.CallOp: calls.write_call,
+    d.LaunchOp: calls.write_launch,
+    d.CheckOp: _check,
+    d.EffectOp: _effect,
+    d.RegionOp: _region,
+}
+
+_ = row_major

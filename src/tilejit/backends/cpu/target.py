@@ -1,0 +1,108 @@
+"""The CPU target: a program as machine code, ready to be loaded here or kept on disk."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy.typing as npt
+
+from tilejit.backends.base import CompileOptions
+from tilejit.backends.cpu.compile import Compiled, compile_llvm, target_machine
+from tilejit.backends.cpu.elf import UnsupportedObject, flatten
+from tilejit.backends.cpu.lower import Lowered, lower
+from tilejit.errors import InternalError
+from tilejit.runtime.arrays import view_of
+from tilejit.runtime.blob import Blob, LoadedBlob
+from tilejit.runtime.native import Code, NativeEntry
+from tilejit.runtime.signature import Bound, ParamInfo
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.program import Program
+from tilejit.types.values import BufferType, ScalarType
+
+
+def build(program: Program, options: CompileOptions) -> CpuExecutable:
+    """Machine code of a program that the CPU passes prepared."""
+    lowered = lower(program, options)
+    return CpuExecutable(program, lowered, compile_llvm(lowered.text))
+
+
+@dataclass(frozen=True)
+class CpuExecutable:
+    """A program in machine code."""
+
+    program: Program
+    lowered: Lowered
+    compiled: Compiled
+
+    @cached_property
+    def blob(self) -> Blob | None:
+        """The code as one position-independent piece; None where the platform needs a real linker."""
+        try:
+            return flatten(self.compiled.object_bytes)
+        except UnsupportedObject:
+            return None
+
+    @cached_property
+    def code(self) -> Code:
+        """The code, loaded into this process."""
+        return LoadedBlob(self.blob) if self.blob is not None else LinkedObject(self.compiled.object_bytes)
+
+    @cached_property
+    def entries(self) -> dict[str, NativeEntry]:
+        """The callable functions."""
+        return {
+            name: NativeEntry(self.code, self.lowered.entries[name], params_of(function), self.lowered.failures)
+            for name, function in self.program.entries.items()
+        }
+
+    def run(self, entry: str, arguments: Sequence[npt.NDArray[Any] | int | float | bool]) -> tuple[object, ...]:
+        """Run `entry` on arrays and scalars in parameter order; arrays are written in place."""
+        bound: list[Bound] = []
+        for argument in arguments:
+            if isinstance(argument, int | float | bool):
+                bound.append(argument)
+                continue
+            view = view_of(argument)
+            assert view is not None, argument
+            bound.append(view)
+        self.entries[entry].run(bound)
+        return ()
+
+
+def params_of(function: d.FuncOp) -> list[ParamInfo]:
+    """What the caller has to pass."""
+    names, directions = function.static("params"), function.static("directions")
+    assert isinstance(names, tuple) and isinstance(directions, tuple)
+    out: list[ParamInfo] = []
+    for name, direction, argument in zip(names, directions, function.body.block.args, strict=True):
+        type = d.type_of(argument)
+        if isinstance(type, BufferType):
+            out.append(ParamInfo(name, direction, type.dtype, type.shape))
+        elif isinstance(type, ScalarType):
+            out.append(ParamInfo(name, direction, type.dtype))
+        else:
+            raise InternalError(f"parameter {name} of {function.symbol} is a {type}")
+    return out
+
+
+class LinkedObject:
+    """An object file linked in process by LLVM: the way that works on every platform it knows."""
+
+    def __init__(self, object_bytes: bytes) -> None:
+        import llvmlite.binding as llvm
+
+        target_machine()
+        here = llvm.Target.from_default_triple().create_target_machine()
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), here)
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(object_bytes))
+        self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        return self._engine.get_function_address(name)
+
+
+_ = ctypes
