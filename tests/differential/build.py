@@ -13,7 +13,8 @@ from xdsl.ir import Block, SSAValue
 
 from tests.differential.data import NDArray, cells
 from tests.differential.plans import TILE_EXTENTS, Argument, Array, Fixed, Number, Numbers, Use
-from tilejit.dtypes import INDEX, DType
+from tilejit import ops
+from tilejit.dtypes import BOOL, INDEX, DType
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder, function
 from tilejit.tile_ir.program import Program
@@ -61,6 +62,8 @@ class Bench:
             for name, arg in use.args:
                 if isinstance(arg, Array) or (isinstance(arg, Number) and arg.const is None):
                     names[name] = self._input(f"x{number}_{name}", use, arg)
+                if isinstance(arg, Numbers):
+                    names[name] = [self._input(f"x{number}_{name}{i}", use, item) for i, item in enumerate(arg.values) if isinstance(item, Number)]
                 if isinstance(arg, Array) and arg.window and use.level == "tile":
                     windows |= {extent for extent in arg.shape if isinstance(extent, str)}
             outs = [self._output(f"out{number}_{i}", use, result) for i, result in enumerate(use.results)]
@@ -105,17 +108,18 @@ class Bench:
             if isinstance(type, TileType):
                 b.store(result, self.values[out], [b.const(0) for _ in type.shape])
 
-    def _argument(self, use: Use, arg: Argument, name: str | None) -> Any:
+    def _argument(self, use: Use, arg: Argument, name: Any) -> Any:
         b = self.builder
         if isinstance(arg, Fixed):
             return arg.value
         if isinstance(arg, Numbers):
-            return [b.const(value) for value in arg.values]
+            run_time = iter(name or ())
+            return [self.values[next(run_time)] if isinstance(value, Number) else b.const(value) for value in arg.values]
         if isinstance(arg, Number):
-            return b.const(arg.const, arg.dtype) if arg.const is not None else self.values[name or ""]
-        buffer = self.values[name or ""]
+            return b.const(arg.const, arg.dtype) if arg.const is not None else self.values[name]
+        buffer = self.values[name]
         if use.level != "tile":
-            return buffer
+            return self._value(buffer) if arg.value else buffer
         type = arg.type("tile")
         assert isinstance(type, TileType)
         valid = [
@@ -123,6 +127,13 @@ class Bench:
             for symbol, extent in zip(arg.shape, type.shape, strict=True)
         ]
         return b.load(buffer, [b.const(0) for _ in type.shape], valid, type)
+
+    def _value(self, buffer: SSAValue) -> SSAValue:
+        """The cells of a buffer as an operator's result."""
+        table = ops.table()
+        if d.shaped_type(buffer).dtype is BOOL:
+            return self.builder.apply(table["where"], "tensor", {"condition": buffer, "lhs": buffer, "rhs": buffer})[0]
+        return self.builder.apply(table["maximum"], "tensor", {"lhs": buffer, "rhs": buffer})[0]
 
     def _scalar_loop(self, use: Use, names: dict[str, Any], outs: list[str]) -> None:
         """Scalars come from arrays, one cell per trip."""

@@ -16,9 +16,14 @@ DIVIDERS = frozenset({"div", "floordiv", "mod", "fmod", "rem"})
 SHIFTS = frozenset({"shl", "shr"})
 POSITIVE = frozenset({"log", "sqrt", "rsqrt"})
 
+EXTENTS = {"rows": (1, 7), "columns": (1, 38), "offset": (0, 3)}
+"""Roles of run-time scalars that say where or how much, and their ranges."""
+
 
 def cells(rng: np.random.Generator, op: str, role: str, dtype: DType, shape: tuple[int, ...]) -> NDArray:
     """Data for one operand of `op`."""
+    if role in EXTENTS:
+        return rng.integers(*EXTENTS[role], shape).astype(dtype.numpy)
     if dtype is BOOL:
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.is_float:
@@ -48,8 +53,6 @@ def _integers(rng: np.random.Generator, op: str, role: str, dtype: DType, shape:
         return rng.integers(0, min(dtype.bits + 3, high), shape).astype(dtype.numpy)
     if op == "pow" and role == "rhs":
         return rng.integers(0, 5, shape).astype(dtype.numpy)
-    if op == "tri_index":
-        return rng.integers(0, 3, shape).astype(dtype.numpy)
     wide_low, wide_high = max(low, -(2**62)), min(high, 2**62)
     wide = rng.integers(wide_low, wide_high, shape, np.int64, endpoint=True)
     small = rng.integers(max(low, -9), min(high, 9), shape, np.int64, endpoint=True)

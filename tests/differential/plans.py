@@ -11,7 +11,7 @@ from tilejit.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT16, INT32, IN
 from tilejit.errors import TilejitError
 from tilejit.ops.spec import Call, OpSpec, Param, ParamKind, ScalarArg
 from tilejit.types.enums import PadValue
-from tilejit.types.values import ANY, BufferType, Dim, ShapedType, TileType, ValueType
+from tilejit.types.values import ANY, TENSOR_SPACE, BufferType, Dim, ShapedType, TileType, ValueType
 
 EXECUTABLE = (BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, INDEX)
 """Element types that values compute with; the others only travel through cast."""
@@ -28,6 +28,8 @@ class Array:
     dtype: DType
     role: str = "any"
     window: bool = False
+    value: bool = False
+    """At tensor level: an operator's result, not a buffer (rows that mean something else on buffers)."""
 
     def extents(self, level: str) -> tuple[Dim, ...]:
         return tuple(TILE_EXTENTS.get(d, d) if level == "tile" and isinstance(d, str) else d for d in self.shape)
@@ -35,7 +37,7 @@ class Array:
     def type(self, level: str) -> ShapedType:
         shape = self.extents(level)
         if level != "tile":
-            return BufferType(shape, self.dtype)
+            return TileType(shape, self.dtype, shape, TENSOR_SPACE) if self.value else BufferType(shape, self.dtype)
         valid = tuple(ANY if self.window and isinstance(d, str) else n for d, n in zip(self.shape, shape, strict=True))
         return TileType(shape, self.dtype, valid)
 
@@ -51,9 +53,9 @@ class Number:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A list of constant scalars."""
+    """A list of scalars, constant or not."""
 
-    values: tuple[int, ...]
+    values: tuple[int | Number, ...]
 
 
 @dataclass(frozen=True)
@@ -107,25 +109,25 @@ STATICS: dict[str, tuple[object, ...]] = {
 def uses(row: OpSpec, level: str, dtype: DType) -> list[Use]:
     """All applications of a row to try at a level with a dtype; those its type rule refuses are left out."""
     found: dict[str, Use] = {}
-    for args in _candidates(row, level, dtype):
-        results = infer(row, level, args)
+    for args in candidates(row, level, dtype):
+        try:
+            results = typed(row, level, args)
+        except TilejitError:
+            continue
         if results is not None:
             use = Use(row, level, dtype, tuple(args.items()), results)
             found[str(use)] = use
     return list(found.values())
 
 
-def infer(row: OpSpec, level: str, args: dict[str, Argument]) -> tuple[ValueType, ...] | None:
-    """The result types, or None where the row's type rule refuses the arguments."""
+def typed(row: OpSpec, level: str, args: dict[str, Argument]) -> tuple[ValueType, ...] | None:
+    """The result types by the row's own rule; None where operands would have to agree by chance."""
     seen = {name: _seen(arg, level) for name, arg in args.items()}
     for param in row.params:
         if param.name not in seen:
             seen[param.name] = None if param.required else param.default
     call = Call(row, level, seen)
-    try:
-        results = row.infer(call)
-    except TilejitError:
-        return None
+    results = row.infer(call)
     # Extents that only the run could find equal are not: all operands share their symbols.
     return None if call.checks else results
 
@@ -136,12 +138,15 @@ def _seen(arg: Argument, level: str) -> object:
     if isinstance(arg, Number):
         return ScalarArg(arg.dtype, arg.const)
     if isinstance(arg, Numbers):
-        return tuple(ScalarArg(INDEX, value) for value in arg.values)
+        return tuple(ScalarArg(INDEX, None if isinstance(value, Number) else value) for value in arg.values)
     return arg.value
 
 
-def _candidates(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
-    custom = CUSTOM.get(row.name) or FAMILIES.get(row.family)
+def candidates(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+    """Arguments that the row might take, before its type rule has its say."""
+    from tests.differential.movement import MOVEMENT
+
+    custom = CUSTOM.get(row.name) or MOVEMENT.get(row.name) or FAMILIES.get(row.family)
     if custom is not None:
         yield from custom(row, level, dtype)
 
@@ -263,6 +268,13 @@ def mask(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]
 FAMILIES = {"elementwise": elementwise, "reduction": reduction, "expand": expand, "matmul": matmul, "mask": mask}
 CUSTOM = {"cast": cast, "expand_clone": whole_expand, "expands": whole_expand}
 """Rows whose arguments do not follow from their family."""
+
+
+UNREACHED = {
+    "create_tile": "its content is undefined: there is nothing to compare",
+    "structural": "built by the front end as ops of the dialect; the random programs of tests/fuzz use them",
+}
+"""Rows, families or `level.row` without a use, and why."""
 
 
 def all_uses(levels: tuple[str, ...] = ("tensor", "tile", "scalar")) -> Iterator[Use]:
