@@ -17,12 +17,11 @@ from tilejit.backends.cpu.gemm_kernels import (
     Block,
     Elements,
     accumulator_of,
-    direct_block,
     function_emitter,
+    host_block,
     lane_mask,
     masked_load,
     masked_store,
-    packed_block,
     packed_kernel,
     packing,
     params_of,
@@ -36,7 +35,7 @@ __all__ = ["accumulator_of", "call_gemm", "gemm_function", "scratch_bytes"]
 _PARAMS = "ptr a, i64 a_row, i64 a_col, ptr b, i64 b_row, i64 b_col, ptr c, i64 c_row, i64 m, i64 n, i64 k, i1 accumulate, ptr scratch"
 _DIRECT_N, _DIRECT_K = 256, 256
 """Up to these sizes B stays in the first caches as it is, and packing does not pay."""
-_FEW_ROWS = 4
+_FEW_ROWS = 8
 """Up to this many rows the product is bound by reading B once."""
 
 _Size = int | None
@@ -48,7 +47,7 @@ def _round_up(value: int, unit: int) -> int:
 
 def scratch_bytes(operand: DType, m: _Size = None, n: _Size = None, k: _Size = None) -> int:
     """Bytes of packing memory that one product needs; less when sizes are known."""
-    kind, block = Elements(operand), packed_block()
+    kind, block = Elements(operand), host_block()
     columns = block.vectors * kind.lanes
     depth = block.kc if k is None else min(k, block.kc)
     rows = block.mc if m is None else min(_round_up(m, block.rows), block.mc)
@@ -141,14 +140,14 @@ def _packed(module: Module, kind: Elements) -> str:
     name = f"gemm.{kind.operand.name}.packed"
     if name in module.functions:
         return name
-    block = packed_block()
+    block = host_block()
     columns = block.vectors * kind.lanes
     params = params_of(_PARAMS)
     a, a_row, a_col, b, b_row, b_col, c, c_row, m, n, k, accumulate, scratch = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
     source = kind.operand.llvm
     pack_a, pack_b = packing(module, kind, block.rows), packing(module, kind, columns)
-    packed_b = e.offset(scratch, _round_up(block.kc * block.mc * kind.acc_bytes, 64), "i8")
+    packed_b = e.offset(scratch, _packed_a_bytes(e, kind, block, m, k), "i8")
     tile = e.alloca(f"[{block.rows * columns} x {kind.acc}]")
     _clear_without_depth(e, kind, (c, c_row), (m, n, k), accumulate)
     with e.loop(0, n, block.nc, name="jc") as jc:
@@ -173,6 +172,14 @@ def _packed(module: Module, kind: Elements) -> str:
     e.void("ret void")
     e.finish()
     return name
+
+
+def _packed_a_bytes(e: Emitter, kind: Elements, block: Block, m: Value, k: Value) -> Value:
+    """Bytes of the packed part of A, in whole cache lines: where that of B begins (see `scratch_bytes`)."""
+    panels = e.inst("i64", f"udiv i64 {e.i64(e.add(m, block.rows - 1)).text}, {block.rows}")
+    rows = e.min(e.mul(panels, block.rows), block.mc)
+    size = e.mul(e.mul(rows, e.min(k, block.kc)), kind.acc_bytes)
+    return e.inst("i64", f"and i64 {e.i64(e.add(size, 63)).text}, -64")
 
 
 def _clear_without_depth(e: Emitter, kind: Elements, c: tuple[Value, Value], sizes: tuple[Value, Value, Value], accumulate: Value) -> None:
@@ -247,7 +254,7 @@ def _direct(module: Module, kind: Elements) -> str:
     name = f"gemm.{kind.operand.name}.direct"
     if name in module.functions:
         return name
-    block = direct_block()
+    block = host_block()
     columns, lanes = block.vectors * kind.lanes, kind.lanes
     params = params_of(_PARAMS)
     a, a_row, a_col, b, b_row, _, c, c_row, m, n, k, accumulate, _ = params
@@ -299,7 +306,7 @@ def _direct_kernel(module: Module, kind: Elements, block: Block, *, masked: bool
             write_block(e, kind, block, sums, c, c_row, accumulate)
             e.void("ret void")
             e.place(e.fresh("unreached"))
-    everywhere = mask or Value(f"splat (i1 true)", typed("i1", lanes))
+    everywhere = mask or Value("splat (i1 true)", typed("i1", lanes))
     for i in range(block.rows):
         with e.when(e.icmp("sgt", rows, i), "row"):
             for v in range(block.vectors):

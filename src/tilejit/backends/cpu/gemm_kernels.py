@@ -9,7 +9,7 @@ from functools import cache
 from tilejit.backends.cpu.emit import Emitter, Index, Module, Value
 from tilejit.backends.cpu.host import host
 from tilejit.backends.cpu.registers import from_memory
-from tilejit.backends.cpu.vector import binary, constant, convert, extract, shuffle, splat, typed
+from tilejit.backends.cpu.vector import binary, constant, convert, shuffle, splat, typed
 from tilejit.backends.cpu.vmath import fma
 from tilejit.dtypes import FP32, INT32, INT64, DType
 
@@ -85,21 +85,14 @@ class Block:
     """Rows of A packed at a time: they stay in the second cache."""
     nc: int
     """Columns of B packed at a time: they stay in the last cache."""
-    unroll: int = 4
+    unroll: int = 2
 
 
 @cache
-def packed_block() -> Block:
-    """The block of the packed kernel, by number of registers: accumulators, one row of B and a broadcast of A must fit."""
-    if host().vector_registers == 32:
-        return Block(rows=12, vectors=2, kc=320, mc=240, nc=1024)
-    return Block(rows=6, vectors=2, kc=256, mc=144, nc=1024)
-
-
-@cache
-def direct_block() -> Block:
-    """The block of the kernel that reads A and B in place; few rows, as each needs a pointer."""
-    return Block(rows=6, vectors=4 if host().vector_registers == 32 else 2, kc=0, mc=0, nc=0)
+def host_block() -> Block:
+    """The block for this processor, by number of registers: accumulators, one row of B and a broadcast of A must fit."""
+    vectors = 4 if host().vector_registers == 32 else 2
+    return Block(rows=6, vectors=vectors, kc=256, mc=240 if vectors == 4 else 144, nc=1024)
 
 
 def function_emitter(module: Module, name: str, result: str, params: Sequence[Value], attributes: str = "nounwind") -> Emitter:
@@ -251,29 +244,29 @@ _TURN = 4
 def _pack_turned(e: Emitter, kind: Elements, size: int, to: Value, source: Value, across: Index, k: Index) -> None:
     """Contiguous along k: transpose squares in registers, then the last few k one by one."""
     whole = e.inst("i64", f"and i64 {e.i64(k).text}, {-_TURN}")
+    squares, left = size - size % _TURN, size % _TURN
+
+    def turn(column: Value, out: Value, first: Index, rows: int) -> None:
+        loaded = [kind.load(e, e.offset(column, e.mul(across, e.add(first, i)), kind.operand.llvm), _TURN) for i in range(rows)]
+        for j, turned in enumerate(_transposed(e, loaded)):
+            e.store(turned, e.offset(out, e.add(first, j * size), kind.acc), kind.acc_bytes)
+
     with e.loop(0, whole, _TURN) as loop:
         column = e.offset(source, loop.iv, kind.operand.llvm)
         out = e.offset(to, e.mul(loop.iv, size), kind.acc)
-        for first in range(0, size, _TURN):
-            rows = min(_TURN, size - first)
-            loaded = [kind.load(e, e.offset(column, e.mul(across, first + i), kind.operand.llvm), _TURN) for i in range(rows)]
-            for j, turned in enumerate(_transposed(e, loaded)):
-                e.store(turned, e.offset(out, j * size + first, kind.acc), kind.acc_bytes)
-    with e.loop(whole, k) as loop:
-        column = e.offset(source, loop.iv, kind.operand.llvm)
-        out = e.offset(to, e.mul(loop.iv, size), kind.acc)
-        for i in range(size):
-            one = kind.load(e, e.offset(column, e.mul(across, i), kind.operand.llvm), 1)
-            e.store(one, e.offset(out, i, kind.acc), kind.acc_bytes)
+        with e.loop(0, squares, _TURN) as first:
+            turn(column, out, first.iv, _TURN)
+        if left:
+            turn(column, out, squares, left)
+    start, place = e.offset(source, whole, kind.operand.llvm), e.offset(to, e.mul(whole, size), kind.acc)
+    _pack_any(e, kind, size, (place, start), (across, 1), (size, e.sub(k, whole)))
 
 
 def _transposed(e: Emitter, rows: list[Value]) -> list[Value]:
-    """The columns of up to four rows of four."""
-    if len(rows) == 1:
-        return [extract(e, rows[0], j) for j in range(_TURN)]
+    """The columns of two or four rows of four."""
     if len(rows) == 2:
         return [shuffle(e, rows[0], rows[1], [j, _TURN + j]) for j in range(_TURN)]
-    rows = [*rows, *[Value("poison", rows[0].type)] * (_TURN - len(rows))]
+    assert len(rows) == _TURN, "panels have an even size"
     low = [shuffle(e, rows[i], rows[i + 1], [0, 4, 1, 5]) for i in (0, 2)]
     high = [shuffle(e, rows[i], rows[i + 1], [2, 6, 3, 7]) for i in (0, 2)]
     return [shuffle(e, *pair, picks) for pair in (low, high) for picks in ([0, 1, 4, 5], [2, 3, 6, 7])]

@@ -1,0 +1,150 @@
+"""Matrix products of every variant equal NumPy's on odd sizes, any strides and all operand types."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.backends.cpu.native import Array, Native
+from tilejit.backends.cpu import gemm
+from tilejit.backends.cpu.emit import Emitter, Index, Module
+from tilejit.backends.cpu.gemm import accumulator_of, call_gemm, gemm_function, scratch_bytes
+from tilejit.backends.cpu.gemm_kernels import Elements, params_of
+from tilejit.dtypes import BF16, FP16, FP32, INT8, INT16, INT32, INT64, UINT8, DType
+
+PARAMS = "ptr a, i64 a_row, i64 a_col, ptr b, i64 b_row, i64 b_col, ptr c, i64 c_row, i64 m, i64 n, i64 k, i1 accumulate, ptr scratch"
+SIZES = [(1, 1, 1), (3, 5, 7), (4, 100, 33), (13, 33, 5), (37, 129, 70), (250, 70, 300), (20, 1100, 40), (1, 300, 500), (6, 64, 0), (0, 4, 4), (4, 0, 4)]
+Product = Callable[[Array, Array, Array, bool], None]
+
+
+def product(operand: DType, variant: str | None = None) -> Product:
+    """A function (A, B, C, accumulate) that runs the given variant, or the dispatcher."""
+    module = Module()
+    params = params_of(PARAMS)
+    e = Emitter(module, "go", "void", params)
+    if variant is None:
+        a, a_row, a_col, b, b_row, b_col, c, c_row, m, n, k, accumulate, scratch = params
+        call_gemm(e, operand, (a, a_row, a_col), (b, b_row, b_col), (c, c_row), (m, n, k), accumulate, scratch)
+    else:
+        name = gemm._BUILDERS[variant](module, Elements(operand))
+        e.void(f"call void @{name}({', '.join(map(str, params))})")
+    e.void("ret void")
+    e.finish()
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    call = Native(module.text()).function("go", *[pointer, number, number] * 2, pointer, *[number] * 4, ctypes.c_bool, pointer)
+
+    def run(a: Array, b: Array, c: Array, accumulate: bool) -> None:
+        scratch = np.zeros(scratch_bytes(operand, a.shape[0], b.shape[1], a.shape[1]) + 128, np.uint8)
+        aligned = -(-scratch.ctypes.data // 64) * 64
+        end = aligned - scratch.ctypes.data + scratch_bytes(operand, a.shape[0], b.shape[1], a.shape[1])
+        scratch[end:] = 77
+
+        def described(x: Array) -> list[int]:
+            return [x.ctypes.data, *(stride // x.itemsize for stride in x.strides)]
+
+        call(*described(a), *described(b), *described(c)[:2], a.shape[0], b.shape[1], a.shape[1], accumulate, aligned)
+        assert (scratch[end:] == 77).all(), "the packing memory is overrun"
+
+    return run
+
+
+def operand_of(dtype: DType, shape: tuple[int, int], order: str, rng: np.random.Generator) -> Array:
+    """A random matrix: row-major ("C"), column-major ("F"), or a window with gaps in both directions ("S")."""
+    values: Any = rng.normal(size=shape) if dtype.is_float else rng.integers(0 if dtype.kind == "uint" else -100, 100, shape)
+    values = values.astype(np.float32 if dtype.is_float else np.int64).astype(dtype.numpy)
+    if order != "S":
+        return np.array(values, order="C" if order == "C" else "F")
+    around = np.zeros((shape[0] * 2, shape[1] * 3), dtype.numpy)
+    around[::2, ::3] = values
+    return around[::2, ::3]
+
+
+def check(run: Product, dtype: DType, size: tuple[int, int, int], orders: str, rng: np.random.Generator) -> None:
+    m, n, k = size
+    a, b = operand_of(dtype, (m, k), orders[0], rng), operand_of(dtype, (k, n), orders[1], rng)
+    wide = np.float64 if dtype.is_float else np.int64
+    held = accumulator_of(dtype).numpy
+    before = (rng.normal(size=(m, n + 3)) * 10).astype(held)
+    for accumulate in (False, True):
+        c = before.copy()
+        run(a, b, c[:, :n], accumulate)
+        want = a.astype(wide) @ b.astype(wide) + (before[:, :n].astype(wide) if accumulate else 0)
+        if dtype.is_float:
+            np.testing.assert_allclose(c[:, :n], want, rtol=1e-5, atol=1e-5 * max(1, k))
+        else:
+            assert np.array_equal(c[:, :n], want.astype(held))
+        assert np.array_equal(c[:, n:], before[:, n:]), "cells beside C are touched"
+
+
+@pytest.mark.parametrize("orders", ["CC", "CF", "FC", "FF", "CS", "SC", "SS"])
+@pytest.mark.parametrize("dtype", [FP32, BF16, INT8], ids=str)
+def test_the_dispatcher_multiplies_any_sizes_and_strides(dtype: DType, orders: str, products: Callable[..., Product]) -> None:
+    rng = np.random.default_rng(1)
+    for size in SIZES:
+        check(products(dtype, None), dtype, size, orders, rng)
+
+
+@pytest.mark.parametrize("dtype", [FP32, FP16, BF16, INT8, UINT8, INT16, INT32, INT64], ids=str)
+@pytest.mark.parametrize(("variant", "orders"), [("packed", "CC"), ("packed", "FF"), ("direct", "CC"), ("direct", "SC"), ("stream", "SC"), ("dots", "CF")])
+def test_every_variant_multiplies_every_operand_type(variant: str, orders: str, dtype: DType, products: Callable[..., Product]) -> None:
+    if variant == "direct" and not Elements(dtype).plain:
+        pytest.skip("reads operands in place, which need no conversion")
+    rng = np.random.default_rng(2)
+    for size in SIZES:
+        check(products(dtype, variant), dtype, size, orders, rng)
+
+
+def test_blocks_are_carried_on_over_all_cache_blocks(products: Callable[..., Product]) -> None:
+    check(products(FP32, "packed"), FP32, (490, 1090, 530), "CC", np.random.default_rng(3))
+
+
+def test_integer_products_wrap_like_their_accumulator(products: Callable[..., Product]) -> None:
+    a = np.full((7, 9), 2**30 + 3, np.int32)
+    c = np.zeros((7, 7), np.int32)
+    products(INT32, None)(a, a.T, c, False)
+    assert np.array_equal(c, (a.astype(object) @ a.T.astype(object) & 0xFFFFFFFF).astype(np.uint32).view(np.int32))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "sizes", "expected"),
+    [
+        ((64, 1), (64, 1), (64, 64, 64), "gemm.FP32.direct"),
+        ((4096, 1), (4096, 1), (512, 4096, 4096), "gemm.FP32.packed"),
+        ((1, 64), (1, 64), (64, 64, 64), "gemm.FP32.packed"),
+        ((4096, 1), (4096, 1), (1, 4096, 4096), "gemm.FP32.stream"),
+        ((4096, 1), (1, 4096), (1, 4096, 4096), "gemm.FP32.dots"),
+    ],
+)
+def test_known_sizes_and_strides_leave_one_variant(a: tuple[Index, Index], b: tuple[Index, Index], sizes: tuple[Index, Index, Index], expected: str) -> None:
+    module = Module()
+    assert gemm_function(module, FP32, a, b, sizes) == expected
+
+
+def test_compiled_products_need_nothing_from_outside() -> None:
+    module = Module()
+    params = params_of(PARAMS)
+    e = Emitter(module, "go", "void", params)
+    e.void(f"call void @{gemm_function(module, BF16, (params[1], params[2]), (params[4], params[5]), (params[8], params[9], params[10]))}({', '.join(map(str, params))})")
+    e.void("ret void")
+    e.finish()
+    assembly = Native(module.text()).compiled.assembly
+    called = {line.split()[1] for line in assembly.splitlines() if line.strip().startswith(("callq", "call\t"))}
+    assert not {name for name in called if not name.strip('"').startswith(("gemm.", "*"))}
+    assert ".data" not in assembly and ".bss" not in assembly
+
+
+@pytest.fixture(scope="module")
+def products() -> Callable[..., Product]:
+    """Compiled products, each made once."""
+    made: dict[tuple[DType, str | None], Product] = {}
+
+    def get(dtype: DType, variant: str | None) -> Product:
+        if (dtype, variant) not in made:
+            made[dtype, variant] = product(dtype, variant)
+        return made[dtype, variant]
+
+    return get
