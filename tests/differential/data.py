@@ -59,6 +59,6 @@ def _integers(rng: np.random.Generator, op: str, role: str, dtype: DType, shape:
     edge = rng.choice(np.array([wide_low, wide_high, 0, 1, max(low, -1)], np.int64), shape)
     kind = rng.random(shape)
     values = np.where(kind < 0.5, small, np.where(kind < 0.9, wide, edge))
-    if op in DIVIDERS and role == "rhs" or role == "rhs" and op.endswith("expand_div"):
+    if (op in DIVIDERS and role == "rhs") or (role == "rhs" and op.endswith("expand_div")):
         values = np.where(values == 0, 1, values)
     return values.astype(dtype.numpy)

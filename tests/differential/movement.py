@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tests.differential.plans import EXECUTABLE, STATICS, TILE_EXTENTS, Argument, Array, Fixed, Number, Numbers
+from tests.differential.plans import EXECUTABLE, STATICS, TILE_EXTENTS, Argument, Arguments, Array, Fixed, Number, Numbers
 from tilejit.dtypes import FP32, INDEX, INT32, UINT32, DType
 from tilejit.ops.spec import OpSpec
 from tilejit.types.enums import MemorySpace
 
 ROWS, COLUMNS = TILE_EXTENTS["M"], TILE_EXTENTS["N"]
-Plan = Callable[[OpSpec, str, DType], Iterator[dict[str, Argument]]]
+Plan = Callable[[OpSpec, str, DType], Iterator[Arguments]]
 OFFSET = Number(INDEX, None, "offset")
 
 
@@ -24,14 +24,14 @@ def matrix(level: str, dtype: DType, window: bool = False, value: bool = True) -
 def same(name: str, **statics: object) -> Plan:
     """Rows that take one array and leave its shape alone."""
 
-    def plan(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+    def plan(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
         for window in (False, True):
             yield {name: matrix(level, dtype, window)} | {key: Fixed(value) for key, value in statics.items()}
 
     return plan
 
 
-def fillpad(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def fillpad(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     for pad in STATICS["pad_value"]:
         args: dict[str, Argument] = {"input": matrix(level, dtype, True), "pad_value": Fixed(pad)}
         if row.name == "fillpad_expand":
@@ -39,83 +39,83 @@ def fillpad(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argumen
         yield args
 
 
-def transpose(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def transpose(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     for axes in ((0, 1), (-1, -2)):
         yield {"input": Array(("M", "N"), dtype, window=level == "tile"), "axis1": Fixed(axes[0]), "axis2": Fixed(axes[1])}
     for axes in ((0, 2), (0, 1), (1, 2)):
         yield {"input": Array(("B", "M", "N"), dtype, window=level == "tile"), "axis1": Fixed(axes[0]), "axis2": Fixed(axes[1])}
 
 
-def concat(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def concat(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     other = Array(("M", "K") if level == "tile" else (ROWS, 12), dtype, value=True)
     yield {"src0": matrix(level, dtype), "src1": other}
     yield {"src0": other, "src1": matrix(level, dtype, True)}
 
 
-def reshape(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def reshape(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     for shape in ((COLUMNS, ROWS), (1, ROWS * COLUMNS), (ROWS * COLUMNS,), (2, 3, COLUMNS)):
         yield {"input": matrix(level, dtype), "shape": Numbers(shape)}
 
 
-def set_validshape(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def set_validshape(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     yield {"input": matrix(level, dtype), "valid_rows": Number(INDEX, 4), "valid_cols": Number(INDEX, 19)}
     yield {"input": matrix(level, dtype), "valid_rows": Number(INDEX, None, "rows"), "valid_cols": Number(INDEX, None, "columns")}
 
 
-def reinterpret(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def reinterpret(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     for target in EXECUTABLE:
         data = Array((ROWS, 40), dtype, value=True)
         yield {"data": data, "dtype": Fixed(target)}
 
 
-def cut(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def cut(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     for offset in ((2, 5), (OFFSET, OFFSET), (0, 0)):
         yield {"input": matrix(level, dtype), "shape": Numbers((3, 10)), "offset": Numbers(offset)}
     yield {"input": matrix(level, dtype), "shape": Numbers((3, 10)), "offset": Numbers((1, 2)), "valid_shape": Numbers((2, 7))}
     yield {"input": matrix(level, dtype, True), "shape": Numbers((ROWS, 10)), "offset": Numbers((0, 0))}
 
 
-def extract(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def extract(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     for place in (Number(INDEX, 2), OFFSET):
         yield {"src": matrix(level, dtype), "index_row": place, "index_col": place, "shape": Numbers((3, 10)), "target_memory": Fixed(MemorySpace.Left)}
 
 
-def assemble(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def assemble(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     for offset in ((2, 5), (OFFSET, OFFSET)):
         yield {"target": matrix(level, dtype), "source": Array((3, 10), dtype, value=True), "offset": Numbers(offset)}
 
 
-def write(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def write(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     for offset in ((2, 5), (OFFSET, OFFSET)):
         yield {"dst": matrix(level, dtype), "offset": Numbers(offset), "value": Number(dtype)}
 
 
-def full(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def full(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     for number in (Number(dtype), Number(FP32, 2.5) if dtype.is_float else Number(INDEX, 3)):
         yield {"shape": Numbers((ROWS, COLUMNS)), "dtype": Fixed(dtype), "value": number}
 
 
-def arange(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def arange(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     for start in (Number(INDEX, 5), Number(INT32, None, "offset")):
         for descending in (False, True):
             yield {"start": start, "shape": Numbers((1, COLUMNS)), "dtype": Fixed(dtype), "descending": Fixed(descending)}
 
 
-def triangle(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def triangle(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     for diagonal in (Number(INDEX, 0), Number(INDEX, -2), OFFSET):
         for upper in (False, True):
             yield {"diagonal": diagonal, "shape": Numbers((ROWS, COLUMNS)), "dtype": Fixed(dtype), "upper": Fixed(upper)}
     yield {"diagonal": OFFSET, "shape": Numbers((ROWS, COLUMNS)), "valid_shape": Numbers((4, 9)), "dtype": Fixed(dtype)}
 
 
-def random(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def random(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     words = ("key0", "key1", "counter0", "counter1", "counter2", "counter3")
     for rounds in STATICS["rounds"]:
         for kind in (Number(UINT32), Number(INDEX, 7)):
-            yield {name: kind for name in words} | {"shape": Numbers((ROWS, COLUMNS)), "dtype": Fixed(dtype), "rounds": Fixed(rounds)}
+            yield dict.fromkeys(words, kind) | {"shape": Numbers((ROWS, COLUMNS)), "dtype": Fixed(dtype), "rounds": Fixed(rounds)}
 
 
-def part(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def part(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     for left, right in ((False, True), (True, False), (True, True), (False, False)):
         yield {"lhs": matrix(level, dtype, left), "rhs": matrix(level, dtype, right)}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilejit import ops
@@ -66,6 +66,7 @@ class Fixed:
 
 
 Argument = Array | Number | Numbers | Fixed
+Arguments = Mapping[str, Argument]
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def uses(row: OpSpec, level: str, dtype: DType) -> list[Use]:
     return list(found.values())
 
 
-def typed(row: OpSpec, level: str, args: dict[str, Argument]) -> tuple[ValueType, ...] | None:
+def typed(row: OpSpec, level: str, args: Arguments) -> tuple[ValueType, ...] | None:
     """The result types by the row's own rule; None where operands would have to agree by chance."""
     seen = {name: _seen(arg, level) for name, arg in args.items()}
     for param in row.params:
@@ -142,7 +143,7 @@ def _seen(arg: Argument, level: str) -> object:
     return arg.value
 
 
-def candidates(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def candidates(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     """Arguments that the row might take, before its type rule has its say."""
     from tests.differential.movement import MOVEMENT
 
@@ -167,7 +168,7 @@ def shaped_params(row: OpSpec) -> list[Param]:
 # families -------------------------------------------------------------------------------------------------------------
 
 
-def elementwise(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def elementwise(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     """All arrays; a scalar on either side, constant or not; broadcasting; two dtypes; every static."""
     params = shaped_params(row)
     keep = row.attrs["keep"]
@@ -183,14 +184,14 @@ def elementwise(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Arg
     for param in params:
         if param.kind is ParamKind.Operand and len(params) > 1 and param.name not in keep:
             yield whole | {param.name: Number(dtype, None, param.name)}
-            yield whole | {param.name: Number(FP32, 1.5)} if dtype.is_float else whole | {param.name: Number(INDEX, 3)}
+            yield whole | {param.name: Number(FP32, 1.5) if dtype.is_float else Number(INDEX, 3)}
             for shape in (("M", 1), (1, "N")):
                 yield whole | {param.name: Array(shape, dtype, param.name)}
             yield whole | {param.name: Array(("M", "N"), FP32 if dtype is not FP32 else INT32, param.name, window)}
             yield whole | {param.name: Array(("M", "N"), dtype, param.name)}
 
 
-def cast(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def cast(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     for target in EXECUTABLE:
         modes = STATICS["mode"] if dtype.is_float else ("round",)
         for mode in modes if level != "scalar" else ("round",):
@@ -198,14 +199,14 @@ def cast(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]
             yield {"input": source, "target_type": Fixed(target), "mode": Fixed(mode)}
 
 
-def reduction(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def reduction(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     role = "near one" if row.attrs["combine"] == "prod" else "finite" if row.attrs["combine"] == "sum" else "any"
     for shape in (("M", "N"), ("B", "M", "N"), ("N",)):
         for window in (True, False) if level == "tile" else (False,):
             yield {"input": Array(shape, dtype, role, window)}
 
 
-def expand(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def expand(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     vector = ("M", 1) if row.attrs["axis"] == "row" else (1, "N")
     divisor = "rhs" if row.attrs["combine"] == "div" else "any"
     for window in (True, False) if level == "tile" else (False,):
@@ -214,7 +215,7 @@ def expand(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument
     yield {"lhs": Array(("B", "M", "N"), dtype), "rhs": Array(("B", *vector), dtype, divisor)}
 
 
-def whole_expand(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def whole_expand(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     target = Array(("M", "N"), dtype, window=level == "tile")
     if row.name == "expands":
         yield {"target": target, "scalar": Number(dtype)}
@@ -224,7 +225,7 @@ def whole_expand(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Ar
         yield {"src": Array(shape, dtype), "target": target}
 
 
-def matmul(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def matmul(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     """Products in all transpositions and ranks that the row has parameters for."""
     names = set(row.param_names)
     rows = 1 if row.attrs["one_row"] else "M"
@@ -249,7 +250,7 @@ def matmul(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument
             yield args | {"init_cond": Number(BOOL)}
 
 
-def mask(row: OpSpec, level: str, dtype: DType) -> Iterator[dict[str, Argument]]:
+def mask(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     data = Array(("M", "N"), dtype, "any", True)
     if row.name == "cmp_mask":
         for extra in statics(row):

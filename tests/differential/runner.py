@@ -95,7 +95,11 @@ def _compare(bench: Bench, name: str, use: Use, given: list[Any], results: dict[
     if not wrong.any():
         return None
     cell = tuple(int(i) for i in np.argwhere(wrong)[0])
-    shown = {n.partition("_")[2]: _cell(value, cell) for n, value in zip((p.name for p in bench.params), given, strict=True) if n.startswith(name.replace("out", "x").rpartition("_")[0] + "_")}
+    shown = {
+        n.partition("_")[2]: _cell(value, cell)
+        for n, value in zip((p.name for p in bench.params), given, strict=True)
+        if n.startswith(name.replace("out", "x").rpartition("_")[0] + "_")
+    }
     return f"cell {list(cell)} reference {expected[cell]!r} cpu {actual[cell]!r}, {int(wrong.sum())} of {wrong.size} cells, sizes {sizes}, operands {shown}"
 
 

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from tests.differential import plans
 from tests.differential.plans import EXECUTABLE, UNREACHED, Use, all_uses, uses
 from tests.differential.runner import batches, check
 from tilejit import ops
@@ -50,8 +51,6 @@ def test_every_row_level_and_dtype_is_reached_or_listed() -> None:
 def _refused(name: str, level: str, dtypes: set[str]) -> bool:
     """Whether the row's own type rule says no to these dtypes at this level (sin of an integer tile)."""
     row = ops.table()[name]
-    from tests.differential import plans
-
     for dtype in EXECUTABLE:
         if dtype.name in dtypes:
             candidates = list(plans.candidates(row, level, dtype))
@@ -60,11 +59,9 @@ def _refused(name: str, level: str, dtypes: set[str]) -> bool:
     return True
 
 
-def _dtype_error(row: ops.OpSpec, level: str, args: dict[str, object]) -> bool:
-    from tests.differential import plans
-
+def _dtype_error(row: ops.OpSpec, level: str, args: plans.Arguments) -> bool:
     try:
-        plans.typed(row, level, args)  # type: ignore[arg-type]
+        plans.typed(row, level, args)
     except TilejitError as error:
         return type(error).__name__ == "DTypeError"
     return False

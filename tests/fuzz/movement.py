@@ -194,8 +194,9 @@ def three_operands(w: Writer) -> Val | None:
     x = w.pick(lambda v: v.level == "tile" and v.full and v.dtype in ("FP32", "INT32"))
     if x is None:
         return None
-    y, z = (w.pick(lambda v: v.full and v.shape == x.shape and v.dtype == x.dtype) for _ in range(2))
-    assert y is not None and z is not None
+    y, z = w.partner(x) or x, w.partner(x) or x
+    if not (y.full and z.full):
+        return None
     bound = x.magnitude + y.magnitude + z.magnitude
     err = x.err + y.err + z.err + rounding(x.dtype, bound, 2)
     if w.chance(0.5):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tests.fuzz.values import BITS, EPSILON, FLOATS, INTEGERS, Dim, Val, integer_range, promoted, rounding, settled
+from tests.fuzz.values import BITS, EPSILON, FLOATS, INTEGERS, Dim, Val, hull, integer_range, promoted, rounding, settled
 from tests.fuzz.writer import Writer
 
 
@@ -118,7 +119,9 @@ def arithmetic(w: Writer) -> Val | None:
     if x is None:
         return None
     same_dtype = x.level == "tile" or w.chance(0.8)
-    y = w.pick(lambda v: v.dtype != "BOOL" and (v.dtype == x.dtype or not same_dtype) and broadcast(x, v) is not None)
+    dtypes = (x.dtype,) if same_dtype else w.dtypes
+    fits = functools.partial(broadcast, x)
+    y = w.pick(lambda v: v.dtype in dtypes and fits(v) is not None)
     if y is None:
         return None
     met = broadcast(x, y)
@@ -258,16 +261,16 @@ def choice(w: Writer) -> Val | None:
     b = w.pick(lambda v: v.full and v.shape == a.shape and v.dtype == a.dtype)
     assert b is not None
     compared = f"{x.text}, {y.text}" if w.chance(0.7) else f"{x.text}, {w.rng.choice(('0', '1')) if not x.is_float else '0.5'}"
-    ends = {"lo": min(a.lo, b.lo), "hi": max(a.hi, b.hi), "err": max(a.err, b.err)}
+    merged = hull(a, b, "")
     if x.level == "tile":
         rows, cols = (int(d) for d in x.shape)
         mask, tmp = w.fresh("m"), w.fresh("tmp")
         w.emit(f"{mask} = pl.cmp({compared}, cmp_type={w.rng.randrange(6)})")
         w.emit(f"{tmp} = pl.create_tile([{rows}, {cols}], dtype=pl.{a.dtype})")
-        return w.shaped_like(a, f"pl.sel({mask}, {a.text}, {b.text}, {tmp})", **ends)
+        return w.shaped_like(a, f"pl.sel({mask}, {a.text}, {b.text}, {tmp})", lo=merged.lo, hi=merged.hi, err=merged.err)
     mask = w.fresh("m")
     w.emit(f"{mask} = pl.cmp({compared}, cmp_type={w.rng.randrange(6)})")
-    return w.shaped_like(a, f"pl.where({mask}, {a.text}, {b.text})", **ends)
+    return w.shaped_like(a, f"pl.where({mask}, {a.text}, {b.text})", lo=merged.lo, hi=merged.hi, err=merged.err)
 
 
 REDUCTIONS = ("sum", "max", "min", "sum", "max", "prod", "argmax", "argmin")

@@ -193,7 +193,9 @@ class Composer:
         return w.bind(value)
 
     def write(self, w: Writer, value: Val, name: str, shape: tuple[Dim, ...]) -> None:
-        offsets = [self.rng.randint(0, big - small) if isinstance(big, int) and isinstance(small, int) else 0 for big, small in zip(shape, value.shape, strict=True)]
+        offsets = [
+            self.rng.randint(0, big - small) if isinstance(big, int) and isinstance(small, int) else 0 for big, small in zip(shape, value.shape, strict=True)
+        ]
         if value.level == "tile":
             assign = f"{name} = " if self.rng.random() < 0.4 else ""
             w.emit(f"{assign}pl.store({value.text}, {offsets}, {name})")

@@ -77,6 +77,11 @@ def operate(w: Writer) -> None:
 def scalar(w: Writer) -> None:
     """A run-time integer: read from memory, or computed from others."""
     integers = [s for s in w.scalars.values() if s.dtype == "INDEX" and s.magnitude < 50]
+    source = w.pick(lambda v: v.full and v.exact and v.magnitude < 100 and len(v.shape) == 2 and all(isinstance(d, int) for d in v.shape))
+    if source is not None and w.chance(0.25):
+        cell = ", ".join(str(w.rng.randrange(int(extent))) for extent in source.shape)
+        w.bind(Val(f"pl.read({source.text}, [{cell}])", "scalar", source.dtype, source.lo, source.hi))
+        return
     if not integers or w.chance(0.5):
         text = f"pl.cast(pl.read({w.config()}, [{w.rng.randrange(8)}]), pl.INDEX)"
         w.bind(Val(text, "scalar", "INDEX", 0, 6))
@@ -119,7 +124,9 @@ def updated(w: Writer, old: Val, partner: Val | None = None) -> Val | None:
     other = partner or w.partner(old) or old
     met = operations.broadcast(old, other)
     assert met is not None
-    candidates: list[Val] = [operations.binary(w, op, old, other, f"pl.{op}({old.text}, {other.text})", old.dtype, *met) for op in ("add", "sub", "maximum", "minimum")]
+    candidates: list[Val] = [
+        operations.binary(w, op, old, other, f"pl.{op}({old.text}, {other.text})", old.dtype, *met) for op in ("add", "sub", "maximum", "minimum")
+    ]
     number = 2 if not old.is_float or old.level != "tile" else 0.75
     candidates += [w.with_scalar(op, old, number) for op in ("add", "maximum")]
     if old.is_float:
@@ -136,7 +143,11 @@ def _clamped(w: Writer, value: Val) -> Val:
 
 def _targets(w: Writer, count: int, also: frozenset[str] = frozenset()) -> list[Val]:
     """Values that a branch or loop may rebind."""
-    free = [v for name, v in w.env.items() if (name not in w.frozen or name in also) and (v.level == "tile") == (w.level == "tile") and v.level in ("tile", "tensor") and v.dtype != "BOOL"]
+    free = [
+        v
+        for name, v in w.env.items()
+        if (name not in w.frozen or name in also) and (v.level == "tile") == (w.level == "tile") and v.level in ("tile", "tensor") and v.dtype != "BOOL"
+    ]
     return w.rng.sample(free, min(count, len(free)))
 
 
@@ -204,11 +215,6 @@ def advanced(w: Writer, state: Val) -> Val:
     met = operations.broadcast(state, other)
     assert met is not None
     return w.shaped_like(state, f"pl.add(pl.mul({state.text}, 0.5), pl.mul({other.text}, {factor!r}))", valid=met[1])
-
-
-def _widened(w: Writer, before: Val, after: Val) -> Val:
-    """The carried value where the valid region may have shrunk in some trip."""
-    return hull(before, after, w.fresh("j"))
 
 
 def loop(w: Writer, depth: int) -> None:

@@ -96,4 +96,6 @@ def promoted(first: str, second: str) -> str:
 def hull(first: Val, second: Val, fresh_extent: str) -> Val:
     """What is known of a name that holds either value."""
     valid = tuple(a if a == b else fresh_extent + str(axis) for axis, (a, b) in enumerate(zip(first.valid, second.valid, strict=True)))
-    return replace(first, lo=min(first.lo, second.lo), hi=max(first.hi, second.hi), err=max(first.err, second.err), valid=valid, product=first.product or second.product)
+    return replace(
+        first, lo=min(first.lo, second.lo), hi=max(first.hi, second.hi), err=max(first.err, second.err), valid=valid, product=first.product or second.product
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -25,7 +25,9 @@ class Param:
     def bounds(self) -> tuple[float, float]:
         if self.style == "wide":
             return integer_range(self.dtype)
-        low, high = {"normal": (-3, 3), "grid": (-3, 3), "positive": (0.5, 2), "small": (-9, 9), "config": (0, 6), "lengths": (1, self.largest_length)}[self.style]
+        low, high = {"normal": (-3, 3), "grid": (-3, 3), "positive": (0.5, 2), "small": (-9, 9), "config": (0, 6), "lengths": (1, self.largest_length)}[
+            self.style
+        ]
         return (max(low, 0), high) if self.dtype.startswith("U") else (low, high)
 
     def as_value(self) -> Val:
@@ -79,7 +81,7 @@ class Writer:
         self.lines.append("    " * self.depth + text)
 
     @contextmanager
-    def nested(self, header: str) -> Iterator[None]:
+    def nested(self, header: str) -> Generator[None]:
         """A block of statements; names bound in it end with it."""
         self.emit(header)
         saved = (dict(self.env), dict(self.scalars), set(self.frozen), dict(self.loop_vars), set(self.stable))
@@ -145,9 +147,11 @@ class Writer:
         low, high = (number.lo, number.hi) if number else (float(scalar), float(scalar))  # type: ignore[arg-type]
         text = number.text if number else repr(scalar)
         dtype = value.dtype
+        if op == "sub" and dtype not in ("INT8", "INT16", "INT32", "FP16", "FP32", "BF16"):
+            op = "add"
         if value.level != "tile":
             scalar_dtype = number.dtype if number else ("FP32" if isinstance(scalar, float) else dtype)
-            dtype = promoted(dtype, scalar_dtype) if scalar_dtype != "INDEX" else dtype
+            dtype = promoted(dtype, scalar_dtype) if op != "sub" else dtype
         elif not value.is_float:
             low, high = float(int(low)), float(int(high))
         err = value.err + (number.err if number else 0.0)
@@ -182,7 +186,11 @@ class Writer:
 
     def input(self, shape: tuple[Dim, ...], dtype: str) -> Val:
         """A tensor with at least the given extents: one that is there, or a new parameter."""
-        fitting = [b for b in self.buffers.values() if b.dtype == dtype and len(b.shape) == len(shape) and all(a == b or _larger(a, b) for a, b in zip(b.shape, shape, strict=True))]
+        fitting = [
+            b
+            for b in self.buffers.values()
+            if b.dtype == dtype and len(b.shape) == len(shape) and all(a == b or _larger(a, b) for a, b in zip(b.shape, shape, strict=True))
+        ]
         if fitting and self.chance(0.6):
             return self.rng.choice(fitting)
         grown = tuple(d + self.rng.choice((0, 0, 3)) if isinstance(d, int) and len(shape) > 1 and self.level == "tile" else d for d in shape)
