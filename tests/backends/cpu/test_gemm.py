@@ -14,6 +14,7 @@ from tilejit.backends.cpu import gemm
 from tilejit.backends.cpu.emit import Emitter, Index, Module
 from tilejit.backends.cpu.gemm import accumulator_of, call_gemm, gemm_function, scratch_bytes
 from tilejit.backends.cpu.gemm_kernels import Elements, params_of
+from tilejit.backends.cpu.host import Host
 from tilejit.dtypes import BF16, FP16, FP32, INT8, INT16, INT32, INT64, UINT8, DType
 
 PARAMS = "ptr a, i64 a_row, i64 a_col, ptr b, i64 b_row, i64 b_col, ptr c, i64 c_row, i64 m, i64 n, i64 k, i1 accumulate, ptr scratch"
@@ -148,3 +149,10 @@ def products() -> Callable[..., Product]:
         return made[dtype, variant]
 
     return get
+
+
+@pytest.mark.parametrize(("variant", "orders"), [("packed", "CF"), ("direct", "CC"), ("stream", "CC"), ("dots", "CF")])
+def test_older_processors_multiply_too(variant: str, orders: str, older_host: Host) -> None:
+    run = product(FP32, variant)
+    for size in SIZES:
+        check(run, FP32, size, orders, np.random.default_rng(4))

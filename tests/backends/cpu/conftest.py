@@ -1,0 +1,32 @@
+"""Fixtures of the CPU backend's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.backends.cpu import native
+from tilejit.backends.cpu import compile as compiling
+from tilejit.backends.cpu import gemm_kernels, registers, vmath
+from tilejit.backends.cpu.host import Host, host
+
+OLDER = {
+    "avx2": "-avx512f,-avx512vl,-avx512dq,-avx512bw,-avx512cd,+avx2,+avx,+fma,+f16c,+sse4.2,+sse4.1",
+    "sse": "-avx512f,-avx512vl,-avx512dq,-avx512bw,-avx512cd,-avx2,-avx,-fma,-f16c,+sse4.2,+sse4.1",
+}
+
+
+@pytest.fixture(params=OLDER)
+def older_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    """Code is generated as for an older x86 processor."""
+    if not host().is_x86:
+        pytest.skip("an x86 processor's ancestors")
+    old = Host(host().triple, "x86-64", OLDER[request.param])
+    for module in (native, compiling, gemm_kernels, registers, vmath):
+        monkeypatch.setattr(module, "host", lambda: old)
+    for cached in (compiling.target_machine, gemm_kernels.host_block):
+        cached.cache_clear()
+    yield old
+    for cached in (compiling.target_machine, gemm_kernels.host_block):
+        cached.cache_clear()

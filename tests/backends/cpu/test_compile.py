@@ -1,0 +1,95 @@
+"""LLVM text becomes machine code quickly; text that LLVM refuses is reported as our bug, with the line."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+
+import numpy as np
+import pytest
+
+from tests.backends.cpu.native import Native, lane_kernel
+from tilejit.backends.cpu.compile import compile_llvm
+from tilejit.backends.cpu.emit import Emitter, Module, Value
+from tilejit.backends.cpu.host import Host, host
+from tilejit.backends.cpu.lanes import apply_lane
+from tilejit.dtypes import BF16, FP16, FP32, DType
+from tilejit.errors import InternalError
+
+TWICE = "define void @twice(ptr %x) {\n  %v = load i64, ptr %x\n  %w = add i64 %v, %v\n  store i64 %w, ptr %x\n  ret void\n}\n"
+
+
+def test_a_module_becomes_an_object_that_runs() -> None:
+    x = np.array([21])
+    Native(TWICE).function("twice", ctypes.c_void_p)(x.ctypes.data)
+    assert x[0] == 42
+
+
+def test_readable_forms_are_there_on_request() -> None:
+    compiled = compile_llvm(TWICE)
+    assert "define void @twice" in compiled.optimised
+    assert "twice:" in compiled.assembly
+
+
+def test_refused_text_is_an_internal_error_with_the_line_and_a_caret() -> None:
+    with pytest.raises(InternalError) as caught:
+        compile_llvm("define void @f() {\n  %a = add i32 1, float 2\n  ret void\n}\n")
+    assert "line 2" in str(caught.value)
+    assert "%a = add i32 1, float 2\n" in str(caught.value)
+    assert "^" in str(caught.value)
+
+
+def test_text_that_parses_but_is_invalid_is_an_internal_error() -> None:
+    with pytest.raises(InternalError, match="does not dominate"):
+        compile_llvm("define i64 @f(i1 %c) {\n  br i1 %c, label %a, label %b\na:\n  %x = add i64 1, 2\n  br label %b\nb:\n  ret i64 %x\n}\n")
+
+
+def test_an_elementwise_kernel_compiles_in_tens_of_milliseconds() -> None:
+    module = Module()
+    e = Emitter(module, "kernel", "void", [Value("%x", "ptr"), Value("%n", "i64")])
+    with e.loop(0, Value("%n", "i64"), 16) as loop:
+        place = e.offset(Value("%x", "ptr"), loop.iv, "float")
+        value = e.load("<16 x float>", place, 4)
+        for name in ("erf", "exp", "tanh"):
+            value = apply_lane(e, name, FP32, [value], 16)
+        e.store(value, place, 4)
+    e.void("ret void")
+    e.finish()
+    times: list[float] = []
+    for _ in range(5):
+        start = time.perf_counter()
+        compile_llvm(module.text())
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.06
+
+
+def test_wide_vectors_stay_wide() -> None:
+    """A function without width attributes may use the widest registers, whatever the processor's tuning prefers."""
+    if host().vector_bits != 512:
+        pytest.skip("needs 512-bit registers")
+    text = "define void @f(ptr %x) {\n  %v = load <16 x float>, ptr %x, align 4\n  %w = fadd <16 x float> %v, %v\n  store <16 x float> %w, ptr %x, align 4\n  ret void\n}\n"
+    assert "%zmm0" in compile_llvm(text).assembly
+
+
+def test_the_fingerprint_tells_processors_apart() -> None:
+    one, other = Host("x86_64-linux", "znver3", "+avx2,-avx512f"), Host("x86_64-linux", "znver3", "+avx2,+avx512f")
+    assert one.fingerprint != other.fingerprint
+    assert (one.vector_bits, one.vector_registers, one.float_lanes) == (256, 16, 8)
+    assert one.has("avx2") and not one.has("avx512f")
+
+
+@pytest.mark.parametrize("dtype", [FP16, BF16], ids=str)
+def test_older_processors_round_narrow_floats_the_same(dtype: DType, older_host: Host) -> None:
+    rng = np.random.default_rng(1)
+    x = np.concatenate([rng.integers(0, 2**32, 60_000, dtype=np.uint32).view(np.float32), (rng.normal(size=9000) * 1e-6).astype(np.float32)])
+    with np.errstate(all="ignore"):
+        want = x.astype(dtype.numpy)
+        got = lane_kernel([FP32], dtype, lambda e, values, lanes: apply_lane(e, "copy", dtype, [_rounded(e, dtype, values[0])], lanes), 8)(x)
+    same = (got.view(np.uint16) == want.view(np.uint16)) | (np.isnan(x) & np.isnan(got.astype(np.float32)))
+    assert same.all(), (x[~same][:5], got[~same][:5], want[~same][:5])
+
+
+def _rounded(e: Emitter, dtype: DType, value: Value) -> Value:
+    from tilejit.backends.cpu.registers import round_to
+
+    return round_to(e, dtype, value)
