@@ -1,1 +1,34 @@
 """Tile kernels in Python, run natively."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tilejit import errors, ir, language
+    from tilejit.runtime.arrays import DeviceTensor
+    from tilejit.runtime.compiled import CompiledProgram
+    from tilejit.runtime.config import RunConfig
+
+__version__ = "0.1.0"
+__all__ = ["CompiledProgram", "DeviceTensor", "RunConfig", "errors", "ir", "language"]
+
+_NAMES = {
+    "CompiledProgram": "tilejit.runtime.compiled",
+    "DeviceTensor": "tilejit.runtime.arrays",
+    "RunConfig": "tilejit.runtime.config",
+}
+_MODULES = ("errors", "ir", "language")
+
+
+def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return import_module(f"tilejit.{name}")
+    if name in _NAMES:
+        return getattr(import_module(_NAMES[name]), name)
+    raise AttributeError(f"module 'tilejit' has no attribute {name!r}", name=name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,161 @@
+"""Classifies the arguments of a jit call: tensors by their metadata, scalars as constants or run-time parameters."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+from tilejit.dtypes import FP32, INDEX, DType
+from tilejit.errors import ArgumentError, DTypeError, ShapeError
+from tilejit.jit.definition import Definition
+from tilejit.jit.helpers import as_declared
+from tilejit.jit.meta import Constant, RuntimeScalar
+from tilejit.jit.signature import JitParam
+from tilejit.runtime.arrays import scalar_of, view_of
+from tilejit.types.annotations import DynVar, RuntimeMarker
+
+
+@dataclass(frozen=True, slots=True)
+class TensorArgument:
+    """A tensor argument as the call gives it; dynamic extents are masked in the key only."""
+
+    shape: tuple[int | DynVar, ...]
+    dtype: DType
+
+
+Argument = TensorArgument | Constant | RuntimeScalar
+
+
+@dataclass(frozen=True, slots=True)
+class BoundArguments:
+    """The arguments of a call by parameter; `omitted` are the outputs of a return-style call."""
+
+    values: Mapping[str, object]
+    arguments: Mapping[str, Argument]
+    omitted: tuple[str, ...] = ()
+
+
+def bind_arguments(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str, object], running: bool) -> BoundArguments:
+    """Match a call with the signature: all parameters, or all but the pure outputs."""
+    values = _match(definition, args, kwargs)
+    missing = [param for param in definition.params if param.name not in values]
+    outputs = [param for param in definition.params if param.direction == "Out"]
+    if missing and missing != outputs:
+        raise _missing(definition, missing, outputs)
+    arguments = {name: _classify(definition, definition.param(name), value, running) for name, value in values.items()}
+    return BoundArguments(values, arguments, tuple(param.name for param in missing))
+
+
+def _match(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
+    names = [param.name for param in definition.params]
+    where = f"@pl.jit function '{definition.name}'"
+    if len(args) > len(names):
+        outputs = sum(param.direction == "Out" for param in definition.params)
+        counts = f"{len(names)}" + (f" (in place) or {len(names) - outputs} (the outputs are returned)" if outputs else "")
+        raise ArgumentError(f"{where}: takes {counts} arguments, got {len(args)}", help=f"parameters: {described(definition)}")
+    values = dict(zip(names, args, strict=False))
+    for name, value in kwargs.items():
+        if name not in names:
+            from tilejit.errors import did_you_mean
+
+            raise ArgumentError(f"{where}: got an unexpected keyword argument '{name}'", help=did_you_mean(name, names) or f"parameters: {described(definition)}")
+        if name in values:
+            raise ArgumentError(f"{where}: multiple values for argument '{name}'")
+        values[name] = value
+    for param in definition.params:
+        if param.name not in values and param.default is not inspect.Parameter.empty:
+            values[param.name] = param.default
+    return {name: values[name] for name in names if name in values}
+
+
+def described(definition: Definition) -> str:
+    """Parameter names with their directions."""
+    return ", ".join(f"{param.name} ({param.direction})" for param in definition.params) or "none"
+
+
+def _missing(definition: Definition, missing: list[JitParam], outputs: list[JitParam]) -> ArgumentError:
+    needed = [param for param in missing if param not in outputs] or missing
+    names = ", ".join(f"'{param.name}'" for param in needed)
+    total, short = len(definition.params), len(definition.params) - len(outputs)
+    counts = f"pass {total} arguments" + (f", or {short} to have the outputs returned" if outputs else "")
+    return ArgumentError(f"@pl.jit function '{definition.name}': missing argument {names}", help=f"{counts}; parameters: {described(definition)}")
+
+
+def _classify(definition: Definition, param: JitParam, value: object, running: bool) -> Argument:
+    if isinstance(value, RuntimeMarker):
+        return _runtime_marker(definition, param, running)
+    if param.kind == "scalar":
+        return _scalar(definition, param, value)
+    if param.kind == "other":
+        number = scalar_of(value)
+        if number is not None:
+            return _scalar(definition, param, value)
+    return _tensor(definition, param, value)
+
+
+def _runtime_marker(definition: Definition, param: JitParam, running: bool) -> Argument:
+    if param.kind == "tensor":
+        raise ArgumentError(f"@pl.jit function '{definition.name}': pl.RUNTIME stands for a scalar, `{param.name}` is a tensor")
+    if running:
+        raise ArgumentError(
+            f"@pl.jit function '{definition.name}': pl.RUNTIME was passed for `{param.name}` of a running call",
+            help="pass a number; the marker is for compile() and lower(), or the parameter's default",
+        )
+    return RuntimeScalar(param.dtype or INDEX)
+
+
+def _scalar(definition: Definition, param: JitParam, value: object) -> Argument:
+    number = scalar_of(value)
+    if number is None:
+        kind = "a tensor" if view_of(value) is not None else type(value).__name__
+        raise ArgumentError(f"@pl.jit function '{definition.name}': `{param.name}` must be a number, got {kind}", help=f"pass a Python, NumPy or torch scalar for `{param.name}`")
+    if stays_runtime(definition, param):
+        return RuntimeScalar(param.dtype or (FP32 if isinstance(number, float) else INDEX))
+    return Constant(as_declared(number, param))
+
+
+def stays_runtime(definition: Definition, param: JitParam) -> bool:
+    """Whether a scalar is a parameter of the compiled program."""
+    chosen = definition.options.get("runtime_scalars", ())
+    return param.stays_runtime or (isinstance(chosen, tuple) and param.name in chosen)
+
+
+def _tensor(definition: Definition, param: JitParam, value: object) -> Argument:
+    where = f"@pl.jit function '{definition.name}'"
+    try:
+        view = view_of(value)
+    except (ArgumentError, DTypeError) as error:
+        raise type(error)(f"{where}: argument `{param.name}`: {error.message}", help=error.hint) from None
+    if view is None:
+        raise ArgumentError(
+            f"{where}: `{param.name}` must be a tensor, got {type(value).__name__}",
+            help="pass a NumPy array, a torch tensor, or an object with DLPack or the array interface",
+        )
+    annotation = param.tensor
+    dtype = view.dtype
+    if annotation is not None and annotation.dtype is not None and annotation.dtype is not dtype:
+        if annotation.dtype is not INDEX or dtype.name != "INT64":
+            raise DTypeError(f"{where}: `{param.name}` must hold {annotation.dtype}, got {dtype}", help=f"convert it to {annotation.dtype.numpy_name}")
+        dtype = annotation.dtype
+    if annotation is not None and annotation.shape is not None and len(annotation.shape) != len(view.shape):
+        raise ShapeError(f"{where}: `{param.name}` must have rank {len(annotation.shape)}, got rank {len(view.shape)}: {list(view.shape)}")
+    return TensorArgument(view.shape, dtype)
+
+
+def annotated_argument(definition: Definition, param: JitParam) -> TensorArgument:
+    """A tensor argument as its annotation alone describes it (compiling without arguments)."""
+    annotation = param.tensor
+    if annotation is None or annotation.shape is None or annotation.dtype is None:
+        raise ArgumentError(
+            f"@pl.jit function '{definition.name}': `{param.name}` has no shape and dtype in its annotation",
+            help=f"write {param.name}: pl.Tensor[[64, 64], pl.FP32], or call compile() with sample tensors",
+        )
+    return TensorArgument(annotation.shape, annotation.dtype)
+
+
+def argument_key(argument: Argument, dynamic_axes: frozenset[int]) -> Hashable:
+    """What of an argument the compiled program depends on."""
+    if isinstance(argument, TensorArgument):
+        return (tuple(None if axis in dynamic_axes else extent.name if isinstance(extent, DynVar) else extent for axis, extent in enumerate(argument.shape)), argument.dtype.name)
+    return argument.key()

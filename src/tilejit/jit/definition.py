@@ -1,0 +1,67 @@
+"""A kernel as its author wrote it: the function, its kind and options, its text and parameters, read when first needed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tilejit.errors import Span
+from tilejit.frontend.fold import Namespace
+from tilejit.frontend.source import FunctionText, function_text, span_of
+from tilejit.jit.signature import JitParam, read_params
+
+
+@dataclass(eq=False)
+class Definition:
+    """One `@pl.jit…` function. Identity is the Python function."""
+
+    function: Callable[..., object]
+    kind: str
+    """"orchestration", "incore", "inline" or "opaque"."""
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
+    extra: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Names of annotations that only the place of the definition knew, and `self` of a method."""
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @cached_property
+    def text(self) -> FunctionText:
+        return function_text(self.function)
+
+    @cached_property
+    def params(self) -> tuple[JitParam, ...]:
+        first = self.text.node.args.args[:1]
+        return read_params(self.function, self.text, self.extra, drop_first=bool(first) and first[0].arg in self.extra)
+
+    @cached_property
+    def namespace(self) -> Mapping[str, object]:
+        return Namespace(self.function, self.extra)
+
+    @cached_property
+    def local_names(self) -> frozenset[str]:
+        """Names that Python treats as local: parameters and whatever the body binds."""
+        bound = {param.name for param in self.params}
+        for node in ast.walk(self.text.node):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                bound.add(node.id)
+        return frozenset(bound)
+
+    def param(self, name: str) -> JitParam:
+        return next(param for param in self.params if param.name == name)
+
+    def span(self, node: ast.AST) -> Span:
+        """Where `node` of this function stands in the user's file."""
+        return span_of(node, self.text.source, self.name)
+
+    def __repr__(self) -> str:
+        return f"Definition({self.function.__module__}.{self.function.__qualname__}, {self.kind})"
+
+
+class Kernel:
+    """Base of what the decorators return, so that a callee can be recognised."""
+
+    definition: Definition

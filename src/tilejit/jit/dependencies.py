@@ -1,0 +1,125 @@
+"""Which helpers a kernel calls, and which of their parameters each argument belongs to."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tilejit.errors import ArgumentError, UnsupportedFeatureError, did_you_mean, in_body
+from tilejit.jit.definition import Definition, Kernel
+
+MISSING = object()
+
+
+def resolve(node: ast.expr, definition: Definition) -> object:
+    """The object that a name or attribute chain of the body stands for while compiling, or MISSING."""
+    if isinstance(node, ast.Name):
+        if node.id in definition.local_names:
+            return MISSING
+        return definition.namespace.get(node.id, MISSING)
+    if isinstance(node, ast.Attribute):
+        owner = resolve(node.value, definition)
+        return MISSING if owner is MISSING else getattr(owner, node.attr, MISSING)
+    return MISSING
+
+
+def callee_of(call: ast.Call, definition: Definition) -> Definition | None:
+    """The helper that a call names, or None when it calls something else."""
+    found = resolve(call.func, definition)
+    if not isinstance(found, Kernel):
+        return None
+    helper = found.definition
+    if helper.kind == "orchestration":
+        raise in_body(UnsupportedFeatureError)(
+            f"`{helper.name}` is an entry (@pl.jit) and cannot be called by another kernel",
+            span=definition.span(call),
+            help="decorate it with @pl.jit.incore, @pl.jit.inline or @pl.jit.opaque",
+        )
+    return helper
+
+
+def calls_in(node: ast.AST) -> Iterator[ast.Call]:
+    """All calls below `node`, in source order."""
+    calls = [child for child in ast.walk(node) if isinstance(child, ast.Call)]
+    return iter(sorted(calls, key=lambda call: (call.lineno, call.col_offset)))
+
+
+def helpers_of(definition: Definition) -> list[Definition]:
+    """Helpers the body calls, in order of first appearance."""
+    found = [callee_of(call, definition) for statement in definition.text.node.body for call in calls_in(statement)]
+    return list(dict.fromkeys(helper for helper in found if helper is not None))
+
+
+def reachable(entry: Definition) -> list[Definition]:
+    """The entry and everything it calls, leaf first. A cycle is an error that names it."""
+    done: dict[Definition, None] = {}
+
+    def visit(definition: Definition, path: tuple[Definition, ...]) -> None:
+        if definition in done:
+            return
+        if definition in path:
+            cycle = " → ".join(item.name for item in (*path[path.index(definition) :], definition))
+            raise UnsupportedFeatureError(
+                f"kernels cannot be recursive: {cycle}", span=definition.span(definition.text.node), help="write a loop, or expand the recursion"
+            )
+        for helper in helpers_of(definition):
+            visit(helper, (*path, definition))
+        done[definition] = None
+
+    visit(entry, ())
+    return list(done)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCall:
+    """Arguments of a helper call by parameter, in parameter order; a default is the Python value itself."""
+
+    arguments: Mapping[str, ast.expr]
+    defaults: Mapping[str, object]
+
+
+def bind_call(helper: Definition, call: ast.Call, caller: Definition) -> BoundCall:
+    """Match arguments to parameters as Python would; what does not match is an error at the call."""
+    names = [param.name for param in helper.params]
+    shown = f"{helper.name}({', '.join(names)})"
+
+    def fail(message: str, node: ast.AST, help: str | None = None) -> ArgumentError:
+        error = in_body(ArgumentError)(message, span=caller.span(node), help=help or f"the signature is {shown}")
+        assert isinstance(error, ArgumentError)
+        return error
+
+    given: dict[str, ast.expr] = {}
+    for position, argument in enumerate(call.args):
+        if isinstance(argument, ast.Starred):
+            raise fail(f"`{helper.name}` cannot be called with *arguments", argument)
+        if position >= len(names):
+            raise fail(f"`{helper.name}` takes {len(names)} arguments, got {len(call.args)}", argument)
+        given[names[position]] = argument
+    for keyword in call.keywords:
+        if keyword.arg is None:
+            raise fail(f"`{helper.name}` cannot be called with **keywords", keyword.value)
+        if keyword.arg not in names:
+            raise fail(f"`{helper.name}` has no parameter `{keyword.arg}`", keyword, did_you_mean(keyword.arg, names))
+        if keyword.arg in given:
+            raise fail(f"`{helper.name}` got `{keyword.arg}` twice", keyword)
+        given[keyword.arg] = keyword.value
+    defaults: dict[str, object] = {}
+    for param in helper.params:
+        if param.name not in given:
+            if param.default is inspect.Parameter.empty:
+                raise fail(f"the call of `{helper.name}` lacks its argument `{param.name}`", call)
+            defaults[param.name] = param.default
+    return BoundCall({name: given[name] for name in names if name in given}, defaults)
+
+
+def returned_params(helper: Definition) -> tuple[str | None, ...]:
+    """What a call of `helper` evaluates to: parameter names, None for anything else; without a return, its outputs."""
+    returns = [node for node in ast.walk(helper.text.node) if isinstance(node, ast.Return) and node.value is not None]
+    names = {param.name for param in helper.params}
+    if not returns:
+        return tuple(param.name for param in helper.params if param.direction != "In")
+    value = returns[-1].value
+    items = value.elts if isinstance(value, ast.Tuple) else [value]
+    return tuple(item.id if isinstance(item, ast.Name) and item.id in names else None for item in items)

@@ -1,0 +1,116 @@
+"""Calls of helpers: what each parameter becomes, and the call as it stands in the specialised text."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tilejit.dtypes import BOOL, INDEX, DType
+from tilejit.errors import ArgumentError, DTypeError, ShapeError, in_body
+from tilejit.jit.definition import Definition
+from tilejit.jit.dependencies import bind_call, returned_params
+from tilejit.jit.dynamic import normalised
+from tilejit.jit.meta import DynDim
+from tilejit.jit.signature import JitParam
+from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, literal, number_of
+from tilejit.types.annotations import RuntimeMarker
+from tilejit.types.values import BufferType, TileType
+
+if TYPE_CHECKING:
+    from tilejit.jit.expressions import Expressions, Folded
+
+
+def specialise_call(caller: Expressions, node: ast.Call, helper: Definition) -> Folded:
+    """The call of the specialisation of `helper` that fits its arguments."""
+    bound = bind_call(helper, node, caller.definition)
+    folded = {name: caller.fold(argument) for name, argument in bound.arguments.items()}
+    held = {param.name: folded[param.name][1] if param.name in folded else _default(param, bound.defaults[param.name], caller, node) for param in helper.params}
+    types = {param.name: _parameter_type(caller, helper, param, held, bound.arguments.get(param.name, node)) for param in helper.params}
+    arguments = [new for name, (new, _) in folded.items() if not isinstance(types[name], Static)]
+    name, returns = caller.specializer.specialise(helper, types)
+    function = ast.copy_location(ast.Attribute(ast.copy_location(ast.Name("self", ast.Load()), node.func), name, ast.Load()), node.func)
+    results = [held.get(result, UNKNOWN) if result is not None else _portable(known) for result, known in zip(returned_params(helper), returns, strict=False)]
+    value = UNKNOWN if not results else results[0] if len(results) == 1 else Items(tuple(results))
+    return ast.copy_location(ast.Call(function, arguments, []), node), value
+
+
+def _default(param: JitParam, default: object, caller: Expressions, node: ast.AST) -> Abstract:
+    if isinstance(default, RuntimeMarker):
+        raise in_body(ArgumentError)(f"the call lacks its argument `{param.name}`", span=caller.definition.span(node))
+    return Static(default)
+
+
+def _portable(value: Abstract) -> Abstract:
+    """A helper's result as its caller may see it: symbols of the helper mean nothing there."""
+    if isinstance(value, BufferType | TileType) and all(isinstance(dim, int) for dim in value.shape):
+        return value
+    return value if isinstance(value, Static | RuntimeValue) else UNKNOWN
+
+
+def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> Abstract:
+    """What the parameter is in the specialisation: a literal, a run-time scalar, or a tensor type."""
+    value = held[param.name]
+    if param.kind == "scalar":
+        number = number_of(value)
+        if number is not None:
+            return Static(as_declared(number, param))
+        if isinstance(value, BufferType | TileType):
+            raise in_body(ArgumentError)(
+                f"`{param.name}` of `{helper.name}` is a scalar, got {value}", span=caller.definition.span(place), help="read one element: x[i, j]"
+            )
+        return RuntimeValue(param.dtype or (value.dtype if isinstance(value, RuntimeValue) else None) or INDEX)
+    if param.kind == "tensor":
+        return _tensor_type(caller, helper, param, held, place)
+    if isinstance(value, Static) and literal(value.value) is not None:
+        return Static(value.value)
+    if isinstance(value, Extent):
+        return RuntimeValue(INDEX)
+    return value
+
+
+def _tensor_type(caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> Abstract:
+    annotation, value = param.tensor, held[param.name]
+    assert annotation is not None
+    if isinstance(value, BufferType | TileType):
+        shape, dtype = value.shape, value.dtype
+        if annotation.dtype is not None and annotation.dtype is not dtype:
+            raise in_body(DTypeError)(
+                f"`{param.name}` of `{helper.name}` holds {annotation.dtype}, got {dtype}", span=caller.definition.span(place), help=f"pl.cast it to pl.{annotation.dtype}"
+            )
+    elif isinstance(value, Static | Extent | RuntimeValue):
+        raise in_body(ArgumentError)(f"`{param.name}` of `{helper.name}` is a tensor, got a scalar", span=caller.definition.span(place))
+    elif (known := caller.specializer.missing_type(caller, helper, param, held, place)) is not None:
+        shape, dtype = known.shape, known.dtype
+    elif annotation.shape is not None and annotation.dtype is not None:
+        shape, dtype = tuple(dim if isinstance(dim, int) else dim.name for dim in annotation.shape), annotation.dtype
+    else:
+        raise in_body(ShapeError)(
+            f"the shape of `{ast.unparse(place)}` is not known here, so `{helper.name}` cannot be specialised for `{param.name}`",
+            span=caller.definition.span(place),
+            help=f"annotate the parameter: {param.name}: pl.Tensor[[rows, columns], dtype]",
+        )
+    declared = normalised(caller.specializer.dynamic(helper).dims.get(param.name, {}), len(shape), param.name, helper.span(param.node))
+    dims: list[int | DynDim] = []
+    for axis, dim in enumerate(shape):
+        if axis in declared:
+            dims.append(caller.specializer.dim_of(declared[axis]))
+        else:
+            dims.append(dim if isinstance(dim, int | DynDim) else caller.specializer.fresh())
+    return BufferType(tuple(dims), dtype, annotation.layout.value)
+
+
+def as_declared(number: int | float | bool, param: JitParam) -> int | float | bool:
+    """A scalar argument as the parameter declares it: floats for float types, integers for integer types."""
+    dtype: DType | None = param.dtype
+    if dtype is None:
+        return number
+    if dtype.is_float:
+        return float(number)
+    if dtype is BOOL:
+        return bool(number)
+    if isinstance(number, float):
+        if not number.is_integer():
+            raise ArgumentError(f"`{param.name}` is an integer ({dtype}), got {number!r}", help=f"round it, or declare `{param.name}` as a float type")
+        return int(number)
+    return int(number)

@@ -1,0 +1,152 @@
+"""Shapes of outputs that a call leaves out and no annotation gives: found from what the kernel writes into them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tilejit.dtypes import DType
+from tilejit.errors import ShapeError
+from tilejit.jit.definition import Definition
+from tilejit.jit.dynamic import Symbol
+from tilejit.jit.expressions import Expressions, Folded
+from tilejit.jit.infer import items_of
+from tilejit.jit.signature import JitParam
+from tilejit.jit.specialize import Specializer, bind_symbols
+from tilejit.jit.statements import Statements
+from tilejit.jit.values import Abstract, Static, extent_of
+from tilejit.ops.spec import OpFunction
+from tilejit.types.values import BufferType, Dim, TileType
+
+
+@dataclass(slots=True)
+class _Writes:
+    """What a kernel writes into one output."""
+
+    whole: BufferType | TileType | None = None
+    """The value of `out[:] = v`."""
+    reach: list[tuple[int, ...] | None] = field(default_factory=list[tuple[int, ...] | None])
+    """First cell past each write, per dimension; None where it is not constant."""
+    dtype: DType | None = None
+
+    def note(self, value: Abstract, offsets: Sequence[int | None] | None) -> None:
+        """A write of `value` at `offsets`; None offsets: the whole output."""
+        if not isinstance(value, BufferType | TileType):
+            self.reach.append(None)
+            return
+        self.dtype = self.dtype or value.dtype
+        if offsets is None:
+            self.whole = self.whole or value
+            return
+        sizes = (1,) * (len(offsets) - len(value.valid)) + tuple(value.valid)
+        ends = [offset + size for offset, size in zip(offsets, sizes, strict=False) if offset is not None and isinstance(size, int)]
+        self.reach.append(tuple(ends) if len(ends) == len(offsets) == len(sizes) else None)
+
+    def shape(self) -> tuple[Dim, ...] | None:
+        if self.whole is not None:
+            return self.whole.shape
+        known = [reach for reach in self.reach if reach is not None]
+        if not known or len(known) != len(self.reach) or len({len(reach) for reach in known}) != 1:
+            return None
+        return tuple(max(ends) for ends in zip(*known, strict=True))
+
+
+class _Watching(Statements):
+    """A walk that takes note of writes into parameters without a type."""
+
+    def watch(self, names: Sequence[str]) -> None:
+        self.writes = {name: _Writes() for name in names}
+
+    def call(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.Call)
+        folded = super().call(node)
+        _, callee = self.fold(node.func)
+        if isinstance(callee, Static) and isinstance(callee.value, OpFunction) and callee.value.name in ("store", "assemble"):
+            self._note_op(callee.value.name, node)
+        return folded
+
+    def _note_op(self, op: str, node: ast.Call) -> None:
+        order = ("tile", "offsets", "output_tensor") if op == "store" else ("target", "source", "offset")
+        given: dict[str, ast.expr] = dict(zip(order, node.args, strict=False))
+        given.update({keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None})
+        target = given.get(order[2] if op == "store" else order[0])
+        value = given.get("tile" if op == "store" else "source")
+        offsets = given.get("offsets") or given.get("offset")
+        if isinstance(target, ast.Name) and target.id in self.writes and value is not None and offsets is not None:
+            places = [extent_of(item) for item in items_of(self.fold(offsets)[1])]
+            self.writes[target.id].note(self.fold(value)[1], [place if isinstance(place, int) else None for place in places])
+
+    def note_window_write(self, name: str, parts: Sequence[Abstract | slice], value: Abstract) -> None:
+        if name not in self.writes:
+            return
+        if all(isinstance(part, slice) and part.start is None and part.stop is None for part in parts) and len(parts) == 1:
+            self.writes[name].note(value, None)
+            return
+        starts = [(0 if part.start is None else extent_of(part.start)) if isinstance(part, slice) else extent_of(part) for part in parts]
+        self.writes[name].note(value, [start if isinstance(start, int) else None for start in starts])
+
+
+@dataclass
+class OutputFinder(Specializer):
+    """A specialisation that is only made to see what is written."""
+
+    def find(self, definition: Definition, types: Mapping[str, Abstract]) -> dict[str, _Writes]:
+        """What the body writes into the parameters that `types` lacks."""
+        body = _Watching(self, definition, self.known[definition], types)
+        body.watch([param.name for param in definition.params if param.name not in types])
+        bind_symbols(body, types)
+        body.block(definition.text.node.body)
+        return body.writes
+
+    def missing_type(self, caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> BufferType | None:
+        found = self._from_annotation(helper, param, held) or self._from_writes(helper, param, held)
+        if found is not None and isinstance(place, ast.Name):
+            caller.env[place.id] = found
+            if isinstance(caller, _Watching) and place.id in caller.writes:
+                caller.writes[place.id].note(found, None)
+        return found
+
+    def _from_writes(self, helper: Definition, param: JitParam, held: Mapping[str, Abstract]) -> BufferType | None:
+        known = {name: value for name, value in held.items() if isinstance(value, BufferType | TileType | Static)}
+        writes = self.find(helper, known).get(param.name)
+        return _type_of(writes) if writes is not None else None
+
+    def _from_annotation(self, helper: Definition, param: JitParam, held: Mapping[str, Abstract]) -> BufferType | None:
+        """The annotated shape, with symbols replaced by the extents of the other arguments."""
+        annotation = param.tensor
+        if annotation is None or annotation.shape is None or annotation.dtype is None:
+            return None
+        extents: dict[Symbol, Dim] = {}
+        for name, axes in self.known[helper].dims.items():
+            value = held.get(name)
+            if isinstance(value, BufferType | TileType):
+                extents.update({symbol.root(): value.shape[axis] for axis, symbol in axes.items() if -value.rank <= axis < value.rank})
+        own = self.known[helper].dims.get(param.name, {})
+        shape = tuple(dim if isinstance(dim, int) else extents.get(own[axis].root()) for axis, dim in enumerate(annotation.shape))
+        known = tuple(dim for dim in shape if dim is not None)
+        return BufferType(known, annotation.dtype) if len(known) == len(shape) else None
+
+
+def _type_of(writes: _Writes, dtype: DType | None = None) -> BufferType | None:
+    shape = writes.shape()
+    dtype = dtype or writes.dtype
+    return BufferType(shape, dtype) if shape is not None and dtype is not None else None
+
+
+def output_types(finder: OutputFinder, types: Mapping[str, Abstract], omitted: Sequence[str]) -> dict[str, BufferType]:
+    """The types of the outputs that a return-style call leaves out; one that cannot be told is an error."""
+    entry = finder.entry
+    writes = finder.find(entry, types)
+    out: dict[str, BufferType] = {}
+    for name in omitted:
+        annotation = entry.param(name).tensor
+        found = _type_of(writes[name], annotation.dtype if annotation is not None else None)
+        if found is None:
+            raise ShapeError(
+                f"the shape of output `{name}` of `{entry.name}` cannot be told: it is not annotated, and its writes are not all at constant offsets",
+                span=entry.span(entry.param(name).node),
+                help=f"pass `{name}`, or annotate it: {name}: pl.Out[pl.Tensor[[rows, columns], dtype]]",
+            )
+        out[name] = found
+    return out

@@ -1,0 +1,278 @@
+"""Turns one generic kernel and its helpers into the concrete functions of a program, for one set of arguments."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tilejit.dtypes import DType
+from tilejit.errors import Span
+from tilejit.jit.definition import Definition
+from tilejit.jit.dependencies import reachable
+from tilejit.jit.dynamic import Dynamic, Symbol, dynamic_of, normalised
+from tilejit.jit.expressions import Expressions, relocated
+from tilejit.jit.meta import ArgumentMeta, Constant, DynDim, RuntimeScalar, TensorMeta, constant_key
+from tilejit.jit.signature import JitParam
+from tilejit.jit.statements import Statements
+from tilejit.jit.values import Abstract, Items, RuntimeValue, Static, literal
+from tilejit.types.values import BufferType, TileType
+
+Record = Callable[[Definition, str, object], None]
+"""Told every captured value that was read: by whom, under which path, and the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialFunction:
+    """A function of the specialised program. Its nodes stand where the user wrote them."""
+
+    name: str
+    node: ast.FunctionDef
+    definition: Definition
+    symbols: Mapping[str, str]
+    """Python name of each dynamic symbol it mentions → the literal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Specialization:
+    """The specialised program: helpers leaf first, the entry last."""
+
+    name: str
+    functions: tuple[SpecialFunction, ...]
+    symbols: Mapping[str, str]
+    entry: str
+
+
+def analyse(entry: Definition) -> dict[Definition, Dynamic]:
+    """The dynamic extents of the entry and its helpers: one walk, leaf first, independent of any call."""
+    known: dict[Definition, Dynamic] = {}
+    for definition in reachable(entry):
+        known[definition] = dynamic_of(definition, known)
+    return known
+
+
+def _ignore(definition: Definition, path: str, value: object) -> None:
+    """Nobody wants to know what was read."""
+
+
+@dataclass
+class Specializer:
+    """One specialisation in the making."""
+
+    entry: Definition
+    known: Mapping[Definition, Dynamic]
+    record: Record = _ignore
+    symbols: dict[str, str] = field(default_factory=dict[str, str])
+    functions: list[SpecialFunction] = field(default_factory=list[SpecialFunction])
+
+    def __post_init__(self) -> None:
+        self._names: set[str] = {self.entry.name}
+        self._done: dict[Hashable, tuple[str, tuple[Abstract, ...]]] = {}
+        self._dims: dict[Symbol, DynDim] = {}
+        self._literals: dict[str, int] = {}
+
+    # symbols ------------------------------------------------------------------------------------------------------------------
+
+    def dynamic(self, definition: Definition) -> Dynamic:
+        return self.known[definition]
+
+    def dim_of(self, symbol: Symbol) -> DynDim:
+        """The extent that a function's symbol stands for."""
+        root = symbol.root()
+        if root not in self._dims:
+            self._dims[root] = self._new_dim(root.literal)
+        return self._dims[root]
+
+    def _new_dim(self, text: str) -> DynDim:
+        ordinal = self._literals.get(text, 0)
+        self._literals[text] = ordinal + 1
+        return DynDim(text, ordinal)
+
+    def fresh(self) -> DynDim:
+        """An extent of its own, for what is known only at run time."""
+        return self._new_dim("D")
+
+    def symbol_name(self, params: Mapping[str, Abstract], dim: DynDim) -> str:
+        return self.symbol_names(params)[dim]
+
+    def symbol_names(self, params: Mapping[str, Abstract]) -> dict[DynDim, str]:
+        """The Python name of each dynamic extent of a function: its literal, numbered where two share one."""
+        out: dict[DynDim, str] = {}
+        for type in params.values():
+            for dim in type.shape if isinstance(type, BufferType | TileType) else ():
+                if isinstance(dim, DynDim) and dim not in out:
+                    out[dim] = self._free_name(dim.literal, set(out.values()))
+                    self.symbols[out[dim]] = dim.literal
+        return out
+
+    def _free_name(self, text: str, used: set[str]) -> str:
+        name, number = text, 0
+        while name in used or self.symbols.get(name, text) != text:
+            number += 1
+            name = f"{text}_{number}"
+        return name
+
+    # functions ----------------------------------------------------------------------------------------------------------------
+
+    def run(self, metas: Mapping[str, ArgumentMeta]) -> Specialization:
+        """Specialise the entry for the given arguments."""
+        types = {param.name: self._entry_type(param, metas[param.name]) for param in self.entry.params if param.name in metas}
+        self._build(self.entry, self.entry.name, types)
+        return Specialization(f"_jit_{self.entry.name}", tuple(self.functions), dict(sorted(self.symbols.items())), self.entry.name)
+
+    def _entry_type(self, param: JitParam, meta: ArgumentMeta) -> Abstract:
+        if isinstance(meta, Constant):
+            return Static(meta.value)
+        if isinstance(meta, RuntimeScalar):
+            return RuntimeValue(meta.dtype)
+        return meta.type(param.tensor.layout.value if param.tensor is not None else "ND")
+
+    def specialise(self, helper: Definition, types: Mapping[str, Abstract]) -> tuple[str, tuple[Abstract, ...]]:
+        """The name of the specialisation of `helper` for these parameter types, and what it returns."""
+        key = (helper, *_alpha(types))
+        if key not in self._done:
+            name = self._free_function_name(helper.name)
+            self._names.add(name)
+            self._done[key] = (name, self._build(helper, name, types))
+        return self._done[key]
+
+    def _free_function_name(self, text: str) -> str:
+        name, number = text, 0
+        while name in self._names:
+            number += 1
+            name = f"{text}_{number}"
+        return name
+
+    def body(self, definition: Definition, types: Mapping[str, Abstract]) -> Statements:
+        """A walk over the body of `definition`, ready to start."""
+        return Statements(self, definition, self.known[definition], types)
+
+    def _build(self, definition: Definition, name: str, types: Mapping[str, Abstract]) -> tuple[Abstract, ...]:
+        names = self.symbol_names(types)
+        body = self.body(definition, types)
+        bind_symbols(body, types)
+        prologue = _rebound_scalars(definition, body, types)
+        statements = prologue + body.block(definition.text.node.body)
+        arguments = [ast.arg("self")] + [
+            _parameter(param, types.get(param.name), names, body) for param in definition.params if not isinstance(types.get(param.name), Static)
+        ]
+        node = ast.FunctionDef(name, _arguments(arguments), statements, [_decorator(definition)], None, None)
+        ast.copy_location(node, definition.text.node)
+        ast.copy_location(arguments[0], definition.text.node)
+        used = {python: dim.literal for dim, python in names.items()}
+        self.functions.append(SpecialFunction(name, ast.fix_missing_locations(node), definition, used))
+        return body.returns
+
+    def missing_type(self, caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> BufferType | None:
+        """The type of an argument that nothing is known of; overridden where output shapes are looked for."""
+        return None
+
+
+def bind_symbols(body: Expressions, types: Mapping[str, Abstract]) -> None:
+    """Let the function's own symbols stand for the extents its parameters have."""
+    for param in body.definition.params:
+        type = types.get(param.name)
+        if isinstance(type, BufferType):
+            declared = normalised(body.dynamic.dims.get(param.name, {}), len(type.shape), param.name, body.definition.span(param.node))
+            for axis, symbol in declared.items():
+                dim = type.shape[axis]
+                if isinstance(dim, DynDim):
+                    body.dims.setdefault(symbol.root(), dim)
+
+
+def entry_dims(entry: Definition, known: Mapping[Definition, Dynamic], param: str, rank: int, span: Span) -> dict[int, Symbol]:
+    """The dynamic axes of an entry parameter."""
+    return normalised(known[entry].dims.get(param, {}), rank, param, span)
+
+
+def _rebound_scalars(definition: Definition, body: Statements, types: Mapping[str, Abstract]) -> list[ast.stmt]:
+    """A scalar that became a literal but is assigned in the body starts as a local of that value."""
+    out: list[ast.stmt] = []
+    for param in definition.params:
+        type = types.get(param.name)
+        if isinstance(type, Static) and body.bindings_of(param.name):
+            value = literal(type.value)
+            assert value is not None
+            body.env[param.name] = Static(type.value, local=True)
+            statement = ast.Assign([ast.Name(param.name, ast.Store())], relocated(value, param.node))
+            out.append(ast.fix_missing_locations(ast.copy_location(statement, param.node)))
+    return out
+
+
+def _alpha(types: Mapping[str, Abstract]) -> Sequence[Hashable]:
+    """Parameter types with symbols numbered by first appearance: equal for calls that can share a specialisation."""
+    numbers: dict[DynDim, int] = {}
+
+    def dim(extent: int | str) -> Hashable:
+        return ("dim", numbers.setdefault(extent, len(numbers))) if isinstance(extent, DynDim) else extent
+
+    def key(type: Abstract) -> Hashable:
+        if isinstance(type, BufferType):
+            return ("tensor", tuple(dim(extent) for extent in type.shape), type.dtype.name, type.layout)
+        if isinstance(type, TileType):
+            return ("tile", tuple(dim(extent) for extent in type.shape), type.dtype.name)
+        if isinstance(type, Static):
+            return ("static", _static_key(type.value))
+        if isinstance(type, Items):
+            return ("items", *(key(item) for item in type.items))
+        return repr(type)
+
+    return [(name, key(type)) for name, type in types.items()]
+
+
+def _static_key(value: object) -> Hashable:
+    if isinstance(value, bool | int | float):
+        return constant_key(value)
+    if isinstance(value, tuple | list):
+        return (type(value).__name__, *(_static_key(item) for item in value))
+    return (type(value).__name__, repr(value))
+
+
+# signatures as text ---------------------------------------------------------------------------------------------------
+
+_KINDS = {"orchestration": "Orchestration", "incore": "InCore", "inline": "Inline", "opaque": "Opaque"}
+
+
+def _decorator(definition: Definition) -> ast.expr:
+    options = "".join(f", {name}={_option(value)}" for name, value in definition.options.items() if name in ("level", "auto_scope"))
+    return relocated(ast.parse(f"pl.function(type=pl.FunctionType.{_KINDS[definition.kind]}{options})", mode="eval").body, definition.text.node)
+
+
+def _option(value: object) -> str:
+    node = literal(value)
+    assert node is not None, value
+    return ast.unparse(node)
+
+
+def _arguments(args: list[ast.arg]) -> ast.arguments:
+    return ast.arguments(posonlyargs=[], args=args, vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[])
+
+
+def _parameter(param: JitParam, type: Abstract | None, names: Mapping[DynDim, str], body: Expressions) -> ast.arg:
+    place = param.node.annotation or param.node
+    annotation: ast.expr | None
+    if isinstance(type, BufferType):
+        annotation = _tensor_annotation(type, param.direction if body.definition.kind != "inline" else "In", names)
+    elif isinstance(type, RuntimeValue) and type.dtype is not None:
+        annotation = ast.parse(f"pl.Scalar[pl.{type.dtype.name}]", mode="eval").body
+    elif param.node.annotation is not None:
+        annotation = body.annotation(copy.deepcopy(param.node.annotation))
+    elif isinstance(type, TileType):
+        annotation = _shaped_annotation("Tile", type.shape, type.dtype, names)
+    else:
+        annotation = None
+    return ast.copy_location(ast.arg(param.name, relocated(annotation, place) if annotation is not None else None), param.node)
+
+
+def _tensor_annotation(type: BufferType, direction: str, names: Mapping[DynDim, str]) -> ast.expr:
+    inner = _shaped_annotation("Tensor", type.shape, type.dtype, names, "" if type.layout == "ND" else f", pl.{type.layout}")
+    return inner if direction == "In" else ast.parse(f"pl.{direction}[{ast.unparse(inner)}]", mode="eval").body
+
+
+def _shaped_annotation(kind: str, shape: Sequence[int | str], dtype: DType, names: Mapping[DynDim, str], extra: str = "") -> ast.expr:
+    dims = ", ".join(names[dim] if isinstance(dim, DynDim) else str(dim) for dim in shape)
+    return ast.parse(f"pl.{kind}[[{dims}], pl.{dtype.name}{extra}]", mode="eval").body
+
+
+_ = TensorMeta

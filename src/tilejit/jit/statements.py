@@ -1,0 +1,228 @@
+"""Rewrites the statements of a kernel body in source order, following what the locals hold."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterable, Sequence
+
+from tilejit.dtypes import INDEX
+from tilejit.jit.dynamic import dynamic_literal, is_bind_dynamic
+from tilejit.jit.expressions import Expressions
+from tilejit.jit.values import UNKNOWN, Abstract, Items, RuntimeValue, Static
+from tilejit.types.values import BufferType, TileType
+
+
+class Statements(Expressions):
+    """The body of one function under one set of argument types."""
+
+    returns: tuple[Abstract, ...] = ()
+    """What the last `return` gives back."""
+
+    def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """The rewritten statements; a block that vanished is a `pass`."""
+        out = [new for statement in body for new in self.statement(statement)]
+        return out or [ast.copy_location(ast.Pass(), body[0])]
+
+    def statement(self, node: ast.stmt) -> list[ast.stmt]:
+        rule = _RULES.get(type(node))
+        return getattr(self, rule)(node) if rule is not None else [copy.deepcopy(node)]
+
+    # assignments ------------------------------------------------------------------------------------------------------------
+
+    def assign(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.Assign)
+        if dynamic_literal(node.value, self.definition) is not None and all(isinstance(target, ast.Name) for target in node.targets):
+            return []
+        vanished = self._shape_assignment(node)
+        if vanished is not None:
+            return vanished
+        value_node, value = self.fold(node.value)
+        targets = [self.target(target, value) for target in node.targets]
+        return [ast.copy_location(ast.Assign(targets, value_node), node)]
+
+    def _shape_assignment(self, node: ast.Assign) -> list[ast.stmt] | None:
+        """`K = a.shape[1]` and `M, N = a.shape`: constant extents become literals at their uses, dynamic ones dim reads."""
+        source = node.value.value if isinstance(node.value, ast.Subscript) else node.value
+        if not (isinstance(source, ast.Attribute) and source.attr == "shape" and isinstance(source.value, ast.Name) and source.value.id in self.params):
+            return None
+        value_node, value = self.fold(node.value)
+        if len(node.targets) != 1:
+            return None
+        target = node.targets[0]
+        if isinstance(target, ast.Name):
+            return self._extent_assignment(target, value_node, value, node)
+        items = _members(value)
+        if not isinstance(target, ast.Tuple | ast.List) or len(items) != len(target.elts) or not all(isinstance(item, ast.Name) for item in target.elts):
+            return None
+        nodes = value_node.elts if isinstance(value_node, ast.Tuple) else [value_node] * len(items)
+        out: list[ast.stmt] = []
+        for name, item_node, item in zip(target.elts, nodes, items, strict=True):
+            assert isinstance(name, ast.Name)
+            out += self._extent_assignment(name, item_node, item, node) or []
+        return out
+
+    def _extent_assignment(self, target: ast.Name, value_node: ast.expr, value: Abstract, node: ast.Assign) -> list[ast.stmt]:
+        if isinstance(value, Static) and not value.local and self.bindings_of(target.id) == 1 and not isinstance(value.value, tuple):
+            self.inlined[target.id] = value.value
+            return []
+        return [ast.copy_location(ast.Assign([self.target(target, value)], value_node), node)]
+
+    def bindings_of(self, name: str) -> int:
+        """How often the function binds a name."""
+        return sum(isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store) and child.id == name for child in ast.walk(self.definition.text.node))
+
+    def target(self, target: ast.expr, value: Abstract) -> ast.expr:
+        """An assignment target, which from now on holds `value`."""
+        if isinstance(target, ast.Name):
+            self.env[target.id] = _as_local(value)
+            return copy.deepcopy(target)
+        if isinstance(target, ast.Tuple | ast.List):
+            items = _members(value)
+            matched = items if len(items) == len(target.elts) else (UNKNOWN,) * len(target.elts)
+            new = [self.target(item, part) for item, part in zip(target.elts, matched, strict=True)]
+            return ast.copy_location(type(target)(new, ast.Store()), target)
+        if isinstance(target, ast.Subscript):
+            base = self.rewrite(target.value)
+            index, parts = self.indices(target.slice)
+            if isinstance(target.value, ast.Name):
+                self.note_window_write(target.value.id, parts, value)
+            return ast.copy_location(ast.Subscript(base, index, ast.Store()), target)
+        return copy.deepcopy(target)
+
+    def annotated(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.AnnAssign)
+        annotation = self.annotation(node.annotation)
+        value_node, value = self.fold(node.value) if node.value is not None else (None, UNKNOWN)
+        target = self.target(node.target, value)
+        assert isinstance(target, ast.Name | ast.Attribute | ast.Subscript)
+        return [ast.copy_location(ast.AnnAssign(target, annotation, value_node, node.simple), node)]
+
+    def augmented(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.AugAssign)
+        value_node = self.rewrite(node.value)
+        if isinstance(node.target, ast.Name):
+            before = self.env.get(node.target.id, UNKNOWN)
+            self.env[node.target.id] = before if isinstance(before, BufferType | TileType) else RuntimeValue()
+            target: ast.expr = copy.deepcopy(node.target)
+        else:
+            target = self.target(node.target, UNKNOWN)
+        assert isinstance(target, ast.Name | ast.Attribute | ast.Subscript)
+        return [ast.copy_location(ast.AugAssign(target, node.op, value_node), node)]
+
+    # blocks -----------------------------------------------------------------------------------------------------------------
+
+    def loop(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.For)
+        iterable = self.rewrite(node.iter)
+        self._enter_loop(node)
+        target = self._loop_target(node.target, node.iter)
+        body = self.block(node.body)
+        self._leave(_stored_names(node))
+        orelse = self.block(node.orelse) if node.orelse else []
+        return [ast.copy_location(ast.For(target, iterable, body, orelse), node)]
+
+    def _loop_target(self, target: ast.expr, iterable: ast.expr) -> ast.expr:
+        """The induction variable is an INDEX; carried names start with what `init_values` holds."""
+        if isinstance(target, ast.Tuple) and len(target.elts) == 2 and isinstance(iterable, ast.Call):
+            inits = next((keyword.value for keyword in iterable.keywords if keyword.arg == "init_values"), None)
+            carried = self.fold(inits)[1] if inits is not None else UNKNOWN
+            new = [self.target(target.elts[0], RuntimeValue(INDEX)), self.target(target.elts[1], carried)]
+            return ast.copy_location(ast.Tuple(new, ast.Store()), target)
+        return self.target(target, RuntimeValue(INDEX) if isinstance(target, ast.Name) else UNKNOWN)
+
+    def while_loop(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.While)
+        self._enter_loop(node)
+        test = self.rewrite(node.test)
+        body = self.block(node.body)
+        self._leave(_stored_names(node))
+        orelse = self.block(node.orelse) if node.orelse else []
+        return [ast.copy_location(ast.While(test, body, orelse), node)]
+
+    def _enter_loop(self, node: ast.For | ast.While) -> None:
+        """A scalar that the loop rebinds has no fixed value in it; a tensor keeps its type from turn to turn."""
+        for name in _stored_names(node):
+            if not isinstance(self.env.get(name), BufferType | TileType):
+                self.env.pop(name, None)
+
+    def _leave(self, names: Iterable[str]) -> None:
+        for name in names:
+            if not isinstance(self.env.get(name), BufferType | TileType):
+                self.env.pop(name, None)
+
+    def branch(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.If)
+        test_node, test = self.fold(node.test)
+        if isinstance(test, Static) and isinstance(test.value, bool) and not test.local:
+            taken = node.body if test.value else node.orelse
+            return [new for statement in taken for new in self.statement(statement)]
+        before = dict(self.env)
+        body = self.block(node.body)
+        after_body, self.env = self.env, before
+        orelse = self.block(node.orelse) if node.orelse else []
+        self.env = {name: value for name, value in self.env.items() if after_body.get(name) == value}
+        return [ast.copy_location(ast.If(test_node, body, orelse), node)]
+
+    def scope(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.With)
+        items: list[ast.withitem] = []
+        for item in node.items:
+            expression = self.rewrite(item.context_expr)
+            items.append(ast.withitem(expression, self.target(item.optional_vars, UNKNOWN) if item.optional_vars is not None else None))
+        return [ast.copy_location(ast.With(items, self.block(node.body)), node)]
+
+    # the rest ---------------------------------------------------------------------------------------------------------------
+
+    def expression(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.Expr)
+        if isinstance(node.value, ast.Call) and is_bind_dynamic(node.value):
+            return []
+        if isinstance(node.value, ast.Constant):
+            return [copy.deepcopy(node)]
+        return [ast.copy_location(ast.Expr(self.rewrite(node.value)), node)]
+
+    def returned(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.Return)
+        if node.value is None:
+            return [copy.deepcopy(node)]
+        value_node, value = self.fold(node.value)
+        self.returns = _members(value) or (value,)
+        return [ast.copy_location(ast.Return(value_node), node)]
+
+    # writes into outputs whose shape is not known ---------------------------------------------------------------------------
+
+    def note_window_write(self, name: str, parts: Sequence[Abstract | slice], value: Abstract) -> None:
+        """Overridden where output shapes are looked for."""
+
+
+def _members(value: Abstract) -> tuple[Abstract, ...]:
+    if isinstance(value, Items):
+        return value.items
+    if isinstance(value, Static) and isinstance(value.value, tuple | list):
+        return tuple(Static(item, value.local) for item in value.value)
+    return ()
+
+
+def _as_local(value: Abstract) -> Abstract:
+    if isinstance(value, Static):
+        return Static(value.value, local=True)
+    return Items(tuple(_as_local(item) for item in value.items)) if isinstance(value, Items) else value
+
+
+def _stored_names(node: ast.AST) -> set[str]:
+    return {child.id for child in ast.walk(node) if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)}
+
+
+_RULES: dict[type[ast.stmt], str] = {
+    ast.Assign: "assign",
+    ast.AnnAssign: "annotated",
+    ast.AugAssign: "augmented",
+    ast.For: "loop",
+    ast.While: "while_loop",
+    ast.If: "branch",
+    ast.With: "scope",
+    ast.Expr: "expression",
+    ast.Return: "returned",
+}
+"""The method that rewrites each kind of statement; others are left to the front end, which refuses them."""
