@@ -12,13 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import mpmath as mp
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
-Function = Callable[[mp.mpf], mp.mpf]
+Number = Any
+"""An mpmath number."""
+Function = Callable[[Number], Number]
 
 mp.mp.prec = 400
 POINTS = 400
@@ -115,7 +118,7 @@ def lawson(basis: Array, values: Array, weight: Array) -> Array:
     best: tuple[float, Array] = (np.inf, np.zeros(basis.shape[1]))
     for _ in range(ITERATIONS):
         scale = np.sqrt(attention) * weight
-        solution = np.linalg.lstsq(basis * scale[:, None], values * scale, rcond=None)[0]
+        solution = np.asarray(np.linalg.lstsq(basis * scale[:, None], values * scale, rcond=None)[0], np.float64)
         error = np.abs(weight * (basis @ solution - values))
         if error.max() < best[0]:
             best = (float(error.max()), solution)
@@ -160,14 +163,14 @@ def written(name: str, values: list[float], meaning: str, error: float) -> str:
     return f'{name} = ({numbers})\n"""{meaning}; relative error of the fit {error:.1e}."""\n'
 
 
-def split(value: mp.mpf, bits: int) -> tuple[float, float]:
+def split(value: Number, bits: int) -> tuple[float, float]:
     """`value` as a head of few bits, so that small multiples of it are exact, and the rest."""
     scale = mp.mpf(2) ** (bits - 1 - mp.floor(mp.log(value, 2)))
     head = mp.nint(value * scale) / scale
     return float(head), float(np.float32(float(value - head)))
 
 
-def split_wide(value: mp.mpf) -> tuple[float, float]:
+def split_wide(value: Number) -> tuple[float, float]:
     head = float(value)
     return head, float(value - mp.mpf(head))
 
@@ -181,7 +184,8 @@ def main() -> None:
     out.append(f"ERF_STEP = {ERF_STEP!r}\n" + '"""Distance of the centres of ERF."""\n')
     table, error = fit_erf()
     rows = "".join(f"    ({', '.join(repr(row[order]) for row in table)}),\n" for order in range(6))
-    out.append(f"ERF = (\n{rows})\n" + f'"""erf(t) = P_i(t - i*ERF_STEP): by order, the coefficients of the 16 polynomials; relative error of the fit {error:.1e}."""\n')
+    meaning = f"erf(t) = P_i(t - i*ERF_STEP): by order, the coefficients of the 16 polynomials; relative error of the fit {error:.1e}."
+    out.append(f'ERF = (\n{rows})\n"""{meaning}"""\n')
     out.append(f"LN2 = {split(LN2, 9)}\n" + '"""log(2) as a short head and the rest."""\n')
     out.append(f"HALF_PI_WIDE = {split_wide(mp.pi / 2)}\n" + '"""pi/2 in two doubles."""\n')
     words = [int(mp.floor(2 / mp.pi * mp.mpf(2) ** (64 * (i + 1)))) & (1 << 64) - 1 for i in range(4)]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.backends.cpu import native
 from tilejit.backends.cpu import compile as compiling
-from tilejit.backends.cpu import gemm_kernels, registers, vmath
+from tilejit.backends.cpu import gemm_kernels, registers, vmath_blocks
 from tilejit.backends.cpu.host import Host, host
 
 OLDER = {
@@ -23,7 +23,7 @@ def older_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     if not host().is_x86:
         pytest.skip("an x86 processor's ancestors")
     old = Host(host().triple, "x86-64", OLDER[request.param])
-    for module in (native, compiling, gemm_kernels, registers, vmath):
+    for module in (native, compiling, gemm_kernels, registers, vmath_blocks):
         monkeypatch.setattr(module, "host", lambda: old)
     for cached in (compiling.target_machine, gemm_kernels.host_block):
         cached.cache_clear()

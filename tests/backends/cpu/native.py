@@ -10,7 +10,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import numpy.typing as npt
 
-from tilejit.backends.cpu.compile import compile_llvm, target_machine
+from tilejit.backends.cpu.compile import compile_llvm
 from tilejit.backends.cpu.emit import Emitter, Module, Value
 from tilejit.backends.cpu.host import host
 from tilejit.backends.cpu.registers import load_lanes, store_lanes

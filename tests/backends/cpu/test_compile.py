@@ -12,7 +12,7 @@ from tests.backends.cpu.native import Native, lane_kernel
 from tilejit.backends.cpu.compile import compile_llvm
 from tilejit.backends.cpu.emit import Emitter, Module, Value
 from tilejit.backends.cpu.host import Host, host
-from tilejit.backends.cpu.lanes import apply_lane
+from tilejit.backends.cpu.lanes import apply_lane, round_to
 from tilejit.dtypes import BF16, FP16, FP32, DType
 from tilejit.errors import InternalError
 
@@ -67,8 +67,8 @@ def test_wide_vectors_stay_wide() -> None:
     """A function without width attributes may use the widest registers, whatever the processor's tuning prefers."""
     if host().vector_bits != 512:
         pytest.skip("needs 512-bit registers")
-    text = "define void @f(ptr %x) {\n  %v = load <16 x float>, ptr %x, align 4\n  %w = fadd <16 x float> %v, %v\n  store <16 x float> %w, ptr %x, align 4\n  ret void\n}\n"
-    assert "%zmm0" in compile_llvm(text).assembly
+    body = "%v = load <16 x float>, ptr %x, align 4\n  %w = fadd <16 x float> %v, %v\n  store <16 x float> %w, ptr %x, align 4\n  ret void"
+    assert "%zmm0" in compile_llvm(f"define void @f(ptr %x) {{\n  {body}\n}}\n").assembly
 
 
 def test_the_fingerprint_tells_processors_apart() -> None:
@@ -84,12 +84,6 @@ def test_older_processors_round_narrow_floats_the_same(dtype: DType, older_host:
     x = np.concatenate([rng.integers(0, 2**32, 60_000, dtype=np.uint32).view(np.float32), (rng.normal(size=9000) * 1e-6).astype(np.float32)])
     with np.errstate(all="ignore"):
         want = x.astype(dtype.numpy)
-        got = lane_kernel([FP32], dtype, lambda e, values, lanes: apply_lane(e, "copy", dtype, [_rounded(e, dtype, values[0])], lanes), 8)(x)
+        got = lane_kernel([FP32], dtype, lambda e, values, lanes: round_to(e, dtype, values[0]), 8)(x)
     same = (got.view(np.uint16) == want.view(np.uint16)) | (np.isnan(x) & np.isnan(got.astype(np.float32)))
     assert same.all(), (x[~same][:5], got[~same][:5], want[~same][:5])
-
-
-def _rounded(e: Emitter, dtype: DType, value: Value) -> Value:
-    from tilejit.backends.cpu.registers import round_to
-
-    return round_to(e, dtype, value)

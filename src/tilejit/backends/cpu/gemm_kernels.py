@@ -10,7 +10,7 @@ from tilejit.backends.cpu.emit import Emitter, Index, Module, Value
 from tilejit.backends.cpu.host import host
 from tilejit.backends.cpu.registers import from_memory
 from tilejit.backends.cpu.vector import binary, constant, convert, shuffle, splat, typed
-from tilejit.backends.cpu.vmath import fma
+from tilejit.backends.cpu.vmath_blocks import fma
 from tilejit.dtypes import FP32, INT32, INT64, DType
 
 POINTER = "ptr"
@@ -269,7 +269,7 @@ def _transposed(e: Emitter, rows: list[Value]) -> list[Value]:
     assert len(rows) == _TURN, "panels have an even size"
     low = [shuffle(e, rows[i], rows[i + 1], [0, 4, 1, 5]) for i in (0, 2)]
     high = [shuffle(e, rows[i], rows[i + 1], [2, 6, 3, 7]) for i in (0, 2)]
-    return [shuffle(e, *pair, picks) for pair in (low, high) for picks in ([0, 1, 4, 5], [2, 3, 6, 7])]
+    return [shuffle(e, first, second, picks) for first, second in (low, high) for picks in ([0, 1, 4, 5], [2, 3, 6, 7])]
 
 
 def _pack_any(e: Emitter, kind: Elements, size: int, places: tuple[Value, Value], strides: tuple[Index, Index], counts: tuple[Index, Index]) -> None:

@@ -23,7 +23,7 @@ from tilejit.backends.cpu.registers import (
     store_strided,
 )
 from tilejit.backends.cpu.vector import binary, constant, convert, extract, fcmp, icmp, intrinsic, select, shuffle, splat, unary
-from tilejit.dtypes import BF16, BOOL, FP16, DType, integer_range
+from tilejit.dtypes import BOOL, DType, integer_range
 from tilejit.errors import InternalError
 
 __all__ = [
@@ -200,11 +200,9 @@ def _integer_extreme(name: str) -> Rule:
 def _quotient(at: Lanes, a: Value, b: Value) -> Value:
     """Truncating division that cannot trap: a zero divisor counts as one, MIN / -1 wraps. Up to 32 bits through exact float division."""
     e = at.e
-    unsafe = icmp(e, "eq", b, at.const(0))
-    if at.dtype.is_signed:
-        minus = icmp(e, "eq", b, at.const(-1))
-        unsafe = binary(e, "or", unsafe, minus)
-    safe = select(e, unsafe, at.const(1), b)
+    minus = icmp(e, "eq", b, at.const(-1)) if at.dtype.is_signed else None
+    zero = icmp(e, "eq", b, at.const(0))
+    safe = select(e, zero if minus is None else binary(e, "or", zero, minus), at.const(1), b)
     bits = at.dtype.bits
     if bits == 64 or at.width == 1:
         out = binary(e, _signed(at, "sdiv", "udiv"), a, safe)
@@ -213,7 +211,7 @@ def _quotient(at: Lanes, a: Value, b: Value) -> Value:
         into, back = _signed(at, "sitofp", "uitofp"), _signed(at, "fptosi", "fptoui")
         ratio = binary(e, "fdiv", convert(e, into, a, wide), convert(e, into, safe, wide))
         out = convert(e, back, ratio, register_element(at.dtype))
-    return select(e, minus, binary(e, "sub", at.const(0), a), out) if at.dtype.is_signed else out
+    return out if minus is None else select(e, minus, binary(e, "sub", at.const(0), a), out)
 
 
 def _remainder(at: Lanes, a: Value, b: Value) -> Value:
@@ -310,7 +308,6 @@ _BOOL: dict[str, Rule] = {
     "gt": lambda at, a, b: icmp(at.e, "ugt", a, b),
     "ge": lambda at, a, b: icmp(at.e, "uge", a, b),
 }
-_BOOL |= {"logical_and": _BOOL["and_"], "logical_or": _BOOL["or_"], "logical_not": _BOOL["not_"]}
 
 _ANY: dict[str, Rule] = {
     "addc": lambda at, a, b, c: at.unrounded("add", at.unrounded("add", a, b), c),
