@@ -23,6 +23,10 @@ from tilejit.tile_ir.alias import sources_of, used_after, views_of
 from tilejit.types.values import ArrayType, BufferType, ScalarType, ShapedType, TileType, ValueType
 
 
+IN_PLACE = ("matmul_acc", "batch_matmul_acc", "gemv_acc", "assemble", "write")
+"""Ops that change their first operand where it lies when nobody needs it afterwards."""
+
+
 @dataclass(slots=True)
 class Carrier:
     """How one carried value passes from turn to turn: the registers it needs, and its slot when it is a tile."""
@@ -162,7 +166,7 @@ def _reads_in_place(op: Operation, value: OpResult, old: SSAValue) -> bool:
     if isinstance(op, d.ApplyOp):
         from tilejit.backends.cpu.recipes import recipe
 
-        if op.op in ("matmul_acc", "batch_matmul_acc", "gemv_acc"):
+        if op.op in IN_PLACE:
             return [use.index for use in old.uses if use.operation is op] == [0]
         found = recipe(op)
         return same_shape and found is not None and found.reduction is None

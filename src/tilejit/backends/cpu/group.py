@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
@@ -14,13 +14,12 @@ from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.guards import check_box
 from tilejit.backends.cpu.masks import load_mask, store_mask
 from tilejit.backends.cpu.nest import Box, Walk, sweep, vector_width
-from tilejit.backends.cpu.plan import Kind, Member, Plan, Write, make_plan
+from tilejit.backends.cpu.plan import Kind, Write, make_plan
 from tilejit.backends.cpu.recipes import Recipe, dtype_of, recipe
 from tilejit.backends.cpu.registers import load_strided, round_to, store_strided
 from tilejit.backends.cpu.storage import Array, aligned, sub_box
 from tilejit.backends.cpu.vector import splat
 from tilejit.dtypes import BOOL, DType
-from tilejit.errors import Span
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ScalarType, Shape, ShapedType
 
@@ -65,12 +64,15 @@ class GroupWriter:
 
     # extents --------------------------------------------------------------------------------------------------------------
 
-    def _shape_valid(self, value: SSAValue) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
-        """Run-time shape and valid extents of an operand; those of a mask member count columns, not bytes."""
+    def _shape_valid(self, value: SSAValue, is_mask: bool = False) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
+        """Run-time shape and valid extents of an operand; those of a mask count columns, not bytes."""
         if value in self.extents_of:
             return self.extents_of[value]
         array = self.f.array(value)
-        return array.shape, array.valid
+        if not is_mask:
+            return array.shape, array.valid
+        bits = array.dtype.bits
+        return (*array.shape[:-1], self.e.mul(array.shape[-1], bits)), (*array.valid[:-1], self.e.mul(array.valid[-1], bits))
 
     def _extents(self, item: Recipe) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
         """Shape and valid extents of a member's result (of a reduction: with the axis folded)."""
@@ -127,7 +129,8 @@ class GroupWriter:
             self._add_places()
             folds = [fold.ColumnFold(self, member) for member in plan.column_reductions]
             fold.check_not_empty(self, extents)
-            self.box.merge(e, keep_last=plan.has_rows)
+            if not any(item.reduction.positions for item in folds):
+                self.box.merge(e, keep_last=plan.has_rows)
             width = self._width()
             with self.box.rows(e) as (indices, pointers):
                 self.pointers = pointers
@@ -315,40 +318,41 @@ class Cells:
         return group.e.offset(group.pointers[place.walk], group.e.mul(self.column, stride), place.dtype.llvm), stride
 
 
-def space_extents(f: FunctionWriter, item: Recipe, lookup) -> tuple[list[Index], list[Index]]:  # type: ignore[no-untyped-def]
+Lookup = Callable[[SSAValue, bool], tuple[tuple[Index, ...], tuple[Index, ...]]]
+"""(operand, whether it is read as a mask) → run-time shape and valid extents, a mask's in columns."""
+
+
+def space_extents(f: FunctionWriter, item: Recipe, lookup: Lookup) -> tuple[list[Index], list[Index]]:
     """Run-time shape and valid extents of the space of a recipe, from its operands."""
     e = f.e
     rank = len(item.space)
     shape: list[Index | None] = [dim if isinstance(dim, int) else None for dim in item.space]
-    for value in item.inputs:
-        if not isinstance(d.type_of(value), ShapedType) or value in [item.inputs[i] for i in item.masks]:
+    masks = {item.inputs[i] for i in item.masks}
+    for value in {*item.inputs, *item.valid_from} - masks:
+        type = d.type_of(value)
+        if not isinstance(type, ShapedType):
             continue
-        extents, _ = lookup(value)
-        dims = d.shaped_type(value).shape
+        extents, _ = lookup(value, False)
         for own, extent in enumerate(extents):
             axis = own + rank - len(extents)
-            if shape[axis] is None and dims[own] != 1:
+            if shape[axis] is None and type.shape[own] != 1:
                 shape[axis] = extent
-    known = [f.extent(dim, lambda: 0) if extent is None else extent for dim, extent in zip(item.space, shape, strict=True)]
-    valid: list[Index] = list(known)
+    known: list[Index] = []
+    for extent in shape:
+        assert extent is not None, item.op
+        known.append(extent)
+    valid = list(known)
     for value in item.valid_from:
-        extents, bounds = lookup(value)
-        if value in [item.inputs[i] for i in item.masks] and not _is_member_mask(item, value):
-            bounds = (*bounds[:-1], e.mul(bounds[-1], d.shaped_type(value).dtype.bits))
-            extents = (*extents[:-1], e.mul(extents[-1], d.shaped_type(value).dtype.bits))
+        extents, bounds = lookup(value, value in masks)
         for own, (extent, bound) in enumerate(zip(extents, bounds, strict=True)):
             axis = own + rank - len(extents)
             if bound == extent:
                 continue
             if extent == 1 and known[axis] != 1:
+                # A stretched cell that is missing leaves nothing.
                 bound = e.mul(bound, known[axis])
             valid[axis] = e.min(valid[axis], bound)
     return known, valid
-
-
-def _is_member_mask(item: Recipe, value: SSAValue) -> bool:
-    owner = value.owner
-    return isinstance(owner, d.ApplyOp) and owner.parent is item.op.parent and owner.op == "cmp_mask" and isinstance(owner.parent_op(), d.GroupOp)
 
 
 def _static(shape: Shape) -> tuple[int, ...]:
@@ -359,7 +363,3 @@ def _bytes(f: FunctionWriter, columns: Index) -> Index:
     if isinstance(columns, int):
         return -(-columns // 8)
     return f.e.inst("i64", f"lshr {f.e.i64(f.e.add(columns, 7))}, 3")
-
-
-__all__ = ["Cells", "GroupWriter", "Member", "Plan", "write_group"]
-_ = Span

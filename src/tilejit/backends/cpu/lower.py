@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.cpu import calls, control, matmul, movement
+from tilejit.backends.cpu import calls, control, generate, matmul, movement, window
 from tilejit.backends.cpu.emit import Emitter, Value
 from tilejit.backends.cpu.function import FunctionWriter, Unit, constant
 from tilejit.backends.cpu.group import write_group
@@ -19,7 +19,7 @@ from tilejit.backends.cpu.guards import check_box, check_element, clamp
 from tilejit.backends.cpu.nest import fill_box
 from tilejit.backends.cpu.recipes import lane_code, recipe
 from tilejit.backends.cpu.registers import lane_constant, load_lanes, store_lanes
-from tilejit.backends.cpu.storage import Array, element_count, row_major, sub_box
+from tilejit.backends.cpu.storage import Array, element_count, sub_box
 from tilejit.backends.cpu.views import stays_unchanged
 from tilejit.backends.cpu.vector import binary
 from tilejit.dtypes import INDEX
@@ -148,10 +148,14 @@ def _apply(f: FunctionWriter, op: d.ApplyOp) -> None:
     if recipe(op) is not None:
         write_group(f, [op], [op.results[0]])
         return
-    rule = movement.RULES.get(op.op) or matmul.RULES.get(op.op)
+    rule = OPS.get(op.op)
     if rule is None:
         raise UnsupportedFeatureError(f"{op.op} has no CPU code yet", span=op.span, help="run it with platform='reference'")
     rule(f, op)
+
+
+OPS: dict[str, Callable[[FunctionWriter, d.ApplyOp], None]] = {**movement.RULES, **window.RULES, **generate.RULES, **matmul.RULES}
+"""Ops of the table with code of their own."""
 
 
 def _group(f: FunctionWriter, op: d.GroupOp) -> None:
@@ -306,5 +310,3 @@ RULES: dict[type[Operation], Callable[[FunctionWriter, Any], None]] = {
     d.EffectOp: _effect,
     d.RegionOp: _region,
 }
-
-_ = row_major

@@ -1,0 +1,295 @@
+"""Fusion: neighbouring elementwise ops, expands, reductions, masks and stores over one space become groups that run as one loop nest.
+
+A group runs row by row, so joining it must not change what anybody reads: its members have one iteration space and one valid
+region, a member that reads another member reads it at the same row, and memory that the group stores to is read before only at
+the same window and never afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tilejit import ops
+from tilejit.ops.reduce import reduced_axis
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.alias import Aliases, Roots, is_buffer, same_window
+from tilejit.tile_ir.build import apply_args, constant_of
+from tilejit.tile_ir.program import Program
+from tilejit.types.values import Dim, ScalarType, Shape, ShapedType
+
+FAMILIES = ("elementwise", "expand", "reduction", "mask")
+"""Families whose ops are computed cell by cell or fold an axis."""
+_PASSED = (d.ConstOp, d.DimOp, d.ValidOp, d.WindowOp, d.ViewOp, d.LoadOp, d.ReadOp, d.CheckOp, d.CreateOp)
+"""Ops that may stand between members and stay in front of the group, unless they look at something it makes."""
+
+Key = tuple[object, ...]
+
+
+def fuse(program: Program) -> None:
+    """Group the ops of every block."""
+    aliases = Aliases(program)
+    for function in program.functions.values():
+        for op in list(function.walk()):
+            for region in op.regions:
+                for block in region.blocks:
+                    _Fuser(aliases, block).run()
+
+
+@dataclass
+class _Open:
+    """A group under construction."""
+
+    ops: list[d.ApplyOp | d.StoreOp] = field(default_factory=list[d.ApplyOp | d.StoreOp])
+    values: set[SSAValue] = field(default_factory=set[SSAValue])
+    space: Shape = ()
+    key: Key = ()
+    stored: Roots = frozenset()
+
+
+class _Fuser:
+    """Fuses one block."""
+
+    def __init__(self, aliases: Aliases, block: Block) -> None:
+        self.aliases = aliases
+        self.block = block
+        self.open = _Open()
+
+    def run(self) -> None:
+        if isinstance(self.block.parent_op(), d.GroupOp):
+            return
+        for op in list(self.block.ops):
+            if isinstance(op, d.ApplyOp) and _is_member(op):
+                self._member(op, *_apply_space(op))
+            elif isinstance(op, d.StoreOp) and not op.static("atomic"):
+                type = d.shaped_type(op.value)
+                self._member(op, type.shape, valid_key(op.value))
+            elif not self._passes(op):
+                self._close()
+        self._close()
+
+    # members ------------------------------------------------------------------------------------------------------------
+
+    def _member(self, op: d.ApplyOp | d.StoreOp, space: Shape, key: Key) -> None:
+        if not self._joins(op, space, key):
+            self._close()
+        group = self.open
+        if not group.ops or space[-1] != 1:
+            group.space, group.key = space, key
+        group.ops.append(op)
+        if isinstance(op, d.ApplyOp):
+            group.values.add(op.results[0])
+        else:
+            group.stored |= self.aliases.roots(op.buffer)
+
+    def _joins(self, op: d.ApplyOp | d.StoreOp, space: Shape, key: Key) -> bool:
+        """Whether an op may join the open group."""
+        group = self.open
+        if not group.ops:
+            return True
+        used = [value for value in op.operands if value in group.values]
+        if any(_is_column(value) for value in used) or any(self._stretched(value, space) for value in used):
+            return False
+        if isinstance(op, d.StoreOp):
+            return op.value in group.values and self._fits(space, key, used) and self._store_fits(op)
+        if self._reads(op) & group.stored:
+            return False
+        return self._fits(space, key, used, folds=ops.table()[op.op].family == "reduction")
+
+    def _fits(self, space: Shape, key: Key, used: Sequence[SSAValue], folds: bool = False) -> bool:
+        group = self.open
+        if space == group.space:
+            # Independent work of the same shape shares the loop; what is per row only joins what it belongs to.
+            return key == group.key and (space[-1] != 1 or bool(used) or not self._has_reduction())
+        if len(space) != len(group.space) or space[:-1] != group.space[:-1] or key[:-1] != group.key[:-1]:
+            return False
+        # Rows of single elements belong to the wide rows they come from or go to; a fold of them is a sweep of its own.
+        if folds if space[-1] == 1 else self._has_reduction():
+            return False
+        return bool(used) and (space[-1] == 1 or group.space[-1] == 1)
+
+    def _has_reduction(self) -> bool:
+        return any(isinstance(op, d.ApplyOp) and ops.table()[op.op].family == "reduction" for op in self.open.ops)
+
+    def _stretched(self, value: SSAValue, space: Shape) -> bool:
+        """Whether a member is read at another row than its own."""
+        shape = _logical_shape(value)
+        if _is_mask(value):
+            return shape != space
+        return len(shape) != len(space) or shape[:-1] != space[:-1]
+
+    def _reads(self, op: d.ApplyOp) -> Roots:
+        """Memory that a member reads from outside the group."""
+        out: Roots = frozenset()
+        for value in op.operands:
+            if value not in self.open.values and isinstance(d.type_of(value), ShapedType):
+                out |= self.aliases.roots(value)
+        return out
+
+    def _store_fits(self, store: d.StoreOp) -> bool:
+        """A store must not change what the group reads elsewhere, nor meet another store."""
+        roots = self.aliases.roots(store.buffer)
+        if roots & self.open.stored:
+            return False
+        for op in self.open.ops:
+            for value in op.operands:
+                if value not in self.open.values and isinstance(d.type_of(value), ShapedType) and self.aliases.roots(value) & roots and not _same_cells(value, store):
+                    return False
+        return True
+
+    # what stands between ------------------------------------------------------------------------------------------------
+
+    def _passes(self, op: Operation) -> bool:
+        """Whether an op may stay in front of a group that began before it."""
+        group = self.open
+        if not group.ops:
+            return True
+        if any(value in group.values for value in op.operands):
+            return False
+        if isinstance(op, d.LoadOp | d.ReadOp):
+            source = op.buffer if isinstance(op, d.LoadOp) else op.source
+            return not self.aliases.roots(source) & group.stored
+        return isinstance(op, _PASSED) or (isinstance(op, d.ApplyOp) and isinstance(d.type_of(op.results[0]), ScalarType) and _is_arithmetic(op))
+
+    # closing ------------------------------------------------------------------------------------------------------------
+
+    def _close(self) -> None:
+        group, self.open = self.open, _Open()
+        if len(group.ops) < 2:
+            return
+        last = group.ops[-1]
+        outputs = [value for value in (op.results[0] for op in group.ops if isinstance(op, d.ApplyOp)) if _escapes(value, group.ops)]
+        body = Block()
+        made = d.GroupOp.build(result_types=[[value.type for value in outputs]], regions=[Region(body)])
+        if last.span is not None:
+            made.attributes["span"] = d.SpanAttr(last.span)
+        self.block.insert_op_after(made, last)
+        inside = set[Operation](group.ops)
+        for value, result in zip(outputs, made.results, strict=True):
+            for use in list(value.uses):
+                if use.operation not in inside:
+                    use.operation.operands[use.index] = result
+        for op in group.ops:
+            op.detach()
+            body.add_op(op)
+        body.add_op(d.YieldOp.build(operands=[outputs]))
+
+
+def _escapes(value: SSAValue, members: Sequence[Operation]) -> bool:
+    return any(use.operation not in members for use in value.uses)
+
+
+def _is_member(op: d.ApplyOp) -> bool:
+    row = ops.table()[op.op]
+    if row.family not in FAMILIES or len(op.results) != 1 or not isinstance(d.type_of(op.results[0]), ShapedType):
+        return False
+    return not (row.family == "expand" and row.attrs["axis"] == "row" and d.shaped_type(op.args[1]).shape[-1] != 1)
+
+
+def _is_arithmetic(op: d.ApplyOp) -> bool:
+    # A scalar division may fail; failing earlier than a store that comes before it would be seen.
+    return ops.table()[op.op].family == "elementwise" and op.op not in ("div", "floordiv", "mod", "fmod", "rem")
+
+
+def _is_column(value: SSAValue) -> bool:
+    """Whether a member is complete only after the whole nest: a reduction over rows."""
+    op = value.owner
+    if not isinstance(op, d.ApplyOp) or ops.table()[op.op].family != "reduction":
+        return False
+    source = d.shaped_type(op.args[0])
+    return _axis(op) != source.rank - 1
+
+
+def _axis(op: d.ApplyOp) -> int:
+    source = d.shaped_type(op.args[0])
+    direction = ops.table()[op.op].attrs["axis"]
+    assert isinstance(direction, str)
+    return reduced_axis(direction, source.level, source.rank)
+
+
+def _same_cells(value: SSAValue, store: d.StoreOp) -> bool:
+    """Whether a value read by the group is exactly what the store overwrites, cell by cell."""
+    owner = value.owner
+    if isinstance(owner, d.LoadOp):
+        return same_window(owner, store)
+    if is_buffer(value):
+        whole = all(constant_of(offset) == 0 for offset in store.offsets)
+        return value is store.buffer and whole and d.shaped_type(value).shape == d.shaped_type(store.value).shape and "?" not in d.shaped_type(value).shape
+    return False
+
+
+# spaces and valid regions -----------------------------------------------------------------------------------------------
+
+
+def _apply_space(op: d.ApplyOp) -> tuple[Shape, Key]:
+    """The space that an op runs over, and what its valid region there is."""
+    family = ops.table()[op.op].family
+    if family == "reduction":
+        return d.shaped_type(op.args[0]).shape, valid_key(op.args[0])
+    return _logical_shape(op.results[0]), valid_key(op.results[0])
+
+
+def _is_mask(value: SSAValue) -> bool:
+    return isinstance(value.owner, d.ApplyOp) and value.owner.op == "cmp_mask"
+
+
+def _logical_shape(value: SSAValue) -> Shape:
+    """The shape of a value; of a mask, that of the cells it speaks about."""
+    op = value.owner
+    if _is_mask(value) and isinstance(op, d.ApplyOp):
+        shapes = [d.shaped_type(arg).shape for arg in op.args if isinstance(d.type_of(arg), ShapedType)]
+        rank = max(len(shape) for shape in shapes)
+        padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+        return tuple(next((dim for dim in dims if dim != 1), 1) for dims in zip(*padded, strict=True))
+    return d.shaped_type(value).shape
+
+
+def valid_key(value: SSAValue) -> Key:
+    """Per dim something that is equal for two values only if their valid extents are."""
+    shape = _logical_shape(value)
+    return tuple(_extent_key(value, axis, len(shape)) for axis in range(len(shape)))
+
+
+def _extent_key(value: SSAValue, axis: int, rank: int) -> object:
+    type, owner = d.shaped_type(value), value.owner
+    dim = "?" if _is_mask(value) else type.valid[axis]
+    if dim != "?":
+        return dim
+    if isinstance(owner, d.LoadOp):
+        requested = owner.valid[axis]
+        return ("at most", constant_of(requested) if constant_of(requested) is not None else requested, type.shape[axis]) if not owner.static("clamp") else (value, axis)
+    if isinstance(owner, d.ApplyOp):
+        family = ops.table()[owner.op].family
+        if family == "reduction":
+            return _extent_key(owner.args[0], axis, rank)
+        if family == "expand":
+            args = apply_args(owner)
+            big = args.get("lhs", args.get("target"))
+            assert isinstance(big, SSAValue)
+            return _extent_key(big, axis, rank)
+        if family in ("elementwise", "mask") and owner.op not in ("sel", "sels"):
+            return _common_key(owner, axis, rank, _logical_shape(value)[axis])
+    return (value, axis)
+
+
+def _common_key(op: d.ApplyOp, axis: int, rank: int, extent: Dim) -> object:
+    """The key of an intersection: that of the one operand that is not valid everywhere, else the op's own."""
+    found: set[object] = set()
+    for arg in op.args:
+        type = d.type_of(arg)
+        if not isinstance(type, ShapedType):
+            continue
+        own = axis - (rank - type.rank)
+        if own < 0:
+            continue
+        stretched = type.shape[own] == 1 and extent != 1
+        if type.valid[own] == type.shape[own]:
+            if type.shape[own] == "?":
+                found.add(_extent_key(arg, own, type.rank))
+            continue
+        found.add((arg, own) if stretched else _extent_key(arg, own, type.rank))
+    if not found:
+        return extent if extent != "?" else (op, axis)
+    return next(iter(found)) if len(found) == 1 else (op, axis)
