@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from tests.backends.cpu.native import Array, Native, lane_kernel
+from tilejit import ops
 from tilejit.backends.cpu.casts import cast_lane
 from tilejit.backends.cpu.emit import Emitter, Module, Value
-from tilejit.backends.cpu.lanes import apply_lane, combine, horizontal, load_lanes, load_strided, reduce_init, store_lanes, store_strided
+from tilejit.backends.cpu.lanes import _rule, apply_lane, combine, horizontal, load_lanes, load_strided, reduce_init, store_lanes, store_strided
 from tilejit.dtypes import (
     BF16,
     BOOL,
@@ -31,10 +32,13 @@ from tilejit.dtypes import (
 )  # fmt: skip
 from tilejit.errors import InternalError
 from tilejit.ops import numbers
+from tilejit.ops.rules import Lane
 
 INTEGERS = (INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX)
 FLOATS = (FP32, FP16, BF16)
 ALL = (BOOL, *INTEGERS, *FLOATS)
+ROUNDS_INTEGERS_TO_FLOAT = {"exp", "log", "sqrt", "rsqrt", "recip", "sin", "cos", "tanh", "erf", "sigmoid"}
+"""Ops that convert integers to FP32 before they compute."""
 COUNT = 1003
 """Not a multiple of the width: the last elements go through the scalar form."""
 
@@ -159,7 +163,7 @@ def test_composed_operations_round_narrow_floats_once(dtype: DType) -> None:
 def test_bool_lanes_have_logic() -> None:
     rng = np.random.default_rng(13)
     a, b = sample(BOOL, rng), sample(BOOL, rng)
-    for name, want in (("and_", a & b), ("or_", a | b), ("xor", a ^ b)):
+    for name, want in (("and_", a & b), ("or_", a | b), ("xor", a ^ b), ("logical_and", a & b), ("logical_or", a | b)):
         assert_same(run_lane(name, BOOL, [a, b]), want, name)
     assert_same(run_lane("not_", BOOL, [a]), ~a)
 
@@ -168,6 +172,15 @@ def test_isnan_sees_only_nan() -> None:
     x = sample(FP32, np.random.default_rng(14))
     assert_same(run_lane("isnan", FP32, [x], BOOL), np.isnan(x))
     assert not run_lane("isnan", INT32, [sample(INT32, np.random.default_rng(14))], BOOL).any()
+
+
+def test_every_lane_of_the_op_table_has_a_rule_for_the_dtypes_it_computes_in() -> None:
+    made_by_the_lowering = {"cast", "cmp"}
+    for row in ops.table().values():
+        if isinstance(row.cpu, Lane) and row.name not in made_by_the_lowering:
+            for dtype in row.dtypes:
+                if dtype.is_float or row.name not in ROUNDS_INTEGERS_TO_FLOAT:
+                    assert callable(_rule(row.cpu.name, dtype)), (row.name, dtype)
 
 
 def test_an_unknown_lane_is_an_internal_error() -> None:

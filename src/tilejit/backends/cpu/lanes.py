@@ -307,6 +307,9 @@ _BOOL: dict[str, Rule] = {
     "le": lambda at, a, b: icmp(at.e, "ule", a, b),
     "gt": lambda at, a, b: icmp(at.e, "ugt", a, b),
     "ge": lambda at, a, b: icmp(at.e, "uge", a, b),
+    "logical_and": _instruction("and"),
+    "logical_or": _instruction("or"),
+    "logical_not": lambda at, x: binary(at.e, "xor", x, constant(x.type, True)),
 }
 
 _ANY: dict[str, Rule] = {
