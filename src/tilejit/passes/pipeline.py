@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
+from tilejit.passes.fuse import fuse
 from tilejit.passes.outline import outline
 from tilejit.passes.simplify import simplify
 from tilejit.tile_ir.program import Program
@@ -17,7 +18,7 @@ REFERENCE: tuple[Pass, ...] = ()
 LOWER: tuple[Pass, ...] = (simplify, outline)
 """What `lower()` shows: one kernel per region, still printable as Python."""
 
-CPU: tuple[Pass, ...] = (*LOWER, simplify)
+CPU: tuple[Pass, ...] = (*LOWER, simplify, fuse)
 
 
 class Instrument(Protocol):
