@@ -44,6 +44,8 @@ def _shape_text(shape: tuple[Dim, ...]) -> str:
 
 
 def _annotation(param: Param, bare: bool) -> str:
+    if param.style == "scalar":
+        return f"pl.{param.dtype}" if bare else f"pl.Scalar[pl.{param.dtype}]"
     tensor = "pl.Tensor" if bare else f"pl.Tensor[{_shape_text(param.shape)}, pl.{param.dtype}]"
     return tensor if param.direction == "In" else f"pl.{param.direction}[{tensor}]"
 
@@ -71,6 +73,7 @@ class Composer:
     # stages ---------------------------------------------------------------------------------------------------------------
 
     def compose(self) -> Case:
+        scalars = self.scalar_params()
         count = self.rng.choice((1, 1, 2))
         for number in range(count):
             last = number == count - 1
@@ -81,8 +84,16 @@ class Composer:
             self.region(AT, "tensor", True)
             outputs = [p for p in self.entry.params if p.direction == "Out"]
         self.entry.emit(f"return {', '.join(p.name for p in outputs)}")
+        self.entry.params += scalars
         sizes = tuple(self.rng.sample((1, 2, 7, 19, 32, 37), 2)) if self.dynamic else (1,)
         return Case(self.seed, self.text(), self.jit, tuple(self.entry.params), dict(self.entry.errors), sizes)
+
+    def scalar_params(self) -> list[Param]:
+        """Numbers that the entry takes, after its tensors."""
+        found = [Param(self.fresh("k"), (), self.rng.choice(("FP32", "INT32")), "scalar") for _ in range(self.rng.choice((0, 0, 1, 2)))]
+        for param in found:
+            self.entry.scalars[param.name] = Val(param.name, "scalar", param.dtype, -2, 2)
+        return found
 
     def stage(self, last: bool) -> None:
         kinds = ["incore", "incore_tensor"] if self.orchestration else ["at", "at", "at_tensor", "at_tensor", "spmd", "parallel", "incore", "incore_tensor"]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import linecache
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tests.fuzz.program import SYMBOL, Case
 from tests.fuzz.values import EPSILON, integer_range
 from tests.fuzz.writer import Param
 from tilejit.dtypes import dtype_named
 
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, Any]
+"""Arguments by name: arrays, and numbers for scalar parameters."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,11 @@ class Problem:
         return other is not None and (self.stage, self.kind) == (other.stage, other.kind)
 
 
-def make(param: Param, rng: np.random.Generator, size: int) -> npt.NDArray[Any]:
+def make(param: Param, rng: np.random.Generator, size: int) -> Any:
     """Data for a parameter."""
+    if param.style == "scalar":
+        number = rng.uniform(-2, 2)
+        return float(np.float32(number)) if param.dtype in EPSILON else int(number)
     shape = tuple(size if extent == SYMBOL else int(extent) for extent in param.shape)
     dtype = dtype_named(param.dtype).numpy
     low, high = param.bounds()
@@ -85,13 +88,15 @@ def _stages(case: Case, text: str) -> Iterator[tuple[str, Problem | None]]:
     given = [arguments(case, size) for size in case.sizes]
     program = _program(case, module, given[0])
     reference = ir.compile(program, platform="reference")
-    expected = [_run(reference, data) for data in given]
+    # What was specialised away is no parameter of the text.
+    tensors = [{name: value for name, value in data.items() if not case.jit or isinstance(value, np.ndarray)} for data in given]
+    expected = [_run(reference, data) for data in tensors]
     yield "reference", _poison(case, expected)
     yield "cpu", _cpu(case, module, program, given, expected)
     yield "print", _round_trip(program)
     lowered = ir.lower(program)
     again = ir.compile(lowered, platform="reference")
-    problems = (compare(case, "lower", wanted, _run(again, data), exact=True) for data, wanted in zip(given, expected, strict=True))
+    problems = (compare(case, "lower", wanted, _run(again, data), exact=True) for data, wanted in zip(tensors, expected, strict=True))
     yield "lower", next((problem for problem in problems if problem), None) or _round_trip(lowered, "lower")
 
 
@@ -100,7 +105,7 @@ def _program(case: Case, module: types.ModuleType, data: Arrays) -> Any:
 
     if not case.jit:
         return module.Fuzz
-    return pl.parse(module.kernel.specialized_source(*(array.copy() for array in data.values())))
+    return pl.parse(module.kernel.specialized_source(*_copies(data).values()))
 
 
 def _cpu(case: Case, module: types.ModuleType, program: Any, given: list[Arrays], expected: list[Arrays]) -> Problem | None:
@@ -124,8 +129,12 @@ class _Jit:
         return self.kernel(*args, config=self.config)
 
 
-def _run(compiled: Any, data: Mapping[str, npt.NDArray[Any]]) -> Arrays:
-    copies = {name: array.copy() for name, array in data.items()}
+def _copies(data: Arrays) -> Arrays:
+    return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in data.items()}
+
+
+def _run(compiled: Any, data: Arrays) -> Arrays:
+    copies = _copies(data)
     compiled(*copies.values())
     return copies
 
@@ -159,6 +168,8 @@ def compare(case: Case, stage: str, expected: Arrays, actual: Arrays, exact: boo
     """Whether all arrays agree: outputs within their tolerance, inputs untouched."""
     for name, wanted in expected.items():
         got = actual[name]
+        if not isinstance(wanted, np.ndarray):
+            continue
         if wanted.dtype.kind in "iub":
             wrong = wanted != got
         else:

@@ -18,16 +18,23 @@ class Param:
     shape: tuple[Dim, ...]
     dtype: str
     style: str
-    """"normal", "grid" (eighths), "positive", "wide" (whole integer type), "small", "config", "lengths", or in a helper "=name" for a buffer of the caller."""
+    """"normal", "grid" (eighths), "positive", "wide" (whole integer type), "small", "config", "lengths", "scalar";
+    in a helper "=name" for a buffer of the caller."""
     direction: str = "In"
     largest_length: int = 1
 
     def bounds(self) -> tuple[float, float]:
         if self.style == "wide":
             return integer_range(self.dtype)
-        low, high = {"normal": (-3, 3), "grid": (-3, 3), "positive": (0.5, 2), "small": (-9, 9), "config": (0, 6), "lengths": (1, self.largest_length)}[
-            self.style
-        ]
+        low, high = {
+            "normal": (-3, 3),
+            "grid": (-3, 3),
+            "positive": (0.5, 2),
+            "small": (-9, 9),
+            "config": (0, 6),
+            "scalar": (-2, 2),
+            "lengths": (1, self.largest_length),
+        }[self.style]
         return (max(low, 0), high) if self.dtype.startswith("U") else (low, high)
 
     def as_value(self) -> Val:
