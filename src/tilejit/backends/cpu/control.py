@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tilejit.backends import checks
-from tilejit.backends.cpu.casts import cast_lane
+from tilejit.backends.cpu.casts import convert_lane
 from tilejit.backends.cpu.emit import Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.nest import copy_box
@@ -220,7 +220,7 @@ def write_for(f: FunctionWriter, op: d.ForOp) -> None:
         iv = e.i64(e.add(first, e.mul(loop.iv, step))) if counted else loop.iv
         type = d.type_of(block.args[0])
         assert isinstance(type, ScalarType)
-        f.values[block.args[0]] = cast_lane(e, iv, INDEX, type.dtype, "trunc", 1)
+        f.values[block.args[0]] = convert_lane(e, iv, INDEX, type.dtype, 1)
         _bind(f, items, list(block.args[1:]), loop.carried)
         aim_at_slots(f, yielded, list(block.args[1:]), items, block)
         f.block(block)

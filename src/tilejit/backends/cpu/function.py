@@ -10,7 +10,7 @@ from typing import Any
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.cpu.casts import cast_lane
+from tilejit.backends.cpu.casts import convert_lane
 from tilejit.backends.cpu.emit import Emitter, Index, Module, Value
 from tilejit.backends.cpu.registers import lane_constant
 from tilejit.backends.cpu.storage import Array, Storage, element_count, row_major
@@ -115,7 +115,7 @@ class FunctionWriter:
         found = self.scalar(value)
         if found.text.lstrip("-").isdigit():
             return int(found.text)
-        return cast_lane(self.e, found, type.dtype, INDEX, "trunc", 1)
+        return convert_lane(self.e, found, type.dtype, INDEX, 1)
 
     def indices(self, values: Sequence[SSAValue]) -> list[Index]:
         return [self.index(value) for value in values]

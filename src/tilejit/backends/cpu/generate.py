@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from xdsl.ir import SSAValue
 
-from tilejit.backends.cpu.casts import cast_lane
+from tilejit.backends.cpu.casts import convert_lane
 from tilejit.backends.cpu.emit import Emitter, Index, Value
 from tilejit.backends.cpu.fold import columns_from
 from tilejit.backends.cpu.function import FunctionWriter
@@ -45,7 +45,7 @@ def _full(f: FunctionWriter, op: d.ApplyOp) -> None:
     shape = _shape(f, op)
     value, register = _scalar(f, op, "value")
     target = result_of(f, op, shape, shape)
-    fill_box(f.e, target, cast_lane(f.e, register, dtype_of(value), target.dtype, "trunc", 1), shape)
+    fill_box(f.e, target, convert_lane(f.e, register, dtype_of(value), target.dtype, 1), shape)
 
 
 def _create(f: FunctionWriter, op: d.ApplyOp) -> None:
@@ -88,7 +88,7 @@ def _ci(f: FunctionWriter, op: d.ApplyOp) -> None:
     value, register = _scalar(f, op, "start")
     descending = bool(apply_args(op)["descending"])
     target = result_of(f, op, shape, shape)
-    start = cast_lane(e, register, dtype_of(value), target.dtype, "trunc", 1)
+    start = convert_lane(e, register, dtype_of(value), target.dtype, 1)
 
     def compute(_: list[Index], column: Index, lanes: int) -> Value:
         steps = columns_from(e, column, lanes)
@@ -105,13 +105,13 @@ def _tri(f: FunctionWriter, op: d.ApplyOp) -> None:
     shape = _shape(f, op)
     valid = scalars(f, op, "valid_shape") or shape
     value, register = _scalar(f, op, "diagonal")
-    diagonal = cast_lane(e, register, dtype_of(value), INDEX, "trunc", 1)
+    diagonal = convert_lane(e, register, dtype_of(value), INDEX, 1)
     target = result_of(f, op, shape, valid)
 
     def compute(indices: list[Index], column: Index, lanes: int) -> Value:
         border = splat(e, e.i64(e.add(indices[0], diagonal)), lanes)
         inside = icmp(e, "sge" if args["upper"] else "sle", _columns(e, column, lanes), border)
-        return cast_lane(e, inside, BOOL, target.dtype, "trunc", lanes)
+        return convert_lane(e, inside, BOOL, target.dtype, lanes)
 
     by_index(f, target, valid, compute)
 
@@ -139,7 +139,7 @@ def _random(f: FunctionWriter, op: d.ApplyOp) -> None:
     words = []
     for name in ("counter0", "counter1", "counter2", "counter3", "key0", "key1"):
         value, register = _scalar(f, op, name)
-        wide = cast_lane(e, cast_lane(e, register, dtype_of(value), UINT32, "trunc", 1), UINT32, UINT64, "trunc", 1)
+        wide = convert_lane(e, convert_lane(e, register, dtype_of(value), UINT32, 1), UINT32, UINT64, 1)
         words.append(wide)
     base = binary(e, "or", words[0], binary(e, "shl", words[1], lane_constant(UINT64, 32, 1)))
     target = result_of(f, op, shape, valid)
@@ -198,7 +198,7 @@ def _part(f: FunctionWriter, op: d.ApplyOp) -> None:
         convert_box(e, target, left, left.valid)
 
     def compute(values: list[Value], lanes: int) -> Value:
-        ready = [cast_lane(e, value, side.dtype, target.dtype, "trunc", lanes) for value, side in zip(values, (left, right), strict=True)]
+        ready = [convert_lane(e, value, side.dtype, target.dtype, lanes) for value, side in zip(values, (left, right), strict=True)]
         return apply_lane(e, combine, target.dtype, ready, lanes)
 
     each(e, target, [left, right], both, compute)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from tilejit import ops
-from tilejit.backends.cpu.casts import cast_lane
+from tilejit.backends.cpu.casts import cast_lane, convert_lane
 from tilejit.backends.cpu.emit import Emitter, Value
 from tilejit.backends.cpu.lanes import PREDICATES, apply_lane
 from tilejit.dtypes import BOOL, DType, promote
@@ -122,9 +122,9 @@ def lane_code(op: d.ApplyOp, row: OpSpec) -> Code:
         ready: list[Value] = []
         for operand, value in zip(dtypes, lanes, strict=True):
             target = BOOL if operand in keep else wanted[operand]
-            ready.append(cast_lane(e, value, dtypes[operand], target, "trunc", width))
+            ready.append(convert_lane(e, value, dtypes[operand], target, width))
         out = apply_lane(e, name, lane_dtype, ready, width)
-        return cast_lane(e, out, BOOL if name in PREDICATES else lane_dtype, result, "trunc", width)
+        return convert_lane(e, out, BOOL if name in PREDICATES else lane_dtype, result, width)
 
     return code
 
@@ -141,7 +141,7 @@ def _mask(op: d.ApplyOp, row: OpSpec) -> Recipe | None:
     result, other = dtype_of(op.results[0]), dtype_of(second)
 
     def code(e: Emitter, lanes: Sequence[Value], width: int) -> Value:
-        converted = cast_lane(e, lanes[2], other, result, "trunc", width)
+        converted = convert_lane(e, lanes[2], other, result, width)
         return apply_lane(e, "where", result, (lanes[0], lanes[1], converted), width)
 
     inputs = (mask, first, second)
@@ -155,7 +155,7 @@ def _comparison(op: d.ApplyOp, sides: tuple[SSAValue, SSAValue], name: str) -> R
         common = promote(common, dtype_of(value))
 
     def code(e: Emitter, lanes: Sequence[Value], width: int) -> Value:
-        ready = [cast_lane(e, value, dtype_of(side), common, "trunc", width) for side, value in zip(sides, lanes, strict=True)]
+        ready = [convert_lane(e, value, dtype_of(side), common, width) for side, value in zip(sides, lanes, strict=True)]
         return apply_lane(e, name, common, ready, width)
 
     return Recipe(op, sides, broadcast([d.shaped_type(value).shape for value in shaped]), code, shaped, is_mask=True)
@@ -169,7 +169,7 @@ def _expand(op: d.ApplyOp, row: OpSpec) -> Recipe | None:
         source, target = args["scalar" if row.name == "expands" else "src"], args["target"]
         assert isinstance(source, SSAValue) and isinstance(target, SSAValue)
         given = dtype_of(source)
-        return Recipe(op, (source,), result.shape, lambda e, lanes, width: cast_lane(e, lanes[0], given, result.dtype, "trunc", width), _shaped((source, target)))
+        return Recipe(op, (source,), result.shape, lambda e, lanes, width: convert_lane(e, lanes[0], given, result.dtype, width), _shaped((source, target)))
     lhs, rhs = args["lhs"], args["rhs"]
     assert isinstance(lhs, SSAValue) and isinstance(rhs, SSAValue) and isinstance(combine, str)
     if row.attrs["axis"] == "row" and d.shaped_type(rhs).shape[-1] != 1:
@@ -177,7 +177,7 @@ def _expand(op: d.ApplyOp, row: OpSpec) -> Recipe | None:
     inputs = (rhs,) if combine == "copy" else (lhs, rhs)
 
     def code(e: Emitter, lanes: Sequence[Value], width: int) -> Value:
-        ready = [cast_lane(e, value, dtype_of(operand), result.dtype, "trunc", width) for operand, value in zip(inputs, lanes, strict=True)]
+        ready = [convert_lane(e, value, dtype_of(operand), result.dtype, width) for operand, value in zip(inputs, lanes, strict=True)]
         return apply_lane(e, combine, result.dtype, ready, width)
 
     return Recipe(op, inputs, result.shape, code, (lhs,), cost=1 if combine in _CHEAP else 10)

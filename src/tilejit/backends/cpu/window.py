@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from xdsl.ir import OpResult, SSAValue
 
-from tilejit.backends.cpu.casts import cast_lane
+from tilejit.backends.cpu.casts import cast_lane, convert_lane
 from tilejit.backends.cpu.emit import Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.movement import bind_view, copy_into, fill_outside, operand, result_of, scalars
@@ -141,7 +141,7 @@ def _write(f: FunctionWriter, op: d.ApplyOp) -> None:
     valid = written_valid(f, op, f.array(old), offsets, ones)
     target = rewritten(f, op, old)
     cell = sub_box(e, target, offsets, ones)
-    store_lanes(e, target.dtype, cell.pointer, cast_lane(e, f.scalar(value), dtype_of(value), target.dtype, "trunc", 1), 1)
+    store_lanes(e, target.dtype, cell.pointer, convert_lane(e, f.scalar(value), dtype_of(value), target.dtype, 1), 1)
     f.values[op.results[0]] = target.with_valid(valid)
 
 
