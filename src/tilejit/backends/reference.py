@@ -90,7 +90,7 @@ def _argument(type: ValueType, argument: Any) -> Value:
     return Buffer(array)
 
 
-def scalar(value: Any, dtype: DType) -> np.generic:
+def scalar(value: Any, dtype: DType) -> Any:
     """`value` as a NumPy scalar of exactly `dtype`; integers wrap."""
     if dtype is TASK_ID:
         return np.int64(value)

@@ -25,7 +25,7 @@ def remove_dead(block: Block) -> bool:
         elif isinstance(op, d.WhileOp):
             changed |= _prune_while(op)
         elif isinstance(op, d.IfOp | d.RegionOp):
-            changed |= _prune_results(op)
+            changed |= _forward_results(op) | _prune_results(op)
     return changed
 
 
@@ -67,7 +67,7 @@ def _prune_for(op: d.ForOp) -> bool:
     carried = op.body.block.args[1:]
     changed = False
     for argument, init, result, next_ in zip(carried, op.inits, op.results, terminator.operands, strict=True):
-        if (next_ is argument or next_ is init) and (has_uses(argument) and argument is not init and _used_beyond(argument, terminator) or has_uses(result)):
+        if (next_ is argument or next_ is init) and (_used_beyond(argument, terminator) or has_uses(result)):
             argument.replace_all_uses_with(init)
             result.replace_all_uses_with(init)
             changed = True
@@ -151,11 +151,32 @@ def _prune_while(op: d.WhileOp) -> bool:
     new = d.WhileOp.build(
         operands=[[op.inits[i] for i in live]],
         result_types=[[op.results[i].type for i in live]],
-        regions=[op.detach_region(op.before), op.detach_region(op.body)],
+        regions=[op.detach_region(region) for region in list(op.regions)],
         attributes=dict(op.attributes),
     )
     _substitute(op, new, live)
     return True
+
+
+def _forward_results(op: d.IfOp | d.RegionOp) -> bool:
+    """Results that are the same value on every path, and known outside, need no result."""
+    changed = False
+    yielded = [list(terminator.operands) for region in op.regions if (terminator := region.block.last_op) is not None]
+    for result, values in zip(op.results, zip(*yielded, strict=True), strict=True):
+        if not has_uses(result) or any(value is not values[0] for value in values):
+            continue
+        value = values[0]
+        maker = value.owner
+        if isinstance(maker, d.ConstOp) and op.is_ancestor(maker):
+            copy = maker.clone()
+            assert op.parent is not None
+            op.parent.insert_op_before(copy, op)
+            value = copy.result
+        elif op.is_ancestor(maker):
+            continue
+        result.replace_all_uses_with(value)
+        changed = True
+    return changed
 
 
 def _prune_results(op: d.IfOp | d.RegionOp) -> bool:

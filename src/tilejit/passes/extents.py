@@ -102,4 +102,3 @@ def _mark(value: SSAValue, axis: int, dim: Dim, marks: dict[str, tuple[SSAValue,
     name = f"{_MARK}{len(marks)}"
     marks[name] = (value, axis)
     return name
-

@@ -101,7 +101,9 @@ class Kernel:
         Builder(self.body).return_([])
         attributes: dict[str, Attribute] = {
             "sym_name": StringAttr(self.name),
-            **d.statics({"kind": "incore", "params": tuple(self.names), "directions": tuple(direction(argument) for argument in self.body.args), "attrs": attrs}),
+            **d.statics(
+                {"kind": "incore", "params": tuple(self.names), "directions": tuple(direction(argument) for argument in self.body.args), "attrs": attrs}
+            ),
         }
         return d.FuncOp.build(regions=[Region(self.body)], attributes=attributes)
 
@@ -120,7 +122,7 @@ def load_whole(builder: Builder, buffer: SSAValue, type: TileType) -> SSAValue:
 
 
 def direction(buffer: SSAValue) -> str:
-    """"In", "Out" or "InOut": what the uses of a parameter do with it."""
+    """ "In", "Out" or "InOut": what the uses of a parameter do with it."""
     if not is_buffer(buffer):
         return "In"
     reads, writes = _access(buffer)

@@ -5,7 +5,7 @@ Afterwards the control plane only computes scalars, allocates, loops, reads sing
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
@@ -28,9 +28,12 @@ KERNEL_KINDS = frozenset({"incore", "aic", "aiv"})
 def outline(program: Program) -> None:
     """Outline every function of the control plane."""
     inner = called_inside(program)
+    entries = program.entries
     for name, function in program.functions.items():
         if function.static("kind") in CONTROL_KINDS and name not in inner:
             _Outliner(program, function).run()
+            if name in entries:
+                function.attributes["kind"] = d.Static("orchestration")  # It is no longer alone, and stays the entry.
 
 
 def called_inside(program: Program) -> set[str]:
@@ -108,10 +111,11 @@ class _Outliner:
             for result in op.results:
                 self.retype(result)
         elif isinstance(op, d.CallOp):
-            if not op.results and self.program.functions[op.callee.data].static("kind") in KERNEL_KINDS:
-                self.launch(op, op.callee.data, list(op.args), None)
             for result in op.results:
                 self.retype(result)
+            if not op.results and self.program.functions[op.callee.data].static("kind") in KERNEL_KINDS:
+                Before(op).launch(op.callee.data, list(op.args))
+                remove(op)
 
     def retype(self, value: SSAValue) -> None:
         """A value of the control plane that holds a tile or tensor value holds a buffer instead."""
@@ -175,10 +179,10 @@ class _Outliner:
             value.replace_uses_with_if(outer, lambda use: use.operation not in members)
         return {value: outer for value, outer in replaced.items() if value in inside and isinstance(d.type_of(value), TileType)}
 
-    def buffer_for(self, value: SSAValue, anchor: Before, outside: object) -> SSAValue:
+    def buffer_for(self, value: SSAValue, anchor: Before, outside: Callable[[SSAValue], bool]) -> SSAValue:
         """A new buffer with room for `value`."""
         type = d.type_of(value)
-        assert isinstance(type, TileType) and callable(outside)
+        assert isinstance(type, TileType)
         extents = extents_of(value, anchor, outside)
         anchor.hint = name_hint(value)
         buffer = anchor.create(_buffer_type(type), extents)
@@ -251,7 +255,15 @@ class _Outliner:
         self.taken.add(name)
         return name
 
-    def finish(self, kernel: Kernel, body: Sequence[Operation], crossing: Mapping[SSAValue, SSAValue], anchor: Before, blocks: SSAValue | None, attrs: dict[str, object]) -> None:
+    def finish(
+        self,
+        kernel: Kernel,
+        body: Sequence[Operation],
+        crossing: Mapping[SSAValue, SSAValue],
+        anchor: Before,
+        blocks: SSAValue | None,
+        attrs: dict[str, object],
+    ) -> None:
         """Fill the kernel, let it write what crosses out, add it to the program and launch it."""
         results = [(buffer, name_hint(value) or "result") for value, buffer in crossing.items()]
         kernel.take(body, results, self.loads)

@@ -24,7 +24,11 @@ def _removable(op: d.ApplyOp) -> bool:
 
 def is_scalar_op(op: Operation) -> bool:
     """Arithmetic on scalars, the same wherever it stands."""
-    return isinstance(op, d.ApplyOp) and all(isinstance(d.type_of(value), ScalarType) for value in [*op.operands, *op.results]) and ops.table()[op.op].family != "schedule"
+    return (
+        isinstance(op, d.ApplyOp)
+        and all(isinstance(d.type_of(value), ScalarType) for value in [*op.operands, *op.results])
+        and ops.table()[op.op].family != "schedule"
+    )
 
 
 def is_operator(op: Operation) -> bool:
@@ -93,4 +97,3 @@ def root(buffer: SSAValue) -> SSAValue:
 
 def is_buffer(value: SSAValue) -> bool:
     return isinstance(d.type_of(value), BufferType)
-

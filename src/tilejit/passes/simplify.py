@@ -147,7 +147,13 @@ def _reassociate(op: d.ApplyOp, dtype: DType) -> bool:
     """(x + 1) + 2 becomes x + 3: integers wrap, so the order of additions does not matter."""
     left, right = op.operands
     outer, inner = constant_of(right), left.owner
-    if op.op not in ("add", "sub") or not isinstance(outer, int) or not isinstance(inner, d.ApplyOp) or inner.op not in ("add", "sub") or len(inner.operands) != 2:
+    if (
+        op.op not in ("add", "sub")
+        or not isinstance(outer, int)
+        or not isinstance(inner, d.ApplyOp)
+        or inner.op not in ("add", "sub")
+        or len(inner.operands) != 2
+    ):
         return False
     step = constant_of(inner.operands[1])
     types = {d.type_of(value) for value in [*op.operands, *inner.operands, *op.results]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -103,7 +103,7 @@ class _FunctionPrinter:
         self.out.append("    " * self.indent + text)
 
     @contextmanager
-    def deeper(self) -> Iterator[None]:
+    def deeper(self) -> Generator[None]:
         self.indent += 1
         start = len(self.out)
         yield
@@ -347,4 +347,3 @@ def _symbols(functions: Any) -> list[str]:
             dims: tuple[Dim, ...] = type.shape if isinstance(type, ShapedType) else ()
             found.update(dict.fromkeys(dim for dim in dims if isinstance(dim, str) and dim != ANY))
     return list(found)
-

@@ -41,7 +41,11 @@ def call_text(op: d.ApplyOp, prefix: str, show: Show) -> str:
             if parameter.default is not inspect.Parameter.empty or name not in args:
                 continue
         text = argument_text(args[name], prefix, show)
-        keyword = not by_position or parameter.kind is inspect.Parameter.KEYWORD_ONLY or (parameter.default is not inspect.Parameter.empty and row.param(name).kind is ParamKind.Static)
+        keyword = (
+            not by_position
+            or parameter.kind is inspect.Parameter.KEYWORD_ONLY
+            or (parameter.default is not inspect.Parameter.empty and row.param(name).kind is ParamKind.Static)
+        )
         shown.append(f"{parameter.name}={text}" if keyword else text)
         by_position = by_position and not keyword
     space = "" if spelling.namespace == "pl" else f"{spelling.namespace}."

@@ -25,40 +25,54 @@ _LOOP_KINDS = frozenset(kind.value for kind in ForKind)
 
 def verify(program: Program) -> None:
     """Check every rule; raises VerificationError at the op that breaks one."""
-    try:
-        program.module.verify()
-    except VerifyException as error:
-        raise VerificationError(f"the IR of `{program.name}` is broken: {error}") from error
     functions = program.functions
     if len(functions) != sum(1 for _ in program.module.body.ops):
         raise VerificationError("a program holds functions with different names and nothing else")
     for function in functions.values():
         _Verifier(functions).function(function)
+    try:
+        program.module.verify()
+    except VerifyException as error:
+        raise VerificationError(f"the IR of `{program.name}` is broken: {error}") from error
 
 
 class _Verifier:
     def __init__(self, functions: dict[str, d.FuncOp]) -> None:
         self.functions = functions
+        self.visible: set[SSAValue] = set()
+        """Values that the current op may use."""
 
     def function(self, op: d.FuncOp) -> None:
         args = op.body.block.args
         params, directions = op.static("params"), op.static("directions")
         _rule(op, isinstance(params, tuple) and len(params) == len(args) == len(set(params)), f"`{op.symbol}` needs one distinct name per parameter")
-        _rule(op, isinstance(directions, tuple) and len(directions) == len(args) and all(way in _DIRECTIONS for way in directions), f"`{op.symbol}` needs one direction per parameter")
+        _rule(
+            op,
+            isinstance(directions, tuple) and len(directions) == len(args) and all(way in _DIRECTIONS for way in directions),
+            f"`{op.symbol}` needs one direction per parameter",
+        )
         _rule(op, op.static("kind") in _FUNCTION_KINDS, f"`{op.symbol}` has the unknown kind {op.static('kind')!r}")
         _ends_in(op, op.body.block, d.ReturnOp)
         self.block(op.body.block)
 
     def block(self, block: Block) -> None:
+        outer = set(self.visible)
+        self.visible.update(block.args)
         for op in block.ops:
-            _rule(op, isinstance(op, d.TileOp), f"{op.name} is no op of the tile dialect")
-            for value in [*op.operands, *op.results]:
-                _rule(op, isinstance(value.type, d.IRType), f"{op.name} has a value that is none of the dialect's types: {value.type}")
-            check = _CHECKS.get(type(op))
-            if check is not None:
-                check(self, op)
-            for region in op.regions:
-                self.block(region.block)
+            _rule(op, self.visible.issuperset(op.operands), f"{op.name} uses a value before it is made, or outside its block")
+            self.op(op)
+            self.visible.update(op.results)
+        self.visible = outer
+
+    def op(self, op: Operation) -> None:
+        _rule(op, isinstance(op, d.TileOp), f"{op.name} is no op of the tile dialect")
+        for value in [*op.operands, *op.results]:
+            _rule(op, isinstance(value.type, d.IRType), f"{op.name} has a value that is none of the dialect's types: {value.type}")
+        check = _CHECKS.get(type(op))
+        if check is not None:
+            check(self, op)
+        for region in op.regions:
+            self.block(region.block)
 
     # values -------------------------------------------------------------------------------------------------------------
 
@@ -77,14 +91,19 @@ class _Verifier:
         if row is None:
             _fail(op, f"the table has no op {op.op!r}")
         groups = op.static("groups")
-        _rule(op, isinstance(groups, tuple) and sum(1 if count < 0 else count for _, count in groups) == len(op.operands), f"{op.op}: its operand groups do not cover its operands")
+        _rule(
+            op,
+            isinstance(groups, tuple) and sum(1 if count < 0 else count for _, count in groups) == len(op.operands),
+            f"{op.op}: its operand groups do not cover its operands",
+        )
         args = apply_args(op)
         unknown = set(args) - set(row.param_names)
         _rule(op, not unknown, f"{op.op} has no parameters {sorted(unknown)}")
         for param in row.params:
             _rule(op, param.name in args or not param.required, f"{op.op} needs {param.name}")
-            if param.name in args and isinstance(args[param.name], SSAValue | list) and param.kind is not ParamKind.Static:
-                _rule(op, _fits(param.kind, args[param.name]), f"{op.op}: {param.name} must be {param.kind.value}")
+            arg = args.get(param.name)
+            if isinstance(arg, SSAValue | list) and param.kind is not ParamKind.Static:
+                _rule(op, _fits(param.kind, arg), f"{op.op}: {param.name} must be {param.kind.value}")
         self.inferred(op, row, args)
 
     def inferred(self, op: d.ApplyOp, row: OpSpec, args: dict[str, Any]) -> None:
@@ -94,7 +113,11 @@ class _Verifier:
         except TilejitError as error:
             _fail(op, f"{op.op}: {error.message}")
         found = [d.type_of(result) for result in op.results]
-        _rule(op, len(types) == len(found) and all(_widens(wide, narrow) for wide, narrow in zip(found, types, strict=True)), f"{op.op} gives {_texts(types)}, the IR says {_texts(found)}")
+        _rule(
+            op,
+            len(types) == len(found) and all(_widens(wide, narrow) for wide, narrow in zip(found, types, strict=True)),
+            f"{op.op} gives {_texts(types)}, the IR says {_texts(found)}",
+        )
 
     def of_axis(self, op: d.DimOp | d.ValidOp) -> None:
         axis = op.static("axis")
@@ -115,7 +138,11 @@ class _Verifier:
         source, result, drop = _buffer(op, op.buffer), _buffer(op, op.result), op.static("drop", ())
         assert isinstance(drop, tuple)
         _rule(op, len(op.offsets) == len(op.extents) == source.rank, f"a window of {source} needs {source.rank} offsets and extents")
-        _rule(op, all(0 <= axis < source.rank for axis in drop) and result.rank == source.rank - len(set(drop)), f"a window of {source} without dims {drop} is no {result}")
+        _rule(
+            op,
+            all(0 <= axis < source.rank for axis in drop) and result.rank == source.rank - len(set(drop)),
+            f"a window of {source} without dims {drop} is no {result}",
+        )
         _rule(op, result.dtype is source.dtype, f"a window of {source} is no {result}")
         _indices(op, [*op.offsets, *op.extents])
 
@@ -125,8 +152,16 @@ class _Verifier:
 
     def load(self, op: d.LoadOp) -> None:
         source, result = _buffer(op, op.buffer), _shaped(op, op.result)
-        _rule(op, len(op.offsets) == len(op.valid) == source.rank == result.rank, f"a load from {source} into {result} needs {source.rank} offsets and valid extents")
-        _rule(op, isinstance(result, TileType) and result.dtype is source.dtype and all(isinstance(dim, int) for dim in result.shape), f"a load from {source} cannot give {result}")
+        _rule(
+            op,
+            len(op.offsets) == len(op.valid) == source.rank == result.rank,
+            f"a load from {source} into {result} needs {source.rank} offsets and valid extents",
+        )
+        _rule(
+            op,
+            isinstance(result, TileType) and result.dtype is source.dtype and all(isinstance(dim, int) for dim in result.shape),
+            f"a load from {source} cannot give {result}",
+        )
         _indices(op, [*op.offsets, *op.valid])
 
     def store(self, op: d.StoreOp) -> None:
@@ -137,12 +172,20 @@ class _Verifier:
 
     def read(self, op: d.ReadOp) -> None:
         source = _shaped(op, op.source)
-        _rule(op, len(op.indices) == source.rank and _scalar(op, op.result) is source.dtype, f"a read of {source} needs {source.rank} indices and gives {source.dtype}")
+        _rule(
+            op,
+            len(op.indices) == source.rank and _scalar(op, op.result) is source.dtype,
+            f"a read of {source} needs {source.rank} indices and gives {source.dtype}",
+        )
         _indices(op, op.indices)
 
     def write(self, op: d.WriteOp) -> None:
         buffer = _buffer(op, op.buffer)
-        _rule(op, len(op.indices) == buffer.rank and _scalar(op, op.value) is buffer.dtype, f"a write into {buffer} needs {buffer.rank} indices and a {buffer.dtype}")
+        _rule(
+            op,
+            len(op.indices) == buffer.rank and _scalar(op, op.value) is buffer.dtype,
+            f"a write into {buffer} needs {buffer.rank} indices and a {buffer.dtype}",
+        )
         _indices(op, op.indices)
 
     # control flow ---------------------------------------------------------------------------------------------------------
@@ -191,7 +234,9 @@ class _Verifier:
         assert isinstance(returned, d.ReturnOp)
         own = [value for value in returned.values if not (isinstance(value, BlockArgument) and value.block is callee.body.block)]
         if isinstance(op, d.CallOp):
-            _rule(op, len(own) == len(op.results), f"`{callee.symbol}` returns {len(own)} values that are no parameters, the call has {len(op.results)} results")
+            _rule(
+                op, len(own) == len(op.results), f"`{callee.symbol}` returns {len(own)} values that are no parameters, the call has {len(op.results)} results"
+            )
         elif op.blocks is not None:
             _indices(op, [op.blocks])
 
@@ -258,13 +303,21 @@ def _indices(op: Operation, values: Sequence[SSAValue]) -> None:
 
 def _flows(op: Operation, what: str, values: Sequence[SSAValue], targets: Sequence[SSAValue]) -> None:
     types, wanted = [d.type_of(value) for value in values], [d.type_of(target) for target in targets]
-    _rule(op, len(types) == len(wanted) and all(_widens(wide, narrow) for wide, narrow in zip(wanted, types, strict=True)), f"{op.name}: {what} are {_texts(types)}, expected {_texts(wanted)}")
+    _rule(
+        op,
+        len(types) == len(wanted) and all(_widens(wide, narrow) for wide, narrow in zip(wanted, types, strict=True)),
+        f"{op.name}: {what} are {_texts(types)}, expected {_texts(wanted)}",
+    )
 
 
 def _passes(op: Operation, args: Sequence[SSAValue], callee: d.FuncOp) -> None:
     params = [d.type_of(param) for param in callee.body.block.args]
     types = [d.type_of(arg) for arg in args]
-    _rule(op, len(types) == len(params) and all(_passable(type, param) for type, param in zip(types, params, strict=True)), f"`{callee.symbol}` takes {_texts(params)}, got {_texts(types)}")
+    _rule(
+        op,
+        len(types) == len(params) and all(_passable(type, param) for type, param in zip(types, params, strict=True)),
+        f"`{callee.symbol}` takes {_texts(params)}, got {_texts(types)}",
+    )
 
 
 def _passable(type: ValueType, param: ValueType) -> bool:
@@ -284,7 +337,7 @@ def _widens(wide: ValueType, narrow: ValueType) -> bool:
 
 
 def _covers(wide: Sequence[int | str], narrow: Sequence[int | str]) -> bool:
-    return len(wide) == len(narrow) and all(a == b or a == ANY or (isinstance(a, str) and b == ANY) for a, b in zip(wide, narrow, strict=True))
+    return len(wide) == len(narrow) and all(a in (b, ANY) or (isinstance(a, str) and b == ANY) for a, b in zip(wide, narrow, strict=True))
 
 
 def _fits(kind: ParamKind, arg: SSAValue | list[SSAValue]) -> bool:
