@@ -148,3 +148,8 @@ def scalar_of(value: object) -> int | float | bool | None:
 
         return torch.scalar_of(value)
     return None
+
+
+def first_array(arguments: Sequence[object]) -> ArrayView | None:
+    """The argument that decides in which framework new arrays are made."""
+    return next((item for item in arguments if isinstance(item, ArrayView)), None)

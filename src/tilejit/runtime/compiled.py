@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tilejit.errors import ArgumentError, did_you_mean
-from tilejit.runtime.arrays import ArrayView
 from tilejit.runtime.config import RunConfig, resolve_platform
 from tilejit.runtime.signature import Bound, ParamInfo, Signature
 
@@ -110,8 +109,3 @@ class CompiledProgram:
     def __repr__(self) -> str:
         shown = "; ".join(str(entry.signature) for entry in self.entries.values())
         return f"CompiledProgram({shown}, platform={self.platform!r})"
-
-
-def first_array(arguments: Sequence[Bound]) -> ArrayView | None:
-    """The argument that decides in which framework new arrays are made."""
-    return next((item for item in arguments if isinstance(item, ArrayView)), None)

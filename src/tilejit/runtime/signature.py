@@ -8,7 +8,7 @@ from functools import cached_property
 
 from tilejit.dtypes import BOOL, INDEX, DType, integer_range
 from tilejit.errors import AliasError, ArgumentError, DTypeError, ShapeError
-from tilejit.runtime.arrays import ArrayView, allocate, contiguous_strides, scalar_of, view_of
+from tilejit.runtime.arrays import ArrayView, allocate, contiguous_strides, first_array, scalar_of, view_of
 from tilejit.types.values import Dim, shape_text
 
 
@@ -39,11 +39,15 @@ Bound = ArrayView | int | float | bool
 
 @dataclass(frozen=True)
 class Signature:
-    """Parameters in calling order, then the hidden outputs of a kernel that returns new tensors."""
+    """How an entry is called."""
 
     name: str
     params: tuple[ParamInfo, ...]
+    """In calling order: tensors as declared, then scalars as declared."""
     results: tuple[ParamInfo, ...] = ()
+    """New tensors and scalars that the kernel returns, made by the code itself."""
+    order: tuple[int, ...] | None = None
+    """For each parameter of the code the index of its argument; None: the same order."""
     literals: dict[str, str] = field(default_factory=dict[str, str])
     """What a symbol is called by its author, where the program had to tell two of one name apart."""
 
@@ -51,10 +55,6 @@ class Signature:
     def output_indices(self) -> tuple[int, ...]:
         """Parameters that a return-style call leaves out."""
         return tuple(i for i, param in enumerate(self.params) if param.direction == "Out")
-
-    @cached_property
-    def all_params(self) -> tuple[ParamInfo, ...]:
-        return self.params + self.results
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:
@@ -69,24 +69,21 @@ class Signature:
     # binding ------------------------------------------------------------------------------------------------------------
 
     def bind(self, args: Sequence[object]) -> tuple[list[Bound], tuple[object, ...]]:
-        """Checked arguments for all parameters, and the arrays that were allocated for the caller. Nothing is written."""
+        """Checked arguments in the order of the code, and the arrays that were allocated for the caller. Nothing is written."""
         omitted = self._omitted(len(args))
         given = iter(args)
         bound: list[Bound | None] = [None if i in omitted else self._argument(param, next(given)) for i, param in enumerate(self.params)]
-        first = _first_array(bound)
+        first = first_array(bound)
         self._check_frameworks(bound, returning=bool(omitted) or bool(self.results))
         extents = self._extents(bound)
         new: list[object] = []
         for i in omitted:
             new.append(self._allocate(self.params[i], first, extents))
             bound[i] = view_of(new[-1])
-        for result in self.results:
-            new.append(self._allocate(result, first, extents))
-            bound.append(view_of(new[-1]))
         complete = [item for item in bound if item is not None]
-        assert len(complete) == len(self.all_params)
+        assert len(complete) == len(self.params)
         self._check_overlap(complete)
-        return complete, tuple(new)
+        return complete if self.order is None else [complete[i] for i in self.order], tuple(new)
 
     def _omitted(self, count: int) -> tuple[int, ...]:
         outputs = self.output_indices
@@ -164,7 +161,7 @@ class Signature:
         return allocate(first, shape, param.dtype)
 
     def _check_overlap(self, bound: Sequence[Bound]) -> None:
-        arrays = [(param, view, *view.byte_range()) for param, view in zip(self.all_params, bound, strict=True) if isinstance(view, ArrayView)]
+        arrays = [(param, view, *view.byte_range()) for param, view in zip(self.params, bound, strict=True) if isinstance(view, ArrayView)]
         for i, (param, view, low, high) in enumerate(arrays):
             for other, other_view, other_low, other_high in arrays[:i]:
                 if param.direction == "In" and other.direction == "In":
@@ -174,8 +171,7 @@ class Signature:
                     raise AliasError(f"output `{output.name}` overlaps `{second.name}` in memory", help=f"pass a copy of `{second.name}`, or another output")
 
 
-def _first_array(bound: Sequence[Bound | None]) -> ArrayView | None:
-    return next((item for item in bound if isinstance(item, ArrayView)), None)
+
 
 
 def _check_tensor(param: ParamInfo, view: ArrayView) -> None:

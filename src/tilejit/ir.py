@@ -1,0 +1,86 @@
+"""Programs as objects: compile them, compare them, print them."""
+
+from __future__ import annotations
+
+import os
+
+from tilejit.compiler import compile_program
+from tilejit.runtime.compiled import CompiledProgram
+from tilejit.runtime.config import OptimizationStrategy, RunConfig, check_options
+from tilejit.tile_ir import equal, text
+from tilejit.tile_ir.program import Function, Program
+
+__all__ = [
+    "CompiledProgram",
+    "Function",
+    "OptimizationStrategy",
+    "Program",
+    "assert_structural_equal",
+    "compile",
+    "deserialize",
+    "python_print",
+    "serialize",
+    "structural_equal",
+    "structural_hash",
+]
+
+Node = Program | Function
+_OPTIONS = ("output_dir", "platform", "device_id", "dump_passes", "verification_level", "strategy", "skip_ptoas", "config")
+
+
+def compile(
+    program: Node,
+    output_dir: str | os.PathLike[str] | None = None,
+    *,
+    platform: str | None = None,
+    device_id: int = 0,
+    dump_passes: bool = False,
+    verification_level: object = None,
+    strategy: OptimizationStrategy = OptimizationStrategy.Default,
+    skip_ptoas: bool = False,
+    config: RunConfig | None = None,
+    **inert: object,
+) -> CompiledProgram:
+    """Compile a program once; call the result like a function."""
+    if not isinstance(program, Program | Function):
+        raise TypeError(f"ir.compile takes a program, got {type(program).__name__}; decorate the class with @pl.program")
+    check_options(inert, _OPTIONS, "ir.compile")
+    if output_dir is not None:
+        raise NotImplementedError("ir.compile(output_dir=…) is not there yet: artifacts live in memory")
+    if config is None:
+        config = RunConfig(platform=platform, device_id=device_id, dump_passes=dump_passes, strategy=strategy)
+    return compile_program(program, config)
+
+
+def structural_equal(a: Node, b: Node, enable_auto_mapping: bool = False) -> bool:
+    """Whether two programs do the same things in the same order; names and places do not matter."""
+    return equal.structural_equal(_program(a), _program(b))
+
+
+def assert_structural_equal(a: Node, b: Node, enable_auto_mapping: bool = False) -> None:
+    """Raises AssertionError that says where two programs differ."""
+    equal.assert_structural_equal(_program(a), _program(b))
+
+
+def structural_hash(node: Node, enable_auto_mapping: bool = False) -> int:
+    """Equal for structurally equal programs, in every process."""
+    return equal.structural_hash(_program(node))
+
+
+def python_print(node: Node, prefix: str = "pl", concise: bool = False, format: bool = True, explicit_layout: bool = False) -> str:
+    """The program as source that parses back to an equal program."""
+    return node.as_python(prefix, concise)
+
+
+def serialize(node: Node) -> str:
+    """The program as MLIR text."""
+    return text.print_text(_program(node))
+
+
+def deserialize(source: str) -> Program:
+    """The program whose MLIR text is `source`."""
+    return text.parse_text(source)
+
+
+def _program(node: Node) -> Program:
+    return node.program if isinstance(node, Function) else node

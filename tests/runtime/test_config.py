@@ -1,0 +1,73 @@
+"""Settings and options: read live, checked, with suggestions."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilejit import config as settings
+from tilejit.errors import PlatformError, TilejitWarning
+from tilejit.runtime import config
+from tilejit.runtime.config import RunConfig, resolve_platform
+
+
+def test_there_are_at_most_twenty_settings_each_with_its_own_variable_and_meaning() -> None:
+    assert len(settings.SETTINGS) <= 20
+    assert len({setting.variable for setting in settings.SETTINGS}) == len(settings.SETTINGS)
+    assert all(setting.doc and setting.variable.startswith("TILEJIT_") for setting in settings.SETTINGS)
+
+
+def test_settings_are_read_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_FAST_MATH", "0")
+    assert settings.FAST_MATH.value is False
+    assert ("fast_math", False) in settings.code_settings()
+    monkeypatch.setenv("TILEJIT_FAST_MATH", "on")
+    assert settings.FAST_MATH.value is True
+    monkeypatch.delenv("TILEJIT_FAST_MATH")
+    assert settings.FAST_MATH.value is True
+
+
+@pytest.mark.parametrize(("variable", "text"), [("TILEJIT_FAST_MATH", "maybe"), ("TILEJIT_NUM_THREADS", "0"), ("TILEJIT_ARENA_BYTES", "lots")])
+def test_a_setting_that_makes_no_sense_names_its_variable(monkeypatch: pytest.MonkeyPatch, variable: str, text: str) -> None:
+    monkeypatch.setenv(variable, text)
+    setting = next(setting for setting in settings.SETTINGS if setting.variable == variable)
+    with pytest.raises(ValueError, match=f"{variable}='{text}'"):
+        _ = setting.value
+
+
+def test_sizes_have_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_ARENA_BYTES", "3g")
+    assert settings.ARENA_BYTES.value == 3 << 30
+
+
+def test_an_unknown_variable_is_a_warning_with_a_suggestion(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_PLATFROM", "cpu")
+    monkeypatch.setattr(config, "_warned", set())
+    with pytest.warns(TilejitWarning, match="TILEJIT_PLATFROM is set.*did you mean TILEJIT_PLATFORM"):
+        config.warn_about_unknown_settings()
+
+
+def test_platforms_are_named_and_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert resolve_platform(None) == "cpu"
+    assert resolve_platform("a2a3sim") == "cpu"
+    monkeypatch.setenv("TILEJIT_PLATFORM", "reference")
+    assert resolve_platform(None) == "reference"
+    assert resolve_platform("cpu") == "cpu"
+    with pytest.raises(PlatformError, match=r"unknown platform `gpu`; valid: cpu, cuda, reference, a2a3, a5"):
+        resolve_platform("gpu")
+
+
+def test_an_unknown_field_of_run_config_is_a_type_error_with_a_suggestion() -> None:
+    with pytest.raises(TypeError, match="no option `num_thread`; did you mean `num_threads`"):
+        RunConfig(num_thread=2)
+
+
+def test_options_of_other_tile_compilers_are_accepted() -> None:
+    assert RunConfig(block_dim=24, platform="cpu") == RunConfig(platform="cpu")
+
+
+def test_run_config_cannot_be_changed_and_takes_its_defaults_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_CHECK_BOUNDS", "0")
+    made = RunConfig()
+    assert made.check_bounds is False
+    with pytest.raises(AttributeError):
+        made.check_bounds = True  # type: ignore[misc]
