@@ -37,7 +37,7 @@ def agree(call: Call, left: tuple[str, int], right: tuple[str, int], problem: st
 
 def better_known(a: Dim, b: Dim) -> Dim:
     """Of two equal extents the one that says more: a number, then a symbol, then ANY."""
-    return a if isinstance(a, int) or b == ANY else b
+    return b if isinstance(b, int) or a == ANY else a
 
 
 def same_shapes(call: Call, names: Sequence[str]) -> Shape:
