@@ -1,12 +1,12 @@
-"""The fast path of a call: tables for the native dispatcher (one builtin per kernel), where the interpreter is one it knows."""
+"""The fast path of a call: tables for the native dispatcher, where the interpreter is one it knows."""
 
 from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import struct
 import sys
+import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -17,23 +17,11 @@ from tilejit import config
 from tilejit.runtime import arena
 from tilejit.runtime.blob import Blob, LoadedBlob
 from tilejit.runtime.dispatch_abi import MAX_ARGS, MAX_RANK, Entry, Guard, Kind, State
+from tilejit.runtime.native_type import attach
 
-_FASTCALL_KEYWORDS = 0x0080 | 0x0002
 _NUMPY_DENSE, _NUMPY_ALIGNED, _NUMPY_WRITEABLE = 0x1, 0x100, 0x400
 _INLINE = 8
 """Specialisations the native code looks through; further ones are found by the Python dispatcher."""
-
-
-def supported() -> bool:
-    """Whether this interpreter's object layouts are the ones the dispatcher was written for."""
-    return (
-        sys.implementation.name == "cpython"
-        and sys.version_info[:2] == (3, 11)
-        and sys.platform == "linux"
-        and platform.machine() == "x86_64"
-        and not hasattr(sys, "gettotalrefcount")
-        and int(np.__version__.partition(".")[0]) == 2
-    )
 
 
 def wanted() -> bool:
@@ -70,14 +58,16 @@ class Specialisation:
     guards: tuple[TensorGuard | ScalarGuard, ...]
     needs_arena: bool
     threads: int
+    brief: bool
+    """Over so soon that it keeps the GIL."""
     failed: Callable[[int, tuple[int, ...]], None] = field(repr=False)
     keep_alive: object = field(repr=False)
 
 
 class FastPath:
-    """A builtin that guards, calls the kernel, and leaves everything else to `slow`."""
+    """Tables that let native code guard a call and run the kernel; it leaves everything else to `slow`."""
 
-    def __init__(self, code: Blob, name: str, slow: Callable[..., object], arg_count: int) -> None:
+    def __init__(self, code: Blob, slow: Callable[..., object], arg_count: int) -> None:
         self._slow = slow
         self._failed = self._raise
         self._entries: list[Specialisation] = []
@@ -86,12 +76,12 @@ class FastPath:
         self._table = (ctypes.c_int64 * _INLINE)()
         self._drift = (ctypes.c_int64 * 2)()
         self._watched: list[dict[str, object]] = []
-        self._requires_grad = sys.intern("requires_grad")
         self._fill_state(arg_count)
         self._code = _loaded(code)
-        self._method = _MethodDef(name.encode(), self._code.address("tj_dispatch"), _FASTCALL_KEYWORDS, None)
-        capsule = _capsule(ctypes.addressof(self._state))
-        self.call: Callable[..., object] = _new_builtin(ctypes.addressof(self._method), capsule, None)
+
+    def serve(self, kernel: object) -> None:
+        """Take the calls of `kernel`, an instance of NativeCallable, from now on. The kernel must keep this object."""
+        attach(kernel, self._code.address("tj_dispatch"), ctypes.addressof(self._state))
 
     def _fill_state(self, arg_count: int) -> None:
         state = self._state
@@ -103,7 +93,6 @@ class FastPath:
         state[State.NUMPY_TYPE] = id(np.ndarray)
         state[State.NONE] = id(None)
         state[State.FLOAT_TYPE] = id(float)
-        state[State.REQUIRES_GRAD] = id(self._requires_grad)
         state[State.TRUE] = id(True)
         state[State.ARENA] = ctypes.addressof(_shared_arena())
 
@@ -151,6 +140,7 @@ class FastPath:
         rows[Entry.ID] = number
         rows[Entry.ARENA_NEEDED] = int(specialisation.needs_arena)
         rows[Entry.THREADS] = specialisation.threads
+        rows[Entry.BRIEF] = int(specialisation.brief)
         symbols = [n for guard in specialisation.guards if isinstance(guard, TensorGuard) for n in guard.symbols if n is not None]
         rows[Entry.SYMBOLS] = max(symbols, default=-1) + 1
         for guard in specialisation.guards:
@@ -187,10 +177,11 @@ class FastPath:
         if torch is None or type(sample) is not torch.Tensor:
             return None, 0
         exchange = _torch_exchange(torch.Tensor)
-        if exchange is None:
+        if exchange is None or not _is_c_attribute(torch.Tensor, "requires_grad"):
             return None, 0
         self._state[State.TORCH_TYPE] = id(torch.Tensor)
         self._state[State.TORCH_EXCHANGE] = exchange
+        self._state[State.REQUIRES_GRAD], self._state[State.REQUIRES_GRAD_CLOSURE] = _attribute_getter(torch.Tensor, "requires_grad")
         view = (ctypes.c_int64 * 6)()
         if ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(exchange)(sample, ctypes.addressof(view)) != 0:
             return None, 0
@@ -215,20 +206,16 @@ def _scalar_row(guard: ScalarGuard) -> list[int] | None:
 # CPython's C API
 
 
-class _MethodDef(ctypes.Structure):
-    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+def _is_c_attribute(cls: type, name: str) -> bool:
+    found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+    return isinstance(found, types.GetSetDescriptorType)
 
 
-def _capsule(address: int) -> object:
-    new = ctypes.pythonapi.PyCapsule_New
-    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    return new(address, None, None)
-
-
-def _new_builtin(method: int, self: object, module: object) -> Callable[..., object]:
-    new = ctypes.pythonapi.PyCFunction_NewEx
-    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
-    return new(method, self, module)
+def _attribute_getter(cls: type, name: str) -> tuple[int, int]:
+    """C function and closure of an attribute that a C type implements (PyGetSetDescrObject and PyGetSetDef of CPython)."""
+    descriptor = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
+    definition = ctypes.c_int64.from_address(id(descriptor) + 40).value
+    return ctypes.c_int64.from_address(definition + 8).value, ctypes.c_int64.from_address(definition + 32).value
 
 
 def dict_version(watched: dict[str, object]) -> int:

@@ -33,12 +33,13 @@ class State(enum.IntEnum):
     NONE = 10
     FLOAT_TYPE = 11
     REQUIRES_GRAD = 12
-    """The interned string."""
-    TRUE = 13
-    ARENA = 14
+    """C function behind torch's `requires_grad` attribute, and what it takes besides the tensor."""
+    REQUIRES_GRAD_CLOSURE = 13
+    TRUE = 14
+    ARENA = 15
     """Address of two slots, base and end of scratch memory; base is 0 while a call uses it."""
-    HITS = 15
-    SIZE = 16
+    HITS = 16
+    SIZE = 17
 
 
 class Entry(enum.IntEnum):
@@ -50,7 +51,9 @@ class Entry(enum.IntEnum):
     THREADS = 3
     SYMBOLS = 4
     """How many dynamic symbols its guards mention."""
-    GUARDS = 5
+    BRIEF = 5
+    """1: so short that giving up the GIL would cost more than the kernel."""
+    GUARDS = 6
     """Slots of Guard × parameter count follow."""
 
 

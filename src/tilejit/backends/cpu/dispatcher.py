@@ -1,6 +1,6 @@
 """The native dispatcher as LLVM text: guards the arguments of a call against tables, then runs the kernel without the GIL.
 
-CPython calls it as a METH_FASTCALL | METH_KEYWORDS function. Whatever it is not sure of goes to the Python dispatcher
+CPython calls it through the vectorcall pointer of the kernel object (runtime/native_type.py). Whatever it is not sure of goes to the Python dispatcher
 with the same arguments, so it decides about speed and never about meaning. Object layouts are those of CPython 3.11 and
 NumPy 2 on 64-bit machines (runtime/dispatch.py enables it only there); tensors of torch come through DLPack's C exchange.
 """
@@ -10,11 +10,11 @@ from __future__ import annotations
 from tilejit.backends.cpu.emit import Emitter, Index, Module, Value
 from tilejit.runtime import abi
 from tilejit.runtime.dispatch_abi import MAX_ARGS, MAX_RANK, Argument, Entry, Guard, Kind, State
+from tilejit.runtime.native_type import STATE_AT
 
 SYMBOL = "tj_dispatch"
 
-_CAPSULE_POINTER = 16  # byte offsets in CPython and NumPy structs
-_DICT_VERSION = 24
+_DICT_VERSION = 24  # byte offsets in CPython and NumPy structs
 _FLOAT_VALUE = 16
 _ARRAY_DATA, _ARRAY_RANK, _ARRAY_EXTENTS, _ARRAY_STRIDES, _ARRAY_DTYPE, _ARRAY_FLAGS = 16, 24, 32, 40, 56, 64
 _DLTENSOR_SLOTS = 6
@@ -33,7 +33,6 @@ def dispatcher_text() -> str:
 
 _DECLARATIONS = {
     "PyObject_Vectorcall": "declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)",
-    "PyObject_GetAttr": "declare ptr @PyObject_GetAttr(ptr, ptr)",
     "PyEval_SaveThread": "declare ptr @PyEval_SaveThread()",
     "PyEval_RestoreThread": "declare void @PyEval_RestoreThread(ptr)",
     "PyLong_FromLongLong": "declare ptr @PyLong_FromLongLong(i64)",
@@ -45,9 +44,8 @@ _DECLARATIONS = {
 
 class _Dispatcher:
     def __init__(self, module: Module) -> None:
-        self.args, self.count, self.names = Value("%args", "ptr"), Value("%count", "i64"), Value("%names", "ptr")
-        self.self = Value("%self", "ptr")
-        self.e = Emitter(module, SYMBOL, "ptr", [self.self, self.args, self.count, self.names])
+        self.kernel, self.args, self.packed_count, self.names = Value("%kernel", "ptr"), Value("%args", "ptr"), Value("%packed", "i64"), Value("%names", "ptr")
+        self.e = Emitter(module, SYMBOL, "ptr", [self.kernel, self.args, self.packed_count, self.names])
         self.notes = self.e.alloca(f"[{MAX_ARGS * Argument.SIZE} x i64]")
         self.tensors = self.e.alloca(f"[{MAX_ARGS * _DLTENSOR_SLOTS} x i64]")
         self.block = self.e.alloca(f"[{_STRIDED_BLOCK} x i64]")
@@ -85,7 +83,9 @@ class _Dispatcher:
 
     def emit(self) -> None:
         e = self.e
-        self.state = self.field(self.self, _CAPSULE_POINTER, "ptr")
+        self.state = self.field(self.kernel, STATE_AT, "ptr")
+        # The highest bit tells callees that they may overwrite args[-1]; nothing here wants to.
+        self.count = e.inst("i64", "and i64 %packed, 9223372036854775807")
         self.require(e.inst("i1", "icmp eq ptr %names, null"), "slow")
         self.require(self.same(self.count, self.get(self.state, State.ARG_COUNT)), "slow")
         self.check_drift()
@@ -93,7 +93,7 @@ class _Dispatcher:
         self.try_entries()
         e.place("slow")
         target = self.get(self.state, State.SLOW, "ptr")
-        result = e.inst("ptr", f"call ptr @PyObject_Vectorcall({target}, ptr %args, i64 %count, ptr %names)")
+        result = e.inst("ptr", f"call ptr @PyObject_Vectorcall({target}, ptr %args, {self.count}, ptr %names)")
         e.void(f"ret {result}")
         e.finish()
 
@@ -298,8 +298,9 @@ class _Dispatcher:
         label = e.fresh("grad")
         e.cbr(self.same(self.get(guard, Guard.KIND), int(Kind.TORCH)), f"{label}.check", f"{label}.done")
         e.place(f"{label}.check")
-        tensor, name = self.get(self.args, position, "ptr"), self.get(self.state, State.REQUIRES_GRAD, "ptr")
-        flag = e.inst("ptr", f"call ptr @PyObject_GetAttr({tensor}, {name})")
+        tensor, getter = self.get(self.args, position, "ptr"), self.get(self.state, State.REQUIRES_GRAD, "ptr")
+        closure = self.get(self.state, State.REQUIRES_GRAD_CLOSURE, "ptr")
+        flag = e.inst("ptr", f"call ptr {getter.text}({tensor}, {closure})")
         found = e.fresh("attribute")
         e.cbr(e.inst("i1", f"icmp eq ptr {flag.text}, null"), "no_exchange", found)
         e.place(found)
@@ -340,9 +341,7 @@ class _Dispatcher:
         hits = self.get(self.state, State.HITS)
         self.put(self.state, State.HITS, e.i64(e.add(hits, 1)))
         kernel = self.get(entry, Entry.KERNEL, "ptr")
-        thread = e.inst("ptr", "call ptr @PyEval_SaveThread()")
-        status = e.inst("i64", f"call i64 {kernel.text}({self.block}, {self.context})")
-        e.void(f"call void @PyEval_RestoreThread({thread})")
+        status = self.call_kernel(entry, kernel)
         restore = e.fresh("restore")
         e.cbr(needed, restore, f"{restore}.done")
         e.place(restore)
@@ -357,6 +356,22 @@ class _Dispatcher:
         e.void(f"ret {none}")
         e.place(failed)
         self.raise_failure(entry, status)
+
+    def call_kernel(self, entry: Value, kernel: Value) -> Value:
+        """Without the GIL, unless the kernel is over before another thread could take it."""
+        e = self.e
+        brief, long, ran = e.fresh("brief"), e.fresh("long"), e.fresh("ran")
+        e.cbr(self.same(self.get(entry, Entry.BRIEF), 1), brief, long)
+        e.place(brief)
+        first = e.inst("i64", f"call i64 {kernel.text}({self.block}, {self.context})")
+        e.br(ran)
+        e.place(long)
+        thread = e.inst("ptr", "call ptr @PyEval_SaveThread()")
+        second = e.inst("i64", f"call i64 {kernel.text}({self.block}, {self.context})")
+        e.void(f"call void @PyEval_RestoreThread({thread})")
+        e.br(ran)
+        e.place(ran)
+        return e.inst("i64", f"phi i64 [ {first.text}, %{brief} ], [ {second.text}, %{long} ]")
 
     def raise_failure(self, entry: Value, status: Value) -> None:
         """Hand the failure to Python, which raises."""
