@@ -1,0 +1,333 @@
+"""Calls: ops of the table, markers of the language, functions of the program, and Python functions run while compiling."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+
+from xdsl.ir import SSAValue
+
+
+from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, TilejitError, UnsupportedFeatureError
+from tilejit.frontend import buffers, fold, functions, markers
+from tilejit.frontend.context import Context
+from tilejit.frontend.values import (
+    InlineFunction,
+    MethodReference,
+    TypedConstant,
+    describe_value,
+    is_number,
+    is_static,
+    plain_number,
+    shaped,
+)
+from tilejit.ops.binding import Kind, bind
+from tilejit.ops.spec import OpFunction, OpSpec, ParamKind
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.program import Function
+from tilejit.types.annotations import DynVar
+from tilejit.types.scopes import Marker
+from tilejit.types.values import BufferType, ScalarType, ShapedType
+
+_SCALAR_BUILTINS: dict[object, str] = {min: "minimum", max: "maximum", abs: "abs"}
+"""Builtins that also work on run-time scalars."""
+
+
+def call(ctx: Context, node: ast.Call) -> object:
+    """The value of a call."""
+    function = ctx.value(node.func)
+    if isinstance(function, Marker):
+        return markers.expand(ctx, function, node)
+    args, keywords = arguments(ctx, node)
+    if isinstance(function, OpFunction):
+        return op_call(ctx, function, args, keywords, node)
+    if isinstance(function, MethodReference):
+        return functions.call_method(ctx, function.name, args, keywords, node)
+    if isinstance(function, Function):
+        return functions.call_external(ctx, function, args, keywords, node)
+    if isinstance(function, InlineFunction):
+        return functions.splice(ctx, function, args, keywords, node)
+    return _python_call(ctx, function, args, keywords, node)
+
+
+def arguments(ctx: Context, node: ast.Call) -> tuple[list[object], dict[str, object]]:
+    """Positional and keyword arguments of a call."""
+    args: list[object] = []
+    for item in node.args:
+        if isinstance(item, ast.Starred):
+            value = ctx.value(item.value)
+            if not isinstance(value, tuple | list):
+                ctx.fail(ParserTypeError, f"`*` needs a tuple or list, got {describe_value(value)}", item)
+            args += value
+        else:
+            args.append(ctx.value(item))
+    keywords: dict[str, object] = {}
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            ctx.fail(UnsupportedFeatureError, "`**` in a call", keyword.value, help="name the keywords")
+        keywords[keyword.arg] = ctx.value(keyword.value)
+    return args, keywords
+
+
+# Python functions -----------------------------------------------------------------------------------------------------
+
+
+def _python_call(ctx: Context, function: object, args: Sequence[object], keywords: Mapping[str, object], node: ast.Call) -> object:
+    path = ast.unparse(node.func)
+    if not callable(function):
+        ctx.fail(ParserTypeError, f"`{path}` is {describe_value(function)} and cannot be called", node.func)
+    if hasattr(function, "specialized_source"):
+        ctx.fail(InvalidOperationError, f"`{path}` is a @pl.jit function and cannot be called from a program", node.func, help="call it from a @pl.jit function")
+    if function is len and len(args) == 1 and isinstance(args[0], tuple | list):
+        return len(args[0])
+    everything = [*args, *keywords.values()]
+    if all(is_static(arg) and not isinstance(arg, TypedConstant) for arg in everything):
+        if isinstance(function, fold.FunctionTypes):
+            ctx.record(path, function)
+        if not any(isinstance(arg, DynVar) for arg in everything) or not _is_builtin_number(function):
+            return fold.call(function, args, keywords, path)
+    builtin = _SCALAR_BUILTINS.get(function) if _hashable(function) else None
+    if builtin is not None and not keywords and args:
+        return _scalar_builtin(ctx, builtin, path, args, node)
+    if function in (int, float, bool):
+        ctx.fail(UnsupportedFeatureError, f"`{path}()` of a run-time value", node, help="pl.cast(x, pl.INDEX) converts at run time")
+    if function is range:
+        ctx.fail(UnsupportedFeatureError, "plain `range` with a run-time value", node, help="write `for i in pl.range(…)`")
+    if function is print:
+        ctx.fail(UnsupportedFeatureError, "plain `print` of a run-time value", node, help="pl.print(…) prints while the kernel runs, pl.static_print(…) while it compiles")
+    position = next(index for index, arg in enumerate(everything) if not is_static(arg) or isinstance(arg, TypedConstant | DynVar))
+    shown = node.args[position] if position < len(node.args) else node.keywords[position - len(node.args)].value
+    raise fold.runtime_argument(path, f"`{ast.unparse(shown)}` ({describe_value(everything[position])})")
+
+
+def _is_builtin_number(function: object) -> bool:
+    return function in (int, float, bool, min, max, abs) if _hashable(function) else False
+
+
+def _hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _scalar_builtin(ctx: Context, name: str, path: str, args: Sequence[object], node: ast.Call) -> object:
+    if len(args) == 1 and isinstance(args[0], tuple | list):
+        args = args[0]
+    for arg in args:
+        if shaped(arg) is not None:
+            op = {"minimum": "pl.minimum", "maximum": "pl.maximum", "abs": "pl.abs"}[name]
+            ctx.fail(ParserTypeError, f"`{path}` works on scalars, got {describe_value(arg)}", node, help=f"{op} works on tensors and tiles")
+    values = [ctx.symbol_value(arg) if isinstance(arg, DynVar) else arg for arg in args]
+    result = values[0]
+    if name == "abs":
+        return ctx.scalar_op(name, result)
+    for value in values[1:]:
+        result = ctx.scalar_op(name, result, value)
+    return result
+
+
+# ops ------------------------------------------------------------------------------------------------------------------
+
+
+def kind_of(value: object) -> Kind:
+    """What the op table's binding wants to know of an argument."""
+    if isinstance(value, SSAValue):
+        type = d.type_of(value)
+        if isinstance(type, ScalarType):
+            return "scalar"
+        return ("tensor" if type.level == "tensor" else "tile") if isinstance(type, ShapedType) else "array"
+    if value is None:
+        return "none"
+    if is_number(value):
+        return "number"
+    if isinstance(value, DynVar):
+        return "scalar"
+    return "list" if isinstance(value, tuple | list) else "static"
+
+
+def op_call(ctx: Context, function: OpFunction, args: Sequence[object], keywords: Mapping[str, object], node: ast.AST) -> object:
+    """A call of a public op: a structural op where one is meant, else an application of a row."""
+    operands = [*args, *keywords.values()]
+    _check_store_order(function, args)
+    try:
+        bound = bind(function, list(args), dict(keywords), kind_of, static_value)
+    except TilejitError as error:
+        named = {ast.unparse(item): value for item, value in zip(getattr(node, "args", ()), args, strict=False)}
+        raise ctx.builder.misuse(error, named) from None
+    structural = _STRUCTURAL.get(bound.row.name)
+    if structural is not None:
+        try:
+            result = structural(ctx, bound.args, node)
+        except TilejitError as error:
+            if error.span is not None:
+                raise
+            raise ctx.builder.misuse(error, {name: arg for name, arg in bound.args.items() if shaped(arg) is not None}) from error.__cause__
+        if result is not NotImplemented:
+            return result
+    if bound.level in ("tensor", "tile") and any(shaped(operand) is not None for operand in operands):
+        ctx.needs_execution(repr(function), bound.level)
+    ready = {param.name: _operand(ctx, bound.row, param.name, bound.args[param.name]) for param in bound.row.params}
+    results = ctx.builder.apply(bound.row, bound.level, ready)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def static_value(value: object) -> object:
+    """A compile-time argument as the op table sees it."""
+    if isinstance(value, TypedConstant):
+        return value.value
+    if isinstance(value, list):
+        return tuple(static_value(item) for item in value)
+    return plain_number(value) if is_number(value) else value
+
+
+def _operand(ctx: Context, row: OpSpec, name: str, arg: object) -> object:
+    kind = row.param(name).kind
+    if arg is None or isinstance(arg, SSAValue):
+        return arg
+    if kind is ParamKind.Static:
+        return _static_argument(row, name, arg)
+    if kind is ParamKind.Scalars:
+        if not isinstance(arg, tuple | list):
+            raise ParserTypeError(f"`{name}` must be a list, got {describe_value(arg)}")
+        return [ctx.index(item, f"an entry of `{name}`") for item in arg]
+    return ctx.scalar(arg)
+
+
+def _static_argument(row: OpSpec, name: str, arg: object) -> object:
+    value = static_value(arg)
+    if not is_static(value):
+        raise ParserTypeError(f"`{name}` of {row.name} must be known while compiling, got {describe_value(arg)}")
+    return value
+
+
+def _check_store_order(function: OpFunction, args: Sequence[object]) -> None:
+    if function.name == "store" and len(args) >= 3:
+        first, third = shaped(args[0]), shaped(args[2])
+        if isinstance(first, BufferType) and third is not None and not isinstance(third, BufferType):
+            raise ArgumentError("pl.store got its arguments in another order", help="the order is pl.store(tile, offsets, tensor)")
+        if shaped(args[1]) is not None or isinstance(args[0], tuple | list):
+            raise ArgumentError("pl.store got its arguments in another order", help="the order is pl.store(tile, offsets, tensor)")
+
+
+# structural ops -------------------------------------------------------------------------------------------------------
+
+Args = Mapping[str, object]
+
+
+def _value(args: Args, name: str) -> SSAValue:
+    value = args[name]
+    assert isinstance(value, SSAValue), (name, value)
+    return value
+
+
+def _is_buffer(value: object) -> bool:
+    return isinstance(shaped(value), BufferType)
+
+
+def _load(ctx: Context, args: Args, node: ast.AST) -> object:
+    return buffers.load(ctx, args)
+
+
+def _store(ctx: Context, args: Args, node: ast.AST) -> object:
+    return buffers.store(ctx, args)
+
+
+def _rebind(ctx: Context, target: SSAValue, result: SSAValue, node: ast.AST) -> SSAValue:
+    """A write into a tile gives the name in the first argument the new value."""
+    if result is not target and isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Name) and not ctx.strict_ssa:
+        ctx.bind(node.args[0].id, result, node)
+    return result
+
+
+def _assemble(ctx: Context, args: Args, node: ast.AST) -> object:
+    target = _value(args, "target")
+    atomic = args.get("atomic")
+    result = buffers.assemble(ctx, target, _value(args, "source"), args["offset"], atomic is not None and buffers.is_add(atomic))
+    return _rebind(ctx, target, result, node)
+
+
+def _write(ctx: Context, args: Args, node: ast.AST) -> object:
+    target = _value(args, "dst")
+    return _rebind(ctx, target, buffers.write_element(ctx, target, args["offset"], args["value"]), node)
+
+
+def _slice(ctx: Context, args: Args, node: ast.AST) -> object:
+    source = args["input"]
+    if not _is_buffer(source):
+        return NotImplemented
+    assert isinstance(source, SSAValue)
+    return buffers.slice_buffer(ctx, source, args)
+
+
+def _reshape(ctx: Context, args: Args, node: ast.AST) -> object:
+    shape = args["shape"]
+    if not isinstance(shape, tuple | list):
+        raise ParserTypeError(f"`shape` must be a list, got {describe_value(shape)}")
+    return buffers.reshape(ctx, _value(args, "input"), shape)
+
+
+def _view(ctx: Context, args: Args, node: ast.AST) -> object:
+    return buffers.view(ctx, _value(args, "tensor"), args)
+
+
+def _reinterpret(ctx: Context, args: Args, node: ast.AST) -> object:
+    if not _is_buffer(args["data"]):
+        return NotImplemented
+    return buffers.reinterpret(ctx, _value(args, "data"), args["dtype"], args["shape"])
+
+
+def _read(ctx: Context, args: Args, node: ast.AST) -> object:
+    return buffers.read_element(ctx, _value(args, "src"), args["offset"])
+
+
+def _dim(ctx: Context, args: Args, node: ast.AST) -> object:
+    return buffers.dim(ctx, _value(args, "tensor"), args["axis"])
+
+
+def _create(ctx: Context, args: Args, node: ast.AST) -> object:
+    shape = args["shape"]
+    if not isinstance(shape, tuple | list):
+        raise ParserTypeError(f"`shape` must be a list, got {describe_value(shape)}")
+    return buffers.create(ctx, shape, args["dtype"], args.get("layout"), args.get("init_value"))
+
+
+def _set_valid(ctx: Context, args: Args, node: ast.AST) -> object:
+    if not _is_buffer(args["input"]):
+        return NotImplemented
+    return buffers.narrowed(ctx, _value(args, "input"), [args["valid_rows"], args["valid_cols"]])
+
+
+def _block_index(ctx: Context, args: Args, node: ast.AST) -> object:
+    return NotImplemented if ctx.block is None else ctx.block[0]
+
+
+def _block_count(ctx: Context, args: Args, node: ast.AST) -> object:
+    return NotImplemented if ctx.block is None else ctx.block[1]
+
+
+def _identity(ctx: Context, args: Args, node: ast.AST) -> object:
+    return _value(args, "tensor")
+
+
+_STRUCTURAL: dict[str, Callable[[Context, Args, ast.AST], object]] = {
+    "load": _load,
+    "store": _store,
+    "assemble": _assemble,
+    "write": _write,
+    "slice": _slice,
+    "reshape": _reshape,
+    "view": _view,
+    "reinterpret_view": _reinterpret,
+    "read": _read,
+    "dim": _dim,
+    "create_tensor": _create,
+    "create_l1": _create,
+    "set_validshape": _set_valid,
+    "get_block_idx": _block_index,
+    "get_block_num": _block_count,
+    "no_dep": _identity,
+    "dump_tag": _identity,
+}
+"""Rows that the front end builds itself, at least on buffers."""

@@ -1,0 +1,406 @@
+"""The state while one function is read: where we are in the source, what names hold, where ops go."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NoReturn, Protocol
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Block, Operation, OpResult, SSAValue
+
+from tilejit.dtypes import BOOL, INDEX, DType
+from tilejit.errors import DTypeError, InternalError, ParserTypeError, SourceText, Span, TilejitError, UndefinedVariableError, did_you_mean, in_body
+from tilejit.frontend.fold import Recorder
+from tilejit.frontend.names import NameAnalysis, live_after_each
+from tilejit.frontend.source import span_of
+from tilejit.frontend.values import Binding, InlineFunction, NoValue, TypedConstant, Undefined, describe_value, is_number, is_scalar, number_dtype, plain_number, shaped
+from tilejit.ops import table
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import Builder
+from tilejit.tile_ir.program import Function
+from tilejit.types.annotations import DynVar
+from tilejit.types.values import BufferType, ScalarType
+
+
+@dataclass(slots=True)
+class Parameter:
+    """A tensor parameter of the function being built."""
+
+    name: str
+    value: SSAValue
+    direction: str
+    node: ast.AST
+    rebound: Span | None = None
+    """Where the name was first bound to something that is not the tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The function whose text is being read: the one being built, or an inline function spliced into it."""
+
+    name: str
+    source: SourceText
+    namespace: Mapping[str, object]
+    comments: Mapping[int, str] = field(default_factory=dict[int, str])
+    site: Span | None = None
+    """The call that is being expanded, for inline functions."""
+
+
+class Aliases:
+    """Which buffer handles may be the same memory (union-find), and which of them are written."""
+
+    def __init__(self) -> None:
+        self._parent: dict[SSAValue, SSAValue] = {}
+        self._written: set[SSAValue] = set()
+
+    def root(self, value: SSAValue) -> SSAValue:
+        path: list[SSAValue] = []
+        while (parent := self._parent.get(value)) is not None or isinstance(value.owner, d.WindowOp | d.ViewOp):
+            path.append(value)
+            if parent is not None:
+                value = parent
+            else:
+                assert isinstance(value.owner, d.WindowOp | d.ViewOp)
+                value = value.owner.buffer
+        for item in path:
+            self._parent[item] = value
+        return value
+
+    def unite(self, a: SSAValue, b: SSAValue) -> None:
+        """From now on `a` and `b` may be one buffer."""
+        a, b = self.root(a), self.root(b)
+        if a is not b:
+            self._parent[a] = b
+            if a in self._written:
+                self._written.add(b)
+
+    def write(self, buffer: SSAValue) -> None:
+        self._written.add(self.root(buffer))
+
+    def written(self, buffer: SSAValue) -> bool:
+        return self.root(buffer) in self._written
+
+
+class ProgramScope(Protocol):
+    """What reading a function needs of the program around it."""
+
+    recorder: Recorder | None
+
+    def resolve(self, name: str, site: Span) -> d.FuncOp | InlineFunction:
+        """A function of the program, read now if it was not yet."""
+        ...
+
+    def add_external(self, function: Function, site: Span) -> d.FuncOp:
+        """A module-level function, added to the program once."""
+        ...
+
+    def symbol(self, symbol: DynVar) -> str:
+        """The name of a dynamic extent in this program."""
+        ...
+
+
+Evaluate = Callable[["Context", ast.expr], object]
+
+
+
+class Context:
+    """Reads one function. Expressions and statements come as functions, because they need each other."""
+
+    def __init__(self, program: ProgramScope, builder: Builder, frame: Frame, evaluate: Evaluate, statement: Callable[[Context, ast.stmt], None]) -> None:
+        self.program = program
+        self.builder = builder
+        self.frame = frame
+        self.scope: dict[str, Binding] = {}
+        self.parameters: dict[str, Parameter] = {}
+        self.analysis = NameAnalysis()
+        self.aliases = Aliases()
+        self.live: frozenset[str] = frozenset()
+        """Names that may be read after the current statement; kept for compound statements."""
+        self.plane = "any"
+        """"control", "execution", or "any" where the function's kind does not say."""
+        self.strict = False
+        self.strict_ssa = False
+        self.in_loop: str | None = None
+        """Kind of the innermost loop."""
+        self.block: tuple[SSAValue, SSAValue] | None = None
+        """Index and count of the blocks inside pl.spmd."""
+        self.local_symbols: dict[DynVar, object] = {}
+        """Extents of the symbols in an inline function's annotations."""
+        self.in_inline: tuple[object, ...] = ()
+        """Inline functions being expanded, outermost first."""
+        self.yields: list[list[YieldRecord]] = []
+        """One list per enclosing loop or branch."""
+        self.result: object = NoValue(frame.name)
+        self.prints: list[str] = []
+        """Output of static_print, held back until the function is read for good."""
+        self.attributes: dict[str, object] = {}
+        self.tasks = 0
+        self._evaluate = evaluate
+        self._statement = statement
+        self._pending_comments: list[str] = []
+
+    # places -----------------------------------------------------------------------------------------------------------
+
+    def span(self, node: ast.AST) -> Span:
+        return span_of(node, self.frame.source, self.frame.name, self.frame.site)
+
+    def fail(self, kind: type[TilejitError], message: str, node: ast.AST, help: str | None = None, where: Sequence[str] = (), note: str | None = None) -> NoReturn:
+        """Raise `kind` with a caret under `node`."""
+        raise in_body(kind)(message, span=self.span(node), help=help, where=where, note=note)
+
+    def locate(self, error: TilejitError, node: ast.AST) -> TilejitError:
+        """`error` with a caret under `node`, unless it has a place already."""
+        if error.span is not None:
+            return error
+        return in_body(type(error))(error.message, span=self.span(node), where=error.where, help=error.hint, note=error.note)
+
+    # reading ----------------------------------------------------------------------------------------------------------
+
+    def evaluate(self, node: ast.expr) -> object:
+        """The value of an expression; ops it needs carry its span."""
+        previous = self.builder.span
+        self.builder.span = self.span(node)
+        try:
+            return self._evaluate(self, node)
+        except TilejitError as error:
+            if error.span is None:
+                raise self.locate(error, node) from error.__cause__
+            raise
+        finally:
+            self.builder.span = previous
+
+    def value(self, node: ast.expr) -> object:
+        """The value of an expression that must have one."""
+        value = self.evaluate(node)
+        if isinstance(value, NoValue):
+            self.fail(ParserTypeError, f"`{value.function}` has no return value", node, help="call it as a statement, or let it return something")
+        return value
+
+    def run(self, body: Sequence[ast.stmt], live: Iterable[str]) -> None:
+        """Read statements; `live` are the names that may be read after them."""
+        after = live_after_each(self.analysis, body, live)
+        outer = self.live
+        for statement, live_now in zip(body, after, strict=True):
+            self.live = live_now
+            self._run_one(statement)
+        self.live = outer
+
+    def _run_one(self, statement: ast.stmt) -> None:
+        previous = self.builder.span
+        self.builder.span = self.span(statement)
+        block, last = self.builder.block, self.builder.block.last_op
+        try:
+            self._statement(self, statement)
+        except TilejitError as error:
+            if error.span is None:
+                raise self.locate(error, statement) from error.__cause__
+            raise
+        except RecursionError:
+            raise
+        except Exception as error:
+            raise InternalError(f"{type(error).__name__}: {error}", span=self.span(statement)) from error
+        finally:
+            self.builder.span = previous
+        if self.frame.comments:
+            self._attach_comments(statement, block, last)
+
+    def _attach_comments(self, statement: ast.stmt, block: Block, last: Operation | None) -> None:
+        """Give the statement's first op the comments that stand before it and on its first line."""
+        comments = self.frame.comments
+        line = statement.lineno - 1
+        above: list[str] = []
+        while line in comments and _only_comment(self.frame.source, line):
+            above.append(comments[line])
+            line -= 1
+        found = above[::-1]
+        end = statement.end_lineno if not hasattr(statement, "body") else statement.lineno
+        for number in range(statement.lineno, (end or statement.lineno) + 1):
+            if number in comments:
+                found.append(comments[number])
+        self._pending_comments += found
+        if not self._pending_comments:
+            return
+        op = last.next_op if last is not None else block.first_op
+        while isinstance(op, d.ConstOp) and op.next_op is not None:
+            op = op.next_op
+        if op is not None:
+            op.attributes["comment"] = d.Static(tuple(self._pending_comments))
+            self._pending_comments = []
+
+    # names ------------------------------------------------------------------------------------------------------------
+
+    def bind(self, name: str, value: object, node: ast.AST) -> None:
+        """Let `name` hold `value` from here on."""
+        span = self.span(node)
+        if self.strict_ssa and name in self.scope and not name.startswith(("$", "_")) and not isinstance(self.scope[name].value, Undefined):
+            from tilejit.errors import SSAViolationError
+
+            raise SSAViolationError(f"`{name}` is bound twice under strict_ssa", span=span, previous=self.scope[name].span, help="use a new name")
+        parameter = self.parameters.get(name) if self.frame.site is None else None
+        if parameter is not None and parameter.rebound is None and not isinstance(shaped(value), BufferType):
+            parameter.rebound = span
+        self.scope[name] = Binding(value, span)
+        self.hint(name, value)
+
+    def hint(self, name: str, value: object) -> None:
+        """Remember the user's name on the op that made `value`."""
+        if isinstance(value, OpResult) and not name.startswith("$") and value.index == 0:
+            value.op.attributes.setdefault("hint", StringAttr(name))
+
+    def lookup(self, node: ast.Name) -> object:
+        """What a name holds."""
+        binding = self.scope.get(node.id)
+        if binding is not None:
+            if isinstance(binding.value, Undefined):
+                self.fail(UndefinedVariableError, binding.value.reason, node, help=binding.value.help)
+            return binding.value
+        try:
+            return self.frame.namespace[node.id]
+        except KeyError:
+            help = did_you_mean(node.id, [*self.scope, *self.frame.namespace])
+            self.fail(UndefinedVariableError, f"`{node.id}` is not defined", node, help=help)
+
+    def record(self, path: str, value: object) -> None:
+        """Tell the recorder about a compile-time value that was read."""
+        if self.program.recorder is not None:
+            self.program.recorder(path, value)
+
+    # scalars ----------------------------------------------------------------------------------------------------------
+
+    def scalar(self, value: object, dtype: DType | None = None) -> SSAValue:
+        """A scalar as an SSA value; compile-time numbers become constants (of `dtype` when given)."""
+        if isinstance(value, SSAValue):
+            type = d.type_of(value)
+            if not isinstance(type, ScalarType):
+                raise ParserTypeError(f"expected a scalar, got {type}")
+            return value if dtype is None or type.dtype is dtype else self.cast_scalar(value, dtype)
+        if isinstance(value, DynVar):
+            return self.symbol_value(value)
+        if not is_number(value):
+            raise ParserTypeError(f"expected a scalar, got {describe_value(value)}")
+        own = value.dtype if isinstance(value, TypedConstant) else None
+        number = plain_number(value)
+        if dtype is not None:
+            number = fits(number, dtype)
+        return self.builder.const(number, dtype or own)
+
+    def cast_scalar(self, value: SSAValue, dtype: DType) -> SSAValue:
+        return self.builder.apply(table()["cast"], "scalar", {"input": value, "target_type": dtype})[0]
+
+    def scalar_op(self, name: str, *args: object) -> SSAValue:
+        """A scalar op of the table by name."""
+        row = table()[name]
+        operands = {param.name: self.scalar(arg) for param, arg in zip(row.params, args, strict=False)}
+        return self.builder.apply(row, "scalar", operands)[0]
+
+    def index(self, value: object, what: str = "an index") -> SSAValue:
+        """An integer scalar as INDEX: what offsets, extents and loop bounds are."""
+        if is_number(value):
+            number = plain_number(value)
+            if isinstance(number, bool) or not isinstance(number, int):
+                raise DTypeError(f"{what} must be an integer, got {number!r}")
+            return self.builder.const(number)
+        if isinstance(value, DynVar):
+            return self.symbol_value(value)
+        if not isinstance(value, SSAValue) or not is_scalar(value):
+            raise ParserTypeError(f"{what} must be an integer scalar, got {describe_value(value)}")
+        type = d.type_of(value)
+        assert isinstance(type, ScalarType)
+        if type.dtype is INDEX:
+            return value
+        if not type.dtype.is_integer:
+            raise DTypeError(f"{what} must be an integer, got a {type.dtype} scalar", help="pl.cast(…, pl.INDEX) makes it one")
+        return self.cast_scalar(value, INDEX)
+
+    def condition(self, value: object, what: str) -> SSAValue | bool:
+        """A BOOL scalar, or a bool when it is known while compiling."""
+        if isinstance(value, SSAValue):
+            type = d.type_of(value)
+            if isinstance(type, ScalarType) and type.dtype is BOOL:
+                return value
+            help = "compare it: `x != 0`" if isinstance(type, ScalarType) else "compare scalars; read one element with pl.read or x[i, j]"
+            raise ParserTypeError(f"{what} must be a BOOL scalar, got {type}", help=help)
+        if is_number(value) and number_dtype(value) is not BOOL:
+            raise ParserTypeError(f"{what} must be a BOOL, got the number {describe_value(value)}", help="compare it: `n != 0`")
+        return bool(value)
+
+    def symbol_value(self, symbol: DynVar) -> SSAValue:
+        """A dynamic symbol as a run-time value: the extent of the first parameter that carries it."""
+        if symbol in self.local_symbols:
+            value = self.local_symbols[symbol]
+            return value if isinstance(value, SSAValue) else self.scalar(value)
+        name = self.program.symbol(symbol)
+        for parameter in self.parameters.values():
+            type = shaped(parameter.value)
+            if type is not None and name in type.shape:
+                return self.builder.dim(parameter.value, type.shape.index(name))
+        raise ParserTypeError(f"no tensor parameter has the dynamic extent `{symbol.name}`", help="use it in the annotation of a parameter of this function")
+
+    # planes and blocks ------------------------------------------------------------------------------------------------
+
+    def needs_execution(self, what: str, level: str) -> None:
+        """Refuse tile work (and under strict every operator) on the control plane."""
+        if self.plane == "control" and (level == "tile" or self.strict):
+            from tilejit.errors import InvalidOperationError
+
+            raise InvalidOperationError(
+                f"{what} works on {'tiles' if level == 'tile' else 'tensors'} and needs a region: this is the control plane",
+                help="put it under `with pl.at(level=pl.Level.CORE_GROUP):`, or into an incore function",
+            )
+
+    @contextmanager
+    def branch(self, block: Block) -> Iterator[dict[str, Binding]]:
+        """Read into `block` with a copy of the scope; the caller gets that copy."""
+        outer = self.scope
+        self.scope = dict(outer)
+        inner = self.scope
+        try:
+            with self.builder.at(block):
+                yield inner
+        finally:
+            self.scope = outer
+
+    def snapshot(self) -> tuple[int, int]:
+        """What must be undone when a body is read again."""
+        return len(self.prints), self.tasks
+
+    def restore(self, snapshot: tuple[int, int]) -> None:
+        del self.prints[snapshot[0] :]
+        self.tasks = snapshot[1]
+
+
+@dataclass(frozen=True, slots=True)
+class YieldRecord:
+    """One `names = pl.yield_(values)` of a loop or branch."""
+
+    names: tuple[str, ...]
+    values: tuple[object, ...]
+    node: ast.stmt
+
+
+def fits(number: int | float | bool, dtype: DType) -> int | float | bool:
+    """`number` as a constant of `dtype`; a number that the type cannot hold is an error."""
+    if dtype.is_float:
+        return float(number)
+    if dtype is BOOL:
+        if isinstance(number, bool):
+            return number
+        raise DTypeError(f"expected a BOOL, got {number!r}")
+    if isinstance(number, float):
+        raise DTypeError(f"expected an integer ({dtype}), got {number!r}", help="pl.cast converts explicitly")
+    from tilejit.dtypes import integer_range
+
+    low, high = integer_range(dtype)
+    if not low <= int(number) <= high:
+        raise DTypeError(f"{number} does not fit into {dtype} ({low} … {high})")
+    return int(number)
+
+
+def _only_comment(source: SourceText, line: int) -> bool:
+    text = source.line(line)
+    return text is not None and text.lstrip().startswith("#")
+
+

@@ -1,0 +1,307 @@
+"""Expressions: compile-time parts are computed, run-time parts become ops."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from xdsl.ir import SSAValue
+
+
+from tilejit.errors import InvalidOperationError, ParserTypeError, UnsupportedFeatureError
+from tilejit.frontend import calls, control, fold, subscripts
+from tilejit.frontend.context import Context
+from tilejit.frontend.values import MethodReference, SelfReference, TypedConstant, describe_value, is_scalar, is_static, plain_number, shaped
+from tilejit.ops import public, table
+from tilejit.ops.spec import OpFunction, Spelling
+from tilejit.tile_ir import dialect as d
+from tilejit.types.annotations import DynVar
+
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+    ast.Pow: "pow",
+    ast.LShift: "shl",
+    ast.RShift: "shr",
+    ast.BitAnd: "and_",
+    ast.BitOr: "or_",
+    ast.BitXor: "xor",
+}
+"""Row of the table for each operator, at every level."""
+_SHAPED_OPERATORS = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "pow"})
+_COMPARISONS: dict[type[ast.cmpop], int] = {ast.Eq: 0, ast.NotEq: 1, ast.Lt: 2, ast.LtE: 3, ast.Gt: 4, ast.GtE: 5}
+"""`cmp_type` of each comparison."""
+
+
+def evaluate(ctx: Context, node: ast.expr) -> object:
+    """The value of any expression."""
+    handler = _HANDLERS.get(type(node))
+    if handler is None:
+        raise UnsupportedFeatureError(f"a kernel cannot contain {_WORDS.get(type(node), type(node).__name__)}", help=_ADVICE.get(type(node)))
+    return handler(ctx, node)
+
+
+def _constant(ctx: Context, node: ast.Constant) -> object:
+    if node.value is ... or isinstance(node.value, bytes | complex):
+        raise UnsupportedFeatureError(f"a kernel cannot contain {node.value!r}")
+    return node.value
+
+
+def _name(ctx: Context, node: ast.Name) -> object:
+    value = ctx.lookup(node)
+    if node.id not in ctx.scope:
+        ctx.record(node.id, value)
+    return value
+
+
+def _attribute(ctx: Context, node: ast.Attribute) -> object:
+    chain: list[ast.Attribute] = []
+    base: ast.expr = node
+    while isinstance(base, ast.Attribute):
+        chain.append(base)
+        base = base.value
+    captured = isinstance(base, ast.Name) and base.id not in ctx.scope
+    value = ctx.lookup(base) if isinstance(base, ast.Name) else ctx.value(base)
+    for link in reversed(chain):
+        value = _member(ctx, value, link)
+    if captured:
+        ctx.record(ast.unparse(node), value)
+    return value
+
+
+def _member(ctx: Context, owner: object, node: ast.Attribute) -> object:
+    if isinstance(owner, SSAValue):
+        return _property(ctx, owner, node)
+    if isinstance(owner, SelfReference):
+        if node.attr in owner.functions:
+            return MethodReference(node.attr)
+        if owner.owner is None or not hasattr(owner.owner, node.attr):
+            ctx.fail(InvalidOperationError, f"the program has no function `{node.attr}`", node, help=fold.did_you_mean(node.attr, owner.functions))
+        return getattr(owner.owner, node.attr)
+    path = ast.unparse(node)
+    try:
+        return fold.attribute(owner, node.attr, path)
+    except ParserTypeError:
+        if fold.is_language(owner):
+            ctx.fail(InvalidOperationError, f"`{path}` is not part of the language", node, help=fold.did_you_mean(node.attr, dir(owner)))
+        raise
+    except fold.UndefinedVariableError as error:
+        if fold.is_language(owner):
+            ctx.fail(InvalidOperationError, f"`{path}` is not part of the language", node, help=error.hint)
+        raise
+
+
+def _property(ctx: Context, value: SSAValue, node: ast.Attribute) -> object:
+    type = shaped(value)
+    if node.attr == "dtype":
+        return d.type_of(value).dtype
+    if type is None:
+        ctx.fail(ParserTypeError, f"{d.type_of(value)} has no attribute `{node.attr}`", node)
+    if node.attr == "shape":
+        return tuple(subscripts.extent(ctx, value, axis) for axis in range(type.rank))
+    if node.attr in ("ndim", "rank"):
+        return type.rank
+    if node.attr == "valid_shape":
+        return tuple(v if isinstance(v, int) else ctx.builder.valid(value, axis) for axis, v in enumerate(type.valid))
+    help = fold.did_you_mean(node.attr, ("shape", "dtype", "ndim", "valid_shape"))
+    if public("pl", node.attr) is not None:
+        help = f"write pl.{node.attr}({ast.unparse(node.value)}, …)"
+    elif node.attr == "bind_dynamic":
+        help = "bind_dynamic belongs into a @pl.jit function; in a program write the symbol in the annotation"
+    ctx.fail(ParserTypeError, f"{type} has no attribute `{node.attr}`", node, help=help)
+
+
+# operators ------------------------------------------------------------------------------------------------------------
+
+
+def _run_time(ctx: Context, value: object) -> object:
+    """Symbols take part in arithmetic as the extents they stand for."""
+    return ctx.symbol_value(value) if isinstance(value, DynVar) else value
+
+
+def binary(ctx: Context, operator: ast.operator, left: object, right: object, node: ast.AST) -> object:
+    """`left <operator> right`."""
+    left, right = _run_time(ctx, left), _run_time(ctx, right)
+    if is_static(left) and is_static(right) and not isinstance(left, TypedConstant) and not isinstance(right, TypedConstant):
+        text = ast.unparse(node)
+        return fold.guarded(f"`{text}`", fold.BINARY[type(operator)], left, right)
+    name = _OPERATORS.get(type(operator))
+    if name is None:
+        raise UnsupportedFeatureError("a kernel cannot contain `@`", help="write pl.matmul(a, b)")
+    if shaped(left) is not None or shaped(right) is not None:
+        if name not in _SHAPED_OPERATORS:
+            raise UnsupportedFeatureError(f"this operator does not work on {describe_value(left if shaped(left) else right)}", help=f"write pl.{name}(…)")
+        return calls.op_call(ctx, _operator_function(name), [left, right], {}, node)
+    for side in (left, right):
+        if not is_scalar(side):
+            raise ParserTypeError(f"`{ast.unparse(node)}`: operators work on scalars, tensors and tiles, got {describe_value(side)}")
+    return ctx.scalar_op(name, left, right)
+
+
+def _operator_function(name: str) -> OpFunction:
+    found = public("pl", name)
+    if found is not None:
+        return found
+    row = table()[name]
+    return OpFunction("pl", name, ((Spelling("pl", name, "(lhs, rhs)"), row),))
+
+
+def _binary(ctx: Context, node: ast.BinOp) -> object:
+    return binary(ctx, node.op, ctx.value(node.left), ctx.value(node.right), node)
+
+
+def _unary(ctx: Context, node: ast.UnaryOp) -> object:
+    value = _run_time(ctx, ctx.value(node.operand))
+    if isinstance(value, TypedConstant) and isinstance(node.op, ast.USub | ast.UAdd):
+        return TypedConstant(-value.value, value.dtype) if isinstance(node.op, ast.USub) else value
+    if is_static(value) and not isinstance(value, TypedConstant):
+        return fold.guarded(f"`{ast.unparse(node)}`", fold.UNARY[type(node.op)], value)
+    if isinstance(node.op, ast.Not):
+        condition = ctx.condition(value, "the operand of `not`")
+        return not condition if isinstance(condition, bool) else ctx.scalar_op("not_", condition)
+    if isinstance(node.op, ast.UAdd):
+        return value
+    if shaped(value) is not None:
+        if isinstance(node.op, ast.Invert):
+            raise UnsupportedFeatureError("`~` works on scalars", help="write pl.not_(…)")
+        return calls.op_call(ctx, _operator_function("neg"), [value], {}, node)
+    return ctx.scalar_op("neg" if isinstance(node.op, ast.USub) else "not_", value)
+
+
+def _compare(ctx: Context, node: ast.Compare) -> object:
+    values = [_run_time(ctx, ctx.value(item)) for item in (node.left, *node.comparators)]
+    result: object = None
+    for position, operator in enumerate(node.ops):
+        piece = _compare_two(ctx, operator, values[position], values[position + 1], node)
+        if len(node.ops) > 1 and shaped(piece) is not None:
+            raise UnsupportedFeatureError("chained comparisons work on scalars", help="compare twice and combine the masks")
+        result = piece if position == 0 else _both(ctx, result, piece)
+    return result
+
+
+def _compare_two(ctx: Context, operator: ast.cmpop, left: object, right: object, node: ast.AST) -> object:
+    if isinstance(operator, ast.Is | ast.IsNot) or (is_static(left) and is_static(right)):
+        left, right = (plain_number(side) if isinstance(side, TypedConstant) else side for side in (left, right))
+        return fold.guarded(f"`{ast.unparse(node)}`", fold.COMPARE[type(operator)], left, right)
+    kind = _COMPARISONS.get(type(operator))
+    if kind is None:
+        raise UnsupportedFeatureError("`in` works on compile-time values only")
+    if shaped(left) is not None or shaped(right) is not None:
+        function = public("pl", "cmp")
+        assert function is not None
+        return calls.op_call(ctx, function, [left, right], {"cmp_type": kind}, node)
+    return ctx.builder.apply(table()["cmp"], "scalar", {"lhs": ctx.scalar(left), "rhs": ctx.scalar(right), "cmp_type": kind})[0]
+
+
+def _both(ctx: Context, left: object, right: object) -> object:
+    """`left and right` of two conditions."""
+    if isinstance(left, SSAValue) and isinstance(right, SSAValue):
+        return ctx.scalar_op("and_", left, right)
+    static, other = (right, left) if isinstance(left, SSAValue) else (left, right)
+    return other if static else False
+
+
+def _boolean(ctx: Context, node: ast.BoolOp) -> object:
+    values = [ctx.value(item) for item in node.values]
+    if all(is_static(value) for value in values):
+        result = values[0]
+        for value in values[1:]:
+            result = (result and value) if isinstance(node.op, ast.And) else (result or value)
+        return result
+    word = "and" if isinstance(node.op, ast.And) else "or"
+    conditions = [ctx.condition(value, f"an operand of `{word}`") for value in values]
+    absorbing = isinstance(node.op, ast.Or)
+    if any(isinstance(c, bool) and c is absorbing for c in conditions):
+        return absorbing
+    live = [c for c in conditions if not isinstance(c, bool)]
+    result = live[0]
+    for value in live[1:]:
+        result = ctx.scalar_op("and_" if word == "and" else "or_", result, value)
+    return result
+
+
+def _conditional(ctx: Context, node: ast.IfExp) -> object:
+    condition = ctx.condition(ctx.value(node.test), "the condition")
+    if isinstance(condition, bool):
+        return ctx.value(node.body if condition else node.orelse)
+    return control.choose(ctx, condition, node)
+
+
+# collections ----------------------------------------------------------------------------------------------------------
+
+
+def _tuple(ctx: Context, node: ast.Tuple) -> object:
+    return tuple(_items(ctx, node.elts))
+
+
+def _list(ctx: Context, node: ast.List) -> object:
+    return _items(ctx, node.elts)
+
+
+def _items(ctx: Context, nodes: list[ast.expr]) -> list[object]:
+    out: list[object] = []
+    for item in nodes:
+        if isinstance(item, ast.Starred):
+            value = ctx.value(item.value)
+            if not isinstance(value, tuple | list):
+                raise ParserTypeError(f"`*` needs a tuple or list, got {describe_value(value)}")
+            out += value
+        else:
+            out.append(ctx.value(item))
+    return out
+
+
+def _dictionary(ctx: Context, node: ast.Dict) -> object:
+    if any(key is None for key in node.keys):
+        raise UnsupportedFeatureError("`**` inside a dict")
+    return {ctx.value(key): ctx.value(value) for key, value in zip(node.keys, node.values, strict=True) if key is not None}
+
+
+def _format(ctx: Context, node: ast.JoinedStr) -> object:
+    def shown(part: ast.expr) -> object:
+        value = ctx.value(part)
+        return value if is_static(value) else describe_value(value)
+
+    return fold.format_string(node, shown)
+
+
+_HANDLERS: dict[type[ast.expr], Callable[..., object]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.Compare: _compare,
+    ast.BoolOp: _boolean,
+    ast.IfExp: _conditional,
+    ast.Tuple: _tuple,
+    ast.List: _list,
+    ast.Dict: _dictionary,
+    ast.JoinedStr: _format,
+    ast.Subscript: subscripts.read,
+    ast.Call: calls.call,
+}
+_WORDS: dict[type[ast.expr], str] = {
+    ast.Lambda: "a lambda",
+    ast.ListComp: "a list comprehension",
+    ast.SetComp: "a set comprehension",
+    ast.DictComp: "a dict comprehension",
+    ast.GeneratorExp: "a generator expression",
+    ast.NamedExpr: "`:=`",
+    ast.Await: "await",
+    ast.Yield: "yield",
+    ast.YieldFrom: "yield from",
+    ast.Set: "a set",
+    ast.Starred: "`*` here",
+    ast.Slice: "a slice here",
+}
+_ADVICE: dict[type[ast.expr], str] = {
+    ast.Lambda: "define the function outside the kernel",
+    ast.ListComp: "compute the list outside the kernel, or use pl.unroll",
+    ast.Yield: "loops and branches hand on values with pl.yield_(…)",
+    ast.NamedExpr: "assign in a statement of its own",
+}

@@ -1,0 +1,172 @@
+"""Compile-time values: names, attribute chains, operators and calls evaluated on the real Python objects."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import FunctionType, ModuleType
+from typing import Any
+
+from tilejit.errors import ParserTypeError, TilejitError, UndefinedVariableError, UnsupportedFeatureError, did_you_mean
+
+Recorder = Callable[[str, object], None]
+"""Told each compile-time value that a body read: the path as written, and the value."""
+
+MISSING = object()
+FunctionTypes = (FunctionType, partial)
+"""User functions: what they do may change, so calling one is recorded."""
+
+
+class Namespace(Mapping[str, object]):
+    """What a function sees besides its locals, as Python does: closure cells, then globals, then builtins; read when asked."""
+
+    def __init__(
+        self,
+        function: Callable[..., object] | None = None,
+        extra: Mapping[str, object] | None = None,
+        globals: Mapping[str, object] | None = None,
+        enclosing: Mapping[str, object] | None = None,
+    ) -> None:
+        self._extra = extra or {}
+        self._enclosing = enclosing or {}
+        self._globals: Mapping[str, object] = globals if globals is not None else getattr(function, "__globals__", {})
+        code = getattr(function, "__code__", None)
+        cells = getattr(function, "__closure__", None) or ()
+        self._cells = dict(zip(code.co_freevars, cells, strict=True)) if code is not None else {}
+
+    def __getitem__(self, name: str) -> object:
+        if name in self._extra:
+            return self._extra[name]
+        cell = self._cells.get(name)
+        if cell is not None:
+            try:
+                return cell.cell_contents
+            except ValueError:
+                pass  # A cell that is not bound yet: Python would look no further, but a global of that name is the better guess.
+        if name in self._enclosing:
+            return self._enclosing[name]
+        if name in self._globals:
+            return self._globals[name]
+        value = vars(builtins).get(name, MISSING)
+        if value is MISSING:
+            raise KeyError(name)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**vars(builtins), **self._globals, **self._enclosing, **self._cells, **self._extra})
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+BINARY: dict[type[ast.operator], Callable[[Any, Any], object]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.MatMult: operator.matmul,
+}
+UNARY: dict[type[ast.unaryop], Callable[[Any], object]] = {ast.UAdd: operator.pos, ast.USub: operator.neg, ast.Invert: operator.invert, ast.Not: operator.not_}
+
+
+def _contains(item: Any, container: Any) -> bool:
+    return item in container
+
+
+def _lacks(item: Any, container: Any) -> bool:
+    return item not in container
+
+
+COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.In: _contains,
+    ast.NotIn: _lacks,
+}
+
+
+def guarded(what: str, function: Callable[..., object], *args: object, **kwargs: object) -> object:
+    """`function(*args)` while compiling; what it raises becomes an error of the kernel text."""
+    try:
+        return function(*args, **kwargs)
+    except TilejitError:
+        raise
+    except Exception as error:
+        raise ParserTypeError(f"{what} failed while compiling: {type(error).__name__}: {error}") from error
+
+
+def attribute(owner: object, name: str, path: str) -> object:
+    """`owner.name` on a Python object."""
+    try:
+        return getattr(owner, name)
+    except AttributeError:
+        kind = UndefinedVariableError if isinstance(owner, ModuleType) else ParserTypeError
+        candidates = [candidate for candidate in dir(owner) if not candidate.startswith("_")]
+        raise kind(f"`{path}` does not exist: {describe(owner)} has no `{name}`", help=did_you_mean(name, candidates)) from None
+    except TilejitError:
+        raise
+    except Exception as error:
+        raise ParserTypeError(f"reading `{path}` failed while compiling: {type(error).__name__}: {error}") from error
+
+
+def call(function: Callable[..., object], args: Sequence[object], keywords: Mapping[str, object], path: str) -> object:
+    """A plain Python call with compile-time arguments."""
+    return guarded(f"`{path}(…)`", function, *args, **keywords)
+
+
+def runtime_argument(path: str, argument: str) -> UnsupportedFeatureError:
+    """The error for a Python function called with a value that only exists at run time."""
+    return UnsupportedFeatureError(
+        f"`{path}` is a Python function and runs while compiling, but {argument} is known only at run time",
+        help="call it with compile-time values, or make it a kernel function with @pl.inline or @pl.jit.inline",
+    )
+
+
+def describe(value: object) -> str:
+    """A few words for a compile-time value in a message."""
+    if isinstance(value, ModuleType):
+        return f"module `{value.__name__}`"
+    if isinstance(value, type):
+        return f"class `{value.__name__}`"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def format_string(node: ast.JoinedStr, evaluate: Callable[[ast.expr], object]) -> str:
+    """An f-string of compile-time values."""
+    out: list[str] = []
+    for part in node.values:
+        if isinstance(part, ast.Constant):
+            out.append(str(part.value))
+        elif isinstance(part, ast.FormattedValue):
+            value = evaluate(part.value)
+            if part.conversion == ord("r"):
+                value = repr(value)
+            elif part.conversion in (ord("s"), ord("a")):
+                value = str(value)
+            spec = format_string(part.format_spec, evaluate) if isinstance(part.format_spec, ast.JoinedStr) else ""
+            out.append(str(guarded("this f-string", format, value, spec)))
+    return "".join(out)
+
+
+def is_language(owner: object) -> bool:
+    """Whether `owner` is `pl` or one of its namespaces."""
+    name = owner.__name__ if isinstance(owner, ModuleType) else type(owner).__module__
+    return name in ("tilejit.language", "tilejit.pto")

@@ -1,0 +1,263 @@
+"""Calls of kernel functions: IR calls of functions of the program, and inline functions spliced where they are called."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+
+from xdsl.ir import SSAValue
+
+from tilejit.errors import ArgumentError, DTypeError, ParserTypeError, ShapeError, UnsupportedFeatureError
+from tilejit.frontend import buffers
+from tilejit.frontend.context import Context, Frame
+from tilejit.frontend.desugar import desugar
+from tilejit.frontend.signature import annotation_value, directed
+from tilejit.frontend.source import span_of
+from tilejit.frontend.values import Binding, InlineFunction, NoValue, describe_value, is_scalar, shaped
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.program import Function
+from tilejit.types.annotations import DynVar, TensorAnnotation, TileAnnotation
+from tilejit.types.values import ANY, BufferType, Dim, ScalarType, TileType, ValueType, same_extent
+
+_INLINE_DEPTH = 64
+
+
+def call_method(ctx: Context, name: str, args: Sequence[object], keywords: Mapping[str, object], node: ast.Call, allocate: bool = False) -> object:
+    """`self.name(…)`; `allocate`: outputs left out at the end get a new tensor."""
+    function = ctx.program.resolve(name, ctx.span(node))
+    if isinstance(function, InlineFunction):
+        return splice(ctx, function, args, keywords, node)
+    if allocate:
+        args = [*args, *_allocated(ctx, function, len(args))]
+    return call_function(ctx, function, args, keywords, node)
+
+
+def _allocated(ctx: Context, function: d.FuncOp, given: int) -> list[SSAValue]:
+    """New tensors for the outputs at the end of the parameter list that a submitted call leaves out."""
+    out: list[SSAValue] = []
+    for argument, direction in list(zip(function.body.block.args, directions(function), strict=True))[given:]:
+        type = d.type_of(argument)
+        if direction == "In" or not isinstance(type, BufferType) or any(isinstance(extent, str) for extent in type.shape):
+            return []
+        out.append(buffers.create(ctx, type.shape, type.dtype))
+    return out
+
+
+def call_external(ctx: Context, function: Function, args: Sequence[object], keywords: Mapping[str, object], node: ast.Call) -> object:
+    """A module-level `@pl.function` called by name."""
+    return call_function(ctx, ctx.program.add_external(function, ctx.span(node)), args, keywords, node)
+
+
+# calls in the IR ------------------------------------------------------------------------------------------------------
+
+
+def call_function(ctx: Context, function: d.FuncOp, args: Sequence[object], keywords: Mapping[str, object], node: ast.Call) -> object:
+    """A call of a function of the program; evaluates to what it returns, else to its outputs."""
+    names = _names(function)
+    if keywords:
+        ctx.fail(
+            ArgumentError,
+            f"`{function.symbol}` takes positional arguments, got `{next(iter(keywords))}=`",
+            node,
+            help=f"the parameters are ({', '.join(names)})",
+        )
+    if len(args) != len(names):
+        missing = f", `{names[len(args)]}` is missing" if len(args) < len(names) else ""
+        help = f"the parameters are ({', '.join(names)})"
+        ctx.fail(ArgumentError, f"`{function.symbol}` takes {len(names)} argument{'s' * (len(names) != 1)}, got {len(args)}{missing}", node, help=help)
+    types = [d.type_of(argument) for argument in function.body.block.args]
+    symbols: dict[str, tuple[Dim, SSAValue, int]] = {}
+    operands: list[SSAValue] = []
+    for position, (name, type, arg) in enumerate(zip(names, types, args, strict=True)):
+        place = node.args[position] if position < len(node.args) and not isinstance(node.args[position], ast.Starred) else node
+        what = f"parameter `{name}` of `{function.symbol}`"
+        operands.append(_argument(ctx, what, type, directions(function)[position], arg, symbols, place))
+    for operand, direction in zip(operands, directions(function), strict=True):
+        if direction != "In":
+            ctx.aliases.write(operand)
+    returns = returned_items(function)
+    last = function.body.block.last_op
+    assert isinstance(last, d.ReturnOp)
+    value_types = [_substituted(d.type_of(value), symbols) for item, value in zip(returns or (), last.values, strict=False) if item == ("value",)]
+    results = iter(ctx.builder.call(function.symbol, operands, value_types))
+    if returns is None:
+        outputs = [operand for operand, direction in zip(operands, directions(function), strict=True) if direction != "In"]
+        return NoValue(function.symbol) if not outputs else outputs[0] if len(outputs) == 1 else tuple(outputs)
+    items = [next(results) if item == ("value",) else operands[_position(item)] for item in returns]
+    return items[0] if len(items) == 1 else tuple(items)
+
+
+def _names(function: d.FuncOp) -> tuple[str, ...]:
+    names = function.static("params")
+    assert isinstance(names, tuple)
+    return names
+
+
+def directions(function: d.FuncOp) -> tuple[str, ...]:
+    found = function.static("directions")
+    assert isinstance(found, tuple)
+    return found
+
+
+def returned_items(function: d.FuncOp) -> tuple[tuple[object, ...], ...] | None:
+    """What a function returns, per item ("param", index) or ("value",); None when it has no return."""
+    attrs = function.static("attrs")
+    assert isinstance(attrs, dict)
+    return attrs.get("returns")
+
+
+def _position(item: tuple[object, ...]) -> int:
+    assert isinstance(item[1], int)
+    return item[1]
+
+
+def _argument(ctx: Context, what: str, type: ValueType, direction: str, arg: object, symbols: dict[str, tuple[Dim, SSAValue, int]], node: ast.AST) -> SSAValue:
+    if isinstance(type, ScalarType):
+        if isinstance(arg, DynVar):
+            arg = ctx.symbol_value(arg)
+        if not is_scalar(arg):
+            ctx.fail(ParserTypeError, f"{what} takes a {type.dtype} scalar, got {describe_value(arg)}", node)
+        if isinstance(arg, SSAValue):
+            own = d.type_of(arg)
+            assert isinstance(own, ScalarType)
+            if own.dtype is not type.dtype and own.dtype.is_float != type.dtype.is_float:
+                ctx.fail(DTypeError, f"{what} takes a {type.dtype} scalar, got {own.dtype}", node, help=f"convert it: pl.cast(…, pl.{type.dtype.name})")
+        return ctx.scalar(arg, type.dtype)
+    own = shaped(arg)
+    if not isinstance(arg, SSAValue) or own is None:
+        if isinstance(arg, SSAValue) and d.type_of(arg) == type:
+            return arg
+        ctx.fail(ParserTypeError, f"{what} takes {type}, got {describe_value(arg)}", node)
+    if isinstance(type, BufferType):
+        if own.level == "tile":
+            ctx.fail(ParserTypeError, f"{what} takes a tensor, got {own}", node, help="store the tile into a tensor first")
+        if isinstance(own, TileType):
+            if direction != "In":
+                ctx.fail(ParserTypeError, f"{what} is written and needs a tensor in memory, got the result of an operator", node, help="pass pl.create_tensor(…)")
+            arg = buffers.spill(ctx, arg)
+    elif own.level != "tile":
+        ctx.fail(ParserTypeError, f"{what} takes a tile, got {own}", node, help="bring it into a tile with pl.load first")
+    _match_type(ctx, what, type, arg, symbols, node)
+    return arg
+
+
+def _match_type(ctx: Context, what: str, type: ValueType, arg: SSAValue, symbols: dict[str, tuple[Dim, SSAValue, int]], node: ast.AST) -> None:
+    own = d.shaped_type(arg)
+    assert isinstance(type, BufferType | TileType)
+    if own.dtype is not type.dtype:
+        ctx.fail(DTypeError, f"{what} takes {type.dtype} data, got {own.dtype}", node, where=[f"argument: {own}", f"parameter: {type}"])
+    if own.rank != type.rank:
+        ctx.fail(ShapeError, f"{what} has {type.rank} dimensions, got {own.rank}", node, where=[f"argument: {own}", f"parameter: {type}"])
+    for axis, (wanted, got) in enumerate(zip(type.shape, own.shape, strict=True)):
+        first = None
+        if isinstance(wanted, str):
+            if wanted == ANY:
+                continue
+            first = symbols.setdefault(wanted, (got, arg, axis))
+            if first[1] is arg and first[2] == axis:
+                continue
+        expected = first[0] if first is not None else wanted
+        same = same_extent(expected, got)
+        if same is False:
+            ctx.fail(ShapeError, f"{what} needs extent {expected} in dim {axis}, got {got}", node, where=[f"argument: {own}", f"parameter: {type}"])
+        if same is None:
+            left = ctx.builder.dim(first[1], first[2]) if first is not None else ctx.index(wanted)
+            ctx.builder.check(left, ctx.builder.dim(arg, axis), f"{what}, dim {axis}")
+
+
+def _substituted(type: ValueType, symbols: Mapping[str, tuple[Dim, SSAValue, int]]) -> ValueType:
+    """A result type of the callee with the caller's extents."""
+
+    def extent(dim: Dim) -> Dim:
+        return dim if isinstance(dim, int) else symbols[dim][0] if dim in symbols else ANY
+
+    if isinstance(type, BufferType):
+        return BufferType(tuple(map(extent, type.shape)), type.dtype, type.layout)
+    if isinstance(type, TileType):
+        return TileType(tuple(map(extent, type.shape)), type.dtype, tuple(map(extent, type.valid)), type.space)
+    return type
+
+
+# inline functions -----------------------------------------------------------------------------------------------------
+
+
+def splice(ctx: Context, function: InlineFunction, args: Sequence[object], keywords: Mapping[str, object], node: ast.Call) -> object:
+    """Read the body of an inline function here, with its parameters bound to the arguments."""
+    site = ctx.span(node)
+    if function in ctx.in_inline or len(ctx.in_inline) > _INLINE_DEPTH:
+        ctx.fail(UnsupportedFeatureError, f"`{function.name}` calls itself", node, help="kernel functions cannot be recursive")
+    frame = Frame(function.name, function.text.source, function.namespace, function.text.comments, site)
+    bound = _bind_inline(ctx, function, args, keywords, node, frame)
+    body = desugar(function.text.node.body, lambda inner: span_of(inner, frame.source, frame.name, site))
+    saved = (ctx.frame, ctx.scope, ctx.result, ctx.in_loop, ctx.live, ctx.in_inline, ctx.local_symbols)
+    ctx.frame, ctx.in_loop, ctx.result = frame, None, NoValue(function.name)
+    ctx.in_inline = (*ctx.in_inline, function)
+    ctx.local_symbols = {**ctx.local_symbols}
+    ctx.scope = {name: Binding(value, site) for name, value in bound.items()}
+    ctx.yields.append([])
+    try:
+        _check_inline_annotations(ctx, function, bound)
+        ctx.run(body, ())
+        return ctx.result
+    finally:
+        ctx.yields.pop()
+        ctx.frame, ctx.scope, ctx.result, ctx.in_loop, ctx.live, ctx.in_inline, ctx.local_symbols = saved
+
+
+def _inline_parameters(function: InlineFunction) -> list[ast.arg]:
+    spec = function.text.node.args
+    return [arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs) if arg.arg not in ("self", "cls")]
+
+
+def _bind_inline(ctx: Context, function: InlineFunction, args: Sequence[object], keywords: Mapping[str, object], node: ast.Call, frame: Frame) -> dict[str, object]:
+    names = [arg.arg for arg in _inline_parameters(function)]
+    help = f"the parameters are ({', '.join(names)})"
+    if len(args) > len(names):
+        ctx.fail(ArgumentError, f"`{function.name}` takes {len(names)} argument{'s' * (len(names) != 1)}, got {len(args)}", node, help=help)
+    bound = dict(zip(names, args, strict=False))
+    for name, value in keywords.items():
+        if name not in names:
+            ctx.fail(ArgumentError, f"`{function.name}` has no parameter `{name}`", node, help=help)
+        if name in bound:
+            ctx.fail(ArgumentError, f"`{function.name}` got `{name}` twice", node, help=help)
+        bound[name] = value
+    defaults = _defaults(function, frame, ctx)
+    for name in names:
+        if name not in bound:
+            if name not in defaults:
+                ctx.fail(ArgumentError, f"`{function.name}` takes {len(names)} argument{'s' * (len(names) != 1)}, `{name}` is missing", node, help=help)
+            bound[name] = defaults[name]
+    return bound
+
+
+def _defaults(function: InlineFunction, frame: Frame, ctx: Context) -> dict[str, object]:
+    spec = function.text.node.args
+    positional = [*spec.posonlyargs, *spec.args]
+    pairs = list(zip(positional[len(positional) - len(spec.defaults) :], spec.defaults, strict=True))
+    pairs += [(arg, default) for arg, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if default is not None]
+    return {arg.arg: annotation_value(default, function.namespace, span_of(default, frame.source, frame.name, frame.site)) for arg, default in pairs}
+
+
+def _check_inline_annotations(ctx: Context, function: InlineFunction, bound: Mapping[str, object]) -> None:
+    """Arguments must agree with complete annotations; symbols in them stand for the arguments' extents."""
+    for arg in _inline_parameters(function):
+        if arg.annotation is None:
+            continue
+        value = bound[arg.arg]
+        span = ctx.span(arg)
+        annotation, _ = directed(annotation_value(arg.annotation, function.namespace, span))
+        if not isinstance(annotation, TensorAnnotation | TileAnnotation) or annotation.shape is None:
+            continue
+        own = shaped(value)
+        what = f"parameter `{arg.arg}` of `{function.name}`"
+        if own is None or not isinstance(value, SSAValue):
+            ctx.fail(ParserTypeError, f"{what} takes a tensor or tile, got {describe_value(value)}", arg)
+        if annotation.dtype is not None and own.dtype is not annotation.dtype:
+            ctx.fail(DTypeError, f"{what} takes {annotation.dtype} data, got {own.dtype}", arg)
+        if own.rank != len(annotation.shape):
+            ctx.fail(ShapeError, f"{what} has {len(annotation.shape)} dimensions, got {own.rank}", arg)
+        for axis, (wanted, got) in enumerate(zip(annotation.shape, own.shape, strict=True)):
+            if isinstance(wanted, DynVar):
+                ctx.local_symbols.setdefault(wanted, got if isinstance(got, int) else ctx.builder.dim(value, axis))
+            elif isinstance(got, int) and got != wanted:
+                ctx.fail(ShapeError, f"{what} needs extent {wanted} in dim {axis}, got {got}", arg, where=[f"argument: {own}"])

@@ -1,0 +1,173 @@
+"""Where paths meet: the parts of a value that become SSA results, and the types that hold both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from tilejit.dtypes import BOOL, FP32, INDEX, DType
+from tilejit.frontend.context import Context
+from tilejit.frontend.values import TypedConstant, describe_value, is_number, number_dtype, plain_number, same_static
+from tilejit.tile_ir import dialect as d
+from tilejit.types.values import BufferType, ScalarType, ValueType, join
+
+
+class Conflict(Exception):
+    """Two values that no type holds; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A part that is the same on every path."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A part that becomes result number `index`."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A tuple or list of parts."""
+
+    parts: tuple[Part, ...]
+    kind: type
+
+
+Part = Fixed | Leaf | Items
+
+
+def rebuild(part: Part, results: Sequence[object]) -> object:
+    """The value that `part` describes, given the results."""
+    if isinstance(part, Fixed):
+        return part.value
+    if isinstance(part, Leaf):
+        return results[part.index]
+    return part.kind(rebuild(item, results) for item in part.parts)
+
+
+def carries(value: object) -> bool:
+    """Whether a value can differ between paths: an SSA value or a number."""
+    return isinstance(value, SSAValue) or is_number(value)
+
+
+def is_literal(value: object) -> bool:
+    """A number without a dtype of its own."""
+    return is_number(value) and not isinstance(value, TypedConstant)
+
+
+def value_type(value: object) -> ValueType:
+    """The type of an SSA value, or the default one of a number."""
+    return d.type_of(value) if isinstance(value, SSAValue) else ScalarType(number_dtype(value))
+
+
+def joined(a: object, b: object) -> ValueType:
+    """The type that holds both values. Literals take the other side's dtype."""
+    first, second = value_type(a), value_type(b)
+    if isinstance(first, ScalarType) and isinstance(second, ScalarType) and first != second:
+        if is_literal(a) and literal_fits(a, second.dtype):
+            return second
+        if is_literal(b) and literal_fits(b, first.dtype):
+            return first
+        if is_literal(a) and is_literal(b) and BOOL not in (first.dtype, second.dtype):
+            return ScalarType(FP32)
+    found = join(first, second)
+    if found is None:
+        raise Conflict(f"{_shown(a)} and {_shown(b)}")
+    return found
+
+
+def literal_fits(value: object, dtype: DType) -> bool:
+    """Whether an untyped number may stand for a scalar of `dtype`."""
+    number = plain_number(value)
+    if isinstance(number, bool):
+        return dtype is BOOL
+    return dtype.is_float if isinstance(number, float) else dtype.is_float or dtype.is_integer
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, SSAValue):
+        return str(d.type_of(value))
+    return describe_value(value)
+
+
+@dataclass(slots=True)
+class Branches:
+    """Values of two branches, paired part by part."""
+
+    pairs: list[tuple[object, object]]
+    types: list[ValueType]
+
+    def pair(self, a: object, b: object, force: bool = False) -> Part:
+        """How the merged value is built. `force`: even equal values become a result (unless they are buffers)."""
+        if same_static(a, b) and not (force and carries(a) and not isinstance(value_type(a), BufferType)):
+            return Fixed(a)
+        if isinstance(a, tuple | list) and isinstance(b, tuple | list):
+            if len(a) != len(b):
+                raise Conflict(f"{len(a)} items and {len(b)} items")
+            return Items(tuple(self.pair(x, y, force) for x, y in zip(a, b, strict=True)), type(a))
+        if not (carries(a) and carries(b)):
+            raise Conflict(f"{_shown(a)} and {_shown(b)}")
+        for index, (x, y) in enumerate(self.pairs):
+            if x is a and y is b and not force:
+                return Leaf(index)
+        self.types.append(joined(a, b))
+        self.pairs.append((a, b))
+        return Leaf(len(self.pairs) - 1)
+
+    def side(self, ctx: Context, which: int) -> list[SSAValue]:
+        """The SSA values of one branch, made in the current block."""
+        return [as_operand(ctx, pair[which], type) for pair, type in zip(self.pairs, self.types, strict=True)]
+
+
+def as_operand(ctx: Context, value: object, type: ValueType) -> SSAValue:
+    """`value` where `type` is expected: literals become constants of its dtype."""
+    if isinstance(value, SSAValue):
+        return value
+    assert isinstance(type, ScalarType)
+    return ctx.scalar(value, type.dtype)
+
+
+def leaves(value: object, found: list[object]) -> Part:
+    """Split a value into what a loop can carry (appended to `found`) and what is fixed."""
+    if isinstance(value, tuple | list):
+        return Items(tuple(leaves(item, found) for item in value), type(value))
+    if carries(value):
+        found.append(value)
+        return Leaf(len(found) - 1)
+    return Fixed(value)
+
+
+def match(part: Part, value: object, found: dict[int, object]) -> None:
+    """Collect the leaves of `value` by the shape of `part`."""
+    if isinstance(part, Leaf):
+        if not carries(value):
+            raise Conflict(f"a value and {_shown(value)}")
+        found[part.index] = value
+    elif isinstance(part, Items):
+        if not isinstance(value, tuple | list) or len(value) != len(part.parts):
+            raise Conflict(f"{len(part.parts)} items and {_shown(value)}")
+        for item, inner in zip(part.parts, value, strict=True):
+            match(item, inner, found)
+    elif not same_static(part.value, value):
+        raise Conflict(f"{_shown(part.value)} and {_shown(value)}, which are compile-time values")
+
+
+def widened(current: ValueType, literal: bool, value: object) -> ValueType:
+    """The type of a carried leaf after its body gave it `value`; `literal`: it began as an untyped number."""
+    own = value_type(value)
+    if isinstance(current, ScalarType) and isinstance(own, ScalarType) and current != own:
+        if is_literal(value) and literal_fits(value, current.dtype):
+            return current
+        if literal and (own.dtype is BOOL) == (current.dtype is BOOL) and (current.dtype is INDEX or own.dtype.is_float):
+            return own
+    found = join(current, own)
+    if found is None:
+        raise Conflict(f"{current} and {own}")
+    return found

@@ -1,0 +1,150 @@
+"""Which names a statement reads and binds: decides what loops carry and branches merge."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tilejit.frontend.desugar import is_yield
+
+REBINDING_CALLS = frozenset({"write", "assemble"})
+"""Ops that rebind their first argument when it is the name of a tile."""
+
+
+@dataclass(slots=True)
+class Facts:
+    """Names of a statement or block. Dicts are ordered sets."""
+
+    reads: dict[str, None] = field(default_factory=dict[str, None])
+    """Read before the statement surely binds them."""
+    binds: dict[str, None] = field(default_factory=dict[str, None])
+    """Possibly bound, in order of appearance."""
+    surely: dict[str, None] = field(default_factory=dict[str, None])
+    """Bound whenever control reaches the end."""
+
+    def then(self, other: Facts) -> None:
+        """Continue with `other` after this."""
+        for name in other.reads:
+            if name not in self.surely:
+                self.reads[name] = None
+        self.binds.update(other.binds)
+        self.surely.update(other.surely)
+
+
+class NameAnalysis:
+    """Facts of statements, each computed once."""
+
+    def __init__(self) -> None:
+        self._facts: dict[ast.stmt, Facts] = {}
+
+    def block(self, body: Sequence[ast.stmt]) -> Facts:
+        """Facts of statements in sequence."""
+        out = Facts()
+        for statement in body:
+            out.then(self.statement(statement))
+        return out
+
+    def statement(self, node: ast.stmt) -> Facts:
+        facts = self._facts.get(node)
+        if facts is None:
+            facts = self._facts[node] = self._compute(node)
+        return facts
+
+    def _compute(self, node: ast.stmt) -> Facts:
+        out = Facts()
+        if isinstance(node, ast.If):
+            _read(out, node.test)
+            then, orelse = self.block(node.body), self.block(node.orelse)
+            both = Facts({**then.reads, **orelse.reads}, {**then.binds, **orelse.binds}, {n: None for n in then.surely if n in orelse.surely})
+            out.then(both)
+        elif isinstance(node, ast.For):
+            _read(out, node.iter)
+            body = Facts()
+            _bind(body, node.target)
+            body.then(self.block(node.body))
+            out.then(Facts(body.reads, body.binds))
+        elif isinstance(node, ast.While):
+            _read(out, node.test)
+            body = self.block(node.body)
+            out.then(Facts(body.reads, body.binds))
+        elif isinstance(node, ast.With):
+            for item in node.items:
+                _read(out, item.context_expr)
+                if item.optional_vars is not None:
+                    _bind(out, item.optional_vars)
+            out.then(self.block(node.body))
+        else:
+            _simple(out, node)
+        if isinstance(node, ast.If | ast.For | ast.While):
+            # A yield belongs to the innermost loop or branch.
+            out.binds = {name: None for name in out.binds if not name.startswith("$yield")}
+        return out
+
+
+def _simple(out: Facts, node: ast.stmt) -> None:
+    if isinstance(node, ast.Assign):
+        _read(out, node.value)
+        for target in node.targets:
+            _bind(out, target)
+        if is_yield(node.value):
+            assert isinstance(node.value, ast.Call)
+            out.binds.update((f"$yield{index}", None) for index in range(len(node.value.args)))
+    elif isinstance(node, ast.AnnAssign):
+        if node.value is not None:
+            _read(out, node.value)
+            _bind(out, node.target)
+    elif isinstance(node, ast.AugAssign):
+        _read(out, node.target)
+        _read(out, node.value)
+        _bind(out, node.target)
+    else:
+        _read(out, node)
+
+
+def _read(out: Facts, node: ast.AST) -> None:
+    for child in ast.walk(node):
+        if isinstance(child, ast.Name):
+            if child.id not in out.surely:
+                out.reads[child.id] = None
+        elif isinstance(child, ast.Call) and (rebound := rebound_name(child)) is not None:
+            out.binds[rebound] = None
+
+
+def rebound_name(call: ast.Call) -> str | None:
+    """The name that `pl.write(t, …)` or `pl.assemble(t, …)` rebinds if it holds a tile."""
+    function = call.func
+    if isinstance(function, ast.Attribute) and function.attr in REBINDING_CALLS and call.args and isinstance(call.args[0], ast.Name):
+        return call.args[0].id
+    return None
+
+
+def _bind(out: Facts, target: ast.expr) -> None:
+    if isinstance(target, ast.Name):
+        out.binds[target.id] = None
+        out.surely[target.id] = None
+    elif isinstance(target, ast.Tuple | ast.List):
+        for item in target.elts:
+            _bind(out, item)
+    elif isinstance(target, ast.Starred):
+        _bind(out, target.value)
+    elif isinstance(target, ast.Subscript):
+        # A write into a tile gives its name a new value; into a buffer it does not. Both read the old one.
+        _read(out, target)
+        base = target.value
+        if isinstance(base, ast.Name):
+            out.binds[base.id] = None
+
+
+def live_after_each(analysis: NameAnalysis, body: Sequence[ast.stmt], live: Iterable[str]) -> list[frozenset[str]]:
+    """For each statement, the names that may be read after it; only compound statements get their own set."""
+    current = set(live)
+    out: list[frozenset[str]] = []
+    empty: frozenset[str] = frozenset()
+    for statement in reversed(body):
+        out.append(frozenset(current) if isinstance(statement, ast.For | ast.While | ast.If | ast.With) else empty)
+        facts = analysis.statement(statement)
+        current.difference_update(facts.surely)
+        current.update(facts.reads)
+    out.reverse()
+    return out

@@ -1,0 +1,307 @@
+"""Builds programs: functions read on demand, callees before callers, signatures from annotations or given by the caller."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import BlockArgument, SSAValue
+
+from tilejit.errors import InternalError, NoWriteError, ParserSyntaxError, ParserTypeError, SourceText, Span, TilejitError, UnsupportedFeatureError, in_body
+from tilejit.frontend import expressions, statements
+from tilejit.frontend.context import Context, Frame, Parameter
+from tilejit.frontend.desugar import desugar
+from tilejit.frontend.fold import Recorder
+from tilejit.frontend.results import hide_results
+from tilejit.frontend.signature import ParamSpec, agrees, annotation_value, directed, result_items, value_type
+from tilejit.frontend.source import FunctionText, span_of
+from tilejit.frontend.values import Binding, InlineFunction, NoValue, SelfReference, describe_value, is_number
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import Builder, function
+from tilejit.tile_ir.program import Function, Program
+from tilejit.types.annotations import DynVar
+from tilejit.types.values import ANY, BufferType, ShapedType
+
+_PLANES = {"orchestration": "control", "incore": "execution", "aic": "execution", "aiv": "execution"}
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSource:
+    """A function of a program, before it is read."""
+
+    name: str
+    node: ast.FunctionDef
+    source: SourceText
+    namespace: Mapping[str, object] = field(repr=False)
+    kind: str = "opaque"
+    """A FunctionType value."""
+    params: Sequence[ParamSpec] | None = None
+    """The parameters, where the annotations do not say."""
+    attrs: Mapping[str, object] = field(default_factory=dict[str, object])
+    comments: Mapping[int, str] = field(default_factory=dict[int, str])
+    annotations: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Annotations that Python already evaluated, by parameter."""
+    strict: bool = False
+    """No operators outside regions."""
+    strict_ssa: bool = False
+
+
+def build_program(
+    name: str,
+    functions: Sequence[FunctionSource],
+    *,
+    symbols: Mapping[DynVar, str] | None = None,
+    recorder: Recorder | None = None,
+    owner: type | None = None,
+) -> Program:
+    """The program of these functions, in this order; module-level functions that they call come first."""
+    builder = ProgramBuilder(functions, symbols, recorder, owner)
+    for source in functions:
+        if source.kind != "inline":
+            builder.resolve(source.name, span_of(source.node, source.source, source.name))
+    program = builder.program(name)
+    for entry in program.entries.values():
+        hide_results(entry)
+    return program
+
+
+def build_function(source: FunctionSource) -> Function:
+    """A module-level function, with the functions it calls."""
+    builder = ProgramBuilder([source])
+    builder.resolve(source.name, span_of(source.node, source.source, source.name))
+    return Function(builder.program(source.name), source.name)
+
+
+class ProgramBuilder:
+    """The functions of a program as they get built; what a Context sees of the program."""
+
+    def __init__(
+        self,
+        functions: Sequence[FunctionSource],
+        symbols: Mapping[DynVar, str] | None = None,
+        recorder: Recorder | None = None,
+        owner: type | None = None,
+    ) -> None:
+        self.recorder = recorder
+        self._sources = {source.name: source for source in functions}
+        self._owner = owner
+        self._built: dict[str, d.FuncOp] = {}
+        self._inline: dict[str, InlineFunction] = {}
+        self._external: dict[str, d.FuncOp] = {}
+        self._external_from: dict[str, Function] = {}
+        self._reading: list[str] = []
+        self._symbols: dict[DynVar, str] = dict(symbols or {})
+        if len(self._sources) != len(functions):
+            twice = next(source for index, source in enumerate(functions) if source.name in [other.name for other in functions[:index]])
+            raise ParserSyntaxError(f"the program has two functions `{twice.name}`", span=span_of(twice.node, twice.source, twice.name))
+
+    def program(self, name: str) -> Program:
+        own = [self._built[function] for function in self._sources if function in self._built]
+        module = ModuleOp([*self._external.values(), *own])
+        module.attributes["name"] = StringAttr(name)
+        return Program(module)
+
+    def symbol(self, symbol: DynVar) -> str:
+        """A name of its own for each symbol: equal texts of different symbols get M, M_1, …"""
+        found = self._symbols.get(symbol)
+        if found is None:
+            taken = set(self._symbols.values())
+            found, count = symbol.name, 0
+            while found in taken:
+                count += 1
+                found = f"{symbol.name}_{count}"
+            self._symbols[symbol] = found
+        return found
+
+    def resolve(self, name: str, site: Span) -> d.FuncOp | InlineFunction:
+        """A function of the program by name."""
+        source = self._sources[name]
+        if source.kind == "inline":
+            if name not in self._inline:
+                text = FunctionText(source.node, source.source, source.comments)
+                namespace = _WithSelf(source.namespace, SelfReference(frozenset(self._sources), self._owner))
+                self._inline[name] = InlineFunction(name, text, namespace)
+            return self._inline[name]
+        if name not in self._built:
+            if name in self._reading:
+                chain = " → ".join([*self._reading[self._reading.index(name) :], name])
+                raise UnsupportedFeatureError(f"`{name}` calls itself ({chain})", span=site, help="kernel functions cannot be recursive")
+            self._reading.append(name)
+            self._built[name] = FunctionReader(self, source, SelfReference(frozenset(self._sources), self._owner)).read()
+            self._reading.pop()
+        return self._built[name]
+
+    def add_external(self, function: Function, site: Span) -> d.FuncOp:
+        """A module-level function and what it calls, added once."""
+        for name, op in function.program.functions.items():
+            if name in self._sources:
+                raise ParserSyntaxError(f"the program has a function `{name}` of its own", span=site, help="rename one of the two")
+            known = self._external_from.get(name)
+            if known is None:
+                self._external[name] = op.clone()
+                self._external_from[name] = function
+            elif known is not function and known.program.functions[name] is not op:
+                raise ParserSyntaxError(f"two different functions are called `{name}`", span=site, help="rename one of the two")
+        return self._external[function.name]
+
+
+class _WithSelf(Mapping[str, object]):
+    """A namespace in which `self` is the program."""
+
+    def __init__(self, namespace: Mapping[str, object], reference: SelfReference) -> None:
+        self._namespace, self._reference = namespace, reference
+
+    def __getitem__(self, name: str) -> object:
+        return self._reference if name == "self" else self._namespace[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._namespace)
+
+    def __len__(self) -> int:
+        return len(self._namespace)
+
+
+class FunctionReader:
+    """Reads one function into a FuncOp."""
+
+    def __init__(self, program: ProgramBuilder, source: FunctionSource, reference: SelfReference) -> None:
+        self.program = program
+        self.source = source
+        self.reference = reference
+
+    def span(self, node: ast.AST) -> Span:
+        return span_of(node, self.source.source, self.source.name)
+
+    def read(self) -> d.FuncOp:
+        """The function, read."""
+        source = self.source
+        specs = self.parameters() if source.params is None else list(source.params)
+        op, arguments = function(source.name, source.kind, [(spec.name, spec.type, spec.direction) for spec in specs], source.attrs)
+        op.attributes["span"] = d.SpanAttr(self.span(source.node))
+        builder = Builder(op.body.block)
+        ctx = Context(self.program, builder, Frame(source.name, source.source, source.namespace, source.comments), expressions.evaluate, statements.execute)
+        ctx.plane = _PLANES.get(source.kind, "any")
+        ctx.strict, ctx.strict_ssa = source.strict, source.strict_ssa
+        nodes = {arg.arg: arg for arg in self._nodes()}
+        ctx.scope["self"] = Binding(self.reference, self.span(source.node))
+        for spec, argument in zip(specs, arguments, strict=True):
+            node = nodes.get(spec.name, source.node)
+            ctx.scope[spec.name] = Binding(argument, self.span(node))
+            if isinstance(spec.type, ShapedType):
+                ctx.parameters[spec.name] = Parameter(spec.name, argument, spec.direction, node)
+        try:
+            ctx.run(desugar(source.node.body, self.span), ())
+            self._finish(ctx, op, specs, arguments)
+        except TilejitError:
+            raise
+        except RecursionError:
+            raise InternalError("the kernel is nested too deeply", span=self.span(source.node)) from None
+        except Exception as error:
+            raise InternalError(f"{type(error).__name__}: {error}", span=ctx.builder.span or self.span(source.node)) from error
+        for line in ctx.prints:
+            print(line)
+        return op
+
+    # signature --------------------------------------------------------------------------------------------------------
+
+    def _nodes(self) -> list[ast.arg]:
+        spec = self.source.node.args
+        for extra in (spec.vararg, spec.kwarg):
+            if extra is not None:
+                raise UnsupportedFeatureError(f"a kernel cannot take `{'*' if extra is spec.vararg else '**'}{extra.arg}`", span=self.span(extra))
+        return [arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs) if arg.arg != "self"]
+
+    def parameters(self) -> list[ParamSpec]:
+        """The parameters as their annotations describe them."""
+        out: list[ParamSpec] = []
+        for arg in self._nodes():
+            span = self.span(arg)
+            if arg.annotation is None:
+                raise ParserTypeError(f"parameter `{arg.arg}` has no annotation", span=span, help=f"write {arg.arg}: pl.Tensor[[64, 64], pl.FP32]")
+            span = self.span(arg.annotation)
+            found = self.source.annotations.get(arg.arg)
+            if found is None or isinstance(found, str):
+                found = annotation_value(arg.annotation, self.source.namespace, span)
+            annotation, direction = directed(found)
+            out.append(ParamSpec(arg.arg, value_type(annotation, self.program.symbol, span), direction))
+        return out
+
+    # the end ----------------------------------------------------------------------------------------------------------
+
+    def _finish(self, ctx: Context, op: d.FuncOp, specs: Sequence[ParamSpec], arguments: Sequence[BlockArgument]) -> None:
+        values = self._returned(ctx)
+        ctx.builder.return_(values or [])
+        attrs: dict[str, object] = {**self.source.attrs, **ctx.attributes}
+        if values is not None:
+            attrs["returns"] = tuple(("param", arguments.index(value)) if value in arguments else ("value",) for value in values)
+            self._check_result(values)
+        external = all(isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) for statement in self.source.node.body)
+        directions: list[str] = []
+        for spec, argument in zip(specs, arguments, strict=True):
+            direction = spec.direction
+            written = isinstance(spec.type, BufferType) and ctx.aliases.written(argument)
+            if direction == "In" and written:
+                direction = "InOut"
+            if direction == "Out" and not written and not external:
+                self._never_written(ctx, spec)
+            directions.append(direction)
+        op.attributes["directions"] = d.Static(tuple(directions))
+        op.attributes["attrs"] = d.Static(attrs)
+
+    def _returned(self, ctx: Context) -> list[SSAValue] | None:
+        if isinstance(ctx.result, NoValue):
+            return None
+        items = ctx.result if isinstance(ctx.result, tuple | list) else (ctx.result,)
+        node = self._return_node()
+        out: list[SSAValue] = []
+        for item in items:
+            if isinstance(item, DynVar):
+                item = ctx.symbol_value(item)
+            if isinstance(item, SSAValue):
+                out.append(item)
+            elif is_number(item):
+                out.append(ctx.scalar(item))
+            else:
+                ctx.fail(ParserTypeError, f"a kernel returns tensors, tiles and scalars, got {describe_value(item)}", node)
+        return out
+
+    def _return_node(self) -> ast.AST:
+        found = [node for node in ast.walk(self.source.node) if isinstance(node, ast.Return)]
+        return found[-1] if found else self.source.node
+
+    def _check_result(self, values: Sequence[SSAValue]) -> None:
+        """Results agree with the return annotation, where there is one that can be read."""
+        node = self.source.node.returns
+        if node is None:
+            return
+        span = self.span(node)
+        found = self.source.annotations.get("return")
+        if found is None or isinstance(found, str):
+            found = annotation_value(node, self.source.namespace, span)
+        items = result_items(found)
+        place = self.span(self._return_node())
+        if len(items) != len(values):
+            count = f"{len(items)} result{'s' * (len(items) != 1)}"
+            raise ParserTypeError(f"`{self.source.name}` is annotated with {count}, but returns {len(values)}", span=place, help="correct the return annotation")
+        for item, value in zip(items, values, strict=True):
+            declared = value_type(directed(item)[0], _any_extent, span)
+            if not agrees(declared, d.type_of(value)):
+                raise ParserTypeError(f"`{self.source.name}` is annotated to return {declared}, but returns {d.type_of(value)}", span=place)
+
+    def _never_written(self, ctx: Context, spec: ParamSpec) -> None:
+        parameter = ctx.parameters[spec.name]
+        rebound = parameter.rebound
+        message = f"the output `{spec.name}` is never written"
+        if rebound is not None:
+            message += f": this only gives the name `{spec.name}` another value"
+        raise in_body(NoWriteError)(
+            message, span=rebound or self.span(parameter.node), help=f"write `{spec.name}[:] = …` or `pl.store(…, {spec.name})`"
+        )
+
+
+def _any_extent(symbol: DynVar) -> str:
+    return ANY
+
+

@@ -1,0 +1,159 @@
+"""`with` statements and block loops: execution-plane regions, and scopes that only matter to a scheduler."""
+
+from __future__ import annotations
+
+import ast
+
+from xdsl.ir import SSAValue
+
+from tilejit.errors import ArgumentError, ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
+from tilejit.frontend import control
+from tilejit.frontend.context import Context
+from tilejit.frontend.markers import Hint, arguments
+from tilejit.frontend.values import Binding, TaskHandle, describe_value, static_integer
+from tilejit.types.enums import Level, SplitMode
+from tilejit.types.scopes import Marker
+
+_AT = ("level", "role", "optimizations", "deps", "no_dep_args", "dumps", "allow_early_resolve", "name_hint", "windowize")
+_SPMD = ("core_num", "sync_start", "name_hint", "optimizations", "deps", "allow_early_resolve", "predicate")
+
+
+def with_(ctx: Context, node: ast.With) -> None:
+    """A `with` statement."""
+    if len(node.items) != 1:
+        ctx.fail(ParserSyntaxError, "only one context manager per `with`", node, help="nest the blocks")
+    item = node.items[0]
+    call = item.context_expr
+    marker = ctx.value(call.func) if isinstance(call, ast.Call) else None
+    if not isinstance(marker, Marker):
+        ctx.fail(UnsupportedFeatureError, f"`with {ast.unparse(call)}` is not part of the language", call, help="blocks are pl.at, pl.incore, pl.spmd, pl.cluster, pl.scope")
+    assert isinstance(call, ast.Call)
+    if marker.name == "at":
+        _at(ctx, node, call)
+    elif marker.name == "incore":
+        arguments(ctx, "incore", call, ())
+        _execute(ctx, node, None, {})
+    elif marker.name == "spmd":
+        _spmd(ctx, node, call)
+    elif marker.name in ("cluster", "manual_scope", "scope"):
+        arguments(ctx, marker.name, call, ("name_hint", "mode"))
+        ctx.run(node.body, ctx.live)
+    else:
+        ctx.fail(ParserSyntaxError, f"pl.{marker.name} is not a block", call, help="blocks are pl.at, pl.incore, pl.spmd, pl.cluster, pl.scope")
+
+
+def _at(ctx: Context, node: ast.With, call: ast.Call) -> None:
+    found = arguments(ctx, "at", call, _AT, required=1)
+    level = found["level"]
+    if not isinstance(level, Level):
+        ctx.fail(ParserTypeError, f"pl.at takes a pl.Level, got {describe_value(level)}", call, help="write pl.at(level=pl.Level.CORE_GROUP)")
+    options = _options(ctx, found, call)
+    hint = _name_hint(ctx, found, call)
+    if level is not Level.CORE_GROUP:
+        # Another level of the machine only groups what is inside.
+        _bind_task(ctx, node, options)
+        ctx.run(node.body, ctx.live)
+        return
+    _bind_task(ctx, node, options)
+    _execute(ctx, node, hint, options)
+
+
+def _execute(ctx: Context, node: ast.With, hint: str | None, options: dict[str, object]) -> None:
+    """A region, unless we are inside one already."""
+    if ctx.plane == "execution":
+        ctx.run(node.body, ctx.live)
+        return
+    control.region(ctx, node, node.body, "at", hint, options)
+
+
+def _options(ctx: Context, found: dict[str, object], call: ast.Call) -> dict[str, object]:
+    """Options of a region as compile-time values."""
+    out: dict[str, object] = {}
+    for hint in _list(ctx, found.get("optimizations"), "optimizations", call):
+        if not isinstance(hint, Hint):
+            ctx.fail(ParserTypeError, f"`optimizations` takes pl.split(…) and pl.cross_core_slot(…), got {describe_value(hint)}", call)
+        out[hint.name] = hint.value
+    deps = [item for item in _list(ctx, found.get("deps"), "deps", call) if item is not None]
+    for item in deps:
+        if not isinstance(item, TaskHandle) and not isinstance(item, SSAValue):
+            ctx.fail(ParserTypeError, f"`deps` takes task ids, got {describe_value(item)}", call, help="`with pl.at(…) as tid:` binds one")
+    return out
+
+
+def _list(ctx: Context, value: object, name: str, call: ast.Call) -> list[object]:
+    if value is None:
+        return []
+    if not isinstance(value, tuple | list):
+        ctx.fail(ParserTypeError, f"`{name}` must be a list, got {describe_value(value)}", call)
+    return list(value)
+
+
+def _name_hint(ctx: Context, found: dict[str, object], call: ast.Call) -> str | None:
+    hint = found.get("name_hint")
+    if hint is not None and not (isinstance(hint, str) and hint.isidentifier()):
+        ctx.fail(ParserTypeError, f"`name_hint` must be an identifier, got {describe_value(hint)}", call)
+    return hint
+
+
+def _bind_task(ctx: Context, node: ast.With, options: dict[str, object]) -> None:
+    target = node.items[0].optional_vars
+    if target is None:
+        return
+    if not isinstance(target, ast.Name):
+        ctx.fail(ParserSyntaxError, "a task id is bound to one name", target)
+    ctx.tasks += 1
+    ctx.scope[target.id] = Binding(TaskHandle(target.id), ctx.span(target))
+
+
+# blocks ---------------------------------------------------------------------------------------------------------------
+
+
+def _spmd_options(ctx: Context, call: ast.Call) -> tuple[SSAValue, str | None, dict[str, object]]:
+    found = arguments(ctx, "spmd", call, _SPMD, required=1)
+    count = found["core_num"]
+    known = static_integer(count)
+    if known is not None and known <= 0:
+        ctx.fail(ArgumentError, f"pl.spmd needs at least one block, got {known}", call)
+    if found.get("predicate") is not None:
+        ctx.fail(UnsupportedFeatureError, "`predicate=` of pl.spmd", call, help="put an `if` around it")
+    return ctx.index(count, "the number of blocks"), _name_hint(ctx, found, call), _options(ctx, found, call)
+
+
+def _spmd(ctx: Context, node: ast.With, call: ast.Call) -> None:
+    """`with pl.spmd(n):` runs its body once per block."""
+    if ctx.plane == "execution":
+        ctx.fail(ParserSyntaxError, "pl.spmd inside a region", node, help="pl.spmd starts kernels: it belongs on the control plane")
+    count, hint, options = _spmd_options(ctx, call)
+    _bind_task(ctx, node, options)
+    control.region(ctx, node, node.body, "spmd", hint, options, count)
+
+
+def blocks(ctx: Context, node: ast.For, call: ast.Call) -> None:
+    """`for i in pl.spmd(n):`"""
+    if ctx.plane == "execution":
+        ctx.fail(ParserSyntaxError, "pl.spmd inside a region", node, help="pl.spmd starts kernels: it belongs on the control plane")
+    if not isinstance(node.target, ast.Name):
+        ctx.fail(ParserSyntaxError, "the block index must be a name", node.target)
+    count, hint, options = _spmd_options(ctx, call)
+    outer, ctx.in_loop = ctx.in_loop, "spmd"
+    control.region(ctx, node, node.body, "spmd", hint, options, count, node.target.id)
+    ctx.in_loop = outer
+
+
+def lanes(ctx: Context, node: ast.For, call: ast.Call) -> None:
+    """`for lane in pl.split_aiv(2, mode=…)`: both lanes, one after the other."""
+    found = arguments(ctx, "split_aiv", call, ("n", "mode"), required=2)
+    if static_integer(found["n"]) != 2:
+        ctx.fail(ArgumentError, f"pl.split_aiv has two lanes, got {describe_value(found['n'])}", call)
+    if not isinstance(found["mode"], SplitMode):
+        ctx.fail(ParserTypeError, f"`mode` takes a pl.SplitMode, got {describe_value(found['mode'])}", call)
+    if ctx.in_loop == "split_aiv":
+        ctx.fail(ParserSyntaxError, "pl.split_aiv cannot be nested", node)
+    if not isinstance(node.target, ast.Name):
+        ctx.fail(ParserSyntaxError, "the lane must be a name", node.target)
+    outer, ctx.in_loop = ctx.in_loop, "split_aiv"
+    live = {*ctx.live, *ctx.analysis.block(node.body).reads}
+    for lane in range(2):
+        ctx.scope[node.target.id] = Binding(lane, ctx.span(node.target))
+        ctx.run(node.body, live)
+    ctx.in_loop = outer

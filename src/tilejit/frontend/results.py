@@ -1,0 +1,69 @@
+"""Values that an entry returns become outputs that the caller allocates (decision 3)."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from tilejit.errors import ShapeError, UnsupportedFeatureError
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import Builder
+from tilejit.types.values import BufferType, TileType
+
+
+def hide_results(function: d.FuncOp) -> None:
+    """Store each returned value that is no parameter into an extra `Out` parameter; attribute `hidden` counts them."""
+    block = function.body.block
+    last = block.last_op
+    assert isinstance(last, d.ReturnOp)
+    values = list(last.values)
+    if all(value in block.args for value in values):
+        return
+    names, directions = list(_tuple(function, "params")), list(_tuple(function, "directions"))
+    span = last.span
+    last.detach()
+    last.erase()
+    builder = Builder(block)
+    builder.span = span
+    hidden = 0
+    for index, value in enumerate(values):
+        if value in block.args:
+            continue
+        type = _output_type(value, last)
+        name = _free_name(names)
+        argument = block.insert_arg(d.IRType(type), len(block.args))
+        argument.name_hint = name
+        builder.store(value, argument, [builder.const(0) for _ in type.shape])
+        names.append(name)
+        directions.append("Out")
+        values[index] = argument
+        hidden += 1
+    builder.return_(values)
+    attrs = function.static("attrs")
+    assert isinstance(attrs, dict)
+    returns = tuple(("param", list(block.args).index(value)) for value in values)
+    function.attributes.update(d.statics({"params": tuple(names), "directions": tuple(directions), "attrs": {**attrs, "returns": returns, "hidden": hidden}}))
+
+
+def _tuple(function: d.FuncOp, name: str) -> tuple[str, ...]:
+    found = function.static(name)
+    assert isinstance(found, tuple)
+    return found
+
+
+def _free_name(taken: list[str]) -> str:
+    name, count = "result", 0
+    while name in taken:
+        count += 1
+        name = f"result_{count}"
+    return name
+
+
+def _output_type(value: SSAValue, at: d.ReturnOp) -> BufferType:
+    type = d.type_of(value)
+    if not isinstance(type, BufferType | TileType):
+        raise UnsupportedFeatureError(f"an entry returns tensors, got {type}", span=at.span, help="write the scalar into a tensor")
+    if "?" in type.shape:
+        raise ShapeError(f"the shape of the returned {type} is known only at run time", span=at.span, help="pass an output parameter: out: pl.Out[pl.Tensor]")
+    if isinstance(type, TileType) and type.level == "tile":
+        raise UnsupportedFeatureError(f"an entry returns tensors, got {type}", span=at.span, help="store the tile into an output with pl.store")
+    return BufferType(type.shape, type.dtype)

@@ -1,0 +1,108 @@
+"""Source text of a function: its AST with the positions of the user's file, spans for any node, and comments by line."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import linecache
+import tokenize
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import FunctionType as PythonFunction
+
+from tilejit.errors import ParserSyntaxError, SourceText, Span
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionText:
+    """A function definition as written: the AST (absolute lines, the file's columns) and the text it came from."""
+
+    node: ast.FunctionDef
+    source: SourceText
+    comments: Mapping[int, str] = field(default_factory=dict[int, str])
+    """Comment text (without `#`) by line."""
+
+
+def function_text(function: Callable[..., object]) -> FunctionText:
+    """The definition of a Python function. OSError when its source cannot be found."""
+    plain = inspect.unwrap(function)
+    if not isinstance(plain, PythonFunction):
+        raise TypeError(f"expected a Python function, got {plain!r}")
+    filename, first_line = plain.__code__.co_filename, plain.__code__.co_firstlineno
+    linecache.checkcache(filename)
+    whole = linecache.getlines(filename, plain.__globals__)
+    if not 0 < first_line <= len(whole):
+        raise OSError(
+            f"the source of `{plain.__qualname__}` cannot be found ({filename}); "
+            "define it in a file, a notebook cell, or register its text with linecache"
+        )
+    lines = inspect.getblock(whole[first_line - 1 :])
+    source = SourceText(filename, tuple(whole))
+    node = _definition(parse_lines(lines, first_line, source), plain.__name__, source)
+    return FunctionText(node, source, comments_of(lines, first_line))
+
+
+def parse_lines(lines: list[str], first_line: int, source: SourceText) -> ast.Module:
+    """The AST of a block of lines as they stand in the file, whatever their indentation."""
+    text = "".join(line if line.endswith("\n") else line + "\n" for line in lines)
+    # An indented block parses under a header line, so that columns stay those of the file.
+    indented = text[:1] in (" ", "\t")
+    try:
+        module = ast.parse("if True:\n" + text if indented else text, source.filename)
+    except SyntaxError as error:
+        line = (error.lineno or 1) + first_line - (2 if indented else 1)
+        column = error.offset or 1
+        end = max(column + 1, error.end_offset or 0)
+        raise ParserSyntaxError(f"this is not Python: {error.msg}", span=Span(source, line, column, line, end)) from None
+    if indented:
+        header = module.body[0]
+        assert isinstance(header, ast.If)
+        module.body = header.body
+    if (shift := first_line - (2 if indented else 1)) != 0:
+        ast.increment_lineno(module, shift)
+    return module
+
+
+def _definition(module: ast.Module, name: str, source: SourceText) -> ast.FunctionDef:
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return node
+    what = "an async function" if module.body and isinstance(module.body[0], ast.AsyncFunctionDef) else "not a function definition"
+    span = span_of(module.body[0], source, name) if module.body else None
+    raise ParserSyntaxError(f"`{name}` is {what}", span=span, help="kernels are plain `def` functions")
+
+
+def comments_of(lines: list[str], first_line: int) -> dict[int, str]:
+    """Comments by absolute line."""
+    if not any("#" in line for line in lines):
+        return {}
+    found: dict[int, str] = {}
+    try:
+        for token in tokenize.generate_tokens(io.StringIO("".join(lines)).readline):
+            if token.type == tokenize.COMMENT:
+                found[token.start[0] + first_line - 1] = token.string[1:].strip()
+    except (tokenize.TokenError, IndentationError):
+        pass  # Text that parses inside its file may end oddly on its own; only comments are lost.
+    return found
+
+
+def span_of(node: ast.AST, source: SourceText, function: str = "", parent: Span | None = None) -> Span:
+    """Where `node` stands: 1-based columns counted in characters."""
+    line: int = getattr(node, "lineno", 1)
+    end_line: int = getattr(node, "end_lineno", None) or line
+    column = _characters(source, line, getattr(node, "col_offset", 0))
+    end = _characters(source, end_line, getattr(node, "end_col_offset", None) or column)
+    if isinstance(node, ast.FunctionDef | ast.For | ast.While | ast.If | ast.With | ast.ClassDef | ast.Try):
+        # The header is what a message about a block points at, not its whole body.
+        end_line, text = line, source.line(line)
+        end = len(text.split("#")[0].rstrip()) if text else end
+    return Span(source, line, column + 1, end_line, end + 1, function, parent)
+
+
+def _characters(source: SourceText, line: int, column: int) -> int:
+    """The AST counts columns in UTF-8 bytes."""
+    text = source.line(line)
+    if text is None or text.isascii():
+        return column
+    return len(text.encode()[:column].decode(errors="replace"))

@@ -1,0 +1,270 @@
+"""Subscripts: `x[i, a:b]` read and written, on tensors, tiles, shapes and compile-time containers."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from tilejit.errors import OutOfBoundsError, ParserTypeError, ShapeError, UnsupportedFeatureError
+from tilejit.frontend import buffers, fold
+from tilejit.frontend.affine import difference
+from tilejit.frontend.context import Context
+from tilejit.frontend.values import describe_value, extent_of, is_scalar, is_static, shaped, static_integer
+from tilejit.ops import table
+from tilejit.tile_ir import dialect as d
+from tilejit.types.annotations import DynVar
+from tilejit.types.values import ArrayType, BufferType, ShapedType, TileType, shape_text
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A resolved subscript: offset and extent per dim of the source, and the dims that an integer index drops."""
+
+    offsets: tuple[object, ...]
+    extents: tuple[object, ...]
+    drop: tuple[int, ...]
+
+    @property
+    def element(self) -> bool:
+        return len(self.drop) == len(self.offsets)
+
+    @property
+    def whole(self) -> bool:
+        return not self.drop and all(static_integer(offset) == 0 for offset in self.offsets)
+
+
+def extent(ctx: Context, value: SSAValue, axis: int) -> object:
+    """The extent of an axis: an int when the type knows it, else a run-time scalar."""
+    known = d.shaped_type(value).shape[axis]
+    return known if isinstance(known, int) else ctx.builder.dim(value, axis)
+
+
+def read(ctx: Context, node: ast.Subscript) -> object:
+    """The value of `node`."""
+    base_node = node.value
+    if isinstance(base_node, ast.Attribute) and base_node.attr == "shape":
+        owner = ctx.value(base_node.value)
+        if isinstance(owner, SSAValue) and shaped(owner) is not None:
+            return _shape_item(ctx, owner, node)
+        base = fold.attribute(owner, "shape", ast.unparse(base_node)) if not isinstance(owner, SSAValue) else ctx.value(base_node)
+    else:
+        base = ctx.value(base_node)
+    if isinstance(base, SSAValue):
+        if isinstance(d.type_of(base), ArrayType):
+            return _array_element(ctx, base, node)
+        return _window_read(ctx, base, node)
+    return _static_item(ctx, base, node)
+
+
+def _shape_item(ctx: Context, owner: SSAValue, node: ast.Subscript) -> object:
+    """`x.shape[k]`, reading only the extent that is asked for."""
+    rank = d.shaped_type(owner).rank
+    axis = ctx.value(node.slice) if not isinstance(node.slice, ast.Slice) else None
+    if axis is None:
+        return _static_item(ctx, tuple(extent(ctx, owner, k) for k in range(rank)), node)
+    position = static_integer(axis)
+    if position is None:
+        ctx.fail(ParserTypeError, f"an index into a shape must be a compile-time integer, got {describe_value(axis)}", node.slice)
+    if not -rank <= position < rank:
+        ctx.fail(ShapeError, f"shape[{position}] of a tensor with {rank} dimension{'s' * (rank != 1)}: {d.type_of(owner)}", node)
+    return extent(ctx, owner, position % rank)
+
+
+def _static_item(ctx: Context, base: object, node: ast.Subscript) -> object:
+    if isinstance(node.slice, ast.Slice):
+        bounds = [None if part is None else ctx.value(part) for part in (node.slice.lower, node.slice.upper, node.slice.step)]
+        key: object = slice(*bounds)
+        constant = all(part is None or is_static(part) for part in bounds)
+    else:
+        key = ctx.value(node.slice)
+        known = static_integer(key)
+        key, constant = (known, True) if known is not None and isinstance(key, SSAValue) else (key, is_static(key))
+    if not constant:
+        what = "a tuple" if isinstance(base, tuple | list) else describe_value(base)
+        ctx.fail(ParserTypeError, f"an index into {what} must be known while compiling", node.slice)
+    if isinstance(base, tuple | list) and isinstance(key, int) and not -len(base) <= key < len(base):
+        ctx.fail(ShapeError, f"index {key} into a tuple of {len(base)} items", node)
+    return fold.guarded(f"`{ast.unparse(node)}`", _get_item, base, key)
+
+
+def _get_item(base: object, key: object) -> object:
+    return base[key]  # type: ignore[index]
+
+
+def _array_element(ctx: Context, base: SSAValue, node: ast.Subscript) -> object:
+    index = ctx.index(ctx.value(node.slice))
+    return ctx.builder.apply(table()["array_get_element"], "array", {"array": base, "index": index})[0]
+
+
+# windows --------------------------------------------------------------------------------------------------------------
+
+
+def window(ctx: Context, source: SSAValue, node: ast.expr) -> Window:
+    """The window that a subscript selects."""
+    type = d.shaped_type(source)
+    items = node.elts if isinstance(node, ast.Tuple) else [node]
+    if len(items) > type.rank:
+        ctx.fail(ShapeError, f"{len(items)} indices for {type}", node)
+    offsets: list[object] = []
+    extents: list[object] = []
+    drop: list[int] = []
+    for axis in range(type.rank):
+        item = items[axis] if axis < len(items) else None
+        if item is None:
+            offsets.append(0)
+            extents.append(extent(ctx, source, axis))
+        elif isinstance(item, ast.Slice):
+            offset, size = _range(ctx, source, axis, item)
+            offsets.append(offset)
+            extents.append(size)
+        else:
+            offsets.append(_point(ctx, source, axis, item))
+            extents.append(1)
+            drop.append(axis)
+    return Window(tuple(offsets), tuple(extents), tuple(drop))
+
+
+def _bound(ctx: Context, source: SSAValue, axis: int, node: ast.expr) -> object:
+    """An index as written; negative constants count from the end."""
+    value = ctx.value(node)
+    if isinstance(value, slice) or value is None or not (is_scalar(value) or isinstance(value, DynVar)):
+        help = "index with integers and slices; gather takes index tensors" if shaped(value) is not None else "index with integers and slices"
+        ctx.fail(UnsupportedFeatureError, f"cannot index with {describe_value(value)}", node, help=help)
+    known = static_integer(value)
+    if known is None:
+        return ctx.index(value)
+    if known >= 0:
+        return known
+    size = extent(ctx, source, axis)
+    if isinstance(size, int):
+        return size + known
+    return ctx.scalar_op("add", size, known)
+
+
+def _point(ctx: Context, source: SSAValue, axis: int, node: ast.expr) -> object:
+    value = _bound(ctx, source, axis, node)
+    size = d.shaped_type(source).shape[axis]
+    if isinstance(value, int) and (value < 0 or (isinstance(size, int) and value >= size)):
+        ctx.fail(OutOfBoundsError, f"index {ast.unparse(node)} is outside dim {axis} of extent {size}", node)
+    return value
+
+
+def _range(ctx: Context, source: SSAValue, axis: int, node: ast.Slice) -> tuple[object, object]:
+    if node.step is not None and static_integer(ctx.value(node.step)) != 1:
+        ctx.fail(UnsupportedFeatureError, "a slice of a tensor or tile has no step", node.step)
+    size = extent(ctx, source, axis)
+    start = _bound(ctx, source, axis, node.lower) if node.lower is not None else 0
+    stop = _bound(ctx, source, axis, node.upper) if node.upper is not None else size
+    length: object = difference(stop, start)
+    if length is None:
+        length = ctx.scalar_op("sub", stop, start)
+    if isinstance(start, int) and isinstance(size, int) and not 0 <= start <= size:
+        ctx.fail(OutOfBoundsError, f"the slice starts at {start}, outside dim {axis} of extent {size}", node)
+    if isinstance(stop, int) and isinstance(size, int) and stop > size:
+        ctx.fail(OutOfBoundsError, f"the slice ends at {stop}, dim {axis} has extent {size}", node)
+    if isinstance(length, int) and length <= 0:
+        ctx.fail(ShapeError, f"the slice {ast.unparse(node)} is empty", node)
+    return start, length
+
+
+def _window_read(ctx: Context, source: SSAValue, node: ast.Subscript) -> object:
+    if shaped(source) is None:
+        ctx.fail(ParserTypeError, f"{d.type_of(source)} cannot be indexed", node)
+    found = window(ctx, source, node.slice)
+    if found.element:
+        return ctx.builder.read(source, [ctx.index(offset) for offset in found.offsets])
+    if found.whole and all(same is not None and same == 0 for same in (_covers(ctx, source, axis, found) for axis in range(len(found.offsets)))):
+        return source
+    type = d.shaped_type(source)
+    if isinstance(type, BufferType):
+        return buffers.make_window(ctx, source, found.offsets, found.extents, found.drop)
+    drop = found.drop
+    kept = len(found.offsets) - len(drop)
+    if type.level == "tile" and kept < 2 <= type.rank:
+        # Tiles stay 2-D: [N] is promoted to [1, N].
+        drop = found.drop[: max(0, type.rank - 2)]
+    return buffers.slice_value(ctx, source, found.offsets, found.extents, drop)
+
+
+def _covers(ctx: Context, source: SSAValue, axis: int, found: Window) -> int | None:
+    size = d.shaped_type(source).shape[axis]
+    if isinstance(size, int):
+        known = static_integer(found.extents[axis])
+        return None if known is None else size - known
+    return 0 if size != "?" and extent_of(found.extents[axis]) == size else None
+
+
+# writes ---------------------------------------------------------------------------------------------------------------
+
+
+def write(ctx: Context, target: ast.Subscript, value: object) -> None:
+    """`target = value` for a subscript target."""
+    if isinstance(target.value, ast.Subscript):
+        ctx.fail(UnsupportedFeatureError, "a chained subscript cannot be written", target, help="write t[i, j] = v")
+    base = ctx.value(target.value)
+    if ctx.strict_ssa:
+        ctx.fail(UnsupportedFeatureError, "strict_ssa forbids subscript writes", target, help="use pl.assemble or pl.store and bind the result")
+    if isinstance(base, SSAValue) and isinstance(d.type_of(base), ArrayType):
+        index = ctx.index(ctx.value(target.slice))
+        new = ctx.builder.apply(table()["array_update_element"], "array", {"array": base, "index": index, "value": ctx.scalar(value, d.type_of(base).dtype)})[0]
+        _rebind(ctx, target, new)
+        return
+    if not isinstance(base, SSAValue) or shaped(base) is None:
+        ctx.fail(ParserTypeError, f"{describe_value(base)} cannot be written to: only tensors and tiles can", target)
+    found = window(ctx, base, target.slice)
+    if found.element:
+        if shaped(value) is not None:
+            ctx.fail(ParserTypeError, f"one element of {d.type_of(base)} takes a scalar, got {describe_value(value)}", target, help="slice the target: t[i:i+1, :]")
+        new = buffers.write_element(ctx, base, found.offsets, value)
+    else:
+        new = _write_window(ctx, base, found, value, target)
+    if new is not base:
+        _rebind(ctx, target, new)
+
+
+def _rebind(ctx: Context, target: ast.Subscript, new: SSAValue) -> None:
+    if not isinstance(target.value, ast.Name):
+        ctx.fail(UnsupportedFeatureError, "a write into a tile needs its name", target, help="bind the tile to a name first")
+    ctx.bind(target.value.id, new, target)
+
+
+def _write_window(ctx: Context, base: SSAValue, found: Window, value: object, target: ast.Subscript) -> SSAValue:
+    type = d.shaped_type(base)
+    if is_scalar(value):
+        value = buffers.filled(ctx, [found.extents[axis] for axis in range(type.rank)], type, value)
+        source: SSAValue = value
+    elif isinstance(value, SSAValue) and shaped(value) is not None:
+        source = _fit_source(ctx, base, found, value, target)
+    else:
+        ctx.fail(ParserTypeError, f"{describe_value(value)} cannot be written into {type}", target)
+    return buffers.assemble(ctx, base, source, found.offsets)
+
+
+def _fit_source(ctx: Context, base: SSAValue, found: Window, source: SSAValue, target: ast.Subscript) -> SSAValue:
+    """`source` with the rank of the window, its extents checked against it."""
+    type, own = d.shaped_type(base), d.shaped_type(source)
+    if isinstance(type, TileType) and type.level == "tile" and own.level != "tile":
+        ctx.fail(ParserTypeError, f"a tile takes a tile, got {own}", target, help="bring it into a tile with pl.load first")
+    kept = [axis for axis in range(type.rank) if axis not in found.drop]
+    axes = kept if own.rank == len(kept) else list(range(type.rank)) if own.rank == type.rank else None
+    if axes is None:
+        ctx.fail(ParserTypeError, f"the window has {len(kept)} dimensions, the value {own.rank}: {own}", target)
+    for position, axis in enumerate(axes):
+        wanted, got = found.extents[axis], own.shape[position]
+        known = static_integer(wanted)
+        if known is not None and isinstance(got, int):
+            if known != got:
+                shown = shape_text(tuple(extent_of(found.extents[a]) for a in axes))
+                ctx.fail(ParserTypeError, f"the window {shown} does not take a value of shape {shape_text(own.shape)}", target, where=_types(target, type, own))
+        elif extent_of(wanted) == "?" or extent_of(wanted) != got:
+            ctx.builder.check(ctx.index(wanted), ctx.builder.dim(source, position), f"extent {axis} of the window and extent {position} of the value written")
+    leading = list(range(type.rank - len(kept), type.rank))
+    if own.rank == len(kept) and kept != leading:
+        return buffers.reshape(ctx, source, [found.extents[axis] for axis in range(type.rank)])
+    return source
+
+
+def _types(target: ast.Subscript, type: ShapedType, own: ShapedType) -> list[str]:
+    return [f"{ast.unparse(target.value)}: {type}", f"value: {own}"]

@@ -1,0 +1,62 @@
+"""Programs from text: `pl.parse` and `pl.loads`."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+
+from tilejit.errors import ParserError, ParserSyntaxError, SourceText, Span, TilejitError
+from tilejit.tile_ir.program import Function, Program
+
+_COUNT = itertools.count()
+
+
+def parse(code: str, filename: str = "<string>", namespace: Mapping[str, object] | None = None) -> Program | Function:
+    """The one program (or the one function) that `code` defines; `pl` is imported for it."""
+    if filename.startswith("<"):
+        # Each text needs a name of its own, under which its lines can be found again.
+        filename = f"{filename[:-1]} {next(_COUNT)}>" if filename.endswith(">") else filename
+    lines = code.splitlines(keepends=True)
+    linecache.cache[filename] = (len(code), None, lines, filename)
+    names: dict[str, object] = {"__name__": "__tilejit_text__"}
+    exec("import tilejit.language as pl", names)
+    names.update(namespace or {})
+    before = dict(names)
+    try:
+        exec(compile(code, filename, "exec", dont_inherit=True), names)
+    except SyntaxError as error:
+        source = SourceText(filename, tuple(lines))
+        line, column = error.lineno or 1, error.offset or 1
+        span = Span(source, line, column, line, max(column + 1, error.end_offset or 0))
+        raise ParserSyntaxError(f"this is not Python: {error.msg}", span=span) from None
+    except (TilejitError, OSError):
+        raise
+    except Exception as error:
+        raise ParserError(f"the text cannot be run: {type(error).__name__}: {error}") from error
+    new = [value for name, value in names.items() if before.get(name) is not value]
+    programs = [value for value in new if isinstance(value, Program)]
+    found: list[Program] | list[Function] = programs or [value for value in new if isinstance(value, Function)]
+    if len(found) != 1:
+        raise ValueError(f"the text must define exactly one program or function, it defines {len(found)}")
+    return found[0]
+
+
+def loads(path: str | Path) -> Program | Function:
+    """As `parse`, of a file."""
+    file = Path(path)
+    return parse(file.read_text(encoding="utf-8"), str(file))
+
+
+def parse_program(code: str, filename: str = "<string>") -> Program | Function:
+    """The older name of `parse`."""
+    warnings.warn("pl.parse_program is deprecated, use pl.parse", DeprecationWarning, stacklevel=2)
+    return parse(code, filename)
+
+
+def loads_program(path: str | Path) -> Program | Function:
+    """The older name of `loads`."""
+    warnings.warn("pl.loads_program is deprecated, use pl.loads", DeprecationWarning, stacklevel=2)
+    return loads(path)

@@ -1,0 +1,214 @@
+"""What a name can hold while a body is read: run-time SSA values, compile-time Python objects, tuples of both."""
+
+from __future__ import annotations
+
+import enum
+import numbers
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilejit.dtypes import BOOL, FP32, INDEX, DType
+from tilejit.errors import Span
+from tilejit.frontend.source import FunctionText
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import constant_of
+from tilejit.types.values import ANY, ArrayType, Dim, ScalarType, ShapedType, ValueType
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A name's current value and where it got it."""
+
+    value: object
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Undefined:
+    """What a name holds that some path leaves without a value: reading it is an error that says why."""
+
+    reason: str
+    help: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TypedConstant:
+    """`pl.const(value, dtype)`: a compile-time number with a data type of its own."""
+
+    value: int | float | bool
+    dtype: DType
+
+    def __repr__(self) -> str:
+        return f"pl.const({self.value!r}, pl.{self.dtype.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskHandle:
+    """A task id: what `with pl.at(...) as tid` binds. Source order already satisfies every dependency."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoValue:
+    """What calling a function without a result evaluates to."""
+
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class SelfReference:
+    """`self` in a method of a program: its functions by name, and the attributes of its class."""
+
+    functions: frozenset[str]
+    owner: type | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MethodReference:
+    """`self.name` where name is a function of the program."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InlineFunction:
+    """A function that is expanded at each call site."""
+
+    name: str
+    text: FunctionText
+    namespace: Mapping[str, object] = field(repr=False)
+    python: Callable[..., object] | None = field(default=None, repr=False)
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        from tilejit.errors import InvalidOperationError
+
+        raise InvalidOperationError(f"`{self.name}` is a @pl.inline function and has no meaning outside a kernel")
+
+
+def is_static(value: object) -> bool:
+    """Whether a value is known while compiling, all the way down."""
+    if isinstance(value, SSAValue):
+        return False
+    if isinstance(value, tuple | list):
+        return all(is_static(item) for item in value)
+    return not isinstance(value, Undefined | NoValue)
+
+
+def is_number(value: object) -> bool:
+    """A compile-time scalar: Python or NumPy number, or `pl.const`. Enum members are not numbers here."""
+    return isinstance(value, numbers.Real | TypedConstant | bool) and not isinstance(value, enum.Enum) or _is_numpy_bool(value)
+
+
+def _is_numpy_bool(value: object) -> bool:
+    return type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")
+
+
+def plain_number(value: object) -> int | float | bool:
+    """A compile-time scalar as a Python number."""
+    if isinstance(value, TypedConstant):
+        return value.value
+    if isinstance(value, bool) or _is_numpy_bool(value):
+        return bool(value)
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    assert isinstance(value, numbers.Real), value
+    return float(value)
+
+
+def number_dtype(value: object) -> DType:
+    """The data type a compile-time scalar has when nothing else decides."""
+    if isinstance(value, TypedConstant):
+        return value.dtype
+    plain = plain_number(value)
+    return BOOL if isinstance(plain, bool) else INDEX if isinstance(plain, int) else FP32
+
+
+def static_integer(value: object) -> int | None:
+    """The integer a value is known to be while compiling, else None."""
+    if isinstance(value, SSAValue):
+        value = constant_of(value)
+    if value is None or not is_number(value):
+        return None
+    plain = plain_number(value)
+    return plain if isinstance(plain, int) and not isinstance(plain, bool) else None
+
+
+def is_scalar(value: object) -> bool:
+    """A run-time scalar, or a compile-time number."""
+    return isinstance(d.type_of(value), ScalarType) if isinstance(value, SSAValue) else is_number(value)
+
+
+def shaped(value: object) -> ShapedType | None:
+    """The type of a tensor or tile, else None."""
+    if isinstance(value, SSAValue):
+        type = d.type_of(value)
+        return type if isinstance(type, ShapedType) else None
+    return None
+
+
+def same_static(a: object, b: object) -> bool:
+    """Whether two values are one: the same SSA value, or equal compile-time values of the same type."""
+    if a is b:
+        return True
+    if isinstance(a, SSAValue) or isinstance(b, SSAValue) or type(a) is not type(b):
+        return False
+    if isinstance(a, tuple | list) and isinstance(b, tuple | list):
+        return len(a) == len(b) and all(same_static(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, float):
+        return repr(a) == repr(b)
+    try:
+        return bool(a == b)
+    except Exception:
+        return False
+
+
+def extent_of(value: object) -> Dim:
+    """The extent a scalar stands for: an integer, the symbol of the dimension it was read from, or ANY."""
+    known = static_integer(value)
+    if known is not None:
+        return known
+    if isinstance(value, SSAValue) and isinstance(value.owner, d.DimOp):
+        axis = value.owner.static("axis")
+        assert isinstance(axis, int)
+        return d.shaped_type(value.owner.source).shape[axis]
+    return ANY
+
+
+def describe_value(value: object) -> str:
+    """A few words for any value in a message."""
+    if isinstance(value, SSAValue):
+        return str(d.type_of(value))
+    if isinstance(value, tuple | list):
+        return "(" + ", ".join(describe_value(item) for item in value) + ")"
+    if isinstance(value, NoValue):
+        return f"nothing (`{value.function}` returns no value)"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def type_words(type: ValueType) -> str:
+    """`a tile`, `a tensor`, `a scalar`."""
+    if isinstance(type, ScalarType):
+        return "a scalar"
+    if isinstance(type, ArrayType):
+        return "an on-core array"
+    return f"a {type.level}"
+
+
+def defined_inside(value: SSAValue, block: Block) -> bool:
+    """Whether `value` is computed in `block` or in a block nested in it."""
+    owner: Block | Operation | None = value.owner
+    current = owner if isinstance(owner, Block) else owner.parent
+    while current is not None:
+        if current is block:
+            return True
+        operation = current.parent_op()
+        current = operation.parent if operation is not None else None
+    return False
