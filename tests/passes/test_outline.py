@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.tile_ir.programs import CASES, INDEX_TYPE, Case, Code, block, control_plane, crossing, program, ragged, random, tensor, tile
+from tests.tile_ir.programs import CASES, FLOAT, INDEX_TYPE, Case, Code, block, control_plane, crossing, program, ragged, random, tensor, tile
 from tilejit.backends.reference import ReferenceExecutable
+from tilejit.dtypes import FP32
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.outline import outline
 from tilejit.passes.pipeline import CPU, LOWER, REFERENCE, VerifyInstrument, run_pipeline
@@ -15,6 +16,7 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import function
 from tilejit.tile_ir.equal import assert_structural_equal
 from tilejit.tile_ir.program import Program
+from tilejit.tile_ir.verify import verify
 from tilejit.types.values import ANY, ScalarType
 
 CONTROL = (d.ConstOp, d.DimOp, d.CreateOp, d.WindowOp, d.ViewOp, d.ReadOp, d.ForOp, d.WhileOp, d.IfOp, d.YieldOp, d.ConditionOp, d.LaunchOp, d.CallOp)
@@ -203,3 +205,28 @@ def test_helpers_called_from_kernels_are_no_control_plane() -> None:
     expected = x + 1
     ReferenceExecutable(made).run("main", [x])
     np.testing.assert_array_equal(x, expected)
+
+
+def test_kernels_that_return_values_write_them_to_new_tensors() -> None:
+    kernel, (a,) = function("kernel", "incore", [("a", tensor("R", 3), "In")])
+    k = Code(kernel.body.block)
+    k.return_([k.op("exp", "tensor", a), k.read(a, k.zeros(2))])
+    f, (x, out) = function("main", "orchestration", [("x", tensor("M", 3), "In"), ("out", tensor("M", 3), "Out")])
+    b = Code(f.body.block)
+    value = d.TileType(("M", 3), FP32, ("M", 3), "DDR")
+    e, first = b.call("kernel", [x], [value, FLOAT])
+    region, r = block()
+    inner, corner = r.call("kernel", [x], [value, FLOAT])
+    r.store(r.op("add", "tensor", r.op("mul", "tensor", inner, corner), r.op("mul", "tensor", e, first)), out, r.zeros(2))
+    r.yield_([])
+    b.region(region, [])
+    b.return_([out])
+    plain = program(kernel, f)
+    verify(plain)
+    made = outlined(plain)
+    assert facts(made, "kernel") == ("incore", ("a", "result", "result_1"), ("In", "Out", "Out"))
+    x, expected, got = random(4, 3), np.zeros((4, 3), np.float32), np.zeros((4, 3), np.float32)
+    ReferenceExecutable(plain).run("main", [x, expected])
+    ReferenceExecutable(made).run("main", [x, got])
+    assert expected.any()
+    np.testing.assert_array_equal(got, expected)

@@ -15,7 +15,8 @@ from tilejit.dtypes import INDEX
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.extents import extents_of
 from tilejit.passes.kernels import Kernel, name_hint, unique_name
-from tilejit.passes.rewriting import has_uses, is_buffer, is_operator, is_scalar_op, remove, splice
+from tilejit.passes.returns import return_through_parameters
+from tilejit.passes.rewriting import Before, has_uses, is_buffer, is_operator, is_scalar_op, remove, splice
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder
 from tilejit.tile_ir.program import Program
@@ -28,12 +29,31 @@ KERNEL_KINDS = frozenset({"incore", "aic", "aiv"})
 def outline(program: Program) -> None:
     """Outline every function of the control plane."""
     inner = called_inside(program)
+    return_through_parameters(program, _called_outside(program, inner))
     entries = program.entries
     for name, function in program.functions.items():
         if function.static("kind") in CONTROL_KINDS and name not in inner:
             _Outliner(program, function).run()
             if name in entries:
                 function.attributes["kind"] = d.Static("orchestration")  # It is no longer alone, and stays the entry.
+
+
+def _called_outside(program: Program, inner: set[str]) -> set[str]:
+    """Kernels that the control plane calls."""
+    functions = program.functions
+    found: set[str] = set()
+    for name, function in functions.items():
+        if function.static("kind") in CONTROL_KINDS and name not in inner:
+            calls = (op for op in function.walk() if isinstance(op, d.CallOp) and not _in_region(op))
+            found.update(op.callee.data for op in calls if functions[op.callee.data].static("kind") in KERNEL_KINDS)
+    return found
+
+
+def _in_region(op: Operation) -> bool:
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, d.RegionOp):
+        parent = parent.parent_op()
+    return parent is not None
 
 
 def called_inside(program: Program) -> set[str]:
@@ -52,21 +72,6 @@ def called_inside(program: Program) -> set[str]:
                 found.add(op.callee.data)
                 pending.append(functions[op.callee.data])
     return found
-
-
-class Before(Builder):
-    """Inserts ops before a given one."""
-
-    def __init__(self, anchor: Operation) -> None:
-        assert anchor.parent is not None
-        super().__init__(anchor.parent)
-        self.anchor = anchor
-        self.span = anchor.span if isinstance(anchor, d.TileOp) else None
-
-    def insert(self, op: Operation) -> None:
-        if self.span is not None and "span" not in op.attributes:
-            op.attributes["span"] = d.SpanAttr(self.span)
-        self.block.insert_op_before(op, self.anchor)
 
 
 class _Outliner:

@@ -8,6 +8,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilejit import ops
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import Builder
 from tilejit.types.values import BufferType, ScalarType, ShapedType
 
 
@@ -97,3 +98,18 @@ def root(buffer: SSAValue) -> SSAValue:
 
 def is_buffer(value: SSAValue) -> bool:
     return isinstance(d.type_of(value), BufferType)
+
+
+class Before(Builder):
+    """Inserts ops before a given one."""
+
+    def __init__(self, anchor: Operation) -> None:
+        assert anchor.parent is not None
+        super().__init__(anchor.parent)
+        self.anchor = anchor
+        self.span = anchor.span if isinstance(anchor, d.TileOp) else None
+
+    def insert(self, op: Operation) -> None:
+        if self.span is not None and "span" not in op.attributes:
+            op.attributes["span"] = d.SpanAttr(self.span)
+        self.block.insert_op_before(op, self.anchor)

@@ -1,6 +1,7 @@
 """Structural equality and hash of programs: two programs are equal when they do the same things in the same order.
 
-A function is written down as canonical lines, one per op whose place in the order matters (everything that reads or
+A launch of a kernel is the same as a call of it, and blocks of calls the same as a launch with blocks (the form before and after
+outlining). A function is written down as canonical lines, one per op whose place in the order matters (everything that reads or
 changes memory, control flow). Constants, and pure ops on values, are expressions: they appear where they are first
 needed, and equal ones are one. Spans, names, comments, and extents and valid regions that follow from the operands are
 left out; so are extent checks, which follow from the ops they guard. Symbols are numbered as they appear.
@@ -9,6 +10,7 @@ left out; so are extent checks, which follow from the ops they guard. Symbols ar
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import StringAttr
@@ -22,6 +24,9 @@ from tilejit.tile_ir.program import Program
 from tilejit.types.values import ANY, BufferType, Dim, ScalarType, TileType, ValueType
 
 _IGNORED = frozenset({"span", "hint", "comment", "sym_name", "params", "operandSegmentSizes"})
+
+_IMPLIED = frozenset({"returns"})
+"""Facts of a function that its return says too."""
 
 
 def structural_equal(a: Program, b: Program) -> bool:
@@ -142,6 +147,13 @@ class _Writer:
                 self.statement(op, indent)
 
     def statement(self, op: Operation, indent: str) -> None:
+        launch = _launch(op)
+        if launch is not None:
+            callee, args, blocks = launch
+            shown = ", ".join(self.use(arg, indent) for arg in args)
+            times = self.use(blocks, indent) if blocks is not None else "once"
+            self.lines.append(Line(f"{indent}launch {callee} ({shown}) {times}", op))
+            return
         text = self.text_of(op, indent)
         at = len(self.lines)
         if not op.regions:
@@ -161,7 +173,10 @@ class _Writer:
         for name, attribute in sorted({**op.attributes, **op.properties}.items()):
             if name in _IGNORED:
                 continue
-            if isinstance(attribute, d.Static):
+            if name == "attrs" and isinstance(attribute, d.Static) and isinstance(attribute.data, dict):
+                facts = {key: value for key, value in attribute.data.items() if key not in _IMPLIED}
+                parts.append(f"attrs={write_literal(facts)}")
+            elif isinstance(attribute, d.Static):
                 parts.append(f"{name}={write_literal(attribute.data)}")
             elif isinstance(attribute, StringAttr):
                 parts.append(f"{name}={attribute.data!r}")
@@ -204,6 +219,20 @@ class _Writer:
         if isinstance(dim, int) or dim == ANY:
             return dim
         return self.symbols.setdefault(dim, f"s{len(self.symbols)}")
+
+
+def _launch(op: Operation) -> tuple[str, Sequence[SSAValue], SSAValue | None] | None:
+    """A call or launch without results, alone or alone in a region of blocks: what runs, on what, how often."""
+    if isinstance(op, d.LaunchOp):
+        return op.callee.data, op.args, op.blocks
+    if isinstance(op, d.CallOp) and not op.results:
+        return op.callee.data, op.args, None
+    if isinstance(op, d.RegionOp) and op.blocks is not None and op.static("name_hint") is None and not op.static("options"):
+        inner = [item for item in op.body.block.ops if not is_expression(item) and not isinstance(item, d.CheckOp | d.YieldOp)]
+        call = inner[0] if len(inner) == 1 else None
+        if isinstance(call, d.CallOp) and not call.results and all(argument.first_use is None for argument in op.body.block.args):
+            return call.callee.data, call.args, op.blocks
+    return None
 
 
 def is_expression(op: Operation) -> bool:

@@ -1,0 +1,110 @@
+"""Lets kernels that the control plane calls write their results: a returned value becomes one more output parameter."""
+
+from __future__ import annotations
+
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from tilejit.errors import UnsupportedFeatureError
+from tilejit.passes.kernels import load_whole, name_hint, unique_name
+from tilejit.passes.rewriting import Before, remove
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.program import Program
+from tilejit.types.values import ANY, BufferType, ScalarType, TileType, ValueType
+
+
+def return_through_parameters(program: Program, kernels: set[str]) -> None:
+    """Rewrite each of `kernels` that returns more than its parameters, and all calls of it."""
+    for name in kernels:
+        function = program.functions[name]
+        returned = function.body.block.last_op
+        assert isinstance(returned, d.ReturnOp)
+        if all(_is_parameter(value) for value in returned.values):
+            continue
+        calls = [op for op in program.module.walk() if isinstance(op, d.CallOp) and op.callee.data == name]
+        for call in calls:
+            _rewrite_call(call, function)
+        _rewrite_function(function, returned)
+
+
+def _is_parameter(value: SSAValue) -> bool:
+    return isinstance(value, BlockArgument) and isinstance(value.owner.parent_op(), d.FuncOp)
+
+
+def _rewrite_function(function: d.FuncOp, returned: d.ReturnOp) -> None:
+    names, directions, attrs = (function.static(fact) for fact in ("params", "directions", "attrs"))
+    assert isinstance(names, tuple) and isinstance(directions, tuple) and isinstance(attrs, dict)
+    params, ways = [str(name) for name in names], list(directions)
+    body = function.body.block
+    end = Before(returned)
+    for value in returned.values:
+        if _is_parameter(value):
+            continue
+        buffer = body.insert_arg(d.IRType(_buffer_type(d.type_of(value), function)), len(body.args))
+        params.append(unique_name(name_hint(value) or "result", params))
+        ways.append("Out")
+        buffer.name_hint = params[-1]
+        zeros = [end.const(0) for _ in d.shaped_type(buffer).shape]
+        if isinstance(d.type_of(value), ScalarType):
+            end.write(buffer, zeros, value)
+        else:
+            end.store(value, buffer, zeros)
+    kept = [value for value in returned.values if _is_parameter(value)]
+    returned.operands = tuple(kept)
+    items = tuple(("param", value.index) for value in kept if isinstance(value, BlockArgument))
+    function.attributes.update(
+        d.statics({"params": tuple(params), "directions": tuple(ways), "attrs": {**attrs, "returns": items or None} if "returns" in attrs else attrs})
+    )
+
+
+def _buffer_type(type: ValueType, function: d.FuncOp) -> BufferType:
+    if isinstance(type, ScalarType):
+        return BufferType((1,), type.dtype)
+    if not isinstance(type, BufferType | TileType) or ANY in type.shape:
+        raise UnsupportedFeatureError(
+            f"`{function.symbol}` returns {type}, whose extents its caller cannot know",
+            span=function.span,
+            help="give the result to an output parameter",
+        )
+    return BufferType(type.shape, type.dtype)
+
+
+def _rewrite_call(call: d.CallOp, function: d.FuncOp) -> None:
+    """Allocate the results before the call and read them after it."""
+    returned = function.body.block.last_op
+    assert isinstance(returned, d.ReturnOp)
+    own = [value for value in returned.values if not _is_parameter(value)]
+    builder = Before(call)
+    buffers: list[SSAValue] = []
+    for value in own:
+        type = _buffer_type(d.type_of(value), function)
+        extents = [_extent(builder, str(dim), call, function) for dim in type.shape if not isinstance(dim, int)]
+        shape = tuple(dim if isinstance(dim, int) else ANY for dim in type.shape)
+        result = d.type_of(call.results[len(buffers)])
+        if isinstance(result, BufferType | TileType):
+            shape = tuple(known if isinstance(dim, int) == isinstance(known, int) else dim for dim, known in zip(shape, result.shape, strict=True))
+        buffers.append(builder.create(BufferType(shape, type.dtype), extents))
+    builder.call(function.symbol, [*call.args, *buffers], [])
+    for result, buffer in zip(call.results, buffers, strict=True):
+        result.replace_all_uses_with(_read_back(builder, buffer, d.type_of(result), call))
+    remove(call)
+
+
+def _extent(builder: Before, symbol: str, call: d.CallOp, function: d.FuncOp) -> SSAValue:
+    """The extent that a symbol of the callee has in this call."""
+    for argument, parameter in zip(call.args, function.body.block.args, strict=True):
+        type = d.type_of(parameter)
+        if isinstance(type, BufferType) and symbol in type.shape:
+            return builder.dim(argument, type.shape.index(symbol))
+    raise UnsupportedFeatureError(f"`{function.symbol}` returns a tensor with the extent {symbol}, which no parameter has", span=call.span)
+
+
+def _read_back(builder: Before, buffer: SSAValue, type: ValueType, call: Operation) -> SSAValue:
+    if isinstance(type, ScalarType):
+        return builder.read(buffer, [builder.const(0)])
+    if isinstance(type, TileType) and not (type.level == "tensor" and type.fully_valid):
+        if not all(isinstance(dim, int) for dim in type.valid):
+            raise UnsupportedFeatureError(
+                "a kernel cannot return a tile whose valid region is known only at run time", span=call.span if isinstance(call, d.TileOp) else None
+            )
+        return load_whole(builder, buffer, type)
+    return buffer
