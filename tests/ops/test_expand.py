@@ -25,8 +25,8 @@ COMBINE: dict[str, Callable[[float, float], float]] = {
 }
 
 
-@pytest.mark.parametrize("level", ("tensor", "tile"))
-@pytest.mark.parametrize("dtype", (FP32, FP16, BF16), ids=str)
+@pytest.mark.parametrize("level", ["tensor", "tile"])
+@pytest.mark.parametrize("dtype", [FP32, FP16, BF16], ids=str)
 @pytest.mark.parametrize("name", COMBINE)
 def test_each_element_meets_the_vectors_element_of_its_row_or_column(name: str, dtype: DType, level: str) -> None:
     x, row, column = random_array((4, 7), dtype), random_array((4, 1), dtype), random_array((1, 7), dtype)

@@ -20,7 +20,7 @@ def loops(a: Any, b: Any) -> Any:
     return out
 
 
-@pytest.mark.parametrize("dtype", (FP32, FP16, BF16), ids=str)
+@pytest.mark.parametrize("dtype", [FP32, FP16, BF16], ids=str)
 def test_float_tiles_multiply_into_fp32(dtype: DType) -> None:
     a, b = random_array((5, 13), dtype), random_array((13, 7), dtype)
     out = value("matmul", lhs=a, rhs=b)
@@ -44,7 +44,10 @@ def test_tensors_keep_the_promoted_dtype_unless_told_otherwise() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(("left", "right"), [((4, 5), (5, 3)), ((2, 4, 5), (5, 3)), ((2, 4, 5), (2, 5, 3)), ((1, 4, 5), (6, 5, 3)), ((2, 1, 4, 5), (3, 5, 3)), ((5,), (5, 3)), ((4, 5), (5,))])
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [((4, 5), (5, 3)), ((2, 4, 5), (5, 3)), ((2, 4, 5), (2, 5, 3)), ((1, 4, 5), (6, 5, 3)), ((2, 1, 4, 5), (3, 5, 3)), ((5,), (5, 3)), ((4, 5), (5,))],
+)
 def test_tensor_shapes_follow_torch(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     import torch
 

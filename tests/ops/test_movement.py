@@ -269,8 +269,8 @@ def test_ranges_count_up_and_down_and_wrap() -> None:
     assert value("ci", "tensor", start=0, shape=[2], dtype=UINT32).dtype == np.uint32
 
 
-@pytest.mark.parametrize("diagonal", (-2, 0, 3))
-@pytest.mark.parametrize("upper", (False, True))
+@pytest.mark.parametrize("diagonal", [-2, 0, 3])
+@pytest.mark.parametrize("upper", [False, True])
 def test_triangles(diagonal: int, upper: bool) -> None:
     out = value("tri", diagonal=diagonal, shape=[4, 6], upper=upper, dtype=FP32)
     expected = [[float(j >= i + diagonal if upper else j <= i + diagonal) for j in range(6)] for i in range(4)]

@@ -28,9 +28,9 @@ def expected(combine: str, column: list[Any], dtype: DType) -> Any:
     return list(column).index(best) if combine.startswith("arg") else best
 
 
-@pytest.mark.parametrize("dtype", (FP32, FP16, INT32), ids=str)
+@pytest.mark.parametrize("dtype", [FP32, FP16, INT32], ids=str)
 @pytest.mark.parametrize("combine", NAMES)
-@pytest.mark.parametrize("level", ("tensor", "tile"))
+@pytest.mark.parametrize("level", ["tensor", "tile"])
 def test_rows_and_columns_reduce_as_loops_do(level: str, combine: str, dtype: DType) -> None:
     x = random_array((5, 9), dtype, -3, 3)
     tolerance = {"FP32": 1e-5, "FP16": 2e-3}.get(dtype.name, 0) if combine in ("sum", "prod") else 0
@@ -90,7 +90,7 @@ def test_dynamic_extents_survive_and_empty_ones_behave() -> None:
     assert value("row_max", "tensor", input=np.empty((0, 3), np.float32)).shape == (0, 1)
 
 
-@pytest.mark.parametrize("dtype", (INT8, UINT8, INT16, BF16), ids=str)
+@pytest.mark.parametrize("dtype", [INT8, UINT8, INT16, BF16], ids=str)
 def test_every_declared_dtype_reduces(dtype: DType) -> None:
     x = random_array((3, 6), dtype)
     for name in ("row_max", "col_max", "col_min"):

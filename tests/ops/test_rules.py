@@ -100,7 +100,7 @@ MISTAKES: list[tuple[str, str, dict[str, Any], type[TilejitError], str]] = [
     ("slice", "tile", {"input": T, "shape": ints(4, 8), "offset": ints(0, 0), "valid_shape": ints(5, 8)}, ShapeError, "`valid_shape` inside [4, 8]"),
     ("slice", "tile", {"input": T, "shape": ints(4, 8), "offset": ints(0, 0), "drop_dims": (0,)}, ShapeError, "drops dims of extent 1"),
     ("slice", "tile", {"input": T, "shape": (HALF, ONE), "offset": ints(0, 0)}, DTypeError, "takes integers in `shape`, got FP32"),
-    ("extract", "tile", {"src": T, "index_row": ONE, "index_col": ZERO, "shape": ints(8, 8), "target_memory": MemorySpace.Left}, OutOfBoundsError, "reads [1, 9)"),
+    ("extract", "tile", {"src": T, "index_row": ONE, "index_col": ZERO, "shape": ints(8, 8)}, OutOfBoundsError, "reads [1, 9)"),
     ("assemble", "tile", {"target": T, "source": I, "offset": ints(0, 0)}, DTypeError, "cannot write INT32 into FP32"),
     ("assemble", "tile", {"target": T, "source": tile((8, 8)), "offset": ints(0, 9)}, OutOfBoundsError, "dim 1"),
     ("assemble", "tile", {"target": tile((8, 16), valid=(2, 2)), "source": tile((2, 2)), "offset": ints(4, 4)}, ShapeError, "no box"),

@@ -84,7 +84,7 @@ def test_a_run_time_index_next_to_data_must_be_cast() -> None:
 def test_a_flag_is_no_number() -> None:
     with pytest.raises(DTypeError, match="got a BOOL scalar"):
         infer("add", "tile", lhs=tile((4, 4)), rhs=ScalarArg(BOOL, True))
-    with pytest.raises(DTypeError, match="add takes .* as `lhs`, got BOOL"):
+    with pytest.raises(DTypeError, match=r"add takes .* as `lhs`, got BOOL"):
         run("add", "scalar", lhs=np.bool_(True), rhs=np.int32(1))
     with pytest.raises(DTypeError, match="got INT32"):
         run("logical_and", "scalar", lhs=np.bool_(True), rhs=np.int32(1))

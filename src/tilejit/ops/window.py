@@ -12,7 +12,8 @@ from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ShapeErr
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import fits, is_literal
 from tilejit.ops.evaluate import ArrayValue, placed
-from tilejit.ops.movement import check_pad, movement, padded
+from tilejit.ops.movement import movement
+from tilejit.ops.pad import check_pad, padded
 from tilejit.ops.shape_rules import extents, narrowed, new_shape, require_rank, result_type, union_box
 from tilejit.ops.spec import Call, Scalar, ScalarArg, Scalars, Static, Value, spell
 from tilejit.types.enums import AtomicType, MemorySpace

@@ -1,0 +1,99 @@
+"""Rows of bit operations and shifts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilejit.dtypes import INT16, UINT16
+from tilejit.errors import ArgumentError, DTypeError
+from tilejit.ops import numbers
+from tilejit.ops.dtype_rules import BITS, INTEGERS, dtype_names, keeps_shaped
+from tilejit.ops.elementwise import elementwise, scalar_operands
+from tilejit.ops.math import LHS_RHS, TILE, binary, unary, with_scalar
+from tilejit.ops.spec import Call, Operand, Scratch, Spelling, spell
+
+
+def scalar_shift(call: Call) -> None:
+    for name, arg in scalar_operands(call).items():
+        if arg.dtype.is_float:
+            raise DTypeError(f"{call.row.name} takes an integer as `{name}`, got {arg.dtype}")
+        if name == "rhs" and isinstance(arg.const, int) and arg.const < 0:
+            raise ArgumentError(f"{call.row.name} takes a shift of 0 or more, got {arg.const}", help="shift the other way instead")
+
+
+def integer_scalars(call: Call) -> None:
+    for name, arg in scalar_operands(call).items():
+        if arg.dtype.is_float:
+            raise DTypeError(f"{call.row.name} takes {dtype_names(call.row.dtypes)} as `{name}`, got {arg.dtype}", help="bit operations are for integers")
+
+
+@elementwise(
+    reference=np.bitwise_and,
+    dtypes=INTEGERS,
+    scalar_dtypes=BITS,
+    spellings=binary("and_") + with_scalar("ands", pl=LHS_RHS),
+    result=keeps_shaped,
+    broadcast=TILE,
+    check=integer_scalars,
+)
+def and_(lhs: Operand, rhs: Operand) -> object:
+    """lhs & rhs, bit by bit."""
+
+
+@elementwise(
+    reference=np.bitwise_or,
+    dtypes=INTEGERS,
+    scalar_dtypes=BITS,
+    spellings=binary("or_") + with_scalar("ors", pl=LHS_RHS),
+    result=keeps_shaped,
+    broadcast=TILE,
+    check=integer_scalars,
+)
+def or_(lhs: Operand, rhs: Operand) -> object:
+    """lhs | rhs, bit by bit."""
+
+
+def _xor_spellings(name: str, scalar_only: tuple[str, ...] = ()) -> tuple[Spelling, ...]:
+    return spell(name, pl="(lhs, rhs, tmp=None)", tensor=LHS_RHS, tile="(lhs, rhs, tmp)", scalar_only=scalar_only)
+
+
+@elementwise(
+    reference=np.bitwise_xor,
+    dtypes=INTEGERS,
+    scalar_dtypes=BITS,
+    spellings=_xor_spellings("xor") + _xor_spellings("xors", ("rhs",)),
+    result=keeps_shaped,
+    broadcast=TILE,
+    check=integer_scalars,
+)
+def xor(lhs: Operand, rhs: Operand, tmp: Scratch = None) -> object:
+    """lhs ^ rhs, bit by bit."""
+
+
+@elementwise(reference=np.invert, dtypes={INT16, UINT16}, scalar_dtypes=BITS, spellings=unary("not_"))
+def not_(input: Operand) -> object:
+    """~x, bit by bit."""
+
+
+@elementwise(
+    reference=numbers.shift_left,
+    dtypes=INTEGERS,
+    spellings=binary("shl") + with_scalar("shls", pl=LHS_RHS),
+    result=keeps_shaped,
+    broadcast=TILE,
+    check=scalar_shift,
+)
+def shl(lhs: Operand, rhs: Operand) -> object:
+    """lhs << rhs; a shift by the width or more gives 0."""
+
+
+@elementwise(
+    reference=numbers.shift_right,
+    dtypes=INTEGERS,
+    spellings=binary("shr") + with_scalar("shrs", pl=LHS_RHS),
+    result=keeps_shaped,
+    broadcast=TILE,
+    check=scalar_shift,
+)
+def shr(lhs: Operand, rhs: Operand) -> object:
+    """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1."""
