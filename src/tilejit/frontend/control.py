@@ -11,7 +11,7 @@ from xdsl.ir import Block, BlockArgument, SSAValue
 from tilejit.dtypes import INDEX
 from tilejit.errors import ParserSyntaxError, ParserTypeError
 from tilejit.frontend.context import Context, YieldRecord
-from tilejit.frontend.merge import Branches, Conflict, Part, as_operand, is_literal, leaves, match, rebuild, value_type, widened
+from tilejit.frontend.merge import Branches, Conflict, Fixed, Part, as_operand, is_literal, leaves, match, rebuild, value_type, widened
 from tilejit.frontend.values import Binding, Undefined, defined_inside, describe_value
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import BufferType, ScalarType, ValueType
@@ -40,18 +40,37 @@ def branch(ctx: Context, condition: SSAValue, node: ast.If) -> None:
     branches = Branches([], [])
     parts: dict[str, Part] = {}
     for name in names:
-        outcome = _merge_name(ctx, name, scopes, branches, node, name in forced)
+        outcome = _as_condition(ctx, condition, name, scopes) if name not in forced else None
+        outcome = outcome or _merge_name(ctx, name, scopes, branches, node, name in forced)
         if isinstance(outcome, Undefined):
             ctx.scope[name] = Binding(outcome, ctx.span(node))
         else:
             parts[name] = outcome
+    results: Sequence[SSAValue] = ()
+    if branches.pairs or any(block.first_op is not None for block in blocks):
+        results = _if_op(ctx, condition, blocks, branches)
+    for name, part in parts.items():
+        _bind_result(ctx, name, rebuild(part, results), node)
+
+
+def _if_op(ctx: Context, condition: SSAValue, blocks: Sequence[Block], branches: Branches) -> Sequence[SSAValue]:
+    """The branch op, its arms ended by what they hand out."""
     for which, block in enumerate(blocks):
         with ctx.builder.at(block):
             ctx.builder.yield_(branches.side(ctx, which))
     op = ctx.builder.if_(condition, blocks[0], blocks[1], branches.types)
     _unite(ctx, op.results, [[_ssa(pair[0]), _ssa(pair[1])] for pair in branches.pairs])
-    for name, part in parts.items():
-        _bind_result(ctx, name, rebuild(part, op.results), node)
+    return op.results
+
+
+def _as_condition(ctx: Context, condition: SSAValue, name: str, scopes: Sequence[dict[str, Binding]]) -> Part | None:
+    """A name that is True in one arm and False in the other is the condition itself, or its opposite."""
+    values = [scope[name].value if name in scope else None for scope in scopes]
+    if values[0] is True and values[1] is False:
+        return Fixed(condition)
+    if values[0] is False and values[1] is True:
+        return Fixed(ctx.scalar_op("not_", condition))
+    return None
 
 
 def _merge_name(ctx: Context, name: str, scopes: Sequence[dict[str, Binding]], branches: Branches, node: ast.If, forced: bool) -> Part | Undefined:
@@ -118,12 +137,7 @@ def choose(ctx: Context, condition: SSAValue, node: ast.IfExp) -> object:
         part = branches.pair(*values)
     except Conflict as conflict:
         raise ParserTypeError(f"the two sides have different types: {conflict}") from None
-    for which, block in enumerate(blocks):
-        with ctx.builder.at(block):
-            ctx.builder.yield_(branches.side(ctx, which))
-    op = ctx.builder.if_(condition, blocks[0], blocks[1], branches.types)
-    _unite(ctx, op.results, [[_ssa(pair[0]), _ssa(pair[1])] for pair in branches.pairs])
-    return rebuild(part, op.results)
+    return rebuild(part, _if_op(ctx, condition, blocks, branches))
 
 
 # loops ----------------------------------------------------------------------------------------------------------------
@@ -298,8 +312,9 @@ def conditional(
     test: Callable[[], SSAValue],
     test_reads: Iterable[str],
     hidden: Sequence[tuple[str, object]] = (),
+    flag: str | None = None,
 ) -> None:
-    """A loop on a condition, in SSA. `hidden`: further values to carry (the counter of a loop with break)."""
+    """A loop on a condition, in SSA. `hidden`: further values to carry (the counter of a loop with break); `flag`: set by break."""
     names = [name for name, _ in hidden] + rebound_names(ctx, body, test_reads, [name for name, _ in (*explicit, *hidden)])
     for name, value in hidden:
         ctx.scope[name] = Binding(value, ctx.span(node))
@@ -315,6 +330,8 @@ def conditional(
         ctx.yields.append([])
         with ctx.branch(block) as scope, _inside_loop(ctx, "while"):
             _bind_carried(ctx, scope, carried, block.args, node)
+            if flag is not None:
+                scope[flag] = Binding(False, ctx.span(node))  # The condition let us in.
             ctx.run(body, {*live, *_yield_slots(carried.explicit)})
             records[:] = ctx.yields.pop()
             return [before, block], _next_values(ctx, carried, scope, records, node), scope

@@ -151,7 +151,7 @@ def while_(ctx: Context, node: ast.While) -> None:
         return _and_not(ctx, condition, flag)
 
     reads = _reads(ctx, node.test)
-    control.conditional(ctx, node, node.body, [], test, [*reads, *([flag] if flag else [])])
+    control.conditional(ctx, node, node.body, [], test, [*reads, *([flag] if flag else [])], flag=flag)
 
 
 def _reads(ctx: Context, test: ast.expr) -> list[str]:
@@ -197,7 +197,7 @@ def _counted_with_break(ctx: Context, node: ast.For, name: str, lower: SSAValue,
     def test() -> SSAValue:
         return _and_not(ctx, _more(ctx, ctx.scope[counter].value, upper, step), flag)
 
-    control.conditional(ctx, node, body, [], test, [counter, *([flag] if flag else [])], hidden=[(counter, lower)])
+    control.conditional(ctx, node, body, [], test, [counter, *([flag] if flag else [])], hidden=[(counter, lower)], flag=flag)
 
 
 def _more(ctx: Context, counter: object, upper: SSAValue, step: SSAValue) -> SSAValue:
