@@ -61,7 +61,8 @@ def check_window(type: ShapedType, offsets: Items, sizes: Items, what: str) -> N
         if isinstance(extent, int) and (start or 0) + (length or 0) > extent:
             needs = f"{start if start is not None else '…'} + {length if length is not None else '…'}"
             raise OutOfBoundsError(
-                f"{what} reaches {needs} in dim {axis}, the tensor has extent {extent}", help="shrink the window, or pass valid_shape=[…] or clamp=True to pl.load"
+                f"{what} reaches {needs} in dim {axis}, the tensor has extent {extent}",
+                help="shrink the window, or pass valid_shape=[…] or clamp=True to pl.load",
             )
 
 
@@ -296,7 +297,9 @@ def store(ctx: Context, args: Mapping[str, object]) -> SSAValue:
     type, own = shaped(buffer), shaped(value)
     assert isinstance(buffer, SSAValue) and isinstance(value, SSAValue) and own is not None
     if not isinstance(type, BufferType):
-        raise ParserTypeError(f"pl.store writes into a tensor in global memory, got {describe_value(buffer)}", help="the order is pl.store(tile, offsets, tensor)")
+        raise ParserTypeError(
+            f"pl.store writes into a tensor in global memory, got {describe_value(buffer)}", help="the order is pl.store(tile, offsets, tensor)"
+        )
     ctx.needs_execution("pl.store", "tile" if own.level == "tile" else "tensor")
     offsets = _per_dim(args["offsets"], type, "offsets")
     return put(ctx, buffer, value, offsets, is_add(args["atomic"]))
@@ -409,5 +412,3 @@ def dim(ctx: Context, value: SSAValue, axis: object) -> object:
         raise ShapeError(f"axis {position} of a tensor with {type.rank} dimension{'s' * (type.rank != 1)}: {type}")
     known = type.shape[position % type.rank]
     return known if isinstance(known, int) else ctx.builder.dim(value, position % type.rank)
-
-

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.ir import SSAValue
 
-
 from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, TilejitError, UnsupportedFeatureError
 from tilejit.frontend import buffers, fold, functions, markers
 from tilejit.frontend.context import Context
@@ -77,7 +76,9 @@ def _python_call(ctx: Context, function: object, args: Sequence[object], keyword
     if not callable(function):
         ctx.fail(ParserTypeError, f"`{path}` is {describe_value(function)} and cannot be called", node.func)
     if hasattr(function, "specialized_source"):
-        ctx.fail(InvalidOperationError, f"`{path}` is a @pl.jit function and cannot be called from a program", node.func, help="call it from a @pl.jit function")
+        ctx.fail(
+            InvalidOperationError, f"`{path}` is a @pl.jit function and cannot be called from a program", node.func, help="call it from a @pl.jit function"
+        )
     if function is len and len(args) == 1 and isinstance(args[0], tuple | list):
         return len(args[0])
     everything = [*args, *keywords.values()]
@@ -94,7 +95,12 @@ def _python_call(ctx: Context, function: object, args: Sequence[object], keyword
     if function is range:
         ctx.fail(UnsupportedFeatureError, "plain `range` with a run-time value", node, help="write `for i in pl.range(…)`")
     if function is print:
-        ctx.fail(UnsupportedFeatureError, "plain `print` of a run-time value", node, help="pl.print(…) prints while the kernel runs, pl.static_print(…) while it compiles")
+        ctx.fail(
+            UnsupportedFeatureError,
+            "plain `print` of a run-time value",
+            node,
+            help="pl.print(…) prints while the kernel runs, pl.static_print(…) while it compiles",
+        )
     position = next(index for index, arg in enumerate(everything) if not is_static(arg) or isinstance(arg, TypedConstant | DynVar))
     shown = node.args[position] if position < len(node.args) else node.keywords[position - len(node.args)].value
     raise fold.runtime_argument(path, f"`{ast.unparse(shown)}` ({describe_value(everything[position])})")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
@@ -16,7 +16,19 @@ from tilejit.errors import DTypeError, InternalError, ParserTypeError, SourceTex
 from tilejit.frontend.fold import Recorder
 from tilejit.frontend.names import NameAnalysis, live_after_each
 from tilejit.frontend.source import span_of
-from tilejit.frontend.values import Binding, InlineFunction, NoValue, TypedConstant, Undefined, describe_value, is_number, is_scalar, number_dtype, plain_number, shaped
+from tilejit.frontend.values import (
+    Binding,
+    InlineFunction,
+    NoValue,
+    TypedConstant,
+    Undefined,
+    describe_value,
+    is_number,
+    is_scalar,
+    number_dtype,
+    plain_number,
+    shaped,
+)
 from tilejit.ops import table
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder
@@ -105,7 +117,6 @@ class ProgramScope(Protocol):
 Evaluate = Callable[["Context", ast.expr], object]
 
 
-
 class Context:
     """Reads one function. Expressions and statements come as functions, because they need each other."""
 
@@ -147,7 +158,9 @@ class Context:
     def span(self, node: ast.AST) -> Span:
         return span_of(node, self.frame.source, self.frame.name, self.frame.site)
 
-    def fail(self, kind: type[TilejitError], message: str, node: ast.AST, help: str | None = None, where: Sequence[str] = (), note: str | None = None) -> NoReturn:
+    def fail(
+        self, kind: type[TilejitError], message: str, node: ast.AST, help: str | None = None, where: Sequence[str] = (), note: str | None = None
+    ) -> NoReturn:
         """Raise `kind` with a caret under `node`."""
         raise in_body(kind)(message, span=self.span(node), help=help, where=where, note=note)
 
@@ -352,7 +365,7 @@ class Context:
             )
 
     @contextmanager
-    def branch(self, block: Block) -> Iterator[dict[str, Binding]]:
+    def branch(self, block: Block) -> Generator[dict[str, Binding]]:
         """Read into `block` with a copy of the scope; the caller gets that copy."""
         outer = self.scope
         self.scope = dict(outer)
@@ -402,5 +415,3 @@ def fits(number: int | float | bool, dtype: DType) -> int | float | bool:
 def _only_comment(source: SourceText, line: int) -> bool:
     text = source.line(line)
     return text is not None and text.lstrip().startswith("#")
-
-

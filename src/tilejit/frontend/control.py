@@ -80,18 +80,21 @@ def _merge_name(ctx: Context, name: str, scopes: Sequence[dict[str, Binding]], b
     if any(missing):
         if all(missing):
             both = next((binding for binding in found if binding is not None), None)
-            assert both is None or isinstance(both.value, Undefined)
-            return Undefined(f"`{name}` has no value here") if both is None else both.value
+            return both.value if both is not None and isinstance(both.value, Undefined) else Undefined(f"`{name}` has no value here")
         line = node.lineno
         arm = "when the condition is false" if missing[1] else "when the condition is true"
-        return Undefined(f"`{name}` has no value {arm}: the `if` in line {line} binds it in one branch only", f"bind `{name}` before the `if`, or in both branches")
+        return Undefined(
+            f"`{name}` has no value {arm}: the `if` in line {line} binds it in one branch only", f"bind `{name}` before the `if`, or in both branches"
+        )
     assert first is not None and second is not None
     try:
         return branches.pair(first.value, second.value, forced)
     except Conflict as conflict:
         where = [f"line {binding.span.line}: {describe_value(binding.value)}" for binding in (first, second)]
         raise ctx.locate(
-            ParserTypeError(f"`{name}` cannot have two types after the `if`: {conflict}", where=where, help="give both branches the same type, or use another name"),
+            ParserTypeError(
+                f"`{name}` cannot have two types after the `if`: {conflict}", where=where, help="give both branches the same type, or use another name"
+            ),
             node,
         ) from None
 
@@ -134,7 +137,7 @@ def choose(ctx: Context, condition: SSAValue, node: ast.IfExp) -> object:
             values.append(ctx.value(side))
     branches = Branches([], [])
     try:
-        part = branches.pair(*values)
+        part = branches.pair(values[0], values[1])
     except Conflict as conflict:
         raise ParserTypeError(f"the two sides have different types: {conflict}") from None
     return rebuild(part, _if_op(ctx, condition, blocks, branches))
@@ -175,7 +178,11 @@ def rebound_names(ctx: Context, body: Sequence[ast.stmt], read: Iterable[str], e
     """Names bound before a loop that its body rebinds and that are read in the next round or afterwards."""
     facts = ctx.analysis.block(body)
     wanted = {*facts.reads, *read, *ctx.live} - set(excluded)
-    return [name for name in facts.binds if name in wanted and name in ctx.scope and not isinstance(ctx.scope[name].value, Undefined) and not name.startswith("$yield")]
+    return [
+        name
+        for name in facts.binds
+        if name in wanted and name in ctx.scope and not isinstance(ctx.scope[name].value, Undefined) and not name.startswith("$yield")
+    ]
 
 
 Attempt = Callable[[Sequence[ValueType]], tuple[Sequence[Block], list[object], dict[str, Binding]]]
@@ -427,7 +434,16 @@ def _targets(records: Sequence[YieldRecord], carried: Carried) -> list[str]:
 # regions --------------------------------------------------------------------------------------------------------------
 
 
-def region(ctx: Context, node: ast.With | ast.For, body: Sequence[ast.stmt], kind: str, name_hint: str | None, options: dict[str, object], blocks: SSAValue | None = None, index_name: str | None = None) -> None:
+def region(
+    ctx: Context,
+    node: ast.With | ast.For,
+    body: Sequence[ast.stmt],
+    kind: str,
+    name_hint: str | None,
+    options: dict[str, object],
+    blocks: SSAValue | None = None,
+    index_name: str | None = None,
+) -> None:
     """An execution-plane region. What its body binds and is read later leaves as results; blocks hand out nothing."""
     block = Block(arg_types=d.ir_types([ScalarType(INDEX)] if blocks is not None else []))
     live = ctx.live

@@ -203,13 +203,17 @@ def _returns(body: Sequence[ast.stmt], span: SpanOf) -> tuple[list[ast.stmt], bo
         elif isinstance(statement, ast.With):
             inner, always = _returns(statement.body, span)
             if not always:
-                raise UnsupportedFeatureError("a return on some paths of a `with` block", span=span(statement), help="assign the value in the block and return it after the block")
+                raise UnsupportedFeatureError(
+                    "a return on some paths of a `with` block", span=span(statement), help="assign the value in the block and return it after the block"
+                )
             new_with = copy.copy(statement)
             new_with.body = inner
             out.append(new_with)
             return out, True
         else:
-            raise UnsupportedFeatureError("return inside a loop", span=span(_first_return(statement)), help="assign the value in the loop and return it at the end")
+            raise UnsupportedFeatureError(
+                "return inside a loop", span=span(_first_return(statement)), help="assign the value in the loop and return it at the end"
+            )
     return out, False
 
 

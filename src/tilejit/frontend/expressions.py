@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from xdsl.ir import SSAValue
 
-
 from tilejit.errors import InvalidOperationError, ParserTypeError, UnsupportedFeatureError
 from tilejit.frontend import calls, control, fold, subscripts
 from tilejit.frontend.context import Context

@@ -133,7 +133,9 @@ def _argument(ctx: Context, what: str, type: ValueType, direction: str, arg: obj
             ctx.fail(ParserTypeError, f"{what} takes a tensor, got {own}", node, help="store the tile into a tensor first")
         if isinstance(own, TileType):
             if direction != "In":
-                ctx.fail(ParserTypeError, f"{what} is written and needs a tensor in memory, got the result of an operator", node, help="pass pl.create_tensor(…)")
+                ctx.fail(
+                    ParserTypeError, f"{what} is written and needs a tensor in memory, got the result of an operator", node, help="pass pl.create_tensor(…)"
+                )
             arg = buffers.spill(ctx, arg)
     elif own.level != "tile":
         ctx.fail(ParserTypeError, f"{what} takes a tile, got {own}", node, help="bring it into a tile with pl.load first")
@@ -209,7 +211,9 @@ def _inline_parameters(function: InlineFunction) -> list[ast.arg]:
     return [arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs) if arg.arg not in ("self", "cls")]
 
 
-def _bind_inline(ctx: Context, function: InlineFunction, args: Sequence[object], keywords: Mapping[str, object], node: ast.Call, frame: Frame) -> dict[str, object]:
+def _bind_inline(
+    ctx: Context, function: InlineFunction, args: Sequence[object], keywords: Mapping[str, object], node: ast.Call, frame: Frame
+) -> dict[str, object]:
     names = [arg.arg for arg in _inline_parameters(function)]
     help = f"the parameters are ({', '.join(names)})"
     if len(args) > len(names):

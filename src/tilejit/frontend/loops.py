@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import NoReturn
 
 from xdsl.ir import SSAValue
 
@@ -40,16 +41,20 @@ def for_(ctx: Context, node: ast.For) -> None:
     elif marker.name == "split_aiv":
         regions.lanes(ctx, node, node.iter)
     else:
-        ctx.fail(ParserSyntaxError, f"pl.{marker.name} is not a loop", node.iter, help="loops are pl.range, pl.parallel, pl.unroll, pl.pipeline, pl.while_, pl.spmd")
+        ctx.fail(
+            ParserSyntaxError, f"pl.{marker.name} is not a loop", node.iter, help="loops are pl.range, pl.parallel, pl.unroll, pl.pipeline, pl.while_, pl.spmd"
+        )
 
 
-def _not_a_loop(ctx: Context, node: ast.For, function: object) -> None:
+def _not_a_loop(ctx: Context, node: ast.For, function: object) -> NoReturn:
     text = ast.unparse(node.iter)
     if function is range:
         arguments_text = text[text.index("(") :]
         help = f"write pl.range{arguments_text} for a loop at run time, or pl.unroll{arguments_text} to expand it while compiling"
         ctx.fail(UnsupportedFeatureError, "plain `range` is not a loop of the language", node.iter, help=help)
-    ctx.fail(UnsupportedFeatureError, f"cannot loop over `{text}`", node.iter, help="loops are pl.range, pl.parallel, pl.unroll, pl.pipeline, pl.while_, pl.spmd")
+    ctx.fail(
+        UnsupportedFeatureError, f"cannot loop over `{text}`", node.iter, help="loops are pl.range, pl.parallel, pl.unroll, pl.pipeline, pl.while_, pl.spmd"
+    )
 
 
 def _bounds(ctx: Context, marker: str, found: dict[str, object], node: ast.Call) -> tuple[object, object, object]:
@@ -98,7 +103,12 @@ def _counted(ctx: Context, node: ast.For, kind: str, call: ast.Call) -> None:
     target = node.target
     if found.get("init_values") is not None:
         if not isinstance(target, ast.Tuple) or len(target.elts) != 2:
-            ctx.fail(ParserSyntaxError, "a loop with init_values has an index and carried names", target, help="write `for i, (a, b) in pl.range(…, init_values=(a0, b0)):`")
+            ctx.fail(
+                ParserSyntaxError,
+                "a loop with init_values has an index and carried names",
+                target,
+                help="write `for i, (a, b) in pl.range(…, init_values=(a0, b0)):`",
+            )
         explicit = _explicit(ctx, target.elts[1], found["init_values"], call)
         target = target.elts[0]
     name = _index_name(ctx, target)
@@ -191,7 +201,11 @@ def _counted_with_break(ctx: Context, node: ast.For, name: str, lower: SSAValue,
     place = f"{node.lineno}_{node.col_offset}"
     counter, stride = f"$counter_{place}", f"$step_{place}"
     ctx.scope[stride] = Binding(step, ctx.span(node))
-    body = [_bind_node(name, _load(counter, node), node), *node.body, _bind_node(counter, ast.copy_location(ast.BinOp(_load(counter, node), ast.Add(), _load(stride, node)), node), node)]
+    body = [
+        _bind_node(name, _load(counter, node), node),
+        *node.body,
+        _bind_node(counter, ast.copy_location(ast.BinOp(_load(counter, node), ast.Add(), _load(stride, node)), node), node),
+    ]
     flag = break_flag(node)
 
     def test() -> SSAValue:
@@ -223,5 +237,3 @@ def _load(name: str, at: ast.stmt) -> ast.expr:
 def _bind_node(name: str, value: ast.expr, at: ast.stmt) -> ast.stmt:
     target = ast.copy_location(ast.Name(name, ast.Store()), at)
     return ast.copy_location(ast.Assign([target], value), at)
-
-

@@ -83,7 +83,9 @@ def _static_assert(ctx: Context, node: ast.Call) -> object:
     found = arguments(ctx, "static_assert", node, ("condition", "message"), required=1)
     condition, message = found["condition"], found.get("message", "")
     if not is_static(condition):
-        ctx.fail(ParserError, f"pl.static_assert needs a compile-time condition, got {describe_value(condition)}", node, help="pl.device_assert checks at run time")
+        ctx.fail(
+            ParserError, f"pl.static_assert needs a compile-time condition, got {describe_value(condition)}", node, help="pl.device_assert checks at run time"
+        )
     if not condition:
         ctx.fail(ParserError, f"static assertion failed{': ' + str(message) if message else ''}", node)
     return NoValue("pl.static_assert")
@@ -197,7 +199,7 @@ def _task(ctx: Context, marker: str, node: ast.Call, keywords: Sequence[str]) ->
         ctx.fail(ParserTypeError, f"pl.{marker} takes a function of the program, got {describe_value(kernel)}", node.args[0], help="write self.kernel")
     options: dict[str, object] = {}
     for keyword in node.keywords:
-        if keyword.arg not in keywords:
+        if keyword.arg is None or keyword.arg not in keywords:
             ctx.fail(ArgumentError, f"pl.{marker} has no parameter `{keyword.arg}`", keyword.value, help=did_you_mean(keyword.arg or "", keywords))
         options[keyword.arg] = ctx.value(keyword.value)
     return kernel, options

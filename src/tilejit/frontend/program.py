@@ -284,7 +284,9 @@ class FunctionReader:
         place = self.span(self._return_node())
         if len(items) != len(values):
             count = f"{len(items)} result{'s' * (len(items) != 1)}"
-            raise ParserTypeError(f"`{self.source.name}` is annotated with {count}, but returns {len(values)}", span=place, help="correct the return annotation")
+            raise ParserTypeError(
+                f"`{self.source.name}` is annotated with {count}, but returns {len(values)}", span=place, help="correct the return annotation"
+            )
         for item, value in zip(items, values, strict=True):
             declared = value_type(directed(item)[0], _any_extent, span)
             if not agrees(declared, d.type_of(value)):
@@ -296,12 +298,8 @@ class FunctionReader:
         message = f"the output `{spec.name}` is never written"
         if rebound is not None:
             message += f": this only gives the name `{spec.name}` another value"
-        raise in_body(NoWriteError)(
-            message, span=rebound or self.span(parameter.node), help=f"write `{spec.name}[:] = …` or `pl.store(…, {spec.name})`"
-        )
+        raise in_body(NoWriteError)(message, span=rebound or self.span(parameter.node), help=f"write `{spec.name}[:] = …` or `pl.store(…, {spec.name})`")
 
 
 def _any_extent(symbol: DynVar) -> str:
     return ANY
-
-

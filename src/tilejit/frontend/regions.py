@@ -26,7 +26,12 @@ def with_(ctx: Context, node: ast.With) -> None:
     call = item.context_expr
     marker = ctx.value(call.func) if isinstance(call, ast.Call) else None
     if not isinstance(marker, Marker):
-        ctx.fail(UnsupportedFeatureError, f"`with {ast.unparse(call)}` is not part of the language", call, help="blocks are pl.at, pl.incore, pl.spmd, pl.cluster, pl.scope")
+        ctx.fail(
+            UnsupportedFeatureError,
+            f"`with {ast.unparse(call)}` is not part of the language",
+            call,
+            help="blocks are pl.at, pl.incore, pl.spmd, pl.cluster, pl.scope",
+        )
     assert isinstance(call, ast.Call)
     if marker.name == "at":
         _at(ctx, node, call)

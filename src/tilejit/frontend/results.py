@@ -40,7 +40,7 @@ def hide_results(function: d.FuncOp) -> None:
     builder.return_(values)
     attrs = function.static("attrs")
     assert isinstance(attrs, dict)
-    returns = tuple(("param", list(block.args).index(value)) for value in values)
+    returns = tuple(("param", [argument is value for argument in block.args].index(True)) for value in values)
     function.attributes.update(d.statics({"params": tuple(names), "directions": tuple(directions), "attrs": {**attrs, "returns": returns, "hidden": hidden}}))
 
 

@@ -91,11 +91,15 @@ def value_type(annotation: object, symbol: SymbolName, span: Span) -> ValueType:
         return ScalarType(annotation if isinstance(annotation, DType) else annotation.dtype)
     if isinstance(annotation, ArrayAnnotation):
         return ArrayType(annotation.extent, annotation.dtype)
-    if annotation in (Tensor, Tile, Out, InOut) or isinstance(annotation, TensorAnnotation):
-        raise ParserTypeError("this annotation needs a shape and a data type", span=span, help="write pl.Tensor[[64, 64], pl.FP32]; only @pl.jit takes bare pl.Tensor")
+    if annotation is Tensor or annotation is Tile or annotation is Out or annotation is InOut or isinstance(annotation, TensorAnnotation):
+        raise ParserTypeError(
+            "this annotation needs a shape and a data type", span=span, help="write pl.Tensor[[64, 64], pl.FP32]; only @pl.jit takes bare pl.Tensor"
+        )
     if annotation is Scalar:
         raise ParserTypeError("this annotation needs a data type", span=span, help="write pl.Scalar[pl.FP32]")
-    raise ParserTypeError(f"{annotation!r} is not a type of the language", span=span, help="use pl.Tensor[…], pl.Tile[…], pl.Scalar[…], pl.Out[…] or pl.InOut[…]")
+    raise ParserTypeError(
+        f"{annotation!r} is not a type of the language", span=span, help="use pl.Tensor[…], pl.Tile[…], pl.Scalar[…], pl.Out[…] or pl.InOut[…]"
+    )
 
 
 def _dims(shape: tuple[DimSpec, ...], symbol: SymbolName) -> tuple[Dim, ...]:

@@ -34,8 +34,7 @@ def function_text(function: Callable[..., object]) -> FunctionText:
     whole = linecache.getlines(filename, plain.__globals__)
     if not 0 < first_line <= len(whole):
         raise OSError(
-            f"the source of `{plain.__qualname__}` cannot be found ({filename}); "
-            "define it in a file, a notebook cell, or register its text with linecache"
+            f"the source of `{plain.__qualname__}` cannot be found ({filename}); define it in a file, a notebook cell, or register its text with linecache"
         )
     lines = inspect.getblock(whole[first_line - 1 :])
     source = SourceText(filename, tuple(whole))

@@ -60,7 +60,9 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: object, node: ast
     if isinstance(value, TaskResult) and len(target.elts) == 2:
         value = value.nested
     if not isinstance(value, tuple | list):
-        ctx.fail(ParserTypeError, f"{describe_value(value)} cannot be unpacked into {len(target.elts)} names", target, help="only several results can be unpacked")
+        ctx.fail(
+            ParserTypeError, f"{describe_value(value)} cannot be unpacked into {len(target.elts)} names", target, help="only several results can be unpacked"
+        )
     if any(isinstance(item, ast.Starred) for item in target.elts):
         ctx.fail(UnsupportedFeatureError, "`*` in an assignment", target)
     if len(value) != len(target.elts):
@@ -109,7 +111,12 @@ def _checked(ctx: Context, node: ast.AnnAssign, declared: ValueType, value: obje
     actual = d.type_of(value) if isinstance(value, SSAValue) else None
     if actual is None or not agrees(declared, actual):
         got = actual if actual is not None else describe_value(value)
-        ctx.fail(ParserTypeError, f"`{node.target.id}` is annotated {declared}, but the value is {got}", node.annotation, help="correct the annotation, or leave it out")
+        ctx.fail(
+            ParserTypeError,
+            f"`{node.target.id}` is annotated {declared}, but the value is {got}",
+            node.annotation,
+            help="correct the annotation, or leave it out",
+        )
     return value
 
 

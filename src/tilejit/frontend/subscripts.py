@@ -216,7 +216,9 @@ def write(ctx: Context, target: ast.Subscript, value: object) -> None:
     found = window(ctx, base, target.slice)
     if found.element:
         if shaped(value) is not None:
-            ctx.fail(ParserTypeError, f"one element of {d.type_of(base)} takes a scalar, got {describe_value(value)}", target, help="slice the target: t[i:i+1, :]")
+            ctx.fail(
+                ParserTypeError, f"one element of {d.type_of(base)} takes a scalar, got {describe_value(value)}", target, help="slice the target: t[i:i+1, :]"
+            )
         new = buffers.write_element(ctx, base, found.offsets, value)
     else:
         new = _write_window(ctx, base, found, value, target)

@@ -103,7 +103,7 @@ def is_static(value: object) -> bool:
 
 def is_number(value: object) -> bool:
     """A compile-time scalar: Python or NumPy number, or `pl.const`. Enum members are not numbers here."""
-    return isinstance(value, numbers.Real | TypedConstant | bool) and not isinstance(value, enum.Enum) or _is_numpy_bool(value)
+    return (isinstance(value, numbers.Real | TypedConstant | bool) and not isinstance(value, enum.Enum)) or _is_numpy_bool(value)
 
 
 def _is_numpy_bool(value: object) -> bool:
