@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilejit.dtypes import BF16, BOOL, FP16, DType, integer_range
+from tilejit.dtypes import BOOL, FP32, DType, integer_range
 
 NDArray = npt.NDArray[Any]
 
@@ -117,7 +117,7 @@ def convert(array: NDArray, dtype: DType, mode: str = "trunc") -> NDArray:
     """`array` as `dtype`.
 
     Float to integer rounds by `mode`, saturates, and maps NaN to 0; integers wrap; anything but zero is true. To a float rounds to
-    nearest even, integers to FP16 and BF16 through FP32.
+    nearest even, integers through FP32.
     """
     target = dtype.numpy
     if array.dtype == target:
@@ -125,12 +125,16 @@ def convert(array: NDArray, dtype: DType, mode: str = "trunc") -> NDArray:
     if dtype is BOOL:
         return array.astype(np.float32) != 0 if is_float(array) else array != 0
     if dtype.is_float:
-        if is_float(array) or dtype not in (FP16, BF16):
-            return array.astype(target)
-        return array.astype(np.float32).astype(target)
+        return _as_float(array, dtype)
     if is_float(array):
         return _saturated(_ROUNDERS[mode](array.astype(np.float64)), dtype)
     return _wrapped(array, dtype)
+
+
+def _as_float(array: NDArray, dtype: DType) -> NDArray:
+    """The nearest `dtype`. Integers and narrow floats go through FP32: ml_dtypes does not convert between all of them."""
+    direct = dtype is FP32 or array.dtype.type in (np.float32, np.float64)
+    return array.astype(dtype.numpy) if direct else array.astype(np.float32).astype(dtype.numpy)
 
 
 def is_float(array: NDArray) -> bool:
@@ -177,8 +181,8 @@ def _wrapped(array: NDArray, dtype: DType) -> NDArray:
 
 def convert_float(array: NDArray, dtype: DType, mode: str) -> NDArray:
     """A float array as a narrower float dtype, rounded by `mode` (cast); overflow goes to infinity or, for trunc, stops at the largest."""
-    nearest = array.astype(dtype.numpy)
-    if mode in ("none", "rint") or dtype.bits >= array.dtype.itemsize * 8:
+    nearest = _as_float(array, dtype)
+    if mode in ("none", "rint") or dtype.bits > array.dtype.itemsize * 8:
         return nearest
     bits = np.dtype(f"u{nearest.dtype.itemsize}")
     exact, back = array.astype(np.float64), nearest.astype(np.float64)

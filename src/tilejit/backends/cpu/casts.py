@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilejit.backends.cpu.emit import Emitter, Value
 from tilejit.backends.cpu.registers import from_memory, register_element, register_type, round_to, to_memory
 from tilejit.backends.cpu.vector import binary, constant, convert, fcmp, icmp, intrinsic, select, typed
-from tilejit.dtypes import BOOL, DType
+from tilejit.dtypes import BOOL, DType, integer_range
 
 
 def cast_lane(e: Emitter, value: Value, source: DType, target: DType, mode: str, width: int) -> Value:
@@ -26,10 +26,15 @@ def cast_lane(e: Emitter, value: Value, source: DType, target: DType, mode: str,
         return _float_to_integer(e, value, target, mode, width)
     if source is BOOL:
         return convert(e, "zext", value, register_element(target))
-    if source.bits == target.bits:
-        return value
-    op = "trunc" if target.bits < source.bits else "sext" if source.is_signed else "zext"
-    return convert(e, op, value, register_element(target))
+    wide, narrow = (max(dtype.bits, 8) for dtype in (source, target))
+    op = "trunc" if narrow < wide else "sext" if source.is_signed else "zext"
+    out = value if narrow == wide else convert(e, op, value, register_element(target))
+    return _wrapped(e, out, target)
+
+
+def _wrapped(e: Emitter, value: Value, dtype: DType) -> Value:
+    """INT4 and UINT4 wrap within the byte that holds them."""
+    return from_memory(e, dtype, to_memory(e, dtype, value)) if dtype.bits < 8 else value
 
 
 def convert_lane(e: Emitter, value: Value, source: DType, target: DType, width: int) -> Value:
@@ -40,17 +45,18 @@ def convert_lane(e: Emitter, value: Value, source: DType, target: DType, width: 
 def _to_float(e: Emitter, value: Value, source: DType, target: DType, mode: str) -> Value:
     if not source.is_float:
         return round_to(e, target, convert(e, "sitofp" if source.is_signed else "uitofp", value, "float"))
-    if target.bits >= source.bits or mode in ("none", "rint"):
+    if target.get_byte() > source.get_byte() or mode in ("none", "rint"):
         return round_to(e, target, value)
     return _narrowed(e, value, target, mode)
 
 
 def _narrowed(e: Emitter, value: Value, target: DType, mode: str) -> Value:
-    """A float rounded to a 16-bit float: the neighbour toward zero (`inner`) or the one beyond it, by mode."""
+    """A float rounded to a narrower float: the neighbour toward zero (`inner`) or the one beyond it, by mode."""
     stored = to_memory(e, target, round_to(e, target, value))
-    nearest, bits = from_memory(e, target, stored), convert(e, "bitcast", stored, "i16")
+    unit = f"i{8 * target.get_byte()}"
+    nearest, bits = from_memory(e, target, stored), convert(e, "bitcast", stored, unit)
     size, near_size = intrinsic(e, "fabs", value), intrinsic(e, "fabs", nearest)
-    past = convert(e, "zext", fcmp(e, "ogt", near_size, size), "i16")
+    past = convert(e, "zext", fcmp(e, "ogt", near_size, size), unit)
     inner_bits = binary(e, "sub", bits, past)
     inner = _widened(e, target, inner_bits)
     outer = _widened(e, target, binary(e, "add", inner_bits, constant(bits.type, 1)))
@@ -91,6 +97,11 @@ def _float_to_integer(e: Emitter, value: Value, target: DType, mode: str, width:
     whole = value if mode == "trunc" else _whole(e, value, mode)
     type = register_type(target, width)
     lanes = "" if width == 1 else f"v{width}"
-    name = f"llvm.fpto{'s' if target.is_signed else 'u'}i.sat.{lanes}i{target.bits}.{lanes}f32"
+    name = f"llvm.fpto{'s' if target.is_signed else 'u'}i.sat.{lanes}{target.llvm}.{lanes}f32"
     e.module.declare(name, f"declare {type} @{name}({typed('float', width)})")
-    return e.inst(type, f"call {type} @{name}({whole})")
+    out = e.inst(type, f"call {type} @{name}({whole})")
+    if target.bits == 8 * target.get_byte():
+        return out
+    low, high = integer_range(target)
+    sign = "s" if target.is_signed else "u"
+    return intrinsic(e, f"{sign}min", intrinsic(e, f"{sign}max", out, constant(type, low)), constant(type, high))

@@ -1,13 +1,15 @@
 """How elements are held while computing, and their way from and to memory.
 
-FP16 and BF16 are held as `float` lanes already rounded to their type, BOOL as `i1`, everything else in its own LLVM type.
+FP16, BF16 and narrower floats are held as `float` lanes already rounded to their type, BOOL as `i1`, everything else in its own
+LLVM type (INT4 and UINT4 as `i8`).
 """
 
 from __future__ import annotations
 
 from tilejit.backends.cpu.emit import Emitter, Index, Value
 from tilejit.backends.cpu.host import host
-from tilejit.backends.cpu.vector import binary, constant, convert, extract, fcmp, icmp, intrinsic, select, splat, typed
+from tilejit.backends.cpu.narrow import NARROW, from_byte, round_to_narrow, to_byte
+from tilejit.backends.cpu.vector import binary, constant, convert, extract, fcmp, icmp, select, splat, typed
 from tilejit.dtypes import BF16, BOOL, FP16, DType, integer_range
 
 
@@ -41,7 +43,7 @@ def round_to(e: Emitter, dtype: DType, value: Value) -> Value:
     if dtype is BF16:
         bits = _bf16_bits(e, value)
         return convert(e, "bitcast", binary(e, "and", bits, constant(bits.type, -65536)), "float")
-    return value
+    return round_to_narrow(e, dtype, value) if dtype in NARROW and dtype.is_float else value
 
 
 def _bf16_bits(e: Emitter, value: Value) -> Value:
@@ -111,7 +113,7 @@ def from_memory(e: Emitter, dtype: DType, value: Value) -> Value:
     if dtype is BF16:
         wide = convert(e, "zext", value, "i32")
         return convert(e, "bitcast", binary(e, "shl", wide, constant(wide.type, 16)), "float")
-    return value
+    return from_byte(e, dtype, value) if dtype in NARROW else value
 
 
 def to_memory(e: Emitter, dtype: DType, value: Value) -> Value:
@@ -123,7 +125,7 @@ def to_memory(e: Emitter, dtype: DType, value: Value) -> Value:
     if dtype is BF16:
         bits = convert(e, "bitcast", value, "i32")
         return convert(e, "trunc", binary(e, "lshr", bits, constant(bits.type, 16)), "i16")
-    return value
+    return to_byte(e, dtype, value) if dtype in NARROW else value
 
 
 def load_lanes(e: Emitter, dtype: DType, pointer: Value, width: int) -> Value:
@@ -159,7 +161,3 @@ def store_strided(e: Emitter, dtype: DType, pointer: Value, stride: Index, value
     stored = to_memory(e, dtype, value)
     for lane in range(width):
         e.store(extract(e, stored, lane), e.offset(pointer, e.mul(lane, stride), dtype.llvm), dtype.get_byte())
-
-
-def absolute(e: Emitter, value: Value) -> Value:
-    return intrinsic(e, "fabs", value)
