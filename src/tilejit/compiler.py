@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from xdsl.ir import SSAValue
+from typing import Any
 
 from tilejit import config as settings
 from tilejit.backends.base import CompileOptions
 from tilejit.errors import InternalError, PlatformError
 from tilejit.passes import pipeline
-from tilejit.runtime.arrays import ArrayView, allocate, first_array, view_of
+from tilejit.runtime.arrays import ArrayView
 from tilejit.runtime.compiled import CompiledEntry, CompiledProgram, Runner
 from tilejit.runtime.config import RunConfig, resolve_platform, warn_about_unknown_settings
-from tilejit.runtime.native import NativeEntry
 from tilejit.runtime.signature import Bound, ParamInfo, Signature
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Function, Program
 from tilejit.tile_ir.text import print_text
-from tilejit.types.values import BufferType, ScalarType, TileType, ValueType
+from tilejit.types.values import BufferType, ScalarType, ValueType
 
 
 def compile_program(program: Program | Function, config: RunConfig | None = None) -> CompiledProgram:
@@ -52,12 +49,15 @@ def _instruments() -> list[pipeline.Instrument]:
 
 
 def signature_of(function: d.FuncOp) -> Signature:
-    """How an entry is called: tensors as declared, then scalars as declared."""
-    declared = declared_params(function)
-    order = sorted(range(len(declared)), key=lambda i: (not declared[i].is_tensor, i))
-    places = tuple(order.index(i) for i in range(len(declared)))
-    results = [_param(f"result{i}", "Out", d.type_of(value)) for i, value in enumerate(new_results(function))]
-    return Signature(function.symbol, tuple(declared[i] for i in order), tuple(results), None if places == tuple(range(len(declared))) else places)
+    """How an entry is called: tensors as declared, then scalars as declared; hidden outputs are returned."""
+    attrs = function.static("attrs")
+    assert isinstance(attrs, dict)
+    everything = declared_params(function)
+    split = len(everything) - attrs.get("hidden", 0)
+    declared, hidden = everything[:split], everything[split:]
+    calling = sorted(range(split), key=lambda i: (not declared[i].is_tensor, i))
+    order = tuple(calling.index(i) for i in range(split))
+    return Signature(function.symbol, tuple(declared[i] for i in calling), tuple(hidden), None if order == tuple(range(split)) else order)
 
 
 def declared_params(function: d.FuncOp) -> list[ParamInfo]:
@@ -70,27 +70,16 @@ def declared_params(function: d.FuncOp) -> list[ParamInfo]:
     ]
 
 
-def new_results(function: d.FuncOp) -> list[SSAValue]:
-    """What a function returns besides its own parameters."""
-    last = function.body.block.last_op
-    assert isinstance(last, d.ReturnOp)
-    return [value for value in last.values if value not in function.body.block.args]
-
-
 def _param(name: str, direction: str, type: ValueType) -> ParamInfo:
     if isinstance(type, ScalarType):
         return ParamInfo(name, "In", type.dtype)
-    if isinstance(type, BufferType | TileType):
+    if isinstance(type, BufferType):
         return ParamInfo(name, direction, type.dtype, type.shape)
     raise InternalError(f"entry parameter {name} has the type {type}")
 
 
-def _entries(program: Program, runner: Callable[[d.FuncOp, Signature], Runner]) -> dict[str, CompiledEntry]:
-    out: dict[str, CompiledEntry] = {}
-    for name, function in program.entries.items():
-        signature = signature_of(function)
-        out[name] = CompiledEntry(signature, runner(function, signature))
-    return out
+def _entries(program: Program, runner: Callable[[d.FuncOp], Runner]) -> dict[str, CompiledEntry]:
+    return {name: CompiledEntry(signature_of(function), runner(function)) for name, function in program.entries.items()}
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -99,31 +88,11 @@ def _entries(program: Program, runner: Callable[[d.FuncOp, Signature], Runner]) 
 
 @dataclass(frozen=True, slots=True)
 class _ReferenceRunner:
-    run_entry: Callable[[str, Sequence[object]], tuple[object, ...]]
-    function: d.FuncOp
+    run_entry: Callable[[str, Sequence[Any]], object]
+    name: str
 
-    def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> tuple[object, ...]:
-        values = [argument.numpy() if isinstance(argument, ArrayView) else argument for argument in arguments]
-        returned = self.run_entry(self.function.symbol, values)
-        last = self.function.body.block.last_op
-        assert isinstance(last, d.ReturnOp)
-        like = first_array(arguments)
-        return tuple(
-            _in_framework(value, d.type_of(operand), like)
-            for value, operand in zip(returned, last.values, strict=True)
-            if operand not in self.function.body.block.args
-        )
-
-
-def _in_framework(value: object, type: ValueType, like: ArrayView | None) -> object:
-    if not isinstance(type, BufferType | TileType):
-        return np.asarray(value).item()
-    array = np.asarray(value)
-    new = allocate(like, array.shape, type.dtype)
-    view = view_of(new)
-    assert view is not None
-    view.numpy()[...] = array
-    return new
+    def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None:
+        self.run_entry(self.name, [argument.numpy() if isinstance(argument, ArrayView) else argument for argument in arguments])
 
 
 def _build_reference(program: Program, config: RunConfig) -> CompiledProgram:
@@ -131,7 +100,7 @@ def _build_reference(program: Program, config: RunConfig) -> CompiledProgram:
 
     prepared = pipeline.run_pipeline(program, pipeline.REFERENCE, _instruments())
     executable = reference.build(prepared, _options(config))
-    entries = _entries(prepared, lambda function, _: _ReferenceRunner(executable.run, function))
+    entries = _entries(prepared, lambda function: _ReferenceRunner(executable.run, function.symbol))
     return CompiledProgram(program.name, entries, "reference", program, {"python": program.as_python, "ir": lambda: print_text(program)})
 
 
@@ -145,10 +114,6 @@ def _build_cpu(program: Program, config: RunConfig) -> CompiledProgram:
     prepared = pipeline.run_pipeline(program, pipeline.CPU, _instruments())
     executable = target.build(prepared, _options(config))
 
-    def runner(function: d.FuncOp, signature: Signature) -> Runner:
-        lowered = executable.lowered
-        return NativeEntry(executable.code, lowered.entries[function.symbol], declared_params(function), lowered.failures, signature.results)
-
     stages = {
         "python": program.as_python,
         "ir": lambda: print_text(program),
@@ -157,7 +122,7 @@ def _build_cpu(program: Program, config: RunConfig) -> CompiledProgram:
         "opt.ll": lambda: executable.compiled.optimised,
         "s": lambda: executable.compiled.assembly,
     }
-    return CompiledProgram(program.name, _entries(prepared, runner), "cpu", program, stages)
+    return CompiledProgram(program.name, _entries(prepared, lambda function: executable.entries[function.symbol]), "cpu", program, stages)
 
 
 def _options(config: RunConfig) -> CompileOptions:

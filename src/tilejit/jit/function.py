@@ -191,9 +191,9 @@ class JITFunction(Kernel):
         return TensorMeta(shape, argument.dtype)
 
     def _program(self, special: Specialization) -> Program:
-        from tilejit.jit.build import build_program
+        from tilejit.jit.build import program_of
 
-        return build_program(special)
+        return program_of(special)
 
 
 class _OutputDim(DynVar):

@@ -12,9 +12,9 @@ from tilejit.runtime.signature import Bound, ParamInfo, Signature
 
 
 class Runner(Protocol):
-    """Runs one entry on checked arguments; what it returns are new arrays for the caller."""
+    """Runs one entry on checked arguments."""
 
-    def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> tuple[object, ...]: ...
+    def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class CompiledEntry:
 
     def __call__(self, *args: object, config: RunConfig | None = None) -> object:
         bound, new = self.signature.bind(args)
-        returned = new + self.runner.run(bound, config.num_threads if config else None)
-        return None if not returned else returned[0] if len(returned) == 1 else returned
+        self.runner.run(bound, config.num_threads if config else None)
+        return None if not new else new[0] if len(new) == 1 else new
 
 
 class CompiledProgram:

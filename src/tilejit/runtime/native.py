@@ -12,7 +12,7 @@ from typing import Protocol
 from tilejit import config
 from tilejit.dtypes import DType
 from tilejit.runtime import abi, arena
-from tilejit.runtime.arrays import ArrayView, allocate, first_array, view_of
+from tilejit.runtime.arrays import ArrayView
 from tilejit.runtime.failures import Failure, raise_failure
 from tilejit.runtime.signature import Bound, ParamInfo
 
@@ -29,20 +29,16 @@ class Code(Protocol):
 class NativeEntry:
     """One callable function of loaded code."""
 
-    def __init__(self, code: Code, symbol: str, params: Sequence[ParamInfo], failures: Sequence[Failure], results: Sequence[ParamInfo] = ()) -> None:
+    def __init__(self, code: Code, symbol: str, params: Sequence[ParamInfo], failures: Sequence[Failure]) -> None:
         self._code = code  # keeps the code mapped
         self._function = _ENTRY(code.address(symbol))
         self._dtypes = [param.dtype for param in params]
         self._failures = tuple(failures)
-        self._results = tuple(results)
-        # Results come back in the slots after the arguments; the last one is the code's own.
-        self._result_slots = sum(1 + 2 * len(result.shape or ()) for result in results) + 1 if results else 0
 
-    def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> tuple[object, ...]:
-        """Run on checked arguments; the new arrays and scalars that the kernel returns."""
+    def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None:
+        """Run on checked arguments."""
         slots = pack(arguments, self._dtypes)
-        first_result = len(slots)
-        block = (ctypes.c_uint64 * max(1, first_result + self._result_slots))(*slots)
+        block = (ctypes.c_uint64 * max(1, len(slots)))(*slots)
         context = (ctypes.c_int64 * abi.CONTEXT_SLOTS)()
         scratch = arena.this_thread()
         context[abi.ARENA_BASE] = scratch.base
@@ -51,27 +47,6 @@ class NativeEntry:
         code = self._function(ctypes.addressof(block), ctypes.addressof(context))
         if code != 0:
             raise_failure(self._failures[code - 1], [context[abi.FAILURE_VALUES + i] for i in range(4)])
-        return self._returned(block, first_result, first_array(arguments)) if self._results else ()
-
-    def _returned(self, block: Sequence[int], slot: int, like: ArrayView | None) -> tuple[object, ...]:
-        """Copies of what lies in the scratch memory of the call, in the caller's framework."""
-        out: list[object] = []
-        for result in self._results:
-            if result.shape is None:
-                out.append(scalar_value(block[slot], result.dtype))
-                slot += 1
-                continue
-            where = abi.TensorSlots(slot, len(result.shape))
-            shape = tuple(block[where.extent(axis)] for axis in range(where.rank))
-            strides = tuple(_signed(block[where.stride(axis)]) for axis in range(where.rank))
-            inside = ArrayView(None, "other", shape, strides, result.dtype, block[where.address], False)
-            new = allocate(like, shape, result.dtype)
-            outside = view_of(new)
-            assert outside is not None
-            outside.numpy()[...] = inside.numpy()
-            out.append(new)
-            slot = where.end
-        return tuple(out)
 
 
 def pack(arguments: Sequence[Bound], dtypes: Sequence[DType]) -> list[int]:
@@ -96,22 +71,6 @@ def scalar_bits(value: int | float | bool, dtype: DType) -> int:
     import numpy as np
 
     return int.from_bytes(np.asarray(value, dtype.numpy).tobytes(), "little")
-
-
-def scalar_value(bits: int, dtype: DType) -> int | float | bool:
-    """The number whose bits a slot holds."""
-    if dtype.name == "BOOL":
-        return bool(bits & 1)
-    if dtype.is_integer:
-        bits &= (1 << max(8, dtype.bits)) - 1
-        return bits - (1 << dtype.bits) if dtype.is_signed and bits >> (dtype.bits - 1) else bits
-    import numpy as np
-
-    return float(np.frombuffer(bits.to_bytes(8, "little"), dtype.numpy, count=1)[0])
-
-
-def _signed(word: int) -> int:
-    return word - (1 << 64) if word >> 63 else word
 
 
 def _to_single(value: float) -> float:

@@ -45,7 +45,7 @@ class Signature:
     params: tuple[ParamInfo, ...]
     """In calling order: tensors as declared, then scalars as declared."""
     results: tuple[ParamInfo, ...] = ()
-    """New tensors and scalars that the kernel returns, made by the code itself."""
+    """New tensors that the kernel returns: allocated in every call, after the parameters in the code."""
     order: tuple[int, ...] | None = None
     """For each parameter of the code the index of its argument; None: the same order."""
     literals: dict[str, str] = field(default_factory=dict[str, str])
@@ -83,7 +83,14 @@ class Signature:
         complete = [item for item in bound if item is not None]
         assert len(complete) == len(self.params)
         self._check_overlap(complete)
-        return complete if self.order is None else [complete[i] for i in self.order], tuple(new)
+        if self.order is not None:
+            complete = [complete[i] for i in self.order]
+        for result in self.results:
+            new.append(self._allocate(result, first, extents))
+            view = view_of(new[-1])
+            assert view is not None
+            complete.append(view)
+        return complete, tuple(new)
 
     def _omitted(self, count: int) -> tuple[int, ...]:
         outputs = self.output_indices
