@@ -96,6 +96,22 @@ class Aliases:
         return self.root(buffer) in self._written
 
 
+class PoolingBuilder(Builder):
+    """A builder that makes each constant once per block."""
+
+    def __init__(self, block: Block) -> None:
+        super().__init__(block)
+        self._pools: dict[Block, dict[object, SSAValue]] = {}
+
+    def const(self, value: int | float | bool, dtype: DType | None = None) -> SSAValue:
+        pool = self._pools.setdefault(self.block, {})
+        key = (type(value), repr(value), dtype)
+        found = pool.get(key)
+        if found is None:
+            found = pool[key] = super().const(value, dtype)
+        return found
+
+
 class ProgramScope(Protocol):
     """What reading a function needs of the program around it."""
 
@@ -114,6 +130,8 @@ class ProgramScope(Protocol):
         ...
 
 
+_SILENT = (ast.Name, ast.Constant, ast.Tuple, ast.List)
+"""Expressions that make no ops of their own."""
 Evaluate = Callable[["Context", ast.expr], object]
 
 
@@ -175,7 +193,8 @@ class Context:
     def evaluate(self, node: ast.expr) -> object:
         """The value of an expression; ops it needs carry its span."""
         previous = self.builder.span
-        self.builder.span = self.span(node)
+        if not isinstance(node, _SILENT):
+            self.builder.span = self.span(node)
         try:
             return self._evaluate(self, node)
         except TilejitError as error:

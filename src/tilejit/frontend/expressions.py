@@ -67,7 +67,7 @@ def _attribute(ctx: Context, node: ast.Attribute) -> object:
     value = ctx.lookup(base) if isinstance(base, ast.Name) else ctx.value(base)
     for link in reversed(chain):
         value = _member(ctx, value, link)
-    if captured:
+    if captured and ctx.program.recorder is not None:
         ctx.record(ast.unparse(node), value)
     return value
 
@@ -81,17 +81,15 @@ def _member(ctx: Context, owner: object, node: ast.Attribute) -> object:
         if owner.owner is None or not hasattr(owner.owner, node.attr):
             ctx.fail(InvalidOperationError, f"the program has no function `{node.attr}`", node, help=fold.did_you_mean(node.attr, owner.functions))
         return getattr(owner.owner, node.attr)
-    path = ast.unparse(node)
     try:
-        return fold.attribute(owner, node.attr, path)
-    except ParserTypeError:
+        return getattr(owner, node.attr)
+    except AttributeError:
+        path = ast.unparse(node)
         if fold.is_language(owner):
             ctx.fail(InvalidOperationError, f"`{path}` is not part of the language", node, help=fold.did_you_mean(node.attr, dir(owner)))
-        raise
-    except fold.UndefinedVariableError as error:
-        if fold.is_language(owner):
-            ctx.fail(InvalidOperationError, f"`{path}` is not part of the language", node, help=error.hint)
-        raise
+        return fold.attribute(owner, node.attr, path)
+    except Exception:
+        return fold.attribute(owner, node.attr, ast.unparse(node))
 
 
 def _property(ctx: Context, value: SSAValue, node: ast.Attribute) -> object:
@@ -126,8 +124,7 @@ def binary(ctx: Context, operator: ast.operator, left: object, right: object, no
     """`left <operator> right`."""
     left, right = _run_time(ctx, left), _run_time(ctx, right)
     if is_static(left) and is_static(right) and not isinstance(left, TypedConstant) and not isinstance(right, TypedConstant):
-        text = ast.unparse(node)
-        return fold.guarded(f"`{text}`", fold.BINARY[type(operator)], left, right)
+        return fold.guarded(node, fold.BINARY[type(operator)], left, right)
     name = _OPERATORS.get(type(operator))
     if name is None:
         raise UnsupportedFeatureError("a kernel cannot contain `@`", help="write pl.matmul(a, b)")
@@ -158,7 +155,7 @@ def _unary(ctx: Context, node: ast.UnaryOp) -> object:
     if isinstance(value, TypedConstant) and isinstance(node.op, ast.USub | ast.UAdd):
         return TypedConstant(-value.value, value.dtype) if isinstance(node.op, ast.USub) else value
     if is_static(value) and not isinstance(value, TypedConstant):
-        return fold.guarded(f"`{ast.unparse(node)}`", fold.UNARY[type(node.op)], value)
+        return fold.guarded(node, fold.UNARY[type(node.op)], value)
     if isinstance(node.op, ast.Not):
         condition = ctx.condition(value, "the operand of `not`")
         return not condition if isinstance(condition, bool) else ctx.scalar_op("not_", condition)
@@ -185,7 +182,7 @@ def _compare(ctx: Context, node: ast.Compare) -> object:
 def _compare_two(ctx: Context, operator: ast.cmpop, left: object, right: object, node: ast.AST) -> object:
     if isinstance(operator, ast.Is | ast.IsNot) or (is_static(left) and is_static(right)):
         left, right = (plain_number(side) if isinstance(side, TypedConstant) else side for side in (left, right))
-        return fold.guarded(f"`{ast.unparse(node)}`", fold.COMPARE[type(operator)], left, right)
+        return fold.guarded(node, fold.COMPARE[type(operator)], left, right)
     kind = _COMPARISONS.get(type(operator))
     if kind is None:
         raise UnsupportedFeatureError("`in` works on compile-time values only")

@@ -102,13 +102,14 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
 }
 
 
-def guarded(what: str, function: Callable[..., object], *args: object, **kwargs: object) -> object:
+def guarded(what: str | ast.AST, function: Callable[..., object], *args: object, **kwargs: object) -> object:
     """`function(*args)` while compiling; what it raises becomes an error of the kernel text."""
     try:
         return function(*args, **kwargs)
     except TilejitError:
         raise
     except Exception as error:
+        what = what if isinstance(what, str) else f"`{ast.unparse(what)}`"
         raise ParserTypeError(f"{what} failed while compiling: {type(error).__name__}: {error}") from error
 
 

@@ -12,6 +12,9 @@ REBINDING_CALLS = frozenset({"write", "assemble"})
 """Ops that rebind their first argument when it is the name of a tile."""
 
 
+COMPOUND = (ast.For, ast.While, ast.If, ast.With)
+
+
 @dataclass(slots=True)
 class Facts:
     """Names of a statement or block. Dicts are ordered sets."""
@@ -138,11 +141,13 @@ def _bind(out: Facts, target: ast.expr) -> None:
 
 def live_after_each(analysis: NameAnalysis, body: Sequence[ast.stmt], live: Iterable[str]) -> list[frozenset[str]]:
     """For each statement, the names that may be read after it; only compound statements get their own set."""
+    empty: frozenset[str] = frozenset()
+    if not any(isinstance(statement, COMPOUND) for statement in body):
+        return [empty] * len(body)
     current = set(live)
     out: list[frozenset[str]] = []
-    empty: frozenset[str] = frozenset()
     for statement in reversed(body):
-        out.append(frozenset(current) if isinstance(statement, ast.For | ast.While | ast.If | ast.With) else empty)
+        out.append(frozenset(current) if isinstance(statement, COMPOUND) else empty)
         facts = analysis.statement(statement)
         current.difference_update(facts.surely)
         current.update(facts.reads)

@@ -11,7 +11,7 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from tilejit.errors import InternalError, NoWriteError, ParserSyntaxError, ParserTypeError, SourceText, Span, TilejitError, UnsupportedFeatureError, in_body
 from tilejit.frontend import expressions, statements
-from tilejit.frontend.context import Context, Frame, Parameter
+from tilejit.frontend.context import Context, Frame, Parameter, PoolingBuilder
 from tilejit.frontend.desugar import desugar
 from tilejit.frontend.fold import Recorder
 from tilejit.frontend.results import hide_results
@@ -19,7 +19,7 @@ from tilejit.frontend.signature import ParamSpec, agrees, annotation_value, dire
 from tilejit.frontend.source import FunctionText, span_of
 from tilejit.frontend.values import Binding, InlineFunction, NoValue, SelfReference, describe_value, is_number
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.build import Builder, function
+from tilejit.tile_ir.build import function
 from tilejit.tile_ir.program import Function, Program
 from tilejit.types.annotations import DynVar
 from tilejit.types.values import ANY, BufferType, ShapedType
@@ -180,7 +180,7 @@ class FunctionReader:
         specs = self.parameters() if source.params is None else list(source.params)
         op, arguments = function(source.name, source.kind, [(spec.name, spec.type, spec.direction) for spec in specs], source.attrs)
         op.attributes["span"] = d.SpanAttr(self.span(source.node))
-        builder = Builder(op.body.block)
+        builder = PoolingBuilder(op.body.block)
         ctx = Context(self.program, builder, Frame(source.name, source.source, source.namespace, source.comments), expressions.evaluate, statements.execute)
         ctx.plane = _PLANES.get(source.kind, "any")
         ctx.strict, ctx.strict_ssa = source.strict, source.strict_ssa
@@ -254,7 +254,6 @@ class FunctionReader:
         if isinstance(ctx.result, NoValue):
             return None
         items = ctx.result if isinstance(ctx.result, tuple | list) else (ctx.result,)
-        node = self._return_node()
         out: list[SSAValue] = []
         for item in items:
             if isinstance(item, DynVar):
@@ -264,7 +263,7 @@ class FunctionReader:
             elif is_number(item):
                 out.append(ctx.scalar(item))
             else:
-                ctx.fail(ParserTypeError, f"a kernel returns tensors, tiles and scalars, got {describe_value(item)}", node)
+                ctx.fail(ParserTypeError, f"a kernel returns tensors, tiles and scalars, got {describe_value(item)}", self._return_node())
         return out
 
     def _return_node(self) -> ast.AST:
@@ -281,8 +280,8 @@ class FunctionReader:
         if found is None or isinstance(found, str):
             found = annotation_value(node, self.source.namespace, span)
         items = result_items(found)
-        place = self.span(self._return_node())
         if len(items) != len(values):
+            place = self.span(self._return_node())
             count = f"{len(items)} result{'s' * (len(items) != 1)}"
             raise ParserTypeError(
                 f"`{self.source.name}` is annotated with {count}, but returns {len(values)}", span=place, help="correct the return annotation"
@@ -290,7 +289,9 @@ class FunctionReader:
         for item, value in zip(items, values, strict=True):
             declared = value_type(directed(item)[0], _any_extent, span)
             if not agrees(declared, d.type_of(value)):
-                raise ParserTypeError(f"`{self.source.name}` is annotated to return {declared}, but returns {d.type_of(value)}", span=place)
+                raise ParserTypeError(
+                    f"`{self.source.name}` is annotated to return {declared}, but returns {d.type_of(value)}", span=self.span(self._return_node())
+                )
 
     def _never_written(self, ctx: Context, spec: ParamSpec) -> None:
         parameter = ctx.parameters[spec.name]

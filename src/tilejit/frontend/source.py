@@ -36,30 +36,47 @@ def function_text(function: Callable[..., object]) -> FunctionText:
         raise OSError(
             f"the source of `{plain.__qualname__}` cannot be found ({filename}); define it in a file, a notebook cell, or register its text with linecache"
         )
-    lines = inspect.getblock(whole[first_line - 1 :])
     source = SourceText(filename, tuple(whole))
-    node = _definition(parse_lines(lines, first_line, source), plain.__name__, source)
-    return FunctionText(node, source, comments_of(lines, first_line))
+    lines = _block(whole[first_line - 1 :])
+    try:
+        module = parse_lines(lines, first_line, source)
+    except ParserSyntaxError:
+        # Text at the margin: a string, or an open bracket.
+        lines = inspect.getblock(whole[first_line - 1 :])
+        module = parse_lines(lines, first_line, source)
+    return FunctionText(_definition(module, plain.__name__, source), source, comments_of(lines, first_line))
+
+
+def _block(lines: list[str]) -> list[str]:
+    """The lines of the definition that begins on the first one, judged by their indentation."""
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    inside = False
+    for number, line in enumerate(lines):
+        stripped = line.lstrip()
+        if not stripped or stripped[0] == "#":
+            continue
+        if len(line) - len(stripped) > indent:
+            inside = True
+        elif inside and stripped[0] not in ")]}":
+            return lines[:number]
+    return lines
 
 
 def parse_lines(lines: list[str], first_line: int, source: SourceText) -> ast.Module:
     """The AST of a block of lines as they stand in the file, whatever their indentation."""
-    text = "".join(line if line.endswith("\n") else line + "\n" for line in lines)
-    # An indented block parses under a header line, so that columns stay those of the file.
-    indented = text[:1] in (" ", "\t")
+    # An indented block parses under a header line; both keep the lines and columns of the file.
+    indented = lines[0][:1] in (" ", "\t")
+    header = "\n" * (first_line - 2) + "if True:\n" if indented else "\n" * (first_line - 1)
     try:
-        module = ast.parse("if True:\n" + text if indented else text, source.filename)
+        module = ast.parse(header + "".join(lines), source.filename)
     except SyntaxError as error:
-        line = (error.lineno or 1) + first_line - (2 if indented else 1)
-        column = error.offset or 1
+        line, column = error.lineno or first_line, error.offset or 1
         end = max(column + 1, error.end_offset or 0)
         raise ParserSyntaxError(f"this is not Python: {error.msg}", span=Span(source, line, column, line, end)) from None
     if indented:
-        header = module.body[0]
-        assert isinstance(header, ast.If)
-        module.body = header.body
-    if (shift := first_line - (2 if indented else 1)) != 0:
-        ast.increment_lineno(module, shift)
+        block = module.body[0]
+        assert isinstance(block, ast.If)
+        module.body = block.body
     return module
 
 
@@ -77,6 +94,8 @@ def comments_of(lines: list[str], first_line: int) -> dict[int, str]:
     if not any("#" in line for line in lines):
         return {}
     found: dict[int, str] = {}
+    if not any("#" in line and ("'" in line or '"' in line) or '"""' in line or "'''" in line for line in lines):
+        return {number + first_line: line[line.index("#") + 1 :].strip() for number, line in enumerate(lines) if "#" in line}
     try:
         for token in tokenize.generate_tokens(io.StringIO("".join(lines)).readline):
             if token.type == tokenize.COMMENT:

@@ -86,7 +86,7 @@ def _static_item(ctx: Context, base: object, node: ast.Subscript) -> object:
         ctx.fail(ParserTypeError, f"an index into {what} must be known while compiling", node.slice)
     if isinstance(base, tuple | list) and isinstance(key, int) and not -len(base) <= key < len(base):
         ctx.fail(ShapeError, f"index {key} into a tuple of {len(base)} items", node)
-    return fold.guarded(f"`{ast.unparse(node)}`", _get_item, base, key)
+    return fold.guarded(node, _get_item, base, key)
 
 
 def _get_item(base: object, key: object) -> object:

@@ -101,8 +101,15 @@ def is_static(value: object) -> bool:
     return not isinstance(value, Undefined | NoValue)
 
 
+_PLAIN = frozenset({int, float, bool, TypedConstant})
+
+
 def is_number(value: object) -> bool:
     """A compile-time scalar: Python or NumPy number, or `pl.const`. Enum members are not numbers here."""
+    if type(value) in _PLAIN:
+        return True
+    if isinstance(value, SSAValue):
+        return False
     return (isinstance(value, numbers.Real | TypedConstant | bool) and not isinstance(value, enum.Enum)) or _is_numpy_bool(value)
 
 
@@ -112,6 +119,8 @@ def _is_numpy_bool(value: object) -> bool:
 
 def plain_number(value: object) -> int | float | bool:
     """A compile-time scalar as a Python number."""
+    if type(value) in (int, float, bool):
+        return value  # type: ignore[return-value]
     if isinstance(value, TypedConstant):
         return value.value
     if isinstance(value, bool) or _is_numpy_bool(value):
