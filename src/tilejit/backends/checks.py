@@ -54,7 +54,9 @@ def extent_failure(op: d.CheckOp) -> Failure:
 def view_failure(op: d.ViewOp) -> Failure:
     """A view of a buffer that is not contiguous, or of another size; integers: elements of the buffer, elements of the view."""
     text = f"{_plain(name_of(op.buffer))} with {{0}} elements has no view with {{1}} elements in that shape"
-    return Failure("shape", text, op.span, "a view needs as many elements as its tensor, and a tensor without gaps: copy a strided slice into a tensor of its own first")
+    return Failure(
+        "shape", text, op.span, "a view needs as many elements as its tensor, and a tensor without gaps: copy a strided slice into a tensor of its own first"
+    )
 
 
 def assertion_failure(op: d.EffectOp) -> Failure:

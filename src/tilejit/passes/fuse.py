@@ -135,7 +135,12 @@ class _Fuser:
             return False
         for op in self.open.ops:
             for value in op.operands:
-                if value not in self.open.values and isinstance(d.type_of(value), ShapedType) and self.aliases.roots(value) & roots and not _same_cells(value, store):
+                if (
+                    value not in self.open.values
+                    and isinstance(d.type_of(value), ShapedType)
+                    and self.aliases.roots(value) & roots
+                    and not _same_cells(value, store)
+                ):
                     return False
         return True
 
@@ -259,7 +264,11 @@ def _extent_key(value: SSAValue, axis: int, rank: int) -> object:
         return dim
     if isinstance(owner, d.LoadOp):
         requested = owner.valid[axis]
-        return ("at most", constant_of(requested) if constant_of(requested) is not None else requested, type.shape[axis]) if not owner.static("clamp") else (value, axis)
+        return (
+            ("at most", constant_of(requested) if constant_of(requested) is not None else requested, type.shape[axis])
+            if not owner.static("clamp")
+            else (value, axis)
+        )
     if isinstance(owner, d.ApplyOp):
         family = ops.table()[owner.op].family
         if family == "reduction":

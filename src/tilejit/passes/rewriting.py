@@ -9,6 +9,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from tilejit import ops
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder
+from tilejit.tile_ir.equal import asks_place
 from tilejit.types.values import BufferType, ScalarType, ShapedType
 
 
@@ -25,11 +26,7 @@ def _removable(op: d.ApplyOp) -> bool:
 
 def is_scalar_op(op: Operation) -> bool:
     """Arithmetic on scalars, the same wherever it stands."""
-    return (
-        isinstance(op, d.ApplyOp)
-        and all(isinstance(d.type_of(value), ScalarType) for value in [*op.operands, *op.results])
-        and ops.table()[op.op].family != "schedule"
-    )
+    return isinstance(op, d.ApplyOp) and all(isinstance(d.type_of(value), ScalarType) for value in [*op.operands, *op.results]) and not asks_place(op)
 
 
 def is_operator(op: Operation) -> bool:

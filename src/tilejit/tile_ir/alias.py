@@ -16,7 +16,9 @@ from tilejit.tile_ir.program import Program
 from tilejit.types.values import BufferType, ShapedType
 
 Roots = frozenset[SSAValue]
-VIEWS = frozenset({"slice", "reshape", "transpose", "transpose_view", "move", "set_validshape", "extract", "reinterpret_view", "view", "no_dep", "fillpad_inplace"})
+VIEWS = frozenset(
+    {"slice", "reshape", "transpose", "transpose_view", "move", "set_validshape", "extract", "reinterpret_view", "view", "no_dep", "fillpad_inplace"}
+)
 """Ops of the table whose result may be a view of their first operand."""
 
 

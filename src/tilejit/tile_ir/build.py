@@ -143,7 +143,9 @@ class Builder:
         if self.span is None:
             return error
         kind = in_body(type(error))
-        where = [f"{_user_name(arg) or name}: {d.type_of(arg)}" for name, arg in args.items() if isinstance(arg, SSAValue) and isinstance(d.type_of(arg), ShapedType)]
+        where = [
+            f"{_user_name(arg) or name}: {d.type_of(arg)}" for name, arg in args.items() if isinstance(arg, SSAValue) and isinstance(d.type_of(arg), ShapedType)
+        ]
         return kind(error.message, span=error.span or self.span, where=error.where or where, help=error.hint, note=error.note)
 
     # buffers ----------------------------------------------------------------------------------------------------------
@@ -153,7 +155,9 @@ class Builder:
         self.insert(op)
         return op.result
 
-    def window(self, buffer: SSAValue, offsets: Sequence[SSAValue], extents: Sequence[SSAValue], type: BufferType, drop: Sequence[int] = (), clamp: bool = False) -> SSAValue:
+    def window(
+        self, buffer: SSAValue, offsets: Sequence[SSAValue], extents: Sequence[SSAValue], type: BufferType, drop: Sequence[int] = (), clamp: bool = False
+    ) -> SSAValue:
         op = d.WindowOp.build(
             operands=[buffer, list(offsets), list(extents)],
             result_types=[d.IRType(type)],
@@ -168,9 +172,7 @@ class Builder:
         return op.result
 
     def load(self, buffer: SSAValue, offsets: Sequence[SSAValue], valid: Sequence[SSAValue], type: TileType, clamp: bool = False) -> SSAValue:
-        op = d.LoadOp.build(
-            operands=[buffer, list(offsets), list(valid)], result_types=[d.IRType(type)], attributes=self._attributes({"clamp": clamp})
-        )
+        op = d.LoadOp.build(operands=[buffer, list(offsets), list(valid)], result_types=[d.IRType(type)], attributes=self._attributes({"clamp": clamp}))
         self.insert(op)
         return op.result
 
@@ -206,7 +208,17 @@ class Builder:
 
     # control flow -----------------------------------------------------------------------------------------------------
 
-    def for_(self, lower: SSAValue, upper: SSAValue, step: SSAValue, inits: Sequence[SSAValue], body: Block, results: Sequence[ValueType], kind: str = "range", stage: int | None = None) -> d.ForOp:
+    def for_(
+        self,
+        lower: SSAValue,
+        upper: SSAValue,
+        step: SSAValue,
+        inits: Sequence[SSAValue],
+        body: Block,
+        results: Sequence[ValueType],
+        kind: str = "range",
+        stage: int | None = None,
+    ) -> d.ForOp:
         """`body` has arguments (iv, carried…) and ends in tile.yield."""
         op = d.ForOp.build(
             operands=[lower, upper, step, list(inits)],
@@ -227,7 +239,15 @@ class Builder:
         self.insert(op)
         return op
 
-    def region(self, body: Block, results: Sequence[ValueType], blocks: SSAValue | None = None, kind: str = "at", name_hint: str | None = None, options: Mapping[str, object] | None = None) -> d.RegionOp:
+    def region(
+        self,
+        body: Block,
+        results: Sequence[ValueType],
+        blocks: SSAValue | None = None,
+        kind: str = "at",
+        name_hint: str | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> d.RegionOp:
         op = d.RegionOp.build(
             operands=[blocks],
             result_types=[d.ir_types(results)],
@@ -263,7 +283,9 @@ class Builder:
         self.insert(d.ReturnOp.build(operands=[list(values)]))
 
 
-def function(name: str, kind: str, params: Sequence[tuple[str, ValueType, str]], attrs: Mapping[str, object] | None = None) -> tuple[d.FuncOp, list[BlockArgument]]:
+def function(
+    name: str, kind: str, params: Sequence[tuple[str, ValueType, str]], attrs: Mapping[str, object] | None = None
+) -> tuple[d.FuncOp, list[BlockArgument]]:
     """An empty function with parameters (name, type, direction), and its arguments."""
     body = Block(arg_types=d.ir_types([type for _, type, _ in params]))
     for argument, (param, _, _) in zip(body.args, params, strict=True):

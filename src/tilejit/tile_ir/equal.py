@@ -235,13 +235,17 @@ def _launch(op: Operation) -> tuple[str, Sequence[SSAValue], SSAValue | None] | 
     return None
 
 
+def asks_place(op: d.ApplyOp) -> bool:
+    """Whether an op asks where the code runs (block index, …): its place in the program is part of its meaning."""
+    return ops.table()[op.op].family == "place"
+
+
 def is_expression(op: Operation) -> bool:
     """Whether an op is a pure function of values: its place in the order does not matter."""
     if isinstance(op, d.ConstOp | d.DimOp | d.ValidOp):
         return True
     if not isinstance(op, d.ApplyOp):
         return False
-    row = ops.table().get(op.op)
-    if row is None or row.family == "schedule":
+    if op.op not in ops.table() or asks_place(op):
         return False
     return not any(isinstance(d.type_of(operand), BufferType) for operand in op.operands)

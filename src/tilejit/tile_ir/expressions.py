@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from xdsl.ir import Operation, SSAValue
 
-from tilejit import ops
 from tilejit.dtypes import BOOL, FP32, INDEX
 from tilejit.errors import InternalError
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, constant_of
+from tilejit.tile_ir.equal import asks_place
 from tilejit.tile_ir.spelling import argument_text, call_text, static_text
 from tilejit.types.values import BufferType, ScalarType, TileType
 
@@ -54,7 +54,7 @@ def _is_scalar(op: Operation) -> bool:
     if not isinstance(op, d.ApplyOp) or len(op.results) != 1:
         return False
     scalars = all(isinstance(d.type_of(value), ScalarType) for value in [*op.operands, *op.results])
-    return scalars and ops.table()[op.op].family != "schedule"
+    return scalars and not asks_place(op)
 
 
 class Expressions:

@@ -123,15 +123,21 @@ class _FunctionPrinter:
         result = self.result_annotation()
         self.line(f"def {self.function.symbol}({', '.join(params)}){' -> ' + result if result else ''}:")
         with self.deeper():
+            attrs = {name: value for name, value in self.attrs().items() if name not in (*_DECORATOR, "returns")}
+            if attrs:
+                self.line(f"{self.prefix}.func_attr({static_text(attrs, self.prefix)})")
             self.block(self.function.body.block)
         return self.out
 
-    def decorator(self) -> str:
-        kind = FunctionType(self.function.static("kind"))
+    def attrs(self) -> dict[str, object]:
         attrs = self.function.static("attrs", {})
         assert isinstance(attrs, dict)
+        return attrs
+
+    def decorator(self) -> str:
+        kind = FunctionType(self.function.static("kind"))
         facts = [f"type={self.prefix}.FunctionType.{kind.name}"]
-        facts += [f"{name}={static_text(value, self.prefix)}" for name, value in attrs.items() if name in _DECORATOR]
+        facts += [f"{name}={static_text(value, self.prefix)}" for name, value in self.attrs().items() if name in _DECORATOR]
         return ", ".join(facts)
 
     def parameters(self) -> Iterator[str]:
@@ -254,21 +260,18 @@ class _FunctionPrinter:
     def region(self, op: d.RegionOp) -> None:
         options = op.static("options", {})
         assert isinstance(options, dict)
-        facts = [f"{name}={self.option(value)}" for name, value in options.items()]
+        hints = [_HINTS[name].format(p=self.prefix, value=static_text(value, self.prefix)) for name, value in options.items()]
+        facts = [f"optimizations=[{', '.join(hints)}]"] if hints else []
         if op.static("name_hint") is not None:
             facts.append(f"name_hint={op.static('name_hint')!r}")
         if op.blocks is None:
-            level = [] if "level" in options else [f"level={self.prefix}.Level.CORE_GROUP"]
-            self.line(f"with {self.prefix}.at({', '.join([*level, *facts])}):")
+            self.line(f"with {self.prefix}.at({', '.join([f'level={self.prefix}.Level.CORE_GROUP', *facts])}):")
         else:
             index = [self.name(argument, default="b") for argument in op.body.block.args]
             call = f"{self.prefix}.spmd({', '.join([self.show(op.blocks), *facts])})"
             self.line(f"for {index[0]} in {call}:" if index else f"with {call}:")
         with self.deeper():
             self.block(op.body.block)
-
-    def option(self, value: object) -> str:
-        return static_text(value, self.prefix)
 
     def call(self, op: d.CallOp) -> None:
         callee = self.program.functions[op.callee.data]
@@ -308,7 +311,10 @@ class _FunctionPrinter:
             self.line(f"return {', '.join(self.show(value) for value in op.values)}")
 
 
-_DECORATOR = ("level", "role", "auto_scope")
+_DECORATOR = ("level", "role", "auto_scope", "external_source")
+"""Facts of a function that its decorator takes; all others are written as pl.func_attr."""
+_HINTS = {"split": "{p}.split({value})", "cross_core_slot": "{p}.cross_core_slot(slot_num={value})"}
+"""Options of a region as optimisation hints."""
 
 _STATEMENTS: dict[type[Operation], Callable[[_FunctionPrinter, Any], None]] = {
     d.ApplyOp: _FunctionPrinter.apply,

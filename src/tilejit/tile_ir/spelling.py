@@ -70,7 +70,7 @@ def _cost(spelling: Spelling, level: str, shaped: bool) -> int | None:
     if spelling.namespace == "pl":
         if spelling.same_as is not None:
             return cost + 1 if spelling.same_as == level or level == "scalar" or spelling.same_as not in ("tensor", "tile") else None
-        return cost if shaped or level == "scalar" else None
+        return cost if shaped or level == "scalar" or spelling.namespace == level else None
     if spelling.namespace in ("tensor", "tile") and level != "scalar" and spelling.namespace != level:
         return None
     return cost + 2

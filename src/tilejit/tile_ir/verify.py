@@ -249,7 +249,10 @@ def level_of(op: d.ApplyOp) -> str:
     types = [d.type_of(value) for value in [*op.results, *op.operands]]
     if any(isinstance(type, TileType) and type.level == "tile" for type in types):
         return "tile"
-    return "tensor" if any(isinstance(type, ShapedType) for type in types) else "scalar"
+    if any(isinstance(type, ShapedType) for type in types):
+        return "tensor"
+    levels = ops.table()[op.op].levels
+    return "scalar" if "scalar" in levels or not levels else "tile" if "tile" in levels else min(levels)
 
 
 def stores_as(value: DType, buffer: DType) -> bool:
