@@ -50,7 +50,10 @@ def static_extents(items: Items, what: str) -> tuple[int, ...]:
     return tuple(out)
 
 
-def check_window(type: ShapedType, offsets: Items, sizes: Items, what: str) -> None:
+LOAD_HELP = "shrink the window, or pass valid_shape=[…] or clamp=True"
+
+
+def check_window(type: ShapedType, offsets: Items, sizes: Items, what: str, help: str | None = None) -> None:
     """Refuse a window that lies outside `type` for certain."""
     for axis, (offset, size) in enumerate(zip(offsets, sizes, strict=True)):
         start, length, extent = static_integer(offset), static_integer(size), type.shape[axis]
@@ -60,10 +63,7 @@ def check_window(type: ShapedType, offsets: Items, sizes: Items, what: str) -> N
             raise ShapeError(f"{what} has the negative extent {length} in dim {axis}")
         if isinstance(extent, int) and (start or 0) + (length or 0) > extent:
             needs = f"{start if start is not None else '…'} + {length if length is not None else '…'}"
-            raise OutOfBoundsError(
-                f"{what} reaches {needs} in dim {axis}, the tensor has extent {extent}",
-                help="shrink the window, or pass valid_shape=[…] or clamp=True to pl.load",
-            )
+            raise OutOfBoundsError(f"{what} reaches {needs} in dim {axis}, the tensor has extent {extent}", help=help)
 
 
 # windows and views ----------------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ def window_value(ctx: Context, buffer: SSAValue, offset_items: object, shape: tu
         if known is not None and isinstance(extent, int) and known > extent:
             raise ShapeError(f"valid_shape is {known} in dim {axis}, the tile has extent {extent}")
     if not clamp:
-        check_window(type, offsets, requested, "the load")
+        check_window(type, offsets, requested, "the load", LOAD_HELP)
     starts = indices(ctx, offsets, "an offset")
     sizes = [ctx.builder.dim(buffer, axis) if isinstance(item, str) else ctx.index(item, "valid_shape") for axis, item in enumerate(requested)]
     valid: list[Dim] = []
@@ -335,7 +335,7 @@ def put(ctx: Context, buffer: SSAValue, value: SSAValue, offsets: Items, atomic:
         own = d.shaped_type(value)
     sizes: list[object] = [1] * (type.rank - own.rank)
     sizes += [extent if isinstance(extent, int) else None for extent in own.valid]
-    check_window(type, offsets, [0 if size is None else size for size in sizes], "the write")
+    check_window(type, offsets, [0 if size is None else size for size in sizes], "the write", "start earlier, or write a narrower value")
     if atomic and (type.dtype is BOOL or not (type.dtype.is_float or type.dtype.is_integer)):
         raise DTypeError(f"an atomic add does not work on {type.dtype}")
     ctx.builder.store(value, buffer, indices(ctx, offsets, "an offset"), atomic)
@@ -349,7 +349,7 @@ def check_conversion(source: DType, target: DType) -> None:
         return
     if source.is_integer and target.is_integer and source.kind == target.kind and source.bits <= target.bits:
         return
-    raise DTypeError(f"{source} data cannot be written into a {target} tensor", help=f"convert it first: pl.cast(…, pl.{target.name})")
+    raise DTypeError(f"{source} data cannot be written into a tensor of {target}", help=f"convert it first: pl.cast(…, pl.{target.name})")
 
 
 # elements -------------------------------------------------------------------------------------------------------------
@@ -361,7 +361,10 @@ def element_indices(ctx: Context, value: SSAValue, position: object) -> list[SSA
     if not isinstance(position, tuple | list):
         return _from_flat(ctx, value, ctx.index(position, "an index"))
     items = _per_dim(position, type, "indices")
-    check_window(type, items, [1] * type.rank, "the index")
+    for axis, item in enumerate(items):
+        known, extent = static_integer(item), type.shape[axis]
+        if known is not None and (known < 0 or (isinstance(extent, int) and known >= extent)):
+            raise OutOfBoundsError(f"index {known} is outside dim {axis} of {type}")
     return indices(ctx, items, "an index")
 
 

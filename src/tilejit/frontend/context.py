@@ -347,6 +347,15 @@ class Context:
             raise DTypeError(f"{what} must be an integer, got a {type.dtype} scalar", help="pl.cast(…, pl.INDEX) makes it one")
         return self.cast_scalar(value, INDEX)
 
+    def test(self, node: ast.expr, what: str) -> SSAValue | bool:
+        """The condition that `node` computes."""
+        try:
+            return self.condition(self.value(node), what)
+        except TilejitError as error:
+            if error.span is None and error.hint is not None:
+                error.hint = error.hint.replace("`x ", f"`{ast.unparse(node)} ")
+            raise self.locate(error, node) from None
+
     def condition(self, value: object, what: str) -> SSAValue | bool:
         """A BOOL scalar, or a bool when it is known while compiling."""
         if isinstance(value, SSAValue):
@@ -356,7 +365,7 @@ class Context:
             help = "compare it: `x != 0`" if isinstance(type, ScalarType) else "compare scalars; read one element with pl.read or x[i, j]"
             raise ParserTypeError(f"{what} must be a BOOL scalar, got {type}", help=help)
         if is_number(value) and number_dtype(value) is not BOOL:
-            raise ParserTypeError(f"{what} must be a BOOL, got the number {describe_value(value)}", help="compare it: `n != 0`")
+            raise ParserTypeError(f"{what} must be a BOOL, got the number {describe_value(value)}", help="compare it: `x != 0`")
         return bool(value)
 
     def symbol_value(self, symbol: DynVar) -> SSAValue:

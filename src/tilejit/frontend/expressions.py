@@ -83,13 +83,8 @@ def _member(ctx: Context, owner: object, node: ast.Attribute) -> object:
         return getattr(owner.owner, node.attr)
     try:
         return getattr(owner, node.attr)
-    except AttributeError:
-        path = ast.unparse(node)
-        if fold.is_language(owner):
-            ctx.fail(InvalidOperationError, f"`{path}` is not part of the language", node, help=fold.did_you_mean(node.attr, dir(owner)))
-        return fold.attribute(owner, node.attr, path)
     except Exception:
-        return fold.attribute(owner, node.attr, ast.unparse(node))
+        return fold.attribute(owner, node.attr, ast.unparse(node))  # Again, for the message.
 
 
 def _property(ctx: Context, value: SSAValue, node: ast.Attribute) -> object:
@@ -221,7 +216,7 @@ def _boolean(ctx: Context, node: ast.BoolOp) -> object:
 
 
 def _conditional(ctx: Context, node: ast.IfExp) -> object:
-    condition = ctx.condition(ctx.value(node.test), "the condition")
+    condition = ctx.test(node.test, "the condition")
     if isinstance(condition, bool):
         return ctx.value(node.body if condition else node.orelse)
     return control.choose(ctx, condition, node)

@@ -10,7 +10,15 @@ from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any
 
-from tilejit.errors import ParserTypeError, TilejitError, UndefinedVariableError, UnsupportedFeatureError, did_you_mean
+from tilejit.errors import (
+    InvalidOperationError,
+    KernelArithmeticError,
+    ParserTypeError,
+    TilejitError,
+    UndefinedVariableError,
+    UnsupportedFeatureError,
+    did_you_mean,
+)
 
 Recorder = Callable[[str, object], None]
 """Told each compile-time value that a body read: the path as written, and the value."""
@@ -108,6 +116,9 @@ def guarded(what: str | ast.AST, function: Callable[..., object], *args: object,
         return function(*args, **kwargs)
     except TilejitError:
         raise
+    except ZeroDivisionError as error:
+        what = what if isinstance(what, str) else f"`{ast.unparse(what)}`"
+        raise KernelArithmeticError(f"{what} divides by zero") from error
     except Exception as error:
         what = what if isinstance(what, str) else f"`{ast.unparse(what)}`"
         raise ParserTypeError(f"{what} failed while compiling: {type(error).__name__}: {error}") from error
@@ -118,6 +129,8 @@ def attribute(owner: object, name: str, path: str) -> object:
     try:
         return getattr(owner, name)
     except AttributeError:
+        if is_language(owner):
+            raise InvalidOperationError(f"`{path}` is not part of the language", help=did_you_mean(name, dir(owner))) from None
         kind = UndefinedVariableError if isinstance(owner, ModuleType) else ParserTypeError
         candidates = [candidate for candidate in dir(owner) if not candidate.startswith("_")]
         raise kind(f"`{path}` does not exist: {describe(owner)} has no `{name}`", help=did_you_mean(name, candidates)) from None

@@ -155,7 +155,7 @@ def while_(ctx: Context, node: ast.While) -> None:
     flag = break_flag(node)
 
     def test() -> SSAValue:
-        condition = ctx.condition(ctx.value(node.test), "the condition of a `while`")
+        condition = ctx.test(node.test, "the condition of a `while`")
         if condition is True and flag is None:
             ctx.fail(ParserTypeError, "this loop never ends", node, help="use `break`, or a condition that the body changes")
         return _and_not(ctx, condition, flag)
@@ -191,7 +191,7 @@ def _while_form(ctx: Context, node: ast.For, call: ast.Call) -> None:
     condition_node = first.value.args[0]
 
     def test() -> SSAValue:
-        return ctx.scalar(ctx.condition(ctx.value(condition_node), "the condition of pl.cond"))
+        return ctx.scalar(ctx.test(condition_node, "the condition of pl.cond"))
 
     control.conditional(ctx, node, node.body[1:], explicit, test, _reads(ctx, condition_node))
 

@@ -66,7 +66,7 @@ class NameAnalysis:
             body = Facts()
             _bind(body, node.target)
             body.then(self.block(node.body))
-            out.then(Facts(body.reads, body.binds))
+            out.then(Facts(body.reads, body.binds, _yielded(node.body)))
         elif isinstance(node, ast.While):
             _read(out, node.test)
             body = self.block(node.body)
@@ -83,6 +83,16 @@ class NameAnalysis:
             # A yield belongs to the innermost loop or branch.
             out.binds = {name: None for name in out.binds if not name.startswith("$yield")}
         return out
+
+
+def _yielded(body: Sequence[ast.stmt]) -> dict[str, None]:
+    """Names that hold what an explicit loop yields: bound after it even when it makes no trip."""
+    out = Facts()
+    for statement in body:
+        if isinstance(statement, ast.Assign) and is_yield(statement.value):
+            for target in statement.targets:
+                _bind(out, target)
+    return out.surely
 
 
 def _simple(out: Facts, node: ast.stmt) -> None:

@@ -94,7 +94,7 @@ def comments_of(lines: list[str], first_line: int) -> dict[int, str]:
     if not any("#" in line for line in lines):
         return {}
     found: dict[int, str] = {}
-    if not any("#" in line and ("'" in line or '"' in line) or '"""' in line or "'''" in line for line in lines):
+    if not any(("#" in line and ("'" in line or '"' in line)) or '"""' in line or "'''" in line for line in lines):
         return {number + first_line: line[line.index("#") + 1 :].strip() for number, line in enumerate(lines) if "#" in line}
     try:
         for token in tokenize.generate_tokens(io.StringIO("".join(lines)).readline):

@@ -157,7 +157,7 @@ def _yield(ctx: Context, node: ast.Assign) -> None:
 
 
 def _if(ctx: Context, node: ast.If) -> None:
-    condition = ctx.condition(ctx.value(node.test), "the condition of an `if`")
+    condition = ctx.test(node.test, "the condition of an `if`")
     if not isinstance(condition, bool):
         control.branch(ctx, condition, node)
         return
