@@ -8,7 +8,7 @@ from collections.abc import Callable
 from xdsl.ir import SSAValue
 
 from tilejit.errors import InvalidOperationError, ParserTypeError, UnsupportedFeatureError
-from tilejit.frontend import calls, control, fold, subscripts
+from tilejit.frontend import branches, calls, fold, subscripts
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import MethodReference, SelfReference, TypedConstant, describe_value, is_scalar, is_static, plain_number, shaped
 from tilejit.ops import public, table
@@ -219,7 +219,7 @@ def _conditional(ctx: Context, node: ast.IfExp) -> object:
     condition = ctx.test(node.test, "the condition")
     if isinstance(condition, bool):
         return ctx.value(node.body if condition else node.orelse)
-    return control.choose(ctx, condition, node)
+    return branches.choose(ctx, condition, node)
 
 
 # collections ----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import NoReturn
 from xdsl.ir import SSAValue
 
 from tilejit.errors import ArgumentError, ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
-from tilejit.frontend import control, regions
+from tilejit.frontend import carried, regions
 from tilejit.frontend.context import Context
 from tilejit.frontend.desugar import break_flag
 from tilejit.frontend.markers import arguments
@@ -116,7 +116,7 @@ def _counted(ctx: Context, node: ast.For, kind: str, call: ast.Call) -> None:
     if break_flag(node) is not None:
         _counted_with_break(ctx, node, name, lower, upper, stride)
     else:
-        control.counted(ctx, node, (lower, upper, stride), name, explicit, kind, stage)
+        carried.counted(ctx, node, (lower, upper, stride), name, explicit, kind, stage)
 
 
 def _unrolled(ctx: Context, node: ast.For, call: ast.Call) -> None:
@@ -161,7 +161,7 @@ def while_(ctx: Context, node: ast.While) -> None:
         return _and_not(ctx, condition, flag)
 
     reads = _reads(ctx, node.test)
-    control.conditional(ctx, node, node.body, [], test, [*reads, *([flag] if flag else [])], flag=flag)
+    carried.conditional(ctx, node, node.body, [], test, [*reads, *([flag] if flag else [])], flag=flag)
 
 
 def _reads(ctx: Context, test: ast.expr) -> list[str]:
@@ -193,7 +193,7 @@ def _while_form(ctx: Context, node: ast.For, call: ast.Call) -> None:
     def test() -> SSAValue:
         return ctx.scalar(ctx.test(condition_node, "the condition of pl.cond"))
 
-    control.conditional(ctx, node, node.body[1:], explicit, test, _reads(ctx, condition_node))
+    carried.conditional(ctx, node, node.body[1:], explicit, test, _reads(ctx, condition_node))
 
 
 def _counted_with_break(ctx: Context, node: ast.For, name: str, lower: SSAValue, upper: SSAValue, step: SSAValue) -> None:
@@ -211,7 +211,7 @@ def _counted_with_break(ctx: Context, node: ast.For, name: str, lower: SSAValue,
     def test() -> SSAValue:
         return _and_not(ctx, _more(ctx, ctx.scope[counter].value, upper, step), flag)
 
-    control.conditional(ctx, node, body, [], test, [counter, *([flag] if flag else [])], hidden=[(counter, lower)], flag=flag)
+    carried.conditional(ctx, node, body, [], test, [counter, *([flag] if flag else [])], hidden=[(counter, lower)], flag=flag)
 
 
 def _more(ctx: Context, counter: object, upper: SSAValue, step: SSAValue) -> SSAValue:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
+from tilejit.dtypes import INDEX
 from tilejit.errors import ArgumentError, ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
-from tilejit.frontend import control
 from tilejit.frontend.context import Context
+from tilejit.frontend.joins import unite
 from tilejit.frontend.markers import Hint, arguments
-from tilejit.frontend.values import Binding, TaskHandle, describe_value, static_integer
+from tilejit.frontend.values import Binding, TaskHandle, Undefined, defined_inside, describe_value, static_integer
+from tilejit.tile_ir import dialect as d
 from tilejit.types.enums import Level, SplitMode
 from tilejit.types.scopes import Marker
+from tilejit.types.values import ScalarType
 
 _AT = ("level", "role", "optimizations", "deps", "no_dep_args", "dumps", "allow_early_resolve", "name_hint", "windowize")
 _SPMD = ("core_num", "sync_start", "name_hint", "optimizations", "deps", "allow_early_resolve", "predicate")
@@ -68,7 +72,7 @@ def _execute(ctx: Context, node: ast.With, hint: str | None, options: dict[str, 
     if ctx.plane == "execution":
         ctx.run(node.body, ctx.live)
         return
-    control.region(ctx, node, node.body, "at", hint, options)
+    region(ctx, node, node.body, "at", hint, options)
 
 
 def _options(ctx: Context, found: dict[str, object], call: ast.Call) -> dict[str, object]:
@@ -130,7 +134,7 @@ def _spmd(ctx: Context, node: ast.With, call: ast.Call) -> None:
         ctx.fail(ParserSyntaxError, "pl.spmd inside a region", node, help="pl.spmd starts kernels: it belongs on the control plane")
     count, hint, options = _spmd_options(ctx, call)
     _bind_task(ctx, node, options)
-    control.region(ctx, node, node.body, "spmd", hint, options, count)
+    region(ctx, node, node.body, "spmd", hint, options, count)
 
 
 def blocks(ctx: Context, node: ast.For, call: ast.Call) -> None:
@@ -141,7 +145,7 @@ def blocks(ctx: Context, node: ast.For, call: ast.Call) -> None:
         ctx.fail(ParserSyntaxError, "the block index must be a name", node.target)
     count, hint, options = _spmd_options(ctx, call)
     outer, ctx.in_loop = ctx.in_loop, "spmd"
-    control.region(ctx, node, node.body, "spmd", hint, options, count, node.target.id)
+    region(ctx, node, node.body, "spmd", hint, options, count, node.target.id)
     ctx.in_loop = outer
 
 
@@ -162,3 +166,63 @@ def lanes(ctx: Context, node: ast.For, call: ast.Call) -> None:
         ctx.scope[node.target.id] = Binding(lane, ctx.span(node.target))
         ctx.run(node.body, live)
     ctx.in_loop = outer
+
+
+# the region itself ----------------------------------------------------------------------------------------------------
+
+
+def region(
+    ctx: Context,
+    node: ast.With | ast.For,
+    body: Sequence[ast.stmt],
+    kind: str,
+    hint: str | None,
+    options: dict[str, object],
+    blocks: SSAValue | None = None,
+    index_name: str | None = None,
+) -> None:
+    """An execution-plane region. What its body binds and is read later leaves as results; blocks hand out nothing."""
+    block = Block(arg_types=d.ir_types([ScalarType(INDEX)] if blocks is not None else []))
+    live = ctx.live
+    outer_plane, outer_block = ctx.plane, ctx.block
+    ctx.plane = "execution"
+    if blocks is not None:
+        ctx.block = (block.args[0], blocks)
+    with ctx.branch(block) as scope:
+        if index_name is not None:
+            block.args[0].name_hint = name_hint(index_name)
+            scope[index_name] = Binding(block.args[0], ctx.span(node))
+        ctx.run(body, live)
+    ctx.plane, ctx.block = outer_plane, outer_block
+    results: dict[SSAValue, int] = {}
+    names = [name for name in ctx.analysis.block(body).binds if name in live and name in scope]
+    pending: list[tuple[str, Binding]] = []
+    for name in names:
+        binding = scope[name]
+        inside = [value for value in _ssa_leaves(binding.value) if defined_inside(value, block)]
+        if inside and blocks is not None:
+            reason = Undefined(f"`{name}` is computed inside pl.spmd, where each block has its own", "store it into a tensor to use it afterwards")
+            ctx.scope[name] = Binding(reason, binding.span)
+            continue
+        for value in inside:
+            results.setdefault(value, len(results))
+        pending.append((name, binding))
+    with ctx.builder.at(block):
+        ctx.builder.yield_(list(results))
+    op = ctx.builder.region(block, [d.type_of(value) for value in results], blocks, kind, hint, options)
+    unite(ctx, op.results, [[value] for value in results])
+    for name, binding in pending:
+        value = _replaced(binding.value, {old: op.results[index] for old, index in results.items()})
+        ctx.scope[name] = Binding(value, binding.span)
+
+
+def _ssa_leaves(value: object) -> list[SSAValue]:
+    if isinstance(value, SSAValue):
+        return [value]
+    return [leaf for item in value for leaf in _ssa_leaves(item)] if isinstance(value, tuple | list) else []
+
+
+def _replaced(value: object, mapping: dict[SSAValue, SSAValue]) -> object:
+    if isinstance(value, SSAValue):
+        return mapping.get(value, value)
+    return type(value)(_replaced(item, mapping) for item in value) if isinstance(value, tuple | list) else value

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from xdsl.ir import SSAValue
 
 from tilejit.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
-from tilejit.frontend import control, loops, regions, subscripts
+from tilejit.frontend import branches, loops, regions, subscripts
 from tilejit.frontend.context import Context, YieldRecord, fits
 from tilejit.frontend.desugar import is_yield
 from tilejit.frontend.expressions import binary
@@ -159,7 +159,7 @@ def _yield(ctx: Context, node: ast.Assign) -> None:
 def _if(ctx: Context, node: ast.If) -> None:
     condition = ctx.test(node.test, "the condition of an `if`")
     if not isinstance(condition, bool):
-        control.branch(ctx, condition, node)
+        branches.branch(ctx, condition, node)
         return
     ctx.yields.append([])
     ctx.run(node.body if condition else node.orelse, {*ctx.live, *_names_assigned(node)})
@@ -168,7 +168,7 @@ def _if(ctx: Context, node: ast.If) -> None:
 
 def _names_assigned(node: ast.If) -> list[str]:
     """Names that an arm yields stay alive whichever arm is taken."""
-    return control.yield_names(node.body) + control.yield_names(node.orelse)
+    return branches.yield_names(node.body) + branches.yield_names(node.orelse)
 
 
 def _expression(ctx: Context, node: ast.Expr) -> None:
