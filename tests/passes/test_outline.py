@@ -17,7 +17,7 @@ from tilejit.tile_ir.build import function
 from tilejit.tile_ir.equal import assert_structural_equal
 from tilejit.tile_ir.program import Program
 from tilejit.tile_ir.verify import verify
-from tilejit.types.values import ANY, ScalarType
+from tilejit.types.values import ANY, ScalarType, TileType
 
 CONTROL = (d.ConstOp, d.DimOp, d.CreateOp, d.WindowOp, d.ViewOp, d.ReadOp, d.ForOp, d.WhileOp, d.IfOp, d.YieldOp, d.ConditionOp, d.LaunchOp, d.CallOp)
 """What is left on the control plane, besides scalar arithmetic, checks and the return."""
@@ -213,7 +213,7 @@ def test_kernels_that_return_values_write_them_to_new_tensors() -> None:
     k.return_([k.op("exp", "tensor", a), k.read(a, k.zeros(2))])
     f, (x, out) = function("main", "orchestration", [("x", tensor("M", 3), "In"), ("out", tensor("M", 3), "Out")])
     b = Code(f.body.block)
-    value = d.TileType(("M", 3), FP32, ("M", 3), "DDR")
+    value = TileType(("M", 3), FP32, ("M", 3), "DDR")
     e, first = b.call("kernel", [x], [value, FLOAT])
     region, r = block()
     inner, corner = r.call("kernel", [x], [value, FLOAT])

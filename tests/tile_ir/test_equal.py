@@ -17,7 +17,7 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import function
 from tilejit.tile_ir.equal import assert_structural_equal, structural_equal, structural_hash
 from tilejit.tile_ir.program import Program
-from tilejit.types.values import ScalarType
+from tilejit.types.values import ScalarType, TileType
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -57,7 +57,7 @@ def small(
     if early:
         constant = r.const(scale, scale_type)
     type = tile(4, 6, dtype=dtype)
-    t = r.load(x, [r.const(offset), r.const(0)], [r.const(4), r.const(6)], d.TileType(type.shape, type.dtype, type.valid, space), clamp)
+    t = r.load(x, [r.const(offset), r.const(0)], [r.const(4), r.const(6)], TileType(type.shape, type.dtype, type.valid, space), clamp)
     e = r.op("exp", "tile", t)
     if not early:
         constant = r.const(scale, scale_type)

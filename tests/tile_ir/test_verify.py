@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import Rewriter
 
 from tests.tile_ir.programs import CASES, FLOAT, INDEX_TYPE, Case, Code, block, program, tensor, tile
@@ -15,7 +15,7 @@ from tilejit.errors import SourceText, Span, VerificationError
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import function
 from tilejit.tile_ir.verify import stores_as, verify
-from tilejit.types.values import TileType
+from tilejit.types.values import TileType, ValueType
 
 Break = Callable[[Code, SSAValue, SSAValue], object]
 """Adds a broken op: gets a builder, a [4, 6] FP32 tensor and an INDEX scalar."""
@@ -75,8 +75,8 @@ BROKEN: dict[str, tuple[str, Break]] = {
 }
 
 
-def _empty(*types: object) -> object:
-    body, c = block(*types)  # type: ignore[arg-type]
+def _empty(*types: ValueType) -> Block:
+    body, c = block(*types)
     c.yield_([])
     return body
 

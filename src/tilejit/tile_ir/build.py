@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 from xdsl.dialects.builtin import StringAttr
@@ -44,7 +44,7 @@ class Builder:
         self.hint: str | None = None
 
     @contextmanager
-    def at(self, block: Block) -> Iterator[Block]:
+    def at(self, block: Block) -> Generator[Block]:
         """Append to `block` for a while."""
         previous, self.block = self.block, block
         try:
@@ -53,7 +53,7 @@ class Builder:
             self.block = previous
 
     @contextmanager
-    def spanning(self, span: Span | None) -> Iterator[None]:
+    def spanning(self, span: Span | None) -> Generator[None]:
         """Give new ops this span for a while."""
         previous, self.span = self.span, span or self.span
         try:

@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute, Data, Dialect, Region, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Data, Dialect, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -41,7 +41,6 @@ from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
-    opt_attr_def,
     opt_operand_def,
     region_def,
     result_def,
@@ -51,11 +50,11 @@ from xdsl.irdl import (
 )
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, SymbolOpInterface
+from xdsl.traits import IsolatedFromAbove, IsTerminator, SymbolOpInterface
 
 from tilejit.errors import Span
 from tilejit.tile_ir.literal import read_literal, read_type, write_literal, write_type
-from tilejit.types.values import ArrayType, BufferType, ScalarType, ShapedType, TileType, ValueType
+from tilejit.types.values import ShapedType, ValueType
 
 
 class _TypeText(Data[ValueType]):
@@ -431,6 +430,3 @@ TILE = Dialect(
     ],
     [IRType, Static, SpanAttr],
 )  # fmt: skip
-
-__all__ = [op.__name__ for op in TILE.operations] + ["TILE", "IRType", "SpanAttr", "Static", "TileOp", "ir_types", "shaped_type", "statics", "type_of"]
-_ = (Region, NoTerminator, ArrayType, BufferType, ScalarType, TileType, opt_attr_def)
