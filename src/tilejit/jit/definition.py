@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -44,11 +45,12 @@ class Definition:
     @cached_property
     def local_names(self) -> frozenset[str]:
         """Names that Python treats as local: parameters and whatever the body binds."""
-        bound = {param.name for param in self.params}
-        for node in ast.walk(self.text.node):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                bound.add(node.id)
-        return frozenset(bound)
+        return frozenset([*(param.name for param in self.params), *self.stores])
+
+    @cached_property
+    def stores(self) -> Mapping[str, int]:
+        """How often the body binds each name."""
+        return Counter(node.id for node in ast.walk(self.text.node) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
 
     def param(self, name: str) -> JitParam:
         return next(param for param in self.params if param.name == name)

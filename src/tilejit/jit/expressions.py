@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import copy
+import operator
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from tilejit.errors import ParserTypeError, ShapeError, TilejitError, in_body
 from tilejit.frontend import fold
 from tilejit.jit import infer
 from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.dependencies import helpers_of
 from tilejit.jit.dynamic import Dynamic, Symbol
 from tilejit.jit.meta import DynDim
 from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, is_language, literal, number_node
@@ -39,6 +41,8 @@ class Expressions:
         self.dims: dict[Symbol, DynDim] = {}
         """The extents that the function's own symbols stand for."""
         self.in_annotation = False
+        self.follows_types = bool(helpers_of(definition))
+        """Types of locals matter only to the helpers that get them."""
 
     # places ---------------------------------------------------------------------------------------------------------------
 
@@ -66,11 +70,11 @@ class Expressions:
 
     def constant(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Constant)
-        return copy.deepcopy(node), Static(node.value)
+        return at(ast.Constant(node.value, node.kind), node), Static(node.value)
 
     def name(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Name)
-        same = ast.copy_location(ast.Name(node.id, ast.Load()), node)
+        same = at(ast.Name(node.id, ast.Load()), node)
         if node.id in self.inlined:
             return same, Static(self.inlined[node.id])
         if node.id in self.dynamic.names:
@@ -97,7 +101,7 @@ class Expressions:
         dim = self.dims.get(symbol.root())
         if self.in_annotation:
             name = self.specializer.symbol_name(self.params, dim) if dim is not None else symbol.literal
-            return ast.copy_location(ast.Name(name, ast.Load()), node), UNKNOWN
+            return at(ast.Name(name, ast.Load()), node), UNKNOWN
         if dim is None:
             raise in_body(ShapeError)(
                 f"no parameter of `{self.definition.name}` has the dynamic extent `{symbol.literal}`",
@@ -110,8 +114,7 @@ class Expressions:
         """`pl.tensor.dim(p, k)` of the first parameter with that extent."""
         carriers = [(name, type.shape.index(dim)) for name, type in self.params.items() if isinstance(type, BufferType) and dim in type.shape]
         assert carriers, dim
-        stored = {child.id for child in ast.walk(self.definition.text.node) if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)}
-        name, axis = next((carrier for carrier in carriers if carrier[0] not in stored), carriers[0])
+        name, axis = next((carrier for carrier in carriers if carrier[0] not in self.definition.stores), carriers[0])
         return relocated(ast.parse(f"pl.tensor.dim({name}, {axis})", mode="eval").body, node)
 
     # attributes and subscripts --------------------------------------------------------------------------------------------
@@ -119,14 +122,15 @@ class Expressions:
     def attribute(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Attribute)
         base, value = self.fold(node.value)
-        same = ast.copy_location(ast.Attribute(base, node.attr, ast.Load()), node)
+        same = at(ast.Attribute(base, node.attr, ast.Load()), node)
         if isinstance(value, Static):
             if isinstance(value.value, Kernel) and node.attr in ("__name__",):
                 return same, UNKNOWN
-            found = fold.attribute(value.value, node.attr, ast.unparse(node))
+            path = dotted(node)
+            found = fold.attribute(value.value, node.attr, path)
             if value.local:
                 return same, Static(found, local=True)
-            return self._captured(same, found, ast.unparse(node), node)
+            return self._captured(same, found, path, node)
         if isinstance(value, BufferType | TileType):
             owner = node.value.id if isinstance(node.value, ast.Name) else ""
             if node.attr == "shape":
@@ -142,7 +146,7 @@ class Expressions:
         if not known:
             return same, items
         reads = [self.dim_read(dim, node) if isinstance(dim, DynDim) else relocated(number_node(cast("int", dim)), node) for dim in type.shape]
-        return ast.copy_location(ast.Tuple(reads, ast.Load()), node), items
+        return at(ast.Tuple(reads, ast.Load()), node), items
 
     def _dim_value(self, dim: int | str) -> Abstract:
         return Static(dim) if isinstance(dim, int) else Extent(dim) if isinstance(dim, DynDim) else RuntimeValue()
@@ -152,9 +156,9 @@ class Expressions:
         base, value = self.fold(node.value)
         if isinstance(value, BufferType | TileType):
             index, parts = self.indices(node.slice)
-            return ast.copy_location(ast.Subscript(base, index, ast.Load()), node), infer.subscript(value, parts, self.specializer.fresh)
+            return at(ast.Subscript(base, index, ast.Load()), node), infer.subscript(value, parts, self.specializer.fresh)
         index, place = self.fold(node.slice)
-        same = ast.copy_location(ast.Subscript(base, index, ast.Load()), node)
+        same = at(ast.Subscript(base, index, ast.Load()), node)
         if isinstance(value, Items) and isinstance(place, Static) and isinstance(place.value, int):
             self._check_shape_index(node, place.value, len(value.items))
             item = value.items[place.value]
@@ -164,7 +168,7 @@ class Expressions:
         if isinstance(value, Static) and isinstance(place, Static):
             if isinstance(value.value, tuple) and isinstance(place.value, int):
                 self._check_shape_index(node, place.value, len(cast("tuple[object, ...]", value.value)))
-            found = fold.guarded(f"`{ast.unparse(node)}`", lambda: cast("dict[object, object]", value.value)[place.value])
+            found = evaluated(node, operator.getitem, value.value, place.value)
             return same, Static(found, local=value.local or place.local)
         return same, UNKNOWN
 
@@ -186,13 +190,13 @@ class Expressions:
             if isinstance(item, ast.Slice):
                 ends = [self.fold(end) if end is not None else None for end in (item.lower, item.upper, item.step)]
                 new = ast.Slice(*(end[0] if end is not None else None for end in ends))
-                nodes.append(ast.copy_location(new, item))
+                nodes.append(at(new, item))
                 parts.append(slice(*(end[1] if end is not None else None for end in ends)))
             else:
                 new_index, value = self.fold(item)
                 nodes.append(new_index)
                 parts.append(value)
-        index = ast.copy_location(ast.Tuple(nodes, ast.Load()), node) if isinstance(node, ast.Tuple) else nodes[0]
+        index = at(ast.Tuple(nodes, ast.Load()), node) if isinstance(node, ast.Tuple) else nodes[0]
         return index, parts
 
     def slice(self, node: ast.expr) -> Folded:
@@ -203,7 +207,7 @@ class Expressions:
     def sequence(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Tuple | ast.List)
         folded = [self.fold(item) for item in node.elts]
-        new = ast.copy_location(type(node)([item for item, _ in folded], ast.Load()), node)
+        new = at(type(node)([item for item, _ in folded], ast.Load()), node)
         values = [value for _, value in folded]
         if any(isinstance(item, ast.Starred) for item in node.elts):
             return new, UNKNOWN
@@ -217,7 +221,7 @@ class Expressions:
         assert isinstance(node, ast.Dict)
         keys = [self.fold(key) if key is not None else None for key in node.keys]
         values = [self.fold(value) for value in node.values]
-        new = ast.copy_location(ast.Dict([key[0] if key else None for key in keys], [value[0] for value in values]), node)
+        new = at(ast.Dict([key[0] if key else None for key in keys], [value[0] for value in values]), node)
         pairs = [(key[1], value[1]) for key, value in zip(keys, values, strict=True) if key is not None]
         if len(pairs) == len(keys) and all(isinstance(part, Static) for pair in pairs for part in pair):
             statics = cast("list[tuple[Static, Static]]", pairs)
@@ -226,7 +230,7 @@ class Expressions:
 
     def starred(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Starred)
-        return ast.copy_location(ast.Starred(self.rewrite(node.value), ast.Load()), node), UNKNOWN
+        return at(ast.Starred(self.rewrite(node.value), ast.Load()), node), UNKNOWN
 
     def f_string(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.JoinedStr)
@@ -241,19 +245,19 @@ class Expressions:
     def binary(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.BinOp)
         (left_node, left), (right_node, right) = self.fold(node.left), self.fold(node.right)
-        new = ast.copy_location(ast.BinOp(left_node, node.op, right_node), node)
+        new = at(ast.BinOp(left_node, node.op, right_node), node)
         if isinstance(left, Static) and isinstance(right, Static):
             return new, self._computed(node, fold.BINARY[type(node.op)], left, right)
         return new, infer.operator(infer.operator_name(node.op), left, right, self.specializer.fresh)
 
     def _computed(self, node: ast.expr, function: Callable[..., object], *operands: Static) -> Static:
-        value = fold.guarded(f"`{ast.unparse(node)}`", function, *(operand.value for operand in operands))
+        value = evaluated(node, function, *(operand.value for operand in operands))
         return Static(value, local=any(operand.local for operand in operands))
 
     def unary(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.UnaryOp)
         operand_node, operand = self.fold(node.operand)
-        new = ast.copy_location(ast.UnaryOp(node.op, operand_node), node)
+        new = at(ast.UnaryOp(node.op, operand_node), node)
         if isinstance(operand, Static):
             return new, self._computed(node, fold.UNARY[type(node.op)], operand)
         return new, operand if isinstance(operand, BufferType | TileType) else RuntimeValue()
@@ -261,7 +265,7 @@ class Expressions:
     def compare(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Compare)
         folded = [self.fold(item) for item in (node.left, *node.comparators)]
-        new = ast.copy_location(ast.Compare(folded[0][0], list(node.ops), [item for item, _ in folded[1:]]), node)
+        new = at(ast.Compare(folded[0][0], list(node.ops), [item for item, _ in folded[1:]]), node)
         statics = [value for _, value in folded if isinstance(value, Static)]
         if len(statics) != len(folded):
             return new, RuntimeValue()
@@ -275,7 +279,7 @@ class Expressions:
     def logical(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.BoolOp)
         folded = [self.fold(item) for item in node.values]
-        new = ast.copy_location(ast.BoolOp(node.op, [item for item, _ in folded]), node)
+        new = at(ast.BoolOp(node.op, [item for item, _ in folded]), node)
         statics = [value for _, value in folded if isinstance(value, Static)]
         if len(statics) != len(folded):
             return new, RuntimeValue()
@@ -289,7 +293,7 @@ class Expressions:
         if isinstance(test, Static) and not test.local:
             return self.fold(node.body if test.value else node.orelse)
         body, orelse = self.rewrite(node.body), self.rewrite(node.orelse)
-        return ast.copy_location(ast.IfExp(test_node, body, orelse), node), UNKNOWN
+        return at(ast.IfExp(test_node, body, orelse), node), UNKNOWN
 
     # calls ------------------------------------------------------------------------------------------------------------------
 
@@ -300,14 +304,14 @@ class Expressions:
             return self.helper_call(node, callee.value)
         args = [self.fold(argument) for argument in node.args]
         keywords = [(keyword, *self.fold(keyword.value)) for keyword in node.keywords]
-        new_keywords = [ast.copy_location(ast.keyword(keyword.arg, value), keyword) for keyword, value, _ in keywords]
-        new = ast.copy_location(ast.Call(function, [argument for argument, _ in args], new_keywords), node)
+        new_keywords = [at(ast.keyword(keyword.arg, value), keyword) for keyword, value, _ in keywords]
+        new = at(ast.Call(function, [argument for argument, _ in args], new_keywords), node)
         if not isinstance(callee, Static):
             return new, UNKNOWN
         positional = [value for _, value in args]
         named = {keyword.arg: value for keyword, _, value in keywords if keyword.arg is not None}
         if isinstance(callee.value, OpFunction):
-            return new, infer.apply_op(callee.value, positional, named, self.specializer.fresh)
+            return new, infer.apply_op(callee.value, positional, named, self.specializer.fresh) if self.follows_types else UNKNOWN
         everything = [*positional, *named.values()]
         plain = len(named) == len(keywords) and not any(isinstance(argument, ast.Starred) for argument in node.args)
         if not plain or is_language(callee.value) or _is_ours(callee.value) or not callable(callee.value):
@@ -319,7 +323,7 @@ class Expressions:
     def _python_call(self, node: ast.Call, function: Callable[..., object], positional: list[Abstract], named: Mapping[str, Abstract]) -> Static:
         args = [cast("Static", value) for value in positional]
         keywords = {name: cast("Static", value) for name, value in named.items()}
-        value = fold.call(function, [arg.value for arg in args], {name: arg.value for name, arg in keywords.items()}, ast.unparse(node.func))
+        value = fold.call(function, [arg.value for arg in args], {name: arg.value for name, arg in keywords.items()}, dotted(node.func))
         return Static(value, local=any(arg.local for arg in (*args, *keywords.values())))
 
     def helper_call(self, node: ast.Call, helper: Kernel) -> Folded:
@@ -344,12 +348,37 @@ class Expressions:
             self.in_annotation = False
 
 
+_Placed = TypeVar("_Placed", bound=ast.expr | ast.stmt | ast.arg | ast.keyword)
+
+
+def at(new: _Placed, place: ast.AST) -> _Placed:
+    """`new` at the position of `place`."""
+    new.lineno, new.col_offset = place.lineno, place.col_offset  # type: ignore[attr-defined]
+    new.end_lineno, new.end_col_offset = place.end_lineno, place.end_col_offset  # type: ignore[attr-defined]
+    return new
+
+
 def relocated(node: ast.expr, place: ast.AST) -> ast.expr:
     """`node` and everything below it at the position of `place`."""
     for child in ast.walk(node):
         if isinstance(child, ast.expr | ast.keyword):
-            ast.copy_location(child, place)
+            at(child, place)
     return node
+
+
+def dotted(node: ast.expr) -> str:
+    """The text of a name or attribute chain, quickly."""
+    if isinstance(node, ast.Name):
+        return node.id
+    return f"{dotted(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else ast.unparse(node)
+
+
+def evaluated(node: ast.expr, function: Callable[..., object], *args: object) -> object:
+    """`function(*args)` while compiling; the text of `node` is only made for an error."""
+    try:
+        return function(*args)
+    except Exception:
+        return fold.guarded(f"`{ast.unparse(node)}`", function, *args)
 
 
 def _is_ours(value: object) -> bool:

@@ -57,6 +57,7 @@ class _Watching(Statements):
 
     def watch(self, names: Sequence[str]) -> None:
         self.writes = {name: _Writes() for name in names}
+        self.follows_types = True
 
     def call(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Call)

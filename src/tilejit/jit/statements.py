@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from tilejit.dtypes import INDEX
 from tilejit.jit.dynamic import dynamic_literal, is_bind_dynamic
-from tilejit.jit.expressions import Expressions
+from tilejit.jit.expressions import Expressions, at
 from tilejit.jit.values import UNKNOWN, Abstract, Items, RuntimeValue, Static
 from tilejit.types.values import BufferType, TileType
 
@@ -22,7 +22,7 @@ class Statements(Expressions):
     def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         """The rewritten statements; a block that vanished is a `pass`."""
         out = [new for statement in body for new in self.statement(statement)]
-        return out or [ast.copy_location(ast.Pass(), body[0])]
+        return out or [at(ast.Pass(), body[0])]
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         rule = _RULES.get(type(node))
@@ -39,7 +39,7 @@ class Statements(Expressions):
             return vanished
         value_node, value = self.fold(node.value)
         targets = [self.target(target, value) for target in node.targets]
-        return [ast.copy_location(ast.Assign(targets, value_node), node)]
+        return [at(ast.Assign(targets, value_node), node)]
 
     def _shape_assignment(self, node: ast.Assign) -> list[ast.stmt] | None:
         """`K = a.shape[1]` and `M, N = a.shape`: constant extents become literals at their uses, dynamic ones dim reads."""
@@ -66,28 +66,28 @@ class Statements(Expressions):
         if isinstance(value, Static) and not value.local and self.bindings_of(target.id) == 1 and not isinstance(value.value, tuple):
             self.inlined[target.id] = value.value
             return []
-        return [ast.copy_location(ast.Assign([self.target(target, value)], value_node), node)]
+        return [at(ast.Assign([self.target(target, value)], value_node), node)]
 
     def bindings_of(self, name: str) -> int:
         """How often the function binds a name."""
-        return sum(isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store) and child.id == name for child in ast.walk(self.definition.text.node))
+        return self.definition.stores.get(name, 0)
 
     def target(self, target: ast.expr, value: Abstract) -> ast.expr:
         """An assignment target, which from now on holds `value`."""
         if isinstance(target, ast.Name):
             self.env[target.id] = _as_local(value)
-            return copy.deepcopy(target)
+            return at(ast.Name(target.id, ast.Store()), target)
         if isinstance(target, ast.Tuple | ast.List):
             items = _members(value)
             matched = items if len(items) == len(target.elts) else (UNKNOWN,) * len(target.elts)
             new = [self.target(item, part) for item, part in zip(target.elts, matched, strict=True)]
-            return ast.copy_location(type(target)(new, ast.Store()), target)
+            return at(type(target)(new, ast.Store()), target)
         if isinstance(target, ast.Subscript):
             base = self.rewrite(target.value)
             index, parts = self.indices(target.slice)
             if isinstance(target.value, ast.Name):
                 self.note_window_write(target.value.id, parts, value)
-            return ast.copy_location(ast.Subscript(base, index, ast.Store()), target)
+            return at(ast.Subscript(base, index, ast.Store()), target)
         return copy.deepcopy(target)
 
     def annotated(self, node: ast.stmt) -> list[ast.stmt]:
@@ -96,7 +96,7 @@ class Statements(Expressions):
         value_node, value = self.fold(node.value) if node.value is not None else (None, UNKNOWN)
         target = self.target(node.target, value)
         assert isinstance(target, ast.Name | ast.Attribute | ast.Subscript)
-        return [ast.copy_location(ast.AnnAssign(target, annotation, value_node, node.simple), node)]
+        return [at(ast.AnnAssign(target, annotation, value_node, node.simple), node)]
 
     def augmented(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.AugAssign)
@@ -108,7 +108,7 @@ class Statements(Expressions):
         else:
             target = self.target(node.target, UNKNOWN)
         assert isinstance(target, ast.Name | ast.Attribute | ast.Subscript)
-        return [ast.copy_location(ast.AugAssign(target, node.op, value_node), node)]
+        return [at(ast.AugAssign(target, node.op, value_node), node)]
 
     # blocks -----------------------------------------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class Statements(Expressions):
         body = self.block(node.body)
         self._leave(_stored_names(node))
         orelse = self.block(node.orelse) if node.orelse else []
-        return [ast.copy_location(ast.For(target, iterable, body, orelse), node)]
+        return [at(ast.For(target, iterable, body, orelse), node)]
 
     def _loop_target(self, target: ast.expr, iterable: ast.expr) -> ast.expr:
         """The induction variable is an INDEX; carried names start with what `init_values` holds."""
@@ -128,7 +128,7 @@ class Statements(Expressions):
             inits = next((keyword.value for keyword in iterable.keywords if keyword.arg == "init_values"), None)
             carried = self.fold(inits)[1] if inits is not None else UNKNOWN
             new = [self.target(target.elts[0], RuntimeValue(INDEX)), self.target(target.elts[1], carried)]
-            return ast.copy_location(ast.Tuple(new, ast.Store()), target)
+            return at(ast.Tuple(new, ast.Store()), target)
         return self.target(target, RuntimeValue(INDEX) if isinstance(target, ast.Name) else UNKNOWN)
 
     def while_loop(self, node: ast.stmt) -> list[ast.stmt]:
@@ -138,7 +138,7 @@ class Statements(Expressions):
         body = self.block(node.body)
         self._leave(_stored_names(node))
         orelse = self.block(node.orelse) if node.orelse else []
-        return [ast.copy_location(ast.While(test, body, orelse), node)]
+        return [at(ast.While(test, body, orelse), node)]
 
     def _enter_loop(self, node: ast.For | ast.While) -> None:
         """A scalar that the loop rebinds has no fixed value in it; a tensor keeps its type from turn to turn."""
@@ -162,7 +162,7 @@ class Statements(Expressions):
         after_body, self.env = self.env, before
         orelse = self.block(node.orelse) if node.orelse else []
         self.env = {name: value for name, value in self.env.items() if after_body.get(name) == value}
-        return [ast.copy_location(ast.If(test_node, body, orelse), node)]
+        return [at(ast.If(test_node, body, orelse), node)]
 
     def scope(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.With)
@@ -170,7 +170,7 @@ class Statements(Expressions):
         for item in node.items:
             expression = self.rewrite(item.context_expr)
             items.append(ast.withitem(expression, self.target(item.optional_vars, UNKNOWN) if item.optional_vars is not None else None))
-        return [ast.copy_location(ast.With(items, self.block(node.body)), node)]
+        return [at(ast.With(items, self.block(node.body)), node)]
 
     # the rest ---------------------------------------------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class Statements(Expressions):
             return []
         if isinstance(node.value, ast.Constant):
             return [copy.deepcopy(node)]
-        return [ast.copy_location(ast.Expr(self.rewrite(node.value)), node)]
+        return [at(ast.Expr(self.rewrite(node.value)), node)]
 
     def returned(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.Return)
@@ -188,7 +188,7 @@ class Statements(Expressions):
             return [copy.deepcopy(node)]
         value_node, value = self.fold(node.value)
         self.returns = _members(value) or (value,)
-        return [ast.copy_location(ast.Return(value_node), node)]
+        return [at(ast.Return(value_node), node)]
 
     # writes into outputs whose shape is not known ---------------------------------------------------------------------------
 
