@@ -10,7 +10,7 @@ from xdsl.ir import Block, SSAValue
 from tilejit.dtypes import INDEX
 from tilejit.errors import ArgumentError, ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
 from tilejit.frontend.context import Context
-from tilejit.frontend.joins import unite
+from tilejit.frontend.joins import name_hint, unite
 from tilejit.frontend.markers import Hint, arguments
 from tilejit.frontend.values import Binding, TaskHandle, Undefined, defined_inside, describe_value, static_integer
 from tilejit.tile_ir import dialect as d
