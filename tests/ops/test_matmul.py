@@ -43,6 +43,15 @@ def test_tensors_keep_the_promoted_dtype_unless_told_otherwise() -> None:
     np.testing.assert_array_equal(value("matmul", "tensor", lhs=small, rhs=small.T.copy()), loops(small, small.T).astype(np.int64).astype(np.int8))
 
 
+def test_integers_wrap_at_the_width_of_their_accumulator() -> None:
+    a = np.full((1, 4), 60000, np.uint16)
+    wrapped = (4 * 60000**2 + 2**31) % 2**32 - 2**31
+    assert value("matmul", lhs=a, rhs=a.T.copy()).tolist() == [[wrapped]]
+    assert value("matmul", "tensor", lhs=a, rhs=a.T.copy(), out_dtype=FP32).tolist() == [[np.float32(wrapped)]]
+    b = np.full((1, 2), 2**33, np.int64)
+    assert value("matmul", "tensor", lhs=b, rhs=np.ones((2, 1), np.int64)).tolist() == [[2**34]]
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("left", "right"),

@@ -66,6 +66,7 @@ MISTAKES: list[tuple[str, str, dict[str, Any], type[TilejitError], str]] = [
     ("matmul", "tile", {"lhs": tile((32, 64)), "rhs": tile((32, 64))}, ShapeError, "needs the inner sizes to agree, got [32, 64] and [32, 64]"),
     ("matmul", "tile", {"lhs": tile((4, 8)), "rhs": tile((4, 8))}, ShapeError, "transpose the second operand"),
     ("matmul", "tile", {"lhs": tile((4, 8), FP16), "rhs": tile((8, 4))}, DTypeError, "of one dtype, got FP16 and FP32"),
+    ("matmul", "tile", {"lhs": tile((4, 8), INT64), "rhs": tile((8, 4), INT64)}, DTypeError, "got INT64"),
     ("matmul", "tile", {"lhs": tile((2, 4, 8)), "rhs": tile((2, 8, 4))}, ShapeError, "rank-2 tile"),
     ("matmul", "tile", {"lhs": tile((4, 8)), "rhs": tile((8, 4), valid=(5, 4))}, ShapeError, "of which `rhs` covers 5"),
     ("matmul", "tensor", {"lhs": tensor((3, 4, 8)), "rhs": tensor((2, 8, 4))}, ShapeError, "batch extents must be equal or 1"),

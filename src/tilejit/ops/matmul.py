@@ -1,6 +1,6 @@
 """Rows of the matrix products.
 
-Floats multiply and accumulate in FP32, integers exactly (wrapping at the result's width). Products contract over the valid columns of
+Floats multiply and accumulate in FP32, integers in INT32 with wraparound, 64-bit integers (tensors without accumulator only) in INT64. Products contract over the valid columns of
 the left operand, which the right one must cover; the result is valid in the left one's rows and the right one's columns.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import BF16, BOOL, FP16, FP32, INT8, INT32, DType, promote
+from tilejit.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT32, INT64, UINT64, DType, promote
 from tilejit.errors import ArgumentError, DTypeError, ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import NUMBERS, require
@@ -23,6 +23,7 @@ from tilejit.ops.spec import Call, ExtentCheck, OpSpec, Scalar, ScalarArg, Spell
 from tilejit.types.values import ANY, Dim, Shape, ShapedType, TileType, ValueType, same_extent, shape_text
 
 GEMV_DTYPES = frozenset({INT8, FP16, BF16, FP32})
+WIDE = frozenset({INT64, UINT64, INDEX})
 PHASES = ("unspecified", "partial", "final")
 
 
@@ -99,8 +100,9 @@ def _batch(call: Call, left: ShapedType, right: ShapedType) -> tuple[Shape, tupl
 
 def _operand_dtypes(call: Call) -> DType:
     left, right = call.shaped("lhs").dtype, call.shaped("rhs").dtype
+    narrow = call.level == "tile" or "acc" in call.row.param_names
     for name in ("lhs", "rhs"):
-        require(call, name, call.shaped(name).dtype, call.row.dtypes)
+        require(call, name, call.shaped(name).dtype, call.row.dtypes - WIDE if narrow else call.row.dtypes)
     if call.level == "tile" and left is not right:
         raise DTypeError(f"{call.row.name} of tiles takes operands of one dtype, got {left} and {right}", help=f"convert one: pl.cast(…, pl.{left})")
     return promote(left, right)
@@ -181,13 +183,14 @@ def _common_batches(left: ArrayValue, right: ArrayValue, cells: NDArray) -> tupl
 
 
 def product(name: str, left: ArrayValue, right: ArrayValue) -> tuple[NDArray, tuple[int, ...]]:
-    """The product of the valid regions, in FP32 or INT64, and the shape of the whole result."""
+    """The product of the valid regions, in FP32, INT32 or INT64, and the shape of the whole result."""
     inner = left.valid[-1]
     covered = right.valid[-2] if right.data.ndim > 1 else right.valid[-1]
     if covered < inner:
         raise ShapeError(f"{name} contracts over {inner} valid columns of `lhs`, of which `rhs` covers {covered}")
     cells = right.box[..., :inner, :] if right.data.ndim > 1 else right.box[..., :inner]
-    work = np.float32 if numbers.is_float(left.data) or numbers.is_float(right.data) else np.int64
+    wide = max(left.data.dtype.itemsize, right.data.dtype.itemsize) == 8
+    work = np.float32 if numbers.is_float(left.data) or numbers.is_float(right.data) else np.int64 if wide else np.int32
     out = np.matmul(*(side.astype(work) for side in _common_batches(left, right, cells)))
     rows = left.data.shape[-2:-1] if left.data.ndim > 1 else ()
     columns = right.data.shape[-1:] if right.data.ndim > 1 else ()
