@@ -1,0 +1,55 @@
+"""The processor this process runs on, read from the system: what an artifact needs and whether it is here."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable
+from functools import cache
+
+# LLVM's name of a feature → the kernel's, where the two differ.
+_RENAMED = {"sse4.1": "sse4_1", "sse4.2": "sse4_2", "bmi": "bmi1", "lzcnt": "abm", "cx16": "cx16", "avx512vpopcntdq": "avx512_vpopcntdq",
+            "avx512bitalg": "avx512_bitalg", "avx512vnni": "avx512_vnni", "avx512vbmi2": "avx512_vbmi2", "avx512bf16": "avx512_bf16",
+            "avxvnni": "avx_vnni", "avx512fp16": "avx512_fp16"}  # fmt: skip
+_RELEVANT = ("sse", "avx", "fma", "f16c", "bmi", "lzcnt", "popcnt", "movbe", "amx")
+"""Beginnings of the features that code generation uses; the others (virtualisation, security, …) never matter."""
+
+
+@cache
+def features() -> frozenset[str]:
+    """What the processor offers, in the kernel's spelling; empty where the system does not tell."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            for line in file:
+                if line.startswith(("flags", "Features")):
+                    return frozenset(line.partition(":")[2].split())
+    except OSError:
+        pass
+    return frozenset()
+
+
+def architecture() -> str:
+    """`x86_64`, `aarch64`, …"""
+    return platform.machine()
+
+
+def needed_features(llvm_features: str) -> tuple[str, ...]:
+    """Of an LLVM feature string (`+avx2,-sse4a,…`), what code made for it may use."""
+    names = [text[1:] for text in llvm_features.split(",") if text.startswith("+")]
+    return tuple(sorted(_RENAMED.get(name, name) for name in names if name.startswith(_RELEVANT)))
+
+
+def missing_features(needed: Iterable[str]) -> tuple[str, ...]:
+    """Which of the needed features this processor lacks. Where the system does not tell, nothing is known to be missing."""
+    here = features()
+    return tuple(name for name in needed if name not in here and _known(name)) if here else ()
+
+
+def _known(name: str) -> bool:
+    """Whether Linux lists the feature at all: some of LLVM's names are no hardware flags."""
+    return name in _LISTED
+
+
+_LISTED = frozenset(
+    "sse sse2 ssse3 sse4_1 sse4_2 sse4a avx avx2 fma f16c bmi1 bmi2 abm popcnt movbe avx512f avx512dq avx512cd avx512bw avx512vl avx512ifma "
+    "avx512vbmi avx512_vbmi2 avx512_vnni avx512_bitalg avx512_vpopcntdq avx512_bf16 avx512_fp16 avx_vnni amx_tile amx_int8 amx_bf16".split()
+)
