@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from tilejit.backends.cpu import fold
-from tilejit.backends.cpu.casts import cast_lane
+from tilejit.backends.cpu.casts import convert_lane
 from tilejit.backends.cpu.emit import Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.guards import check_box
@@ -258,7 +258,7 @@ class GroupWriter:
         source = dtype_of(write.value)
         stride = self.box.walks[place.walk].strides[-1]
         pointer = e.offset(self.pointers[place.walk], e.mul(column, stride), place.dtype.llvm)
-        value = cast_lane(e, value, source, place.dtype, "rint", lanes)
+        value = convert_lane(e, value, source, place.dtype, lanes)
         if write.store is not None and write.store.static("atomic"):
             old = load_strided(e, place.dtype, pointer, stride, lanes)
             total = e.inst(value.type, f"{'fadd' if place.dtype.is_float else 'add'} {old}, {value.text}")

@@ -113,7 +113,6 @@ _PLACES: dict[str, Callable[[FunctionWriter], Value]] = {
     "get_block_num": lambda f: f.block_count,
     "get_subblock_idx": lambda f: Value("0", "i64"),
 }
-_DIVISIONS = ("div", "floordiv", "mod", "fmod", "rem")
 
 
 def _scalar(f: FunctionWriter, op: d.ApplyOp) -> None:
@@ -121,9 +120,6 @@ def _scalar(f: FunctionWriter, op: d.ApplyOp) -> None:
     assert isinstance(type, ScalarType)
     row = ops.table()[op.op]
     operands = [value for value in apply_args(op).values() if isinstance(value, SSAValue)]
-    if op.op in _DIVISIONS and type.dtype.is_integer:
-        divisor = f.scalar(operands[1])
-        f.fail_if(f.e.inst("i1", f"icmp eq {divisor}, 0"), checks.division_failure(op), [])
     if type.dtype is INDEX and op.op in ("add", "sub", "mul") and all(d.type_of(value) == type for value in operands):
         left, right = f.index(operands[0]), f.index(operands[1])
         f.values[op.results[0]] = f.e.i64(getattr(f.e, op.op)(left, right))

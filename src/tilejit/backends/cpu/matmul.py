@@ -97,6 +97,8 @@ class _Product:
             # gemm writes rows of its own accumulator type without gaps between columns.
             if target.dtype is not sum_dtype or target.strides[-1] != 1 or self.drop:
                 work = f.new_array(sum_dtype, self.shape, self.valid, self.op.span)
+                if accumulate is not False:
+                    convert_box(f.e, work, target, target.valid)
             bias = self.args.get("bias")
             if isinstance(bias, SSAValue):
                 accumulate = True
@@ -139,7 +141,7 @@ class _Product:
     def _spread_bias(self, work: Array, bias: Array) -> None:
         rows = sub_box(self.f.e, bias, [0, 0], [1, bias.shape[1]])
         spread = Array(rows.pointer, bias.dtype, work.shape, (0, rows.strides[1]), work.valid, bias.tokens)
-        copy_box(self.f.e, work, spread, work.valid)
+        convert_box(self.f.e, work, spread, work.valid)
 
     def _multiply(self, target: Array, left: Array, right: Array, accumulate: Value | bool) -> None:
         f, e = self.f, self.f.e

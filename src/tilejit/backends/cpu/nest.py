@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from tilejit.backends.cpu.casts import cast_lane
+from tilejit.backends.cpu.casts import convert_lane
 from tilejit.backends.cpu.emit import Emitter, Index, Value
 from tilejit.backends.cpu.registers import load_strided, store_strided
 from tilejit.backends.cpu.storage import Array
@@ -148,7 +148,7 @@ def convert_box(e: Emitter, target: Array, source: Array, extents: Sequence[Inde
     if target.dtype is source.dtype:
         copy_box(e, target, source, extents)
     else:
-        each(e, target, [source], extents, lambda values, lanes: cast_lane(e, values[0], source.dtype, target.dtype, "rint", lanes))
+        each(e, target, [source], extents, lambda values, lanes: convert_lane(e, values[0], source.dtype, target.dtype, lanes))
 
 
 def fill_box(e: Emitter, target: Array, value: Value, extents: Sequence[Index]) -> None:

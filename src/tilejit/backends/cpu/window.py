@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from xdsl.ir import OpResult, SSAValue
 
-from tilejit.backends.cpu.casts import cast_lane, convert_lane
+from tilejit.backends.cpu.casts import convert_lane
 from tilejit.backends.cpu.emit import Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.movement import bind_view, copy_into, fill_outside, operand, result_of, scalars
@@ -16,7 +16,7 @@ from tilejit.backends.cpu.registers import lane_constant, round_to, store_lanes
 from tilejit.backends.cpu.storage import Array, sub_box
 from tilejit.backends.cpu.vector import binary
 from tilejit.backends.cpu.views import is_last_use
-from tilejit.ops.movement import pad_cell
+from tilejit.ops.pad import pad_cell
 from tilejit.runtime.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
@@ -126,7 +126,7 @@ def _assemble(f: FunctionWriter, op: d.ApplyOp) -> None:
 
 
 def _added(f: FunctionWriter, target: Array, source: Array, values: Sequence[Value], lanes: int) -> Value:
-    converted = cast_lane(f.e, values[1], source.dtype, target.dtype, "rint", lanes)
+    converted = convert_lane(f.e, values[1], source.dtype, target.dtype, lanes)
     return round_to(f.e, target.dtype, binary(f.e, "fadd" if target.dtype.is_float else "add", values[0], converted))
 
 
