@@ -1,7 +1,7 @@
 """Mathematical functions on float lanes, as internal LLVM functions, one per function and width.
 
-Errors against the exact value: exp, log, tanh, sigmoid, sin, cos, pow at most 2 ULP, erf at most 4 ULP, fmod exact, over all floats
-including subnormals; infinities, NaN and signed zeros as in IEEE 754. The polynomials come from scripts/fit_polynomials.py.
+Errors against the exact value: exp, log, tanh, sin, cos, pow at most 2 ULP, sigmoid and erf at most 3 ULP, fmod exact, over all
+floats including subnormals; infinities, NaN and signed zeros as in IEEE 754. The polynomials come from scripts/fit_polynomials.py.
 """
 
 from __future__ import annotations
