@@ -5,7 +5,7 @@ import numpy as np
 import tilejit.language as pl
 
 TOKENS = pl.dynamic("TOKENS")
-HIDDEN = 200
+HIDDEN = 250
 
 
 @pl.jit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from tilejit.errors import ParserTypeError, ShapeError, TilejitError, in_body
@@ -18,6 +18,7 @@ from tilejit.jit.meta import DynDim
 from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, is_language, literal, number_node
 from tilejit.ops.spec import OpFunction
 from tilejit.types.annotations import DynVar, Untracked
+from tilejit.types.scopes import MARKERS
 from tilejit.types.values import BufferType, TileType
 
 if TYPE_CHECKING:
@@ -312,6 +313,8 @@ class Expressions:
         named = {keyword.arg: value for keyword, _, value in keywords if keyword.arg is not None}
         if isinstance(callee.value, OpFunction):
             return new, infer.apply_op(callee.value, positional, named, self.specializer.fresh) if self.follows_types else UNKNOWN
+        if callee.value is MARKERS["yield_"]:
+            return new, yielded(positional)
         everything = [*positional, *named.values()]
         plain = len(named) == len(keywords) and not any(isinstance(argument, ast.Starred) for argument in node.args)
         if not plain or is_language(callee.value) or _is_ours(callee.value) or not callable(callee.value):
@@ -346,6 +349,12 @@ class Expressions:
             return self.rewrite(node)
         finally:
             self.in_annotation = False
+
+
+def yielded(values: Sequence[Abstract]) -> Abstract:
+    """What a name holds that is bound by `pl.yield_`: types pass, constants do not, as each turn yields another value."""
+    types = tuple(value if isinstance(value, BufferType | TileType) else UNKNOWN for value in values)
+    return types[0] if len(types) == 1 else Items(types)
 
 
 _Placed = TypeVar("_Placed", bound=ast.expr | ast.stmt | ast.arg | ast.keyword)

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from tilejit import config as settings
 from tilejit.errors import ArgumentError
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 class JITFunction(Kernel):
     """A kernel that compiles itself for the arguments of each call."""
 
+    __name__: str
+
     def __init__(self, definition: Definition) -> None:
         functools.update_wrapper(self, definition.function)
         self.definition = definition
@@ -45,8 +47,8 @@ class JITFunction(Kernel):
 
     # calling ------------------------------------------------------------------------------------------------------------------
 
-    def __call__(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> object:
-        """Specialise, compile unless that was done before, run."""
+    def __call__(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Any:
+        """Specialise, compile unless that was done before, run. In a kernel it stands for the helper's results, so its type is open."""
         bound = bind_arguments(self.definition, args, kwargs, running=True)
         compiled = self._compiled(bound, config)
         values = [bound.values[param.name] for param in compiled.param_infos if param.name in bound.values]
@@ -116,7 +118,8 @@ class JITFunction(Kernel):
                 continue
             value = kwargs.get(param.name, param.default)
             if value is inspect.Parameter.empty:
-                raise ArgumentError(f"@pl.jit function '{definition.name}': the scalar `{param.name}` needs a value", help=f"pass {param.name}=… or {param.name}=pl.RUNTIME")
+                help = f"pass {param.name}=… or {param.name}=pl.RUNTIME"
+                raise ArgumentError(f"@pl.jit function '{definition.name}': the scalar `{param.name}` needs a value", help=help)
             values[param.name] = value
         scalars = bind_scalars(definition, values)
         return BoundArguments(values, {param.name: arguments.get(param.name) or scalars[param.name] for param in definition.params})
@@ -147,7 +150,7 @@ class JITFunction(Kernel):
 
     def _with_outputs(self, bound: BoundArguments) -> BoundArguments:
         """A return-style call with the outputs it leaves out described like arguments."""
-        if not bound.omitted:
+        if all(name in bound.arguments for name in bound.omitted):
             return bound
         key = self._argument_key(bound)
         if key not in self._outputs:
@@ -268,6 +271,10 @@ class _Decorator:
         self._kind = kind
         self._options = options
 
+    @overload
+    def __call__(self, function: Callable[..., object], /) -> JITFunction: ...
+    @overload
+    def __call__(self, /, **options: object) -> Callable[[Callable[..., object]], JITFunction]: ...
     def __call__(self, function: Callable[..., object] | None = None, /, **options: object) -> JITFunction | Callable[[Callable[..., object]], JITFunction]:
         for name in options:
             if name not in self._options:

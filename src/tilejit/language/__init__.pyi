@@ -175,6 +175,14 @@ class _tensor:
         """lhs & rhs, bit by bit."""
 
     @staticmethod
+    def arange(start: Any, shape: Any, dtype: Any = ..., descending: Any = ...) -> Any:
+        """One row of consecutive integers from `start` up, or down."""
+
+    @staticmethod
+    def assemble(target: Any, source: Any, offset: Any, *, atomic: Any = ...) -> Any:
+        """target with source written at `offset`: the valid region of a tensor, the whole of a tile."""
+
+    @staticmethod
     def cast(input: Any, target_type: Any, mode: Any = ...) -> Any:
         """x as another dtype. Modes (name or number): none and rint round halves to even, round halves away from zero, floor, ceil,
         trunc toward zero, odd to the odd neighbour; they apply from float to integer and to narrower floats. Float to integer saturates
@@ -184,6 +192,10 @@ class _tensor:
     @staticmethod
     def ceil(input: Any) -> Any:
         """The smallest whole number not below x, in x's dtype."""
+
+    @staticmethod
+    def ci(start: Any, shape: Any, dtype: Any = ..., descending: Any = ...) -> Any:
+        """One row of consecutive integers from `start` up, or down."""
 
     @staticmethod
     def cmp(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
@@ -246,6 +258,10 @@ class _tensor:
         """The sum of each column."""
 
     @staticmethod
+    def concat(src0: Any, src1: Any) -> Any:
+        """The valid columns of src1 after those of src0."""
+
+    @staticmethod
     def cos(input: Any) -> Any:
         """The cosine of every element, in radians; FP32 only (integer tensors become FP32)."""
 
@@ -270,6 +286,10 @@ class _tensor:
         """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one."""
 
     @staticmethod
+    def dump_tag(tensor: Any) -> Any:
+        """Marks a tensor for a run-time dump."""
+
+    @staticmethod
     def erf(input: Any) -> Any:
         """The error function of every element."""
 
@@ -286,6 +306,14 @@ class _tensor:
         """The scalar in the target's dtype, spread over its shape; the target's elements do not matter."""
 
     @staticmethod
+    def fillpad(tensor: Any, pad_value: Any = ...) -> Any:
+        """The same elements with everything outside the valid region filled by zero or the dtype's extremes (infinities for floats)."""
+
+    @staticmethod
+    def fillpad_expand(tensor: Any, shape: Any, pad_value: Any = ...) -> Any:
+        """The valid region in the corner of a larger value, the rest filled."""
+
+    @staticmethod
     def floor(input: Any) -> Any:
         """The largest whole number not above x, in x's dtype."""
 
@@ -296,6 +324,22 @@ class _tensor:
     @staticmethod
     def fmods(lhs: Any, rhs: Any) -> Any:
         """The remainder of lhs / rhs with the sign of the dividend."""
+
+    @staticmethod
+    def full(shape: Any, dtype: Any, value: Any) -> Any:
+        """Every element is `value`, converted to `dtype`."""
+
+    @staticmethod
+    def get_block_idx() -> Any:
+        """The index of the running block, 0 outside pl.spmd."""
+
+    @staticmethod
+    def get_block_num() -> Any:
+        """The number of blocks that run this kernel, 1 outside pl.spmd."""
+
+    @staticmethod
+    def get_subblock_idx() -> Any:
+        """The vector lane of pl.split_aiv, else 0."""
 
     @staticmethod
     def isnan(input: Any) -> Any:
@@ -336,6 +380,10 @@ class _tensor:
         """-x for every element; unsigned integers wrap."""
 
     @staticmethod
+    def no_dep(tensor: Any) -> Any:
+        """The same tensor, left out of automatic dependency tracking."""
+
+    @staticmethod
     def not_(input: Any) -> Any:
         """~x, bit by bit."""
 
@@ -348,8 +396,30 @@ class _tensor:
         """lhs | rhs, bit by bit."""
 
     @staticmethod
+    def part_add(lhs: Any, rhs: Any) -> Any:
+        """lhs + rhs where both are valid, lhs elsewhere."""
+
+    @staticmethod
+    def part_max(lhs: Any, rhs: Any) -> Any:
+        """The larger of lhs and rhs where both are valid, lhs elsewhere."""
+
+    @staticmethod
+    def part_min(lhs: Any, rhs: Any) -> Any:
+        """The smaller of lhs and rhs where both are valid, lhs elsewhere."""
+
+    @staticmethod
+    def part_mul(lhs: Any, rhs: Any) -> Any:
+        """lhs * rhs where both are valid, lhs elsewhere."""
+
+    @staticmethod
     def pow(lhs: Any, rhs: Any) -> Any:
         """lhs ** rhs for every element; an integer to a negative power is the truncated fraction."""
+
+    @staticmethod
+    def random(key0: Any, key1: Any, counter0: Any, counter1: Any, counter2: Any, counter3: Any, shape: Any, dtype: Any = ..., rounds: Any = ...) -> Any:
+        """Random bits from Philox 4x32: element e of the row-major shape is word e % 4 of the counter (counter0, counter1 as one 64-bit
+        number) + e // 4, with counter2, counter3 above it and (key0, key1) as key.
+        """
 
     @staticmethod
     def read(tensor: Any, indices: Any) -> Any:
@@ -358,6 +428,14 @@ class _tensor:
     @staticmethod
     def recip(input: Any, high_precision: Any = ...) -> Any:
         """1 / x for every element."""
+
+    @staticmethod
+    def reinterpret_view(data: Any, dtype: Any, *, shape: Any = ...) -> Any:
+        """The same bytes as another dtype; without a shape the last extent is rescaled."""
+
+    @staticmethod
+    def reshape(tensor: Any, shape: Any) -> Any:
+        """The same elements in row-major order with another shape; a partial valid region must stay a box at the origin."""
 
     @staticmethod
     def round(input: Any) -> Any:
@@ -424,6 +502,10 @@ class _tensor:
         """1 / sqrt(x) for every element."""
 
     @staticmethod
+    def set_validshape(tensor: Any, valid_rows: Any, valid_cols: Any) -> Any:
+        """The same elements, valid in the given rows and columns; cells that were not valid before have undefined content."""
+
+    @staticmethod
     def shl(lhs: Any, rhs: Any) -> Any:
         """lhs << rhs; a shift by the width or more gives 0."""
 
@@ -448,6 +530,10 @@ class _tensor:
         """The sine of every element, in radians; FP32 only (integer tensors become FP32)."""
 
     @staticmethod
+    def slice(tensor: Any, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ..., clamp: Any = ...) -> Any:
+        """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is."""
+
+    @staticmethod
     def sqrt(input: Any) -> Any:
         """The square root of every element."""
 
@@ -464,12 +550,20 @@ class _tensor:
         """The hyperbolic tangent of every element."""
 
     @staticmethod
+    def transpose(tensor: Any, axis1: Any, axis2: Any) -> Any:
+        """Two axes swapped; negative axes count from the end."""
+
+    @staticmethod
     def view(tensor: Any, shape: Any = ..., valid_shape: Any = ..., *, layout: Any = ...) -> Any:
         """The same memory with another shape or layout."""
 
     @staticmethod
     def where(condition: Any, lhs: Any, rhs: Any) -> Any:
         """lhs where the condition is not zero, else rhs. The condition of tiles and scalars is BOOL, that of tensors any number."""
+
+    @staticmethod
+    def write(tensor: Any, indices: Any, value: Any) -> Any:
+        """dst with one element replaced, by one index per dim (the front end also takes one flat index)."""
 
     @staticmethod
     def xor(lhs: Any, rhs: Any) -> Any:
@@ -517,6 +611,14 @@ class _tile:
         """lhs & rhs, bit by bit."""
 
     @staticmethod
+    def arange(start: Any, shape: Any, dtype: Any = ..., descending: Any = ...) -> Any:
+        """One row of consecutive integers from `start` up, or down."""
+
+    @staticmethod
+    def assemble(target: Any, source: Any, offset: Any) -> Any:
+        """target with source written at `offset`: the valid region of a tensor, the whole of a tile."""
+
+    @staticmethod
     def batch_matmul(lhs: Any, rhs: Any) -> Any:
         """lhs @ rhs for each batch of tiles; batches broadcast."""
 
@@ -534,6 +636,10 @@ class _tile:
     @staticmethod
     def ceil(tile: Any) -> Any:
         """The smallest whole number not below x, in x's dtype."""
+
+    @staticmethod
+    def ci(start: Any, shape: Any, dtype: Any = ..., descending: Any = ...) -> Any:
+        """One row of consecutive integers from `start` up, or down."""
 
     @staticmethod
     def cmp(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
@@ -600,8 +706,16 @@ class _tile:
         """The sum of each column."""
 
     @staticmethod
+    def concat(src0: Any, src1: Any) -> Any:
+        """The valid columns of src1 after those of src0."""
+
+    @staticmethod
     def cos(tile: Any) -> Any:
         """The cosine of every element, in radians; FP32 only (integer tensors become FP32)."""
+
+    @staticmethod
+    def create(shape: Any, dtype: Any, target_memory: Any = ..., transpose: Any = ..., *, flat_layout: Any = ...) -> Any:
+        """A tile of undefined content."""
 
     @staticmethod
     def div(lhs: Any, rhs: Any, high_precision: Any = ...) -> Any:
@@ -624,6 +738,22 @@ class _tile:
         """The scalar in the target's dtype, spread over its shape; the target's elements do not matter."""
 
     @staticmethod
+    def extract(src: Any, index_row: Any, index_col: Any, shape: Any, *, target_memory: Any) -> Any:
+        """A copy of a 2-D part of a tile in another memory space."""
+
+    @staticmethod
+    def fillpad(tile: Any, pad_value: Any = ...) -> Any:
+        """The same elements with everything outside the valid region filled by zero or the dtype's extremes (infinities for floats)."""
+
+    @staticmethod
+    def fillpad_expand(tile: Any, shape: Any, pad_value: Any = ...) -> Any:
+        """The valid region in the corner of a larger value, the rest filled."""
+
+    @staticmethod
+    def fillpad_inplace(tile: Any, pad_value: Any = ...) -> Any:
+        """The same elements with everything outside the valid region filled by zero or the dtype's extremes (infinities for floats)."""
+
+    @staticmethod
     def floor(tile: Any) -> Any:
         """The largest whole number not above x, in x's dtype."""
 
@@ -636,6 +766,10 @@ class _tile:
         """The remainder of lhs / rhs with the sign of the dividend."""
 
     @staticmethod
+    def full(shape: Any, dtype: Any, value: Any) -> Any:
+        """Every element is `value`, converted to `dtype`."""
+
+    @staticmethod
     def gemv(lhs: Any, rhs: Any, acc_phase: Any = ...) -> Any:
         """The vector lhs [1, K] times rhs [K, N]."""
 
@@ -646,6 +780,18 @@ class _tile:
     @staticmethod
     def gemv_bias(lhs: Any, rhs: Any, bias: Any, acc_phase: Any = ...) -> Any:
         """The vector lhs [1, K] times rhs [K, N], plus bias [1, N]."""
+
+    @staticmethod
+    def get_block_idx() -> Any:
+        """The index of the running block, 0 outside pl.spmd."""
+
+    @staticmethod
+    def get_block_num() -> Any:
+        """The number of blocks that run this kernel, 1 outside pl.spmd."""
+
+    @staticmethod
+    def get_subblock_idx() -> Any:
+        """The vector lane of pl.split_aiv, else 0."""
 
     @staticmethod
     def isnan(tile: Any) -> Any:
@@ -702,6 +848,10 @@ class _tile:
         """The smaller of lhs and rhs for every element; NaN wins."""
 
     @staticmethod
+    def move(tile: Any, target_memory: Any, blayout: Any = ..., slayout: Any = ...) -> Any:
+        """The same tile in another on-chip memory space."""
+
+    @staticmethod
     def mul(lhs: Any, rhs: Any) -> Any:
         """lhs * rhs for every element."""
 
@@ -726,6 +876,22 @@ class _tile:
         """lhs | rhs, bit by bit."""
 
     @staticmethod
+    def part_add(src0: Any, src1: Any) -> Any:
+        """lhs + rhs where both are valid, lhs elsewhere."""
+
+    @staticmethod
+    def part_max(src0: Any, src1: Any) -> Any:
+        """The larger of lhs and rhs where both are valid, lhs elsewhere."""
+
+    @staticmethod
+    def part_min(src0: Any, src1: Any) -> Any:
+        """The smaller of lhs and rhs where both are valid, lhs elsewhere."""
+
+    @staticmethod
+    def part_mul(src0: Any, src1: Any) -> Any:
+        """lhs * rhs where both are valid, lhs elsewhere."""
+
+    @staticmethod
     def pow(lhs: Any, rhs: Any) -> Any:
         """lhs ** rhs for every element; an integer to a negative power is the truncated fraction."""
 
@@ -734,12 +900,22 @@ class _tile:
         """x where it is positive, else slope * x; the slope is a tile of the same shape."""
 
     @staticmethod
+    def random(key0: Any, key1: Any, counter0: Any, counter1: Any, counter2: Any, counter3: Any, shape: Any, valid_shape: Any = ..., dtype: Any = ..., rounds: Any = ...) -> Any:
+        """Random bits from Philox 4x32: element e of the row-major shape is word e % 4 of the counter (counter0, counter1 as one 64-bit
+        number) + e // 4, with counter2, counter3 above it and (key0, key1) as key.
+        """
+
+    @staticmethod
     def read(tile: Any, indices: Any) -> Any:
         """One element as a scalar, by one index per dim or one flat index."""
 
     @staticmethod
     def recip(tile: Any, high_precision: Any = ...) -> Any:
         """1 / x for every element."""
+
+    @staticmethod
+    def reinterpret_view(data: Any, dtype: Any, *, shape: Any = ...) -> Any:
+        """The same bytes as another dtype; without a shape the last extent is rescaled."""
 
     @staticmethod
     def relu(tile: Any) -> Any:
@@ -752,6 +928,10 @@ class _tile:
     @staticmethod
     def rems(lhs: Any, rhs: Any, tmp: Any) -> Any:
         """The remainder of lhs / rhs with the sign of the divisor."""
+
+    @staticmethod
+    def reshape(tile: Any, shape: Any) -> Any:
+        """The same elements in row-major order with another shape; a partial valid region must stay a box at the origin."""
 
     @staticmethod
     def round(tile: Any) -> Any:
@@ -826,6 +1006,10 @@ class _tile:
         """src where the mask has a one, else the scalar in src's dtype (integers modulo their width)."""
 
     @staticmethod
+    def set_validshape(tile: Any, valid_rows: Any, valid_cols: Any) -> Any:
+        """The same elements, valid in the given rows and columns; cells that were not valid before have undefined content."""
+
+    @staticmethod
     def shl(lhs: Any, rhs: Any) -> Any:
         """lhs << rhs; a shift by the width or more gives 0."""
 
@@ -848,6 +1032,10 @@ class _tile:
     @staticmethod
     def sin(tile: Any) -> Any:
         """The sine of every element, in radians; FP32 only (integer tensors become FP32)."""
+
+    @staticmethod
+    def slice(tile: Any, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ...) -> Any:
+        """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is."""
 
     @staticmethod
     def sqrt(tile: Any) -> Any:
@@ -878,8 +1066,24 @@ class _tile:
         """The hyperbolic tangent of every element."""
 
     @staticmethod
+    def transpose(tile: Any, axis1: Any, axis2: Any, tmp_tile: Any = ...) -> Any:
+        """Two axes swapped; negative axes count from the end."""
+
+    @staticmethod
+    def transpose_view(tile: Any) -> Any:
+        """The last two axes swapped."""
+
+    @staticmethod
+    def tri(diagonal: Any, shape: Any, valid_shape: Any = ..., dtype: Any = ..., upper: Any = ...) -> Any:
+        """1 in the lower triangle (column <= row + diagonal) or the upper one (column >= row + diagonal), else 0."""
+
+    @staticmethod
     def where(condition: Any, lhs: Any, rhs: Any) -> Any:
         """lhs where the condition is not zero, else rhs. The condition of tiles and scalars is BOOL, that of tensors any number."""
+
+    @staticmethod
+    def write(tile: Any, indices: Any, value: Any) -> Any:
+        """dst with one element replaced, by one index per dim (the front end also takes one flat index)."""
 
     @staticmethod
     def xor(lhs: Any, rhs: Any, tmp: Any) -> Any:
@@ -895,7 +1099,18 @@ class _system: ...
 
 system: type[_system]
 
-class _array: ...
+class _array:
+    @staticmethod
+    def create(extent: Any, dtype: Any) -> Any:
+        """An array of `extent` zeros (TaskIds: of "no producer")."""
+
+    @staticmethod
+    def get_element(array: Any, index: Any) -> Any:
+        """One element of an array."""
+
+    @staticmethod
+    def update_element(array: Any, index: Any, value: Any) -> Any:
+        """A copy of the array with one element replaced."""
 
 array: type[_array]
 
@@ -916,6 +1131,12 @@ def and_(lhs: Any, rhs: Any) -> Any:
 
 def ands(lhs: Any, rhs: Any) -> Any:
     """lhs & rhs, bit by bit."""
+
+def arange(start: Any, shape: Any, dtype: Any = ..., descending: Any = ...) -> Any:
+    """One row of consecutive integers from `start` up, or down."""
+
+def assemble(target: Any, source: Any, offset: Any, *, atomic: Any = ...) -> Any:
+    """target with source written at `offset`: the valid region of a tensor, the whole of a tile."""
 
 def batch_matmul(lhs: Any, rhs: Any) -> Any:
     """lhs @ rhs for each batch of tiles; batches broadcast."""
@@ -977,6 +1198,9 @@ def col_prod(input: Any) -> Any:
 def col_sum(input: Any, tmp_tile: Any = ...) -> Any:
     """The sum of each column."""
 
+def concat(src0: Any, src1: Any) -> Any:
+    """The valid columns of src1 after those of src0."""
+
 def cos(input: Any) -> Any:
     """The cosine of every element, in radians; FP32 only (integer tensors become FP32)."""
 
@@ -986,11 +1210,17 @@ def create_l1(shape: Any, dtype: Any, transpose: Any = ...) -> Any:
 def create_tensor(shape: Any, dtype: Any, layout: Any = ..., manual_dep: Any = ..., init_value: Any = ...) -> Any:
     """A new tensor, uninitialised unless `init_value` is given."""
 
+def create_tile(shape: Any, dtype: Any, target_memory: Any = ..., transpose: Any = ..., *, flat_layout: Any = ...) -> Any:
+    """A tile of undefined content."""
+
 def dim(tensor: Any, axis: Any) -> Any:
     """The extent of an axis, as an INDEX scalar."""
 
 def div(lhs: Any, rhs: Any, high_precision: Any = ...) -> Any:
     """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one."""
+
+def dump_tag(tensor: Any) -> Any:
+    """Marks a tensor for a run-time dump."""
 
 def erf(input: Any) -> Any:
     """The error function of every element."""
@@ -1004,6 +1234,12 @@ def expand_clone(src: Any, target: Any) -> Any:
 def expands(target: Any, scalar: Any) -> Any:
     """The scalar in the target's dtype, spread over its shape; the target's elements do not matter."""
 
+def fillpad(value: Any, pad_value: Any = ...) -> Any:
+    """The same elements with everything outside the valid region filled by zero or the dtype's extremes (infinities for floats)."""
+
+def fillpad_expand(value: Any, shape: Any, pad_value: Any = ...) -> Any:
+    """The valid region in the corner of a larger value, the rest filled."""
+
 def floor(input: Any) -> Any:
     """The largest whole number not above x, in x's dtype."""
 
@@ -1013,6 +1249,9 @@ def fmod(lhs: Any, rhs: Any) -> Any:
 def fmods(lhs: Any, rhs: Any) -> Any:
     """The remainder of lhs / rhs with the sign of the dividend."""
 
+def full(shape: Any, dtype: Any, value: Any) -> Any:
+    """Every element is `value`, converted to `dtype`."""
+
 def gemv(lhs: Any, rhs: Any, acc_phase: Any = ...) -> Any:
     """The vector lhs [1, K] times rhs [K, N]."""
 
@@ -1021,6 +1260,15 @@ def gemv_acc(acc: Any, lhs: Any, rhs: Any, acc_phase: Any = ...) -> Any:
 
 def gemv_bias(lhs: Any, rhs: Any, bias: Any, acc_phase: Any = ...) -> Any:
     """The vector lhs [1, K] times rhs [K, N], plus bias [1, N]."""
+
+def get_block_idx() -> Any:
+    """The index of the running block, 0 outside pl.spmd."""
+
+def get_block_num() -> Any:
+    """The number of blocks that run this kernel, 1 outside pl.spmd."""
+
+def get_subblock_idx() -> Any:
+    """The vector lane of pl.split_aiv, else 0."""
 
 def isnan(input: Any) -> Any:
     """Whether each element is NaN, as BOOL."""
@@ -1063,11 +1311,17 @@ def minimum(lhs: Any, rhs: Any) -> Any:
 def minimums(lhs: Any, rhs: Any) -> Any:
     """The smaller of lhs and rhs for every element; NaN wins."""
 
+def move(tile: Any, target_memory: Any, blayout: Any = ..., slayout: Any = ...) -> Any:
+    """The same tile in another on-chip memory space."""
+
 def mul(lhs: Any, rhs: Any) -> Any:
     """lhs * rhs for every element."""
 
 def neg(input: Any) -> Any:
     """-x for every element; unsigned integers wrap."""
+
+def no_dep(tensor: Any) -> Any:
+    """The same tensor, left out of automatic dependency tracking."""
 
 def not_(input: Any) -> Any:
     """~x, bit by bit."""
@@ -1078,17 +1332,37 @@ def or_(lhs: Any, rhs: Any) -> Any:
 def ors(lhs: Any, rhs: Any) -> Any:
     """lhs | rhs, bit by bit."""
 
+def part_add(lhs: Any, rhs: Any) -> Any:
+    """lhs + rhs where both are valid, lhs elsewhere."""
+
+def part_max(lhs: Any, rhs: Any) -> Any:
+    """The larger of lhs and rhs where both are valid, lhs elsewhere."""
+
+def part_min(lhs: Any, rhs: Any) -> Any:
+    """The smaller of lhs and rhs where both are valid, lhs elsewhere."""
+
+def part_mul(lhs: Any, rhs: Any) -> Any:
+    """lhs * rhs where both are valid, lhs elsewhere."""
+
 def pow(lhs: Any, rhs: Any) -> Any:
     """lhs ** rhs for every element; an integer to a negative power is the truncated fraction."""
 
 def prelu(tile: Any, slope: Any, tmp: Any) -> Any:
     """x where it is positive, else slope * x; the slope is a tile of the same shape."""
 
+def random(key0: Any, key1: Any, counter0: Any, counter1: Any, counter2: Any, counter3: Any, shape: Any, dtype: Any = ..., rounds: Any = ...) -> Any:
+    """Random bits from Philox 4x32: element e of the row-major shape is word e % 4 of the counter (counter0, counter1 as one 64-bit
+    number) + e // 4, with counter2, counter3 above it and (key0, key1) as key.
+    """
+
 def read(src: Any, offset: Any) -> Any:
     """One element as a scalar, by one index per dim or one flat index."""
 
 def recip(input: Any, high_precision: Any = ...) -> Any:
     """1 / x for every element."""
+
+def reinterpret_view(data: Any, dtype: Any, *, shape: Any = ...) -> Any:
+    """The same bytes as another dtype; without a shape the last extent is rescaled."""
 
 def relu(tile: Any) -> Any:
     """max(x, 0) for every element."""
@@ -1098,6 +1372,9 @@ def rem(lhs: Any, rhs: Any, tmp: Any) -> Any:
 
 def rems(lhs: Any, rhs: Any, tmp: Any) -> Any:
     """The remainder of lhs / rhs with the sign of the divisor."""
+
+def reshape(input: Any, shape: Any) -> Any:
+    """The same elements in row-major order with another shape; a partial valid region must stay a box at the origin."""
 
 def round(input: Any) -> Any:
     """The nearest whole number, halves to even, in x's dtype."""
@@ -1153,6 +1430,9 @@ def sel(mask: Any, lhs: Any, rhs: Any, tmp: Any) -> Any:
 def sels(mask: Any, src: Any, tmp: Any, scalar: Any) -> Any:
     """src where the mask has a one, else the scalar in src's dtype (integers modulo their width)."""
 
+def set_validshape(input: Any, valid_rows: Any, valid_cols: Any) -> Any:
+    """The same elements, valid in the given rows and columns; cells that were not valid before have undefined content."""
+
 def shl(lhs: Any, rhs: Any) -> Any:
     """lhs << rhs; a shift by the width or more gives 0."""
 
@@ -1170,6 +1450,9 @@ def sigmoid(input: Any) -> Any:
 
 def sin(input: Any) -> Any:
     """The sine of every element, in radians; FP32 only (integer tensors become FP32)."""
+
+def slice(input: Any, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ..., clamp: Any = ...) -> Any:
+    """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is."""
 
 def sqrt(input: Any) -> Any:
     """The square root of every element."""
@@ -1189,8 +1472,17 @@ def subsc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
 def tanh(input: Any) -> Any:
     """The hyperbolic tangent of every element."""
 
+def transpose(input: Any, axis1: Any, axis2: Any) -> Any:
+    """Two axes swapped; negative axes count from the end."""
+
+def tri(diagonal: Any, shape: Any, valid_shape: Any = ..., dtype: Any = ..., upper: Any = ...) -> Any:
+    """1 in the lower triangle (column <= row + diagonal) or the upper one (column >= row + diagonal), else 0."""
+
 def where(condition: Any, lhs: Any, rhs: Any) -> Any:
     """lhs where the condition is not zero, else rhs. The condition of tiles and scalars is BOOL, that of tensors any number."""
+
+def write(dst: Any, offset: Any, value: Any) -> Any:
+    """dst with one element replaced, by one index per dim (the front end also takes one flat index)."""
 
 def xor(lhs: Any, rhs: Any, tmp: Any = ...) -> Any:
     """lhs ^ rhs, bit by bit."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +19,12 @@ class Command:
     name: str
     module: str
     summary: str
+    one_thread: bool = False
+    """Compare on equal terms: libraries read the number of threads when they are loaded, so it is set before that."""
 
 
-COMMANDS = (Command("demo", "tilejit.tools.demo", "run the example kernels and compare them with NumPy"),)
+COMMANDS = (Command("demo", "tilejit.tools.demo", "run the example kernels and compare them with NumPy", one_thread=True),)
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TILEJIT_NUM_THREADS")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for command in COMMANDS:
         subparser = subparsers.add_parser(command.name, help=command.summary, description=command.summary)
         if command.name in given[:1]:
+            if command.one_thread:
+                os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
             importlib.import_module(command.module).configure(subparser)
     options = parser.parse_args(given)
     module = next(command.module for command in COMMANDS if command.name == options.command)
