@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from tilejit import ops
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.build import Builder
+from tilejit.tile_ir.build import Builder, constant_of
 from tilejit.tile_ir.equal import asks_place
 from tilejit.types.values import BufferType, ScalarType, ShapedType
 
@@ -18,10 +17,13 @@ def is_pure(op: Operation) -> bool:
     return isinstance(op, d.ConstOp | d.DimOp | d.ValidOp | d.CreateOp) or (isinstance(op, d.ApplyOp) and _removable(op))
 
 
+_MAY_FAIL = frozenset({"slice", "extract", "assemble", "write", "set_validshape", "reshape", "array_get_element", "array_update_element"})
+"""Ops that look at indices or extents: with run-time ones they may fail, and the failure is part of the program's meaning."""
+
+
 def _removable(op: d.ApplyOp) -> bool:
-    # Ops that look at indices may fail while they run; the failure is part of the program's meaning.
-    row = ops.table()[op.op]
-    return row.family not in ("gather", "index", "sync", "cross-core")
+    indices = (operand for operand in op.operands if isinstance(d.type_of(operand), ScalarType))
+    return op.op not in _MAY_FAIL or all(constant_of(operand) is not None for operand in indices)
 
 
 def is_scalar_op(op: Operation) -> bool:

@@ -104,7 +104,7 @@ class Expressions:
             flag = d.type_of(op.results[0]) == ScalarType(BOOL)
             return (f"not {self.text(op.operands[0], _NOT)}", _NOT) if flag else (f"~{self.text(op.operands[0], _UNARY)}", _UNARY)
         if scalars and op.op in ("minimum", "maximum"):
-            return f"{op.op[:3]}({self.text(op.operands[0])}, {self.text(op.operands[1])})", _ATOM
+            return f"{self.prefix}.{op.op[:3]}({self.text(op.operands[0])}, {self.text(op.operands[1])})", _ATOM
         return call_text(op, self.prefix, self.text), _ATOM
 
     def _binary(self, op: d.ApplyOp) -> tuple[str, int]:

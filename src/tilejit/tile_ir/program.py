@@ -59,7 +59,9 @@ class Function:
 
     def as_python(self, prefix: str = "pl", concise: bool = False) -> str:
         """The function as source that parses back to an equal function."""
-        return self.program.as_python(prefix, concise)
+        from tilejit.tile_ir.python import print_function
+
+        return print_function(self.program, self.name, prefix, concise)
 
     def __repr__(self) -> str:
         return f"Function({self.name!r})"

@@ -22,8 +22,14 @@ from tilejit.types.values import ANY, ArrayType, BufferType, Dim, ScalarType, Sh
 
 def print_program(program: Program, prefix: str = "pl", concise: bool = False) -> str:
     """The program as Python source; `concise` leaves out annotations of locals and nests values that are used once."""
-    printer = _ProgramPrinter(program, prefix, concise)
-    return printer.text()
+    return _ProgramPrinter(program, prefix, concise).text()
+
+
+def print_function(program: Program, name: str, prefix: str = "pl", concise: bool = False) -> str:
+    """A module-level function as Python source; with the functions it calls it is printed as a program."""
+    if len(program.functions) > 1:
+        return print_program(program, prefix, concise)
+    return _ProgramPrinter(program, prefix, concise).function_text(name)
 
 
 class _ProgramPrinter:
@@ -34,12 +40,17 @@ class _ProgramPrinter:
         self.functions = program.functions
         self.symbols = _symbols(self.functions.values())
 
+    def head(self, title: str) -> list[str]:
+        lines = [f"# tilejit.{title}", f"import tilejit.language as {self.prefix}", ""]
+        lines += [f'{symbol} = {self.prefix}.dynamic("{symbol}")' for symbol in self.symbols]
+        return [*lines, "", ""] if self.symbols else [*lines, ""]
+
+    def function_text(self, name: str) -> str:
+        return "\n".join([*self.head(f"function: {name}"), *_FunctionPrinter(self, self.functions[name], method=False).lines()]) + "\n"
+
     def text(self) -> str:
         name = self.program.name
-        lines = [f"# tilejit.program: {name}", f"import tilejit.language as {self.prefix}", ""]
-        lines += [f'{symbol} = {self.prefix}.dynamic("{symbol}")' for symbol in self.symbols]
-        lines += [""] if self.symbols else []
-        lines += ["", f"@{self.prefix}.program", f"class {name}:"]
+        lines = [*self.head(f"program: {name}"), f"@{self.prefix}.program", f"class {name}:"]
         for function in self.functions.values():
             lines += [*_FunctionPrinter(self, function).lines(), ""]
         return "\n".join(lines).rstrip() + "\n"
@@ -48,14 +59,15 @@ class _ProgramPrinter:
 class _FunctionPrinter:
     """One function: names for its values, lines for its ops."""
 
-    def __init__(self, program: _ProgramPrinter, function: d.FuncOp) -> None:
+    def __init__(self, program: _ProgramPrinter, function: d.FuncOp, method: bool = True) -> None:
         self.program = program
         self.prefix = program.prefix
         self.function = function
         self.out: list[str] = []
-        self.indent = 1
+        self.method = method
+        self.indent = int(method)
         self.names: dict[SSAValue, str] = {}
-        self.taken = {program.prefix, "self", *program.symbols, *keyword.kwlist, *keyword.softkwlist}
+        self.taken = {program.prefix, "self", "float", *program.symbols, *keyword.kwlist, *keyword.softkwlist}
         self.nested = nested_values(function) if program.concise else set[SSAValue]()
         self.expressions = Expressions(program.prefix, self.named)
 
@@ -119,7 +131,7 @@ class _FunctionPrinter:
 
     def lines(self) -> list[str]:
         self.line(f"@{self.prefix}.function({self.decorator()})")
-        params = ["self", *self.parameters()]
+        params = [*(["self"] if self.method else []), *self.parameters()]
         result = self.result_annotation()
         self.line(f"def {self.function.symbol}({', '.join(params)}){' -> ' + result if result else ''}:")
         with self.deeper():
