@@ -6,6 +6,7 @@ import ast
 import re
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ MakeKernel = Callable[..., JITFunction]
 
 M = pl.dynamic("M")
 WIDTH = 24
-TABLE = {"block": 8, "names": ("a", "b")}
+TABLE: dict[str, Any] = {"block": 8, "names": ("a", "b")}
 
 
 class Settings:
@@ -89,7 +90,7 @@ def test_j1_constants_of_the_module_closure_and_objects_become_literals() -> Non
 
 def test_j1_the_five_numbers_that_look_alike_stay_apart() -> None:
     @pl.jit
-    def shift(x: pl.Tensor, by, out: pl.Out[pl.Tensor]):
+    def shift(x: pl.Tensor, by, out: pl.Out[pl.Tensor]):  # pyright: ignore[reportMissingParameterType]
         out[:] = pl.add(x, by)
         return out
 
@@ -384,7 +385,7 @@ def test_j9_symbols_become_reads_of_a_dimension() -> None:
             rows, columns = x.shape
             whole = x.shape
             for i in pl.range(M):
-                for j in pl.range(x.shape[0] + rows + whole[0] + columns):
+                for _ in pl.range(x.shape[0] + rows + whole[0] + columns):
                     t = pl.load(x, [i, 0], [1, columns])
                     pl.store(t, [i, 0], out)
         return out
@@ -480,7 +481,7 @@ def test_j12_a_cell_without_a_value_is_skipped() -> None:
 
     source = reads.specialized_source(data(4, 24), data(4, 24))
     if not source:
-        WIDTH = 0  # noqa: F841 - never runs: makes the name a cell that has no value when `reads` is specialised
+        WIDTH = 0
     assert "[4, 24]" in source
 
 

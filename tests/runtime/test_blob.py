@@ -75,10 +75,15 @@ def test_loaded_code_is_executable_and_not_writable(loaded: LoadedBlob) -> None:
 
 def test_code_is_unmapped_with_its_object() -> None:
     blob = elf.flatten(compile_llvm(COPY).object_bytes)
-    before = len(open("/proc/self/maps").readlines())
+    before = mappings()
     for _ in range(20):
         LoadedBlob(blob)
-    assert len(open("/proc/self/maps").readlines()) <= before + 2
+    assert mappings() <= before + 2
+
+
+def mappings() -> int:
+    with open("/proc/self/maps") as maps:
+        return len(maps.readlines())
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,10 @@ def test_a_failure_becomes_the_error_of_its_row_with_the_reported_values(code: L
 
 @pytest.mark.parametrize(
     ("value", "dtype", "bits"),
-    [(-1, INT8, 0xFF), (-1, INT32, 0xFFFFFFFF), (-1, INDEX, 2**64 - 1), (1.0, FP32, 0x3F800000), (1.0, FP16, 0x3C00), (1.0, BF16, 0x3F80), (True, BOOL, 1), (65535, UINT16, 0xFFFF)],
+    [
+        (-1, INT8, 0xFF), (-1, INT32, 0xFFFFFFFF), (-1, INDEX, 2**64 - 1), (65535, UINT16, 0xFFFF),
+        (1.0, FP32, 0x3F800000), (1.0, FP16, 0x3C00), (1.0, BF16, 0x3F80), (True, BOOL, 1),
+    ],
 )  # fmt: skip
 def test_scalars_are_passed_as_the_bits_of_their_type(value: float, dtype: object, bits: int) -> None:
     assert scalar_bits(value, dtype) == bits  # type: ignore[arg-type]

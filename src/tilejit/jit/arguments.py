@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from tilejit.dtypes import FP32, INDEX, DType
-from tilejit.errors import ArgumentError, DTypeError, ShapeError
+from tilejit.errors import ArgumentError, DTypeError, ShapeError, did_you_mean
 from tilejit.jit.definition import Definition
 from tilejit.jit.helpers import as_declared
 from tilejit.jit.meta import Constant, RuntimeScalar
@@ -57,9 +57,8 @@ def _match(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str
     values = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:
-            from tilejit.errors import did_you_mean
-
-            raise ArgumentError(f"{where}: got an unexpected keyword argument '{name}'", help=did_you_mean(name, names) or f"parameters: {described(definition)}")
+            help = did_you_mean(name, names) or f"parameters: {described(definition)}"
+            raise ArgumentError(f"{where}: got an unexpected keyword argument '{name}'", help=help)
         if name in values:
             raise ArgumentError(f"{where}: multiple values for argument '{name}'")
         values[name] = value
@@ -109,7 +108,8 @@ def _scalar(definition: Definition, param: JitParam, value: object) -> Argument:
     number = scalar_of(value)
     if number is None:
         kind = "a tensor" if view_of(value) is not None else type(value).__name__
-        raise ArgumentError(f"@pl.jit function '{definition.name}': `{param.name}` must be a number, got {kind}", help=f"pass a Python, NumPy or torch scalar for `{param.name}`")
+        help = f"pass a Python, NumPy or torch scalar for `{param.name}`"
+        raise ArgumentError(f"@pl.jit function '{definition.name}': `{param.name}` must be a number, got {kind}", help=help)
     if stays_runtime(definition, param):
         return RuntimeScalar(param.dtype or (FP32 if isinstance(number, float) else INDEX))
     return Constant(as_declared(number, param))
@@ -157,5 +157,6 @@ def annotated_argument(definition: Definition, param: JitParam) -> TensorArgumen
 def argument_key(argument: Argument, dynamic_axes: frozenset[int]) -> Hashable:
     """What of an argument the compiled program depends on."""
     if isinstance(argument, TensorArgument):
-        return (tuple(None if axis in dynamic_axes else extent.name if isinstance(extent, DynVar) else extent for axis, extent in enumerate(argument.shape)), argument.dtype.name)
+        extents = (extent.name if isinstance(extent, DynVar) else extent for extent in argument.shape)
+        return (tuple(None if axis in dynamic_axes else extent for axis, extent in enumerate(extents)), argument.dtype.name)
     return argument.key()

@@ -59,7 +59,7 @@ class MemoryCache(dict[Hashable, CompiledProgram]):
     def _make(self, key: Hashable, make: Callable[[], CompiledProgram], flight: _Flight) -> CompiledProgram:
         start = time.perf_counter()
         try:
-            flight.result = make()
+            flight.result = made = make()
         except BaseException as error:
             flight.error = error
             raise
@@ -71,7 +71,7 @@ class MemoryCache(dict[Hashable, CompiledProgram]):
                     self.compile_seconds += time.perf_counter() - start
                 del self._flights[key]
             flight.done.set()
-        return flight.result
+        return made
 
     def _wait(self, flight: _Flight) -> CompiledProgram:
         flight.done.wait()

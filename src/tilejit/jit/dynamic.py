@@ -244,9 +244,11 @@ class _Walker:
         owner = call.func.value
         param = self._name(owner) if isinstance(owner, ast.Name) else None
         if not isinstance(param, str):
-            raise in_body(ParserTypeError)("bind_dynamic belongs to a tensor parameter", span=self.definition.span(call), help="write x.bind_dynamic(0, M) for a parameter x")
+            help = "write x.bind_dynamic(0, M) for a parameter x"
+            raise in_body(ParserTypeError)("bind_dynamic belongs to a tensor parameter", span=self.definition.span(call), help=help)
         if len(call.args) != 2 or call.keywords:
-            raise in_body(ParserTypeError)("bind_dynamic takes an axis and a symbol", span=self.definition.span(call), help='write x.bind_dynamic(0, pl.dynamic("M"))')
+            help = 'write x.bind_dynamic(0, pl.dynamic("M"))'
+            raise in_body(ParserTypeError)("bind_dynamic takes an axis and a symbol", span=self.definition.span(call), help=help)
         axis = _constant_axis(call.args[0], self.definition)
         self.found.declare(param, axis, self._symbol(call.args[1]))
         return True

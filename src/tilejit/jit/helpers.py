@@ -75,9 +75,8 @@ def _tensor_type(caller: Expressions, helper: Definition, param: JitParam, held:
     if isinstance(value, BufferType | TileType):
         shape, dtype = value.shape, value.dtype
         if annotation.dtype is not None and annotation.dtype is not dtype:
-            raise in_body(DTypeError)(
-                f"`{param.name}` of `{helper.name}` holds {annotation.dtype}, got {dtype}", span=caller.definition.span(place), help=f"pl.cast it to pl.{annotation.dtype}"
-            )
+            message = f"`{param.name}` of `{helper.name}` holds {annotation.dtype}, got {dtype}"
+            raise in_body(DTypeError)(message, span=caller.definition.span(place), help=f"pl.cast it to pl.{annotation.dtype}")
     elif isinstance(value, Static | Extent | RuntimeValue):
         raise in_body(ArgumentError)(f"`{param.name}` of `{helper.name}` is a tensor, got a scalar", span=caller.definition.span(place))
     elif (known := caller.specializer.missing_type(caller, helper, param, held, place)) is not None:

@@ -88,7 +88,7 @@ def _classify(arg: ast.arg, annotation: object, default: object) -> JitParam:
         return JitParam(arg.arg, "scalar", dtype=annotation.dtype, default=default, node=arg)
     if isinstance(annotation, DType):
         return JitParam(arg.arg, "scalar", dtype=annotation, default=default, node=arg)
-    if annotation in (int, float, bool):
+    if annotation is int or annotation is float or annotation is bool:
         return JitParam(arg.arg, "scalar", default=default, node=arg)
     return JitParam(arg.arg, "other", direction, default=default, node=arg)
 

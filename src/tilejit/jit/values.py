@@ -13,7 +13,7 @@ import numpy as np
 from tilejit.dtypes import DTYPES, DType
 from tilejit.jit.meta import DynDim
 from tilejit.ops.spec import OpFunction
-from tilejit.types import annotations
+from tilejit.types import annotations as language_types
 from tilejit.types.annotations import RUNTIME, MemRef, RuntimeMarker
 from tilejit.types.enums import ENUMS
 from tilejit.types.scopes import Marker
@@ -109,7 +109,7 @@ def language_path(value: object) -> str | None:
     if isinstance(value, MemRef):
         return None
     name = getattr(value, "__name__", None)
-    if isinstance(name, str) and getattr(value, "__module__", None) == annotations.__name__ and getattr(annotations, name, None) is value:
+    if isinstance(name, str) and getattr(value, "__module__", None) == language_types.__name__ and getattr(language_types, name, None) is value:
         return f"pl.{name}"
     return None
 

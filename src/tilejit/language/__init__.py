@@ -5,17 +5,12 @@ from __future__ import annotations
 from importlib import import_module
 
 _NAMES: dict[str, str] = {
-    **{
-        name: "tilejit.types.annotations"
-        for name in (
-            "Tensor", "Tile", "Scalar", "Array", "Tuple", "Out", "InOut", "TensorView", "TileView", "MemRef", "DynVar",
-            "dynamic", "untracked", "RUNTIME", "AUTO",
-        )
-    },
-    **{name: "tilejit.jit.function" for name in ("jit", "JITFunction")},
-    **{name: "tilejit.frontend.decorators" for name in ("program", "function", "inline", "InlineFunction")},
-    **{name: "tilejit.frontend.text" for name in ("parse", "loads", "parse_program", "loads_program")},
-}  # fmt: skip
+    **dict.fromkeys(("Tensor", "Tile", "Scalar", "Array", "Tuple", "Out", "InOut", "DynVar"), "tilejit.types.annotations"),
+    **dict.fromkeys(("TensorView", "TileView", "MemRef", "dynamic", "untracked", "RUNTIME", "AUTO"), "tilejit.types.annotations"),
+    **dict.fromkeys(("jit", "JITFunction"), "tilejit.jit.function"),
+    **dict.fromkeys(("program", "function", "inline", "InlineFunction"), "tilejit.frontend.decorators"),
+    **dict.fromkeys(("parse", "loads", "parse_program", "loads_program"), "tilejit.frontend.text"),
+}
 """Where a name lives, for those that are an attribute of a module."""
 
 _TABLES = {

@@ -29,7 +29,8 @@ def _reserve(size: int) -> mmap.mmap:
         except OSError as error:
             # A limit on address space (ulimit -v, small containers) is no reason to fail: less may do.
             if size <= _SMALLEST:
-                raise ResourceError(f"cannot reserve {size} bytes of scratch memory: {error}", help=f"raise the memory limit or set {config.ARENA_BYTES.variable}") from None
+                help = f"raise the memory limit or set {config.ARENA_BYTES.variable}"
+                raise ResourceError(f"cannot reserve {size} bytes of scratch memory: {error}", help=help) from None
             size //= 2
 
 

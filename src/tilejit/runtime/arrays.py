@@ -48,7 +48,7 @@ class ArrayView:
         if self.device != "cpu":
             raise ArgumentError(f"a tensor on {self.device} cannot be read from the CPU")
         size = self.dtype.get_byte()
-        description = {
+        description: dict[str, object] = {
             "data": (self.address, not self.writable),
             "shape": self.shape,
             "strides": tuple(stride * size for stride in self.strides),
@@ -115,7 +115,8 @@ def _numpy_view(array: np.ndarray, owner: object, framework: str) -> ArrayView:
     strides = tuple(stride // size for stride in array.strides)
     if any(stride % size for stride in array.strides):
         raise ArgumentError(f"strides {array.strides} are no multiple of the element size {size}", help="pass a copy: np.ascontiguousarray(x)")
-    return ArrayView(owner if framework == "numpy" else array, framework, array.shape, strides, dtype, array.__array_interface__["data"][0], array.flags.writeable)
+    address: int = array.__array_interface__["data"][0]
+    return ArrayView(owner if framework == "numpy" else array, framework, array.shape, strides, dtype, address, array.flags.writeable)
 
 
 def unsupported_dtype(framework: str, name: str) -> DTypeError:

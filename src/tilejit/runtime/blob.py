@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import mmap
 import struct
 from collections.abc import Mapping
@@ -48,7 +47,8 @@ def _make_executable(address: int, size: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     if libc.mprotect(address, size, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
-        raise ArtifactError(f"the system refuses executable memory (errno {ctypes.get_errno()})", help="native kernels cannot run here: use platform='reference'")
+        help = "native kernels cannot run here: use platform='reference'"
+        raise ArtifactError(f"the system refuses executable memory (errno {ctypes.get_errno()})", help=help)
 
 
 @cache

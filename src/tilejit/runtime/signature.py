@@ -222,7 +222,8 @@ def _scalar_argument(param: ParamInfo, value: object) -> int | float | bool:
         return float(number)
     if isinstance(number, float):
         if not number.is_integer():
-            raise ArgumentError(f"argument `{param.name}` must be an integer ({dtype}), got {number}", help=f"round it, or declare `{param.name}` as pl.Scalar[pl.FP32]")
+            help = f"round it, or declare `{param.name}` as pl.Scalar[pl.FP32]"
+            raise ArgumentError(f"argument `{param.name}` must be an integer ({dtype}), got {number}", help=help)
         number = int(number)
     low, high = integer_range(dtype)
     if not low <= number <= high:

@@ -19,7 +19,7 @@ def view_of(value: object) -> ArrayView | None:
         raise ArgumentError(f"a torch tensor with layout {value.layout} has no plain memory", help="pass x.to_dense()")
     name = str(value.dtype).removeprefix("torch.")
     dtype = dtype_of_torch_name(name)
-    if dtype is None or dtype.bits < 8 and dtype.kind != "bool":
+    if dtype is None or (dtype.bits < 8 and dtype.kind != "bool"):
         raise unsupported_dtype("torch", name)
     return ArrayView(
         value, "torch", tuple(value.shape), value.stride(), dtype, value.data_ptr(), True, str(value.device), value.requires_grad

@@ -75,7 +75,7 @@ def flatten(data: bytes) -> Blob:
     for index, section in enumerate(layout.sections):
         if not section.flags & _ALLOC or not section.size or _section_name(layout, section).startswith(".eh_frame"):
             continue
-        if section.type == _NOBITS or section.flags & _WRITE and not _section_name(layout, section).startswith(".data.rel.ro"):
+        if section.type == _NOBITS or (section.flags & _WRITE and not _section_name(layout, section).startswith(".data.rel.ro")):
             raise UnsupportedObject(f"writable data ({_section_name(layout, section)})")
         if section.type == _PROGBITS:
             layout.place(index)
