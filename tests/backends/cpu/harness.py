@@ -14,13 +14,13 @@ from tilejit import ops
 from tilejit.backends import reference
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.cpu import target
-from tilejit.dtypes import FP32, DType
+from tilejit.dtypes import FP32, INDEX, DType
 from tilejit.passes.fuse import fuse
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder, function
 from tilejit.tile_ir.program import Program
 from tilejit.tile_ir.verify import verify
-from tilejit.types.values import BufferType, ScalarType, TileType, ValueType, full_tile
+from tilejit.types.values import BufferType, ScalarType, TileType, ValueType
 
 NDArray = npt.NDArray[Any]
 
@@ -37,7 +37,10 @@ class Kernel(Builder):
     def ints(self, *values: int | SSAValue) -> list[SSAValue]:
         return [self.index(value) for value in values]
 
-    def tile(self, buffer: SSAValue, offsets: Sequence[int | SSAValue], shape: Sequence[int], valid: Sequence[int | SSAValue] | None = None, clamp: bool = False) -> SSAValue:
+    def tile(
+        self, buffer: SSAValue, offsets: Sequence[int | SSAValue], shape: Sequence[int], valid: Sequence[int | SSAValue] | None = None, clamp: bool = False
+    ) -> SSAValue:
+        """A load; `valid` may be run-time scalars."""
         asked = list(valid) if valid is not None else list(shape)
         known = tuple(v if isinstance(v, int) and not clamp else "?" for v in asked)
         type = TileType(tuple(shape), d.shaped_type(buffer).dtype, known)
@@ -47,28 +50,33 @@ class Kernel(Builder):
         rank = d.shaped_type(buffer).rank
         self.store(value, buffer, self.ints(*(offsets or (0,) * rank)), atomic)
 
-    def loop(self, lower: int | SSAValue, upper: int | SSAValue, step: int | SSAValue, inits: Sequence[SSAValue], body: Callable[..., Sequence[SSAValue]], types: Sequence[ValueType] | None = None) -> list[SSAValue]:
+    def loop(
+        self,
+        lower: int | SSAValue,
+        upper: int | SSAValue,
+        step: int | SSAValue,
+        inits: Sequence[SSAValue],
+        body: Callable[..., Sequence[SSAValue]],
+        types: Sequence[ValueType] | None = None,
+    ) -> list[SSAValue]:
         """A counted loop; `body(iv, *carried)` returns what is yielded."""
         results = list(types) if types is not None else [d.type_of(init) for init in inits]
-        block = Block(arg_types=d.ir_types([ScalarType(ops_index()), *results]))
+        block = Block(arg_types=d.ir_types([ScalarType(INDEX), *results]))
         with self.at(block):
             self.yield_(body(*block.args))
         return list(self.for_(self.index(lower), self.index(upper), self.index(step), inits, block, results).results)
 
-    def branch(self, condition: SSAValue, then: Callable[[], Sequence[SSAValue]], orelse: Callable[[], Sequence[SSAValue]], types: Sequence[ValueType]) -> list[SSAValue]:
-        blocks = []
+    def branch(
+        self, condition: SSAValue, then: Callable[[], Sequence[SSAValue]], orelse: Callable[[], Sequence[SSAValue]], types: Sequence[ValueType]
+    ) -> list[SSAValue]:
+        """An if with results of the given types."""
+        blocks: list[Block] = []
         for arm in (then, orelse):
             block = Block()
             with self.at(block):
                 self.yield_(arm())
             blocks.append(block)
         return list(self.if_(condition, blocks[0], blocks[1], types).results)
-
-
-def ops_index() -> DType:
-    from tilejit.dtypes import INDEX
-
-    return INDEX
 
 
 def buffer(*shape: int | str, dtype: DType = FP32) -> BufferType:
@@ -116,8 +124,9 @@ def compare(have: NDArray, want: NDArray, rtol: float, atol: float) -> None:
         np.testing.assert_allclose(have.astype(np.float32), want.astype(np.float32), rtol=rtol, atol=atol, equal_nan=True)
 
 
-def random(rng: np.random.Generator, shape: Sequence[int], dtype: DType = FP32) -> NDArray:
+def random(rng: np.random.Generator, dims: Sequence[int | str], dtype: DType = FP32) -> NDArray:
     """Data that is never all alike: floats around zero, integers over a small range that includes negatives."""
+    shape = [dim for dim in dims if isinstance(dim, int)]
     if dtype.is_float:
         return (rng.standard_normal(shape) * 2).astype(dtype.numpy)
     if dtype.kind == "bool":
@@ -125,5 +134,3 @@ def random(rng: np.random.Generator, shape: Sequence[int], dtype: DType = FP32) 
     low = -50 if dtype.is_signed else 0
     return rng.integers(low, 100, shape).astype(dtype.numpy)
 
-
-__all__ = ["BufferType", "Kernel", "buffer", "check", "compare", "full_tile", "fused", "program", "random"]

@@ -16,12 +16,12 @@ from tilejit.backends.cpu.casts import convert_lane
 from tilejit.backends.cpu.emit import Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.nest import copy_box
+from tilejit.backends.cpu.recipes import recipe
 from tilejit.backends.cpu.storage import Array, Storage, row_major
 from tilejit.dtypes import INDEX
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import sources_of, used_after, views_of
 from tilejit.types.values import ArrayType, BufferType, ScalarType, ShapedType, TileType, ValueType
-
 
 IN_PLACE = ("matmul_acc", "batch_matmul_acc", "gemv_acc", "assemble", "write")
 """Ops that change their first operand where it lies when nobody needs it afterwards."""
@@ -130,7 +130,7 @@ def aim_at_slots(f: FunctionWriter, yielded: Sequence[SSAValue], carried: Sequen
         if carrier.slot is None or value in aimed or not isinstance(value, OpResult) or value.owner.parent is not block:
             continue
         others = [other for other in yielded if other is not value and other in views_of(argument)]
-        if not others and d.type_of(value) is not None and may_overwrite(value, argument):
+        if not others and may_overwrite(value, argument):
             f.targets[value] = carrier.slot
             aimed.add(value)
 
@@ -164,8 +164,6 @@ def _reads_in_place(op: Operation, value: OpResult, old: SSAValue) -> bool:
     if isinstance(op, d.GroupOp):
         return same_shape
     if isinstance(op, d.ApplyOp):
-        from tilejit.backends.cpu.recipes import recipe
-
         if op.op in IN_PLACE:
             return [use.index for use in old.uses if use.operation is op] == [0]
         found = recipe(op)
@@ -189,11 +187,7 @@ def fill_slots(f: FunctionWriter, values: Sequence[Storage], items: Sequence[Car
     written: frozenset[object] = frozenset().union(*(slot.tokens for _, slot in moves))
     ready: list[tuple[Array, Array]] = []
     for value, slot in moves:
-        if len(moves) > 1 and value.tokens & written:
-            kept = f.new_array(value.dtype, value.shape, value.valid)
-            copy_box(f.e, kept, value, value.valid)
-            value = kept
-        elif value.tokens & slot.tokens:
+        if value.tokens & written:
             kept = f.new_array(value.dtype, value.shape, value.valid)
             copy_box(f.e, kept, value, value.valid)
             value = kept
@@ -212,10 +206,9 @@ def write_for(f: FunctionWriter, op: d.ForOp) -> None:
     block = op.body.block
     yielded = list(_terminator(block))
     start = [register for item in items for register in item.registers(f, item.first)]
-    counted = not (isinstance(step, int) and step > 0)
+    counted, first = not (isinstance(step, int) and step > 0), lower
     if counted:
-        upper, first = _turns(f, op, lower, upper, step), lower
-        lower = 0
+        lower, upper = 0, _turns(f, op, lower, upper, step)
     with f.scope(), e.loop(lower, upper, 1 if counted else step, start, name="for") as loop:
         iv = e.i64(e.add(first, e.mul(loop.iv, step))) if counted else loop.iv
         type = d.type_of(block.args[0])

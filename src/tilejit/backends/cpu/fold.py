@@ -9,10 +9,10 @@ from tilejit.backends.cpu.emit import Emitter, Index, Value
 from tilejit.backends.cpu.lanes import apply_lane, combine, reduce_init
 from tilejit.backends.cpu.nest import convert_box, fill_box
 from tilejit.backends.cpu.plan import Member
-from tilejit.backends.cpu.recipes import Recipe, dtype_of
-from tilejit.backends.cpu.registers import lane_constant, load_strided, register_type, round_to, store_strided
+from tilejit.backends.cpu.recipes import Recipe, Reduction, dtype_of
+from tilejit.backends.cpu.registers import lane_constant, register_type, round_to
 from tilejit.backends.cpu.storage import Array
-from tilejit.backends.cpu.vector import binary, convert, fcmp, icmp, select, shuffle, splat
+from tilejit.backends.cpu.vector import binary, fcmp, icmp, select, shuffle, splat
 from tilejit.dtypes import FP32, INT32, DType
 from tilejit.runtime.failures import Failure
 from tilejit.types.values import Shape
@@ -55,7 +55,7 @@ def _start(member: Member, lanes: int) -> list[Value]:
     return [first, lane_constant(INT32, _NOWHERE, lanes)] if reduction.positions else [first]
 
 
-def _facts(member: Member):  # type: ignore[no-untyped-def]
+def _facts(member: Member) -> tuple[Reduction, DType]:
     assert member.recipe.reduction is not None
     return member.recipe.reduction, dtype_of(member.recipe.inputs[0])
 
@@ -204,5 +204,3 @@ class ColumnFold:
         if not self.reduction.positions and self.values is not self.output:
             convert_box(self.group.e, self.output, self.values, self.output.valid)
 
-
-_ = (convert, load_strided, store_strided)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +14,7 @@ from tilejit.backends.cpu.casts import convert_lane
 from tilejit.backends.cpu.emit import Emitter, Index, Module, Value
 from tilejit.backends.cpu.registers import lane_constant
 from tilejit.backends.cpu.storage import Array, Storage, element_count, row_major
+from tilejit.config import ARENA_BYTES
 from tilejit.dtypes import INDEX, DType
 from tilejit.errors import InternalError, Span
 from tilejit.runtime import abi
@@ -129,7 +130,8 @@ class FunctionWriter:
     def allocate(self, size: Index, span: Span | None) -> Value:
         """`size` bytes of scratch memory, until the enclosing scope ends."""
         e = self.e
-        rounded = (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT if isinstance(size, int) else e.inst("i64", f"and {e.i64(e.add(size, ALIGNMENT - 1))}, {-ALIGNMENT}")
+        padded = e.add(size, ALIGNMENT - 1)
+        rounded = padded // ALIGNMENT * ALIGNMENT if isinstance(padded, int) else e.inst("i64", f"and {padded}, {-ALIGNMENT}")
         start = self.top
         self.top = e.inst("ptr", f"getelementptr i8, ptr {start.text}, {e.i64(rounded)}")
         slot = e.offset(self.context, abi.ARENA_END, "i64")
@@ -157,7 +159,7 @@ class FunctionWriter:
         return self.new_array(type.dtype, shape, valid, span)
 
     @contextmanager
-    def scope(self) -> Iterator[None]:
+    def scope(self) -> Generator[None]:
         """Scratch memory taken inside is free again afterwards."""
         saved = self.top
         yield
@@ -200,4 +202,5 @@ def constant(op: d.ConstOp) -> Value:
 
 def memory_failure(span: Span | None) -> Failure:
     """Scratch memory is used up; integers: bytes needed, bytes left."""
-    return Failure("memory", "the kernel needs {0} bytes of scratch memory more, {1} are left", span, "use smaller tiles or tensors, or raise TILEJIT_ARENA_BYTES")
+    text = "the kernel needs {0} bytes of scratch memory more, {1} are left"
+    return Failure("memory", text, span, f"use smaller tiles or tensors, or raise {ARENA_BYTES.variable}")

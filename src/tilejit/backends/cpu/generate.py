@@ -15,7 +15,7 @@ from tilejit.backends.cpu.movement import operand, result_of, scalars
 from tilejit.backends.cpu.nest import Box, Walk, convert_box, each, fill_box, sweep, vector_width
 from tilejit.backends.cpu.recipes import dtype_of
 from tilejit.backends.cpu.registers import lane_constant, register_type, store_strided
-from tilejit.backends.cpu.storage import Array, sub_box
+from tilejit.backends.cpu.storage import Array
 from tilejit.backends.cpu.vector import binary, convert, icmp, splat
 from tilejit.dtypes import BOOL, INDEX, INT64, UINT32, UINT64
 from tilejit.ops import table
@@ -215,5 +215,3 @@ RULES: dict[str, Rule] = {
     "part_max": _part,
     "part_min": _part,
 }
-
-_ = sub_box

@@ -162,7 +162,9 @@ class GroupWriter:
             dtype = self._lane_dtype(value)
             buffer = self.f.new_array(dtype, [self.box.extents[-1]], span=self.span)
             self.places["kept", value] = Place(len(self.box.walks), dtype)
-            self.box.walks.append(Walk(buffer.pointer, dtype, [0] * (len(self.box.extents) - 1) + [1]))
+            along_row: list[Index] = [0] * len(self.box.extents)
+            along_row[-1] = 1
+            self.box.walks.append(Walk(buffer.pointer, dtype, along_row))
 
     def add_place(self, key: object, array: Array, shape: Shape, is_mask: bool = False) -> None:
         """Let an array of type-level `shape` move with the nest; dims of extent 1 are broadcast."""

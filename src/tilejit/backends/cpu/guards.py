@@ -21,12 +21,14 @@ def check_box(f: FunctionWriter, op: d.LoadOp | d.StoreOp | d.WindowOp, array: A
     """Make sure that a window lies inside its array; returns its sizes, narrowed when the op clamps."""
     e = f.e
     if op.static("clamp"):
-        _branch(f, [_dim_below_zero(f, offset) for offset in offsets], _rows(op, offsets, sizes, array))
+        empty = _any(f, [_is_zero(f, size) for size in sizes])
+        _branch(f, [_unless(f, _below_zero(f, offset), empty) for offset in offsets], _rows(op, offsets, sizes, array))
         return [clamp(f, e.sub(extent, offset), e.max(0, size)) for offset, size, extent in zip(offsets, sizes, array.shape, strict=True)]
     if not f.unit.options.check_bounds:
         return list(sizes)
     bad = [_outside(f, *dim) for dim in zip(offsets, sizes, array.shape, strict=True)]
-    negative = [_below_zero(f, size) for size in sizes]
+    # Only a window's size may be negative: that of a load is clamped, that of a store is a valid extent.
+    negative = [isinstance(op, d.WindowOp) and _below_zero(f, size) for size in sizes]
     if any(item is not False for item in bad):
         empty = _any(f, [_is_zero(f, size) for size in sizes])
         bad = [_unless(f, item, empty) for item in bad]
@@ -34,7 +36,11 @@ def check_box(f: FunctionWriter, op: d.LoadOp | d.StoreOp | d.WindowOp, array: A
     return list(sizes)
 
 
-def _rows(op: d.LoadOp | d.StoreOp | d.WindowOp, offsets: Sequence[Index], sizes: Sequence[Index], array: Array) -> Callable[[int], tuple[Failure, Sequence[Index]]]:
+Row = Callable[[int], tuple[Failure, Sequence[Index]]]
+"""Axis → what to report about it."""
+
+
+def _rows(op: d.LoadOp | d.StoreOp | d.WindowOp, offsets: Sequence[Index], sizes: Sequence[Index], array: Array) -> Row:
     return lambda axis: (checks.box_failure(op, axis), (offsets[axis], sizes[axis], array.shape[axis]))
 
 
@@ -49,7 +55,7 @@ def check_element(f: FunctionWriter, op: d.ReadOp | d.WriteOp, array: Array, ind
 Condition = Value | bool
 
 
-def _branch(f: FunctionWriter, bad: Sequence[Condition], row: Callable[[int], tuple[Failure, Sequence[Index]]]) -> None:
+def _branch(f: FunctionWriter, bad: Sequence[Condition], row: Row) -> None:
     """Fail with the first dim that is bad."""
     combined = _any(f, bad)
     if combined is False:
@@ -78,10 +84,6 @@ def _outside(f: FunctionWriter, offset: Index, size: Index, extent: Index) -> Co
     below = _below_zero(f, room)
     past = e.icmp("ugt", offset, room)
     return _either(f, below, past)
-
-
-def _dim_below_zero(f: FunctionWriter, offset: Index) -> Condition:
-    return _below_zero(f, offset)
 
 
 def _below_zero(f: FunctionWriter, value: Index) -> Condition:

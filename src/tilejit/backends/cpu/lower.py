@@ -20,8 +20,8 @@ from tilejit.backends.cpu.nest import fill_box
 from tilejit.backends.cpu.recipes import lane_code, recipe
 from tilejit.backends.cpu.registers import lane_constant, load_lanes, store_lanes
 from tilejit.backends.cpu.storage import Array, element_count, sub_box
-from tilejit.backends.cpu.views import stays_unchanged
 from tilejit.backends.cpu.vector import binary
+from tilejit.backends.cpu.views import stays_unchanged
 from tilejit.dtypes import INDEX
 from tilejit.errors import InternalError, UnsupportedFeatureError
 from tilejit.ops.rules import Unsupported

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from xdsl.ir import OpResult, SSAValue
 
@@ -68,7 +69,9 @@ def _check_inner(f: FunctionWriter, op: d.ApplyOp, needed: Index, there: Index) 
 class _Product:
     """One product while it is written."""
 
-    def __init__(self, f: FunctionWriter, op: d.ApplyOp, left: Array, right: Array, shape: Sequence[Index], valid: Sequence[Index], drop: Sequence[int]) -> None:
+    def __init__(
+        self, f: FunctionWriter, op: d.ApplyOp, left: Array, right: Array, shape: Sequence[Index], valid: Sequence[Index], drop: Sequence[int]
+    ) -> None:
         self.f = f
         self.op = op
         self.args = apply_args(op)
@@ -150,8 +153,6 @@ class _Product:
         known = [size if isinstance(size, int) else None for size in sizes]
         need = scratch_bytes(self.operand, *known)
         scratch = f.allocate(need, self.op.span) if need else Value("null", "ptr")
-        from contextlib import ExitStack
-
         with ExitStack() as stack:
             pointers = [target.pointer, left.pointer, right.pointer]
             for axis, extent in enumerate(batch):
@@ -164,6 +165,5 @@ class _Product:
             call_gemm(e, self.operand, a, b, (pointers[0], target.strides[-2]), sizes, accumulate, scratch)
 
 
-RULES: dict[str, Rule] = {
-    name: write_matmul for name in ("matmul", "matmul_acc", "matmul_bias", "gemv", "gemv_acc", "gemv_bias", "batch_matmul", "batch_matmul_acc")
-}
+NAMES = ("matmul", "matmul_acc", "matmul_bias", "gemv", "gemv_acc", "gemv_bias", "batch_matmul", "batch_matmul_acc")
+RULES: dict[str, Rule] = dict.fromkeys(NAMES, write_matmul)

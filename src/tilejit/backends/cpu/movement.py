@@ -16,12 +16,10 @@ from tilejit.backends.cpu.transpose import transpose_into
 from tilejit.backends.cpu.views import aim_at_store, stays_unchanged
 from tilejit.dtypes import DType
 from tilejit.errors import Span
-from tilejit.ops.movement import pad_cell
+from tilejit.ops.pad import pad_cell
 from tilejit.runtime.failures import Failure
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.alias import is_buffer
 from tilejit.tile_ir.build import apply_args
-from tilejit.types.values import ShapedType
 
 Rule = Callable[[FunctionWriter, d.ApplyOp], None]
 
@@ -48,14 +46,13 @@ def scalars(f: FunctionWriter, op: d.ApplyOp, name: str) -> list[Index] | None:
     return f.indices(values)
 
 
-def bind_view(f: FunctionWriter, op: d.ApplyOp, source: SSAValue, view: Array) -> None:
+def bind_view(f: FunctionWriter, op: d.ApplyOp, view: Array) -> None:
     """The result is a view of its operand, or a copy when that memory changes too early."""
     result = op.results[0]
     if result in f.targets or not stays_unchanged(f, op, result):
         copy_into(f, result, view, op.span)
     else:
         f.values[result] = replace(view, owned=False)
-    del source
 
 
 def result_of(f: FunctionWriter, op: d.ApplyOp, shape: Sequence[Index], valid: Sequence[Index]) -> Array:
@@ -140,7 +137,7 @@ def _concat(f: FunctionWriter, op: d.ApplyOp) -> None:
 
 
 def _same(f: FunctionWriter, op: d.ApplyOp) -> None:
-    bind_view(f, op, op.args[0], f.array(op.args[0]))
+    bind_view(f, op, f.array(op.args[0]))
 
 
 def _set_valid(f: FunctionWriter, op: d.ApplyOp) -> None:
@@ -155,7 +152,7 @@ def _set_valid(f: FunctionWriter, op: d.ApplyOp) -> None:
             failure = Failure("bounds", f"set_validshape: {name} is {{0}}, the extent is {{1}}", op.span)
             f.fail_if(f.e.icmp("ugt", index, extent), failure, [index, extent])
         valid.append(index)
-    bind_view(f, op, op.args[0], array.with_valid(valid))
+    bind_view(f, op, array.with_valid(valid))
 
 
 def dense(f: FunctionWriter, value: SSAValue, span: Span | None) -> Array:
@@ -182,7 +179,7 @@ def _reshape(f: FunctionWriter, op: d.ApplyOp) -> None:
     moving = [extent for extent, dim in zip(source.valid, d.shaped_type(op.args[0]).valid, strict=True) if dim == "?"]
     partial = d.shaped_type(op.args[0]).valid != d.shaped_type(op.args[0]).shape
     valid: list[Index] = [dim if isinstance(dim, int) else moving[0] if partial else extent for dim, extent in zip(type.valid, shape, strict=True)]
-    bind_view(f, op, op.args[0], replace(source, shape=tuple(shape), strides=row_major(e, shape), valid=tuple(valid)))
+    bind_view(f, op, replace(source, shape=tuple(shape), strides=row_major(e, shape), valid=tuple(valid)))
 
 
 def _reinterpret(f: FunctionWriter, op: d.ApplyOp) -> None:
@@ -198,7 +195,7 @@ def _reinterpret(f: FunctionWriter, op: d.ApplyOp) -> None:
     shape = wanted or [*source.shape[:-1], rescaled(source.shape[-1])]
     valid = [*source.valid[:-1], rescaled(source.valid[-1])] if wanted is None else shape if tuple(shape) != source.shape else list(source.valid)
     view = Array(source.pointer, type.dtype, tuple(shape), row_major(e, shape), tuple(valid), source.tokens)
-    bind_view(f, op, op.args[0], view)
+    bind_view(f, op, view)
 
 
 def reshaped_strides(f: FunctionWriter, array: Array, shape: Sequence[Index], dtype: DType, fail_if: Callable[[Value], None]) -> tuple[Index, ...]:
@@ -267,5 +264,3 @@ RULES: dict[str, Rule] = {
     "reshape": _reshape,
     "reinterpret_view": _reinterpret,
 }
-
-_ = (is_buffer, ShapedType)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
@@ -54,7 +54,7 @@ class Box:
             walk.strides[axis : axis + 2] = [walk.strides[axis] if inner == 1 else walk.strides[axis + 1]]
 
     @contextmanager
-    def rows(self, e: Emitter) -> Iterator[tuple[list[Index], list[Value]]]:
+    def rows(self, e: Emitter) -> Generator[tuple[list[Index], list[Value]]]:
         """Loops over all dims but the last; yields their indices and the walks' pointers at the start of the row."""
         pointers = [walk.pointer for walk in self.walks]
         indices: list[Index] = []

@@ -76,7 +76,9 @@ def element_count(e: Emitter, shape: Sequence[Index]) -> Index:
     return count
 
 
-def sub_box(e: Emitter, array: Array, offsets: Sequence[Index], shape: Sequence[Index], valid: Sequence[Index] | None = None, drop: Sequence[int] = ()) -> Array:
+def sub_box(
+    e: Emitter, array: Array, offsets: Sequence[Index], shape: Sequence[Index], valid: Sequence[Index] | None = None, drop: Sequence[int] = ()
+) -> Array:
     """A window of an array; dims in `drop` are removed."""
     shift: Index = 0
     for offset, stride in zip(offsets, array.strides, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -104,5 +103,3 @@ class LinkedObject:
     def address(self, name: str) -> int:
         return self._engine.get_function_address(name)
 
-
-_ = ctypes

@@ -6,10 +6,9 @@ from xdsl.ir import Operation, OpResult, SSAValue
 
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.guards import check_box
-from tilejit.backends.cpu.recipes import recipe
 from tilejit.backends.cpu.storage import sub_box
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.alias import ancestor_in, between, last_use, same_window, views_of
+from tilejit.tile_ir.alias import ancestor_in, between, last_use, same_window, used_after, views_of
 
 
 def stays_unchanged(f: FunctionWriter, op: Operation, value: SSAValue) -> bool:
@@ -66,10 +65,6 @@ def aim_at_store(f: FunctionWriter, value: OpResult) -> None:
 
 def is_last_use(value: SSAValue, op: Operation) -> bool:
     """Whether nobody needs `value` once `op` has read it, this time or in another turn of a loop."""
-    from tilejit.tile_ir.alias import used_after
-
     owner = value.owner
     return isinstance(owner, Operation) and owner.parent is op.parent and not used_after(value, op)
 
-
-_ = recipe

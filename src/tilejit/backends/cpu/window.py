@@ -9,7 +9,7 @@ from xdsl.ir import OpResult, SSAValue
 from tilejit.backends.cpu.casts import convert_lane
 from tilejit.backends.cpu.emit import Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
-from tilejit.backends.cpu.movement import bind_view, copy_into, fill_outside, operand, result_of, scalars
+from tilejit.backends.cpu.movement import bind_view, copy_into, fill_outside, operand, scalars
 from tilejit.backends.cpu.nest import convert_box, copy_box, each
 from tilejit.backends.cpu.recipes import dtype_of
 from tilejit.backends.cpu.registers import lane_constant, round_to, store_lanes
@@ -25,7 +25,9 @@ from tilejit.types.enums import AtomicType
 Rule = Callable[[FunctionWriter, d.ApplyOp], None]
 
 
-def check_inside(f: FunctionWriter, op: d.ApplyOp, verb: str, offsets: Sequence[Index], sizes: Sequence[Index], extents: Sequence[Index], clamp: bool = False) -> None:
+def check_inside(
+    f: FunctionWriter, op: d.ApplyOp, verb: str, offsets: Sequence[Index], sizes: Sequence[Index], extents: Sequence[Index], clamp: bool = False
+) -> None:
     """A window of a value must lie inside it."""
     e = f.e
     for axis, (offset, size, extent) in enumerate(zip(offsets, sizes, extents, strict=True)):
@@ -39,8 +41,17 @@ def check_inside(f: FunctionWriter, op: d.ApplyOp, verb: str, offsets: Sequence[
         f.fail_if(bad, failure, [offset, end, extent])
 
 
-def take(f: FunctionWriter, op: d.ApplyOp, source: Array, offsets: Sequence[Index], shape: Sequence[Index], requested: Sequence[Index] | None, whole: bool, clamp: bool) -> Array:
-    """The window of a value as a view."""
+def take(
+    f: FunctionWriter,
+    op: d.ApplyOp,
+    source: Array,
+    offsets: Sequence[Index],
+    shape: Sequence[Index],
+    requested: Sequence[Index] | None = None,
+    whole: bool = True,
+    clamp: bool = False,
+) -> Array:
+    """The window of a value as a view; `whole`: all of it must lie inside, not only what is `requested`."""
     e = f.e
     wanted = shape if requested is None else requested
     check_inside(f, op, "reads", offsets, shape if whole else wanted, source.shape, clamp)
@@ -63,7 +74,7 @@ def _slice(f: FunctionWriter, op: d.ApplyOp) -> None:
     result = d.shaped_type(op.results[0])
     view = take(f, op, source, offsets, shape, requested, result.level == "tile", bool(args["clamp"]))
     drop = args["drop_dims"]
-    axes = [axis % view.rank for axis in drop] if isinstance(drop, tuple | list) else []
+    axes = [axis % view.rank for axis in drop if isinstance(axis, int)] if isinstance(drop, tuple | list) else []
     if args["pad_value"] is not None:
         cell = pad_cell(args["pad_value"], source.dtype)
         assert isinstance(cell, int | float)
@@ -71,7 +82,7 @@ def _slice(f: FunctionWriter, op: d.ApplyOp) -> None:
         copy_box(f.e, padded, view, view.valid)
         fill_outside(f, padded, view.valid, lane_constant(view.dtype, cell, 1))
         view = padded
-    bind_view(f, op, op.args[0], sub_box(f.e, view, [0] * view.rank, view.shape, view.valid, drop=axes))
+    bind_view(f, op, sub_box(f.e, view, [0] * view.rank, view.shape, view.valid, drop=axes))
 
 
 def _extract(f: FunctionWriter, op: d.ApplyOp) -> None:
@@ -79,7 +90,7 @@ def _extract(f: FunctionWriter, op: d.ApplyOp) -> None:
     row, column = args["index_row"], args["index_col"]
     shape = scalars(f, op, "shape")
     assert isinstance(row, SSAValue) and isinstance(column, SSAValue) and shape is not None
-    bind_view(f, op, op.args[0], take(f, op, operand(f, op, "src"), [f.index(row), f.index(column)], shape, None, True, False))
+    bind_view(f, op, take(f, op, operand(f, op, "src"), [f.index(row), f.index(column)], shape))
 
 
 # writes -----------------------------------------------------------------------------------------------------------------
@@ -196,5 +207,3 @@ def _union(f: FunctionWriter, op: d.ApplyOp, valid: Sequence[Index], offsets: Se
 
 
 RULES: dict[str, Rule] = {"slice": _slice, "extract": _extract, "assemble": _assemble, "write": _write}
-
-_ = result_of
