@@ -77,10 +77,17 @@ def joined(a: object, b: object) -> ValueType:
             return first
         if is_literal(a) and is_literal(b) and BOOL not in (first.dtype, second.dtype):
             return ScalarType(FP32)
+        if _index_and_integer(first.dtype, second.dtype):
+            return ScalarType(INDEX)
     found = join(first, second)
     if found is None:
         raise Conflict(f"{_shown(a)} and {_shown(b)}")
     return found
+
+
+def _index_and_integer(a: DType, b: DType) -> bool:
+    """INDEX with any integer gives INDEX."""
+    return INDEX in (a, b) and a.is_integer and b.is_integer
 
 
 def literal_fits(value: object, dtype: DType) -> bool:
@@ -128,10 +135,12 @@ class Branches:
 
 def as_operand(ctx: Context, value: object, type: ValueType) -> SSAValue:
     """`value` where `type` is expected: literals become constants of its dtype."""
-    if isinstance(value, SSAValue):
-        return value
-    assert isinstance(type, ScalarType)
-    return ctx.scalar(value, type.dtype)
+    return ctx.scalar(value, type.dtype) if isinstance(type, ScalarType) else _same(value)
+
+
+def _same(value: object) -> SSAValue:
+    assert isinstance(value, SSAValue)
+    return value
 
 
 def leaves(value: object, found: list[object]) -> Part:
@@ -167,6 +176,8 @@ def widened(current: ValueType, literal: bool, value: object) -> ValueType:
             return current
         if literal and (own.dtype is BOOL) == (current.dtype is BOOL) and (current.dtype is INDEX or own.dtype.is_float):
             return own
+        if _index_and_integer(current.dtype, own.dtype):
+            return ScalarType(INDEX)
     found = join(current, own)
     if found is None:
         raise Conflict(f"{current} and {own}")
