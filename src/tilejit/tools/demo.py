@@ -214,5 +214,6 @@ def summary(screen: Screen, rows: Sequence[Row], failures: Sequence[tuple[str, E
     bad = len(wrong) + len(failures)
     compiled = sum(row.compile_ms is not None for row in rows)
     screen.line(f"\n{len(rows)} cases, {compiled} compiles, {bad} wrong, {seconds:.1f} s")
-    screen.line("max error: against NumPy in double precision, relative to the largest value; vs NumPy: NumPy's time / ours, above 1 is faster; one thread each")
+    screen.line("max error: against NumPy in double precision, relative to the largest value of the result")
+    screen.line("vs NumPy: NumPy's time / ours, above 1 is faster, one thread each")
     return 1 if bad else 0
