@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from tilejit.backends.cpu.compile import compile_llvm
 from tilejit.backends.cpu.dispatcher import dispatcher_text
 from tilejit.backends.cpu.elf import flatten
 from tilejit.runtime.blob import LoadedBlob
-from tilejit.runtime.dispatch import FastPath, ScalarGuard, Specialisation, TensorGuard
+from tilejit.runtime.dispatch import FastPath, ScalarGuard, Specialisation, TensorGuard, dict_version_address
 from tilejit.runtime.native_type import NativeCallable, enable, supported
 
 pytestmark = [pytest.mark.dispatch, pytest.mark.skipif(not supported(), reason="the fast path is not validated on this interpreter")]
@@ -177,11 +178,16 @@ def test_a_changed_dict_sends_calls_to_python_until_it_is_watched_again() -> Non
     setup, (a, b, c) = Setup(), arrays()
     setup.serve(a, b, c)
     captured: dict[str, object] = {"BLOCK": 64}
-    setup.path.watch([captured])
+
+    def watch() -> None:
+        address = dict_version_address(captured)
+        setup.path.watch([(address, ctypes.c_int64.from_address(address).value)], captured)
+
+    watch()
     assert setup.call(a, b, c) is None
     captured["BLOCK"] = 128
     assert setup.call(a, b, c) is SLOW
-    setup.path.watch([captured])
+    watch()
     assert setup.call(a, b, c) is None
 
 

@@ -7,7 +7,7 @@ import builtins
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from types import FunctionType, ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from tilejit.errors import (
@@ -62,6 +62,26 @@ class Namespace(Mapping[str, object]):
         if value is MISSING:
             raise KeyError(name)
         return value
+
+    @property
+    def globals(self) -> Mapping[str, object]:
+        """The module's names."""
+        return self._globals
+
+    @property
+    def extra(self) -> Mapping[str, object]:
+        """Names that hide all others."""
+        return self._extra
+
+    def cell(self, name: str) -> CellType | None:
+        """The closure cell that holds `name`, if one does."""
+        if name in self._extra:
+            return None
+        found = self._cells.get(name)
+        try:
+            return None if found is None or found.cell_contents is MISSING else found
+        except ValueError:
+            return None
 
     def __iter__(self) -> Iterator[str]:
         return iter({**vars(builtins), **self._globals, **self._enclosing, **self._cells, **self._extra})

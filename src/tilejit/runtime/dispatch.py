@@ -75,7 +75,7 @@ class FastPath:
         self._state = (ctypes.c_int64 * int(State.SIZE))()
         self._table = (ctypes.c_int64 * _INLINE)()
         self._drift = (ctypes.c_int64 * 2)()
-        self._watched: list[dict[str, object]] = []
+        self._watched: object = None
         self._fill_state(arg_count)
         self._code = _loaded(code)
 
@@ -117,15 +117,13 @@ class FastPath:
         self._entries.clear()
         self._blocks.clear()
 
-    def watch(self, dicts: Sequence[dict[str, object]]) -> None:
-        """Go to `slow` as soon as one of these dicts changes."""
-        pairs: list[int] = []
-        for watched in dicts:
-            pairs += [id(watched), dict_version(watched)]
-        self._watched = list(dicts)
-        self._drift = (ctypes.c_int64 * max(2, len(pairs)))(*pairs)
+    def watch(self, words: Sequence[tuple[int, int]], keep_alive: object) -> None:
+        """Go to `slow` as soon as one of these memory words (address, content) changes; `keep_alive` owns the memory."""
+        flat = [number for pair in words for number in pair]
+        self._watched = keep_alive
+        self._drift = (ctypes.c_int64 * max(2, len(flat)))(*flat)
         self._state[State.DRIFT] = ctypes.addressof(self._drift)
-        self._state[State.DRIFT_COUNT] = len(dicts)
+        self._state[State.DRIFT_COUNT] = len(words)
 
     @property
     def hits(self) -> int:
@@ -218,9 +216,9 @@ def _attribute_getter(cls: type, name: str) -> tuple[int, int]:
     return ctypes.c_int64.from_address(definition + 8).value, ctypes.c_int64.from_address(definition + 32).value
 
 
-def dict_version(watched: dict[str, object]) -> int:
-    """The version tag that CPython 3.11 changes whenever a dict does."""
-    return ctypes.c_int64.from_address(id(watched) + 24).value
+def dict_version_address(watched: dict[str, object]) -> int:
+    """Where CPython 3.11 keeps the version tag of a dict, which changes whenever the dict does."""
+    return id(watched) + 24
 
 
 def _torch_exchange(tensor_type: type) -> int | None:

@@ -21,7 +21,7 @@ class State(enum.IntEnum):
     """Address of an array of Entry addresses, most recently used first."""
     DRIFT_COUNT = 3
     DRIFT = 4
-    """Address of pairs (dict, version it had when everything read from it was last found unchanged)."""
+    """Address of pairs (address of a memory word, its content when all captured values were last found unchanged)."""
     SLOW = 5
     """Python callable that takes every call the fast path does not."""
     FAILED = 6

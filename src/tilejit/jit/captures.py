@@ -1,0 +1,419 @@
+"""What a kernel reads besides its arguments: found in the text before anything is compiled, encoded for the key, watched for drift.
+
+Discovery is static and generous: every name, attribute chain and constant subscript of the body, the annotations and the
+defaults, through all helpers. What specialisation really reads is recorded and compared with it (`uncovered`): a kernel
+that reads something discovery did not see is compiled, but never kept on disk.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import ctypes
+import hashlib
+import inspect
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import cast
+
+from tilejit.errors import StaleCaptureError
+from tilejit.frontend.fold import Namespace
+from tilejit.frontend.source import function_text
+from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.dependencies import reachable
+from tilejit.jit.encode import encode_value
+from tilejit.runtime.dispatch import dict_version_address
+from tilejit.runtime.native_type import supported
+
+MISSING = object()
+_LIBRARIES = frozenset({"numpy", "torch", "ml_dtypes", "tilejit"})
+"""Packages whose functions are known by name: their version is part of the tool chain's fingerprint."""
+
+Step = tuple[str, object]
+"""One step of a chain: ("attr", name) or ("item", constant)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A value that a function reads: where the chain starts and how it goes on."""
+
+    owner: str
+    """Name of the function that reads it, for messages."""
+    namespace: Mapping[str, object] = field(repr=False, compare=False)
+    root: str
+    steps: tuple[Step, ...]
+
+    @property
+    def path(self) -> str:
+        """The chain as written."""
+        return self.root + "".join(f".{key}" if kind == "attr" else f"[{key!r}]" for kind, key in self.steps)
+
+    def resolve(self) -> object:
+        """The present value, or MISSING."""
+        value = self.namespace.get(self.root, MISSING)
+        for kind, key in self.steps:
+            if value is MISSING:
+                break
+            value = _step(value, kind, key)
+        return value
+
+    def containers(self) -> Iterator[object]:
+        """The objects that the chain passes through, root value first."""
+        value = self.namespace.get(self.root, MISSING)
+        for kind, key in self.steps:
+            yield value
+            value = _step(value, kind, key)
+
+
+def _step(value: object, kind: str, key: object) -> object:
+    try:
+        return getattr(value, str(key)) if kind == "attr" else cast("dict[object, object]", value)[key]
+    except (AttributeError, LookupError, TypeError):
+        return MISSING
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# discovery
+
+
+def chains(node: ast.AST, local: frozenset[str]) -> Iterator[tuple[str, tuple[Step, ...]]]:
+    """Every chain below `node` that starts at a name which is not local; the longest form of each."""
+    inner: set[int] = set()
+    for child in ast.walk(node):
+        if not isinstance(child, ast.Name | ast.Attribute | ast.Subscript) or id(child) in inner or not isinstance(child.ctx, ast.Load):
+            continue
+        steps: list[Step] = []
+        base: ast.expr = child
+        while isinstance(base, ast.Attribute | ast.Subscript):
+            inner.add(id(base.value))
+            if isinstance(base, ast.Attribute):
+                steps.append(("attr", base.attr))
+            elif isinstance(base.slice, ast.Constant):
+                steps.append(("item", base.slice.value))
+            else:
+                # An index known only later may reach any item: what counts is the whole container.
+                steps.clear()
+            base = base.value
+        if isinstance(base, ast.Name) and base.id not in local:
+            yield base.id, tuple(reversed(steps))
+
+
+def _local_names(node: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
+    arguments = node.args
+    names = {arg.arg for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg) if arg is not None}
+    for child in ast.walk(node):
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+            names.add(child.id)
+    return frozenset(names)
+
+
+def canonical(node: ast.AST) -> str:
+    """Text of an AST that comments, blank lines, line numbers, docstrings and decorators do not change."""
+    return ast.dump(_without_docstring(node), annotate_fields=False, include_attributes=False)
+
+
+def _without_docstring(node: ast.AST) -> ast.AST:
+    if not isinstance(node, ast.FunctionDef):
+        return node
+    body = node.body
+    if len(body) > 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str):
+        body = body[1:]
+    return ast.FunctionDef(node.name, node.args, body, [], node.returns, node.type_comment)
+
+
+def _string_annotations(node: ast.FunctionDef) -> Iterator[ast.expr]:
+    """Annotations written as text (`from __future__ import annotations`, or quotes)."""
+    arguments = node.args
+    for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        if isinstance(arg.annotation, ast.Constant) and isinstance(arg.annotation.value, str):
+            try:
+                yield ast.parse(arg.annotation.value, mode="eval").body
+            except SyntaxError:
+                continue  # the front end says what is wrong with it
+
+
+@dataclass
+class Captures:
+    """Everything that the entry, its helpers and the Python functions they call read."""
+
+    entry: Definition
+    reads: dict[tuple[str, str], Read] = field(default_factory=dict[tuple[str, str], Read])
+    """By (function, path)."""
+
+    def __post_init__(self) -> None:
+        self._texts: list[bytes] = []
+        self._seen_functions: dict[int, bytes] = {}
+        for definition in reachable(self.entry):
+            self._add_kernel(definition)
+
+    # functions ------------------------------------------------------------------------------------------------------------
+
+    def _add_kernel(self, definition: Definition) -> None:
+        node = definition.text.node
+        owner = _identity(definition.function)
+        options = encode_value(dict(definition.options), f"options of {definition.name}", self.function_digest)
+        defaults = encode_value((definition.function.__defaults__, definition.function.__kwdefaults__), f"defaults of {definition.name}", self.function_digest)  # type: ignore[attr-defined]
+        receivers = [_type_identity(value) for name, value in definition.extra.items() if name in ("self", "cls")]
+        self._texts += [owner.encode(), definition.kind.encode(), options, defaults, "".join(receivers).encode(), canonical(node).encode()]
+        for annotation in _string_annotations(node):
+            self._add_chains(owner, annotation, definition.namespace, definition.local_names)
+        self._add_chains(owner, node, definition.namespace, definition.local_names)
+
+    def _add_chains(self, owner: str, node: ast.AST, namespace: Mapping[str, object], local: frozenset[str]) -> None:
+        decorators = {id(child) for decorator in getattr(node, "decorator_list", []) for child in ast.walk(decorator)}
+        stripped = _without_docstring(node) if decorators else node
+        for root, steps in chains(stripped, local):
+            read = self._trimmed(Read(owner, namespace, root, steps))
+            if read is not None:
+                self.reads.setdefault((owner, read.path), read)
+
+    def _trimmed(self, read: Read) -> Read | None:
+        """The part of a chain that leads to a captured value: up to our own names, kernels, or a method of the value."""
+        value = read.namespace.get(read.root, MISSING)
+        if value is MISSING or _is_ours(value):
+            return None
+        kept: list[Step] = []
+        for kind, key in read.steps:
+            following = _step(value, kind, key)
+            if following is MISSING or _is_method_of(value, following):
+                break
+            kept.append((kind, key))
+            value = following
+            if _is_ours(value):
+                return None
+        return Read(read.owner, read.namespace, read.root, tuple(kept))
+
+    def function_digest(self, function: Callable[..., object]) -> bytes:
+        """A plain Python function by its text and what it reads; library functions by name. Recursion ends at the name."""
+        plain = inspect.unwrap(function.__func__ if isinstance(function, types.MethodType) else function)
+        identity = _identity(plain).encode()
+        if _is_library(plain) or not isinstance(plain, types.FunctionType):
+            return identity
+        if id(plain) not in self._seen_functions:
+            self._seen_functions[id(plain)] = identity
+            self._seen_functions[id(plain)] = hashlib.sha256(identity + self._function_content(plain)).digest()
+        return self._seen_functions[id(plain)]
+
+    def _function_content(self, function: types.FunctionType) -> bytes:
+        owner = _identity(function)
+        try:
+            node: ast.AST = function_text(function).node
+            local = _local_names(cast("ast.FunctionDef", node))
+        except (OSError, TypeError, SyntaxError, ValueError):
+            # Lambdas and generated functions have no definition of their own to parse: their code tells as much.
+            code = function.__code__
+            names = frozenset[str]()
+            for name in code.co_names + code.co_freevars:
+                self._add_chains(owner, ast.Name(name, ast.Load()), Namespace(function), names)
+            text = code.co_code + encode_value(_plain_constants(code), owner, self.function_digest) + " ".join(code.co_names).encode()
+        else:
+            self._add_chains(owner, node, Namespace(function), local)
+            text = canonical(node).encode()
+        return text + encode_value((function.__defaults__, function.__kwdefaults__), f"defaults of {function.__name__}", self.function_digest)
+
+    # the key --------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def baseline(self) -> dict[tuple[str, str], bytes]:
+        """The encoding of every read; UncacheableValueError when one has none. More reads turn up while functions are encoded."""
+        out: dict[tuple[str, str], bytes] = {}
+        while len(out) < len(self.reads):
+            for key, read in list(self.reads.items()):
+                if key not in out:
+                    out[key] = self.encoding(read)
+        return out
+
+    def encoding(self, read: Read) -> bytes:
+        """The present encoding of a read."""
+        value = read.resolve()
+        if value is MISSING:
+            return b"missing"
+        if isinstance(value, Kernel):
+            return b"kernel " + _identity(value.definition.function).encode()
+        return encode_value(value, read.path, self.function_digest)
+
+    @cached_property
+    def digest(self) -> str:
+        """The definition's part of the key."""
+        whole = hashlib.sha256()
+        rows = sorted(f"{owner}\0{path}\0".encode() + encoding for (owner, path), encoding in self.baseline.items())
+        for part in (*self._texts, *rows):
+            whole.update(len(part).to_bytes(8, "little"))
+            whole.update(part)
+        return whole.hexdigest()
+
+    def described(self) -> dict[str, str]:
+        """The reads in words, for `explain` and the entry on disk."""
+        shown: dict[str, str] = {}
+        for (owner, path), encoding in self.baseline.items():
+            value = self.reads[owner, path].resolve()
+            text = repr(value) if isinstance(value, bool | int | float | str | tuple) else hashlib.sha256(encoding).hexdigest()[:12]
+            shown[f"{owner}: {path}"] = text if len(text) <= 120 else text[:117] + "…"
+        return shown
+
+    def covers(self, owner: str, path: str) -> bool:
+        """Whether discovery saw what specialisation read under `path`: the same chain, or one that holds it whole."""
+        return any(known_owner == owner and (path == known or path.startswith((known + ".", known + "["))) for known_owner, known in self.reads)
+
+
+def _plain_constants(code: types.CodeType) -> tuple[object, ...]:
+    return tuple(item.co_code if isinstance(item, types.CodeType) else item for item in code.co_consts)
+
+
+def _identity(function: Callable[..., object]) -> str:
+    return f"{getattr(function, '__module__', None)}.{getattr(function, '__qualname__', type(function).__qualname__)}"
+
+
+def _type_identity(value: object) -> str:
+    cls = value if isinstance(value, type) else type(value)
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _is_library(function: Callable[..., object]) -> bool:
+    package = (getattr(function, "__module__", None) or "").partition(".")[0]
+    return package in _LIBRARIES or package in sys.stdlib_module_names
+
+
+def _is_ours(value: object) -> bool:
+    """Names of the language: what they mean is part of the tool chain, not of the kernel."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__.partition(".")[0] == "tilejit"
+    module = getattr(value if isinstance(value, type | types.FunctionType) else type(value), "__module__", None) or ""
+    return module.partition(".")[0] == "tilejit" and not isinstance(value, Kernel) and not _carries_data(value)
+
+
+def _carries_data(value: object) -> bool:
+    """Our own types that a kernel may read as values: dtypes, symbols, annotations."""
+    return hasattr(type(value), "__dataclass_fields__") or type(value).__name__ in ("DType", "DynVar")
+
+
+def _is_method_of(owner: object, value: object) -> bool:
+    return isinstance(value, types.BuiltinMethodType | types.MethodWrapperType) and getattr(value, "__self__", None) is owner and not isinstance(owner, types.ModuleType)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# drift
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A captured value that is no longer what it was."""
+
+    read: Read
+    old: str
+    """The old value as it was shown then: a container may have changed in place."""
+    new: object
+
+    def error(self, kernel: str) -> StaleCaptureError:
+        new = "deleted" if self.new is MISSING else _short(self.new)
+        return StaleCaptureError(
+            f"`{self.read.path}`, which kernel `{kernel}` read in {self.read.owner} when it was compiled, changed from {self.old} to {new}",
+            help="pass it as an argument; use @pl.jit(on_drift='recompile') to follow changes, or on_drift='ignore' to keep the compiled value; "
+            f"or call {kernel.rpartition('.')[2]}.cache_clear()",
+        )
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+_ATOMS = (bool, int, float, complex, str, bytes, type(None))
+
+
+class Baseline:
+    """The values that a compiled kernel stands on, and how to tell cheaply that they still hold."""
+
+    def __init__(self, captures: Captures) -> None:
+        self.captures = captures
+        self.encodings = captures.baseline
+        self.values = {key: read.resolve() for key, read in captures.reads.items()}
+        self.shown = {key: _short(value) for key, value in self.values.items()}
+        self.simple = all(type(value) in _ATOMS or _is_fixed(value) for value in self.values.values())
+        """Whether all values are immutable, so that only their bindings can change."""
+
+    def drifts(self) -> list[Drift]:
+        """What changed since the baseline was taken."""
+        out: list[Drift] = []
+        for key, read in self.captures.reads.items():
+            old, new = self.values[key], read.resolve()
+            if new is old and (type(new) in _ATOMS or _is_fixed(new)):
+                continue
+            if self._encoding_now(read) != self.encodings[key]:
+                out.append(Drift(read, self.shown[key], new))
+        return out
+
+    def _encoding_now(self, read: Read) -> bytes:
+        fresh = Captures.__new__(Captures)  # encodes functions anew: a monkeypatched or reloaded helper has another text
+        fresh.entry, fresh.reads, fresh._texts, fresh._seen_functions = self.captures.entry, {}, [], {}
+        try:
+            return fresh.encoding(read)
+        except Exception:
+            return b"cannot be encoded"
+
+    def words(self) -> list[tuple[int, int]] | None:
+        """(address, content) of memory words that all stay the same while no binding changes; None when that is not enough."""
+        if not supported() or not self.simple:
+            return None
+        addresses: set[int] = set()
+        for read in self.captures.reads.values():
+            found = _words_of(read)
+            if found is None:
+                return None
+            addresses |= found
+        return [(address, ctypes.c_int64.from_address(address).value) for address in sorted(addresses)]
+
+
+def _is_fixed(value: object) -> bool:
+    """Objects whose content cannot change, or whose text is all that counts."""
+    return isinstance(value, types.ModuleType | types.BuiltinFunctionType | type | Kernel) or type(value).__name__ in ("DType", "DynVar")
+
+
+def _words_of(read: Read) -> set[int] | None:
+    """Addresses that tell whether the chain of `read` still leads to the same object."""
+    addresses: set[int] = set()
+    namespace = read.namespace
+    if not isinstance(namespace, Namespace):
+        return None
+    cell = namespace.cell(read.root)
+    if cell is not None:
+        addresses.add(id(cell) + 16)
+    elif read.root not in namespace.extra:
+        addresses.add(dict_version_address(cast("dict[str, object]", namespace.globals)))
+        if read.root not in namespace.globals:
+            addresses.add(dict_version_address(vars(builtins)))
+    for container, (kind, key) in zip(read.containers(), read.steps, strict=True):
+        if kind != "attr":
+            return None
+        found = _attribute_words(container, str(key))
+        if found is None:
+            return None
+        addresses |= found
+    return addresses
+
+
+def _attribute_words(container: object, name: str) -> set[int] | None:
+    if isinstance(container, types.ModuleType):
+        return {dict_version_address(vars(container))}
+    if isinstance(container, type):
+        return {dict_version_address(_class_dict(cls)) for cls in container.__mro__ if cls is not object}
+    cls = type(container)
+    if any(isinstance(vars(base).get(name), property) or hasattr(vars(base).get(name), "__get__") for base in cls.__mro__ if name in vars(base)):
+        return None
+    own = getattr(container, "__dict__", None)
+    if not isinstance(own, dict) or hasattr(cls, "__getattr__"):
+        return None
+    return {dict_version_address(cast("dict[str, object]", own)), *(dict_version_address(_class_dict(base)) for base in cls.__mro__ if base is not object)}
+
+
+def _class_dict(cls: type) -> dict[str, object]:
+    """The dict behind a class (tp_dict of CPython 3.11), whose version tells of changed class attributes."""
+    return cast("dict[str, object]", ctypes.cast(ctypes.c_void_p.from_address(id(cls) + 264).value, ctypes.py_object).value)
+
+
+def uncovered(captures: Captures, recorded: Iterable[tuple[str, str]]) -> list[str]:
+    """Paths that specialisation read and discovery did not see."""
+    return sorted({path for owner, path in recorded if not captures.covers(owner, path)})
