@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from xdsl.ir import SSAValue
 
 from tests.tile_ir.programs import CASES, FLOAT, INDEX_TYPE, Case, Code, block, control_plane, crossing, program, ragged, random, tensor, tile
 from tilejit.backends.reference import ReferenceExecutable
 from tilejit.dtypes import FP32
-from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.outline import outline
 from tilejit.passes.pipeline import CPU, LOWER, REFERENCE, VerifyInstrument, run_pipeline
 from tilejit.passes.simplify import simplify
@@ -170,19 +170,59 @@ def test_extents_of_crossing_values_come_from_the_operands() -> None:
     assert not out_[:, 3:].any()
 
 
-def test_a_run_time_valid_region_cannot_cross() -> None:
-    f, (x, n) = function("main", "orchestration", [("x", tensor(8), "InOut"), ("n", INDEX_TYPE, "In")])
+def narrowed_tiles(carry: str) -> Program:
+    """Tiles with run-time valid regions leave a region, pass a loop or branch, and are stored by another region."""
+    open_tile = tile(8, 5, valid=(ANY, 5))
+    f, (x, out, n) = function("main", "orchestration", [("x", tensor(8, 5), "In"), ("out", tensor(8, 5), "InOut"), ("n", INDEX_TYPE, "In")])
     b = Code(f.body.block)
     region, r = block()
-    r.yield_([r.load(x, r.zeros(1), [n], tile(8, valid=(ANY,)))])
-    made = b.region(region, [tile(8, valid=(ANY,))])
-    second, s = block()
-    s.store(made.results[0], x, s.zeros(1))
+    r.yield_([r.load(x, r.zeros(2), [n, r.const(5)], open_tile)])
+    value = b.region(region, [open_tile], name_hint="make").results[0]
+
+    def doubled(c: Code, t: SSAValue, name: str) -> SSAValue:
+        inner, s = block()
+        rows = s.s("sub", s.valid(t, 0), s.const(1))
+        part = s.load(x, s.zeros(2), [rows, s.const(5)], open_tile)
+        s.yield_([s.op("add", "tile", t, part)])
+        return c.region(inner, [open_tile], name_hint=name).results[0]
+
+    if carry == "for":
+        body, c = block(INDEX_TYPE, open_tile)
+        c.yield_([doubled(c, body.args[1], "step")])
+        value = b.for_(b.const(0), b.const(2), b.const(1), [value], body, [open_tile]).results[0]
+    elif carry == "while":
+        before, c = block(INDEX_TYPE, open_tile)
+        c.condition(c.s("cmp", before.args[0], c.const(2), cmp_type=2), before.args)
+        body, w = block(INDEX_TYPE, open_tile)
+        w.yield_([w.s("add", body.args[0], w.const(1)), doubled(w, body.args[1], "step")])
+        value = b.while_([b.const(0), value], before, body, [INDEX_TYPE, open_tile]).results[1]
+    elif carry == "if":
+        then, c = block()
+        c.yield_([doubled(c, value, "step")])
+        orelse, e = block()
+        e.yield_([value])
+        value = b.if_(b.s("cmp", n, b.const(4), cmp_type=4), then, orelse, [open_tile]).results[0]
+    last, s = block()
+    s.store(value, out, s.zeros(2))
+    s.write(out, [s.s("sub", s.const(7), s.valid(value, 0)), s.const(0)], s.const(99.0))
     s.yield_([])
-    b.region(second, [])
-    b.return_([x])
-    with pytest.raises(UnsupportedFeatureError, match="valid region"):
-        outlined(program(f))
+    b.region(last, [], name_hint="use")
+    b.return_([out])
+    return program(f)
+
+
+@pytest.mark.parametrize("rows", [3, 5, 7])
+@pytest.mark.parametrize("carry", ["none", "for", "while", "if"])
+def test_run_time_valid_regions_cross_with_their_extents(carry: str, rows: int) -> None:
+    plain = narrowed_tiles(carry)
+    verify(plain)
+    x = random(8, 5)
+    expected, got = np.full((8, 5), 7, np.float32), np.full((8, 5), 7, np.float32)
+    ReferenceExecutable(plain).run("main", [x, expected, rows])
+    for passes in ((outline,), CPU):
+        got = np.full((8, 5), 7, np.float32)
+        ReferenceExecutable(run_pipeline(plain, passes, [VerifyInstrument()])).run("main", [x, got, rows])
+        np.testing.assert_array_equal(got, expected)
 
 
 def test_helpers_called_from_kernels_are_no_control_plane() -> None:

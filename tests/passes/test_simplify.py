@@ -207,3 +207,13 @@ def test_extents_of_new_tensors_and_slices_are_known() -> None:
     b.return_([b.dim(made, 0), b.dim(made, 2), b.dim(part, 0)])
     dims = ops_of(simplified(program(f)), d.DimOp)
     assert len(dims) == 1, "only the extent of the parameter is read"
+
+
+def test_an_extent_check_is_made_once() -> None:
+    f, (x, y) = function("main", "incore", [("x", tensor("M", 3), "In"), ("y", tensor("N", 3), "InOut")])
+    b = Code(f.body.block)
+    b.store(b.op("add", "tensor", b.op("add", "tensor", x, y), b.op("sub", "tensor", x, y)), y, b.zeros(2))
+    b.return_([y])
+    made = program(f)
+    assert len(ops_of(made, d.CheckOp)) == 2
+    assert len(ops_of(simplified(made), d.CheckOp)) == 1

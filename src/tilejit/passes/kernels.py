@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import StringAttr
@@ -13,6 +13,14 @@ from tilejit.passes.rewriting import free_values, is_buffer
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder
 from tilejit.types.values import ANY, BufferType, TileType, ValueType
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """How a tile that crossed in a buffer comes back: its type, and scalars for the valid extents that only the run knows."""
+
+    type: TileType
+    extents: Mapping[int, SSAValue]
 
 
 @dataclass
@@ -29,7 +37,7 @@ class Kernel:
     def parameter(self, value: SSAValue, name: str | None = None) -> BlockArgument:
         """A new parameter that stands for `value`."""
         argument = self.body.insert_arg(d.IRType(self._named_extents(d.type_of(value))), len(self.body.args))
-        unique = unique_name(name or name_hint(value) or "x", self.names)
+        unique = unique_name(name or name_hint(value) or ("x" if is_buffer(value) else "n"), self.names)
         argument.name_hint = unique
         self.names.append(unique)
         self.arguments.append(value)
@@ -49,13 +57,14 @@ class Kernel:
             shape.append(dim)
         return BufferType(tuple(shape), type.dtype, type.layout)
 
-    def take(self, ops: Sequence[Operation], results: Sequence[tuple[SSAValue, str]], loads: dict[SSAValue, TileType]) -> None:
+    def take(self, ops: Sequence[Operation], results: Sequence[tuple[SSAValue, str]], loads: dict[SSAValue, Reload]) -> None:
         """Move `ops` into the kernel. Constants, extents and windows are computed again inside; other free values are parameters.
 
         Parameters are the tensors, then `results` (buffers to write, with names), then scalars. `loads`: buffers that stand
-        for tiles, and the tile to load from each.
+        for tiles, and how to get each tile back.
         """
         free = self._needed(free_values(ops))
+        free += [value for value in self._needed(_extents(free, loads)) if value not in free]
         for value in free:
             if is_buffer(value):
                 self.parameter(value)
@@ -66,7 +75,11 @@ class Kernel:
                 self.parameter(value)
         for value in free:
             if value in loads:
-                self.inside[value] = load_whole(Builder(self.body), self.inside[value], loads[value])
+                extents = loads[value].extents
+                for extent in extents.values():
+                    self._compute(extent)
+                valid = {axis: self.inside[extent] for axis, extent in extents.items()}
+                self.inside[value] = load_whole(Builder(self.body), self.inside[value], loads[value].type, valid)
         for value in free_values(ops):
             self._compute(value)
         for op in ops:
@@ -113,11 +126,14 @@ def _is_recomputed(value: SSAValue) -> bool:
     return isinstance(owner, d.ConstOp | d.WindowOp | d.ViewOp) or (isinstance(owner, d.DimOp) and is_buffer(owner.source))
 
 
-def load_whole(builder: Builder, buffer: SSAValue, type: TileType) -> SSAValue:
-    """The tile that was stored into a buffer of its shape."""
+def _extents(values: Sequence[SSAValue], loads: Mapping[SSAValue, Reload]) -> list[SSAValue]:
+    return [extent for value in values if value in loads for extent in loads[value].extents.values()]
+
+
+def load_whole(builder: Builder, buffer: SSAValue, type: TileType, extents: Mapping[int, SSAValue]) -> SSAValue:
+    """The tile that was stored into a buffer of its shape; `extents`: the valid extents that only the run knows."""
     offsets = [builder.const(0) for _ in type.shape]
-    valid = [builder.const(dim) for dim in type.valid if isinstance(dim, int)]
-    assert len(valid) == type.rank
+    valid = [builder.const(dim) if isinstance(dim, int) else extents[axis] for axis, dim in enumerate(type.valid)]
     return builder.load(buffer, offsets, valid, type)
 
 

@@ -14,9 +14,10 @@ from tilejit import ops
 from tilejit.dtypes import INDEX
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.extents import extents_of
-from tilejit.passes.kernels import Kernel, name_hint, unique_name
+from tilejit.passes.kernels import Kernel, Reload, name_hint, unique_name
 from tilejit.passes.returns import return_through_parameters
 from tilejit.passes.rewriting import Before, has_uses, is_buffer, is_operator, is_scalar_op, remove, splice
+from tilejit.passes.valid import ValidExtents
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder
 from tilejit.tile_ir.program import Program
@@ -82,8 +83,9 @@ class _Outliner:
         self.function = function
         self.taken = set(program.functions)
         self.count = 0
-        self.loads: dict[SSAValue, TileType] = {}
-        """Buffers that stand for tiles: a kernel that uses one loads it back as this type."""
+        self.loads: dict[SSAValue, Reload] = {}
+        """Buffers that stand for tiles: how a kernel that uses one gets the tile back."""
+        self.valid = ValidExtents(function)
 
     def run(self) -> None:
         self.block(self.function.body.block)
@@ -126,20 +128,13 @@ class _Outliner:
         """A value of the control plane that holds a tile or tensor value holds a buffer instead."""
         type = d.type_of(value)
         if isinstance(type, TileType):
+            extents = self.valid.known.get(value, {})
             buffer = Rewriter.replace_value_with_new_type(value, d.IRType(_buffer_type(type)))
-            self.remember(buffer, type)
+            self.remember(buffer, type, extents)
 
-    def remember(self, buffer: SSAValue, type: TileType) -> None:
-        if type.level == "tensor" and type.fully_valid:
-            return
-        if not all(isinstance(dim, int) for dim in type.valid):
-            owner = buffer.owner
-            raise UnsupportedFeatureError(
-                "a tile whose valid region is known only at run time cannot leave its region",
-                span=owner.span if isinstance(owner, d.TileOp) else None,
-                help="store it into a tensor, or use pl.fillpad before it leaves",
-            )
-        self.loads[buffer] = type
+    def remember(self, buffer: SSAValue, type: TileType, extents: Mapping[int, SSAValue]) -> None:
+        if type.level == "tile" or not type.fully_valid:
+            self.loads[buffer] = Reload(type, dict(extents))
 
     # runs ---------------------------------------------------------------------------------------------------------------
 
@@ -192,7 +187,7 @@ class _Outliner:
         anchor.hint = name_hint(value)
         buffer = anchor.create(_buffer_type(type), extents)
         anchor.hint = None
-        self.remember(buffer, type)
+        self.remember(buffer, type, {})
         return buffer
 
     # regions --------------------------------------------------------------------------------------------------------------
@@ -224,6 +219,10 @@ class _Outliner:
             outer = crossing.get(value, value)
             if value in crossing and isinstance(d.type_of(value), ScalarType):
                 outer = anchor.read(outer, [anchor.const(0)])
+                for extents in self.valid.known.values():  # Shared with the reloads made of them.
+                    extents.update({axis: outer for axis, extent in extents.items() if extent is result})
+            elif outer in self.loads and result in self.valid.known:
+                self.loads[outer] = Reload(self.loads[outer].type, self.valid.known[result])
             result.replace_all_uses_with(outer)
         remove(op)
 

@@ -106,5 +106,5 @@ def _read_back(builder: Before, buffer: SSAValue, type: ValueType, call: Operati
             raise UnsupportedFeatureError(
                 "a kernel cannot return a tile whose valid region is known only at run time", span=call.span if isinstance(call, d.TileOp) else None
             )
-        return load_whole(builder, buffer, type)
+        return load_whole(builder, buffer, type, {})
     return buffer

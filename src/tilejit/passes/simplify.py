@@ -42,12 +42,13 @@ def _block(block: Block) -> bool:
 
 
 def _merge(op: Operation, seen: dict[str, Operation], numbers: dict[SSAValue, int]) -> bool:
-    """Use an equal scalar computed before, in the same block."""
-    if not is_scalar_op(op) and not isinstance(op, d.DimOp):
+    """Use an equal scalar computed before, in the same block; an extent check that was made before is not made again."""
+    if not is_scalar_op(op) and not isinstance(op, d.DimOp | d.ValidOp | d.CheckOp):
         return False
     assert isinstance(op, d.TileOp)
     operands = [_operand_key(operand, numbers) for operand in op.operands]
-    key = f"{op.name} {operands} {write_literal([op.static(name) for name in ('op', 'groups', 'statics', 'axis')])} {op.results[0].type}"
+    facts = [op.static(name) for name in ("op", "groups", "statics", "axis")]
+    key = f"{op.name} {operands} {write_literal(facts)} {[str(result.type) for result in op.results]}"
     first = seen.setdefault(key, op)
     if first is op:
         return False
