@@ -45,7 +45,7 @@ def checked(program: Program) -> Program:
 
 def run(program: Program, *arguments: object, entry: str | None = None) -> tuple[object, ...]:
     """Call the entry on the reference backend; arrays are changed in place."""
-    name = entry or next(iter(program.entries))
+    name = entry or next(iter(program.entries), list(program.functions)[-1])
     return ReferenceExecutable(program).run(name, list(arguments))
 
 

@@ -38,7 +38,9 @@ def parse(code: str, filename: str = "<string>", namespace: Mapping[str, object]
         raise ParserError(f"the text cannot be run: {type(error).__name__}: {error}") from error
     new = [value for name, value in names.items() if before.get(name) is not value]
     programs = [value for value in new if isinstance(value, Program)]
-    found: list[Program] | list[Function] = programs or [value for value in new if isinstance(value, Function)]
+    functions = [value for value in new if isinstance(value, Function)]
+    called = {name for function in functions for name in function.program.functions if name != function.name}
+    found: list[Program] | list[Function] = programs or [function for function in functions if function.name not in called]
     if len(found) != 1:
         raise ValueError(f"the text must define exactly one program or function, it defines {len(found)}")
     return found[0]
