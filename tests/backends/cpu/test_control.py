@@ -152,3 +152,23 @@ def test_flags_steer_branches_inside_loops() -> None:
         k.put(t, out)
 
     check(program([buffer(2, 40)] * 2, body), [random(rng, (2, 40)), random(rng, (2, 40))], rtol=1e-5)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_buffers_made_in_a_loop_survive_its_turns(dynamic: bool) -> None:
+    def body(k: Kernel, x: SSAValue, out: SSAValue, best: SSAValue) -> None:
+        type = buffer("?" if dynamic else 4, 9)
+
+        def turn(i: SSAValue, current: SSAValue, kept: SSAValue) -> Sequence[SSAValue]:
+            made = k.create(type, [k.dim(x, 0)] if dynamic else [])
+            k.put(k.op("mul", current, k.const(0.5), level="tensor"), made)
+            again = k.op("cmp", i, k.const(2), level="scalar")
+            (kept,) = k.branch(again, lambda: [made], lambda: [kept], [type])
+            return [made, kept]
+
+        current, kept = k.loop(0, 6, 1, [x, x], turn, [type, type])
+        k.put(current, out)
+        k.put(kept, best)
+
+    shape = ("M", 9) if dynamic else (4, 9)
+    check(program([buffer(*shape)] * 3, body, outputs=2), [random(rng, (4, 9)) for _ in range(3)], outputs=2)

@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from tilejit.backends import checks
 from tilejit.backends.cpu.casts import convert_lane
 from tilejit.backends.cpu.emit import Index, Value
+from tilejit.backends.cpu.escape import Escaping
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.nest import copy_box
 from tilejit.backends.cpu.recipes import recipe
@@ -206,20 +207,26 @@ def write_for(f: FunctionWriter, op: d.ForOp) -> None:
     block = op.body.block
     yielded = list(_terminator(block))
     start = [register for item in items for register in item.registers(f, item.first)]
+    escaping = Escaping(f, op, yielded, block)
+    start += escaping.registers()
     counted, first = not (isinstance(step, int) and step > 0), lower
     if counted:
         lower, upper = 0, _turns(f, op, lower, upper, step)
-    with f.scope(), e.loop(lower, upper, 1 if counted else step, start, name="for") as loop:
+    with escaping.scope(), e.loop(lower, upper, 1 if counted else step, start, name="for") as loop:
         iv = e.i64(e.add(first, e.mul(loop.iv, step))) if counted else loop.iv
         type = d.type_of(block.args[0])
         assert isinstance(type, ScalarType)
         f.values[block.args[0]] = convert_lane(e, iv, INDEX, type.dtype, 1)
+        escaping.begin(loop.carried)
         _bind(f, items, list(block.args[1:]), loop.carried)
+        escaping.watch(list(block.args[1:]))
         aim_at_slots(f, yielded, list(block.args[1:]), items, block)
         f.block(block)
         values = [f.get(value) for value in yielded]
         loop.next = [register for item, value in zip(items, values, strict=True) for register in item.registers(f, value)]
         fill_slots(f, values, items)
+        loop.next += escaping.registers()
+    escaping.begin(loop.results)
     _bind(f, items, list(op.results), loop.results)
 
 
@@ -240,6 +247,7 @@ def _turns(f: FunctionWriter, op: d.ForOp, lower: Index, upper: Index, step: Ind
 
 def _bind(f: FunctionWriter, items: Sequence[Carrier], names: Sequence[SSAValue], registers: Sequence[Value]) -> None:
     left = list(registers)
+    # What is left over at the end is not a carried value: the top of the arena.
     for item, name in zip(items, names, strict=True):
         f.values[name] = item.rebuild(f, left, f.tokens(name) if isinstance(item.type, BufferType) else frozenset())
 
@@ -254,7 +262,10 @@ def write_while(f: FunctionWriter, op: d.WhileOp) -> None:
     e = f.e
     items = carriers(f, op, list(op.inits), list(op.results))
     before, body = op.before.block, op.body.block
-    start = [register for item in items for register in item.registers(f, item.first)]
+    condition = before.last_op
+    assert isinstance(condition, d.ConditionOp)
+    escaping = Escaping(f, op, [*_terminator(body), *condition.values], body)
+    start = [register for item in items for register in item.registers(f, item.first)] + escaping.registers()
     stem = e.fresh("while")
     head, inside, done = f"{stem}.head", f"{stem}.body", f"{stem}.done"
     entered = e.label
@@ -262,28 +273,31 @@ def write_while(f: FunctionWriter, op: d.WhileOp) -> None:
     e.place(head)
     mark = e.mark()
     phis = [Value(f"%{stem}.c{i}", value.type) for i, value in enumerate(start)]
-    with f.scope():
+    with escaping.scope():
+        escaping.begin(phis)
         _bind(f, items, list(before.args), phis)
         f.block(before)
-        condition = before.last_op
-        assert isinstance(condition, d.ConditionOp)
         passed = [f.get(value) for value in condition.values]
         registers = [register for item, value in zip(items, passed, strict=True) for register in item.registers(f, value)]
         fill_slots(f, passed, items)
+        registers += escaping.registers()
         e.cbr(f.scalar(condition.condition), inside, done)
         e.place(inside)
         _bind(f, items, list(body.args), registers)
+        escaping.watch(list(body.args))
         yielded = list(_terminator(body))
         aim_at_slots(f, yielded, list(body.args), items, body)
         f.block(body)
         values = [f.get(value) for value in yielded]
         following = [register for item, value in zip(items, values, strict=True) for register in item.registers(f, value)]
         fill_slots(f, values, items)
+        following += escaping.registers()
         last = e.label
         e.br(head)
     rows = [f"{phi.text} = phi {phi.type} [ {a.text}, %{entered} ], [ {b.text}, %{last} ]" for phi, a, b in zip(phis, start, following, strict=True)]
     e.insert_at(mark, rows)
     e.place(done)
+    escaping.begin(registers)
     _bind(f, items, list(op.results), registers)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -23,6 +23,9 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import Aliases
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import Dim, ScalarType, ShapedType
+
+if TYPE_CHECKING:
+    from tilejit.backends.cpu.escape import Ring
 
 ALIGNMENT = 64
 """Bytes to which scratch memory is aligned."""
@@ -69,6 +72,8 @@ class FunctionWriter:
         """Where a value should be computed, decided before it is."""
         self.done: set[Operation] = set()
         """Ops whose effect an earlier op already had (stores that were forwarded)."""
+        self.rings: dict[Operation, Ring] = {}
+        """Where buffers that outlive their turn of a loop are made."""
         self.symbols: dict[str, Index] = {}
 
     # walking ------------------------------------------------------------------------------------------------------------

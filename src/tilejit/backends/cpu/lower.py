@@ -19,7 +19,7 @@ from tilejit.backends.cpu.guards import check_box, check_element, clamp
 from tilejit.backends.cpu.nest import fill_box
 from tilejit.backends.cpu.recipes import lane_code, recipe
 from tilejit.backends.cpu.registers import lane_constant, load_lanes, store_lanes
-from tilejit.backends.cpu.storage import Array, element_count, sub_box
+from tilejit.backends.cpu.storage import Array, element_count, row_major, sub_box
 from tilejit.backends.cpu.vector import binary
 from tilejit.backends.cpu.views import stays_unchanged
 from tilejit.dtypes import INDEX
@@ -180,8 +180,10 @@ def _create(f: FunctionWriter, op: d.CreateOp) -> None:
     for axis, extent in enumerate(shape):
         if not isinstance(extent, int):
             f.fail_if(f.e.icmp("slt", extent, 0), checks.create_failure(op, axis), [extent])
-    array = f.new_array(type.dtype, shape, span=op.span)
-    f.values[op.result] = Array(array.pointer, type.dtype, array.shape, array.strides, array.shape, f.tokens(op.result))
+    ring = f.rings.get(op)
+    pointer = ring.pick(f) if ring else f.new_array(type.dtype, shape, span=op.span).pointer
+    array = Array(pointer, type.dtype, tuple(shape), row_major(f.e, shape), tuple(shape), f.tokens(op.result))
+    f.values[op.result] = array
     init = op.static("init")
     if init is not None:
         assert isinstance(init, int | float | bool)
