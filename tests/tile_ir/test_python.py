@@ -6,17 +6,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.ir import SSAValue
 
-from tests.tile_ir.programs import CASES, Case, crossing
+from tests.tile_ir.programs import CASES, INDEX_TYPE, Case, Code, block, crossing, program, tensor
 from tests.tile_ir.sources import SOURCES
 from tilejit.backends.reference import ReferenceExecutable
+from tilejit.dtypes import BOOL, INT64
 from tilejit.frontend.text import parse
 from tilejit.passes.outline import outline
 from tilejit.passes.pipeline import LOWER, Pass, VerifyInstrument, run_pipeline
 from tilejit.passes.simplify import simplify
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import constant_of, function
 from tilejit.tile_ir.equal import assert_structural_equal, structural_hash
 from tilejit.tile_ir.program import Function, Program
 from tilejit.tile_ir.verify import verify
+from tilejit.types.values import ScalarType
 
 STAGES: dict[str, tuple[Pass, ...]] = {"parsed": (), "simplified": (simplify,), "outlined": (outline,), "lowered": LOWER}
 
@@ -116,3 +123,61 @@ def scale(x: pl.Tensor[[N, 8], pl.FP32], s: pl.Scalar[pl.FP32], y: pl.Out[pl.Ten
     again = parse(printed)
     assert isinstance(again, Function)
     assert_structural_equal(again.program, function.program)
+
+
+# random scalar expressions ----------------------------------------------------------------------------------------------------
+
+NUMBERS = ("add", "sub", "mul", "floordiv", "mod", "shl", "shr", "and_", "or_", "xor", "minimum", "maximum", "div")
+FLAGS = ("and_", "or_", "xor")
+Tree = Any
+"""("m",), ("n",), (constant,), or (op, operands…)."""
+
+leaves = st.one_of(st.just(("m",)), st.just(("n",)), st.integers(-9, 9).map(lambda value: (value,)))
+numbers = st.recursive(
+    leaves, lambda inner: st.one_of(st.tuples(st.sampled_from(NUMBERS), inner, inner), st.tuples(st.sampled_from(("neg", "not_", "abs")), inner)), max_leaves=9
+)
+comparisons = st.tuples(st.just("cmp"), numbers, numbers, st.integers(0, 5))
+flags = st.recursive(comparisons, lambda inner: st.one_of(st.tuples(st.sampled_from(FLAGS), inner, inner), st.tuples(st.just("not_"), inner)), max_leaves=4)
+
+
+def grow(b: Code, tree: Tree, names: dict[str, SSAValue]) -> SSAValue:
+    head, *rest = tree
+    if not rest:
+        return names[head] if isinstance(head, str) else b.const(head)
+    kind = rest.pop() if head == "cmp" else None
+    operands = [grow(b, item, names) for item in rest]
+    if all(constant_of(operand) is not None for operand in operands):
+        operands[0] = names["m"]  # What only constants go into is computed while parsing.
+    if kind is not None:
+        return b.s("cmp", *operands, cmp_type=kind)
+    if head in ("shl", "shr", "floordiv", "mod", "div"):
+        known = constant_of(operands[1])
+        operands[1] = b.const(int(known) % 7 + 1) if known is not None else b.s("add", b.s("and_", operands[1], b.const(7)), b.const(1))
+    return b.s(head, *operands)
+
+
+@settings(max_examples=80, deadline=None)
+@given(numbers, flags, st.integers(-50, 50), st.integers(-50, 50))
+def test_any_scalar_expression_parses_back(number: Tree, flag: Tree, m: int, n: int) -> None:
+    f, (m_, n_, out) = function("main", "incore", [("m", INDEX_TYPE, "In"), ("n", INDEX_TYPE, "In"), ("out", tensor(2, dtype=INT64), "Out")])
+    b = Code(f.body.block)
+    names: dict[str, SSAValue] = {"m": m_, "n": n_}
+    value = b.s("cast", grow(b, number, names), target_type=INT64)
+    condition = grow(b, flag, names)
+    then, a = block()
+    a.write(out, [a.const(0)], value)
+    a.yield_([])
+    orelse, e = block()
+    e.write(out, [e.const(1)], value)
+    e.yield_([])
+    b.if_(condition if d.type_of(condition) == ScalarType(BOOL) else b.s("cmp", condition, b.const(0), cmp_type=1), then, orelse, [])
+    b.return_([])
+    made = program(f)
+    verify(made)
+    again = parse(made.as_python())
+    assert isinstance(again, Program)
+    assert_structural_equal(again, made)
+    results = [np.zeros(2, np.int64), np.zeros(2, np.int64)]
+    for which, result in zip((made, run_pipeline(made, (simplify,), [VerifyInstrument()])), results, strict=True):
+        ReferenceExecutable(which).run("main", [m, n, result])
+    np.testing.assert_array_equal(*results)
