@@ -272,7 +272,6 @@ CUSTOM = {"cast": cast, "expand_clone": whole_expand, "expands": whole_expand}
 
 
 UNREACHED = {
-    "array": "on-core arrays have no CPU code yet",
     "create_tile": "its content is undefined: there is nothing to compare",
     "structural": "built by the front end as ops of the dialect; the random programs of tests/fuzz use them",
 }

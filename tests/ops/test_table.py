@@ -15,10 +15,10 @@ from tilejit.ops.spec import OpSpec, Spelling
 
 ROWS = list(table().values())
 SPELLINGS = [(spelling, row) for row in ROWS for spelling in row.spellings]
-DONE = {"core math", "data movement", "reduction", "broadcast-expand", "matmul"}
+DONE = {"core math", "data movement", "reduction", "broadcast-expand", "matmul", "gather-scatter-sort"}
 DONE_OPS = {"get_block_idx", "get_block_num", "get_subblock_idx", "no_dep", "dump_tag"}
 OPERATORS_ONLY = {"floordiv", "mod", "logical_and", "logical_or", "logical_not"}
-LATER = {"matmul_mx", "matmul_mx_acc", "matmul_mx_bias"}
+LATER = {"mscatter", "scatter_update"}
 RENAMED = {("pl", "ci"): ("arange",), ("pl", "create"): ("create_tensor", "create_tile")}
 EXTRA = {"tanh", "erf", "sigmoid", "pow", "floor", "ceil", "round", "where", "isnan"}
 

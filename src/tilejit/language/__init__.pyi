@@ -330,6 +330,16 @@ class _tensor:
         """Every element is `value`, converted to `dtype`."""
 
     @staticmethod
+    def gather(input: Any, dim: Any = ..., index: Any = ..., *, mask_pattern: Any = ..., output_dtype: Any = ..., kvalue: Any = ..., cmp_mode: Any = ..., out_cols: Any = ..., offset: Any = ..., count_dtype: Any = ...) -> Any:
+        """Elements by index along `dim`, columns by pattern, or (indices, counts) of the columns of each row that compare with `kvalue`:
+        ascending, plus `offset`, at most `out_cols` of them, undefined past the count.
+        """
+
+    @staticmethod
+    def gather_row(acc: Any, src: Any, dst_offset: Any, src_offset: Any, shapes: Any, transpose: Any = ..., *, valid_shape: Any = ...) -> Any:
+        """dst with a window of the tensor src written at `dst_offset`, transposed on request."""
+
+    @staticmethod
     def get_block_idx() -> Any:
         """The index of the running block, 0 outside pl.spmd."""
 
@@ -368,6 +378,10 @@ class _tensor:
         """The smaller of lhs and rhs for every element; NaN wins."""
 
     @staticmethod
+    def mrgsort(src0: Any, src1: Any = ..., src2: Any = ..., src3: Any = ..., *, exhausted: Any = ..., block_len: Any = ...) -> Any:
+        """One list: each four sorted runs of `block_len` columns become one. Several: two to four sorted lists become one."""
+
+    @staticmethod
     def mul(lhs: Any, rhs: Any) -> Any:
         """lhs * rhs for every element."""
 
@@ -394,6 +408,12 @@ class _tensor:
     @staticmethod
     def ors(lhs: Any, rhs: Any) -> Any:
         """lhs | rhs, bit by bit."""
+
+    @staticmethod
+    def paged_gather(src: Any, indices: Any, block_table: Any, block_size: Any, size: Any, max_indices: Any, *, space: Any = ..., col_off: Any = ..., is_trans: Any = ..., is_b_matrix: Any = ...) -> Any:
+        """Rows of a paged pool: logical row i lies in row block_table[i // block_size] * block_size + i % block_size; columns from
+        `col_off`. The result has `max_indices` rows, valid as far as there are indices.
+        """
 
     @staticmethod
     def part_add(lhs: Any, rhs: Any) -> Any:
@@ -502,6 +522,10 @@ class _tensor:
         """1 / sqrt(x) for every element."""
 
     @staticmethod
+    def scatter(input: Any, dim: Any = ..., index: Any = ..., src: Any = ..., *, mask_pattern: Any = ..., dst: Any = ...) -> Any:
+        """input with src's elements at the columns that index names, or dst with input in the columns that a pattern selects."""
+
+    @staticmethod
     def set_validshape(tensor: Any, valid_rows: Any, valid_cols: Any) -> Any:
         """The same elements, valid in the given rows and columns; cells that were not valid before have undefined content."""
 
@@ -532,6 +556,10 @@ class _tensor:
     @staticmethod
     def slice(tensor: Any, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ..., clamp: Any = ...) -> Any:
         """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is."""
+
+    @staticmethod
+    def sort32(src: Any, idx: Any) -> Any:
+        """Each block of 32 columns sorted, largest first, as (value, index) pairs."""
 
     @staticmethod
     def sqrt(input: Any) -> Any:
@@ -770,6 +798,26 @@ class _tile:
         """Every element is `value`, converted to `dtype`."""
 
     @staticmethod
+    def gather(src: Any, indices: Any, tmp: Any) -> Any:
+        """Elements of src by flat row-major index."""
+
+    @staticmethod
+    def gather_compare(src: Any, kvalue: Any, tmp: Any, *, cmp_mode: Any = ..., offset: Any = ..., out_cols: Any, count_dtype: Any = ...) -> Any:
+        """(indices, counts) of the columns of each row that compare with `kvalue`: ascending, plus `offset`, at most `out_cols` of them."""
+
+    @staticmethod
+    def gather_mask(src: Any, mask_pattern: Any, *, output_dtype: Any = ...) -> Any:
+        """The columns that a pattern selects; `output_dtype` reads their bits as another dtype of the same width."""
+
+    @staticmethod
+    def gather_row(dst: Any, src: Any, dst_offset: Any, src_offset: Any, shapes: Any, transpose: Any = ..., *, valid_shape: Any = ...) -> Any:
+        """dst with a window of the tensor src written at `dst_offset`, transposed on request."""
+
+    @staticmethod
+    def gatherb(src: Any, offset: Any, *, output_dtype: Any = ...) -> Any:
+        """32-byte blocks of src by byte offset, side by side."""
+
+    @staticmethod
     def gemv(lhs: Any, rhs: Any, acc_phase: Any = ...) -> Any:
         """The vector lhs [1, K] times rhs [K, N]."""
 
@@ -824,6 +872,18 @@ class _tile:
         """lhs @ rhs + bias, with bias [1, N] in the accumulator's dtype."""
 
     @staticmethod
+    def matmul_mx(lhs: Any, lhs_scale: Any, rhs: Any, rhs_scale: Any) -> Any:
+        """lhs @ rhs in FP32, with lhs_scale [M, K/32] and rhs_scale [K/32, N]."""
+
+    @staticmethod
+    def matmul_mx_acc(acc: Any, lhs: Any, lhs_scale: Any, rhs: Any, rhs_scale: Any) -> Any:
+        """acc + lhs @ rhs in FP32, with lhs_scale [M, K/32] and rhs_scale [K/32, N]."""
+
+    @staticmethod
+    def matmul_mx_bias(lhs: Any, lhs_scale: Any, rhs: Any, rhs_scale: Any, bias: Any) -> Any:
+        """lhs @ rhs + bias [1, N] in FP32, with lhs_scale [M, K/32] and rhs_scale [K/32, N]."""
+
+    @staticmethod
     def max(lhs: Any, rhs: Any) -> Any:
         """The larger of lhs and rhs for every element; NaN wins."""
 
@@ -834,6 +894,12 @@ class _tile:
     @staticmethod
     def maximums(lhs: Any, rhs: Any) -> Any:
         """The larger of lhs and rhs for every element; NaN wins."""
+
+    @staticmethod
+    def mgather(mem: Any, idx: Any, coalesce: Any = ..., *, gather_oob: Any = ..., target_memory: Any = ..., scratch: Any = ..., valid_shape: Any = ...) -> Any:
+        """Rows ("row") or elements ("elem", flat index) of a tensor. Indices outside are an error ("undefined"), or count as unsigned and
+        become the last ("clamp"), wrap around ("wrap") or give zeros ("zero").
+        """
 
     @staticmethod
     def min(lhs: Any, rhs: Any) -> Any:
@@ -850,6 +916,10 @@ class _tile:
     @staticmethod
     def move(tile: Any, target_memory: Any, blayout: Any = ..., slayout: Any = ...) -> Any:
         """The same tile in another on-chip memory space."""
+
+    @staticmethod
+    def mrgsort(src0: Any, src1: Any = ..., src2: Any = ..., src3: Any = ..., tmp: Any = ..., exhausted: Any = ..., *, block_len: Any = ...) -> Any:
+        """One list: each four sorted runs of `block_len` columns become one. Several: two to four sorted lists become one."""
 
     @staticmethod
     def mul(lhs: Any, rhs: Any) -> Any:
@@ -998,6 +1068,14 @@ class _tile:
         """1 / sqrt(x) for every element."""
 
     @staticmethod
+    def scatter(dst: Any, src: Any, indexes: Any) -> Any:
+        """dst with src's elements at flat row-major indices."""
+
+    @staticmethod
+    def scatter_mask(dst: Any, src: Any, mask_pattern: Any) -> Any:
+        """dst with src in the columns that a pattern selects."""
+
+    @staticmethod
     def sel(mask: Any, lhs: Any, rhs: Any, tmp: Any) -> Any:
         """lhs where the mask has a one, else rhs."""
 
@@ -1036,6 +1114,10 @@ class _tile:
     @staticmethod
     def slice(tile: Any, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ...) -> Any:
         """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is."""
+
+    @staticmethod
+    def sort32(src: Any, idx: Any) -> Any:
+        """Each block of 32 columns sorted, largest first, as (value, index) pairs."""
 
     @staticmethod
     def sqrt(tile: Any) -> Any:
@@ -1252,6 +1334,17 @@ def fmods(lhs: Any, rhs: Any) -> Any:
 def full(shape: Any, dtype: Any, value: Any) -> Any:
     """Every element is `value`, converted to `dtype`."""
 
+def gather(input: Any, dim: Any = ..., index: Any = ..., *, mask_pattern: Any = ..., output_dtype: Any = ..., kvalue: Any = ..., cmp_mode: Any = ..., out_cols: Any = ..., offset: Any = ..., count_dtype: Any = ...) -> Any:
+    """Elements by index along `dim`, columns by pattern, or (indices, counts) of the columns of each row that compare with `kvalue`:
+    ascending, plus `offset`, at most `out_cols` of them, undefined past the count.
+    """
+
+def gather_row(dst: Any, src: Any, dst_offset: Any, src_offset: Any, shapes: Any, transpose: Any = ..., *, valid_shape: Any = ...) -> Any:
+    """dst with a window of the tensor src written at `dst_offset`, transposed on request."""
+
+def gatherb(src: Any, offset: Any, *, output_dtype: Any = ...) -> Any:
+    """32-byte blocks of src by byte offset, side by side."""
+
 def gemv(lhs: Any, rhs: Any, acc_phase: Any = ...) -> Any:
     """The vector lhs [1, K] times rhs [K, N]."""
 
@@ -1293,6 +1386,15 @@ def matmul_acc(acc: Any, lhs: Any, rhs: Any, a_trans: Any = ..., b_trans: Any = 
 def matmul_bias(lhs: Any, rhs: Any, bias: Any) -> Any:
     """lhs @ rhs + bias, with bias [1, N] in the accumulator's dtype."""
 
+def matmul_mx(lhs: Any, lhs_scale: Any, rhs: Any, rhs_scale: Any) -> Any:
+    """lhs @ rhs in FP32, with lhs_scale [M, K/32] and rhs_scale [K/32, N]."""
+
+def matmul_mx_acc(acc: Any, lhs: Any, lhs_scale: Any, rhs: Any, rhs_scale: Any) -> Any:
+    """acc + lhs @ rhs in FP32, with lhs_scale [M, K/32] and rhs_scale [K/32, N]."""
+
+def matmul_mx_bias(lhs: Any, lhs_scale: Any, rhs: Any, rhs_scale: Any, bias: Any) -> Any:
+    """lhs @ rhs + bias [1, N] in FP32, with lhs_scale [M, K/32] and rhs_scale [K/32, N]."""
+
 def max(lhs: Any, rhs: Any) -> Any:
     """The larger of lhs and rhs for every element; NaN wins."""
 
@@ -1301,6 +1403,11 @@ def maximum(lhs: Any, rhs: Any) -> Any:
 
 def maximums(lhs: Any, rhs: Any) -> Any:
     """The larger of lhs and rhs for every element; NaN wins."""
+
+def mgather(mem: Any, idx: Any, coalesce: Any = ..., *, gather_oob: Any = ..., target_memory: Any = ..., scratch: Any = ..., valid_shape: Any = ...) -> Any:
+    """Rows ("row") or elements ("elem", flat index) of a tensor. Indices outside are an error ("undefined"), or count as unsigned and
+    become the last ("clamp"), wrap around ("wrap") or give zeros ("zero").
+    """
 
 def min(lhs: Any, rhs: Any) -> Any:
     """The smaller of lhs and rhs for every element; NaN wins."""
@@ -1313,6 +1420,9 @@ def minimums(lhs: Any, rhs: Any) -> Any:
 
 def move(tile: Any, target_memory: Any, blayout: Any = ..., slayout: Any = ...) -> Any:
     """The same tile in another on-chip memory space."""
+
+def mrgsort(src0: Any, src1: Any = ..., src2: Any = ..., src3: Any = ..., tmp: Any = ..., *, exhausted: Any = ..., block_len: Any = ...) -> Any:
+    """One list: each four sorted runs of `block_len` columns become one. Several: two to four sorted lists become one."""
 
 def mul(lhs: Any, rhs: Any) -> Any:
     """lhs * rhs for every element."""
@@ -1331,6 +1441,11 @@ def or_(lhs: Any, rhs: Any) -> Any:
 
 def ors(lhs: Any, rhs: Any) -> Any:
     """lhs | rhs, bit by bit."""
+
+def paged_gather(src: Any, indices: Any, block_table: Any, block_size: Any, size: Any, max_indices: Any, *, space: Any = ..., col_off: Any = ..., is_trans: Any = ..., is_b_matrix: Any = ...) -> Any:
+    """Rows of a paged pool: logical row i lies in row block_table[i // block_size] * block_size + i % block_size; columns from
+    `col_off`. The result has `max_indices` rows, valid as far as there are indices.
+    """
 
 def part_add(lhs: Any, rhs: Any) -> Any:
     """lhs + rhs where both are valid, lhs elsewhere."""
@@ -1424,6 +1539,9 @@ def row_sum(input: Any, tmp_tile: Any = ...) -> Any:
 def rsqrt(input: Any, high_precision: Any = ...) -> Any:
     """1 / sqrt(x) for every element."""
 
+def scatter(input: Any, dim: Any = ..., index: Any = ..., src: Any = ..., *, mask_pattern: Any = ..., dst: Any = ...) -> Any:
+    """input with src's elements at the columns that index names, or dst with input in the columns that a pattern selects."""
+
 def sel(mask: Any, lhs: Any, rhs: Any, tmp: Any) -> Any:
     """lhs where the mask has a one, else rhs."""
 
@@ -1453,6 +1571,9 @@ def sin(input: Any) -> Any:
 
 def slice(input: Any, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ..., clamp: Any = ...) -> Any:
     """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is."""
+
+def sort32(src: Any, idx: Any) -> Any:
+    """Each block of 32 columns sorted, largest first, as (value, index) pairs."""
 
 def sqrt(input: Any) -> Any:
     """The square root of every element."""
