@@ -64,7 +64,7 @@ def _window(w: Writer, x: Val, offsets: list[int], shape: list[int | str]) -> Va
     else:
         text = f"pl.slice({x.text}, [{', '.join(map(str, shape))}], [{', '.join(map(str, offsets))}])"
     level = "buffer" if x.level == "buffer" else "tile" if x.level == "tile" else "tensor"
-    return replace(x, text=text, shape=kept, valid=kept, level=level, product=False)
+    return replace(x, text=text, shape=kept, valid=kept, level=level, product=False, gaps=x.level == "buffer")
 
 
 def cut(w: Writer) -> Val | None:
@@ -79,14 +79,15 @@ def cut(w: Writer) -> Val | None:
 
 
 def reshape(w: Writer) -> Val | None:
-    x = w.pick(lambda v: v.full and len(v.shape) == 2 and all(isinstance(d, int) for d in v.shape))
+    x = w.pick(lambda v: v.full and not v.gaps and len(v.shape) == 2 and all(isinstance(d, int) for d in v.shape))
     if x is None:
         return None
     rows, cols = int(x.shape[0]), int(x.shape[1])
     factors = [f for f in (1, 2, 3, 4) if (rows * cols) % f == 0]
     first = w.rng.choice(factors)
     shape = (first, rows * cols // first) if w.chance(0.5) else (rows * cols // first, first)
-    return w.shaped_like(x, f"pl.reshape({x.text}, [{shape[0]}, {shape[1]}])", shape=shape, valid=shape)
+    reshaped = w.shaped_like(x, f"pl.reshape({x.text}, [{shape[0]}, {shape[1]}])", shape=shape, valid=shape)
+    return replace(reshaped, level=x.level)
 
 
 def transpose(w: Writer) -> Val | None:

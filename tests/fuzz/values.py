@@ -32,6 +32,8 @@ class Val:
     """Absolute difference between two correct backends; 0 means bit for bit, so decisions may depend on it."""
     shape: tuple[Dim, ...] = ()
     valid: tuple[Dim, ...] = ()
+    gaps: bool = False
+    """A window of a buffer: its cells do not lie side by side."""
     product: bool = False
     """The last step was a float product: a sum with it may be contracted."""
 

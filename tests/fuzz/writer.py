@@ -230,7 +230,7 @@ class Writer:
         return self.rng.choice(fitting or list(wanted))
 
     def shaped_like(self, value: Val, text: str, dtype: str | None = None, **facts: object) -> Val:
-        return replace(value, text=text, level="tile" if value.level == "tile" else "tensor", dtype=dtype or value.dtype, product=False, **facts)  # type: ignore[arg-type]
+        return replace(value, text=text, level="tile" if value.level == "tile" else "tensor", dtype=dtype or value.dtype, product=False, gaps=False, **facts)  # type: ignore[arg-type]
 
 
 def _larger(a: Dim, b: Dim) -> bool:
