@@ -65,7 +65,7 @@ def _bounds(ctx: Context, marker: str, found: dict[str, object], node: ast.Call)
         start, stop = 0, start
     step = 1 if step is None else step
     if static_integer(step) == 0:
-        ctx.fail(ArgumentError, f"the step of pl.{marker} is 0", node)
+        ctx.fail(ArgumentError, f"the step of pl.{marker} is 0", node, help="use a positive or negative step")
     return 0 if start is None else start, stop, step
 
 

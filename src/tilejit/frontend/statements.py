@@ -235,4 +235,5 @@ _ADVICE: dict[type[ast.stmt], str] = {
     ast.Import: "import at the top of the file",
     ast.ImportFrom: "import at the top of the file",
     ast.Match: "write if/elif/else",
+    ast.Try: "check before: pl.static_assert while compiling, pl.device_assert at run time",
 }

@@ -106,7 +106,7 @@ def window(ctx: Context, source: SSAValue, node: ast.expr) -> Window:
     type = d.shaped_type(source)
     items = node.elts if isinstance(node, ast.Tuple) else [node]
     if len(items) > type.rank:
-        ctx.fail(ShapeError, f"{len(items)} indices for {type}", node)
+        ctx.fail(ShapeError, f"{len(items)} indices for {type}", node, help=f"give at most {type.rank}; missing ones mean `:`")
     offsets: list[object] = []
     extents: list[object] = []
     drop: list[int] = []
@@ -153,7 +153,7 @@ def _point(ctx: Context, source: SSAValue, axis: int, node: ast.expr) -> object:
 
 def _range(ctx: Context, source: SSAValue, axis: int, node: ast.Slice) -> tuple[object, object]:
     if node.step is not None and static_integer(ctx.value(node.step)) != 1:
-        ctx.fail(UnsupportedFeatureError, "a slice of a tensor or tile has no step", node.step)
+        ctx.fail(UnsupportedFeatureError, "a slice of a tensor or tile has no step", node.step, help="load the whole window, or loop over it with pl.range(start, stop, step)")
     size = extent(ctx, source, axis)
     start = _bound(ctx, source, axis, node.lower) if node.lower is not None else 0
     stop = _bound(ctx, source, axis, node.upper) if node.upper is not None else size
@@ -259,7 +259,8 @@ def _fit_source(ctx: Context, base: SSAValue, found: Window, source: SSAValue, t
         if known is not None and isinstance(got, int):
             if known != got:
                 shown = shape_text(tuple(extent_of(found.extents[a]) for a in axes))
-                ctx.fail(ParserTypeError, f"the window {shown} does not take a value of shape {shape_text(own.shape)}", target, where=_types(target, type, own))
+                message = f"the window {shown} does not take a value of shape {shape_text(own.shape)}"
+                ctx.fail(ParserTypeError, message, target, help="make both the same size", where=_types(target, type, own))
         elif extent_of(wanted) == "?" or extent_of(wanted) != got:
             ctx.builder.check(ctx.index(wanted), ctx.builder.dim(source, position), f"extent {axis} of the window and extent {position} of the value written")
     leading = list(range(type.rank - len(kept), type.rank))

@@ -31,7 +31,7 @@ def parse(code: str, filename: str = "<string>", namespace: Mapping[str, object]
         source = SourceText(filename, tuple(lines))
         line, column = error.lineno or 1, error.offset or 1
         span = Span(source, line, column, line, max(column + 1, error.end_offset or 0))
-        raise ParserSyntaxError(f"this is not Python: {error.msg}", span=span) from None
+        raise ParserSyntaxError(f"this is not Python: {error.msg}", span=span, help="the text must parse as a Python module") from None
     except (TilejitError, OSError):
         raise
     except Exception as error:

@@ -72,7 +72,7 @@ def _infer_transpose(call: Call) -> tuple[ValueType, ...]:
     input = call.shaped("input")
     first, second = (_axis(call, name, input.rank) for name in ("axis1", "axis2"))
     if first == second:
-        raise ShapeError(f"transpose takes two different axes, got {first} twice")
+        raise ShapeError(f"transpose takes two different axes, got {first} twice", help="the axes of a matrix are 0 and 1")
     return (result_type(call, _swapped(input.shape, first, second), input.dtype, _swapped(input.valid, first, second)),)
 
 

@@ -57,6 +57,12 @@ class Signature:
         return tuple(i for i, param in enumerate(self.params) if param.direction == "Out")
 
     @cached_property
+    def code_params(self) -> tuple[ParamInfo, ...]:
+        """Parameters in the order of the code, with the results after them."""
+        order = range(len(self.params)) if self.order is None else self.order
+        return (*(self.params[i] for i in order), *self.results)
+
+    @cached_property
     def symbols(self) -> tuple[str, ...]:
         """Dynamic symbols in the order they appear."""
         dims = [dim for param in self.params for dim in param.shape or () if isinstance(dim, str)]
@@ -185,7 +191,7 @@ def _check_tensor(param: ParamInfo, view: ArrayView) -> None:
     assert param.shape is not None
     expected = f"expected {shape_text(param.shape)}, got {shape_text(view.shape)}"
     if len(view.shape) != len(param.shape):
-        raise ShapeError(f"`{param.name}` must have rank {len(param.shape)}, got rank {len(view.shape)}: {expected}")
+        raise ShapeError(f"`{param.name}` must have rank {len(param.shape)}, got rank {len(view.shape)}: {expected}", help="reshape the argument")
     for axis, (dim, extent) in enumerate(zip(param.shape, view.shape, strict=True)):
         if isinstance(dim, int) and dim != extent:
             raise ShapeError(f"dim {axis} of `{param.name}` must be {dim}, got {extent}: {expected}")
