@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -105,12 +104,12 @@ _PLAIN = frozenset({int, float, bool, TypedConstant})
 
 
 def is_number(value: object) -> bool:
-    """A compile-time scalar: Python or NumPy number, or `pl.const`. Enum members are not numbers here."""
+    """A compile-time scalar: Python or NumPy number, or `pl.const`. Members of an IntEnum are numbers."""
     if type(value) in _PLAIN:
         return True
     if isinstance(value, SSAValue):
         return False
-    return (isinstance(value, numbers.Real | TypedConstant | bool) and not isinstance(value, enum.Enum)) or _is_numpy_bool(value)
+    return isinstance(value, numbers.Real | TypedConstant | bool) or _is_numpy_bool(value)
 
 
 def _is_numpy_bool(value: object) -> bool:
