@@ -175,6 +175,10 @@ def test_types_intersect_valid_regions(left: Shape, right: Shape, result: Shape)
     assert infer("mul", "tile", lhs=tile((6, 8), valid=left), rhs=tile((6, 8), valid=right))[0].valid == result
 
 
+def test_division_of_tiles_trusts_valid_regions_that_only_the_run_knows() -> None:
+    assert infer("div", "tile", lhs=tile((6, 8), valid=(ANY, 8)), rhs=tile((6, 8)))[0].valid == (ANY, 8)
+
+
 @pytest.mark.parametrize("name", ["part_add", "part_mul", "part_max", "part_min"])
 def test_part_ops_copy_where_only_the_first_is_valid(name: str) -> None:
     a, b = random_array((6, 8), FP32), random_array((6, 8), FP32)
