@@ -30,7 +30,8 @@ def _per_dim(items: object, type: ShapedType, what: str) -> list[object]:
     if out is None:
         raise ParserTypeError(f"`{what}` must be a list, got {describe_value(items)}", help=f"write {what}=[…], one entry per dimension")
     if len(out) != type.rank:
-        raise ShapeError(f"`{what}` has {len(out)} entries, the tensor has {type.rank} dimension{'s' * (type.rank != 1)}: {type}", help="give one entry per dimension")
+        message = f"`{what}` has {len(out)} entries, the tensor has {type.rank} dimension{'s' * (type.rank != 1)}: {type}"
+        raise ShapeError(message, help="give one entry per dimension")
     return out
 
 
@@ -130,7 +131,8 @@ def _same_size(ctx: Context, buffer: SSAValue, type: BufferType, sizes: Sequence
     new_bits = prod(extent for extent in shape if isinstance(extent, int)) * dtype.bits
     if own == new and ANY not in own:
         if own_bits != new_bits:
-            raise ShapeError(f"a reshape keeps the number of elements: {shape_text(type.shape)} and {shape_text(shape)} differ", help="check the product of the extents")
+            message = f"a reshape keeps the number of elements: {shape_text(type.shape)} and {shape_text(shape)} differ"
+            raise ShapeError(message, help="check the product of the extents")
         return
     left: object = own_bits // 8
     right: object = new_bits // 8

@@ -153,7 +153,7 @@ def _point(ctx: Context, source: SSAValue, axis: int, node: ast.expr) -> object:
 
 def _range(ctx: Context, source: SSAValue, axis: int, node: ast.Slice) -> tuple[object, object]:
     if node.step is not None and static_integer(ctx.value(node.step)) != 1:
-        ctx.fail(UnsupportedFeatureError, "a slice of a tensor or tile has no step", node.step, help="load the whole window, or loop over it with pl.range(start, stop, step)")
+        ctx.fail(UnsupportedFeatureError, "a slice of a tensor or tile has no step", node.step, help="loop over it with pl.range(start, stop, step)")
     size = extent(ctx, source, axis)
     start = _bound(ctx, source, axis, node.lower) if node.lower is not None else 0
     stop = _bound(ctx, source, axis, node.upper) if node.upper is not None else size
