@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilejit.errors import TilejitError
+from tilejit.errors import InternalError, TilejitError
 
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "golden"
@@ -39,8 +39,12 @@ def run(name: str) -> tuple[types.ModuleType, BaseException]:
     return module, caught.value
 
 
+PLAIN = {"parse_two_programs": ValueError, "unknown_option": TypeError}
+"""Mistakes that the specification answers with an exception of Python's own."""
+
+
 def arrays_of(module: types.ModuleType) -> dict[str, Any]:
-    return {key: np.array(value, copy=True) for key, value in vars(module).items() if key.isupper() and hasattr(value, "__array__")}
+    return {key: np.asarray(value).copy() for key, value in vars(module).items() if key.isupper() and hasattr(value, "__array__")}
 
 
 def written_in_part(error: BaseException) -> bool:
@@ -61,6 +65,7 @@ def test_the_message_is_the_golden_one(name: str, monkeypatch: pytest.MonkeyPatc
     if name == "mixed_frameworks":
         pytest.importorskip("torch")
     _, error = run(name)
+    assert isinstance(error, PLAIN.get(name, TilejitError)) and not isinstance(error, InternalError), repr(error)
     golden = GOLDEN / f"{name}.txt"
     if UPDATE:
         golden.write_text(shown(error))

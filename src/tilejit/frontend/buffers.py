@@ -30,7 +30,7 @@ def _per_dim(items: object, type: ShapedType, what: str) -> list[object]:
     if out is None:
         raise ParserTypeError(f"`{what}` must be a list, got {describe_value(items)}", help=f"write {what}=[…], one entry per dimension")
     if len(out) != type.rank:
-        message = f"`{what}` has {len(out)} entries, the tensor has {type.rank} dimension{'s' * (type.rank != 1)}: {type}"
+        message = f"`{what}` has {len(out)} entr{'y' if len(out) == 1 else 'ies'}, the tensor has {type.rank} dimension{'s' * (type.rank != 1)}: {type}"
         raise ShapeError(message, help="give one entry per dimension")
     return out
 
@@ -366,7 +366,7 @@ def element_indices(ctx: Context, value: SSAValue, position: object) -> list[SSA
     for axis, item in enumerate(items):
         known, extent = static_integer(item), type.shape[axis]
         if known is not None and (known < 0 or (isinstance(extent, int) and known >= extent)):
-            raise OutOfBoundsError(f"index {known} is outside dim {axis} of {type}")
+            raise OutOfBoundsError(f"index {known} is outside dim {axis} of {type}", help=f"indices go from 0 to {extent - 1}" if isinstance(extent, int) else None)
     return indices(ctx, items, "an index")
 
 

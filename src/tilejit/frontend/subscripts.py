@@ -147,7 +147,7 @@ def _point(ctx: Context, source: SSAValue, axis: int, node: ast.expr) -> object:
     value = _bound(ctx, source, axis, node)
     size = d.shaped_type(source).shape[axis]
     if isinstance(value, int) and (value < 0 or (isinstance(size, int) and value >= size)):
-        ctx.fail(OutOfBoundsError, f"index {ast.unparse(node)} is outside dim {axis} of extent {size}", node)
+        ctx.fail(OutOfBoundsError, f"index {ast.unparse(node)} is outside dim {axis} of extent {size}", node, help=f"indices go from 0 to {size - 1}" if isinstance(size, int) else None)
     return value
 
 
@@ -163,7 +163,7 @@ def _range(ctx: Context, source: SSAValue, axis: int, node: ast.Slice) -> tuple[
     if isinstance(start, int) and isinstance(size, int) and not 0 <= start <= size:
         ctx.fail(OutOfBoundsError, f"the slice starts at {start}, outside dim {axis} of extent {size}", node)
     if isinstance(stop, int) and isinstance(size, int) and stop > size:
-        ctx.fail(OutOfBoundsError, f"the slice ends at {stop}, dim {axis} has extent {size}", node)
+        ctx.fail(OutOfBoundsError, f"the slice ends at {stop}, dim {axis} has extent {size}", node, help=f"the largest end is {size}; leave it out to take all the rest")
     if isinstance(length, int) and length <= 0:
         ctx.fail(ShapeError, f"the slice {ast.unparse(node)} is empty", node)
     return start, length

@@ -113,7 +113,7 @@ def _infer_concat(call: Call) -> tuple[ValueType, ...]:
         require_rank(call, name, call.shaped(name), 2)
     if left.dtype is not right.dtype:
         raise DTypeError(f"concat takes operands of one dtype, got {left.dtype} and {right.dtype}", help=f"convert one: pl.cast(src1, pl.{left.dtype})")
-    rows = agree(call, ("src0", 0), ("src1", 0), f"needs operands of equal rows, got {shape_text(left.shape)} and {shape_text(right.shape)}")
+    rows = agree(call, ("src0", 0), ("src1", 0), f"needs operands of equal rows, got {shape_text(left.shape)} and {shape_text(right.shape)}", "cut one with pl.slice, or fill it up with pl.fillpad_expand")
     if left.valid[1] == ANY and left.shape[1] != ANY:
         raise ShapeError("concat needs the valid columns of `src0` to be known while compiling", help="fill it first: pl.fillpad(src0)")
     columns = _sum(left.shape[1], right.shape[1])

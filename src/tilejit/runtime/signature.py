@@ -74,11 +74,11 @@ class Signature:
 
     # binding ------------------------------------------------------------------------------------------------------------
 
-    def bind(self, args: Sequence[object]) -> tuple[list[Bound], tuple[object, ...]]:
+    def bind(self, args: Sequence[object], device: str = "cpu") -> tuple[list[Bound], tuple[object, ...]]:
         """Checked arguments in the order of the code, and the arrays that were allocated for the caller. Nothing is written."""
         omitted = self._omitted(len(args))
         given = iter(args)
-        bound: list[Bound | None] = [None if i in omitted else self._argument(param, next(given)) for i, param in enumerate(self.params)]
+        bound: list[Bound | None] = [None if i in omitted else self._argument(param, next(given), device) for i, param in enumerate(self.params)]
         first = first_array(bound)
         self._check_frameworks(bound, returning=bool(omitted) or bool(self.results))
         extents = self._extents(bound)
@@ -111,7 +111,7 @@ class Signature:
     def _described(self) -> str:
         return ", ".join(f"{param.name} ({param.direction})" for param in self.params) or "none"
 
-    def _argument(self, param: ParamInfo, value: object) -> Bound:
+    def _argument(self, param: ParamInfo, value: object, device: str) -> Bound:
         if param.shape is None:
             return _scalar_argument(param, value)
         try:
@@ -124,6 +124,11 @@ class Signature:
                 help="pass a NumPy array, a torch tensor, or an object with DLPack or the array interface",
             )
         _check_tensor(param, view)
+        if view.device.partition(":")[0] != device:
+            raise ArgumentError(
+                f"`{param.name}` is on {view.device}, but {self.name} was compiled to run on {device}",
+                help=f"move it to {device}, or compile the program for where the tensors are",
+            )
         return _contiguous_input(param, view)
 
     def _check_frameworks(self, bound: Sequence[Bound | None], returning: bool) -> None:
@@ -184,9 +189,6 @@ class Signature:
                     raise AliasError(f"output `{output.name}` overlaps `{second.name}` in memory", help=f"pass a copy of `{second.name}`, or another output")
 
 
-
-
-
 def _check_tensor(param: ParamInfo, view: ArrayView) -> None:
     assert param.shape is not None
     expected = f"expected {shape_text(param.shape)}, got {shape_text(view.shape)}"
@@ -194,7 +196,7 @@ def _check_tensor(param: ParamInfo, view: ArrayView) -> None:
         raise ShapeError(f"`{param.name}` must have rank {len(param.shape)}, got rank {len(view.shape)}: {expected}", help="reshape the argument")
     for axis, (dim, extent) in enumerate(zip(param.shape, view.shape, strict=True)):
         if isinstance(dim, int) and dim != extent:
-            raise ShapeError(f"dim {axis} of `{param.name}` must be {dim}, got {extent}: {expected}")
+            raise ShapeError(f"dim {axis} of `{param.name}` must be {dim}, got {extent}: {expected}", help="pass a tensor of that shape, or make the extent dynamic with pl.dynamic")
     if view.dtype is not param.dtype and not (param.dtype is INDEX and view.dtype.name == "INT64"):
         raise DTypeError(f"`{param.name}` must hold {param.dtype}, got {view.dtype}", help=f"convert it to {param.dtype.numpy_name or param.dtype.name}")
     if param.direction == "In":

@@ -146,7 +146,7 @@ class Builder:
         where = [
             f"{_user_name(arg) or name}: {d.type_of(arg)}" for name, arg in args.items() if isinstance(arg, SSAValue) and isinstance(d.type_of(arg), ShapedType)
         ]
-        return kind(error.message, span=error.span or self.span, where=error.where or where, help=error.hint, note=error.note)
+        return kind(error.message, span=error.span or self.span, where=error.where or where, help=_in_user_names(error.hint, args), note=error.note)
 
     # buffers ----------------------------------------------------------------------------------------------------------
 
@@ -327,6 +327,14 @@ def apply_args(op: d.ApplyOp) -> dict[str, SSAValue | list[SSAValue] | object]:
 def _operand(arg: object) -> SSAValue:
     assert isinstance(arg, SSAValue), arg
     return arg
+
+
+def _in_user_names(hint: str | None, args: Mapping[str, ApplyArg]) -> str | None:
+    """A rule's advice `pl.cast(lhs, …)` with the user's name for the parameter."""
+    for name, arg in args.items():
+        if hint is not None and isinstance(arg, SSAValue):
+            hint = hint.replace(f"pl.cast({name},", f"pl.cast({_user_name(arg) or '…'},")
+    return hint
 
 
 def _user_name(value: SSAValue) -> str | None:

@@ -19,4 +19,4 @@ class Negate:
 
 
 def mistake() -> object:
-    return ir.compile(Negate)(A.reshape(-1), 1, OUT)
+    return ir.compile(Negate)(A.reshape(-1), OUT, 1)

@@ -19,4 +19,4 @@ class Negate:
 
 
 def mistake() -> object:
-    return ir.compile(Negate)(A, A, OUT)
+    return ir.compile(Negate)(A, OUT, A)

@@ -19,4 +19,4 @@ class Negate:
 
 
 def mistake() -> object:
-    return ir.compile(Negate)(A, 300, OUT)
+    return ir.compile(Negate)(A, OUT, 300)

@@ -1,18 +1,14 @@
 """A parameter without annotation."""
 
-import numpy as np
-
 import tilejit.language as pl
-
-A = np.arange(32, dtype=np.float32).reshape(4, 8)
-OUT = np.full((4, 8), 7, np.float32)
-
-
-@pl.jit
-def kernel(a, out: pl.Out[pl.Tensor]):
-    with pl.at(level=pl.Level.CORE_GROUP):
-        out[:] = pl.neg(a)
 
 
 def mistake() -> object:
-    return kernel(A, OUT)
+    @pl.program
+    class Wrong:
+        @pl.function
+        def main(self, a, out: pl.Out[pl.Tensor[[4, 8], pl.FP32]]):
+            with pl.at(level=pl.Level.CORE_GROUP):
+                out[:] = pl.neg(a)
+
+    return Wrong
