@@ -42,8 +42,8 @@ class Expressions:
         self.dims: dict[Symbol, DynDim] = {}
         """The extents that the function's own symbols stand for."""
         self.in_annotation = False
-        self.follows_types = bool(helpers_of(definition))
-        """Types of locals matter only to the helpers that get them."""
+        self.follows_types = definition is not specializer.entry or bool(helpers_of(definition))
+        """Types of locals matter to the helpers that get them, and those of a helper's results to its caller."""
 
     # places ---------------------------------------------------------------------------------------------------------------
 

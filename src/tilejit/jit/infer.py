@@ -40,7 +40,9 @@ def operator(name: str, left: Abstract, right: Abstract, fresh: FreshDim) -> Abs
     """The type of a binary operator on run-time values; `name` is that of the `ast` class."""
     row = ops.BINARY_OPERATORS.get(name)
     if not (isinstance(left, BufferType | TileType) or isinstance(right, BufferType | TileType)):
-        return Extent(fresh()) if isinstance(left, Extent) or isinstance(right, Extent) else RuntimeValue()
+        if isinstance(left, Extent) or isinstance(right, Extent):
+            return Extent(fresh())
+        return RuntimeValue(INDEX, unrolled=all(isinstance(side, Static) or (isinstance(side, RuntimeValue) and side.unrolled) for side in (left, right)))
     function = ops.public("pl", row) if row is not None else None
     return apply_op(function, [left, right], {}, fresh) if function is not None else UNKNOWN
 
@@ -51,7 +53,7 @@ def _kind_of(arg: object) -> Kind:
     if isinstance(arg, Items):
         return "list"
     if isinstance(arg, Extent | RuntimeValue):
-        return "scalar"
+        return "number" if isinstance(arg, RuntimeValue) and arg.unrolled else "scalar"
     if isinstance(arg, Static):
         if arg.value is None:
             return "none"
@@ -80,6 +82,8 @@ def _scalar(arg: Abstract) -> ScalarArg:
     number = number_of(arg)
     if number is not None:
         return ScalarArg(FP32 if isinstance(number, float) else INDEX, number)
+    if isinstance(arg, RuntimeValue) and arg.unrolled:
+        return ScalarArg(INDEX, 1)  # any number: rules look at its kind only
     dtype = arg.dtype if isinstance(arg, RuntimeValue) else None
     return ScalarArg(dtype or INDEX)
 

@@ -7,10 +7,12 @@ import copy
 from collections.abc import Iterable, Sequence
 
 from tilejit.dtypes import INDEX
+from tilejit.jit.dependencies import resolve
 from tilejit.jit.dynamic import dynamic_literal, is_bind_dynamic
 from tilejit.jit.expressions import Expressions, at
 from tilejit.jit.values import UNKNOWN, Abstract, Items, RuntimeValue, Static
-from tilejit.types.values import BufferType, TileType
+from tilejit.types.scopes import MARKERS
+from tilejit.types.values import BufferType, TileType, join
 
 
 class Statements(Expressions):
@@ -129,7 +131,8 @@ class Statements(Expressions):
             carried = self.fold(inits)[1] if inits is not None else UNKNOWN
             new = [self.target(target.elts[0], RuntimeValue(INDEX)), self.target(target.elts[1], carried)]
             return at(ast.Tuple(new, ast.Store()), target)
-        return self.target(target, RuntimeValue(INDEX) if isinstance(target, ast.Name) else UNKNOWN)
+        unrolled = isinstance(iterable, ast.Call) and resolve(iterable.func, self.definition) is MARKERS["unroll"]
+        return self.target(target, RuntimeValue(INDEX, unrolled) if isinstance(target, ast.Name) else UNKNOWN)
 
     def while_loop(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.While)
@@ -161,7 +164,7 @@ class Statements(Expressions):
         body = self.block(node.body)
         after_body, self.env = self.env, before
         orelse = self.block(node.orelse) if node.orelse else []
-        self.env = {name: value for name, value in self.env.items() if after_body.get(name) == value}
+        self.env = {name: _joined(value, after_body[name]) for name, value in self.env.items() if name in after_body}
         return [at(ast.If(test_node, body, orelse), node)]
 
     def scope(self, node: ast.stmt) -> list[ast.stmt]:
@@ -208,6 +211,14 @@ def _as_local(value: Abstract) -> Abstract:
     if isinstance(value, Static):
         return Static(value.value, local=True)
     return Items(tuple(_as_local(item) for item in value.items)) if isinstance(value, Items) else value
+
+
+def _joined(one: Abstract, other: Abstract) -> Abstract:
+    """What a name holds after two paths."""
+    if isinstance(one, BufferType | TileType) and isinstance(other, BufferType | TileType):
+        joined = join(one, other)
+        return joined if isinstance(joined, BufferType | TileType) else UNKNOWN
+    return one if one == other else UNKNOWN
 
 
 def _stored_names(node: ast.AST) -> set[str]:

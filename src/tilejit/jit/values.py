@@ -37,9 +37,10 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeValue:
-    """A run-time scalar; its dtype if known."""
+    """A run-time scalar; its dtype if known. `unrolled`: a number that the front end knows once it has expanded the loop."""
 
     dtype: DType | None = None
+    unrolled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
