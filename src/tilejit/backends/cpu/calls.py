@@ -16,7 +16,6 @@ from tilejit.backends.cpu.emit import Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.registers import from_memory, to_memory
 from tilejit.backends.cpu.storage import Array, Storage, row_major
-from tilejit.errors import InternalError
 from tilejit.runtime.abi import TensorSlots
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ScalarType, ShapedType
@@ -114,9 +113,9 @@ def _result(f: FunctionWriter, result: SSAValue, inner: SSAValue, block: Value, 
     slots = TensorSlots(slot, type.rank)
     shape = tuple(dim if isinstance(dim, int) else e.load("i64", e.offset(block, slots.extent(axis), "i64"), 8) for axis, dim in enumerate(type.shape))
     pointer = e.load("ptr", e.offset(block, slots.address, "i64"), 8)
-    if not isinstance(inner.owner, d.CreateOp):
-        raise InternalError("a function returns a view of a tensor of its own", span=None)
-    return Array(pointer, type.dtype, shape, row_major(e, shape), shape, f.tokens(result)), slots.end
+    whole = isinstance(inner.owner, d.CreateOp)
+    strides = row_major(e, shape) if whole else tuple(e.load("i64", e.offset(block, slots.stride(axis), "i64"), 8) for axis in range(type.rank))
+    return Array(pointer, type.dtype, shape, strides, shape, f.tokens(result)), slots.end
 
 
 def _argument_block(f: FunctionWriter, callee: str, args: Sequence[SSAValue], results: Sequence[SSAValue]) -> Value:

@@ -172,6 +172,11 @@ class Emitter:
     def store(self, value: Value, pointer: Value, align: int) -> None:
         self.void(f"store {value}, ptr {pointer.text}, align {align}")
 
+    def stream(self, value: Value, pointer: Value, align: int) -> None:
+        """A store past the caches; needs the alignment of a whole vector register."""
+        self.module.declare("nontemporal", "!0 = !{i32 1}")
+        self.void(f"store {value}, ptr {pointer.text}, align {align}, !nontemporal !0")
+
     # structure ----------------------------------------------------------------------------------------------------------
 
     @contextmanager

@@ -41,6 +41,7 @@ class Unit:
     failures: list[Failure] = field(default_factory=list[Failure])
     strided: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
     """Parameters, by function, that some caller passes with gaps between their rows."""
+    needs_arena: bool = False
 
     def __post_init__(self) -> None:
         self.aliases = Aliases(self.program)
@@ -135,6 +136,7 @@ class FunctionWriter:
     def allocate(self, size: Index, span: Span | None) -> Value:
         """`size` bytes of scratch memory, until the enclosing scope ends."""
         e = self.e
+        self.unit.needs_arena = True
         padded = e.add(size, ALIGNMENT - 1)
         rounded = padded // ALIGNMENT * ALIGNMENT if isinstance(padded, int) else e.inst("i64", f"and {padded}, {-ALIGNMENT}")
         start = self.top

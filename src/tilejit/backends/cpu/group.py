@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from tilejit.backends.cpu import fold
+from tilejit.backends.cpu import fold, stream
 from tilejit.backends.cpu.casts import convert_lane
 from tilejit.backends.cpu.emit import Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
@@ -56,11 +56,13 @@ class GroupWriter:
             self.extents_of[item.result] = self._extents(item)
         self.store_boxes = {store: self._store_box(store) for store in stores}
         self.output_arrays = {value: self._output(value) for value in outputs}
+        self.read_tokens: set[object] = set()
         self.plan = make_plan(recipes, stores, outputs, self._delayed(recipes, stores))
         self.places: dict[object, Place] = {}
         self.box = Box([], [])
         self.row_values: dict[SSAValue, Value] = {}
         self.pointers: list[Value] = []
+        self.streamed: Write | None = None
 
     # extents --------------------------------------------------------------------------------------------------------------
 
@@ -110,7 +112,7 @@ class GroupWriter:
 
     def _delayed(self, recipes: Sequence[Recipe], stores: Sequence[d.StoreOp]) -> list[SSAValue | d.StoreOp]:
         """Outputs and stores whose memory the group also reads."""
-        read: set[object] = set()
+        read = self.read_tokens
         for item in recipes:
             for value in item.inputs:
                 if value not in self.by_result and isinstance(d.type_of(value), ShapedType):
@@ -132,6 +134,7 @@ class GroupWriter:
             if not any(item.reduction.positions for item in folds):
                 self.box.merge(e, keep_last=plan.has_rows)
             width = self._width()
+            self.streamed = stream.choose(self)
             with self.box.rows(e) as (indices, pointers):
                 self.pointers = pointers
                 self.row_values = {}
@@ -142,6 +145,8 @@ class GroupWriter:
                 self._write_rows()
             for item in folds:
                 item.finish()
+            if self.streamed is not None:
+                stream.finish(e)
         for value, array in self.output_arrays.items():
             self.f.values[value] = array
 
@@ -155,7 +160,7 @@ class GroupWriter:
             if write.value not in self.by_result:
                 self.add_place(write.value, self.f.array(write.value), d.shaped_type(write.value).shape)
             array = self.store_boxes[write.store] if write.store else self.output_arrays[write.value]
-            key = write.store or ("out", write.value)
+            key = self.target(write)
             is_mask = write.store is None and self.by_result[write.value].is_mask
             self.add_place(key, array, d.shaped_type(write.value).shape, is_mask)
         for value in self.plan.kept:
@@ -206,17 +211,17 @@ class GroupWriter:
 
     def _write_rows(self) -> None:
         for write in self.plan.writes:
-            if self._is_row_write(write):
+            if self.is_row_write(write):
                 self._put(write, self._row_operand(write.value), 1, 0)
 
-    def _is_row_write(self, write: Write) -> bool:
+    def is_row_write(self, write: Write) -> bool:
         return self.plan.kind(write.value) is Kind.ROW
 
     # columns --------------------------------------------------------------------------------------------------------------
 
     def _sweep(self, stage: int, width: int, folds: Sequence[fold.ColumnFold], indices: Sequence[Index]) -> None:
         reductions = [member for member in self.plan.row_reductions if member.stage == stage + 1]
-        writes = [write for write in self.plan.writes if write.stage == stage and not self._is_row_write(write)]
+        writes = [write for write in self.plan.writes if write.stage == stage and not self.is_row_write(write)]
         kept = [value for value, filled in self.plan.kept.items() if filled == stage]
         columns = [item for item in folds if item.member.stage == stage]
         if not (reductions or writes or kept or columns):
@@ -238,9 +243,18 @@ class GroupWriter:
             return out
 
         start, narrow = fold.starter(reductions), fold.narrower(self.e, reductions)
-        results = sweep(self.e, self.box.extents[-1], width, body, start, narrow)
+        count = self.box.extents[-1]
+        skip = stream.columns_to_alignment(self, self.streamed) if any(write is self.streamed for write in writes) else 0
+        if skip != 0:
+            with self.e.loop(0, skip, name="align") as loop:
+                body(1, loop.iv, [])
+        results = sweep(self.e, count, width, body, start, narrow, skip)
         for member, value in zip(reductions, fold.finished(self.e, reductions, results), strict=True):
             self.row_values[member.recipe.result] = value
+
+    def target(self, write: Write) -> object:
+        """The key of the place that a write goes to."""
+        return write.store or ("out", write.value)
 
     def _hoist(self, stage: int) -> None:
         """Load what is constant along a row before the sweep over it."""
@@ -253,7 +267,7 @@ class GroupWriter:
     def _put(self, write: Write, value: Value, lanes: int, column: Index) -> None:
         """Write lanes to an output or store them, converted to the element type of the buffer."""
         e = self.e
-        place = self.places[write.store or ("out", write.value)]
+        place = self.places[self.target(write)]
         if place.is_mask:
             store_mask(e, self.pointers[place.walk], value, lanes, column)
             return
@@ -265,7 +279,10 @@ class GroupWriter:
             old = load_strided(e, place.dtype, pointer, stride, lanes)
             total = e.inst(value.type, f"{'fadd' if place.dtype.is_float else 'add'} {old}, {value.text}")
             value = round_to(e, place.dtype, total)
-        store_strided(e, place.dtype, pointer, stride, value, lanes)
+        if write is self.streamed:
+            stream.put(e, place.dtype, pointer, value, lanes)
+        else:
+            store_strided(e, place.dtype, pointer, stride, value, lanes)
 
 
 class Cells:

@@ -41,6 +41,8 @@ class Lowered:
     entries: dict[str, str]
     """Symbols of the callable functions, by name."""
     failures: tuple[Failure, ...]
+    needs_arena: bool
+    """Whether any function takes scratch memory."""
 
 
 def entry_symbol(name: str) -> str:
@@ -51,6 +53,8 @@ def lower(program: Program, options: CompileOptions) -> Lowered:
     """LLVM text of a program whose regions are outlined."""
     unit = Unit(program, options)
     for entry, function in program.entries.items():
+        if calls.returned(function):
+            raise InternalError(f"{entry} returns a value that is no parameter", span=function.span)
         names = function.static("params", ())
         assert isinstance(names, tuple)
         unit.strided[entry] = {i for i, name in enumerate(names) if (entry, name) in options.strided}
@@ -59,7 +63,7 @@ def lower(program: Program, options: CompileOptions) -> Lowered:
     entries = {name: entry_symbol(name) for name in program.entries}
     for name, symbol in entries.items():
         _write_entry(unit, name, symbol)
-    return Lowered(unit.module.text(), entries, tuple(unit.failures))
+    return Lowered(unit.module.text(), entries, tuple(unit.failures), unit.needs_arena)
 
 
 def callers_first(program: Program) -> list[str]:

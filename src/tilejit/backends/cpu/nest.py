@@ -78,16 +78,23 @@ Narrow = Callable[[list[Value], int, int], list[Value]]
 """Accumulators of one width combined into those of a smaller one."""
 
 
-def sweep(e: Emitter, count: Index, width: int, body: Body, start: Callable[[int], list[Value]] | None = None, narrow: Narrow | None = None) -> list[Value]:
-    """Columns 0..count: vectors of `width`, then of 8, then single elements. Returns the accumulators as scalars."""
+def sweep(
+    e: Emitter, count: Index, width: int, body: Body, start: Callable[[int], list[Value]] | None = None, narrow: Narrow | None = None, skip: Index = 0
+) -> list[Value]:
+    """Columns 0..count: vectors of `width`, then of 8, then single elements. Returns the accumulators as scalars.
+
+    The first `skip` columns have been seen to: vectors start behind them.
+    """
     accumulators: list[Value] | None = None
     held = width
-    done: Index = 0
+    done = skip
     for lanes in dict.fromkeys((width, min(width, MID_WIDTH), 1)):
         if isinstance(count, int) and isinstance(done, int):
             end: Index = count - (count - done) % lanes
+        elif lanes == 1:
+            end = count
         else:
-            end = count if lanes == 1 else e.inst("i64", f"and {e.i64(count)}, {-lanes}")
+            end = e.add(skip, e.inst("i64", f"and {e.i64(e.sub(count, skip))}, {-lanes}"))
         if isinstance(end, int) and isinstance(done, int) and end == done:
             continue
         if accumulators is None:
