@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from tilejit import config as settings
 from tilejit.backends.base import CompileOptions
 from tilejit.errors import InternalError, PlatformError
-from tilejit.passes import pipeline
+from tilejit.passes import context, cost, pipeline
+from tilejit.runtime import machine
 from tilejit.runtime.arrays import ArrayView
-from tilejit.runtime.compiled import CompiledEntry, CompiledProgram, Runner
-from tilejit.runtime.config import RunConfig, resolve_platform, warn_about_unknown_settings
+from tilejit.runtime.artifact import Artifact, EntryInfo
+from tilejit.runtime.compiled import CompiledProgram
+from tilejit.runtime.config import OptimizationStrategy, RunConfig, resolve_platform, warn_about_unknown_settings
+from tilejit.runtime.directory import Stage
 from tilejit.runtime.signature import Bound, ParamInfo, Signature
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Function, Program
@@ -20,8 +26,8 @@ from tilejit.tile_ir.text import print_text
 from tilejit.types.values import BufferType, ScalarType, ValueType
 
 
-def compile_program(program: Program | Function, config: RunConfig | None = None) -> CompiledProgram:
-    """Compile every entry of a program for the platform of `config`."""
+def compile_program(program: Program | Function, config: RunConfig | None = None, output_dir: str | None = None) -> CompiledProgram:
+    """Compile every entry of a program for the platform of `config`; with `output_dir` the artifact is written there."""
     warn_about_unknown_settings()
     config = config or RunConfig()
     platform = resolve_platform(config.platform)
@@ -31,17 +37,42 @@ def compile_program(program: Program | Function, config: RunConfig | None = None
     builder = _BUILDERS.get(platform)
     if builder is None:
         raise PlatformError(f"platform `{platform}` cannot run kernels in this version", help=f"use one of: {', '.join(_BUILDERS)}")
-    return builder(whole, config)
+    compiled = builder(whole, config, output_dir)
+    if output_dir is not None:
+        _ = compiled.output_dir
+    if config.save_kernels:
+        _save_kernels(compiled, config.save_kernels_dir)
+    return compiled
+
+
+def run_program(program: Program | Function, *tensors: object, config: RunConfig | None = None) -> CompiledProgram:
+    """Compile a program, run it on `tensors`, return the compiled program."""
+    compiled = compile_program(program, config)
+    compiled(*tensors, config=config)
+    return compiled
 
 
 def lower_program(program: Program | Function, config: RunConfig | None = None) -> Program:
     """The program with one kernel per region: the last form that prints as Python."""
     whole = program.program if isinstance(program, Function) else program
-    return pipeline.run_pipeline(whole, pipeline.LOWER, _instruments())
+    return pipeline.run_pipeline(whole, pipeline.LOWER, _instruments(config or RunConfig()))
 
 
-def _instruments() -> list[pipeline.Instrument]:
-    return [pipeline.VerifyInstrument()] if settings.VERIFY.value else []
+def _instruments(config: RunConfig) -> list[pipeline.Instrument]:
+    checked = settings.VERIFY.value or config.strategy is OptimizationStrategy.Debug
+    return [*([pipeline.VerifyInstrument()] if checked else []), *context.active_instruments()]
+
+
+def _save_kernels(compiled: CompiledProgram, directory: str | None) -> None:
+    """Keep the texts of the kernels: in `directory`, else with the artifact."""
+    if directory is None:
+        _ = compiled.output_dir
+        return
+    os.makedirs(directory, exist_ok=True)
+    for stage in compiled.kernel_stages():
+        assert stage.file is not None
+        with open(os.path.join(directory, os.path.basename(stage.file)), "w", encoding="utf-8") as file:
+            file.write(stage.text())
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -78,8 +109,34 @@ def _param(name: str, direction: str, type: ValueType) -> ParamInfo:
     raise InternalError(f"entry parameter {name} has the type {type}")
 
 
-def _entries(program: Program, runner: Callable[[d.FuncOp], Runner]) -> dict[str, CompiledEntry]:
-    return {name: CompiledEntry(signature_of(function), runner(function)) for name, function in program.entries.items()}
+def _entry_infos(program: Program, symbols: Mapping[str, str] | None = None, needs_arena: bool = True) -> dict[str, EntryInfo]:
+    found: dict[str, EntryInfo] = {}
+    for name, function in program.entries.items():
+        spent = cost.cost_of(program, name)
+        found[name] = EntryInfo(signature_of(function), (symbols or {}).get(name, name), needs_arena, spent.brief, spent.terms)
+    return found
+
+
+class _Dump:
+    """Keeps the text of the program before the first pass and after each one."""
+
+    def __init__(self, program: Program, wanted: bool) -> None:
+        self.stages: list[Stage] = []
+        self.wanted = wanted
+        self.after_pass("frontend", program)
+
+    def before_pass(self, name: str, program: Program) -> None:
+        """Nothing: the previous pass was kept."""
+
+    def after_pass(self, name: str, program: Program) -> None:
+        if self.wanted:
+            text = print_text(program)
+            label = f"passes/{len(self.stages):02}_{name}"
+            self.stages.append(Stage(label, f"{label}.mlir", lambda: text))
+
+
+def _versions() -> dict[str, str]:
+    return {"tilejit": str(import_module("tilejit").__version__), "python": ".".join(map(str, sys.version_info[:3]))}
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -95,38 +152,56 @@ class _ReferenceRunner:
         self.run_entry(self.name, [argument.numpy() if isinstance(argument, ArrayView) else argument for argument in arguments])
 
 
-def _build_reference(program: Program, config: RunConfig) -> CompiledProgram:
+def _build_reference(program: Program, config: RunConfig, output_dir: str | None) -> CompiledProgram:
     from tilejit.backends import reference
 
-    prepared = pipeline.run_pipeline(program, pipeline.REFERENCE, _instruments())
+    dump = _Dump(program, config.dump_passes)
+    prepared = pipeline.run_pipeline(program, pipeline.REFERENCE, [*_instruments(config), dump])
     executable = reference.build(prepared, _options(config))
-    entries = _entries(prepared, lambda function: _ReferenceRunner(executable.run, function.symbol))
-    return CompiledProgram(program.name, entries, "reference", program, {"python": program.as_python, "ir": lambda: print_text(program)})
+    artifact = Artifact(program.name, "reference", _entry_infos(prepared), (), machine.architecture(), (), _versions())
+    runners = {name: _ReferenceRunner(executable.run, name) for name in prepared.entries}
+    stages = [Stage("python", "program.py", program.as_python), Stage("ir", None, lambda: print_text(program)), *dump.stages]
+    return CompiledProgram(artifact, runners, program=program, stages=stages, output_dir=output_dir)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # cpu
 
 
-def _build_cpu(program: Program, config: RunConfig) -> CompiledProgram:
+def _build_cpu(program: Program, config: RunConfig, output_dir: str | None) -> CompiledProgram:
     from tilejit.backends.cpu import target
 
-    prepared = pipeline.run_pipeline(program, pipeline.CPU, _instruments())
+    dump = _Dump(program, config.dump_passes)
+    prepared = pipeline.run_pipeline(program, pipeline.CPU, [*_instruments(config), dump])
     executable = target.build(prepared, _options(config))
-
-    stages = {
-        "python": program.as_python,
-        "ir": lambda: print_text(program),
-        "passes": lambda: print_text(prepared),
-        "ll": lambda: executable.lowered.text,
-        "opt.ll": lambda: executable.compiled.optimised,
-        "s": lambda: executable.compiled.assembly,
-    }
-    return CompiledProgram(program.name, _entries(prepared, lambda function: executable.entries[function.symbol]), "cpu", program, stages)
+    blob = executable.blob
+    artifact = Artifact(
+        program.name,
+        "cpu",
+        _entry_infos(prepared, executable.lowered.entries, executable.lowered.needs_arena),
+        executable.lowered.failures,
+        machine.architecture(),
+        machine.needed_features(executable.features),
+        {**_versions(), **target.versions()},
+        blob.entries if blob else {},
+        blob.externals if blob else {},
+        lambda: blob.code if blob else b"",
+    )
+    stages = [
+        Stage("python", "program.py", program.as_python),
+        Stage("ir", None, lambda: print_text(program)),
+        Stage("passes", None, lambda: print_text(prepared)),
+        *dump.stages,
+        Stage("ll", f"kernels/{program.name}.ll", lambda: executable.lowered.text),
+        Stage("opt.ll", f"kernels/{program.name}.opt.ll", lambda: executable.compiled.optimised),
+        Stage("s", f"kernels/{program.name}.s", lambda: executable.compiled.assembly),
+    ]
+    # Without a blob the code is linked in this process, by LLVM, and cannot leave it.
+    return CompiledProgram(artifact, None if blob else executable.entries, program=program, stages=stages, output_dir=output_dir)
 
 
 def _options(config: RunConfig) -> CompileOptions:
     return CompileOptions(config.num_threads, config.check_bounds, config.fast_math)
 
 
-_BUILDERS: dict[str, Callable[[Program, RunConfig], CompiledProgram]] = {"cpu": _build_cpu, "reference": _build_reference}
+_BUILDERS: dict[str, Callable[[Program, RunConfig, str | None], CompiledProgram]] = {"cpu": _build_cpu, "reference": _build_reference}

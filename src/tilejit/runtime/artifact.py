@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 from tilejit.dtypes import DTYPES
@@ -18,19 +20,27 @@ FORMAT = 1
 """Version of this layout; another one is refused."""
 META, CODE = "meta.json", "kernel.bin"
 """Names of the two sections that are needed to run; further sections are texts to look at."""
+_AGAIN = "compile the program again"
+
+Terms = tuple[tuple[int, tuple[str, ...]], ...]
+"""A sum of products: (coefficient, extents by symbol)."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntryInfo:
-    """One callable function: how it is called and where its code is."""
+    """One callable function: how it is called, where its code is, and what it costs."""
 
     signature: Signature
     symbol: str
     needs_arena: bool = True
+    """Whether it ever takes scratch memory."""
     brief: bool = False
+    """Over so soon that a caller need not let go of the GIL."""
+    operations: Terms | None = None
+    """Arithmetic operations of one call; None when only the run can tell."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Artifact:
     """Everything a CompiledProgram needs to run."""
 
@@ -38,17 +48,40 @@ class Artifact:
     platform: str
     entries: Mapping[str, EntryInfo]
     failures: tuple[Failure, ...]
-    blob: Blob
     architecture: str
     needs: tuple[str, ...]
     """Processor features the code uses."""
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
+    functions: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Offsets of functions in the code; none: there is no code that could be loaded elsewhere."""
+    externals: Mapping[str, int] = field(default_factory=dict[str, int])
+    fetch: Callable[[], bytes] = field(default=bytes, repr=False)
+    """Gets the machine code; asked only when it is to be loaded or written."""
+
+    @cached_property
+    def blob(self) -> Blob:
+        """The code, ready to be loaded."""
+        code = self.fetch()
+        for offset in (*self.functions.values(), *self.externals.values()):
+            if not 0 <= offset < len(code):
+                raise ArtifactError(f"{self.name}: offset {offset} is outside the code", help=_AGAIN)
+        return Blob(code, self.functions, self.externals)
+
+    @property
+    def portable(self) -> bool:
+        """Whether the code can be loaded by another process."""
+        return bool(self.functions)
 
     def sections(self) -> dict[str, bytes]:
         """The artifact as named byte strings."""
-        return {META: json.dumps(self._meta(), indent=1, sort_keys=True).encode(), CODE: self.blob.code}
+        return {META: self.described(), **({CODE: self.blob.code} if self.portable else {})}
 
-    def _meta(self) -> dict[str, object]:
+    def described(self, **more: object) -> bytes:
+        """The description as JSON, which carries its own checksum; `more` are further fields."""
+        body = json.dumps({**self._fields(), **more}, indent=1, sort_keys=True).encode()[2:]
+        return _HEAD % hashlib.sha256(body).hexdigest().encode() + body
+
+    def _fields(self) -> dict[str, object]:
         return {
             "format": FORMAT,
             "name": self.name,
@@ -56,26 +89,46 @@ class Artifact:
             "architecture": self.architecture,
             "needs": list(self.needs),
             "versions": dict(self.versions),
-            "entries": {name: _write_entry(entry) for name, entry in self.entries.items()},
+            "entries": [_write_entry(name, entry) for name, entry in self.entries.items()],
             "failures": [_write_failure(failure) for failure in self.failures],
-            "functions": dict(self.blob.entries),
-            "externals": dict(self.blob.externals),
+            "functions": dict(self.functions),
+            "externals": dict(self.externals),
         }
 
 
-def read_artifact(meta: bytes, code: bytes) -> Artifact:
-    """The artifact of two sections, checked against this machine: ArtifactError says what does not fit."""
+_HEAD = b'{\n "checksum": "%s",\n'
+_HEAD_SIZE = len(_HEAD) - 2 + 64
+
+
+def read_fields(meta: bytes, where: str = META) -> dict[str, Any]:
+    """The fields of a description, checked for damage and for its format."""
+    body = meta[_HEAD_SIZE:]
+    if meta[:_HEAD_SIZE] != _HEAD % hashlib.sha256(body).hexdigest().encode():
+        raise ArtifactError(f"{where} is damaged: its checksum does not match", help=_AGAIN)
+    fields = cast("dict[str, Any]", json.loads(meta))
+    if fields.get("format") != FORMAT:
+        raise ArtifactError(f"{where} has format {fields.get('format')}, this version of tilejit reads {FORMAT}", help=_AGAIN)
+    return fields
+
+
+def read_artifact(meta: bytes | dict[str, Any], code: bytes | Callable[[], bytes]) -> Artifact:
+    """The artifact of its sections (or of fields read before), checked against this machine: ArtifactError says what does not fit."""
+    fields = read_fields(meta) if isinstance(meta, bytes) else meta
     try:
-        fields = cast("dict[str, Any]", json.loads(meta))
-        version = fields["format"]
-    except (ValueError, KeyError, TypeError):
-        raise ArtifactError("the artifact's description is not readable", help="compile the program again") from None
-    if version != FORMAT:
-        raise ArtifactError(f"the artifact has format {version}, this version of tilejit reads {FORMAT}", help="compile the program again")
-    try:
-        artifact = _read(fields, code)
+        artifact = Artifact(
+            fields["name"],
+            fields["platform"],
+            {entry["name"]: _read_entry(entry) for entry in fields["entries"]},
+            tuple(_read_failure(failure) for failure in fields["failures"]),
+            fields["architecture"],
+            tuple(fields["needs"]),
+            fields["versions"],
+            fields["functions"],
+            fields["externals"],
+            code if callable(code) else lambda: code,
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ArtifactError(f"the artifact's description is malformed: {error!r}", help="compile the program again") from None
+        raise ArtifactError(f"the artifact's description is malformed: {error!r}", help=_AGAIN) from None
     check_machine(artifact)
     return artifact
 
@@ -86,33 +139,19 @@ def check_machine(artifact: Artifact) -> None:
         raise ArtifactError(f"{artifact.name} was compiled for {artifact.architecture}, this machine is {machine.architecture()}", help="compile it here")
     missing = machine.missing_features(artifact.needs)
     if missing:
-        raise ArtifactError(f"{artifact.name} needs the processor feature {', '.join(missing)}, which this machine lacks", help="compile it here")
-
-
-def _read(fields: dict[str, Any], code: bytes) -> Artifact:
-    for offset in (*fields["functions"].values(), *fields["externals"].values()):
-        if not isinstance(offset, int) or not 0 <= offset < len(code):
-            raise ValueError(f"offset {offset} is outside the code")
-    return Artifact(
-        str(fields["name"]),
-        str(fields["platform"]),
-        {name: _read_entry(entry) for name, entry in fields["entries"].items()},
-        tuple(_read_failure(failure) for failure in fields["failures"]),
-        Blob(code, dict(fields["functions"]), dict(fields["externals"])),
-        str(fields["architecture"]),
-        tuple(fields["needs"]),
-        dict(fields["versions"]),
-    )
+        feature = "the processor feature" if len(missing) == 1 else "the processor features"
+        raise ArtifactError(f"{artifact.name} needs {feature} {', '.join(missing)}, which this machine lacks", help="compile it here")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # parts
 
 
-def _write_entry(entry: EntryInfo) -> dict[str, object]:
+def _write_entry(name: str, entry: EntryInfo) -> dict[str, object]:
     signature = entry.signature
     return {
-        "name": signature.name,
+        "name": name,
+        "function": signature.name,
         "params": [_write_param(param) for param in signature.params],
         "results": [_write_param(param) for param in signature.results],
         "order": list(signature.order) if signature.order is not None else None,
@@ -120,19 +159,21 @@ def _write_entry(entry: EntryInfo) -> dict[str, object]:
         "symbol": entry.symbol,
         "needs_arena": entry.needs_arena,
         "brief": entry.brief,
+        "operations": entry.operations,
     }
 
 
 def _read_entry(fields: dict[str, Any]) -> EntryInfo:
-    order = fields["order"]
+    order, operations = fields["order"], fields["operations"]
     signature = Signature(
-        fields["name"],
+        fields["function"],
         tuple(_read_param(param) for param in fields["params"]),
         tuple(_read_param(param) for param in fields["results"]),
         None if order is None else tuple(order),
-        dict(fields["literals"]),
+        fields["literals"],
     )
-    return EntryInfo(signature, fields["symbol"], bool(fields["needs_arena"]), bool(fields["brief"]))
+    terms = None if operations is None else tuple((coefficient, tuple(symbols)) for coefficient, symbols in operations)
+    return EntryInfo(signature, fields["symbol"], bool(fields["needs_arena"]), bool(fields["brief"]), terms)
 
 
 def _write_param(param: ParamInfo) -> dict[str, object]:

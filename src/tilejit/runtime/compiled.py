@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol, cast
 
-from tilejit.errors import ArgumentError, did_you_mean
+from tilejit.errors import ArgumentError, ArtifactError, PlatformError, did_you_mean
+from tilejit.runtime import describe, directory
+from tilejit.runtime.artifact import Artifact, EntryInfo
 from tilejit.runtime.config import RunConfig, resolve_platform
+from tilejit.runtime.directory import Stage
+from tilejit.runtime.native import LazyCode, LazyEntry, NativeEntry, loading
 from tilejit.runtime.signature import Bound, ParamInfo, Signature
+from tilejit.runtime.store import default_root
+
+if TYPE_CHECKING:
+    from tilejit.runtime.bench import BenchmarkStats
 
 
 class Runner(Protocol):
@@ -21,37 +32,100 @@ class Runner(Protocol):
 class CompiledEntry:
     """One callable function of a compiled program."""
 
-    signature: Signature
+    info: EntryInfo
     runner: Runner = field(repr=False)
+    platform: str = "cpu"
+
+    __doc__ = describe.PerInstance("One callable function of a compiled program.", lambda entry: describe.entry_text(entry.signature, entry.platform))
+
+    @property
+    def signature(self) -> Signature:
+        """How it is called."""
+        return self.info.signature
+
+    @property
+    def native(self) -> NativeEntry | None:
+        """The machine code, loaded now if it was not; None when this entry is not machine code."""
+        return self.runner.native if isinstance(self.runner, LazyEntry) else self.runner if isinstance(self.runner, NativeEntry) else None
 
     def __call__(self, *args: object, config: RunConfig | None = None) -> object:
+        """All parameters: works in place, returns None. Without the outputs: allocates and returns them."""
+        if config is not None and config.platform is not None and resolve_platform(config.platform) != self.platform:
+            raise PlatformError(f"{self.signature.name} was compiled for {self.platform}, not for {config.platform}", help="compile it for that platform")
         bound, new = self.signature.bind(args)
         self.runner.run(bound, config.num_threads if config else None)
         return None if not new else new[0] if len(new) == 1 else new
 
+    def benchmark(self, *args: object, rounds: int = 100, warmup: int = 3) -> BenchmarkStats:
+        """Time calls with these arguments."""
+        from tilejit.runtime.bench import benchmark
+
+        return benchmark(self, args, rounds, warmup)
+
+    def __getattr__(self, name: str) -> object:
+        # Looked up on the object only: the class keeps the signature of its constructor.
+        if name == "__signature__":
+            return describe.python_signature(self.signature)
+        raise AttributeError(f"CompiledEntry has no attribute {name!r}", name=name, obj=self)
+
+    def __repr__(self) -> str:
+        return f"CompiledEntry({self.signature}, platform={self.platform!r})"
+
+    def _repr_html_(self) -> str:
+        return describe.entry_html(self.signature, self.platform)
+
+
+_CLASS_DOC = """A compiled program: call it with all parameters to work in place, or without its outputs to have them returned.
+
+It is also the path of its artifact directory: `str(c)`, `os.fspath(c)` and `c.output_dir` write that directory when it is not there yet.
+Equality and hash are those of the path: a program equals another one, a `str` or an `os.PathLike` with the same path, and hashes like the `str`;
+comparing and hashing write nothing. Pickling stores the path.
+"""
+
 
 class CompiledProgram:
-    """A compiled program: call it with all parameters to work in place, or without its outputs to have them returned."""
+    __doc__ = describe.PerInstance(_CLASS_DOC, lambda program: describe.program_text(program.name, program.signatures, program.platform))
 
     def __init__(
         self,
-        name: str,
-        entries: Mapping[str, CompiledEntry],
-        platform: str,
+        artifact: Artifact,
+        runners: Mapping[str, Runner] | None = None,
+        *,
         program: object | None = None,
-        stages: Mapping[str, Callable[[], str]] | None = None,
+        stages: Iterable[Stage] = (),
+        output_dir: str | None = None,
     ) -> None:
-        self.name = name
-        self.entries = dict(entries)
-        self.platform = platform
+        self._artifact = artifact
+        self._stages = {stage.name: stage for stage in stages}
+        self._path = output_dir
+        self._written = False
         self.program = program
-        """The program this was compiled from."""
-        self._stages = dict(stages or {})
+        """The program this was compiled from; None when it comes from a directory."""
+        code = LazyCode(artifact)
+        found = runners or {name: LazyEntry(code, info) for name, info in artifact.entries.items()}
+        self.entries = {name: CompiledEntry(info, found[name], artifact.platform) for name, info in artifact.entries.items()}
+
+    @classmethod
+    def from_dir(cls, path: str | os.PathLike[str]) -> CompiledProgram:
+        """The program in an artifact directory. Only its description is read; the code is loaded at the first call.
+
+        This runs native code from the directory. The checksums find damage; they do not authenticate: load only directories you trust.
+        """
+        whole = os.path.abspath(os.fspath(path))
+        artifact, stages = directory.open_directory(whole)
+        compiled = cls(artifact, stages=stages, output_dir=whole)
+        compiled._written = True
+        return compiled
+
+    # calling --------------------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: object, config: RunConfig | None = None) -> object:
-        if config is not None and config.platform is not None and resolve_platform(config.platform) != self.platform:
-            raise ArgumentError(f"{self.name} was compiled for {self.platform}, not for {config.platform}", help="compile it for that platform")
+        """All parameters: works in place, returns None. Without the outputs: allocates and returns them."""
         return self._only("call")(*args, config=config)
+
+    def benchmark(self, *args: object, rounds: int = 100, warmup: int = 3) -> BenchmarkStats:
+        """Time calls with these arguments."""
+        return self._only("benchmark").benchmark(*args, rounds=rounds, warmup=warmup)
 
     def _only(self, what: str) -> CompiledEntry:
         if len(self.entries) == 1:
@@ -62,15 +136,37 @@ class CompiledProgram:
     def __getitem__(self, name: str) -> CompiledEntry:
         if name not in self.entries:
             hint = did_you_mean(name, self.entries)
-            raise KeyError(f"{self.name} has no entry {name!r}" + (f"; {hint}" if hint else f"; it has {', '.join(self.entries)}"))
+            raise KeyError(f"{self.name} has no entry {name!r}; " + (hint or f"it has {', '.join(self.entries)}"))
         return self.entries[name]
 
     def __getattr__(self, name: str) -> CompiledEntry:
-        if name.startswith("_") or name not in self.__dict__.get("entries", {}):
+        entries = cast("dict[str, CompiledEntry]", self.__dict__.get("entries", {}))
+        if name == "__signature__" and len(entries) == 1:
+            return cast("CompiledEntry", describe.python_signature(self.signature))
+        if name.startswith("_") or name not in entries:
             raise AttributeError(f"CompiledProgram has no attribute {name!r}", name=name, obj=self)
-        return self.entries[name]
+        return entries[name]
 
     # what it is -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return self._artifact.name
+
+    @property
+    def platform(self) -> str:
+        """Where it runs."""
+        return self._artifact.platform
+
+    @property
+    def artifact(self) -> Artifact:
+        """What it is made of."""
+        return self._artifact
+
+    @property
+    def signatures(self) -> tuple[Signature, ...]:
+        """The signature of every entry."""
+        return tuple(entry.signature for entry in self.entries.values())
 
     @property
     def signature(self) -> Signature:
@@ -104,8 +200,66 @@ class CompiledProgram:
         """The text of an intermediate form."""
         if name not in self._stages:
             raise KeyError(f"{self.name} has no stage {name!r}; it has {', '.join(self._stages) or 'none'}")
-        return self._stages[name]()
+        return self._stages[name].text()
+
+    def kernel_stages(self) -> tuple[Stage, ...]:
+        """The readable forms of the code itself."""
+        return tuple(stage for stage in self._stages.values() if stage.file is not None and stage.file.startswith("kernels/"))
 
     def __repr__(self) -> str:
-        shown = "; ".join(str(entry.signature) for entry in self.entries.values())
+        shown = "; ".join(str(signature) for signature in self.signatures)
         return f"CompiledProgram({shown}, platform={self.platform!r})"
+
+    def _repr_html_(self) -> str:
+        return describe.program_html(self.name, self.signatures, self.platform)
+
+    # a path ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def output_dir(self) -> str:
+        """The artifact directory, written now if it was not."""
+        path = self._directory
+        if not self._written:
+            with loading():
+                if not self._written:
+                    directory.write_directory(path, self._artifact, self._stages.values())
+                    self._written = True
+        return path
+
+    @cached_property
+    def _directory(self) -> str:
+        """The path without writing anything."""
+        if self._path is not None:
+            return os.path.abspath(self._path)
+        root = default_root()
+        if root is None:
+            raise ArtifactError("there is no place for the artifact: no home directory", help="set TILEJIT_CACHE_DIR, or compile with output_dir=…")
+        digest = hashlib.sha256()
+        sections = self._artifact.sections()
+        texts = [stage.text().encode() for stage in self._stages.values() if stage.file is not None and stage.file.endswith(".py")]
+        names = ",".join(stage.file or "" for stage in self._stages.values()).encode()
+        for part in (*sections.values(), *texts, names):
+            digest.update(len(part).to_bytes(8, "little") + part)
+        return os.path.join(os.path.abspath(root), "artifacts", f"{self.name}_{digest.hexdigest()[:8]}")
+
+    def __str__(self) -> str:
+        return self.output_dir
+
+    def __fspath__(self) -> str:
+        return self.output_dir
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, CompiledProgram):
+            return self._directory == other._directory
+        return self._directory == os.fspath(cast("str", other)) if isinstance(other, str | os.PathLike) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._directory)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if not self._artifact.portable:
+            raise TypeError(f"{self.name} cannot be pickled: on `{self.platform}` there is no code that another process could load")
+        return (CompiledProgram.from_dir, (self.output_dir,))
+

@@ -6,6 +6,7 @@ import ctypes
 import os
 import struct
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -13,6 +14,8 @@ from tilejit import config
 from tilejit.dtypes import DType
 from tilejit.runtime import abi, arena
 from tilejit.runtime.arrays import ArrayView
+from tilejit.runtime.artifact import Artifact, EntryInfo
+from tilejit.runtime.blob import LoadedBlob
 from tilejit.runtime.failures import Failure, raise_failure
 from tilejit.runtime.signature import Bound, ParamInfo
 
@@ -29,24 +32,97 @@ class Code(Protocol):
 class NativeEntry:
     """One callable function of loaded code."""
 
-    def __init__(self, code: Code, symbol: str, params: Sequence[ParamInfo], failures: Sequence[Failure]) -> None:
+    def __init__(
+        self,
+        code: Code,
+        symbol: str,
+        params: Sequence[ParamInfo],
+        failures: Sequence[Failure],
+        needs_arena: bool = True,
+        brief: bool = False,
+    ) -> None:
         self._code = code  # keeps the code mapped
-        self._function = _ENTRY(code.address(symbol))
+        self.address = code.address(symbol)
+        self._function = _ENTRY(self.address)
+        self.params = tuple(params)
+        """In the order of the code; each takes slots of the argument block (abi.py)."""
         self._dtypes = [param.dtype for param in params]
-        self._failures = tuple(failures)
+        self.failures = tuple(failures)
+        self.needs_arena = needs_arena
+        self.brief = brief
 
     def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None:
         """Run on checked arguments."""
         slots = pack(arguments, self._dtypes)
         block = (ctypes.c_uint64 * max(1, len(slots)))(*slots)
         context = (ctypes.c_int64 * abi.CONTEXT_SLOTS)()
-        scratch = arena.this_thread()
-        context[abi.ARENA_BASE] = scratch.base
-        context[abi.ARENA_END] = scratch.end
+        if self.needs_arena:
+            scratch = arena.this_thread()
+            context[abi.ARENA_BASE] = scratch.base
+            context[abi.ARENA_END] = scratch.end
         context[abi.THREADS] = num_threads or thread_count()
-        code = self._function(ctypes.addressof(block), ctypes.addressof(context))
-        if code != 0:
-            raise_failure(self._failures[code - 1], [context[abi.FAILURE_VALUES + i] for i in range(4)])
+        status = self._function(ctypes.addressof(block), ctypes.addressof(context))
+        if status != 0:
+            self.failed(status, [context[abi.FAILURE_VALUES + i] for i in range(4)])
+
+    def failed(self, status: int, values: Sequence[int]) -> None:
+        """Raise what a status other than 0 stands for."""
+        raise_failure(self.failures[status - 1], values)
+
+
+class LazyCode:
+    """The code of an artifact, loaded at the first use of one of its entries. It must not know its program: dropping that frees the code at once."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self._artifact = artifact
+        self._loaded: LoadedBlob | None = None
+
+    def entry(self, info: EntryInfo) -> NativeEntry:
+        """One function, in loaded code."""
+        with loading():
+            if self._loaded is None:
+                self._loaded = LoadedBlob(self._artifact.blob)
+            return NativeEntry(self._loaded, info.symbol, info.signature.code_params, self._artifact.failures, info.needs_arena, info.brief)
+
+
+class LazyEntry:
+    """A function whose code is loaded at its first run."""
+
+    def __init__(self, code: LazyCode, info: EntryInfo) -> None:
+        self._code = code
+        self._info = info
+        self._entry: NativeEntry | None = None
+
+    @property
+    def native(self) -> NativeEntry:
+        """The loaded function."""
+        if self._entry is None:
+            with loading():
+                if self._entry is None:
+                    self._entry = self._code.entry(self._info)
+        return self._entry
+
+    def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None:
+        """Run on checked arguments."""
+        self.native.run(arguments, num_threads)
+
+
+_lock = threading.RLock()
+
+
+def loading() -> threading.RLock:
+    """Held while code is loaded, so that it is loaded once whatever the number of threads."""
+    return _lock
+
+
+def _new_lock() -> None:
+    """A thread that held the lock when the process forked does not exist in the child."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_lock)
 
 
 def pack(arguments: Sequence[Bound], dtypes: Sequence[DType]) -> list[int]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.cpu.compile import Compiled, compile_llvm, target_machine
 from tilejit.backends.cpu.elf import UnsupportedObject, flatten
+from tilejit.backends.cpu.host import host
 from tilejit.backends.cpu.lower import Lowered, lower
 from tilejit.errors import InternalError
 from tilejit.runtime.arrays import view_of
@@ -44,6 +45,11 @@ class CpuExecutable:
             return flatten(self.compiled.object_bytes)
         except UnsupportedObject:
             return None
+
+    @property
+    def features(self) -> str:
+        """What LLVM was allowed to use."""
+        return host().features
 
     @cached_property
     def code(self) -> Code:
@@ -86,6 +92,14 @@ def params_of(function: d.FuncOp) -> list[ParamInfo]:
         else:
             raise InternalError(f"parameter {name} of {function.symbol} is a {type}")
     return out
+
+
+def versions() -> dict[str, str]:
+    """The tools whose output the code is."""
+    import llvmlite
+    import llvmlite.binding as llvm
+
+    return {"llvmlite": str(llvmlite.__version__), "llvm": ".".join(map(str, llvm.llvm_version_info))}
 
 
 class LinkedObject:
