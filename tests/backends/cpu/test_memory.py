@@ -15,7 +15,7 @@ from tilejit.backends import reference
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.cpu import target
 from tilejit.backends.cpu.lower import lower
-from tilejit.dtypes import FP16, FP32, INT32, INT64, UINT8
+from tilejit.dtypes import FP16, FP32, INT32, INT64, UINT8, DType
 from tilejit.errors import OutOfBoundsError, ResourceError, ShapeError, TilejitError, UnsupportedFeatureError
 from tilejit.tile_ir.build import function
 from tilejit.tile_ir.program import Program
@@ -151,7 +151,7 @@ def test_products_of_an_input_into_itself_are_not_forwarded() -> None:
 
 
 @pytest.mark.parametrize("dtype", [FP32, FP16, INT32], ids=str)
-def test_transposed_operands_of_products_are_views(dtype: Any) -> None:
+def test_transposed_operands_of_products_are_views(dtype: DType) -> None:
     def body(k: Kernel, a: SSAValue, b: SSAValue, out: SSAValue) -> None:
         left, right = k.tile(a, [0, 0], [7, 19]), k.tile(b, [0, 0], [11, 19])
         k.put(k.op("matmul", left, k.op("transpose", right, axis1=0, axis2=1)), out)
@@ -160,10 +160,25 @@ def test_transposed_operands_of_products_are_views(dtype: Any) -> None:
     check(program(types, body), [random(rng, type.shape, type.dtype) for type in types], rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", [FP32, FP16, UINT8, INT64], ids=str)
+@pytest.mark.parametrize("shape", [(8, 8), (3, 20), (24, 17), (1, 40), (30, 1)], ids=str)
+def test_transposed_blocks_and_their_edges(dtype: DType, shape: tuple[int, int]) -> None:
+    def body(k: Kernel, x: SSAValue, out: SSAValue, tall: SSAValue, again: SSAValue) -> None:
+        k.put(k.op("transpose", x, axis1=0, axis2=1, level="tensor"), out)
+        k.put(k.op("transpose", tall, axis1=0, axis2=2, level="tensor"), again)
+
+    rows, columns = shape
+    types = [buffer("M", "N", dtype=dtype), buffer("N", "M", dtype=dtype), buffer(rows, 3, columns, dtype=dtype), buffer(columns, 3, rows, dtype=dtype)]
+    arguments = [random(rng, size, dtype) for size in ((rows, columns), (columns, rows), (rows, 3, columns), (columns, 3, rows))]
+    check(program(types, body, outputs=3), arguments, outputs=3)
+
+
 # calls ------------------------------------------------------------------------------------------------------------------
 
 
-def calling(main: Callable[..., None], helper: Callable[..., Sequence[SSAValue]], main_types: Sequence[ValueType], helper_types: Sequence[ValueType]) -> Program:
+def calling(
+    main: Callable[..., None], helper: Callable[..., Sequence[SSAValue]], main_types: Sequence[ValueType], helper_types: Sequence[ValueType]
+) -> Program:
     """A program of an orchestration function and a kernel `helper`."""
     made: list[Any] = []
     for name, kind, types, body in (("helper", "incore", helper_types, helper), ("main", "orchestration", main_types, main)):

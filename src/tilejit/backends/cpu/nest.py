@@ -121,6 +121,9 @@ def vector_width(dtypes: Sequence[DType], lanes: int = 32) -> int:
     return lanes if widest <= 32 else lanes // 2
 
 
+BITS = {1: UINT8, 2: UINT16, 4: UINT32, 8: UINT64}
+"""Types that move elements of a size without looking at them."""
+
 # copies -----------------------------------------------------------------------------------------------------------------
 
 
@@ -146,7 +149,7 @@ def copy_box(e: Emitter, target: Array, source: Array, extents: Sequence[Index])
     if target.same_place(source):
         return
     # Bits are moved as they are: no conversion to register form and back.
-    bits = _BITS[target.dtype.get_byte()]
+    bits = BITS[target.dtype.get_byte()]
     each(e, replace(target, dtype=bits), [replace(source, dtype=bits)], extents, lambda values, _: values[0])
 
 
@@ -161,6 +164,3 @@ def convert_box(e: Emitter, target: Array, source: Array, extents: Sequence[Inde
 def fill_box(e: Emitter, target: Array, value: Value, extents: Sequence[Index]) -> None:
     """Set every element of a box to a scalar in register form."""
     each(e, target, [], extents, lambda _, lanes: splat(e, value, lanes))
-
-
-_BITS = {1: UINT8, 2: UINT16, 4: UINT32, 8: UINT64}
