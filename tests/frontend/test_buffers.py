@@ -40,8 +40,8 @@ def test_a_load_keeps_the_requested_space() -> None:
 @pytest.mark.parametrize(
     ("body", "error", "message"),
     [
-        ("pl.load(x, [0], [8, 16])", ShapeError, "`offsets` has 1 entries, the tensor has 2 dimensions"),
-        ("pl.load(x, [0, 0], [8])", ShapeError, "`shapes` has 1 entries"),
+        ("pl.load(x, [0], [8, 16])", ShapeError, "`offsets` has 1 entry, the tensor has 2 dimensions"),
+        ("pl.load(x, [0, 0], [8])", ShapeError, "`shapes` has 1 entr"),
         ("pl.load(x, [0, 0], [n, 16])", ShapeError, "the extents of a tile must be known while compiling"),
         ("pl.load(x, [0, 0], [8, 0])", ShapeError, "an extent of a tile must be positive, got 0"),
         ("pl.load(x, [0, 0], [9, 16])", OutOfBoundsError, "the load reaches 0 \\+ 9 in dim 0, the tensor has extent 8"),
@@ -54,7 +54,7 @@ def test_a_load_keeps_the_requested_space() -> None:
         ("pl.load(t, [0, 0], [8, 16])", ParserTypeError, "pl.load reads a tensor, got Tile"),
         ("pl.load(x, [0, 0], [8, 16], target_memory=pl.Mem.Left)", ArgumentError, "pl.load brings a tile into Vec or Mat"),
         ("pl.store(t, [1, 0], out)", OutOfBoundsError, "the write reaches 1 \\+ 8 in dim 0, the tensor has extent 8"),
-        ("pl.store(t, [0], out)", ShapeError, "`offsets` has 1 entries"),
+        ("pl.store(t, [0], out)", ShapeError, "`offsets` has 1 entr"),
         ("pl.store(t, [0, 0], cfg)", ShapeError, "`offsets` has 2 entries, the tensor has 1 dimension"),
         ("pl.store(t, [0, 0], t)", ParserTypeError, "pl.store writes into a tensor in global memory"),
         ("pl.store(out, [0, 0], t)", ArgumentError, "pl.store got its arguments in another order"),
@@ -120,7 +120,9 @@ def test_stores_convert_floats_and_widen_integers(target: str, value: str, fine:
 
 
 def test_reshapes_of_a_buffer_are_views() -> None:
-    x, out = result("flat = pl.reshape(out, [128])\nflat[0:64] = pl.reshape(x[0:4, :], [64])\nsquare = pl.reshape(out, [2, -1])\nsquare[1] = pl.neg(pl.reshape(x, [2, 64])[0])")
+    x, out = result(
+        "flat = pl.reshape(out, [128])\nflat[0:64] = pl.reshape(x[0:4, :], [64])\nsquare = pl.reshape(out, [2, -1])\nsquare[1] = pl.neg(pl.reshape(x, [2, 64])[0])"
+    )
     np.testing.assert_array_equal(out, np.concatenate([x[:4], -x[:4]]))
 
 

@@ -298,7 +298,10 @@ def test_the_result_of_an_operator_is_spilled_for_a_callee() -> None:
 
 
 def test_names_of_functions_are_unique_in_a_program() -> None:
-    text = CALLEE + "\n@pl.program\nclass P:\n    @pl.function\n    def callee(self, a: pl.Tensor[[8, 16], pl.FP32], o: pl.Out[pl.Tensor[[8, 16], pl.FP32]]):\n        callee(a, 1.0, o)\n"
+    text = (
+        CALLEE
+        + "\n@pl.program\nclass P:\n    @pl.function\n    def callee(self, a: pl.Tensor[[8, 16], pl.FP32], o: pl.Out[pl.Tensor[[8, 16], pl.FP32]]):\n        callee(a, 1.0, o)\n"
+    )
     with pytest.raises(ParserSyntaxError, match="the program has a function `callee` of its own"):
         parse(text)
 
@@ -336,7 +339,9 @@ def test_an_output_that_is_not_mentioned_is_an_error_at_the_parameter() -> None:
     ],
 )
 def test_every_way_to_write_a_plain_parameter_makes_it_an_output(write: str) -> None:
-    found = parse((CALLEE if "callee" in write else "") + f"@pl.function\ndef k(x: pl.Tensor[[8, 16], pl.FP32], a: pl.Tensor[[8, 16], pl.FP32]):\n    {write}\n")
+    found = parse(
+        (CALLEE if "callee" in write else "") + f"@pl.function\ndef k(x: pl.Tensor[[8, 16], pl.FP32], a: pl.Tensor[[8, 16], pl.FP32]):\n    {write}\n"
+    )
     assert isinstance(found, Function)
     assert found.op.static("directions") == ("In", "InOut")
 

@@ -84,7 +84,9 @@ def test_index_and_integer_scalars_meet_as_index() -> None:
 
 
 def test_tuples_are_carried_part_by_part() -> None:
-    x, out = result(LOAD + "pair = (t, 0)\nfor i in pl.range(3):\n    pair = (pl.add(pair[0], 1.0), pair[1] + 2)\nt = pl.add(pair[0], pl.cast(pair[1], pl.FP32))" + STORE)
+    x, out = result(
+        LOAD + "pair = (t, 0)\nfor i in pl.range(3):\n    pair = (pl.add(pair[0], 1.0), pair[1] + 2)\nt = pl.add(pair[0], pl.cast(pair[1], pl.FP32))" + STORE
+    )
     np.testing.assert_allclose(out, x + 9, rtol=1e-6)
 
 
@@ -127,7 +129,9 @@ def test_explicit_values_are_handed_on_by_yield() -> None:
 
 
 def test_the_names_of_initial_values_keep_them() -> None:
-    body = "a = pl.load(x, [0, 0], [8, 16])\nfor i, (a,) in pl.range(3, init_values=(a,)):\n    s = pl.yield_(pl.add(a, 1.0))\npl.store(pl.sub(s, a), [0, 0], out)"
+    body = (
+        "a = pl.load(x, [0, 0], [8, 16])\nfor i, (a,) in pl.range(3, init_values=(a,)):\n    s = pl.yield_(pl.add(a, 1.0))\npl.store(pl.sub(s, a), [0, 0], out)"
+    )
     _, out = result(body)
     np.testing.assert_allclose(out, 3, rtol=1e-5)
 
@@ -185,7 +189,9 @@ def test_break_and_continue_do_what_python_does(name: str, n: int) -> None:
 
 
 def test_break_works_with_descending_and_run_time_steps() -> None:
-    program = kernel("total = 0\nfor i in pl.range(cfg[0], cfg[1], cfg[2]):\n    if total > 50:\n        break\n    total = total * 2 + i\ncfg[3] = pl.cast(total, pl.INT32)\nout[:] = x")
+    program = kernel(
+        "total = 0\nfor i in pl.range(cfg[0], cfg[1], cfg[2]):\n    if total > 50:\n        break\n    total = total * 2 + i\ncfg[3] = pl.cast(total, pl.INT32)\nout[:] = x"
+    )
     for start, stop, step in ((0, 10, 3), (10, 0, -3), (5, 5, 1), (3, 40, 7)):
         cfg = np.array([start, stop, step, 0], np.int32)
         run(program, data(8, 16), cfg, np.empty((8, 16), np.float32))
@@ -198,7 +204,9 @@ def test_break_works_with_descending_and_run_time_steps() -> None:
 
 
 def test_break_works_with_explicit_values() -> None:
-    body = LOAD + "for i, (a,) in pl.range(9, init_values=(t,)):\n    if i == cfg[0]:\n        break\n    r = pl.yield_(pl.add(a, 1.0))\npl.store(r, [0, 0], out)"
+    body = (
+        LOAD + "for i, (a,) in pl.range(9, init_values=(t,)):\n    if i == cfg[0]:\n        break\n    r = pl.yield_(pl.add(a, 1.0))\npl.store(r, [0, 0], out)"
+    )
     x, out = result(body, 4)
     np.testing.assert_allclose(out, x + 4, rtol=1e-5)
 
@@ -210,7 +218,9 @@ def test_a_loop_that_may_break_becomes_a_while_and_needs_no_branch_for_the_flag(
 
 
 def test_while_tests_its_condition_every_round() -> None:
-    program = kernel("n = cfg[0]\nsteps = 0\nwhile n != 1:\n    if n % 2 == 0:\n        n = n // 2\n    else:\n        n = n * 3 + 1\n    steps += 1\ncfg[1] = pl.cast(steps, pl.INT32)\nout[:] = x")
+    program = kernel(
+        "n = cfg[0]\nsteps = 0\nwhile n != 1:\n    if n % 2 == 0:\n        n = n // 2\n    else:\n        n = n * 3 + 1\n    steps += 1\ncfg[1] = pl.cast(steps, pl.INT32)\nout[:] = x"
+    )
     for n, steps in ((1, 0), (6, 8), (7, 16)):
         cfg = np.array([n, 0, 0, 0], np.int32)
         run(program, data(8, 16), cfg, np.empty((8, 16), np.float32))
@@ -268,7 +278,10 @@ def test_loops_are_refused_where_their_form_is_wrong(body: str, message: str) ->
 
 
 def test_static_prints_of_a_body_read_twice_appear_once(capsys: pytest.CaptureFixture[str]) -> None:
-    kernel("t = pl.load(x, [0, 0], [8, 16], valid_shape=[2, 16])\nfor i in pl.range(2, 5):\n    pl.static_print('reading', t)\n    t = pl.load(x, [0, 0], [8, 16], valid_shape=[i, 16])" + STORE)
+    kernel(
+        "t = pl.load(x, [0, 0], [8, 16], valid_shape=[2, 16])\nfor i in pl.range(2, 5):\n    pl.static_print('reading', t)\n    t = pl.load(x, [0, 0], [8, 16], valid_shape=[i, 16])"
+        + STORE
+    )
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "reading Tile[[8, 16], FP32, valid=[?, 16]]"
     assert len(lines) == 1

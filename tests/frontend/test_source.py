@@ -22,7 +22,8 @@ def plain(a, b=(1, 2)):
 
 class Holder:
     def method(self):
-        é = "ü"; x = é  # noqa: E702
+        é = "ü"
+        x = é  # noqa: E702
         text = """
 at the margin
 """

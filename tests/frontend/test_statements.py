@@ -181,7 +181,9 @@ def test_comparisons_of_tensors_give_zeros_and_ones() -> None:
 
 
 def test_shapes_and_dtypes_are_compile_time_values() -> None:
-    program = kernel("M, N = x.shape\nt = pl.tile.full([M // 2, N], dtype=x.dtype, value=1.0)\npl.store(t, [x.shape[-2] - 4, 0], out)\npl.store(t, [0, 0], out)")
+    program = kernel(
+        "M, N = x.shape\nt = pl.tile.full([M // 2, N], dtype=x.dtype, value=1.0)\npl.store(t, [x.shape[-2] - 4, 0], out)\npl.store(t, [0, 0], out)"
+    )
     assert not ops(program, d.DimOp)
     assert applied(program) == ["full"]
 

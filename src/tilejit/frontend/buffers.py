@@ -366,7 +366,9 @@ def element_indices(ctx: Context, value: SSAValue, position: object) -> list[SSA
     for axis, item in enumerate(items):
         known, extent = static_integer(item), type.shape[axis]
         if known is not None and (known < 0 or (isinstance(extent, int) and known >= extent)):
-            raise OutOfBoundsError(f"index {known} is outside dim {axis} of {type}", help=f"indices go from 0 to {extent - 1}" if isinstance(extent, int) else None)
+            raise OutOfBoundsError(
+                f"index {known} is outside dim {axis} of {type}", help=f"indices go from 0 to {extent - 1}" if isinstance(extent, int) else None
+            )
     return indices(ctx, items, "an index")
 
 

@@ -17,6 +17,8 @@ RETURN = "$return"
 def desugar(body: Sequence[ast.stmt], span: SpanOf) -> list[ast.stmt]:
     """The body of a function without break, continue and returns inside blocks. Untouched nodes are shared with `body`."""
     statements = _loops(body, span)
+    end = next((index for index, statement in enumerate(statements) if isinstance(statement, ast.Return)), len(statements))
+    del statements[end + 1 :]  # Never reached.
     if any(_contains(statement, ast.Return, into_loops=True) for statement in statements if not isinstance(statement, ast.Return)):
         statements, always = _returns(statements, span)
         last = statements[-1]

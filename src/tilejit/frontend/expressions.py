@@ -197,15 +197,17 @@ def _both(ctx: Context, left: object, right: object) -> object:
 
 
 def _boolean(ctx: Context, node: ast.BoolOp) -> object:
-    values = [ctx.value(item) for item in node.values]
+    absorbing = isinstance(node.op, ast.Or)
+    values: list[object] = []
+    for item in node.values:
+        value = ctx.value(item)
+        values.append(value)
+        if is_static(value) and bool(value) is absorbing:
+            break  # Decided while compiling: as in Python, the rest is not looked at.
     if all(is_static(value) for value in values):
-        result = values[0]
-        for value in values[1:]:
-            result = (result and value) if isinstance(node.op, ast.And) else (result or value)
-        return result
+        return values[-1]
     word = "and" if isinstance(node.op, ast.And) else "or"
     conditions = [ctx.condition(value, f"an operand of `{word}`") for value in values]
-    absorbing = isinstance(node.op, ast.Or)
     if any(isinstance(c, bool) and c is absorbing for c in conditions):
         return absorbing
     live = [c for c in conditions if not isinstance(c, bool)]

@@ -138,7 +138,9 @@ def guarded(what: str | ast.AST, function: Callable[..., object], *args: object,
         raise
     except ZeroDivisionError as error:
         what = what if isinstance(what, str) else f"`{ast.unparse(what)}`"
-        raise KernelArithmeticError(f"{what} divides by zero", help="its divisor is 0 for these shapes and scalars: pl.static_assert can say so earlier") from error
+        raise KernelArithmeticError(
+            f"{what} divides by zero", help="its divisor is 0 for these shapes and scalars: pl.static_assert can say so earlier"
+        ) from error
     except Exception as error:
         what = what if isinstance(what, str) else f"`{ast.unparse(what)}`"
         raise ParserTypeError(f"{what} failed while compiling: {type(error).__name__}: {error}") from error

@@ -161,7 +161,13 @@ def _match_type(ctx: Context, what: str, type: ValueType, arg: SSAValue, symbols
         expected = first[0] if first is not None else wanted
         same = same_extent(expected, got)
         if same is False:
-            ctx.fail(ShapeError, f"{what} needs extent {expected} in dim {axis}, got {got}", node, where=[f"argument: {own}", f"parameter: {type}"], help="make the two agree, or make the parameter's extent dynamic with pl.dynamic")
+            ctx.fail(
+                ShapeError,
+                f"{what} needs extent {expected} in dim {axis}, got {got}",
+                node,
+                where=[f"argument: {own}", f"parameter: {type}"],
+                help="make the two agree, or make the parameter's extent dynamic with pl.dynamic",
+            )
         if same is None:
             left = ctx.builder.dim(first[1], first[2]) if first is not None else ctx.index(wanted)
             ctx.builder.check(left, ctx.builder.dim(arg, axis), f"{what}, dim {axis}")
@@ -264,4 +270,10 @@ def _check_inline_annotations(ctx: Context, function: InlineFunction, bound: Map
             if isinstance(wanted, DynVar):
                 ctx.local_symbols.setdefault(wanted, got if isinstance(got, int) else ctx.builder.dim(value, axis))
             elif isinstance(got, int) and got != wanted:
-                ctx.fail(ShapeError, f"{what} needs extent {wanted} in dim {axis}, got {got}", arg, where=[f"argument: {own}"], help="make the two agree, or make the parameter's extent dynamic with pl.dynamic")
+                ctx.fail(
+                    ShapeError,
+                    f"{what} needs extent {wanted} in dim {axis}, got {got}",
+                    arg,
+                    where=[f"argument: {own}"],
+                    help="make the two agree, or make the parameter's extent dynamic with pl.dynamic",
+                )

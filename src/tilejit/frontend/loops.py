@@ -25,7 +25,9 @@ _MOST_COPIES = 1 << 16
 def for_(ctx: Context, node: ast.For) -> None:
     """A `for` statement."""
     if node.orelse:
-        ctx.fail(UnsupportedFeatureError, "a loop cannot have `else`", node.orelse[0], help="put the statements after the loop; with a break, set a flag and test it")
+        ctx.fail(
+            UnsupportedFeatureError, "a loop cannot have `else`", node.orelse[0], help="put the statements after the loop; with a break, set a flag and test it"
+        )
     marker = ctx.value(node.iter.func) if isinstance(node.iter, ast.Call) else None
     if not isinstance(marker, Marker):
         _not_a_loop(ctx, node, marker)
@@ -151,7 +153,9 @@ def _unrolled(ctx: Context, node: ast.For, call: ast.Call) -> None:
 def while_(ctx: Context, node: ast.While) -> None:
     """A `while` statement."""
     if node.orelse:
-        ctx.fail(UnsupportedFeatureError, "a loop cannot have `else`", node.orelse[0], help="put the statements after the loop; with a break, set a flag and test it")
+        ctx.fail(
+            UnsupportedFeatureError, "a loop cannot have `else`", node.orelse[0], help="put the statements after the loop; with a break, set a flag and test it"
+        )
     flag = break_flag(node)
 
     def test() -> SSAValue:

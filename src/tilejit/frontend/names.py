@@ -105,6 +105,7 @@ def _simple(out: Facts, node: ast.stmt) -> None:
             out.binds.update((f"$yield{index}", None) for index in range(len(node.value.args)))
     elif isinstance(node, ast.AnnAssign):
         if node.value is not None:
+            _read(out, node.annotation)
             _read(out, node.value)
             _bind(out, node.target)
     elif isinstance(node, ast.AugAssign):

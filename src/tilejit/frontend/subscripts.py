@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from tilejit.errors import OutOfBoundsError, ParserTypeError, ShapeError, UnsupportedFeatureError
+from tilejit.errors import OutOfBoundsError, ParserTypeError, ShapeError, TilejitWarning, UnsupportedFeatureError
 from tilejit.frontend import buffers, fold
 from tilejit.frontend.affine import difference
 from tilejit.frontend.context import Context
@@ -147,7 +148,12 @@ def _point(ctx: Context, source: SSAValue, axis: int, node: ast.expr) -> object:
     value = _bound(ctx, source, axis, node)
     size = d.shaped_type(source).shape[axis]
     if isinstance(value, int) and (value < 0 or (isinstance(size, int) and value >= size)):
-        ctx.fail(OutOfBoundsError, f"index {ast.unparse(node)} is outside dim {axis} of extent {size}", node, help=f"indices go from 0 to {size - 1}" if isinstance(size, int) else None)
+        ctx.fail(
+            OutOfBoundsError,
+            f"index {ast.unparse(node)} is outside dim {axis} of extent {size}",
+            node,
+            help=f"indices go from 0 to {size - 1}" if isinstance(size, int) else None,
+        )
     return value
 
 
@@ -163,7 +169,12 @@ def _range(ctx: Context, source: SSAValue, axis: int, node: ast.Slice) -> tuple[
     if isinstance(start, int) and isinstance(size, int) and not 0 <= start <= size:
         ctx.fail(OutOfBoundsError, f"the slice starts at {start}, outside dim {axis} of extent {size}", node)
     if isinstance(stop, int) and isinstance(size, int) and stop > size:
-        ctx.fail(OutOfBoundsError, f"the slice ends at {stop}, dim {axis} has extent {size}", node, help=f"the largest end is {size}; leave it out to take all the rest")
+        ctx.fail(
+            OutOfBoundsError,
+            f"the slice ends at {stop}, dim {axis} has extent {size}",
+            node,
+            help=f"the largest end is {size}; leave it out to take all the rest",
+        )
     if isinstance(length, int) and length <= 0:
         ctx.fail(ShapeError, f"the slice {ast.unparse(node)} is empty", node)
     return start, length
@@ -180,12 +191,24 @@ def _window_read(ctx: Context, source: SSAValue, node: ast.Subscript) -> object:
     type = d.shaped_type(source)
     if isinstance(type, BufferType):
         return buffers.make_window(ctx, source, found.offsets, found.extents, found.drop)
-    drop = found.drop
-    kept = len(found.offsets) - len(drop)
-    if type.level == "tile" and kept < 2 <= type.rank:
-        # Tiles stay 2-D: [N] is promoted to [1, N].
-        drop = found.drop[: max(0, type.rank - 2)]
-    return buffers.slice_value(ctx, source, found.offsets, found.extents, drop)
+    if type.level == "tile" and type.rank >= 2 and len(found.offsets) - len(found.drop) == 1:
+        return _row_tile(ctx, source, found, node)
+    return buffers.slice_value(ctx, source, found.offsets, found.extents, found.drop)
+
+
+_WARNED: dict[str, int] = {}
+
+
+def _row_tile(ctx: Context, source: SSAValue, found: Window, node: ast.Subscript) -> SSAValue:
+    """Tiles stay 2-D: [N] is promoted to [1, N], with a warning."""
+    span = ctx.span(node)
+    message = f"`{ast.unparse(node)}` is a tile with one row: a tile has at least two dimensions"
+    warnings.warn_explicit(message, TilejitWarning, span.filename, span.line, registry=_WARNED)
+    rank = len(found.offsets)
+    if rank - 1 not in found.drop:
+        return buffers.slice_value(ctx, source, found.offsets, found.extents, found.drop[:-1])
+    column = buffers.slice_value(ctx, source, found.offsets, found.extents, found.drop)
+    return buffers.reshape(ctx, column, [1, *(size for axis, size in enumerate(found.extents) if axis not in found.drop)])
 
 
 def _covers(ctx: Context, source: SSAValue, axis: int, found: Window) -> int | None:
