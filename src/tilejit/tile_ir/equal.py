@@ -110,18 +110,30 @@ class _Writer:
 
     def use(self, value: SSAValue, indent: str) -> str:
         """The number of a value; expressions are written down at their first use."""
-        if value in self.names:
-            return self.names[value]
-        op = value.owner
-        assert isinstance(op, Operation)
-        if isinstance(op, d.ConstOp):
-            type = d.type_of(value)
-            assert isinstance(type, ScalarType)
-            return f"{write_literal(op.static('value'))}:{type.dtype.name}"
-        self.expression(op, indent)
+        if value not in self.names:
+            self.make(value, indent)
         return self.names[value]
 
+    def make(self, value: SSAValue, indent: str) -> None:
+        """Write down an expression after those it needs; long chains must not recurse."""
+        pending = [value]
+        while pending:
+            op = pending[-1].owner
+            assert isinstance(op, Operation)
+            missing = [operand for operand in op.operands if operand not in self.names]
+            if missing:
+                pending += reversed(missing)
+                continue
+            pending.pop()
+            if any(result not in self.names for result in op.results):
+                self.expression(op, indent)
+
     def expression(self, op: Operation, indent: str) -> None:
+        if isinstance(op, d.ConstOp):
+            type = d.type_of(op.result)
+            assert isinstance(type, ScalarType)
+            self.names[op.result] = f"{write_literal(op.static('value'))}:{type.dtype.name}"
+            return
         text = self.text_of(op, indent)
         start = self.expressions.get(text)
         if start is None:

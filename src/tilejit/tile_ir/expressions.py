@@ -36,21 +36,32 @@ _UNNAMED = ("floordiv", "mod")
 """Rows that only operators spell."""
 
 
-def is_inline(op: Operation) -> bool:
-    """Whether a value is always written where it is used: constants, extents, and scalars used once in the same block."""
-    if isinstance(op, d.ConstOp | d.DimOp | d.ValidOp):
-        return True
-    if not _is_scalar(op):
-        return False
-    if isinstance(op.parent_op(), d.WhileOp) and op.parent is op.parent_op().regions[0].block:  # type: ignore[union-attr]
-        return True  # The condition of a while loop is one expression.
-    uses = list(op.results[0].uses)
-    return len(uses) == 1 and uses[0].operation.parent is op.parent
+_DEEPEST = 12
+"""Operators nested in one expression before one of them gets a name of its own."""
+
+
+def inline_ops(function: d.FuncOp) -> set[Operation]:
+    """Ops that are written where they are used: constants, extents, and scalars used once in the same block."""
+    depth: dict[Operation, int] = {}
+    for op in function.walk():
+        below = max((depth.get(operand.owner, 0) for operand in op.operands if isinstance(operand.owner, Operation)), default=0)
+        if _in_condition(op):
+            depth[op] = below + 1  # The condition of a while loop is one expression, however deep.
+        elif isinstance(op, d.ConstOp | d.DimOp | d.ValidOp):
+            depth[op] = 0
+        elif _is_scalar(op) and below < _DEEPEST:
+            uses = list(op.results[0].uses)
+            if len(uses) == 1 and uses[0].operation.parent is op.parent:
+                depth[op] = below + 1
+    return set(depth)
+
+
+def _in_condition(op: Operation) -> bool:
+    parent = op.parent_op()
+    return isinstance(parent, d.WhileOp) and op.parent is parent.before.block and not isinstance(op, d.ConditionOp)
 
 
 def _is_scalar(op: Operation) -> bool:
-    if isinstance(op, d.ReadOp):
-        return isinstance(op.parent_op(), d.WhileOp) and op.parent is op.parent_op().regions[0].block  # type: ignore[union-attr]
     if not isinstance(op, d.ApplyOp) or len(op.results) != 1:
         return False
     scalars = all(isinstance(d.type_of(value), ScalarType) for value in [*op.operands, *op.results])

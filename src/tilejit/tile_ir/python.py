@@ -12,7 +12,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilejit.errors import InternalError
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.expressions import Expressions, is_inline
+from tilejit.tile_ir.expressions import Expressions, inline_ops
 from tilejit.tile_ir.nesting import nested_values
 from tilejit.tile_ir.program import Program
 from tilejit.tile_ir.spelling import static_text
@@ -68,6 +68,7 @@ class _FunctionPrinter:
         self.indent = int(method)
         self.names: dict[SSAValue, str] = {}
         self.taken = {program.prefix, "self", "float", *program.symbols, *keyword.kwlist, *keyword.softkwlist}
+        self.inline = inline_ops(function)
         self.nested = nested_values(function) if program.concise else set[SSAValue]()
         self.expressions = Expressions(program.prefix, self.named)
 
@@ -177,7 +178,7 @@ class _FunctionPrinter:
             if isinstance(comments, d.Static) and isinstance(comments.data, tuple):
                 for comment in comments.data:
                     self.line(f"# {comment}")
-            if isinstance(op, d.CheckOp) or is_inline(op) or any(result in self.nested for result in op.results):
+            if isinstance(op, d.CheckOp) or op in self.inline or any(result in self.nested for result in op.results):
                 continue
             statement = _STATEMENTS.get(type(op))
             if statement is not None:
