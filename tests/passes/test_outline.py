@@ -228,7 +228,10 @@ def test_run_time_valid_regions_cross_with_their_extents(carry: str, rows: int) 
 def test_helpers_called_from_kernels_are_no_control_plane() -> None:
     helper, (x,) = function("helper", "opaque", [("x", tensor(4), "InOut")])
     h = Code(helper.body.block)
-    h.store(h.op("neg", "tensor", x), x, h.zeros(1))
+    own, o = block()
+    o.store(o.op("neg", "tensor", x), x, o.zeros(1))
+    o.yield_([])
+    h.region(own, [])
     h.return_([x])
     f, (x,) = function("main", "orchestration", [("x", tensor(4), "InOut")])
     b = Code(f.body.block)
@@ -241,6 +244,7 @@ def test_helpers_called_from_kernels_are_no_control_plane() -> None:
     b.return_([x])
     made = outlined(program(helper, f))
     assert set(made.functions) == {"helper", "main_k0", "main"}
+    assert not [op for op in made.module.walk() if isinstance(op, d.RegionOp)]
     x = random(4)
     expected = x + 1
     ReferenceExecutable(made).run("main", [x])

@@ -33,7 +33,9 @@ def outline(program: Program) -> None:
     return_through_parameters(program, _called_outside(program, inner))
     entries = program.entries
     for name, function in program.functions.items():
-        if function.static("kind") in CONTROL_KINDS and name not in inner:
+        if name in inner:
+            _flatten(function)
+        elif function.static("kind") in CONTROL_KINDS:
             _Outliner(program, function).run()
             if name in entries:
                 function.attributes["kind"] = d.Static("orchestration")  # It is no longer alone, and stays the entry.
@@ -310,8 +312,8 @@ def _inside(value: SSAValue, block: Block) -> bool:
     return current is block
 
 
-def _flatten(op: d.RegionOp) -> None:
-    """Regions inside a region belong to its kernel."""
+def _flatten(op: d.RegionOp | d.FuncOp) -> None:
+    """Regions inside a region, or inside a helper of kernels, belong to the kernel."""
     for inner in list(op.body.block.walk()):
         if isinstance(inner, d.RegionOp):
             if inner.blocks is not None:
