@@ -16,7 +16,7 @@ from tilejit.types.scopes import MARKERS
 pl = importlib.import_module("tilejit.language")  # as a module, not as what its stub says it is
 STUB = Path(str(pl.__file__)).with_suffix(".pyi")
 
-HEADER = '''\
+HEADER = """\
 # Written by scripts/write_stubs.py from the op table; run `make stubs` instead of editing it.
 # Inside a kernel values have no Python type that a checker could follow, so results are Any; names, signatures and docs are exact.
 
@@ -25,7 +25,7 @@ from contextlib import AbstractContextManager
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from tilejit import dtypes as _dtypes
-'''
+"""
 
 VALUES = '''
 _T = TypeVar("_T")
