@@ -148,6 +148,10 @@ class ArgumentError(TilejitError, TypeError):
     """Wrong count, kind or device of arguments."""
 
 
+class RangeError(TilejitError, OverflowError):
+    """A number that the declared dtype cannot hold."""
+
+
 class AbiError(TilejitError, TypeError):
     """A source-backed kernel whose text disagrees with its Python signature."""
 

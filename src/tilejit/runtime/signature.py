@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tilejit.dtypes import BOOL, INDEX, DType, integer_range
-from tilejit.errors import AliasError, ArgumentError, DTypeError, ShapeError
+from tilejit.errors import AliasError, ArgumentError, DTypeError, RangeError, ShapeError
 from tilejit.runtime.arrays import ArrayView, allocate, contiguous_strides, first_array, scalar_of, view_of
 from tilejit.types.values import Dim, shape_text
 
@@ -235,5 +235,6 @@ def _scalar_argument(param: ParamInfo, value: object) -> int | float | bool:
         number = int(number)
     low, high = integer_range(dtype)
     if not low <= number <= high:
-        raise OverflowError(f"argument `{param.name}` = {number} is outside the range of {dtype}: {low} to {high}")
+        help = f"pass a number in that range, or declare `{param.name}` with a wider dtype"
+        raise RangeError(f"argument `{param.name}` = {number} is outside the range of {dtype}: {low} to {high}", help=help)
     return bool(number) if dtype is BOOL else int(number)
