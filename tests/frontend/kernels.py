@@ -43,7 +43,7 @@ def checked(program: Program) -> Program:
     return program
 
 
-def run(program: Program, *arguments: object, entry: str | None = None) -> tuple[object, ...]:
+def run(program: Program, *arguments: Array | float, entry: str | None = None) -> tuple[object, ...]:
     """Call the entry on the reference backend; arrays are changed in place."""
     name = entry or next(iter(program.entries), list(program.functions)[-1])
     return ReferenceExecutable(program).run(name, list(arguments))

@@ -121,7 +121,10 @@ def test_stores_convert_floats_and_widen_integers(target: str, value: str, fine:
 
 def test_reshapes_of_a_buffer_are_views() -> None:
     x, out = result(
-        "flat = pl.reshape(out, [128])\nflat[0:64] = pl.reshape(x[0:4, :], [64])\nsquare = pl.reshape(out, [2, -1])\nsquare[1] = pl.neg(pl.reshape(x, [2, 64])[0])"
+        "flat = pl.reshape(out, [128])\n"
+        "flat[0:64] = pl.reshape(x[0:4, :], [64])\n"
+        "square = pl.reshape(out, [2, -1])\n"
+        "square[1] = pl.neg(pl.reshape(x, [2, 64])[0])"
     )
     np.testing.assert_array_equal(out, np.concatenate([x[:4], -x[:4]]))
 
@@ -166,7 +169,12 @@ def test_a_tile_of_one_row_fits_into_a_vector() -> None:
 
 
 def test_a_slice_with_a_valid_region_is_a_snapshot() -> None:
-    body = "n = pl.cast(cfg[0], pl.INDEX)\nout[:] = pl.tensor.full([8, 16], dtype=pl.FP32, value=5.0)\ns = pl.slice(x, [8, 16], [0, 0], valid_shape=[n, 16])\npl.assemble(out, s, [0, 0])"
+    body = (
+        "n = pl.cast(cfg[0], pl.INDEX)\n"
+        "out[:] = pl.tensor.full([8, 16], dtype=pl.FP32, value=5.0)\n"
+        "s = pl.slice(x, [8, 16], [0, 0], valid_shape=[n, 16])\n"
+        "pl.assemble(out, s, [0, 0])"
+    )
     x, out = result(body, 3)
     np.testing.assert_array_equal(out[:3], x[:3])
     assert (out[3:] == 5).all()

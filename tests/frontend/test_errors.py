@@ -174,7 +174,7 @@ def test_decorators_refuse_what_they_cannot_decorate() -> None:
         pl.function(3)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match=r"@pl\.program decorates classes"):
         pl.program(3)  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="`type` takes a pl.FunctionType"):
+    with pytest.raises(ArgumentError, match=r"`type` takes a pl\.FunctionType"):
         pl.function(type="InCore")  # type: ignore[arg-type]
     with pytest.raises(ParserTypeError, match="program Empty has no functions"):
 

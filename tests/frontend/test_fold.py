@@ -140,7 +140,7 @@ def test_every_captured_value_is_reported_once_read() -> None:
     config = Config()
     limit = 3
 
-    def k(x, out):  # noqa: ANN001, ANN202
+    def k(x, out):  # pyright: ignore[reportMissingParameterType]
         for i in pl.unroll(limit):
             out[i : i + 1, :] = pl.mul(x[i : i + 1, :], float(config.nested.offset))
         n = doubled(config.rows)

@@ -1,3 +1,4 @@
+# pyright: reportMissingParameterType=false, reportCallIssue=false
 """Calls between functions: methods, module-level functions, inline functions; what they return and write."""
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Two:
     def main(self, x: pl.Tensor[[M, N], pl.FP32], out: pl.Out[pl.Tensor[[M, N], pl.FP32]]):
         a = pl.create_tensor([M, N], dtype=pl.FP32)
         b = pl.create_tensor([M, N], dtype=pl.FP32)
-        upper, lower = self.both(x, a, b)
+        upper, _ = self.both(x, a, b)
         doubled = scaled(upper, 2, a)
         with pl.at(level=pl.Level.CORE_GROUP):
             out[:] = pl.add(doubled, upper)
@@ -102,7 +103,11 @@ class P:
 def test_a_returned_value_of_unknown_extent_asks_for_an_output_parameter() -> None:
     with pytest.raises(ShapeError, match="known only at run time") as caught:
         parse(
-            "@pl.program\nclass P:\n    @pl.function\n    def main(self, x: pl.Tensor[[8, 16], pl.FP32], n: pl.Scalar[pl.INDEX]):\n        return pl.neg(x[0:n, :])\n"
+            "@pl.program\n"
+            "class P:\n"
+            "    @pl.function\n"
+            "    def main(self, x: pl.Tensor[[8, 16], pl.FP32], n: pl.Scalar[pl.INDEX]):\n"
+            "        return pl.neg(x[0:n, :])\n"
         )
     assert "Out" in (caught.value.hint or "")
 
@@ -200,7 +205,7 @@ def test_inline_functions_see_the_names_around_their_definition() -> None:
 def test_errors_in_inline_functions_show_the_calls() -> None:
     with pytest.raises(ParserTypeError, match="`store_twice` has no return value"):
         kernel("t = pl.load(x, [0, 0], [8, 16])\nu = store_twice(t, out)", names={"store_twice": store_twice})
-    with pytest.raises(ArgumentError, match="pl.mul needs `rhs`") as caught:
+    with pytest.raises(ArgumentError, match=r"pl\.mul needs `rhs`") as caught:
         kernel(
             "t = pl.load(x, [0, 0], [8, 16])\nbroken(t, out)",
             before="@pl.inline\ndef inner(x):\n    return pl.mul(x)\n@pl.inline\ndef broken(x, out):\n    pl.store(inner(x), [0, 0], out)",
@@ -228,7 +233,13 @@ def test_arguments_of_inline_functions_are_bound_by_name(call: str, message: str
 
 
 def test_annotations_of_inline_functions_are_checked() -> None:
-    before = "R = pl.dynamic('R')\n@pl.inline\ndef half(a: pl.Tensor[[R, 16], pl.FP32], out: pl.Tensor[[8, 16], pl.FP32]):\n    out[0:R, :] = a\n    out[R : R * 2, :] = pl.neg(a)"
+    before = (
+        "R = pl.dynamic('R')\n"
+        "@pl.inline\n"
+        "def half(a: pl.Tensor[[R, 16], pl.FP32], out: pl.Tensor[[8, 16], pl.FP32]):\n"
+        "    out[0:R, :] = a\n"
+        "    out[R : R * 2, :] = pl.neg(a)"
+    )
     x, out = result("half(x[0:4, :], out)", before=before)
     np.testing.assert_array_equal(out, np.concatenate([x[:4], -x[:4]]))
     with pytest.raises(ShapeError, match="parameter `out` of `half` needs extent 8 in dim 0, got 4"):
@@ -259,8 +270,17 @@ class P:
 def test_recursion_is_refused() -> None:
     with pytest.raises(UnsupportedFeatureError, match="`loop` calls itself"):
         kernel("loop(x)\nout[:] = x", before="@pl.inline\ndef loop(x):\n    loop(x)")
-    text = "@pl.program\nclass P:\n    @pl.function\n    def a(self, x: pl.Tensor[[8], pl.FP32]):\n        self.b(x)\n    @pl.function\n    def b(self, x: pl.Tensor[[8], pl.FP32]):\n        self.a(x)\n"
-    with pytest.raises(UnsupportedFeatureError, match="`a` calls itself \\(a → b → a\\)"):
+    text = (
+        "@pl.program\n"
+        "class P:\n"
+        "    @pl.function\n"
+        "    def a(self, x: pl.Tensor[[8], pl.FP32]):\n"
+        "        self.b(x)\n"
+        "    @pl.function\n"
+        "    def b(self, x: pl.Tensor[[8], pl.FP32]):\n"
+        "        self.a(x)\n"
+    )
+    with pytest.raises(UnsupportedFeatureError, match=r"`a` calls itself \(a → b → a\)"):
         parse(text)
 
 
@@ -298,9 +318,13 @@ def test_the_result_of_an_operator_is_spilled_for_a_callee() -> None:
 
 
 def test_names_of_functions_are_unique_in_a_program() -> None:
-    text = (
-        CALLEE
-        + "\n@pl.program\nclass P:\n    @pl.function\n    def callee(self, a: pl.Tensor[[8, 16], pl.FP32], o: pl.Out[pl.Tensor[[8, 16], pl.FP32]]):\n        callee(a, 1.0, o)\n"
+    text = CALLEE + (
+        "\n"
+        "@pl.program\n"
+        "class P:\n"
+        "    @pl.function\n"
+        "    def callee(self, a: pl.Tensor[[8, 16], pl.FP32], o: pl.Out[pl.Tensor[[8, 16], pl.FP32]]):\n"
+        "        callee(a, 1.0, o)\n"
     )
     with pytest.raises(ParserSyntaxError, match="the program has a function `callee` of its own"):
         parse(text)

@@ -190,7 +190,13 @@ def test_break_and_continue_do_what_python_does(name: str, n: int) -> None:
 
 def test_break_works_with_descending_and_run_time_steps() -> None:
     program = kernel(
-        "total = 0\nfor i in pl.range(cfg[0], cfg[1], cfg[2]):\n    if total > 50:\n        break\n    total = total * 2 + i\ncfg[3] = pl.cast(total, pl.INT32)\nout[:] = x"
+        "total = 0\n"
+        "for i in pl.range(cfg[0], cfg[1], cfg[2]):\n"
+        "    if total > 50:\n"
+        "        break\n"
+        "    total = total * 2 + i\n"
+        "cfg[3] = pl.cast(total, pl.INT32)\n"
+        "out[:] = x"
     )
     for start, stop, step in ((0, 10, 3), (10, 0, -3), (5, 5, 1), (3, 40, 7)):
         cfg = np.array([start, stop, step, 0], np.int32)
@@ -219,7 +225,16 @@ def test_a_loop_that_may_break_becomes_a_while_and_needs_no_branch_for_the_flag(
 
 def test_while_tests_its_condition_every_round() -> None:
     program = kernel(
-        "n = cfg[0]\nsteps = 0\nwhile n != 1:\n    if n % 2 == 0:\n        n = n // 2\n    else:\n        n = n * 3 + 1\n    steps += 1\ncfg[1] = pl.cast(steps, pl.INT32)\nout[:] = x"
+        "n = cfg[0]\n"
+        "steps = 0\n"
+        "while n != 1:\n"
+        "    if n % 2 == 0:\n"
+        "        n = n // 2\n"
+        "    else:\n"
+        "        n = n * 3 + 1\n"
+        "    steps += 1\n"
+        "cfg[1] = pl.cast(steps, pl.INT32)\n"
+        "out[:] = x"
     )
     for n, steps in ((1, 0), (6, 8), (7, 16)):
         cfg = np.array([n, 0, 0, 0], np.int32)
@@ -239,7 +254,14 @@ def test_the_explicit_while_carries_its_values() -> None:
 
 
 def test_unrolled_loops_have_compile_time_indices() -> None:
-    body = "for i in pl.unroll(0, 8, 2):\n    if i == 4:\n        out[i : i + 2, :] = pl.neg(x[i : i + 2, :])\n    else:\n        t = pl.load(x, [i, 0], [2, 16])\n        pl.store(t, [i, 0], out)"
+    body = (
+        "for i in pl.unroll(0, 8, 2):\n"
+        "    if i == 4:\n"
+        "        out[i : i + 2, :] = pl.neg(x[i : i + 2, :])\n"
+        "    else:\n"
+        "        t = pl.load(x, [i, 0], [2, 16])\n"
+        "        pl.store(t, [i, 0], out)"
+    )
     program = kernel(body)
     assert not ops(program, d.ForOp)
     assert not ops(program, d.IfOp)
@@ -279,7 +301,12 @@ def test_loops_are_refused_where_their_form_is_wrong(body: str, message: str) ->
 
 def test_static_prints_of_a_body_read_twice_appear_once(capsys: pytest.CaptureFixture[str]) -> None:
     kernel(
-        "t = pl.load(x, [0, 0], [8, 16], valid_shape=[2, 16])\nfor i in pl.range(2, 5):\n    pl.static_print('reading', t)\n    t = pl.load(x, [0, 0], [8, 16], valid_shape=[i, 16])"
+        (
+            "t = pl.load(x, [0, 0], [8, 16], valid_shape=[2, 16])\n"
+            "for i in pl.range(2, 5):\n"
+            "    pl.static_print('reading', t)\n"
+            "    t = pl.load(x, [0, 0], [8, 16], valid_shape=[i, 16])"
+        )
         + STORE
     )
     lines = capsys.readouterr().out.splitlines()

@@ -57,7 +57,7 @@ def test_hints_and_names_are_kept() -> None:
     assert region.static("options") == {"split": SplitMode.UP_DOWN}
 
 
-def kernel_without_print(body: str):  # noqa: ANN201
+def kernel_without_print(body: str):
     from tests.frontend.kernels import source
     from tilejit.tile_ir.program import Function
 
@@ -79,7 +79,7 @@ def test_the_block_index_is_also_an_op() -> None:
 
 
 def test_values_do_not_leave_blocks() -> None:
-    with pytest.raises(UndefinedVariableError, match="`t` is computed inside pl.spmd, where each block has its own"):
+    with pytest.raises(UndefinedVariableError, match=r"`t` is computed inside pl\.spmd, where each block has its own"):
         kernel("for b in pl.spmd(4):\n    t = pl.neg(x)\nout[:] = t", kind="Orchestration")
 
 
@@ -123,7 +123,7 @@ class P:
 
 
 def test_tile_work_on_the_control_plane_needs_a_region() -> None:
-    with pytest.raises(InvalidOperationError, match="pl.load works on tiles and needs a region"):
+    with pytest.raises(InvalidOperationError, match=r"pl.load works on tiles and needs a region"):
         kernel("t = pl.load(x, [0, 0], [8, 16])\npl.store(t, [0, 0], out)", kind="Orchestration")
 
 

@@ -1,9 +1,11 @@
+# pyright: reportMissingParameterType=false, reportUnusedVariable=false, reportUndefinedVariable=false
 """Source text: found wherever Python can find it, with the positions of the user's file."""
 
 from __future__ import annotations
 
 import ast
 import linecache
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ import tilejit.language as pl
 from tilejit.errors import ParserError, TilejitError
 from tilejit.frontend.source import function_text, span_of
 from tilejit.frontend.text import loads, parse
+from tilejit.tile_ir.dialect import type_of
 from tilejit.tile_ir.program import Function, Program
 
 
@@ -23,7 +26,7 @@ def plain(a, b=(1, 2)):
 class Holder:
     def method(self):
         é = "ü"
-        x = é  # noqa: E702
+        x = é
         text = """
 at the margin
 """
@@ -52,7 +55,7 @@ def test_indented_definitions_keep_their_columns_and_count_characters() -> None:
 
 def test_text_registered_with_linecache_is_found() -> None:
     code = "def f(x):\n    return x + 1\n"
-    linecache.cache["<cell 7>"] = (len(code), None, code.splitlines(keepends=True), "<cell 7>")
+    linecache.cache["<cell 7>"] = (len(code), None, list[str](code.splitlines(keepends=True)), "<cell 7>")
     names: dict[str, object] = {}
     exec(compile(code, "<cell 7>", "exec"), names)
     found = names["f"]
@@ -65,7 +68,7 @@ def test_a_function_without_source_says_what_to_do() -> None:
     exec("def hidden(x):\n    return x\n", names)
     found = names["hidden"]
     assert callable(found)
-    with pytest.raises(OSError, match="the source of `hidden` cannot be found .* register its text with linecache"):
+    with pytest.raises(OSError, match=r"the source of `hidden` cannot be found .* register its text with linecache"):
         function_text(found)
 
 
@@ -74,7 +77,7 @@ def test_carets_stand_under_the_expression() -> None:
 
         @pl.function
         def wrong(x: pl.Tensor[[8, 16], pl.FP32]):
-            y = pl.add(x, pl.exp(undefined_name))  # noqa: F821
+            pl.add(x, pl.exp(undefined_name))  # noqa: F821
 
     shown = str(caught.value).splitlines()
     assert shown[-1].index("^") == shown[-2].index("undefined_name")
@@ -95,7 +98,7 @@ def test_annotations_may_use_names_that_the_body_does_not_capture() -> None:
             pl.store(t, [0, 0], out)
 
     assert isinstance(P, Program)
-    assert str(P.functions["main"].body.block.args[1].type.data) == "Tensor[[8, 16], FP32]"
+    assert str(type_of(P.functions["main"].body.block.args[1])) == "Tensor[[8, 16], FP32]"
 
 
 # text -----------------------------------------------------------------------------------------------------------------
@@ -103,7 +106,7 @@ def test_annotations_may_use_names_that_the_body_does_not_capture() -> None:
 FUNCTION = "@pl.function\ndef f(x: pl.Tensor[[4], pl.FP32]):\n    return x\n"
 
 
-def test_text_gives_the_one_program_or_function_it_defines(tmp_path) -> None:
+def test_text_gives_the_one_program_or_function_it_defines(tmp_path: Path) -> None:
     assert isinstance(parse(FUNCTION), Function)
     assert isinstance(parse("import tilejit.language as t\n" + FUNCTION.replace("pl.", "t.")), Function)
     program = parse("@pl.program\nclass P:\n" + FUNCTION.replace("f(", "f(self, ").replace("\n", "\n    ").join(["    ", ""]))
