@@ -39,7 +39,7 @@ def run(name: str) -> tuple[types.ModuleType, BaseException]:
     return module, caught.value
 
 
-PLAIN = {"parse_two_programs": ValueError, "unknown_option": TypeError}
+PLAIN = {"parse_two_programs": ValueError, "unknown_option": TypeError, "compiled_scalar_range": OverflowError}
 """Mistakes that the specification answers with an exception of Python's own."""
 
 

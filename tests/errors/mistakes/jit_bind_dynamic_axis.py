@@ -1,0 +1,21 @@
+"""An axis that is known only at run time."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+OUT = np.full((4, 8), 7, np.float32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    rows = pl.dynamic("ROWS")
+    axis = pl.tensor.dim(a, 0)
+    a.bind_dynamic(axis, rows)
+    out[:] = a
+    return out
+
+
+def mistake() -> object:
+    return kernel(A, OUT)

@@ -1,0 +1,21 @@
+"""bind_dynamic on a local tensor."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+OUT = np.full((4, 8), 7, np.float32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    rows = pl.dynamic("ROWS")
+    tmp = pl.create_tensor([4, 8], dtype=pl.FP32)
+    tmp.bind_dynamic(0, rows)
+    out[:] = a
+    return out
+
+
+def mistake() -> object:
+    return kernel(A, OUT)

@@ -1,0 +1,21 @@
+"""A compile-time expression that fails."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+OUT = np.full((4, 8), 7, np.float32)
+
+BLOCK = 0
+
+
+@pl.jit
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    n = 8 // BLOCK
+    out[:] = pl.add(a, n)
+    return out
+
+
+def mistake() -> object:
+    return kernel(A, OUT)

@@ -1,0 +1,22 @@
+"""One local name for two dynamic extents."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+OUT = np.full((4, 8), 7, np.float32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    rows = pl.dynamic("A")
+    a.bind_dynamic(0, rows)
+    rows = pl.dynamic("B")
+    out.bind_dynamic(0, rows)
+    out[:] = a
+    return out
+
+
+def mistake() -> object:
+    return kernel(A, OUT)
