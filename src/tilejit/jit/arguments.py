@@ -38,7 +38,7 @@ class BoundArguments:
 
 def bind_arguments(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str, object], running: bool) -> BoundArguments:
     """Match a call with the signature: all parameters, or all but the pure outputs."""
-    values = _match(definition, args, kwargs)
+    values = _match(definition, args, kwargs, running)
     missing = [param for param in definition.params if param.name not in values]
     outputs = [param for param in definition.params if param.direction == "Out"]
     if missing and missing != outputs:
@@ -47,7 +47,7 @@ def bind_arguments(definition: Definition, args: tuple[object, ...], kwargs: Map
     return BoundArguments(values, arguments, tuple(param.name for param in missing))
 
 
-def _match(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
+def _match(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str, object], running: bool) -> dict[str, object]:
     names = [param.name for param in definition.params]
     where = f"@pl.jit function '{definition.name}'"
     if len(args) > len(names):
@@ -60,10 +60,11 @@ def _match(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str
             help = did_you_mean(name, names) or f"parameters: {described(definition)}"
             raise ArgumentError(f"{where}: got an unexpected keyword argument '{name}'", help=help)
         if name in values:
-            raise ArgumentError(f"{where}: multiple values for argument '{name}'")
+            raise ArgumentError(f"{where}: multiple values for argument '{name}'", help=f"pass `{name}` by position or by name")
         values[name] = value
     for param in definition.params:
-        if param.name not in values and param.default is not inspect.Parameter.empty:
+        # The marker as a default means that the parameter stays, not that it has a value.
+        if param.name not in values and param.default is not inspect.Parameter.empty and not (running and param.stays_runtime):
             values[param.name] = param.default
     return {name: values[name] for name in names if name in values}
 
@@ -95,7 +96,8 @@ def _classify(definition: Definition, param: JitParam, value: object, running: b
 
 def _runtime_marker(definition: Definition, param: JitParam, running: bool) -> Argument:
     if param.kind == "tensor":
-        raise ArgumentError(f"@pl.jit function '{definition.name}': pl.RUNTIME stands for a scalar, `{param.name}` is a tensor")
+        help = f"pass a sample tensor for `{param.name}`, or none at all"
+        raise ArgumentError(f"@pl.jit function '{definition.name}': pl.RUNTIME stands for a scalar, `{param.name}` is a tensor", help=help)
     if running:
         raise ArgumentError(
             f"@pl.jit function '{definition.name}': pl.RUNTIME was passed for `{param.name}` of a running call",
@@ -112,7 +114,10 @@ def _scalar(definition: Definition, param: JitParam, value: object) -> Argument:
         raise ArgumentError(f"@pl.jit function '{definition.name}': `{param.name}` must be a number, got {kind}", help=help)
     if stays_runtime(definition, param):
         return RuntimeScalar(param.dtype or (FP32 if isinstance(number, float) else INDEX))
-    return Constant(as_declared(number, param))
+    try:
+        return Constant(as_declared(number, param))
+    except ArgumentError as error:
+        raise ArgumentError(f"@pl.jit function '{definition.name}': {error.message}", help=error.hint) from None
 
 
 def stays_runtime(definition: Definition, param: JitParam) -> bool:

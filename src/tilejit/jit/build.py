@@ -8,7 +8,7 @@ from importlib import import_module
 
 from tilejit.frontend.fold import Recorder
 from tilejit.frontend.program import FunctionSource, build_program
-from tilejit.jit.specialize import SpecialFunction, Specialization
+from tilejit.jit.specialize import SpecialFunction, Specialization, function_attrs
 from tilejit.tile_ir.program import Program
 from tilejit.types.annotations import DynVar
 
@@ -31,7 +31,7 @@ def _source(function: SpecialFunction, shared: dict[str, object]) -> FunctionSou
         definition.text.source,
         namespace,
         definition.kind,
-        attrs={name: value for name, value in definition.options.items() if name in ("level", "auto_scope")},
+        attrs=function_attrs(definition),
         comments=definition.text.comments,
         strict=bool(definition.options.get("strict")),
     )

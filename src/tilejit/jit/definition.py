@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tilejit.errors import Span
@@ -36,7 +37,16 @@ class Definition:
     @cached_property
     def params(self) -> tuple[JitParam, ...]:
         first = self.text.node.args.args[:1]
-        return read_params(self.function, self.text, self.extra, drop_first=bool(first) and first[0].arg in self.extra)
+        params = read_params(self.function, self.text, self.extra, drop_first=bool(first) and first[0].arg in self.extra)
+        return self._without_directions(params) if self.kind == "inline" else params
+
+    def _without_directions(self, params: tuple[JitParam, ...]) -> tuple[JitParam, ...]:
+        """An inline function has no outputs of its own: it is spliced, and whatever it writes is the caller's."""
+        directed = [param for param in params if param.direction != "In"]
+        if directed:
+            what = f"`{directed[0].name}` of the inline function `{self.name}`: pl.{directed[0].direction} is deprecated there and has no effect"
+            warnings.warn(what, DeprecationWarning, stacklevel=2)
+        return tuple(replace(param, direction="In") for param in params)
 
     @cached_property
     def namespace(self) -> Mapping[str, object]:

@@ -61,8 +61,9 @@ def reachable(entry: Definition) -> list[Definition]:
             return
         if definition in path:
             cycle = " → ".join(item.name for item in (*path[path.index(definition) :], definition))
-            raise UnsupportedFeatureError(
-                f"kernels cannot be recursive: {cycle}", span=definition.span(definition.text.node), help="write a loop, or expand the recursion"
+            call = next(call for call in calls_in(path[-1].text.node) if callee_of(call, path[-1]) is definition)
+            raise in_body(UnsupportedFeatureError)(
+                f"kernels cannot be recursive: {cycle}", span=path[-1].span(call), help="write a loop, or expand the recursion"
             )
         for helper in helpers_of(definition):
             visit(helper, (*path, definition))

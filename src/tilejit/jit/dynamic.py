@@ -48,10 +48,23 @@ class Dynamic:
     """Local names bound by `M = pl.dynamic("…")` in the body."""
     objects: dict[int, Symbol] = field(default_factory=dict[int, Symbol])
     """Symbols of the module or closure, by identity."""
+    places: dict[tuple[str, int], Span] = field(default_factory=dict[tuple[str, int], Span])
+    """Where an extent was declared dynamic."""
 
-    def declare(self, param: str, axis: int, symbol: Symbol) -> None:
+    def declare(self, param: str, axis: int, symbol: Symbol, place: Span) -> None:
         present = self.dims.setdefault(param, {}).setdefault(axis, symbol)
         present.unite(symbol)
+        self.places.setdefault((param, axis), place)
+
+    def axes(self, param: str, rank: int) -> dict[int, Symbol]:
+        """The dynamic axes of a parameter, counted from the front; one that it does not have is an error."""
+        out: dict[int, Symbol] = {}
+        for axis, symbol in self.dims.get(param, {}).items():
+            if not -rank <= axis < rank:
+                help = f"the dims of `{param}` are {', '.join(map(str, range(rank)))}" if rank else None
+                raise in_body(ShapeError)(f"`{param}` has rank {rank}: there is no dim {axis} to be dynamic", span=self.places[param, axis], help=help)
+            out.setdefault(axis % rank, symbol).unite(symbol)
+        return {axis: symbol.root() for axis, symbol in out.items()}
 
 
 def dynamic_of(definition: Definition, known: dict[Definition, Dynamic]) -> Dynamic:
@@ -96,7 +109,8 @@ class _Walker:
         for param in self.definition.params:
             for axis, dim in enumerate(param.tensor.shape or () if param.tensor else ()):
                 if isinstance(dim, DynVar):
-                    self.found.declare(param.name, axis, self._object_symbol(dim, self.definition.span(param.node)))
+                    span = self.definition.span(param.node)
+                    self.found.declare(param.name, axis, self._object_symbol(dim, span), span)
 
     def _object_symbol(self, symbol: DynVar, span: Span) -> Symbol:
         return self.found.objects.setdefault(id(symbol), Symbol(symbol.name, span))
@@ -227,13 +241,13 @@ class _Walker:
         for name, axes in self.known[helper].dims.items():
             for axis, symbol in axes.items():
                 instance = here.setdefault(symbol.root(), Symbol(symbol.root().literal, symbol.root().span, declared=False))
-                self._declare(self._extent(held.get(name), axis), instance)
+                self._declare(self._extent(held.get(name), axis), instance, self.definition.span(call))
         returned = tuple(held.get(name) if name is not None else None for name in returned_params(helper))
         return returned or (None,)
 
-    def _declare(self, extent: _Held, symbol: Symbol) -> None:
+    def _declare(self, extent: _Held, symbol: Symbol, place: Span) -> None:
         if isinstance(extent, _Extent):
-            self.found.declare(extent.param, extent.axis, symbol)
+            self.found.declare(extent.param, extent.axis, symbol, place)
         elif isinstance(extent, Symbol):
             extent.unite(symbol)
 
@@ -250,7 +264,7 @@ class _Walker:
             help = 'write x.bind_dynamic(0, pl.dynamic("M"))'
             raise in_body(ParserTypeError)("bind_dynamic takes an axis and a symbol", span=self.definition.span(call), help=help)
         axis = _constant_axis(call.args[0], self.definition)
-        self.found.declare(param, axis, self._symbol(call.args[1]))
+        self.found.declare(param, axis, self._symbol(call.args[1]), self.definition.span(call))
         return True
 
     def _symbol(self, node: ast.expr) -> Symbol:
@@ -296,16 +310,6 @@ def _known_integer(node: ast.expr, definition: Definition) -> int | None:
 def _constant_axis(node: ast.expr, definition: Definition) -> int:
     axis = _known_integer(node, definition)
     if axis is None:
-        raise in_body(ParserTypeError)("the axis of bind_dynamic must be a constant integer", span=definition.span(node))
+        help = "write the number of the dimension: x.bind_dynamic(0, M)"
+        raise in_body(ParserTypeError)("the axis of bind_dynamic must be a constant integer", span=definition.span(node), help=help)
     return axis
-
-
-def normalised(axes: dict[int, Symbol], rank: int, param: str, span: Span) -> dict[int, Symbol]:
-    """The same with non-negative axes; one out of range is an error."""
-    out: dict[int, Symbol] = {}
-    for axis, symbol in axes.items():
-        if not -rank <= axis < rank:
-            raise in_body(ShapeError)(f"`{param}` has rank {rank}: there is no dim {axis} to be dynamic", span=symbol.root().span or span)
-        place = axis % rank
-        out.setdefault(place, symbol).unite(symbol)
-    return {axis: symbol.root() for axis, symbol in out.items()}

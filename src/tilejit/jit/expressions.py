@@ -8,7 +8,8 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from tilejit.errors import ParserTypeError, ShapeError, TilejitError, in_body
+from tilejit.dtypes import FP32
+from tilejit.errors import ParserTypeError, ShapeError, TilejitError, UndefinedVariableError, did_you_mean, in_body
 from tilejit.frontend import fold
 from tilejit.jit import infer
 from tilejit.jit.definition import Definition, Kernel
@@ -81,12 +82,24 @@ class Expressions:
         if node.id in self.dynamic.names:
             return self.extent(self.dynamic.names[node.id], node)
         if node.id in self.definition.local_names:
-            return same, self.env.get(node.id, UNKNOWN)
+            return self._typed_scalar(node) or (same, self.env.get(node.id, UNKNOWN))
         try:
             value = self.definition.namespace[node.id]
         except KeyError:
-            return same, UNKNOWN
+            help = did_you_mean(node.id, [*self.definition.local_names, *self.definition.namespace])
+            raise UndefinedVariableError(f"`{node.id}` is not defined", span=self.definition.span(node), help=help) from None
         return self._captured(same, value, node.id, node)
+
+    def _typed_scalar(self, node: ast.Name) -> Folded | None:
+        """A specialised scalar of a float type other than FP32, which a bare literal would lose."""
+        value = self.env.get(node.id)
+        if not isinstance(value, Static) or value.local or not isinstance(value.value, float):
+            return None
+        dtype = next((param.dtype for param in self.definition.params if param.name == node.id), None)
+        if dtype is None or dtype is FP32 or not dtype.is_float:
+            return None
+        text = f"pl.const({ast.unparse(number_node(value.value))}, pl.{dtype.name})"
+        return relocated(ast.parse(text, mode="eval").body, node), Static(value.value, local=True)
 
     def _captured(self, same: ast.expr, value: object, path: str, node: ast.expr) -> Folded:
         self.specializer.record(self.definition, path, value)

@@ -11,14 +11,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from tilejit import config as settings
-from tilejit.errors import ArgumentError
+from tilejit.errors import ArgumentError, did_you_mean
 from tilejit.jit.arguments import Argument, BoundArguments, TensorArgument, annotated_argument, argument_key, bind_arguments, stays_runtime
 from tilejit.jit.cache import CacheInfo, MemoryCache
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.dynamic import Dynamic, Symbol
 from tilejit.jit.meta import ArgumentMeta, DynDim, RuntimeScalar, TensorMeta
 from tilejit.jit.outputs import OutputFinder, output_types
-from tilejit.jit.specialize import Specialization, Specializer, analyse, entry_dims
+from tilejit.jit.specialize import Specialization, Specializer, analyse
 from tilejit.jit.text import source_text
 from tilejit.jit.values import Abstract, RuntimeValue, Static
 from tilejit.runtime.arrays import view_of
@@ -107,9 +107,11 @@ class JITFunction(Kernel):
 
     def _from_annotations(self, kwargs: Mapping[str, object]) -> BoundArguments:
         definition = self.definition
-        unknown = [name for name in kwargs if name not in {param.name for param in definition.params}]
+        names = [param.name for param in definition.params]
+        unknown = [name for name in kwargs if name not in names]
         if unknown:
-            raise ArgumentError(f"@pl.jit function '{definition.name}': got an unexpected keyword argument '{unknown[0]}'")
+            help = did_you_mean(unknown[0], names) or f"options of the compiler go into config=RunConfig(…); parameters: {', '.join(names)}"
+            raise ArgumentError(f"@pl.jit function '{definition.name}': got an unexpected keyword argument '{unknown[0]}'", help=help)
         arguments: dict[str, Argument] = {}
         values: dict[str, object] = {}
         for param in definition.params:
@@ -145,8 +147,7 @@ class JITFunction(Kernel):
     def _dynamic_axes(self, name: str, argument: Argument) -> dict[int, Symbol]:
         if not isinstance(argument, TensorArgument):
             return {}
-        span = self.definition.span(self.definition.param(name).node)
-        return entry_dims(self.definition, self._known, name, len(argument.shape), span)
+        return self._known[self.definition].axes(name, len(argument.shape))
 
     def _with_outputs(self, bound: BoundArguments) -> BoundArguments:
         """A return-style call with the outputs it leaves out described like arguments."""
@@ -235,7 +236,8 @@ def bind_scalars(definition: Definition, values: Mapping[str, object]) -> Mappin
         elif isinstance(value, bool | int | float):
             out[name] = Constant(as_declared(value, param))
         else:
-            raise ArgumentError(f"@pl.jit function '{definition.name}': `{name}` must be a number or pl.RUNTIME, got {type(value).__name__}")
+            what = f"`{name}` must be a number or pl.RUNTIME, got {type(value).__name__}"
+            raise ArgumentError(f"@pl.jit function '{definition.name}': {what}", help=f"pass {name}=1, or {name}=pl.RUNTIME to keep it a parameter")
     return out
 
 

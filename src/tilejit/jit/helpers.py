@@ -10,7 +10,6 @@ from tilejit.dtypes import BOOL, INDEX, DType
 from tilejit.errors import ArgumentError, DTypeError, ShapeError, in_body
 from tilejit.jit.definition import Definition
 from tilejit.jit.dependencies import bind_call, returned_params
-from tilejit.jit.dynamic import normalised
 from tilejit.jit.meta import DynDim
 from tilejit.jit.signature import JitParam
 from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, literal, number_of
@@ -54,7 +53,10 @@ def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, he
     if param.kind == "scalar":
         number = number_of(value)
         if number is not None:
-            return Static(as_declared(number, param))
+            try:
+                return Static(as_declared(number, param))
+            except ArgumentError as error:
+                raise caller.located(error, place) from None
         if isinstance(value, BufferType | TileType):
             raise in_body(ArgumentError)(
                 f"`{param.name}` of `{helper.name}` is a scalar, got {value}", span=caller.definition.span(place), help="read one element: x[i, j]"
@@ -78,7 +80,8 @@ def _tensor_type(caller: Expressions, helper: Definition, param: JitParam, held:
             message = f"`{param.name}` of `{helper.name}` holds {annotation.dtype}, got {dtype}"
             raise in_body(DTypeError)(message, span=caller.definition.span(place), help=f"pl.cast it to pl.{annotation.dtype}")
     elif isinstance(value, Static | Extent | RuntimeValue):
-        raise in_body(ArgumentError)(f"`{param.name}` of `{helper.name}` is a tensor, got a scalar", span=caller.definition.span(place))
+        help = f"declare it as a scalar in `{helper.name}`, e.g. {param.name}: pl.FP32"
+        raise in_body(ArgumentError)(f"`{param.name}` of `{helper.name}` is a tensor, got a scalar", span=caller.definition.span(place), help=help)
     elif (known := caller.specializer.missing_type(caller, helper, param, held, place)) is not None:
         shape, dtype = known.shape, known.dtype
     elif annotation.shape is not None and annotation.dtype is not None:
@@ -89,7 +92,7 @@ def _tensor_type(caller: Expressions, helper: Definition, param: JitParam, held:
             span=caller.definition.span(place),
             help=f"annotate the parameter: {param.name}: pl.Tensor[[rows, columns], dtype]",
         )
-    declared = normalised(caller.specializer.dynamic(helper).dims.get(param.name, {}), len(shape), param.name, helper.span(param.node))
+    declared = caller.specializer.dynamic(helper).axes(param.name, len(shape))
     dims: list[int | DynDim] = []
     for axis, dim in enumerate(shape):
         if axis in declared:

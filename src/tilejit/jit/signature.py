@@ -6,6 +6,7 @@ import ast
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from tilejit.dtypes import DType
 from tilejit.errors import ParserTypeError, TilejitError
@@ -25,6 +26,13 @@ from tilejit.types.annotations import (
 )
 
 _EMPTY = inspect.Parameter.empty
+
+
+class _Annotated(Protocol):
+    @property
+    def function(self) -> Callable[..., object]: ...
+    @property
+    def namespace(self) -> Mapping[str, object]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +75,13 @@ def read_params(function: Callable[..., object], text: FunctionText, extra: Mapp
 
 
 def _read(arg: ast.arg, annotation: object, default: object, namespace: Namespace, text: FunctionText) -> JitParam:
-    if isinstance(annotation, str):
-        annotation = evaluate_annotation(annotation, namespace)
-    elif annotation is None and arg.annotation is not None:
-        annotation = evaluate_annotation(ast.unparse(arg.annotation), namespace)
+    try:
+        if isinstance(annotation, str):
+            annotation = evaluate_annotation(annotation, namespace)
+        elif annotation is None and arg.annotation is not None:
+            annotation = evaluate_annotation(ast.unparse(arg.annotation), namespace)
+    except TilejitError as error:
+        raise error.located(span_of(arg.annotation or arg, text.source, text.node.name)) from None
     if annotation is None and arg.annotation is not None:
         annotation = _by_syntax(arg.annotation)
     return _classify(arg, annotation, default)
@@ -91,6 +102,12 @@ def _classify(arg: ast.arg, annotation: object, default: object) -> JitParam:
     if annotation is int or annotation is float or annotation is bool:
         return JitParam(arg.arg, "scalar", default=default, node=arg)
     return JitParam(arg.arg, "other", direction, default=default, node=arg)
+
+
+def annotated_result(definition: _Annotated) -> object | None:
+    """What a function's return annotation stands for."""
+    annotation = getattr(definition.function, "__annotations__", {}).get("return")
+    return evaluate_annotation(annotation, definition.namespace) if isinstance(annotation, str) else annotation
 
 
 def evaluate_annotation(text: str, namespace: Mapping[str, object]) -> object | None:

@@ -8,15 +8,15 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilejit.dtypes import DType
-from tilejit.errors import Span
 from tilejit.jit.definition import Definition
-from tilejit.jit.dependencies import reachable
-from tilejit.jit.dynamic import Dynamic, Symbol, dynamic_of, normalised
+from tilejit.jit.dependencies import reachable, returned_params
+from tilejit.jit.dynamic import Dynamic, Symbol, dynamic_of
 from tilejit.jit.expressions import Expressions, relocated
-from tilejit.jit.meta import ArgumentMeta, Constant, DynDim, RuntimeScalar, TensorMeta, constant_key
-from tilejit.jit.signature import JitParam
+from tilejit.jit.meta import ArgumentMeta, Constant, DynDim, RuntimeScalar, constant_key
+from tilejit.jit.signature import JitParam, annotated_result
 from tilejit.jit.statements import Statements
 from tilejit.jit.values import Abstract, Items, RuntimeValue, Static, literal
+from tilejit.types.annotations import ScalarAnnotation
 from tilejit.types.values import BufferType, TileType
 
 Record = Callable[[Definition, str, object], None]
@@ -157,7 +157,7 @@ class Specializer:
         arguments = [ast.arg("self")] + [
             _parameter(param, types.get(param.name), names, body) for param in definition.params if not isinstance(types.get(param.name), Static)
         ]
-        node = ast.FunctionDef(name, _arguments(arguments), statements, [_decorator(definition)], None, None)
+        node = ast.FunctionDef(name, _arguments(arguments), statements, [_decorator(definition)], _returns(definition, types, names, body), None)
         ast.copy_location(node, definition.text.node)
         ast.copy_location(arguments[0], definition.text.node)
         used = {python: dim.literal for dim, python in names.items()}
@@ -174,16 +174,10 @@ def bind_symbols(body: Expressions, types: Mapping[str, Abstract]) -> None:
     for param in body.definition.params:
         type = types.get(param.name)
         if isinstance(type, BufferType):
-            declared = normalised(body.dynamic.dims.get(param.name, {}), len(type.shape), param.name, body.definition.span(param.node))
-            for axis, symbol in declared.items():
+            for axis, symbol in body.dynamic.axes(param.name, len(type.shape)).items():
                 dim = type.shape[axis]
                 if isinstance(dim, DynDim):
                     body.dims.setdefault(symbol.root(), dim)
-
-
-def entry_dims(entry: Definition, known: Mapping[Definition, Dynamic], param: str, rank: int, span: Span) -> dict[int, Symbol]:
-    """The dynamic axes of an entry parameter."""
-    return normalised(known[entry].dims.get(param, {}), rank, param, span)
 
 
 def _rebound_scalars(definition: Definition, body: Statements, types: Mapping[str, Abstract]) -> list[ast.stmt]:
@@ -235,8 +229,14 @@ _KINDS = {"orchestration": "Orchestration", "incore": "InCore", "inline": "Inlin
 
 
 def _decorator(definition: Definition) -> ast.expr:
-    options = "".join(f", {name}={_option(value)}" for name, value in definition.options.items() if name in ("level", "auto_scope"))
+    options = "".join(f", {name}={_option(value)}" for name, value in function_attrs(definition).items())
     return relocated(ast.parse(f"pl.function(type=pl.FunctionType.{_KINDS[definition.kind]}{options})", mode="eval").body, definition.text.node)
+
+
+def function_attrs(definition: Definition) -> dict[str, object]:
+    """The options of a decorator that are facts about the function in the program."""
+    level, auto_scope = definition.options.get("level"), definition.options.get("auto_scope", True)
+    return {**({"level": level} if level is not None else {}), **({"auto_scope": False} if auto_scope is False else {})}
 
 
 def _option(value: object) -> str:
@@ -265,6 +265,21 @@ def _parameter(param: JitParam, type: Abstract | None, names: Mapping[DynDim, st
     return ast.copy_location(ast.arg(param.name, relocated(annotation, place) if annotation is not None else None), param.node)
 
 
+def _returns(definition: Definition, types: Mapping[str, Abstract], names: Mapping[DynDim, str], body: Expressions) -> ast.expr | None:
+    """The return annotation: types of the parameters that are returned, or a scalar that the author declared; else the front end infers."""
+    returned = returned_params(definition)
+    place = definition.text.node
+    if place.returns is not None and isinstance(annotated_result(definition), ScalarAnnotation | DType):
+        return body.annotation(copy.deepcopy(place.returns))
+    found = [types.get(name) if name is not None else None for name in returned]
+    tensors = [type for type in found if isinstance(type, BufferType)]
+    if not tensors or len(tensors) != len(found) or not any(isinstance(node, ast.Return) for node in ast.walk(place)):
+        return None
+    items = [ast.unparse(_tensor_annotation(type, "In", names)) for type in tensors]
+    text = items[0] if len(items) == 1 else f"tuple[{', '.join(items)}]"
+    return relocated(ast.parse(text, mode="eval").body, place)
+
+
 def _tensor_annotation(type: BufferType, direction: str, names: Mapping[DynDim, str]) -> ast.expr:
     inner = _shaped_annotation("Tensor", type.shape, type.dtype, names, "" if type.layout == "ND" else f", pl.{type.layout}")
     return inner if direction == "In" else ast.parse(f"pl.{direction}[{ast.unparse(inner)}]", mode="eval").body
@@ -274,5 +289,3 @@ def _shaped_annotation(kind: str, shape: Sequence[int | str], dtype: DType, name
     dims = ", ".join(names[dim] if isinstance(dim, DynDim) else str(dim) for dim in shape)
     return ast.parse(f"pl.{kind}[[{dims}], pl.{dtype.name}{extra}]", mode="eval").body
 
-
-_ = TensorMeta

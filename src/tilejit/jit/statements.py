@@ -7,6 +7,7 @@ import copy
 from collections.abc import Iterable, Sequence
 
 from tilejit.dtypes import INDEX
+from tilejit.errors import ShapeError, in_body
 from tilejit.jit.dependencies import resolve
 from tilejit.jit.dynamic import dynamic_literal, is_bind_dynamic
 from tilejit.jit.expressions import Expressions, at
@@ -55,8 +56,12 @@ class Statements(Expressions):
         if isinstance(target, ast.Name):
             return self._extent_assignment(target, value_node, value, node)
         items = _members(value)
-        if not isinstance(target, ast.Tuple | ast.List) or len(items) != len(target.elts) or not all(isinstance(item, ast.Name) for item in target.elts):
+        if not isinstance(target, ast.Tuple | ast.List) or not all(isinstance(item, ast.Name) for item in target.elts):
             return None
+        if len(items) != len(target.elts):
+            names, owner = len(target.elts), source.value.id
+            help = f"its shape is {owner}.shape[0]" + (f" to {owner}.shape[{len(items) - 1}]" if len(items) > 1 else "")
+            raise in_body(ShapeError)(f"`{owner}` has rank {len(items)}, this names {names} extents", span=self.definition.span(target), help=help)
         nodes = value_node.elts if isinstance(value_node, ast.Tuple) else [value_node] * len(items)
         out: list[ast.stmt] = []
         for name, item_node, item in zip(target.elts, nodes, items, strict=True):

@@ -24,7 +24,8 @@ def _function(function: SpecialFunction) -> list[str]:
     comments = _Comments(function.definition.text.comments)
     out = [f"    @{ast.unparse(decorator)}" for decorator in node.decorator_list]
     comments.skip(min((statement.lineno for statement in node.body), default=node.lineno) - 1, keep_after=node.lineno)
-    out.append(f"    def {node.name}({ast.unparse(node.args)}):")
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns is not None else ""
+    out.append(f"    def {node.name}({ast.unparse(node.args)}){returns}:")
     return out + _block(node.body, comments, "        ")
 
 
