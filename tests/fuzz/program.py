@@ -167,6 +167,7 @@ class Composer:
                 low, high = source.bounds()
                 text = f"pl.load({source.name}, [{index} * {rows}, 0], [{rows}, {cols}], valid_shape=[{left}, {cols}], clamp=True)"
                 tile = w.bind(Val(text, "tile", source.dtype, low, high, 0.0, (rows, cols), (left, cols)))
+                w.frozen.add(tile.text)
                 statements(w, self.rng.choice((1, 2, 3)), depth=1)
                 found = w.pick(lambda v: len(v.shape) == 2 and v.shape[0] == rows and v.valid[0] == left and v.valid[1] == v.shape[1]) or tile
                 param = w.output((SYMBOL, found.shape[1]), found.dtype)
