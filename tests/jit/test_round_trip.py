@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ def jit_program(pair: Pair) -> ir.Program:
     return program
 
 
-def run(call: Callable[..., object], pair: Pair, **more: object) -> tuple[np.ndarray, ...]:
+def run(call: Callable[..., object], pair: Pair, **more: Any) -> tuple[np.ndarray, ...]:
     """The outputs of a call: returned, or written in place."""
     tensors = pair.tensors()
     returned = call(**tensors, **more) if more or call is pair.kernel else call(*tensors.values())

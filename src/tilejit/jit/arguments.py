@@ -144,7 +144,8 @@ def _tensor(definition: Definition, param: JitParam, value: object) -> Argument:
             raise DTypeError(f"{where}: `{param.name}` must hold {annotation.dtype}, got {dtype}", help=f"convert it to {annotation.dtype.numpy_name}")
         dtype = annotation.dtype
     if annotation is not None and annotation.shape is not None and len(annotation.shape) != len(view.shape):
-        raise ShapeError(f"{where}: `{param.name}` must have rank {len(annotation.shape)}, got rank {len(view.shape)}: {list(view.shape)}", help="reshape the argument, or correct the annotation")
+        what = f"`{param.name}` must have rank {len(annotation.shape)}, got rank {len(view.shape)}: {list(view.shape)}"
+        raise ShapeError(f"{where}: {what}", help="reshape the argument, or correct the annotation")
     return TensorArgument(view.shape, dtype)
 
 

@@ -6,7 +6,6 @@ import ast
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from tilejit.dtypes import DType
 from tilejit.errors import ParserTypeError, TilejitError
@@ -26,13 +25,6 @@ from tilejit.types.annotations import (
 )
 
 _EMPTY = inspect.Parameter.empty
-
-
-class _Annotated(Protocol):
-    @property
-    def function(self) -> Callable[..., object]: ...
-    @property
-    def namespace(self) -> Mapping[str, object]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +96,10 @@ def _classify(arg: ast.arg, annotation: object, default: object) -> JitParam:
     return JitParam(arg.arg, "other", direction, default=default, node=arg)
 
 
-def annotated_result(definition: _Annotated) -> object | None:
+def annotated_result(function: Callable[..., object], namespace: Mapping[str, object]) -> object | None:
     """What a function's return annotation stands for."""
-    annotation = getattr(definition.function, "__annotations__", {}).get("return")
-    return evaluate_annotation(annotation, definition.namespace) if isinstance(annotation, str) else annotation
+    annotation = getattr(function, "__annotations__", {}).get("return")
+    return evaluate_annotation(annotation, namespace) if isinstance(annotation, str) else annotation
 
 
 def evaluate_annotation(text: str, namespace: Mapping[str, object]) -> object | None:

@@ -269,7 +269,7 @@ def _returns(definition: Definition, types: Mapping[str, Abstract], names: Mappi
     """The return annotation: types of the parameters that are returned, or a scalar that the author declared; else the front end infers."""
     returned = returned_params(definition)
     place = definition.text.node
-    if place.returns is not None and isinstance(annotated_result(definition), ScalarAnnotation | DType):
+    if place.returns is not None and isinstance(annotated_result(definition.function, definition.namespace), ScalarAnnotation | DType):
         return body.annotation(copy.deepcopy(place.returns))
     found = [types.get(name) if name is not None else None for name in returned]
     tensors = [type for type in found if isinstance(type, BufferType)]

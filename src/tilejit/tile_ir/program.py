@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
+from tilejit.errors import InvalidOperationError
 from tilejit.tile_ir.dialect import FuncOp
 
 
@@ -62,6 +64,9 @@ class Function:
         from tilejit.tile_ir.python import print_function
 
         return print_function(self.program, self.name, prefix, concise)
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        raise InvalidOperationError(f"`{self.name}` is a kernel function and has no meaning outside a kernel", help="compile it: ir.compile(function)(…)")
 
     def __repr__(self) -> str:
         return f"Function({self.name!r})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ class Pair:
     program: ir.Program
     inputs: tuple[np.ndarray, ...]
     expected: Callable[..., object]
-    scalars: Mapping[str, object] = field(default_factory=dict[str, object])
+    scalars: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Scalars of the jit call, by name; they are literals in the program."""
     name: str = ""
 
@@ -32,7 +33,7 @@ class Pair:
     def title(self) -> str:
         return self.name or self.kernel.__name__
 
-    def tensors(self) -> dict[str, np.ndarray]:
+    def tensors(self) -> dict[str, Any]:
         """Copies of the inputs by parameter."""
         names = [param.name for param in self.kernel.definition.params if param.kind == "tensor"]
         return {name: array.copy() for name, array in zip(names, self.inputs, strict=False)}
