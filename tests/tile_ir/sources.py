@@ -172,6 +172,28 @@ SOURCES: dict[str, Source] = {
         "    out[:] = pl.add(self.double(b), a)",
         prelude=("@pl.function(type=pl.FunctionType.InCore)\ndef double(self, x: pl.Tensor[[24, 16], pl.FP32]):\n    return pl.add(x, x)\n\n"),
     ),
+    "control plane calls": _main(
+        f"{A}, {OUT}",
+        "t = pl.create_tensor([24, 16], dtype=pl.FP32)",
+        "t, c = self.layer(a, t, 3)",
+        "n = 0",
+        "while n < 3:",
+        "    t, c = self.layer(t, out, n + 1)",
+        "    n = n + 1",
+        "if n == 3:",
+        "    out[:] = c * t",
+        "else:",
+        "    out[:] = c",
+        "return out",
+        prelude=(
+            FUNCTION + "def layer(self, a: pl.Tensor[[M, 16], pl.FP32], b: pl.Out[pl.Tensor[[M, 16], pl.FP32]], k: pl.Scalar[pl.INDEX]):\n"
+            "    for i in pl.range(k):\n"
+            "        with pl.at(level=pl.Level.CORE_GROUP):\n"
+            "            b[:] = a * 2.0 + 1.0\n"
+            "    return b, a + a\n\n"
+        ),
+        header='M = pl.dynamic("M")',
+    ),
     "returned value": _main(A, "return pl.exp(a)", arguments=(((24, 16), F), ((24, 16), F))),
     "tile writes": _main(
         f"{A}, {OUT}",

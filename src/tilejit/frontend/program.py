@@ -62,8 +62,10 @@ def build_program(
         if source.kind != "inline":
             builder.resolve(source.name, span_of(source.node, source.source, source.name))
     program = builder.program(name)
+    called = {op.callee.data for op in program.module.walk() if isinstance(op, d.CallOp)}
     for entry in program.entries.values():
-        hide_results(entry)
+        if entry.symbol not in called:  # Its callers were built for what it returns; outlining rewrites them together.
+            hide_results(entry)
     return program
 
 

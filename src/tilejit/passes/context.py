@@ -67,6 +67,7 @@ class RoundTripInstrument:
         self._parse_python = parse_python
         self._python_until = python_until
         self._in_python = True
+        self._last: Program | None = None
 
     def before_pass(self, name: str, program: Program) -> None:
         """Nothing: the previous pass was checked."""
@@ -76,6 +77,8 @@ class RoundTripInstrument:
         from tilejit.tile_ir.equal import assert_structural_equal
         from tilejit.tile_ir.text import parse_text, print_text
 
+        if program is not self._last:  # another run of the passes
+            self._last, self._in_python = program, True
         forms: list[tuple[str, Callable[[], Program]]] = [("MLIR text", lambda: parse_text(print_text(program)))]
         parse = self._parse_python
         if parse is not None and self._in_python:

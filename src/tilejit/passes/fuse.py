@@ -90,6 +90,8 @@ class _Fuser:
         if not group.ops:
             return True
         used = [value for value in op.operands if value in group.values]
+        if _takes_blocks(op) and op.operands[1] in used:
+            return False
         if any(_is_column(value) for value in used) or any(self._stretched(value, space) for value in used):
             return False
         if isinstance(op, d.StoreOp):
@@ -188,9 +190,15 @@ def _escapes(value: SSAValue, members: Sequence[Operation]) -> bool:
 
 def _is_member(op: d.ApplyOp) -> bool:
     row = ops.table()[op.op]
-    if row.family not in FAMILIES or len(op.results) != 1 or not isinstance(d.type_of(op.results[0]), ShapedType):
+    return row.family in FAMILIES and len(op.results) == 1 and isinstance(d.type_of(op.results[0]), ShapedType)
+
+
+def _takes_blocks(op: Operation) -> bool:
+    """Whether an expand repeats a block along each row: it reads other columns than its own."""
+    if not isinstance(op, d.ApplyOp):
         return False
-    return not (row.family == "expand" and row.attrs["axis"] == "row" and d.shaped_type(op.args[1]).shape[-1] != 1)
+    row = ops.table()[op.op]
+    return row.family == "expand" and row.attrs["axis"] == "row" and d.shaped_type(op.args[1]).shape[-1] != 1
 
 
 def _is_arithmetic(op: d.ApplyOp) -> bool:

@@ -42,13 +42,13 @@ def outline(program: Program) -> None:
 
 
 def _called_outside(program: Program, inner: set[str]) -> set[str]:
-    """Kernels that the control plane calls."""
+    """Functions that the control plane calls."""
     functions = program.functions
     found: set[str] = set()
     for name, function in functions.items():
         if function.static("kind") in CONTROL_KINDS and name not in inner:
             calls = (op for op in function.walk() if isinstance(op, d.CallOp) and not _in_region(op))
-            found.update(op.callee.data for op in calls if functions[op.callee.data].static("kind") in KERNEL_KINDS)
+            found.update(op.callee.data for op in calls)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Lets kernels that the control plane calls write their results: a returned value becomes one more output parameter."""
+"""Lets functions that the control plane calls write their results: a returned value becomes one more output parameter."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from tilejit.tile_ir.program import Program
 from tilejit.types.values import ANY, BufferType, ScalarType, TileType, ValueType
 
 
-def return_through_parameters(program: Program, kernels: set[str]) -> None:
-    """Rewrite each of `kernels` that returns more than its parameters, and all calls of it."""
-    for name in kernels:
+def return_through_parameters(program: Program, called: set[str]) -> None:
+    """Rewrite each of the functions `called` that returns more than its parameters, and all calls of it."""
+    entries = set(program.entries)
+    for name in called:
         function = program.functions[name]
         returned = function.body.block.last_op
         assert isinstance(returned, d.ReturnOp)
@@ -23,14 +24,15 @@ def return_through_parameters(program: Program, kernels: set[str]) -> None:
         calls = [op for op in program.module.walk() if isinstance(op, d.CallOp) and op.callee.data == name]
         for call in calls:
             _rewrite_call(call, function)
-        _rewrite_function(function, returned)
+        _rewrite_function(function, returned, hidden=name in entries)
 
 
 def _is_parameter(value: SSAValue) -> bool:
     return isinstance(value, BlockArgument) and isinstance(value.owner.parent_op(), d.FuncOp)
 
 
-def _rewrite_function(function: d.FuncOp, returned: d.ReturnOp) -> None:
+def _rewrite_function(function: d.FuncOp, returned: d.ReturnOp, hidden: bool) -> None:
+    """`hidden`: whoever calls the function from outside gets the new parameters allocated and returned."""
     names, directions, attrs = (function.static(fact) for fact in ("params", "directions", "attrs"))
     assert isinstance(names, tuple) and isinstance(directions, tuple) and isinstance(attrs, dict)
     params, ways = [str(name) for name in names], list(directions)
@@ -51,9 +53,10 @@ def _rewrite_function(function: d.FuncOp, returned: d.ReturnOp) -> None:
     kept = [value for value in returned.values if _is_parameter(value)]
     returned.operands = tuple(kept)
     items = tuple(("param", value.index) for value in kept if isinstance(value, BlockArgument))
-    function.attributes.update(
-        d.statics({"params": tuple(params), "directions": tuple(ways), "attrs": {**attrs, "returns": items or None} if "returns" in attrs else attrs})
-    )
+    facts: dict[str, object] = {**attrs, "returns": items or None} if "returns" in attrs else dict(attrs)
+    if hidden:
+        facts["hidden"] = len(params) - len(names)
+    function.attributes.update(d.statics({"params": tuple(params), "directions": tuple(ways), "attrs": facts}))
 
 
 def _buffer_type(type: ValueType, function: d.FuncOp) -> BufferType:
