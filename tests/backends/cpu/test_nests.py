@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from xdsl.ir import SSAValue
 
-from tests.backends.cpu.harness import Kernel, buffer, check, program, random
+from tests.backends.cpu.harness import Kernel, buffer, check, fused, program, random
 from tilejit import ops
-from tilejit.backends.cpu import stream
+from tilejit.backends import reference
+from tilejit.backends.base import CompileOptions
+from tilejit.backends.cpu import stream, target
 from tilejit.dtypes import BF16, FP16, FP32, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, DType
+from tilejit.errors import ShapeError
 from tilejit.types.values import ScalarType
 
 rng = np.random.default_rng(11)
@@ -200,3 +203,30 @@ def test_large_outputs_go_past_the_caches_wherever_they_start(monkeypatch: pytes
     types = [buffer(5, columns, dtype=dtype)] * 4 + [buffer(5, 1, dtype=dtype)]
     tolerance = 1e-2 if dtype is FP16 else 1e-5
     check(program(types, body, outputs=3), [random(rng, type.shape, dtype) for type in types], outputs=3, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [FP32, FP16], ids=str)
+def test_a_block_per_row_repeats_along_it(dtype: DType) -> None:
+    size = 32 // dtype.get_byte()
+
+    def body(k: Kernel, x: SSAValue, block: SSAValue, out: SSAValue, same: SSAValue) -> None:
+        t, b = k.tile(x, [0, 0], [5, 83]), k.tile(block, [0, 0], [5, size])
+        k.put(k.op("neg", k.op("row_expand_add", t, b)), out)
+        k.put(k.op("row_expand_add", b, k.op("add", b, b)), same)
+
+    types = [buffer(5, 83, dtype=dtype), buffer(5, size, dtype=dtype), buffer(5, 83, dtype=dtype), buffer(5, size, dtype=dtype)]
+    check(program(types, body, outputs=2), [random(rng, type.shape, dtype) for type in types], outputs=2)
+
+
+def test_a_vector_that_does_not_cover_the_valid_rows_is_refused() -> None:
+    def body(k: Kernel, x: SSAValue, n: SSAValue, out: SSAValue) -> None:
+        t = k.tile(x, [0, 0], [6, 20])
+        v = k.tile(x, [0, 0], [6, 1], [n, 1])
+        k.put(k.op("row_expand_mul", t, v), out)
+
+    source = program([buffer(6, 20), ScalarType(INT64), buffer(6, 20)], body)
+    x, out = random(rng, (6, 20)), random(rng, (6, 20))
+    check(source, [x, 6, out])
+    for run in (reference.build(source, CompileOptions()).run, target.build(fused(source), CompileOptions()).run):
+        with pytest.raises(ShapeError, match="the vector is valid for 4 of 6 in dim 0"):
+            run("kernel", [x.copy(), 4, out.copy()])

@@ -16,10 +16,12 @@ from tilejit.backends.cpu.masks import load_mask, store_mask
 from tilejit.backends.cpu.nest import Box, Walk, sweep, vector_width
 from tilejit.backends.cpu.plan import Kind, Write, make_plan
 from tilejit.backends.cpu.recipes import Recipe, dtype_of, recipe
-from tilejit.backends.cpu.registers import load_strided, round_to, store_strided
+from tilejit.backends.cpu.registers import load_lanes, load_strided, round_to, store_strided
 from tilejit.backends.cpu.storage import Array, aligned, sub_box
-from tilejit.backends.cpu.vector import splat
+from tilejit.backends.cpu.vector import shuffle, splat
 from tilejit.dtypes import BOOL, DType
+from tilejit.ops.expand import block_columns
+from tilejit.runtime.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ScalarType, Shape, ShapedType
 
@@ -39,6 +41,7 @@ class Place:
     walk: int
     dtype: DType
     is_mask: bool = False
+    is_block: bool = False
 
 
 class GroupWriter:
@@ -54,6 +57,7 @@ class GroupWriter:
         self.extents_of: dict[SSAValue, tuple[tuple[Index, ...], tuple[Index, ...]]] = {}
         for item in recipes:
             self.extents_of[item.result] = self._extents(item)
+            self._check_covered(item)
         self.store_boxes = {store: self._store_box(store) for store in stores}
         self.output_arrays = {value: self._output(value) for value in outputs}
         self.read_tokens: set[object] = set()
@@ -83,6 +87,21 @@ class GroupWriter:
             shape[item.reduction.axis] = 1
             valid[item.reduction.axis] = 1
         return tuple(shape), tuple(valid)
+
+    def _check_covered(self, item: Recipe) -> None:
+        """A vector must be valid wherever it is spread."""
+        e = self.e
+        for value in item.covered:
+            shape, there = self._shape_valid(value)
+            for axis, needed in enumerate(self.extents_of[item.result][1]):
+                if item.blocks and axis == len(there) - 1:
+                    continue
+                if shape[axis] == 1:
+                    needed = e.min(needed, 1)
+                if needed == there[axis] or there[axis] == shape[axis]:
+                    continue
+                text = f"{item.op.op}: the vector is valid for {{0}} of {{1}} in dim {axis}"
+                self.f.fail_if(e.icmp("slt", there[axis], needed), Failure("shape", text, item.op.span), [there[axis], needed])
 
     def _space_valid(self) -> list[Index]:
         for item in self.by_result.values():
@@ -155,7 +174,9 @@ class GroupWriter:
         for item in self.by_result.values():
             for position, value in enumerate(item.inputs):
                 if value not in self.by_result and isinstance(d.type_of(value), ShapedType):
-                    self.add_place(value, self.f.array(value), d.shaped_type(value).shape, position in item.masks)
+                    key = ("block", value) if position in item.blocks else value
+                    self.add_place(key, self.f.array(value), d.shaped_type(value).shape, position in item.masks)
+                    self.places[key].is_block = position in item.blocks
         for write in self.plan.writes:
             if write.value not in self.by_result:
                 self.add_place(write.value, self.f.array(write.value), d.shaped_type(write.value).shape)
@@ -261,7 +282,7 @@ class GroupWriter:
         for item in self.by_result.values():
             for value in item.inputs:
                 place = self.places.get(value)
-                if place is not None and not place.is_mask and self.box.walks[place.walk].strides[-1] == 0:
+                if place is not None and not place.is_mask and not place.is_block and self.box.walks[place.walk].strides[-1] == 0:
                     self._row_operand(value)
 
     def _put(self, write: Write, value: Value, lanes: int, column: Index) -> None:
@@ -313,7 +334,18 @@ class Cells:
             return splat(e, group.row_values[value], self.lanes)
         if value in group.plan.kept and member.stage < self.stage:
             return self.load(group.places["kept", value])
-        return member.recipe.code(e, [self.get(operand) for operand in member.recipe.inputs], self.lanes)
+        inputs = enumerate(member.recipe.inputs)
+        return member.recipe.code(e, [self._block(operand) if i in member.recipe.blocks else self.get(operand) for i, operand in inputs], self.lanes)
+
+    def _block(self, value: SSAValue) -> Value:
+        """Lanes of a block that repeats along the row."""
+        group, e = self.group, self.group.e
+        place = group.places["block", value]
+        row, size = group.pointers[place.walk], block_columns(place.dtype)
+        if self.lanes >= size:
+            return shuffle(e, load_lanes(e, place.dtype, row, size), None, [lane % size for lane in range(self.lanes)])
+        at: Index = self.column % size if isinstance(self.column, int) else e.inst("i64", f"and {self.column}, {size - 1}")
+        return load_lanes(e, place.dtype, e.offset(row, at, place.dtype.llvm), self.lanes)
 
     def _load(self, value: SSAValue) -> Value:
         place = self.group.places[value]

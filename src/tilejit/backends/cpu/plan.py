@@ -78,7 +78,9 @@ class Plan:
     @property
     def has_rows(self) -> bool:
         """Whether rows mean something, so that the last dim must stay apart from the others."""
-        return any(member.kind is Kind.ROW or member.recipe.masks or member.recipe.is_mask or member.recipe.reduction for member in self.members.values())
+        recipes = [member.recipe for member in self.members.values()]
+        special = any(item.masks or item.is_mask or item.blocks or item.reduction for item in recipes)
+        return special or any(member.kind is Kind.ROW for member in self.members.values())
 
 
 def make_plan(recipes: Sequence[Recipe], stores: Sequence[d.StoreOp], outputs: Iterable[SSAValue], delayed: Iterable[SSAValue | d.StoreOp] = ()) -> Plan:

@@ -51,8 +51,12 @@ class Recipe:
     code: Code
     valid_from: tuple[SSAValue, ...]
     """Operands whose valid regions bound the result's."""
+    covered: tuple[SSAValue, ...] = ()
+    """Operands that must be valid wherever the result is."""
     masks: frozenset[int] = frozenset()
     """Inputs that are packed masks: one bit per column."""
+    blocks: frozenset[int] = frozenset()
+    """Inputs of which each row holds one block, repeated along the row."""
     is_mask: bool = False
     """The result is a packed mask."""
     reduction: Reduction | None = None
@@ -172,15 +176,15 @@ def _expand(op: d.ApplyOp, row: OpSpec) -> Recipe | None:
         return Recipe(op, (source,), result.shape, lambda e, lanes, width: convert_lane(e, lanes[0], given, result.dtype, width), _shaped((source, target)))
     lhs, rhs = args["lhs"], args["rhs"]
     assert isinstance(lhs, SSAValue) and isinstance(rhs, SSAValue) and isinstance(combine, str)
-    if row.attrs["axis"] == "row" and d.shaped_type(rhs).shape[-1] != 1:
-        return None
+    repeated = row.attrs["axis"] == "row" and d.shaped_type(rhs).shape[-1] != 1
     inputs = (rhs,) if combine == "copy" else (lhs, rhs)
 
     def code(e: Emitter, lanes: Sequence[Value], width: int) -> Value:
         ready = [convert_lane(e, value, dtype_of(operand), result.dtype, width) for operand, value in zip(inputs, lanes, strict=True)]
         return apply_lane(e, combine, result.dtype, ready, width)
 
-    return Recipe(op, inputs, result.shape, code, (lhs,), cost=1 if combine in _CHEAP else 10)
+    blocks = frozenset({1} if repeated else ())
+    return Recipe(op, inputs, result.shape, code, (lhs,), blocks=blocks, covered=(rhs,), cost=1 if combine in _CHEAP else 10)
 
 
 def _reduction(op: d.ApplyOp, row: OpSpec) -> Recipe | None:
