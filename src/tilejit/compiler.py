@@ -12,6 +12,7 @@ from typing import Any
 from tilejit import config as settings
 from tilejit.backends.base import CompileOptions
 from tilejit.errors import InternalError, PlatformError
+from tilejit.frontend.results import as_program
 from tilejit.passes import context, cost, pipeline
 from tilejit.runtime import machine
 from tilejit.runtime.arrays import ArrayView
@@ -31,7 +32,7 @@ def compile_program(program: Program | Function, config: RunConfig | None = None
     warn_about_unknown_settings()
     config = config or RunConfig()
     platform = resolve_platform(config.platform)
-    whole = program.program if isinstance(program, Function) else program
+    whole = as_program(program)
     if not whole.entries:
         raise ValueError(f"program {whole.name} has several functions and none of type Orchestration: which one to call is unclear")
     builder = _BUILDERS.get(platform)
@@ -45,7 +46,7 @@ def compile_program(program: Program | Function, config: RunConfig | None = None
     return compiled
 
 
-def run_program(program: Program | Function, *tensors: object, config: RunConfig | None = None) -> CompiledProgram:
+def run(program: Program | Function, *tensors: object, config: RunConfig | None = None) -> CompiledProgram:
     """Compile a program, run it on `tensors`, return the compiled program."""
     compiled = compile_program(program, config)
     compiled(*tensors, config=config)
@@ -54,13 +55,28 @@ def run_program(program: Program | Function, *tensors: object, config: RunConfig
 
 def lower_program(program: Program | Function, config: RunConfig | None = None) -> Program:
     """The program with one kernel per region: the last form that prints as Python."""
-    whole = program.program if isinstance(program, Function) else program
+    whole = as_program(program)
     return pipeline.run_pipeline(whole, pipeline.LOWER, _instruments(config or RunConfig()))
 
 
 def _instruments(config: RunConfig) -> list[pipeline.Instrument]:
     checked = settings.VERIFY.value or config.strategy is OptimizationStrategy.Debug
     return [*([pipeline.VerifyInstrument()] if checked else []), *context.active_instruments()]
+
+
+class RoundTripInstrument(context.RoundTripInstrument):
+    """After each pass the program, printed and parsed back, must be the same program; else VerificationError names the pass."""
+
+    def __init__(self) -> None:
+        super().__init__(_parse_python)
+
+
+def _parse_python(text: str) -> Program:
+    from tilejit.frontend.text import parse
+
+    found = parse(text)
+    assert isinstance(found, Program)
+    return found
 
 
 def _save_kernels(compiled: CompiledProgram, directory: str | None) -> None:

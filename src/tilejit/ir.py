@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from tilejit.compiler import compile_program
+from tilejit.passes.context import PassContext
 from tilejit.runtime.compiled import CompiledProgram
 from tilejit.runtime.config import OptimizationStrategy, RunConfig, check_options
 from tilejit.tile_ir import equal, text
@@ -14,6 +16,7 @@ __all__ = [
     "CompiledProgram",
     "Function",
     "OptimizationStrategy",
+    "PassContext",
     "Program",
     "assert_structural_equal",
     "compile",
@@ -25,6 +28,7 @@ __all__ = [
 ]
 
 Node = Program | Function
+_DEFAULTS: dict[str, object] = {"platform": None, "device_id": 0, "dump_passes": False, "strategy": OptimizationStrategy.Default}
 _OPTIONS = ("output_dir", "platform", "device_id", "dump_passes", "verification_level", "strategy", "skip_ptoas", "config")
 
 
@@ -41,15 +45,22 @@ def compile(
     config: RunConfig | None = None,
     **inert: object,
 ) -> CompiledProgram:
-    """Compile a program once; call the result like a function."""
+    """Compile a program once; call the result like a function.
+
+    With `output_dir` the artifact is written there (program, kernels, machine code); else only when the result is used as a path. Options of other
+    tile compilers (`backend_type`, `memory_planner`, …) are accepted and have no effect, `skip_ptoas` has none on platforms without PTO.
+    `verification_level`: anything but None and 0 verifies the IR after every pass.
+    """
     if not isinstance(program, Program | Function):
         raise TypeError(f"ir.compile takes a program, got {type(program).__name__}; decorate the class with @pl.program")
     check_options(inert, _OPTIONS, "ir.compile")
-    if output_dir is not None:
-        raise NotImplementedError("ir.compile(output_dir=…) is not there yet: artifacts live in memory")
-    if config is None:
-        config = RunConfig(platform=platform, device_id=device_id, dump_passes=dump_passes, strategy=strategy)
-    return compile_program(program, config)
+    if verification_level:
+        strategy = OptimizationStrategy.Debug
+    given = {"platform": platform, "device_id": device_id, "dump_passes": dump_passes, "strategy": strategy}
+    # What is said here goes before what the config says.
+    said = {name: value for name, value in given.items() if value != _DEFAULTS[name]}
+    chosen = replace(config, **said) if config is not None else RunConfig(**said)  # type: ignore[arg-type]
+    return compile_program(program, chosen, os.fspath(output_dir) if output_dir is not None else None)
 
 
 def structural_equal(a: Node, b: Node, enable_auto_mapping: bool = False) -> bool:

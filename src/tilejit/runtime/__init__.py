@@ -1,1 +1,35 @@
-"""Running compiled programs; knows no compiler."""
+"""Running compiled programs. Importing this loads no compiler; `run` and the instruments load it when they are used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+_NAMES = {
+    "BenchmarkStats": "tilejit.runtime.bench",
+    "CallbackInstrument": "tilejit.passes.context",
+    "CompiledEntry": "tilejit.runtime.compiled",
+    "CompiledProgram": "tilejit.runtime.compiled",
+    "DeviceTensor": "tilejit.runtime.arrays",
+    "OptimizationStrategy": "tilejit.runtime.config",
+    "ParamInfo": "tilejit.runtime.signature",
+    "PassContext": "tilejit.passes.context",
+    "RoundTripInstrument": "tilejit.compiler",
+    "RunConfig": "tilejit.runtime.config",
+    "VerifyInstrument": "tilejit.passes.pipeline",
+    "benchmark": "tilejit.runtime.bench",
+    "execute_compiled": "tilejit.runtime.execute",
+    "run": "tilejit.compiler",
+}
+"""Public name → the module that has it. By name: what an artifact needs to run must not depend on the compiler."""
+
+__all__ = sorted(_NAMES)  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _NAMES:
+        raise AttributeError(f"module 'tilejit.runtime' has no attribute {name!r}", name=name)
+    return getattr(import_module(_NAMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_NAMES])

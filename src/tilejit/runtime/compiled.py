@@ -36,7 +36,7 @@ class CompiledEntry:
     runner: Runner = field(repr=False)
     platform: str = "cpu"
 
-    __doc__ = describe.PerInstance("One callable function of a compiled program.", lambda entry: describe.entry_text(entry.signature, entry.platform))
+    __doc__ = describe.docstring("One callable function of a compiled program.", lambda entry: describe.entry_text(entry.signature, entry.platform))
 
     @property
     def signature(self) -> Signature:
@@ -84,7 +84,7 @@ comparing and hashing write nothing. Pickling stores the path.
 
 
 class CompiledProgram:
-    __doc__ = describe.PerInstance(_CLASS_DOC, lambda program: describe.program_text(program.name, program.signatures, program.platform))
+    __doc__ = describe.docstring(_CLASS_DOC, lambda program: describe.program_text(program.name, program.signatures, program.platform))
 
     def __init__(
         self,
@@ -121,13 +121,14 @@ class CompiledProgram:
 
     def __call__(self, *args: object, config: RunConfig | None = None) -> object:
         """All parameters: works in place, returns None. Without the outputs: allocates and returns them."""
-        return self._only("call")(*args, config=config)
+        return self.only("call")(*args, config=config)
 
     def benchmark(self, *args: object, rounds: int = 100, warmup: int = 3) -> BenchmarkStats:
         """Time calls with these arguments."""
-        return self._only("benchmark").benchmark(*args, rounds=rounds, warmup=warmup)
+        return self.only("benchmark").benchmark(*args, rounds=rounds, warmup=warmup)
 
-    def _only(self, what: str) -> CompiledEntry:
+    def only(self, what: str) -> CompiledEntry:
+        """The entry that a plain call means; `what` is to be done with it."""
         if len(self.entries) == 1:
             return next(iter(self.entries.values()))
         names = ", ".join(self.entries)
@@ -171,7 +172,7 @@ class CompiledProgram:
     @property
     def signature(self) -> Signature:
         """The signature of the only entry."""
-        return self._only("describe").signature
+        return self.only("describe").signature
 
     @property
     def param_infos(self) -> tuple[ParamInfo, ...]:

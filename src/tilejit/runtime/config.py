@@ -78,8 +78,7 @@ class RunConfig:
         **inert: object,
     ) -> None:
         check_options(inert, tuple(self.__dataclass_fields__), "RunConfig")
-        if num_threads is not None and num_threads < 1:
-            raise ValueError(f"num_threads must be positive, got {num_threads}")
+        _check_values(platform, device_id, num_threads)
         values = {
             "platform": platform, "device_id": device_id, "rtol": rtol, "atol": atol, "strategy": strategy, "dump_passes": dump_passes,
             "save_kernels": save_kernels, "save_kernels_dir": save_kernels_dir, "num_threads": num_threads,
@@ -88,6 +87,17 @@ class RunConfig:
         }  # fmt: skip
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+
+def _check_values(platform: str | None, device_id: int, num_threads: int | None) -> None:
+    if platform is not None:
+        resolve_platform(platform)
+    if not isinstance(device_id, int) or isinstance(device_id, bool):
+        raise TypeError(f"device_id must be an int, got {type(device_id).__name__}")
+    if device_id < 0:
+        raise ValueError(f"device_id must not be negative, got {device_id}")
+    if num_threads is not None and num_threads < 1:
+        raise ValueError(f"num_threads must be positive, got {num_threads}")
 
 
 _warned: set[str] = set()

@@ -5,21 +5,24 @@ from __future__ import annotations
 import html
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tilejit.runtime.signature import ParamInfo, Signature
 from tilejit.types.values import shape_text
 
 
-class PerInstance:
-    """A docstring that is one text for the class and another for each object."""
-
+class _PerObject:
     def __init__(self, of_class: str, of_object: Callable[[Any], str]) -> None:
         self._of_class = of_class
         self._of_object = of_object
 
     def __get__(self, instance: object | None, owner: type | None = None) -> str:
         return self._of_class if instance is None else self._of_object(instance)
+
+
+def docstring(of_class: str, of_object: Callable[[Any], str]) -> str:
+    """A `__doc__` that is one text for the class and another for each of its objects."""
+    return cast("str", _PerObject(of_class, of_object))
 
 
 def program_text(name: str, signatures: Sequence[Signature], platform: str) -> str:

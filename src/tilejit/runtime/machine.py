@@ -50,6 +50,9 @@ def _known(name: str) -> bool:
 
 
 _LISTED = frozenset(
-    "sse sse2 ssse3 sse4_1 sse4_2 sse4a avx avx2 fma f16c bmi1 bmi2 abm popcnt movbe avx512f avx512dq avx512cd avx512bw avx512vl avx512ifma "
-    "avx512vbmi avx512_vbmi2 avx512_vnni avx512_bitalg avx512_vpopcntdq avx512_bf16 avx512_fp16 avx_vnni amx_tile amx_int8 amx_bf16".split()
-)
+    {
+        "sse", "sse2", "ssse3", "sse4_1", "sse4_2", "sse4a", "avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "abm", "popcnt", "movbe",
+        "avx512f", "avx512dq", "avx512cd", "avx512bw", "avx512vl", "avx512ifma", "avx512vbmi", "avx512_vbmi2", "avx512_vnni", "avx512_bitalg",
+        "avx512_vpopcntdq", "avx512_bf16", "avx512_fp16", "avx_vnni", "amx_tile", "amx_int8", "amx_bf16",
+    }
+)  # fmt: skip

@@ -196,7 +196,8 @@ def _check_tensor(param: ParamInfo, view: ArrayView) -> None:
         raise ShapeError(f"`{param.name}` must have rank {len(param.shape)}, got rank {len(view.shape)}: {expected}", help="reshape the argument")
     for axis, (dim, extent) in enumerate(zip(param.shape, view.shape, strict=True)):
         if isinstance(dim, int) and dim != extent:
-            raise ShapeError(f"dim {axis} of `{param.name}` must be {dim}, got {extent}: {expected}", help="pass a tensor of that shape, or make the extent dynamic with pl.dynamic")
+            help = "pass a tensor of that shape, or make the extent dynamic with pl.dynamic"
+            raise ShapeError(f"dim {axis} of `{param.name}` must be {dim}, got {extent}: {expected}", help=help)
     if view.dtype is not param.dtype and not (param.dtype is INDEX and view.dtype.name == "INT64"):
         raise DTypeError(f"`{param.name}` must hold {param.dtype}, got {view.dtype}", help=f"convert it to {param.dtype.numpy_name or param.dtype.name}")
     if param.direction == "In":

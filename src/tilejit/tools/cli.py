@@ -23,7 +23,10 @@ class Command:
     """Compare on equal terms: libraries read the number of threads when they are loaded, so it is set before that."""
 
 
-COMMANDS = (Command("demo", "tilejit.tools.demo", "run the example kernels and compare them with NumPy", one_thread=True),)
+COMMANDS = (
+    Command("demo", "tilejit.tools.demo", "run the example kernels and compare them with NumPy", one_thread=True),
+    Command("run", "tilejit.tools.run", "run a compiled program from its artifact directory on .npy files"),
+)
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TILEJIT_NUM_THREADS")
 
 

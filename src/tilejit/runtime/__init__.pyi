@@ -1,0 +1,16 @@
+from tilejit.compiler import RoundTripInstrument as RoundTripInstrument
+from tilejit.compiler import run as run
+from tilejit.passes.context import CallbackInstrument as CallbackInstrument
+from tilejit.passes.context import PassContext as PassContext
+from tilejit.passes.pipeline import VerifyInstrument as VerifyInstrument
+from tilejit.runtime.arrays import DeviceTensor as DeviceTensor
+from tilejit.runtime.bench import BenchmarkStats as BenchmarkStats
+from tilejit.runtime.bench import benchmark as benchmark
+from tilejit.runtime.compiled import CompiledEntry as CompiledEntry
+from tilejit.runtime.compiled import CompiledProgram as CompiledProgram
+from tilejit.runtime.config import OptimizationStrategy as OptimizationStrategy
+from tilejit.runtime.config import RunConfig as RunConfig
+from tilejit.runtime.execute import execute_compiled as execute_compiled
+from tilejit.runtime.signature import ParamInfo as ParamInfo
+
+__all__: list[str]

@@ -1,0 +1,120 @@
+"""Timing a compiled program: `benchmark` and what it returns."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from tilejit.runtime.arrays import ArrayView
+from tilejit.runtime.artifact import EntryInfo
+from tilejit.runtime.signature import Bound
+
+if TYPE_CHECKING:
+    from tilejit.runtime.compiled import CompiledEntry, CompiledProgram
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkStats:
+    """Times of repeated calls, in microseconds: `host_us` of whole calls, `device_us` of the kernel alone.
+
+    The statistics are those of the kernel.
+    """
+
+    name: str
+    host_us: list[float]
+    device_us: list[float]
+    bytes: int
+    """Bytes of all tensors read plus all tensors written."""
+    operations: int | None
+    """Arithmetic operations of one call; None when only the run could tell."""
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.device_us)
+
+    @property
+    def min(self) -> float:
+        return min(self.device_us)
+
+    @property
+    def max(self) -> float:
+        return max(self.device_us)
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.device_us)
+
+    @property
+    def stdev(self) -> float:
+        return statistics.stdev(self.device_us) if len(self.device_us) > 1 else 0.0
+
+    @property
+    def gigabytes_per_second(self) -> float:
+        """Achieved at the median."""
+        return self.bytes / (self.median * 1e3) if self.median else 0.0
+
+    @property
+    def flops(self) -> float | None:
+        """Operations per second, achieved at the median; None when their number is unknown."""
+        return None if self.operations is None else self.operations / (self.median * 1e-6) if self.median else 0.0
+
+    def __str__(self) -> str:
+        rows: list[tuple[str, ...]] = [("", "median", "min", "max", "mean", "stdev")]
+        for title, times in (("call", self.host_us), ("kernel", self.device_us)):
+            spread = statistics.stdev(times) if len(times) > 1 else 0.0
+            rows.append((title, *(f"{value:.2f}" for value in (statistics.median(times), min(times), max(times), statistics.fmean(times), spread))))
+        table = "\n".join("  ".join(f"{cell:>10}" if i else f"{cell:<8}" for i, cell in enumerate(row)) for row in rows)
+        rate = f"{self.gigabytes_per_second:.2f} GB/s" + (f", {self.flops / 1e9:.2f} GFLOP/s" if self.flops else "")
+        return f"{self.name}: {len(self.device_us)} rounds, microseconds\n{table}\n{rate}"
+
+
+def benchmark(compiled: CompiledProgram | CompiledEntry, args: Sequence[object], rounds: int = 100, warmup: int = 3) -> BenchmarkStats:
+    """Time `rounds` calls after `warmup` untimed ones; `args` as for a call, in either style."""
+    if rounds < 1 or warmup < 0:
+        raise ValueError(f"rounds must be positive and warmup not negative, got {rounds} and {warmup}")
+    from tilejit.runtime.compiled import CompiledProgram
+
+    entry = compiled.only("benchmark") if isinstance(compiled, CompiledProgram) else compiled
+    bound, new = entry.signature.bind(args)
+    host = _times(lambda: entry(*args), rounds, warmup)
+    device = _times(lambda: entry.runner.run(bound), rounds, warmup)
+    del new  # the outputs of the kernel, which had to live until here
+    return BenchmarkStats(entry.signature.name, host, device, _bytes(entry.info, bound), _operations(entry.info, bound))
+
+
+def _times(call: Callable[[], object], rounds: int, warmup: int) -> list[float]:
+    for _ in range(warmup):
+        call()
+    found: list[float] = []
+    for _ in range(rounds):
+        start = time.perf_counter_ns()
+        call()
+        found.append((time.perf_counter_ns() - start) / 1e3)
+    return found
+
+
+def _bytes(info: EntryInfo, bound: Sequence[Bound]) -> int:
+    total = 0
+    for param, argument in zip(info.signature.code_params, bound, strict=True):
+        if isinstance(argument, ArrayView):
+            total += prod(argument.shape) * param.dtype.get_byte() * (2 if param.direction == "InOut" else 1)
+    return total
+
+
+def _operations(info: EntryInfo, bound: Sequence[Bound]) -> int | None:
+    if info.operations is None:
+        return None
+    extents: dict[str, int] = {}
+    for param, argument in zip(info.signature.code_params, bound, strict=True):
+        if isinstance(argument, ArrayView) and param.shape is not None:
+            extents.update({dim: extent for dim, extent in zip(param.shape, argument.shape, strict=True) if isinstance(dim, str)})
+    total = 0
+    for coefficient, symbols in info.operations:
+        if any(symbol not in extents for symbol in symbols):
+            return None
+        total += coefficient * prod(extents[symbol] for symbol in symbols)
+    return total
