@@ -79,12 +79,10 @@ def _rewrite_call(call: d.CallOp, function: d.FuncOp) -> None:
     builder = Before(call)
     buffers: list[SSAValue] = []
     for value in own:
-        type = _buffer_type(d.type_of(value), function)
-        extents = [_extent(builder, str(dim), call, function) for dim in type.shape if not isinstance(dim, int)]
-        shape = tuple(dim if isinstance(dim, int) else ANY for dim in type.shape)
-        result = d.type_of(call.results[len(buffers)])
-        if isinstance(result, BufferType | TileType):
-            shape = tuple(known if isinstance(dim, int) == isinstance(known, int) else dim for dim, known in zip(shape, result.shape, strict=True))
+        type, result = _buffer_type(d.type_of(value), function), d.type_of(call.results[len(buffers)])
+        # The caller may know an extent that is a symbol in the callee.
+        shape = result.shape if isinstance(result, BufferType | TileType) else type.shape
+        extents = [_extent(builder, str(dim), call, function) for dim, known in zip(type.shape, shape, strict=True) if not isinstance(known, int)]
         buffers.append(builder.create(BufferType(shape, type.dtype), extents))
     builder.call(function.symbol, [*call.args, *buffers], [])
     for result, buffer in zip(call.results, buffers, strict=True):
