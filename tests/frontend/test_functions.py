@@ -9,6 +9,7 @@ import pytest
 import tilejit.language as pl
 from tests.frontend.kernels import applied, checked, data, kernel, ops, result, run
 from tilejit.errors import ArgumentError, DTypeError, NoWriteError, ParserSyntaxError, ParserTypeError, ShapeError, UnsupportedFeatureError
+from tilejit.frontend.results import as_program
 from tilejit.frontend.text import parse
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Function, Program
@@ -377,3 +378,23 @@ def test_return_annotations_are_checked() -> None:
         parse(f"{head} -> pl.Tensor[[8, 16], pl.FP32]:\n    return x, x\n")
     with pytest.raises(ParserTypeError, match=r"annotated to return Tensor\[\[8, 16\], FP16\], but returns Tensor\[\[8, 16\], FP32\]"):
         parse(f"{head} -> pl.Tensor[[8, 16], pl.FP16]:\n    return x\n")
+
+
+def test_a_function_can_be_compiled_by_itself() -> None:
+    found = parse(
+        CALLEE
+        + (
+            "@pl.function\n"
+            "def k(x: pl.Tensor[[8, 16], pl.FP32]):\n"
+            "    y = pl.create_tensor([8, 16], dtype=pl.FP32)\n"
+            "    callee(x, 2.0, y)\n"
+            "    return pl.add(y, x)\n"
+        )
+    )
+    assert isinstance(found, Function)
+    program = as_program(found)
+    assert list(program.entries) == ["k"]
+    x, out = data(8, 16), np.empty((8, 16), np.float32)
+    run(program, x, out)
+    np.testing.assert_allclose(out, x * 3, rtol=1e-6)
+    assert found.op.static("params") == ("x",), "the function itself stays as it was"

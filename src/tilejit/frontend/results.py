@@ -7,7 +7,20 @@ from xdsl.ir import SSAValue
 from tilejit.errors import ShapeError, UnsupportedFeatureError
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder
+from tilejit.tile_ir.program import Function, Program
 from tilejit.types.values import BufferType, TileType
+
+
+def as_program(node: Program | Function) -> Program:
+    """A program that can be called; a function becomes one with itself as the entry."""
+    if isinstance(node, Program):
+        return node
+    program = Program(node.program.module.clone())
+    function = program.functions[node.name]
+    if len(program.functions) > 1:
+        function.attributes["kind"] = d.Static("orchestration")
+    hide_results(function)
+    return program
 
 
 def hide_results(function: d.FuncOp) -> None:
