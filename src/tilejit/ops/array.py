@@ -12,7 +12,7 @@ from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import INTEGERS, dtype_names, fits, is_literal
 from tilejit.ops.numbers import NDArray
-from tilejit.ops.rules import Unsupported
+from tilejit.ops.rules import Custom
 from tilejit.ops.spec import Array, Call, InferRule, OpSpec, Scalar, ScalarArg, Static, declare, spell
 from tilejit.types.values import ArrayType, ScalarType, ValueType
 
@@ -28,7 +28,7 @@ def array_op(name: str, signature: str, infer: InferRule, reference: Callable[..
             family="array",
             infer=infer,
             reference=reference,
-            cpu=Unsupported("on-core arrays have no CPU code yet"),
+            cpu=Custom(),
             dtypes=ELEMENTS,
             spellings=spell(name, array=signature),
             levels=("array",),

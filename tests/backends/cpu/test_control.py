@@ -10,8 +10,10 @@ from xdsl.ir import Block, SSAValue
 
 from tests.backends.cpu.harness import Kernel, buffer, check, program, random
 from tilejit.backends.base import CompileOptions
+from tilejit.backends.cpu import target
 from tilejit.backends.cpu.lower import lower
-from tilejit.dtypes import BOOL, FP32, INDEX, INT64
+from tilejit.dtypes import BOOL, FP32, INDEX, INT32, INT64
+from tilejit.errors import OutOfBoundsError
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ScalarType, TileType, full_tile
 
@@ -172,3 +174,29 @@ def test_buffers_made_in_a_loop_survive_its_turns(dynamic: bool) -> None:
 
     shape = ("M", 9) if dynamic else (4, 9)
     check(program([buffer(*shape)] * 3, body, outputs=2), [random(rng, (4, 9)) for _ in range(3)], outputs=2)
+
+
+def test_arrays_are_carried_and_keep_their_old_selves() -> None:
+    def body(k: Kernel, x: SSAValue, out: SSAValue) -> None:
+        first = k.op("array_create", extent=6, dtype=INT32, level="array")
+
+        def turn(i: SSAValue, array: SSAValue) -> Sequence[SSAValue]:
+            old = k.op("array_get_element", array, i, level="array")
+            new = k.op("add", k.read(x, [i]), old, level="scalar")
+            return [k.op("array_update_element", array, k.op("add", i, k.const(1), level="scalar"), new, level="array")]
+
+        (last,) = k.loop(0, 5, 1, [first], turn)
+        other = k.op("array_update_element", last, k.const(2), k.const(-7, INT32), level="array")
+        for i in range(6):
+            both = [k.op("array_get_element", array, k.const(i), level="array") for array in (last, other)]
+            k.write(out, k.ints(i), k.op("add", *both, level="scalar"))
+
+    check(program([buffer(5, dtype=INT32), buffer(6, dtype=INT32)], body), [random(rng, (5,), INT32), random(rng, (6,), INT32)])
+
+
+def test_an_array_index_outside_is_refused() -> None:
+    def body(k: Kernel, i: SSAValue, out: SSAValue) -> None:
+        k.write(out, k.ints(0), k.op("array_get_element", k.op("array_create", extent=6, dtype=INT32, level="array"), i, level="array"))
+
+    with pytest.raises(OutOfBoundsError, match="index 6 of an array with 6 elements"):
+        target.build(program([ScalarType(INT64), buffer(1, dtype=INT32)], body), CompileOptions()).run("kernel", [6, np.zeros(1, np.int32)])

@@ -173,6 +173,21 @@ def test_transposed_blocks_and_their_edges(dtype: DType, shape: tuple[int, int])
     check(program(types, body, outputs=3), arguments, outputs=3)
 
 
+def test_inputs_may_have_any_strides() -> None:
+    def body(k: Kernel, x: SSAValue, y: SSAValue, out: SSAValue, product: SSAValue) -> None:
+        t = k.op("add", x, y, level="tensor")
+        k.put(k.op("row_expand_sub", t, k.op("row_sum", x, level="tensor"), level="tensor"), out)
+        k.put(k.op("matmul", k.tile(x, [0, 0], [6, 9]), k.op("transpose", k.tile(y, [0, 0], [6, 9]), axis1=0, axis2=1)), product)
+
+    source = fused(program([buffer(6, 9), buffer(6, 9), buffer(6, 9), buffer(6, 6)], body, outputs=2))
+    executable = target.build(source, CompileOptions(strided=frozenset({("kernel", "p0"), ("kernel", "p1")})))
+    x, y = random(rng, (9, 6)).T, random(rng, (12, 27))[::-2, ::3]
+    out, product = np.empty((6, 9), np.float32), np.empty((6, 6), np.float32)
+    executable.run("kernel", [x, y, out, product])
+    np.testing.assert_allclose(out, x + y - x.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(product, x @ y.T, rtol=1e-4, atol=1e-4)
+
+
 # calls ------------------------------------------------------------------------------------------------------------------
 
 

@@ -24,7 +24,7 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import sources_of, used_after, views_of
 from tilejit.types.values import ArrayType, BufferType, ScalarType, ShapedType, TileType, ValueType
 
-IN_PLACE = ("matmul_acc", "batch_matmul_acc", "gemv_acc", "assemble", "write")
+IN_PLACE = ("matmul_acc", "batch_matmul_acc", "gemv_acc", "assemble", "write", "array_update_element")
 """Ops that change their first operand where it lies when nobody needs it afterwards."""
 
 

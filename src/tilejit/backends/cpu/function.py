@@ -22,7 +22,7 @@ from tilejit.runtime.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import Aliases
 from tilejit.tile_ir.program import Program
-from tilejit.types.values import Dim, ScalarType, ShapedType
+from tilejit.types.values import ArrayType, Dim, ScalarType, ShapedType
 
 if TYPE_CHECKING:
     from tilejit.backends.cpu.escape import Ring
@@ -162,7 +162,7 @@ class FunctionWriter:
         if target is not None:
             return target.with_valid(valid)
         type = d.type_of(value)
-        assert isinstance(type, ShapedType)
+        assert isinstance(type, ShapedType | ArrayType)
         return self.new_array(type.dtype, shape, valid, span)
 
     @contextmanager

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.cpu import calls, control, generate, matmul, movement, window
+from tilejit.backends.cpu import array, calls, control, generate, matmul, movement, window
 from tilejit.backends.cpu.emit import Emitter, Value
 from tilejit.backends.cpu.function import FunctionWriter, Unit, constant
 from tilejit.backends.cpu.group import write_group
@@ -154,7 +154,7 @@ def _apply(f: FunctionWriter, op: d.ApplyOp) -> None:
     rule(f, op)
 
 
-OPS: dict[str, Callable[[FunctionWriter, d.ApplyOp], None]] = {**movement.RULES, **window.RULES, **generate.RULES, **matmul.RULES}
+OPS: dict[str, Callable[[FunctionWriter, d.ApplyOp], None]] = {**movement.RULES, **window.RULES, **generate.RULES, **matmul.RULES, **array.RULES}
 """Ops of the table with code of their own."""
 
 
