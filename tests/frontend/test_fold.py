@@ -182,3 +182,29 @@ def test_closure_cells_beat_globals_and_unbound_cells_are_skipped() -> None:
         return late
 
     assert outer() == 7
+
+
+@pytest.mark.parametrize(
+    ("expression", "shown"),
+    [
+        ("pl.min(3, 4)", "3"),
+        ("pl.max(3, pl.min(9, 8))", "8"),
+        ("pl.cast(7, pl.INT32)", "pl.const(7, pl.INT32)"),
+        ("pl.cast(2, pl.FP32)", "2.0"),
+        ("pl.cast(2.75, pl.INDEX)", "3"),
+        ("pl.add(pl.const(250, pl.UINT8), 10)", "pl.const(4, pl.UINT8)"),
+        ("-pl.const(7, pl.INT32) // 2", "pl.const(-4, pl.INT32)"),
+        ("pl.const(7, pl.INT32) / 2", "pl.const(3, pl.INT32)"),
+    ],
+)
+def test_scalar_ops_of_numbers_are_computed_while_compiling(expression: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    program = kernel(f"pl.static_print({expression})\nout[:] = x")
+    assert capsys.readouterr().out.splitlines()[0] == shown
+    assert not ops(program, d.ApplyOp)
+
+
+def test_untracked_values_are_used_and_not_reported() -> None:
+    import tilejit.language as pl
+
+    x, out = result("out[:] = pl.mul(x, free * box.inner)", names={"free": pl.untracked(2.0), "box": pl.untracked(SimpleNamespace(inner=3.0))})
+    np.testing.assert_allclose(out, x * 6, rtol=1e-6)

@@ -197,3 +197,19 @@ def test_a_constant_is_made_once_per_block() -> None:
     program = kernel("out[0:4, :] = x[0:4, :]\nout[4:8, :] = x[4:8, :]")
     values = [op.static("value") for op in ops(program, d.ConstOp)]
     assert len(values) == len(set(values))
+
+
+def test_arrays_of_scalars_are_values_with_elements() -> None:
+    body = """
+        counts = pl.array.create(4, pl.INT32)
+        for i in pl.range(4):
+            counts[i] = cfg[i] * 2
+        for i in pl.range(3):
+            counts[i + 1] = counts[i] + counts[i + 1]
+        for i in pl.range(4):
+            cfg[i] = counts[i]
+        out[:] = x
+    """
+    cfg = np.array([1, 2, 3, 4], np.int32)
+    run(kernel(body), data(8, 16), cfg, np.empty((8, 16), np.float32))
+    np.testing.assert_array_equal(cfg, [2, 6, 12, 20])

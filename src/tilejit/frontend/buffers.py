@@ -321,6 +321,8 @@ def assemble(ctx: Context, target: SSAValue, source: SSAValue, offsets: object, 
     if isinstance(type, BufferType):
         ctx.needs_execution("this write", "tile" if d.shaped_type(source).level == "tile" else "tensor")
         return put(ctx, target, source, items, atomic)
+    if type.level == "tile" and d.shaped_type(source).level != "tile":
+        raise ParserTypeError(f"a tile takes a tile, got {d.shaped_type(source)}", help="bring it into a tile with pl.load first")
     args = {"target": target, "source": source, "offset": indices(ctx, items, "an offset")}
     return ctx.builder.apply(table()["assemble"], type.level, args)[0]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 from xdsl.ir import SSAValue
 
 from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, TilejitError, UnsupportedFeatureError
@@ -17,11 +18,13 @@ from tilejit.frontend.values import (
     describe_value,
     is_number,
     is_static,
+    number_dtype,
     plain_number,
     shaped,
 )
 from tilejit.ops.binding import Kind, bind
-from tilejit.ops.spec import OpFunction, OpSpec, ParamKind
+from tilejit.ops.evaluate import evaluate
+from tilejit.ops.spec import Call, OpFunction, OpSpec, ParamKind, ScalarArg
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Function
 from tilejit.types.annotations import DynVar
@@ -174,9 +177,31 @@ def op_call(ctx: Context, function: OpFunction, args: Sequence[object], keywords
             return result
     if bound.level in ("tensor", "tile") and any(shaped(operand) is not None for operand in operands):
         ctx.needs_execution(repr(function), bound.level)
+    if bound.level == "scalar" and all(not isinstance(operand, SSAValue | DynVar) for operand in operands):
+        return computed(ctx, bound.row, bound.args)
     ready = {param.name: _operand(ctx, bound.row, param.name, bound.args[param.name]) for param in bound.row.params}
     results = ctx.builder.apply(bound.row, bound.level, ready)
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def computed(ctx: Context, row: OpSpec, args: Mapping[str, object]) -> object:
+    """A scalar op of compile-time numbers, computed by its reference."""
+    seen = {param.name: _scalar_argument(row, param.name, args.get(param.name, param.default)) for param in row.params}
+    try:
+        (type,) = row.infer(Call(row, "scalar", seen))
+        ready = {name: np.asarray(arg.const, arg.dtype.numpy)[()] if isinstance(arg, ScalarArg) else arg for name, arg in seen.items()}
+        (value,) = evaluate(row, ready, (type,))
+    except TilejitError as error:
+        raise ctx.builder.misuse(error, {}) from None
+    assert isinstance(type, ScalarType)
+    number = plain_number(value.item())
+    default = number_dtype(number)
+    return number if default is type.dtype else TypedConstant(number, type.dtype)
+
+
+def _scalar_argument(row: OpSpec, name: str, arg: object) -> object:
+    scalar = row.param(name).kind in (ParamKind.Operand, ParamKind.Scalar)
+    return ScalarArg(number_dtype(arg), plain_number(arg)) if scalar and is_number(arg) else static_value(arg)
 
 
 def static_value(value: object) -> object:

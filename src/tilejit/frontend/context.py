@@ -259,7 +259,9 @@ class Context:
         while isinstance(op, d.ConstOp) and op.next_op is not None:
             op = op.next_op
         if op is not None:
-            op.attributes["comment"] = d.Static(tuple(self._pending_comments))
+            own = op.attributes.get("comment")  # From a statement of an inline function.
+            inner = own.data if isinstance(own, d.Static) and isinstance(own.data, tuple) else ()
+            op.attributes["comment"] = d.Static((*self._pending_comments, *inner))
             self._pending_comments = []
 
     # names ------------------------------------------------------------------------------------------------------------

@@ -10,11 +10,11 @@ from xdsl.ir import SSAValue
 from tilejit.errors import InvalidOperationError, ParserTypeError, UnsupportedFeatureError
 from tilejit.frontend import branches, calls, fold, subscripts
 from tilejit.frontend.context import Context
-from tilejit.frontend.values import MethodReference, SelfReference, TypedConstant, describe_value, is_scalar, is_static, plain_number, shaped
+from tilejit.frontend.values import MethodReference, SelfReference, TypedConstant, describe_value, is_number, is_scalar, is_static, plain_number, shaped
 from tilejit.ops import public, table
 from tilejit.ops.spec import OpFunction, Spelling
 from tilejit.tile_ir import dialect as d
-from tilejit.types.annotations import DynVar
+from tilejit.types.annotations import DynVar, Untracked
 
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add",
@@ -52,8 +52,17 @@ def _constant(ctx: Context, node: ast.Constant) -> object:
 
 def _name(ctx: Context, node: ast.Name) -> object:
     value = ctx.lookup(node)
-    if node.id not in ctx.scope:
-        ctx.record(node.id, value)
+    if node.id in ctx.scope:
+        return value
+    return _captured(ctx, node, value)
+
+
+def _captured(ctx: Context, node: ast.expr, value: object) -> object:
+    """A compile-time value from outside, reported unless its author said not to."""
+    if isinstance(value, Untracked):
+        return value.value
+    if ctx.program.recorder is not None:
+        ctx.record(ast.unparse(node), value)
     return value
 
 
@@ -65,11 +74,11 @@ def _attribute(ctx: Context, node: ast.Attribute) -> object:
         base = base.value
     captured = isinstance(base, ast.Name) and base.id not in ctx.scope
     value = ctx.lookup(base) if isinstance(base, ast.Name) else ctx.value(base)
+    if isinstance(value, Untracked):
+        captured, value = False, value.value
     for link in reversed(chain):
         value = _member(ctx, value, link)
-    if captured and ctx.program.recorder is not None:
-        ctx.record(ast.unparse(node), value)
-    return value
+    return _captured(ctx, node, value) if captured else value
 
 
 def _member(ctx: Context, owner: object, node: ast.Attribute) -> object:
@@ -130,6 +139,8 @@ def binary(ctx: Context, operator: ast.operator, left: object, right: object, no
     for side in (left, right):
         if not is_scalar(side):
             raise ParserTypeError(f"`{ast.unparse(node)}`: operators work on scalars, tensors and tiles, got {describe_value(side)}")
+    if is_number(left) and is_number(right):
+        return calls.computed(ctx, table()[name], {"lhs": left, "rhs": right})
     return ctx.scalar_op(name, left, right)
 
 
