@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from tilejit import ops
 from tilejit.ops.reduce import reduced_axis
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.alias import Aliases, Roots, is_buffer, same_window
+from tilejit.tile_ir.alias import Aliases, Roots, is_buffer, reads_own_cell, same_window
 from tilejit.tile_ir.build import apply_args, constant_of
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import Dim, ScalarType, Shape, ShapedType

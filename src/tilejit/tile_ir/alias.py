@@ -281,6 +281,15 @@ def same_scalar(a: SSAValue, b: SSAValue) -> bool:
     return first is not None and first == second
 
 
+def reads_own_cell(op: Operation, value: SSAValue) -> bool:
+    """Whether a member of a loop nest reads an operand of its own shape cell by cell: not as packed bits, nor as a repeated block."""
+    if not isinstance(op, d.ApplyOp) or value not in op.args:
+        return True
+    if op.op in ("sel", "sels"):
+        return op.args[0] is not value
+    return op.op != "row_expand_add" or op.args[1] is not value or d.shaped_type(value).shape[-1] == 1
+
+
 def same_window(load: d.LoadOp, store: d.StoreOp) -> bool:
     """Whether a store writes cell by cell where a load of the same shape reads."""
     if load.buffer is not store.buffer or len(load.offsets) != len(store.offsets):

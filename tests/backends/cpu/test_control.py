@@ -12,7 +12,7 @@ from tests.backends.cpu.harness import Kernel, buffer, check, program, random
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.cpu import target
 from tilejit.backends.cpu.lower import lower
-from tilejit.dtypes import BOOL, FP32, INDEX, INT32, INT64
+from tilejit.dtypes import BOOL, FP32, INDEX, INT32, INT64, UINT8
 from tilejit.errors import OutOfBoundsError
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ScalarType, TileType, full_tile
@@ -200,3 +200,16 @@ def test_an_array_index_outside_is_refused() -> None:
 
     with pytest.raises(OutOfBoundsError, match="index 6 of an array with 6 elements"):
         target.build(program([ScalarType(INT64), buffer(1, dtype=INT32)], body), CompileOptions()).run("kernel", [6, np.zeros(1, np.int32)])
+
+
+def test_a_carried_mask_is_not_overwritten_by_what_it_selects() -> None:
+    def body(k: Kernel, x: SSAValue, out: SSAValue) -> None:
+        first = k.tile(x, [0, 0], [3, 32])
+
+        def turn(_: SSAValue, mask: SSAValue) -> Sequence[SSAValue]:
+            return [k.op("sels", mask, k.tile(x, [0, 0], [3, 32]), None, k.const(85))]
+
+        (last,) = k.loop(0, 3, 1, [k.op("add", first, k.const(1))], turn)
+        k.put(last, out)
+
+    check(program([buffer(3, 32, dtype=UINT8)] * 2, body), [random(rng, (3, 32), UINT8), random(rng, (3, 32), UINT8)])

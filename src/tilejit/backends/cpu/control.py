@@ -21,7 +21,7 @@ from tilejit.backends.cpu.recipes import recipe
 from tilejit.backends.cpu.storage import Array, Storage, row_major
 from tilejit.dtypes import INDEX
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.alias import sources_of, used_after, views_of
+from tilejit.tile_ir.alias import reads_own_cell, sources_of, used_after, views_of
 from tilejit.types.values import ArrayType, BufferType, ScalarType, ShapedType, TileType, ValueType
 
 IN_PLACE = ("matmul_acc", "batch_matmul_acc", "gemv_acc", "assemble", "write", "array_update_element")
@@ -161,7 +161,7 @@ def _within(inner: Operation, outer: Operation) -> bool:
 
 
 def _reads_in_place(op: Operation, value: OpResult, old: SSAValue) -> bool:
-    same_shape = d.type_of(old) == d.type_of(value) or _shape(old) == _shape(value)
+    same_shape = _shape(old) == _shape(value) and all(reads_own_cell(use.operation, old) for use in old.uses)
     if isinstance(op, d.GroupOp):
         return same_shape
     if isinstance(op, d.ApplyOp):

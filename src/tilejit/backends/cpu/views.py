@@ -8,7 +8,7 @@ from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.guards import check_box
 from tilejit.backends.cpu.storage import sub_box
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.alias import ancestor_in, between, last_use, same_window, used_after, views_of
+from tilejit.tile_ir.alias import ancestor_in, between, last_use, reads_own_cell, same_window, used_after, views_of
 
 
 def stays_unchanged(f: FunctionWriter, op: Operation, value: SSAValue) -> bool:
@@ -33,7 +33,8 @@ def _replaces(f: FunctionWriter, load: d.LoadOp, last: Operation) -> bool:
     roots = f.unit.aliases.roots(load.result)
     stores = [op for op in last.body.block.ops if isinstance(op, d.StoreOp) and f.unit.aliases.roots(op.buffer) & roots]
     reads = [item for item in views_of(load.result) if any(ancestor_in(last.body.block, use.operation) for use in item.uses)]
-    return reads == [load.result] and all(same_window(load, store) for store in stores)
+    by_cell = all(reads_own_cell(use.operation, load.result) for use in load.result.uses)
+    return reads == [load.result] and by_cell and all(same_window(load, store) for store in stores)
 
 
 def aim_at_store(f: FunctionWriter, value: OpResult) -> None:
