@@ -196,7 +196,7 @@ def _window_read(ctx: Context, source: SSAValue, node: ast.Subscript) -> object:
     return buffers.slice_value(ctx, source, found.offsets, found.extents, found.drop)
 
 
-_WARNED: dict[str, int] = {}
+_WARNED: dict[str | tuple[str, type[Warning], int], int] = {}
 
 
 def _row_tile(ctx: Context, source: SSAValue, found: Window, node: ast.Subscript) -> SSAValue:
