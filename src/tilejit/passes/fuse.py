@@ -137,12 +137,8 @@ class _Fuser:
             return False
         for op in self.open.ops:
             for value in op.operands:
-                if (
-                    value not in self.open.values
-                    and isinstance(d.type_of(value), ShapedType)
-                    and self.aliases.roots(value) & roots
-                    and not _same_cells(value, store)
-                ):
+                outside = value not in self.open.values and isinstance(d.type_of(value), ShapedType)
+                if outside and self.aliases.roots(value) & roots and not (_same_cells(value, store) and reads_own_cell(op, value)):
                     return False
         return True
 
