@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
+import io
 import os
 import statistics
 import sys
@@ -142,6 +143,8 @@ class Screen:
 
     def __init__(self) -> None:
         self.live = sys.stdout.isatty()
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")  # × and µ on a terminal that has no such letters
         self.colour = self.live and "NO_COLOR" not in os.environ
 
     def progress(self, text: str) -> None:
@@ -185,9 +188,9 @@ def run(options: argparse.Namespace) -> int:
     rows: list[Row] = []
     failures: list[tuple[str, Exception]] = []
     for number, example in enumerate(examples, 1):
-        screen.progress(f"[{number}/{len(examples)}] {example.name} …")
         try:
             for case in cases(example):
+                screen.progress(f"[{number}/{len(examples)}] {example.name} {case.shapes} …")
                 rows.append(measure(case))
                 screen.row(rows[-1])
         except Exception as error:  # the table goes on; the failure is shown below it and in the exit status
