@@ -118,6 +118,26 @@ class Composer:
             self.call(kind.removesuffix("_tensor"), "tensor" if kind.endswith("_tensor") or kind == "inline" else "tile", last)
 
     def body(self, w: Writer) -> None:
+        state = self.in_out(w) if w.block is None and self.rng.random() < 0.15 else None
+        self.plain_body(w)
+        if state is not None:
+            param, tile = state
+            values = [v for v in w.env.values() if v.level == tile.level and v.full and (v.shape, v.dtype) == (tile.shape, tile.dtype)]
+            value = values[-1] if values else tile
+            w.note_error(param.name, value.err)
+            self.write(w, value, param.name, param.shape, whole=True)
+
+    def in_out(self, w: Writer) -> tuple[Param, Val]:
+        """A parameter that is read at the start of a body and written at its end."""
+        dtype = w.choose_dtype()
+        shape = (w.rng.choice(w.rows), w.rng.choice(w.cols))
+        param = w.new_param("io", shape, dtype, w.style_for(dtype), "InOut")
+        value = param.as_value()
+        if w.level == "tile":
+            return param, w.bind(replace(value, text=f"pl.load({param.name}, [0, 0], [{shape[0]}, {shape[1]}])", level="tile"))
+        return param, w.bind(replace(value, text=f"pl.maximum({param.name}, {param.name})", level="tensor"))
+
+    def plain_body(self, w: Writer) -> None:
         for _ in range(self.rng.choice((1, 2, 3))):
             value = movement.load(w)
             if value is not None:
@@ -151,6 +171,11 @@ class Composer:
     def block_body(self, w: Writer, index: str, count: int) -> None:
         self.body(w)
         store_rows(w, index, count)
+        tile = w.pick(lambda v: v.dtype in ("INT32", "INT16") and len(v.shape) == 2)
+        if tile is not None and self.rng.random() < 0.3:
+            param = w.new_param("io", tuple(tile.shape), tile.dtype, "small", "InOut")
+            w.note_error(param.name, 0.0)
+            w.emit(f"pl.store({tile.text}, [0, 0], {param.name}, atomic=pl.AtomicType.Add)")
 
     def ragged(self) -> None:
         """Any number of rows in tiles, the last one narrower."""
@@ -204,10 +229,15 @@ class Composer:
         assert value is not None
         return w.bind(value)
 
-    def write(self, w: Writer, value: Val, name: str, shape: tuple[Dim, ...]) -> None:
-        offsets = [
-            self.rng.randint(0, big - small) if isinstance(big, int) and isinstance(small, int) else 0 for big, small in zip(shape, value.shape, strict=True)
-        ]
+    def write(self, w: Writer, value: Val, name: str, shape: tuple[Dim, ...], whole: bool = False) -> None:
+        offsets = (
+            [0, 0]
+            if whole
+            else [
+                self.rng.randint(0, big - small) if isinstance(big, int) and isinstance(small, int) else 0
+                for big, small in zip(shape, value.shape, strict=True)
+            ]
+        )
         if value.level == "tile":
             assign = f"{name} = " if self.rng.random() < 0.4 else ""
             w.emit(f"{assign}pl.store({value.text}, {offsets}, {name})")
@@ -250,11 +280,12 @@ class Composer:
         arguments: list[str] = []
         outputs: list[str] = []
         for param in helper.writer.params:
-            if param.direction == "Out":
-                err = helper.writer.errors[param.name]
-                name = entry.output(param.shape, param.dtype).name
+            if param.direction != "In":
+                err = helper.writer.errors.get(param.name, 0.0)
+                name = entry.new_param("out", param.shape, param.dtype, param.style, param.direction).name
                 entry.note_error(name, err)
-                outputs.append(name)
+                if param.direction == "Out":
+                    outputs.append(name)
                 arguments.append(name)
             elif param.style.startswith("="):
                 arguments.append(param.style[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,7 +32,12 @@ class Problem:
 
     def same_as(self, other: Problem | None) -> bool:
         """Whether a smaller program still shows this."""
-        return other is not None and (self.stage, self.kind) == (other.stage, other.kind)
+        return other is not None and (self.stage, self.kind, self.gist) == (other.stage, other.kind, other.gist)
+
+    @property
+    def gist(self) -> str:
+        """The message without the names and numbers that shrinking changes."""
+        return "" if self.kind == "difference" else re.sub(r"`[^`]*`|[a-z]*\d+", "#", self.message.partition("\n")[0])
 
 
 def make(param: Param, rng: np.random.Generator, size: int) -> Any:

@@ -74,6 +74,49 @@ def operate(w: Writer) -> None:
     w.bind(value, w.rng.choice(reuse) if reuse and w.chance(0.3) else None)
 
 
+def rebind(w: Writer) -> None:
+    """Other spellings of a new value for a name: augmented, chained, swapped, written in part."""
+    free = [v for name, v in w.env.items() if name not in w.frozen and v.level == w.level and v.full]
+    if not free:
+        return
+    old = w.rng.choice(free)
+    partners = [v for v in free if (v.shape, v.dtype) == (old.shape, old.dtype) and v.text != old.text]
+    kind = w.rng.choice(("augmented", "chained", "swapped", "cell", "window"))
+    if kind == "augmented":
+        new = w.with_scalar("add", old, 2)
+        if new.dtype == old.dtype and not too_vague(new) and new.magnitude < 16:
+            w.emit(f"{old.text} += 2")
+            w.hold(old.text, new)
+    elif kind == "chained":
+        value = expression(w)
+        if value is not None and value.level in ("tile", "tensor"):
+            names = w.fresh("c"), w.fresh("c")
+            w.emit(f"{names[0]} = {names[1]} = {value.text}")
+            for name in names:
+                w.hold(name, value)
+    elif kind == "swapped" and partners:
+        other = w.rng.choice(partners)
+        w.emit(f"{old.text}, {other.text} = {other.text}, {old.text}")
+        w.hold(old.text, other)
+        w.hold(other.text, old)
+    elif w.level == "tile" and len(old.shape) == 2 and old.dtype in ("FP32", "INT32"):
+        _write_part(w, old, kind, partners)
+
+
+def _write_part(w: Writer, old: Val, kind: str, partners: list[Val]) -> None:
+    rows, cols = (int(extent) for extent in old.shape)
+    if kind == "cell":
+        number = "0.5" if old.is_float else "pl.const(3, pl.INT32)"
+        w.emit(f"{old.text}[{w.rng.randrange(rows)}, {w.rng.randrange(cols)}] = {number}")
+        w.hold(old.text, replace(old, lo=min(old.lo, 0), hi=max(old.hi, 3)))
+    elif partners:
+        other = w.rng.choice(partners)
+        height, width = w.rng.randint(1, rows), w.rng.randint(1, cols)
+        top, left = w.rng.randint(0, rows - height), w.rng.randint(0, cols - width)
+        w.emit(f"{old.text}[{top}:{top + height}, {left}:{left + width}] = {other.text}[0:{height}, 0:{width}]")
+        w.hold(old.text, hull(old, other, ""))
+
+
 def scalar(w: Writer) -> None:
     """A run-time integer: read from memory, or computed from others."""
     integers = [s for s in w.scalars.values() if s.dtype == "INDEX" and s.magnitude < 50]
@@ -338,8 +381,10 @@ def statements(w: Writer, count: int, depth: int = 0) -> None:
         kind = w.rng.random()
         if kind < 0.68 or depth >= 3:
             operate(w)
-        elif kind < 0.76:
+        elif kind < 0.73:
             scalar(w)
+        elif kind < 0.79:
+            rebind(w)
         elif kind < 0.87:
             branch(w, depth)
         else:
