@@ -85,6 +85,10 @@ class InlineFunction:
     def __name__(self) -> str:
         return self.name
 
+    def __cache_signature__(self) -> object:
+        """The Python function stands for it in cache keys: its text and what it reads."""
+        return self.python or ast.unparse(self.text.node)
+
     def __call__(self, *args: object, **kwargs: object) -> object:
         from tilejit.errors import InvalidOperationError
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 from collections.abc import Iterable, Sequence
+from types import FunctionType
 
 from tilejit.dtypes import INDEX
 from tilejit.errors import ShapeError, in_body
-from tilejit.jit.dependencies import resolve
+from tilejit.jit.definition import Kernel
+from tilejit.jit.dependencies import calls_in, resolve
 from tilejit.jit.dynamic import dynamic_literal, is_bind_dynamic
 from tilejit.jit.expressions import Expressions, at
-from tilejit.jit.values import UNKNOWN, Abstract, Items, RuntimeValue, Static
+from tilejit.jit.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, number_of
 from tilejit.types.scopes import MARKERS
 from tilejit.types.values import BufferType, TileType, join
 
@@ -121,6 +124,9 @@ class Statements(Expressions):
 
     def loop(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.For)
+        expanded = self._expanded(node)
+        if expanded is not None:
+            return expanded
         iterable = self.rewrite(node.iter)
         self._enter_loop(node)
         target = self._loop_target(node.target, node.iter)
@@ -128,6 +134,29 @@ class Statements(Expressions):
         self._leave(_stored_names(node))
         orelse = self.block(node.orelse) if node.orelse else []
         return [at(ast.For(target, iterable, body, orelse), node)]
+
+    def _expanded(self, node: ast.For) -> list[ast.stmt] | None:
+        """The turns of a `pl.unroll` loop that calls helpers or Python functions: their arguments must be known here."""
+        call = node.iter
+        if not isinstance(call, ast.Call) or resolve(call.func, self.definition) is not MARKERS["unroll"] or not isinstance(node.target, ast.Name):
+            return None
+        name = node.target.id
+        if self.bindings_of(name) != 1 or call.keywords or not self._calls_what_runs_here(node.body):
+            return None
+        bounds = [number_of(self.fold(argument)[1]) for argument in call.args]
+        whole = [bound for bound in bounds if isinstance(bound, int)]
+        if len(whole) != len(bounds) or not 1 <= len(whole) <= 3 or 0 in whole[2:]:
+            return None
+        out: list[ast.stmt] = []
+        for value in range(*whole):
+            self.inlined[name] = value
+            out += [new for statement in node.body for new in self.statement(statement)]
+        self.inlined.pop(name, None)
+        return out
+
+    def _calls_what_runs_here(self, body: Sequence[ast.stmt]) -> bool:
+        callees = [resolve(call.func, self.definition) for statement in body for call in calls_in(statement)]
+        return any(isinstance(callee, Kernel | FunctionType | functools.partial) for callee in callees)
 
     def _loop_target(self, target: ast.expr, iterable: ast.expr) -> ast.expr:
         """The induction variable is an INDEX; carried names start with what `init_values` holds."""

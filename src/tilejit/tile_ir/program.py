@@ -65,6 +65,12 @@ class Function:
 
         return print_function(self.program, self.name, prefix, concise)
 
+    def __cache_signature__(self) -> str:
+        """What stands for it in cache keys."""
+        from tilejit.tile_ir.equal import structural_digest
+
+        return structural_digest(self.program)
+
     def __call__(self, *args: object, **kwargs: object) -> Any:
         raise InvalidOperationError(f"`{self.name}` is a kernel function and has no meaning outside a kernel", help="compile it: ir.compile(function)(…)")
 
