@@ -112,7 +112,7 @@ def _const(f: FunctionWriter, op: d.ConstOp) -> None:
     f.values.setdefault(op.result, constant(op))
 
 
-_PLACES: dict[str, Callable[[FunctionWriter], Value]] = {
+PLACES: dict[str, Callable[[FunctionWriter], Value]] = {
     "get_block_idx": lambda f: f.block_index,
     "get_block_num": lambda f: f.block_count,
     "get_subblock_idx": lambda f: Value("0", "i64"),
@@ -139,8 +139,8 @@ def _apply(f: FunctionWriter, op: d.ApplyOp) -> None:
     row = ops.table()[op.op]
     if isinstance(row.cpu, Unsupported):
         raise UnsupportedFeatureError(f"{op.op} does not run on the CPU: {row.cpu.reason}", span=op.span, help="run it with platform='reference'")
-    if op.op in _PLACES:
-        f.values[op.results[0]] = _PLACES[op.op](f)
+    if op.op in PLACES:
+        f.values[op.results[0]] = PLACES[op.op](f)
         return
     if row.family == "elementwise" and isinstance(d.type_of(op.results[0]), ScalarType):
         _scalar(f, op)

@@ -75,7 +75,7 @@ def recipe(op: d.ApplyOp) -> Recipe | None:
     row = ops.table()[op.op]
     if not op.results or not isinstance(d.type_of(op.results[0]), ShapedType):
         return None
-    make = _FAMILIES.get(row.family)
+    make = FAMILIES.get(row.family)
     return make(op, row) if make is not None else None
 
 
@@ -205,9 +205,10 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
     return tuple(next((dim for dim in dims if dim != 1), 1) for dims in zip(*padded, strict=True))
 
 
-_FAMILIES: dict[str, Callable[[d.ApplyOp, OpSpec], Recipe | None]] = {
+FAMILIES: dict[str, Callable[[d.ApplyOp, OpSpec], Recipe | None]] = {
     "elementwise": _elementwise,
     "mask": _mask,
     "expand": _expand,
     "reduction": _reduction,
 }
+"""How the ops of each family that runs in loop nests are described."""
