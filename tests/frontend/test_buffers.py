@@ -192,3 +192,34 @@ def test_window_sizes_that_only_the_run_knows_are_checked_when_it_runs() -> None
     np.testing.assert_array_equal(out[:4], -x[:4])
     with pytest.raises(ShapeError):
         run(program, x, np.array([5, 0, 0, 0], np.int32), out)
+
+
+@pytest.mark.parametrize(
+    ("body", "note"),
+    [
+        ("for i in pl.range(5):\n    t = pl.load(x, [i * 2, 0], [2, 16])", "when i = 4"),
+        ("for i in pl.range(4, -1, -1):\n    t = pl.load(x, [i * 2, 0], [2, 16])", "when i = 4"),
+        ("for i in pl.range(4):\n    for j in pl.parallel(3):\n        t = pl.load(x, [i, j * 8], [2, 8])", "when j = 2"),
+        ("for i in pl.range(4):\n    pl.store(pl.load(x, [0, 0], [2, 16]), [6 - i * 3, 0], out)", "when i = 3"),
+        ("for i in pl.range(4):\n    t = x[i * 2 : i * 2 + 3, :]", "when i = 3"),
+    ],
+)
+def test_a_window_that_leaves_its_tensor_in_some_round_is_refused(body: str, note: str) -> None:
+    with pytest.raises(OutOfBoundsError) as caught:
+        kernel(body + "\nout[:] = x")
+    assert caught.value.note == note
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in pl.range(4):\n    t = pl.load(x, [i * 2, 0], [2, 16])",
+        "for i in pl.range(cfg[0]):\n    t = pl.load(x, [i * 2, 0], [2, 16])",
+        "for i in pl.range(5):\n    if i < 4:\n        t = pl.load(x, [i * 2, 0], [2, 16])",
+        "for i in pl.range(5):\n    if i == 4:\n        break\n    t = pl.load(x, [i * 2, 0], [2, 16])",
+        "for i in pl.range(5):\n    t = pl.load(x, [i * 2, 0], [2, 16], clamp=True)",
+        "for j in pl.range(0):\n    for i in pl.range(5):\n        t = pl.load(x, [i * 2, 0], [2, 16])",
+    ],
+)
+def test_what_may_stay_inside_is_left_to_the_run(body: str) -> None:
+    kernel(body + "\nout[:] = x")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from xdsl.ir import SSAValue
 
 from tilejit.frontend.values import static_integer
@@ -13,6 +16,20 @@ Terms = dict[object, int]
 _DEPTH = 12
 
 
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """A value, and the loop indices at which an expression has it."""
+
+    value: int
+    at: Mapping[object, int]
+
+    @property
+    def when(self) -> str | None:
+        """`when i = 4`, for a message."""
+        named = [f"{index.name_hint or 'the index'} = {value}" for index, value in self.at.items() if isinstance(index, SSAValue)]
+        return "when " + ", ".join(named) if named else None
+
+
 def difference(upper: object, lower: object) -> int | None:
     """`upper - lower` if it is the same number in every run, else None."""
     terms = _terms(upper, _DEPTH)
@@ -20,6 +37,25 @@ def difference(upper: object, lower: object) -> int | None:
         terms[term] = terms.get(term, 0) - coefficient
     constant = terms.pop(None, 0)
     return constant if all(coefficient == 0 for coefficient in terms.values()) else None
+
+
+def extremes(value: object, rounds: Mapping[SSAValue, range]) -> tuple[Extreme, Extreme] | None:
+    """The least and greatest value of an expression over loop indices with known ranges, and the indices at which it has them."""
+    if not isinstance(value, SSAValue):
+        known = static_integer(value)
+        return None if known is None else (Extreme(known, {}), Extreme(known, {}))
+    terms = _terms(value, _DEPTH)
+    low = high = Extreme(terms.pop(None, 0), {})
+    for term, coefficient in terms.items():
+        found = rounds.get(term) if isinstance(term, SSAValue) else None
+        if not found:
+            return None
+        least, most = min(found[0], found[-1]), max(found[0], found[-1])
+        if coefficient < 0:
+            least, most = most, least
+        low = Extreme(low.value + coefficient * least, {**low.at, term: least})
+        high = Extreme(high.value + coefficient * most, {**high.at, term: most})
+    return low, high
 
 
 def _terms(value: object, depth: int) -> Terms:

@@ -21,12 +21,14 @@ def branch(ctx: Context, condition: SSAValue, node: ast.If) -> None:
     blocks = [Block(), Block()]
     scopes: list[dict[str, Binding]] = []
     yields: list[list[YieldRecord]] = []
+    certain, ctx.certain = ctx.certain, False
     for block, body in zip(blocks, (node.body, node.orelse), strict=True):
         ctx.yields.append([])
         with ctx.branch(block) as scope:
             ctx.run(body, {*live, *yield_names(body)})
         scopes.append(scope)
         yields.append(ctx.yields.pop())
+    ctx.certain = certain
     forced = _matching_yields(ctx, yields, node)
     bound = [*ctx.analysis.block(node.body).binds, *ctx.analysis.block(node.orelse).binds]
     names = dict.fromkeys([*forced, *(name for name in bound if name in live and not name.startswith("$yield"))])

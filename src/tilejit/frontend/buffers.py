@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import BOOL, DType
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ParserTypeError, ShapeError
+from tilejit.frontend.affine import extremes
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import describe_value, extent_of, is_number, plain_number, shaped, static_integer
 from tilejit.ops import table
@@ -54,17 +55,20 @@ def static_extents(items: Items, what: str) -> tuple[int, ...]:
 LOAD_HELP = "shrink the window, or pass valid_shape=[…] or clamp=True"
 
 
-def check_window(type: ShapedType, offsets: Items, sizes: Items, what: str, help: str | None = None) -> None:
-    """Refuse a window that lies outside `type` for certain."""
+def check_window(ctx: Context, type: ShapedType, offsets: Items, sizes: Items, what: str, help: str | None = None) -> None:
+    """Refuse a window that lies outside `type` for certain, in the worst round of the loops around it."""
     for axis, (offset, size) in enumerate(zip(offsets, sizes, strict=True)):
-        start, length, extent = static_integer(offset), static_integer(size), type.shape[axis]
-        if start is not None and start < 0:
-            raise OutOfBoundsError(f"{what} starts at {start} in dim {axis}")
+        length, extent = static_integer(size), type.shape[axis]
         if length is not None and length < 0:
             raise ShapeError(f"{what} has the negative extent {length} in dim {axis}")
-        if isinstance(extent, int) and (start or 0) + (length or 0) > extent:
-            needs = f"{start if start is not None else '…'} + {length if length is not None else '…'}"
-            raise OutOfBoundsError(f"{what} reaches {needs} in dim {axis}, the tensor has extent {extent}", help=help)
+        reach = extremes(offset, ctx.rounds if ctx.certain else {})
+        if reach is not None and reach[0].value < 0:
+            raise OutOfBoundsError(f"{what} starts at {reach[0].value} in dim {axis}", help=help, note=reach[0].when)
+        start = reach[1].value if reach is not None else 0
+        if isinstance(extent, int) and start + (length or 0) > extent:
+            needs = f"{start if reach is not None else '…'} + {length if length is not None else '…'}"
+            note = reach[1].when if reach is not None else None
+            raise OutOfBoundsError(f"{what} reaches {needs} in dim {axis}, the tensor has extent {extent}", help=help, note=note)
 
 
 # windows and views ----------------------------------------------------------------------------------------------------
@@ -74,7 +78,7 @@ def make_window(ctx: Context, buffer: SSAValue, offsets: Items, extents: Items, 
     """A view of a sub-box of a buffer."""
     type = d.shaped_type(buffer)
     assert isinstance(type, BufferType)
-    check_window(type, offsets, extents, "the window")
+    check_window(ctx, type, offsets, extents, "the window")
     starts, sizes = indices(ctx, offsets, "an offset"), indices(ctx, extents, "an extent")
     shape = tuple(extent_of(size) for axis, size in enumerate(sizes) if axis not in drop)
     return ctx.builder.window(buffer, starts, sizes, BufferType(shape, type.dtype, type.layout), drop)
@@ -279,7 +283,7 @@ def window_value(ctx: Context, buffer: SSAValue, offset_items: object, shape: tu
         if known is not None and isinstance(extent, int) and known > extent:
             raise ShapeError(f"valid_shape is {known} in dim {axis}, the tile has extent {extent}")
     if not clamp:
-        check_window(type, offsets, requested, "the load", LOAD_HELP)
+        check_window(ctx, type, offsets, requested, "the load", LOAD_HELP)
     starts = indices(ctx, offsets, "an offset")
     sizes = [ctx.builder.dim(buffer, axis) if isinstance(item, str) else ctx.index(item, "valid_shape") for axis, item in enumerate(requested)]
     valid: list[Dim] = []
@@ -339,7 +343,7 @@ def put(ctx: Context, buffer: SSAValue, value: SSAValue, offsets: Items, atomic:
         own = d.shaped_type(value)
     sizes: list[object] = [1] * (type.rank - own.rank)
     sizes += [extent if isinstance(extent, int) else None for extent in own.valid]
-    check_window(type, offsets, [0 if size is None else size for size in sizes], "the write", "start earlier, or write a narrower value")
+    check_window(ctx, type, offsets, [0 if size is None else size for size in sizes], "the write", "start earlier, or write a narrower value")
     if atomic and (type.dtype is BOOL or not (type.dtype.is_float or type.dtype.is_integer)):
         raise DTypeError(f"an atomic add does not work on {type.dtype}")
     ctx.builder.store(value, buffer, indices(ctx, offsets, "an offset"), atomic)

@@ -14,7 +14,7 @@ from tilejit.errors import ParserSyntaxError, ParserTypeError
 from tilejit.frontend.context import Context, YieldRecord
 from tilejit.frontend.joins import bind_result, name_hint, unite, unite_carried
 from tilejit.frontend.merge import Conflict, Part, as_operand, is_literal, leaves, match, rebuild, value_type, widened
-from tilejit.frontend.values import Binding, Undefined, describe_value
+from tilejit.frontend.values import Binding, Undefined, describe_value, static_integer
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import BufferType, ScalarType, ValueType
 
@@ -160,12 +160,15 @@ def counted(
     carried = carry(ctx, explicit, names)
     live = {*ctx.live, *ctx.analysis.block(node.body).reads, *carried.names}
     records: list[YieldRecord] = []
+    rounds = _constant_range(bounds)
 
     def attempt(types: Sequence[ValueType]) -> tuple[Sequence[Block], list[object], dict[str, Binding]]:
         block = Block(arg_types=d.ir_types([ScalarType(INDEX), *types]))
         block.args[0].name_hint = name_hint(index_name)
         ctx.yields.append([])
-        with ctx.branch(block) as scope, _inside_loop(ctx, kind):
+        if rounds is not None:
+            ctx.rounds[block.args[0]] = rounds
+        with ctx.branch(block) as scope, _inside_loop(ctx, kind, bool(rounds)):
             scope[index_name] = Binding(block.args[0], ctx.span(node.target))
             _bind_carried(ctx, scope, carried, block.args[1:], node)
             ctx.run(node.body, {*live, *_yield_slots(carried.explicit)})
@@ -185,6 +188,11 @@ def counted(
     unite(ctx, op.results, [[inits[index]] for index in kept])
     forget(ctx, [*_bound_in(ctx, node.body), index_name], carried, node)
     finish(ctx, carried, kept, op.results, _targets(records, carried), node)
+
+
+def _constant_range(bounds: Sequence[SSAValue]) -> range | None:
+    start, stop, step = (static_integer(bound) for bound in bounds)
+    return None if start is None or stop is None or not step else range(start, stop, step)
 
 
 def conditional(
@@ -243,11 +251,12 @@ def conditional(
 
 
 @contextmanager
-def _inside_loop(ctx: Context, kind: str) -> Generator[None]:
-    """While reading a loop's body."""
+def _inside_loop(ctx: Context, kind: str, runs: bool = False) -> Generator[None]:
+    """While reading a loop's body; `runs`: it runs at least once for certain."""
     outer, ctx.in_loop = ctx.in_loop, kind
+    certain, ctx.certain = ctx.certain, ctx.certain and runs
     yield
-    ctx.in_loop = outer
+    ctx.in_loop, ctx.certain = outer, certain
 
 
 def _yield_slots(count: int) -> list[str]:

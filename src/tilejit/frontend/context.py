@@ -156,6 +156,10 @@ class Context:
         """Kind of the innermost loop."""
         self.block: tuple[SSAValue, SSAValue] | None = None
         """Index and count of the blocks inside pl.spmd."""
+        self.rounds: dict[SSAValue, range] = {}
+        """The values that indices of loops with constant bounds take."""
+        self.certain = True
+        """Whether control surely comes here, whatever the arguments."""
         self.local_symbols: dict[DynVar, object] = {}
         """Extents of the symbols in an inline function's annotations."""
         self.in_inline: tuple[object, ...] = ()

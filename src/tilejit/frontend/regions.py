@@ -186,8 +186,11 @@ def region(
     live = ctx.live
     outer_plane, outer_block = ctx.plane, ctx.block
     ctx.plane = "execution"
+    count = static_integer(blocks) if blocks is not None else None
     if blocks is not None:
         ctx.block = (block.args[0], blocks)
+    if count is not None:
+        ctx.rounds[block.args[0]] = range(count)
     with ctx.branch(block) as scope:
         if index_name is not None:
             block.args[0].name_hint = name_hint(index_name)

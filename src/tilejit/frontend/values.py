@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
