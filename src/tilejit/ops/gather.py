@@ -16,14 +16,13 @@ from tilejit.ops.elementwise import value_dtype
 from tilejit.ops.evaluate import ArrayValue, placed, poison
 from tilejit.ops.movement import STORABLE, movement
 from tilejit.ops.numbers import NDArray
-from tilejit.ops.rules import Unsupported
 from tilejit.ops.shape_rules import require_rank, result_type
 from tilejit.ops.spec import Call, Scalar, ScalarArg, Scratch, Static, Value, spell
 from tilejit.types.values import ANY, Dim, TileType, ValueType, shape_text
 
-NO_CPU = Unsupported("index-driven ops have no CPU code yet")
 PATTERNS: dict[int, tuple[int, int]] = {1: (0, 2), 2: (1, 2), 3: (0, 4), 4: (1, 4), 5: (2, 4), 6: (3, 4), 7: (0, 1)}
 """First column and step of each mask pattern."""
+INDEX_HELP = "keep 0 <= index < extent"
 CMP_MODES = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
@@ -32,7 +31,7 @@ def checked(name: str, indices: NDArray, extent: int) -> NDArray:
     wide = indices.astype(np.int64)
     outside = (wide < 0) | (wide >= extent)
     if outside.any():
-        raise OutOfBoundsError(f"{name}: index {int(wide[outside].flat[0])} of an extent of {extent}")
+        raise OutOfBoundsError(f"{name}: index {int(wide[outside].flat[0])} of an extent of {extent}", help=INDEX_HELP)
     return wide
 
 
@@ -170,7 +169,7 @@ def _gather(results: Sequence[ValueType], input: ArrayValue, dim: Any, index: Ar
 _GATHER = "(input, dim=None, index=None, *, mask_pattern=None, output_dtype=None, kvalue=None, cmp_mode=None, out_cols=None, offset=0, count_dtype=None)"
 
 
-@movement(*spell("gather", pl="=tensor", tensor=_GATHER), infer=_infer_gather, reference=_gather, cpu=NO_CPU)
+@movement(*spell("gather", pl="=tensor", tensor=_GATHER), infer=_infer_gather, reference=_gather)
 def gather(
     input: Value, dim: Static = None, index: Value = None, mask_pattern: Static = None, output_dtype: Static = None,
     kvalue: Scalar = None, cmp_mode: Static = None, out_cols: Static = None, offset: Static = 0, count_dtype: Static = None,
@@ -190,7 +189,7 @@ def _flat(results: tuple[TileType, ...], src: ArrayValue, indices: ArrayValue) -
     return placed(src.data.reshape(-1)[found], indices.data.shape, results[0].dtype)
 
 
-@movement(*spell("gather", tile="(src, indices, tmp)"), infer=_infer_flat, reference=_flat, cpu=NO_CPU)
+@movement(*spell("gather", tile="(src, indices, tmp)"), infer=_infer_flat, reference=_flat)
 def gather_flat(src: Value, indices: Value, tmp: Scratch = None) -> object:
     """Elements of src by flat row-major index."""
 
@@ -203,7 +202,7 @@ def _gather_mask(results: tuple[TileType, ...], src: ArrayValue, mask_pattern: i
     return _by_pattern(results[0], src, mask_pattern)
 
 
-@movement(*spell("gather_mask", tile="(src, mask_pattern, *, output_dtype=None)"), infer=_infer_gather_mask, reference=_gather_mask, cpu=NO_CPU)
+@movement(*spell("gather_mask", tile="(src, mask_pattern, *, output_dtype=None)"), infer=_infer_gather_mask, reference=_gather_mask)
 def gather_mask(src: Value, mask_pattern: Static, output_dtype: Static = None) -> object:
     """The columns that a pattern selects; `output_dtype` reads their bits as another dtype of the same width."""
 
@@ -220,7 +219,6 @@ def _gather_compare(results: Sequence[ValueType], src: ArrayValue, kvalue: Any, 
     *spell("gather_compare", tile="(src, kvalue, tmp, *, cmp_mode='eq', offset=0, out_cols, count_dtype=None)"),
     infer=_infer_gather_compare,
     reference=_gather_compare,
-    cpu=NO_CPU,
 )
 def gather_compare(
     src: Value, kvalue: Scalar, tmp: Scratch = None, cmp_mode: Static = "eq", offset: Static = 0, out_cols: Static = None, count_dtype: Static = None
@@ -251,7 +249,7 @@ def _gatherb(results: tuple[TileType, ...], src: ArrayValue, offset: ArrayValue,
     return placed(np.ascontiguousarray(blocks).view(dtype.numpy), shape, dtype)
 
 
-@movement(*spell("gatherb", pl="=tile", tile="(src, offset, *, output_dtype=None)"), infer=_infer_gatherb, reference=_gatherb, cpu=NO_CPU)
+@movement(*spell("gatherb", pl="=tile", tile="(src, offset, *, output_dtype=None)"), infer=_infer_gatherb, reference=_gatherb)
 def gatherb(src: Value, offset: Value, output_dtype: Static = None) -> object:
     """32-byte blocks of src by byte offset, side by side."""
 

@@ -11,7 +11,7 @@ from tilejit.dtypes import INT32, INT64, UINT32
 from tilejit.errors import ArgumentError, OutOfBoundsError, ShapeError
 from tilejit.ops.dtype_rules import require
 from tilejit.ops.evaluate import ArrayValue, placed
-from tilejit.ops.gather import NO_CPU, checked
+from tilejit.ops.gather import checked
 from tilejit.ops.movement import movement
 from tilejit.ops.numbers import NDArray
 from tilejit.ops.shape_rules import extents, narrowed, require_rank, require_static, result_type
@@ -78,7 +78,6 @@ def _mgather(
     *spell("mgather", pl="=tile", tile="(mem, idx, coalesce='row', *, gather_oob='undefined', target_memory=Vec, scratch=None, valid_shape=None)"),
     infer=_infer_mgather,
     reference=_mgather,
-    cpu=NO_CPU,
     attrs={"mixed": True},
 )
 def mgather(
@@ -140,7 +139,6 @@ def _paged(
     ),
     infer=_infer_paged,
     reference=_paged,
-    cpu=NO_CPU,
 )
 def paged_gather(
     src: Value, indices: Value, block_table: Value, block_size: Static, size: Static, max_indices: Static,
@@ -188,7 +186,6 @@ _ROW = "src, dst_offset, src_offset, shapes, transpose=False, *, valid_shape=Non
     *spell("gather_row", pl=f"(dst, {_ROW}", tensor=f"(acc, {_ROW}", tile=f"(dst, {_ROW}"),
     infer=_infer_row,
     reference=_row,
-    cpu=NO_CPU,
     attrs={"mixed": True},
 )
 def gather_row(

@@ -1,4 +1,4 @@
-"""Rows of the block-scaled products: 8-bit floats with one power of two for every 32 elements along K."""
+"""Rows of the block-scaled products: 8- and 4-bit floats with one power of two for every 32 elements along K."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import FP8E4M3FN, FP8E5M2, FP8E8M0, FP32
+from tilejit.dtypes import FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP32
 from tilejit.errors import DTypeError, ShapeError
 from tilejit.ops.dtype_rules import require
 from tilejit.ops.evaluate import ArrayValue, placed
-from tilejit.ops.rules import Unsupported
+from tilejit.ops.rules import Custom
 from tilejit.ops.shape_rules import require_rank, require_static, result_type
 from tilejit.ops.spec import Call, OpSpec, Value, declare, spell
 from tilejit.types.values import TileType, ValueType, shape_text
 
 BLOCK = 32
-ELEMENTS = frozenset({FP8E4M3FN, FP8E5M2})
+ELEMENTS = frozenset({FP4, FP8E4M3FN, FP8E5M2})
 
 
 def _infer(call: Call) -> tuple[ValueType, ...]:
@@ -66,7 +66,7 @@ def scaled_product(signature: str) -> Callable[[Callable[..., object]], OpSpec]:
             family="mx",
             infer=_infer,
             reference=_reference,
-            cpu=Unsupported("8-bit floats are storage only on the CPU"),
+            cpu=Custom(),
             dtypes=ELEMENTS,
             spellings=spell(stub.__name__, pl="=tile", tile=signature),
         )

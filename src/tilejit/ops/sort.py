@@ -14,7 +14,6 @@ from tilejit.dtypes import FP16, FP32, UINT32, DType
 from tilejit.errors import ArgumentError, DTypeError, ShapeError
 from tilejit.ops.dtype_rules import require
 from tilejit.ops.evaluate import ArrayValue, placed
-from tilejit.ops.gather import NO_CPU
 from tilejit.ops.movement import movement
 from tilejit.ops.numbers import NDArray
 from tilejit.ops.shape_rules import require_static, result_type, same_shapes
@@ -60,7 +59,7 @@ def _sort32(results: tuple[TileType, ...], src: ArrayValue, idx: ArrayValue) -> 
 _SORT = "(src, idx)"
 
 
-@movement(*spell("sort32", pl=_SORT, tensor=_SORT, tile=_SORT), infer=_infer_sort32, reference=_sort32, cpu=NO_CPU, dtypes=SORTABLE)
+@movement(*spell("sort32", pl=_SORT, tensor=_SORT, tile=_SORT), infer=_infer_sort32, reference=_sort32, dtypes=SORTABLE)
 def sort32(src: Value, idx: Value) -> object:
     """Each block of 32 columns sorted, largest first, as (value, index) pairs."""
 
@@ -132,7 +131,6 @@ _MERGE = "(src0, src1=None, src2=None, src3=None"
     ),
     infer=_infer_mrgsort,
     reference=_mrgsort,
-    cpu=NO_CPU,
     dtypes=SORTABLE,
 )
 def mrgsort(

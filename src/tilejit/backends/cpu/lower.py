@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.cpu import array, calls, control, generate, matmul, movement, window
+from tilejit.backends.cpu import array, calls, control, gather, generate, matmul, movement, mx, pool, scatter, sort, window
 from tilejit.backends.cpu.emit import Emitter, Value
 from tilejit.backends.cpu.function import FunctionWriter, Unit, constant
 from tilejit.backends.cpu.group import write_group
@@ -154,7 +154,9 @@ def _apply(f: FunctionWriter, op: d.ApplyOp) -> None:
     rule(f, op)
 
 
-OPS: dict[str, Callable[[FunctionWriter, d.ApplyOp], None]] = {**movement.RULES, **window.RULES, **generate.RULES, **matmul.RULES, **array.RULES}
+OPS: dict[str, Callable[[FunctionWriter, d.ApplyOp], None]] = {
+    name: rule for module in (movement, window, generate, matmul, array, gather, scatter, pool, sort, mx) for name, rule in module.RULES.items()
+}
 """Ops of the table with code of their own."""
 
 
