@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from tilejit.dtypes import DTYPES, DType, dtype_of_numpy
-from tilejit.errors import ArgumentError, DTypeError
+from tilejit.errors import ArgumentError, DTypeError, ShapeError
 
 
 @dataclass(slots=True)
@@ -28,6 +28,13 @@ class ArrayView:
     writable: bool
     device: str = "cpu"
     requires_grad: bool = False
+    copied: str = ""
+    """Why `address` is a copy of the caller's memory, which a kernel could read but not write; empty: it is that memory."""
+
+    @property
+    def aligned(self) -> bool:
+        """Whether elements lie at multiples of their size."""
+        return self.address % self.dtype.get_byte() == 0 or 0 in self.shape
 
     @property
     def contiguous(self) -> bool:
@@ -74,6 +81,15 @@ class DeviceTensor:
     shape: tuple[int, ...]
     dtype: DType
     device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.dtype, DType):
+            raise ArgumentError(f"a DeviceTensor's dtype is one of the language's, got {self.dtype!r}", help="pass pl.FP32 or another dtype of pl")
+        object.__setattr__(self, "shape", tuple(int(extent) for extent in self.shape))
+        if any(extent < 0 for extent in self.shape):
+            raise ShapeError(f"a DeviceTensor's extents are not negative, got {list(self.shape)}")
+        if not self.data_ptr and 0 not in self.shape:
+            raise ArgumentError("a DeviceTensor needs the address of its memory, got 0")
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import random
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -52,7 +51,7 @@ def write_directory(path: str, artifact: Artifact, stages: Iterable[Stage]) -> N
 def _create(path: str, contents: Mapping[str, bytes]) -> None:
     parent, name = os.path.split(path)
     os.makedirs(parent or ".", exist_ok=True)
-    temporary = os.path.join(parent, f".{name}.tmp-{os.getpid()}-{random.getrandbits(48):012x}")
+    temporary = os.path.join(parent, f".{name}.tmp-{os.getpid()}-{os.urandom(6).hex()}")
     try:
         for file, data in contents.items():
             _put(os.path.join(temporary, file), data)
@@ -73,7 +72,7 @@ def _update(path: str, contents: Mapping[str, bytes]) -> None:
         stale = [name for name in cast("dict[str, object]", old["files"]) if name not in contents]
     for name in sorted(contents, key=lambda name: name == META):
         final = os.path.join(path, name)
-        temporary = f"{final}.tmp-{os.getpid()}-{random.getrandbits(48):012x}"
+        temporary = f"{final}.tmp-{os.getpid()}-{os.urandom(6).hex()}"
         _put(temporary, contents[name])
         os.replace(temporary, final)
     for name in stale:

@@ -202,6 +202,11 @@ def _check_tensor(param: ParamInfo, view: ArrayView) -> None:
         raise DTypeError(f"`{param.name}` must hold {param.dtype}, got {view.dtype}", help=f"convert it to {param.dtype.numpy_name or param.dtype.name}")
     if param.direction == "In":
         return
+    if view.copied:
+        raise ArgumentError(f"output `{param.name}` {view.copied}: a kernel could not write it in place", help="pass a plain array and convert the result")
+    if not view.aligned:
+        help = f"pass an array that starts at a multiple of {view.dtype.get_byte()} bytes"
+        raise ArgumentError(f"output `{param.name}` is not aligned to its elements (address {view.address:#x})", help=help)
     if not view.writable:
         raise ArgumentError(f"output `{param.name}` is read-only", help="pass a writable array")
     if not view.contiguous:
@@ -211,8 +216,8 @@ def _check_tensor(param: ParamInfo, view: ArrayView) -> None:
 
 
 def _contiguous_input(param: ParamInfo, view: ArrayView) -> ArrayView:
-    """Compiled code sees row-major tensors: a strided input is copied."""
-    if view.contiguous:
+    """Compiled code sees aligned row-major tensors: other inputs are copied."""
+    if view.contiguous and view.aligned:
         view.strides = contiguous_strides(view.shape)
         return view
     copy = view_of(view.numpy().copy())
