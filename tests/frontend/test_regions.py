@@ -148,3 +148,10 @@ def test_tensor_operators_on_the_control_plane_are_fine() -> None:
 def test_headers_are_checked(header: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         kernel(f"{header}:\n    out[:] = x", kind="Orchestration")
+
+
+def test_both_lanes_run_and_know_which_they_are() -> None:
+    body = AT + "    for lane in pl.split_aiv(2, mode=pl.SplitMode.UP_DOWN):\n        row = pl.tile.get_subblock_idx() * 4\n"
+    body += "        pl.store(pl.load(x, [lane * 4, 0], [4, 16]), [row, 0], out)"
+    x, out = control(body)
+    np.testing.assert_array_equal(out, x)

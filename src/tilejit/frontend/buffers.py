@@ -1,222 +1,21 @@
-"""Structural ops: allocation, windows, views, loads, stores and element access, with everything provable checked."""
+"""Buffers: allocation, loads, stores and element access."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
 
 from xdsl.ir import SSAValue
 
 from tilejit.dtypes import BOOL, DType
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ParserTypeError, ShapeError
-from tilejit.frontend.affine import extremes
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import describe_value, extent_of, is_number, plain_number, shaped, static_integer
+from tilejit.frontend.windows import Items, check_window, indices, per_dim, reshape, static_extents, window_value
 from tilejit.ops import table
 from tilejit.tile_ir import dialect as d
 from tilejit.types.enums import AtomicType, MemorySpace, TensorLayout
-from tilejit.types.values import ANY, TENSOR_SPACE, BufferType, Dim, ScalarType, ShapedType, TileType, shape_text
-
-Items = Sequence[object]
-"""Offsets or extents: ints and run-time scalars."""
-
-
-def indices(ctx: Context, items: Items, what: str) -> list[SSAValue]:
-    return [ctx.index(item, what) for item in items]
-
-
-def _per_dim(items: object, type: ShapedType, what: str) -> list[object]:
-    """`items` as a list with one entry per dimension of `type`."""
-    out = list(items) if isinstance(items, tuple | list) else None
-    if out is None:
-        raise ParserTypeError(f"`{what}` must be a list, got {describe_value(items)}", help=f"write {what}=[…], one entry per dimension")
-    if len(out) != type.rank:
-        message = f"`{what}` has {len(out)} entr{'y' if len(out) == 1 else 'ies'}, the tensor has {type.rank} dimension{'s' * (type.rank != 1)}: {type}"
-        raise ShapeError(message, help="give one entry per dimension")
-    return out
-
-
-def static_extents(items: Items, what: str) -> tuple[int, ...]:
-    """Extents of a tile: constants of at least one."""
-    out: list[int] = []
-    for item in items:
-        known = static_integer(item)
-        if known is None:
-            raise ShapeError(
-                f"the extents of a tile must be known while compiling, `{what}` has {describe_value(item)}",
-                help="use a constant extent and narrow it with valid_shape=[…]",
-            )
-        if known <= 0:
-            raise ShapeError(f"an extent of a tile must be positive, got {known}")
-        out.append(known)
-    return tuple(out)
-
-
-LOAD_HELP = "shrink the window, or pass valid_shape=[…] or clamp=True"
-
-
-def check_window(ctx: Context, type: ShapedType, offsets: Items, sizes: Items, what: str, help: str | None = None) -> None:
-    """Refuse a window that lies outside `type` for certain, in the worst round of the loops around it."""
-    for axis, (offset, size) in enumerate(zip(offsets, sizes, strict=True)):
-        length, extent = static_integer(size), type.shape[axis]
-        if length is not None and length < 0:
-            raise ShapeError(f"{what} has the negative extent {length} in dim {axis}")
-        reach = extremes(offset, ctx.rounds if ctx.certain else {})
-        if reach is not None and reach[0].value < 0:
-            raise OutOfBoundsError(f"{what} starts at {reach[0].value} in dim {axis}", help=help, note=reach[0].when)
-        start = reach[1].value if reach is not None else 0
-        if isinstance(extent, int) and start + (length or 0) > extent:
-            needs = f"{start if reach is not None else '…'} + {length if length is not None else '…'}"
-            note = reach[1].when if reach is not None else None
-            raise OutOfBoundsError(f"{what} reaches {needs} in dim {axis}, the tensor has extent {extent}", help=help, note=note)
-
-
-# windows and views ----------------------------------------------------------------------------------------------------
-
-
-def make_window(ctx: Context, buffer: SSAValue, offsets: Items, extents: Items, drop: Sequence[int] = ()) -> SSAValue:
-    """A view of a sub-box of a buffer."""
-    type = d.shaped_type(buffer)
-    assert isinstance(type, BufferType)
-    check_window(ctx, type, offsets, extents, "the window")
-    starts, sizes = indices(ctx, offsets, "an offset"), indices(ctx, extents, "an extent")
-    shape = tuple(extent_of(size) for axis, size in enumerate(sizes) if axis not in drop)
-    return ctx.builder.window(buffer, starts, sizes, BufferType(shape, type.dtype, type.layout), drop)
-
-
-def slice_value(ctx: Context, value: SSAValue, offsets: Items, extents: Items, drop: Sequence[int] = ()) -> SSAValue:
-    """A sub-box of a tile or tensor value."""
-    type = d.shaped_type(value)
-    args = {"input": value, "shape": indices(ctx, extents, "an extent"), "offset": indices(ctx, offsets, "an offset"), "drop_dims": tuple(drop) or None}
-    return ctx.builder.apply(table()["slice"], type.level, args)[0]
-
-
-def reshape(ctx: Context, value: SSAValue, shape: Items) -> SSAValue:
-    """The same cells in another shape: a view of a buffer, a new value of a value."""
-    type = d.shaped_type(value)
-    extents = _inferred_extents(ctx, value, shape)
-    if isinstance(type, TileType):
-        return ctx.builder.apply(table()["reshape"], type.level, {"input": value, "shape": indices(ctx, extents, "an extent")})[0]
-    return make_view(ctx, value, extents, type.dtype)
-
-
-def _inferred_extents(ctx: Context, value: SSAValue, shape: Items) -> list[object]:
-    """`shape` with a single -1 replaced by what is left."""
-    known = [static_integer(item) for item in shape]
-    if -1 not in known:
-        return list(shape)
-    own = d.shaped_type(value).shape
-    rest = [item for item in known if item != -1]
-    if known.count(-1) > 1 or None in rest or not all(isinstance(extent, int) for extent in own):
-        raise ShapeError("an extent of -1 needs all other extents known while compiling")
-    total, left = prod(int(extent) for extent in own), prod(item for item in rest if item is not None)
-    if left == 0 or total % left:
-        raise ShapeError(f"{shape_text(own)} has {total} elements, not a multiple of {left}")
-    return [total // left if item == -1 else item for item in shape]
-
-
-def make_view(ctx: Context, buffer: SSAValue, extents: Items, dtype: DType, layout: str | None = None) -> SSAValue:
-    """The whole buffer with another shape and dtype of the same size in bytes."""
-    type = d.shaped_type(buffer)
-    assert isinstance(type, BufferType)
-    sizes = indices(ctx, extents, "an extent")
-    shape = tuple(extent_of(size) for size in sizes)
-    if any(isinstance(extent, int) and extent <= 0 for extent in shape):
-        raise ShapeError(f"an extent must be positive, got {shape_text(shape)}")
-    _same_size(ctx, buffer, type, sizes, shape, dtype)
-    result = BufferType(shape, dtype, layout or type.layout)
-    return ctx.builder.view(buffer, [size for size, extent in zip(sizes, shape, strict=True) if not isinstance(extent, int)], result)
-
-
-def _same_size(ctx: Context, buffer: SSAValue, type: BufferType, sizes: Sequence[SSAValue], shape: tuple[Dim, ...], dtype: DType) -> None:
-    own = sorted(str(extent) for extent in type.shape if isinstance(extent, str))
-    new = sorted(str(extent) for extent in shape if isinstance(extent, str))
-    own_bits = prod(extent for extent in type.shape if isinstance(extent, int)) * type.dtype.bits
-    new_bits = prod(extent for extent in shape if isinstance(extent, int)) * dtype.bits
-    if own == new and ANY not in own:
-        if own_bits != new_bits:
-            message = f"a reshape keeps the number of elements: {shape_text(type.shape)} and {shape_text(shape)} differ"
-            raise ShapeError(message, help="check the product of the extents")
-        return
-    left: object = own_bits // 8
-    right: object = new_bits // 8
-    for axis, extent in enumerate(type.shape):
-        if not isinstance(extent, int):
-            left = ctx.scalar_op("mul", ctx.builder.dim(buffer, axis), left)
-    for size, extent in zip(sizes, shape, strict=True):
-        if not isinstance(extent, int):
-            right = ctx.scalar_op("mul", size, right)
-    ctx.builder.check(ctx.index(left), ctx.index(right), "the sizes in bytes before and after the reshape")
-
-
-def slice_buffer(ctx: Context, buffer: SSAValue, args: Mapping[str, object]) -> SSAValue:
-    """`pl.slice` of a buffer: a window, or a snapshot where a valid region or clamping is asked for."""
-    type = d.shaped_type(buffer)
-    extents, offsets = _per_dim(args["shape"], type, "shape"), _per_dim(args["offset"], type, "offset")
-    drop = _dropped(args["drop_dims"], extents)
-    if args["valid_shape"] is None and not args["clamp"]:
-        return make_window(ctx, buffer, offsets, extents, drop)
-    shape = tuple(extent_of(ctx.index(item, "an extent")) for item in extents)
-    requested = extents if args["valid_shape"] is None else args["valid_shape"]
-    value = window_value(ctx, buffer, offsets, shape, requested, bool(args["clamp"]), TENSOR_SPACE)
-    if not drop:
-        return value
-    return reshape(ctx, value, [item for axis, item in enumerate(extents) if axis not in drop])
-
-
-def _dropped(drop_dims: object, extents: Items) -> tuple[int, ...]:
-    if drop_dims is None:
-        return ()
-    if not isinstance(drop_dims, tuple | list):
-        raise ParserTypeError(f"`drop_dims` must be a list of axes, got {describe_value(drop_dims)}")
-    out: list[int] = []
-    for item in drop_dims:
-        axis = static_integer(item)
-        if axis is None or not -len(extents) <= axis < len(extents):
-            raise ShapeError(f"`drop_dims` names axis {describe_value(item)} of {len(extents)}")
-        if static_integer(extents[axis]) != 1:
-            raise ShapeError(f"only axes of extent 1 can be dropped, axis {axis} has extent {describe_value(extents[axis])}")
-        out.append(axis % len(extents))
-    return tuple(sorted(out))
-
-
-def view(ctx: Context, buffer: SSAValue, args: Mapping[str, object]) -> SSAValue:
-    """`pl.tensor.view`."""
-    type = d.shaped_type(buffer)
-    if not isinstance(type, BufferType):
-        raise ParserTypeError(f"pl.tensor.view works on tensors in global memory, got {type}", help="pl.reshape works on every value")
-    layout = args["layout"]
-    shape = args["shape"]
-    items = [ctx.builder.dim(buffer, axis) for axis in range(type.rank)] if shape is None else _inferred_extents(ctx, buffer, _items(shape, "shape"))
-    result = make_view(ctx, buffer, items, type.dtype, layout.value if isinstance(layout, TensorLayout) else None)
-    return result if args["valid_shape"] is None else narrowed(ctx, result, _items(args["valid_shape"], "valid_shape"))
-
-
-def _items(value: object, what: str) -> list[object]:
-    if not isinstance(value, tuple | list):
-        raise ParserTypeError(f"`{what}` must be a list, got {describe_value(value)}")
-    return list(value)
-
-
-def reinterpret(ctx: Context, buffer: SSAValue, dtype: object, shape: object) -> SSAValue:
-    """The same bytes as another dtype; without a shape the last extent is rescaled."""
-    if not isinstance(dtype, DType):
-        raise DTypeError(f"reinterpret_view takes a data type, got {describe_value(dtype)}")
-    type = d.shaped_type(buffer)
-    if shape is not None:
-        return make_view(ctx, buffer, _items(shape, "shape"), dtype)
-    last = type.shape[-1]
-    if not isinstance(last, int) or (last * type.dtype.bits) % dtype.bits:
-        raise ShapeError(f"rows of {type} are not a whole number of {dtype} elements", help="give the shape: shape=[…]")
-    items: list[object] = [ctx.builder.dim(buffer, axis) for axis in range(type.rank - 1)]
-    return make_view(ctx, buffer, [*items, last * type.dtype.bits // dtype.bits], dtype)
-
-
-def narrowed(ctx: Context, buffer: SSAValue, valid: Items) -> SSAValue:
-    """A snapshot of a buffer with a smaller valid region."""
-    type = d.shaped_type(buffer)
-    return window_value(ctx, buffer, [0] * type.rank, type.shape, list(valid), False, TENSOR_SPACE)
-
+from tilejit.types.values import BufferType, ScalarType, ShapedType, shape_text
 
 # allocation -----------------------------------------------------------------------------------------------------------
 
@@ -269,32 +68,8 @@ def load(ctx: Context, args: Mapping[str, object]) -> SSAValue:
         raise ArgumentError(f"pl.load brings a tile into Vec or Mat, not {describe_value(space)}", help="load into Mat and use pl.move")
     assert isinstance(space, MemorySpace)
     source = spill(ctx, source)
-    shape = static_extents(_per_dim(args["shapes"], type, "shapes"), "shapes")
+    shape = static_extents(per_dim(args["shapes"], type, "shapes"), "shapes")
     return window_value(ctx, source, args["offsets"], shape, args["valid_shape"], bool(args["clamp"]), space.value)
-
-
-def window_value(ctx: Context, buffer: SSAValue, offset_items: object, shape: tuple[Dim, ...], valid_items: object, clamp: bool, space: str) -> SSAValue:
-    """A snapshot of the window at the offsets: only `valid` cells are read."""
-    type = d.shaped_type(buffer)
-    offsets = _per_dim(offset_items, type, "offsets")
-    requested = list(shape) if valid_items is None else _per_dim(valid_items, type, "valid_shape")
-    for axis, (item, extent) in enumerate(zip(requested, shape, strict=True)):
-        known = static_integer(item)
-        if known is not None and isinstance(extent, int) and known > extent:
-            raise ShapeError(f"valid_shape is {known} in dim {axis}, the tile has extent {extent}")
-    if not clamp:
-        check_window(ctx, type, offsets, requested, "the load", LOAD_HELP)
-    starts = indices(ctx, offsets, "an offset")
-    sizes = [ctx.builder.dim(buffer, axis) if isinstance(item, str) else ctx.index(item, "valid_shape") for axis, item in enumerate(requested)]
-    valid: list[Dim] = []
-    for axis, (offset, item) in enumerate(zip(offsets, requested, strict=True)):
-        start, wanted, extent = static_integer(offset), static_integer(item), type.shape[axis]
-        if wanted is None or (clamp and (start is None or not isinstance(extent, int))):
-            valid.append(shape[axis] if item is shape[axis] and not clamp else ANY)
-        else:
-            assert start is not None or not clamp
-            valid.append(max(0, min(wanted, int(extent) - (start or 0))) if clamp else wanted)
-    return ctx.builder.load(buffer, starts, sizes, TileType(shape, type.dtype, tuple(valid), space), clamp)
 
 
 def store(ctx: Context, args: Mapping[str, object]) -> SSAValue:
@@ -307,7 +82,7 @@ def store(ctx: Context, args: Mapping[str, object]) -> SSAValue:
             f"pl.store writes into a tensor in global memory, got {describe_value(buffer)}", help="the order is pl.store(tile, offsets, tensor)"
         )
     ctx.needs_execution("pl.store", "tile" if own.level == "tile" else "tensor")
-    offsets = _per_dim(args["offsets"], type, "offsets")
+    offsets = per_dim(args["offsets"], type, "offsets")
     return put(ctx, buffer, value, offsets, is_add(args["atomic"]))
 
 
@@ -321,7 +96,7 @@ def is_add(mode: object) -> bool:
 def assemble(ctx: Context, target: SSAValue, source: SSAValue, offsets: object, atomic: bool = False) -> SSAValue:
     """Write `source` into `target` at the offsets; a buffer stays itself, a value becomes a new one."""
     type = d.shaped_type(target)
-    items = _per_dim(offsets, type, "offset")
+    items = per_dim(offsets, type, "offset")
     if isinstance(type, BufferType):
         ctx.needs_execution("this write", "tile" if d.shaped_type(source).level == "tile" else "tensor")
         return put(ctx, target, source, items, atomic)
@@ -368,7 +143,7 @@ def element_indices(ctx: Context, value: SSAValue, position: object) -> list[SSA
     type = d.shaped_type(value)
     if not isinstance(position, tuple | list):
         return _from_flat(ctx, value, ctx.index(position, "an index"))
-    items = _per_dim(position, type, "indices")
+    items = per_dim(position, type, "indices")
     for axis, item in enumerate(items):
         known, extent = static_integer(item), type.shape[axis]
         if known is not None and (known < 0 or (isinstance(extent, int) and known >= extent)):

@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, TilejitError, UnsupportedFeatureError
-from tilejit.frontend import buffers, fold, functions, markers
+from tilejit.frontend import buffers, fold, functions, markers, windows
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import (
     InlineFunction,
@@ -289,24 +289,24 @@ def _slice(ctx: Context, args: Args, node: ast.AST) -> object:
     if not _is_buffer(source):
         return NotImplemented
     assert isinstance(source, SSAValue)
-    return buffers.slice_buffer(ctx, source, args)
+    return windows.slice_buffer(ctx, source, args)
 
 
 def _reshape(ctx: Context, args: Args, node: ast.AST) -> object:
     shape = args["shape"]
     if not isinstance(shape, tuple | list):
         raise ParserTypeError(f"`shape` must be a list, got {describe_value(shape)}")
-    return buffers.reshape(ctx, _value(args, "input"), shape)
+    return windows.reshape(ctx, _value(args, "input"), shape)
 
 
 def _view(ctx: Context, args: Args, node: ast.AST) -> object:
-    return buffers.view(ctx, _value(args, "tensor"), args)
+    return windows.view(ctx, _value(args, "tensor"), args)
 
 
 def _reinterpret(ctx: Context, args: Args, node: ast.AST) -> object:
     if not _is_buffer(args["data"]):
         return NotImplemented
-    return buffers.reinterpret(ctx, _value(args, "data"), args["dtype"], args["shape"])
+    return windows.reinterpret(ctx, _value(args, "data"), args["dtype"], args["shape"])
 
 
 def _read(ctx: Context, args: Args, node: ast.AST) -> object:
@@ -327,7 +327,7 @@ def _create(ctx: Context, args: Args, node: ast.AST) -> object:
 def _set_valid(ctx: Context, args: Args, node: ast.AST) -> object:
     if not _is_buffer(args["input"]):
         return NotImplemented
-    return buffers.narrowed(ctx, _value(args, "input"), [args["valid_rows"], args["valid_cols"]])
+    return windows.narrowed(ctx, _value(args, "input"), [args["valid_rows"], args["valid_cols"]])
 
 
 def _block_index(ctx: Context, args: Args, node: ast.AST) -> object:
@@ -336,6 +336,14 @@ def _block_index(ctx: Context, args: Args, node: ast.AST) -> object:
 
 def _block_count(ctx: Context, args: Args, node: ast.AST) -> object:
     return NotImplemented if ctx.block is None else ctx.block[1]
+
+
+def _lane(ctx: Context, args: Args, node: ast.AST) -> object:
+    return NotImplemented if ctx.lane is None else ctx.lane
+
+
+def _alloc(ctx: Context, args: Args, node: ast.AST) -> object:
+    raise UnsupportedFeatureError("allocation tokens appear in printed programs only", help="pl.create_tensor and pl.create_tile allocate")
 
 
 def _identity(ctx: Context, args: Args, node: ast.AST) -> object:
@@ -358,6 +366,8 @@ _STRUCTURAL: dict[str, Callable[[Context, Args, ast.AST], object]] = {
     "set_validshape": _set_valid,
     "get_block_idx": _block_index,
     "get_block_num": _block_count,
+    "get_subblock_idx": _lane,
+    "alloc": _alloc,
     "no_dep": _identity,
     "dump_tag": _identity,
 }

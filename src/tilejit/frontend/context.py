@@ -13,6 +13,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tilejit.dtypes import BOOL, INDEX, DType
 from tilejit.errors import DTypeError, InternalError, ParserTypeError, SourceText, Span, TilejitError, UndefinedVariableError, did_you_mean, in_body
+from tilejit.frontend.aliases import Aliases
 from tilejit.frontend.fold import Recorder
 from tilejit.frontend.names import NameAnalysis, live_after_each
 from tilejit.frontend.source import span_of
@@ -61,57 +62,6 @@ class Frame:
     """The call that is being expanded, for inline functions."""
 
 
-class Aliases:
-    """Which buffer handles may be the same memory (union-find), and which of them are written."""
-
-    def __init__(self) -> None:
-        self._parent: dict[SSAValue, SSAValue] = {}
-        self._written: set[SSAValue] = set()
-
-    def root(self, value: SSAValue) -> SSAValue:
-        path: list[SSAValue] = []
-        while (parent := self._parent.get(value)) is not None or isinstance(value.owner, d.WindowOp | d.ViewOp):
-            path.append(value)
-            if parent is not None:
-                value = parent
-            else:
-                assert isinstance(value.owner, d.WindowOp | d.ViewOp)
-                value = value.owner.buffer
-        for item in path:
-            self._parent[item] = value
-        return value
-
-    def unite(self, a: SSAValue, b: SSAValue) -> None:
-        """From now on `a` and `b` may be one buffer."""
-        a, b = self.root(a), self.root(b)
-        if a is not b:
-            self._parent[a] = b
-            if a in self._written:
-                self._written.add(b)
-
-    def write(self, buffer: SSAValue) -> None:
-        self._written.add(self.root(buffer))
-
-    def written(self, buffer: SSAValue) -> bool:
-        return self.root(buffer) in self._written
-
-
-class PoolingBuilder(Builder):
-    """A builder that makes each constant once per block."""
-
-    def __init__(self, block: Block) -> None:
-        super().__init__(block)
-        self._pools: dict[Block, dict[object, SSAValue]] = {}
-
-    def const(self, value: int | float | bool, dtype: DType | None = None) -> SSAValue:
-        pool = self._pools.setdefault(self.block, {})
-        key = (type(value), repr(value), dtype)
-        found = pool.get(key)
-        if found is None:
-            found = pool[key] = super().const(value, dtype)
-        return found
-
-
 class ProgramScope(Protocol):
     """What reading a function needs of the program around it."""
 
@@ -156,6 +106,8 @@ class Context:
         """Kind of the innermost loop."""
         self.block: tuple[SSAValue, SSAValue] | None = None
         """Index and count of the blocks inside pl.spmd."""
+        self.lane: int | None = None
+        """The lane inside pl.split_aiv."""
         self.rounds: dict[SSAValue, range] = {}
         """The values that indices of loops with constant bounds take."""
         self.certain = True

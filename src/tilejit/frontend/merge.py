@@ -11,7 +11,7 @@ from tilejit.dtypes import BOOL, FP32, INDEX, DType
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import TypedConstant, describe_value, is_number, number_dtype, plain_number, same_static
 from tilejit.tile_ir import dialect as d
-from tilejit.types.values import BufferType, ScalarType, ValueType, join
+from tilejit.types.values import BufferType, ScalarType, TileType, ValueType, join
 
 
 class Conflict(Exception):
@@ -134,8 +134,13 @@ class Branches:
 
 
 def as_operand(ctx: Context, value: object, type: ValueType) -> SSAValue:
-    """`value` where `type` is expected: literals become constants of its dtype."""
-    return ctx.scalar(value, type.dtype) if isinstance(type, ScalarType) else _same(value)
+    """`value` where `type` is expected: literals become constants of its dtype, a buffer that meets a value is copied into one."""
+    if isinstance(type, ScalarType):
+        return ctx.scalar(value, type.dtype)
+    same = _same(value)
+    if isinstance(type, TileType) and isinstance(d.type_of(same), BufferType):
+        return ctx.builder.copy(same)
+    return same
 
 
 def _same(value: object) -> SSAValue:

@@ -11,7 +11,8 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from tilejit.errors import InternalError, NoWriteError, ParserSyntaxError, ParserTypeError, SourceText, Span, TilejitError, UnsupportedFeatureError, in_body
 from tilejit.frontend import expressions, statements
-from tilejit.frontend.context import Context, Frame, Parameter, PoolingBuilder
+from tilejit.frontend.constants import PoolingBuilder
+from tilejit.frontend.context import Context, Frame, Parameter
 from tilejit.frontend.desugar import desugar
 from tilejit.frontend.fold import Recorder
 from tilejit.frontend.results import hide_results

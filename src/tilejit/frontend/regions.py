@@ -163,9 +163,10 @@ def lanes(ctx: Context, node: ast.For, call: ast.Call) -> None:
     outer, ctx.in_loop = ctx.in_loop, "split_aiv"
     live = {*ctx.live, *ctx.analysis.block(node.body).reads}
     for lane in range(2):
+        ctx.lane = lane
         ctx.scope[node.target.id] = Binding(lane, ctx.span(node.target))
         ctx.run(node.body, live)
-    ctx.in_loop = outer
+    ctx.in_loop, ctx.lane = outer, None
 
 
 # the region itself ----------------------------------------------------------------------------------------------------

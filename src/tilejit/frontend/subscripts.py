@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from tilejit.errors import OutOfBoundsError, ParserTypeError, ShapeError, TilejitWarning, UnsupportedFeatureError
-from tilejit.frontend import buffers, fold
+from tilejit.frontend import buffers, fold, windows
 from tilejit.frontend.affine import difference
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import describe_value, extent_of, is_scalar, is_static, shaped, static_integer
@@ -190,10 +190,10 @@ def _window_read(ctx: Context, source: SSAValue, node: ast.Subscript) -> object:
         return source
     type = d.shaped_type(source)
     if isinstance(type, BufferType):
-        return buffers.make_window(ctx, source, found.offsets, found.extents, found.drop)
+        return windows.make_window(ctx, source, found.offsets, found.extents, found.drop)
     if type.level == "tile" and type.rank >= 2 and len(found.offsets) - len(found.drop) == 1:
         return _row_tile(ctx, source, found, node)
-    return buffers.slice_value(ctx, source, found.offsets, found.extents, found.drop)
+    return windows.slice_value(ctx, source, found.offsets, found.extents, found.drop)
 
 
 _WARNED: dict[str | tuple[str, type[Warning], int], int] = {}
@@ -206,9 +206,9 @@ def _row_tile(ctx: Context, source: SSAValue, found: Window, node: ast.Subscript
     warnings.warn_explicit(message, TilejitWarning, span.filename, span.line, registry=_WARNED)
     rank = len(found.offsets)
     if rank - 1 not in found.drop:
-        return buffers.slice_value(ctx, source, found.offsets, found.extents, found.drop[:-1])
-    column = buffers.slice_value(ctx, source, found.offsets, found.extents, found.drop)
-    return buffers.reshape(ctx, column, [1, *(size for axis, size in enumerate(found.extents) if axis not in found.drop)])
+        return windows.slice_value(ctx, source, found.offsets, found.extents, found.drop[:-1])
+    column = windows.slice_value(ctx, source, found.offsets, found.extents, found.drop)
+    return windows.reshape(ctx, column, [1, *(size for axis, size in enumerate(found.extents) if axis not in found.drop)])
 
 
 def _covers(ctx: Context, source: SSAValue, axis: int, found: Window) -> int | None:
@@ -288,7 +288,7 @@ def _fit_source(ctx: Context, base: SSAValue, found: Window, source: SSAValue, t
             ctx.builder.check(ctx.index(wanted), ctx.builder.dim(source, position), f"extent {axis} of the window and extent {position} of the value written")
     leading = list(range(type.rank - len(kept), type.rank))
     if own.rank == len(kept) and kept != leading:
-        return buffers.reshape(ctx, source, [found.extents[axis] for axis in range(type.rank)])
+        return windows.reshape(ctx, source, [found.extents[axis] for axis in range(type.rank)])
     return source
 
 
