@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xdsl.ir import SSAValue
 
@@ -12,7 +12,7 @@ from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ScalarType, ValueType
 
 
-def groups(types: list[ValueType], body: Callable[..., None], outputs: int = 1) -> list[list[str]]:
+def groups(types: Sequence[ValueType], body: Callable[..., None], outputs: int = 1) -> list[list[str]]:
     """Names of the members of every group, after fusion; ops that stay alone are lists of one."""
     out: list[list[str]] = []
     for op in fused(program(types, body, outputs)).functions["kernel"].body.block.ops:

@@ -230,3 +230,14 @@ def test_a_vector_that_does_not_cover_the_valid_rows_is_refused() -> None:
     for run in (reference.build(source, CompileOptions()).run, target.build(fused(source), CompileOptions()).run):
         with pytest.raises(ShapeError, match="the vector is valid for 4 of 6 in dim 0"):
             run("kernel", [x.copy(), 4, out.copy()])
+
+
+@pytest.mark.parametrize("rows", [1, 9])
+def test_columns_of_row_values_are_folded(rows: int) -> None:
+    def body(k: Kernel, x: SSAValue, top: SSAValue, most: SSAValue) -> None:
+        v = k.op("row_max", x, level="tensor")
+        k.put(v, top)
+        k.put(k.op("col_max", k.op("neg", v, level="tensor"), level="tensor"), most)
+
+    source = program([buffer("M", 1), buffer("M", 1), buffer(1, 1)], body, outputs=2)
+    check(source, [random(rng, (rows, 1)), random(rng, (rows, 1)), random(rng, (1, 1))], outputs=2)

@@ -94,6 +94,8 @@ def make_plan(recipes: Sequence[Recipe], stores: Sequence[d.StoreOp], outputs: I
     for member in plan.row_reductions:
         # The sweep that computes a reduction exists even when nothing full follows it.
         plan.stages = max(plan.stages, member.stage)
+    for member in plan.column_reductions:
+        plan.stages = max(plan.stages, member.stage + 1)
     late = set(delayed)
     for value in outputs:
         if plan.kind(value) is not Kind.COLUMN:
