@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
+from tilejit import ops
 from tilejit.passes.rewriting import free_values, is_buffer
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder
@@ -74,7 +75,7 @@ class Kernel:
             if not is_buffer(value):
                 self.parameter(value)
         for value in free:
-            if value in loads:
+            if value in loads and _needs_value(value, loads[value].type, ops):
                 extents = loads[value].extents
                 for extent in extents.values():
                     self._compute(extent)
@@ -130,8 +131,25 @@ def _extents(values: Sequence[SSAValue], loads: Mapping[SSAValue, Reload]) -> li
     return [extent for value in values if value in loads for extent in loads[value].extents.values()]
 
 
+def _needs_value(value: SSAValue, type: TileType, within: Sequence[Operation]) -> bool:
+    """Whether the buffer that stands for a value does not do: tiles, values valid in part, and what means something else on a buffer."""
+    if type.level == "tile" or not type.fully_valid:
+        return True
+    members = {inner for op in within for inner in op.walk()}
+    return any(use.operation in members and _takes_values_only(use.operation) for use in value.uses)
+
+
+def _takes_values_only(op: Operation) -> bool:
+    """Loops and branches carry values and buffers apart; some ops of the table make views of buffers."""
+    if isinstance(op, d.ApplyOp):
+        return "on_buffer" in ops.table()[op.op].attrs
+    return isinstance(op, d.ForOp | d.WhileOp | d.YieldOp | d.ConditionOp)
+
+
 def load_whole(builder: Builder, buffer: SSAValue, type: TileType, extents: Mapping[int, SSAValue]) -> SSAValue:
-    """The tile that was stored into a buffer of its shape; `extents`: the valid extents that only the run knows."""
+    """The value that was stored into a buffer of its shape; `extents`: the valid extents that only the run knows."""
+    if type.level == "tensor" and type.fully_valid:
+        return builder.copy(buffer)
     offsets = [builder.const(0) for _ in type.shape]
     valid = [builder.const(dim) if isinstance(dim, int) else extents[axis] for axis, dim in enumerate(type.valid)]
     return builder.load(buffer, offsets, valid, type)

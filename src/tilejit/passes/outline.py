@@ -135,8 +135,7 @@ class _Outliner:
             self.remember(buffer, type, extents)
 
     def remember(self, buffer: SSAValue, type: TileType, extents: Mapping[int, SSAValue]) -> None:
-        if type.level == "tile" or not type.fully_valid:
-            self.loads[buffer] = Reload(type, dict(extents))
+        self.loads[buffer] = Reload(type, dict(extents))
 
     # runs ---------------------------------------------------------------------------------------------------------------
 

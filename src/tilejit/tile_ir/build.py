@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
+from tilejit import ops
 from tilejit.dtypes import BOOL, FP32, INDEX, DType
 from tilejit.errors import Span, TilejitError, in_body
 from tilejit.ops.spec import Call, OpSpec, ParamKind, ScalarArg
@@ -105,6 +106,10 @@ class Builder:
                 f"{row.name}: dim {check.left[1]} of {check.left[0]} and dim {check.right[1]} of {check.right[0]}",
             )
         return self.apply_typed(row, args, results)
+
+    def copy(self, buffer: SSAValue) -> SSAValue:
+        """The cells of a buffer now, as a tensor-level value."""
+        return self.apply(ops.table()["expand_clone"], "tensor", {"src": buffer, "target": buffer})[0]
 
     def apply_typed(self, row: OpSpec, args: Mapping[str, ApplyArg], results: Sequence[ValueType], level: str | None = None) -> list[SSAValue]:
         """Apply a row with result types already known (passes)."""

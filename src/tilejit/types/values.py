@@ -139,6 +139,10 @@ def join(a: ValueType, b: ValueType) -> ValueType | None:
     if isinstance(a, TileType) and isinstance(b, TileType) and a.shape == b.shape and a.dtype is b.dtype and a.level == b.level:
         valid = tuple(x if x == y else ANY for x, y in zip(a.valid, b.valid, strict=True))
         return TileType(a.shape, a.dtype, valid, a.space if a.space == b.space else "Vec")
+    if isinstance(a, BufferType) and isinstance(b, TileType) and b.level == "tensor" and a.dtype is b.dtype:
+        return join(TileType(a.shape, a.dtype, a.shape, TENSOR_SPACE), b)
+    if isinstance(a, TileType) and isinstance(b, BufferType):
+        return join(b, a)
     if isinstance(a, BufferType) and isinstance(b, BufferType) and a.rank == b.rank and a.dtype is b.dtype:
         shape = tuple(x if x == y else ANY for x, y in zip(a.shape, b.shape, strict=True))
         return BufferType(shape, a.dtype, a.layout) if a.layout == b.layout else None
