@@ -185,13 +185,14 @@ def _clamped(w: Writer, value: Val) -> Val:
 
 
 def _targets(w: Writer, count: int, also: frozenset[str] = frozenset()) -> list[Val]:
-    """Values that a branch or loop may rebind."""
-    free = [
-        v
-        for name, v in w.env.items()
-        if (name not in w.frozen or name in also) and (v.level == "tile") == (w.level == "tile") and v.level in ("tile", "tensor") and v.dtype != "BOOL"
-    ]
+    """Values that a branch or loop may rebind; a buffer that is rebound becomes a value."""
+    levels = ("tile",) if w.level == "tile" else ("tensor", "buffer")
+    free = [v for name, v in w.env.items() if (name not in w.frozen or name in also) and v.level in levels and v.dtype != "BOOL"]
     return w.rng.sample(free, min(count, len(free)))
+
+
+def _as_value(value: Val) -> Val:
+    return replace(value, level="tensor", gaps=False) if value.level == "buffer" else value
 
 
 def branch(w: Writer, depth: int) -> None:
@@ -222,11 +223,14 @@ def branch(w: Writer, depth: int) -> None:
         merged = outcome[0]
         for other in outcome[1:]:
             merged = hull(merged, other, w.fresh("j"))
+        if any(other.level != "buffer" for other in outcome):
+            merged = _as_value(merged)
         w.hold(name, merged)
 
 
 def carried(w: Writer, target: Val) -> Val | None:
     """`target` as a loop may carry it: bounded for any number of trips."""
+    target = _as_value(target)
     if not target.is_float:
         return replace(target, lo=settled(replace(target, lo=-1e30, hi=1e30)).lo, hi=settled(replace(target, lo=-1e30, hi=1e30)).hi)
     if target.dtype != "FP32" and target.level != "tile":
