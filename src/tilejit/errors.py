@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
+import types
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -220,7 +221,9 @@ def in_body(kind: type[TilejitError]) -> type[TilejitError]:
     """`kind` as raised for an op misused in a kernel body: the same class name, also an InvalidOperationError."""
     if issubclass(kind, ParserError):
         return kind
-    return type(kind.__name__, (kind, InvalidOperationError), {"__module__": kind.__module__, "__doc__": kind.__doc__})
+    both = types.new_class(kind.__name__, (kind, InvalidOperationError), exec_body=lambda namespace: namespace.update(__module__=kind.__module__))
+    both.__doc__ = kind.__doc__
+    return both
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:

@@ -166,10 +166,12 @@ def test_sweeping_keeps_the_recently_used_and_removes_leftovers_of_dead_writers(
     for age, key in enumerate(keys):
         store.put(entry_of(age, key))
         path = tmp_path / "cache" / key[:2] / f"{key}.tj"
-        os.utime(path, (time.time() - 1000 * (6 - age),) * 2)
+        written = time.time() - 1000 * (6 - age)
+        os.utime(path, (written, written))
     orphan = tmp_path / "cache" / keys[0][:2] / f".tmp-{2**22 - 1}-00ff"
     orphan.write_bytes(b"half")
-    os.utime(orphan, (time.time() - 7200,) * 2)
+    written = time.time() - 7200
+    os.utime(orphan, (written, written))
     assert store.sweep() == 4
     assert sorted(key for key, _ in store.entries()) == sorted(keys[3:])
     assert not orphan.exists()
@@ -325,8 +327,9 @@ def test_sixty_four_processes_on_one_key_compile_once(tmp_path: Path) -> None:
 
 def test_the_death_of_a_lock_holder_releases_the_others(tmp_path: Path) -> None:
     root = str(tmp_path / "cache")
+    build = "def build():\n    print('held', flush=True)\n    time.sleep(60)\n"
     holder = subprocess.Popen(
-        [sys.executable, "-c", f"from tilejit.runtime.store import Store\nimport time\ndef b():\n    print('held', flush=True)\n    time.sleep(60)\nStore({root!r}).get_or_build({KEY!r}, b)"],
+        [sys.executable, "-c", f"from tilejit.runtime.store import Store\nimport time\n{build}Store({root!r}).get_or_build({KEY!r}, build)"],
         stdout=subprocess.PIPE,
     )
     assert holder.stdout is not None

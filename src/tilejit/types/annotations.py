@@ -210,7 +210,8 @@ def _directed(direction: str, item: object) -> DirectedAnnotation:
     if item is Tensor:
         item = TensorAnnotation()
     if not isinstance(item, TensorAnnotation | TileAnnotation):
-        raise ParserTypeError(f"pl.{direction} wraps a tensor, got {item!r}", help=f"write pl.{direction}[pl.Tensor] or pl.{direction}[pl.Tensor[[...], dtype]]")
+        form = f"pl.{direction}[pl.Tensor]"
+        raise ParserTypeError(f"pl.{direction} wraps a tensor, got {item!r}", help=f"write {form} or {form[:-1]}[[...], dtype]]")
     return DirectedAnnotation(direction, item)
 
 

@@ -205,7 +205,9 @@ def test_casts_between_all_pairs_equal_the_reference_in_every_mode(source: DType
     rng = np.random.default_rng(15)
     x = sample(source, rng)
     if source.is_float:
-        edges = [integer_range(d)[i] for d in INTEGERS for i in (0, 1)] + [464, 465, 6.9, 7, 61440, 2.0**-127, 1.5 * 2.0**-127, 0.75 * 2.0**-126, 1.5 * 2.0**127, 2.0**-9, 2.0**-10, 2.0**-16, 65504, 65519.9, 65520, 65536, 3.39e38, 2.0**31, 2.0**63, 2.0**64]
+        edges = [integer_range(d)[i] for d in INTEGERS for i in (0, 1)]
+        edges += [464, 465, 6.9, 7, 61440, 2.0**-127, 1.5 * 2.0**-127, 0.75 * 2.0**-126, 1.5 * 2.0**127, 2.0**-9, 2.0**-10, 2.0**-16]
+        edges += [65504, 65519.9, 65520, 65536, 3.39e38, 2.0**31, 2.0**63, 2.0**64]
         with np.errstate(all="ignore"):
             x = np.concatenate([x, np.array(edges, np.float64).astype(np.float32).astype(source.numpy), (np.arange(-20, 20) / 4).astype(source.numpy)])
             x = np.concatenate([x, np.negative(x).astype(source.numpy)])

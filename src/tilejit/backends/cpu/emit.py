@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -180,7 +180,7 @@ class Emitter:
     # structure ----------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def loop(self, lower: Index, upper: Index, step: Index = 1, carried: Sequence[Value] = (), name: str = "loop") -> Iterator[Loop]:
+    def loop(self, lower: Index, upper: Index, step: Index = 1, carried: Sequence[Value] = (), name: str = "loop") -> Generator[Loop]:
         """`for iv in range(lower, upper, step)` with step > 0. Set `loop.next` inside; read `loop.results` after."""
         stem = self.fresh(name)
         head, body, done = f"{stem}.head", f"{stem}.body", f"{stem}.done"
@@ -205,7 +205,7 @@ class Emitter:
         self.place(done)
 
     @contextmanager
-    def when(self, condition: Value, name: str = "when") -> Iterator[None]:
+    def when(self, condition: Value, name: str = "when") -> Generator[None]:
         """Code that runs only if `condition`; it defines no values for later."""
         stem = self.fresh(name)
         self.cbr(condition, f"{stem}.then", f"{stem}.done")
