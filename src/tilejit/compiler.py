@@ -17,6 +17,7 @@ from tilejit.passes import context, cost, pipeline
 from tilejit.runtime import machine
 from tilejit.runtime.arrays import ArrayView
 from tilejit.runtime.artifact import Artifact, EntryInfo
+from tilejit.runtime.blob import Blob
 from tilejit.runtime.compiled import CompiledProgram
 from tilejit.runtime.config import OptimizationStrategy, RunConfig, resolve_platform, warn_about_unknown_settings
 from tilejit.runtime.directory import Stage
@@ -221,3 +222,15 @@ def _options(config: RunConfig) -> CompileOptions:
 
 
 _BUILDERS: dict[str, Callable[[Program, RunConfig, str | None], CompiledProgram]] = {"cpu": _build_cpu, "reference": _build_reference}
+
+
+def build_dispatcher() -> Blob | None:
+    """Machine code of the native dispatcher; None where the platform has no blobs."""
+    from tilejit.backends.cpu.compile import compile_llvm
+    from tilejit.backends.cpu.dispatcher import dispatcher_text
+    from tilejit.backends.cpu.elf import UnsupportedObject, flatten
+
+    try:
+        return flatten(compile_llvm(dispatcher_text()).object_bytes)
+    except UnsupportedObject:
+        return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import sys
 from collections.abc import Callable
@@ -13,8 +12,9 @@ import pytest
 from tilejit.backends.cpu.compile import compile_llvm
 from tilejit.backends.cpu.dispatcher import dispatcher_text
 from tilejit.backends.cpu.elf import flatten
+from tilejit.runtime.bindings import dict_word
 from tilejit.runtime.blob import LoadedBlob
-from tilejit.runtime.dispatch import FastPath, ScalarGuard, Specialisation, TensorGuard, dict_version_address
+from tilejit.runtime.dispatch import FastPath, ScalarGuard, Specialisation, TensorGuard
 from tilejit.runtime.native_type import NativeCallable, enable, supported
 
 pytestmark = [pytest.mark.dispatch, pytest.mark.skipif(not supported(), reason="the fast path is not validated on this interpreter")]
@@ -180,8 +180,7 @@ def test_a_changed_dict_sends_calls_to_python_until_it_is_watched_again() -> Non
     captured: dict[str, object] = {"BLOCK": 64}
 
     def watch() -> None:
-        address = dict_version_address(captured)
-        setup.path.watch([(address, ctypes.c_int64.from_address(address).value)], captured)
+        setup.path.watch([dict_word(captured)], captured)
 
     watch()
     assert setup.call(a, b, c) is None

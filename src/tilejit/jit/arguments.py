@@ -166,3 +166,13 @@ def argument_key(argument: Argument, dynamic_axes: frozenset[int]) -> Hashable:
         extents = (extent.name if isinstance(extent, DynVar) else extent for extent in argument.shape)
         return (tuple(None if axis in dynamic_axes else extent for axis, extent in enumerate(extents)), argument.dtype.name)
     return argument.key()
+
+
+def argument_fields(argument: Argument, dynamic_axes: frozenset[int]) -> dict[str, object]:
+    """The same facts as `argument_key`, named, for the key on disk and for explanations."""
+    if isinstance(argument, TensorArgument):
+        extents = (extent.name if isinstance(extent, DynVar) else extent for extent in argument.shape)
+        return {"dtype": argument.dtype.name, "shape": [None if axis in dynamic_axes else extent for axis, extent in enumerate(extents)]}
+    if isinstance(argument, Constant):
+        return {"type": type(argument.value).__name__, "value": repr(argument.value)}
+    return {"run-time scalar": argument.dtype.name}

@@ -17,7 +17,7 @@ def program_of(special: Specialization, recorder: Recorder | None = None) -> Pro
     """The program of a specialisation."""
     symbols = {name: DynVar(literal) for name, literal in special.symbols.items()}
     # The facade is looked up by its name: kernels see it, the compiler does not depend on it.
-    shared: dict[str, object] = {"pl": import_module("tilejit.language"), **symbols}
+    shared: dict[str, object] = {"pl": import_module("tilejit.language"), **special.externals, **symbols}
     sources = [_source(function, shared) for function in special.functions]
     return build_program(special.name, sources, symbols={symbol: name for name, symbol in symbols.items()}, recorder=recorder)
 

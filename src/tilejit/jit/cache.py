@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Hashable
-from typing import NamedTuple
+import weakref
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, NamedTuple
 
 from tilejit.runtime.compiled import CompiledProgram
 
@@ -17,6 +17,8 @@ class CacheInfo(NamedTuple):
     hits: int
     misses: int
     compile_seconds: float
+    loaded: int = 0
+    """How many of the misses came from disk instead of being compiled."""
 
 
 class _Flight:
@@ -36,6 +38,10 @@ class MemoryCache(dict[Hashable, CompiledProgram]):
         self.hits = 0
         self.misses = 0
         self.compile_seconds = 0.0
+        self.loaded = 0
+        self.fields: dict[str, Mapping[str, object]] = {}
+        """Key fields of everything that was looked for, by digest, for explanations."""
+        self._listeners: list[tuple[weakref.ref[Any], Callable[[Any], None]]] = []
         self._lock = threading.Lock()
         self._flights: dict[Hashable, _Flight] = {}
 
@@ -57,7 +63,6 @@ class MemoryCache(dict[Hashable, CompiledProgram]):
         return self._make(key, make, flight) if mine else self._wait(flight)
 
     def _make(self, key: Hashable, make: Callable[[], CompiledProgram], flight: _Flight) -> CompiledProgram:
-        start = time.perf_counter()
         try:
             flight.result = made = make()
         except BaseException as error:
@@ -68,7 +73,6 @@ class MemoryCache(dict[Hashable, CompiledProgram]):
                 if flight.result is not None:
                     self[key] = flight.result
                     self.misses += 1
-                    self.compile_seconds += time.perf_counter() - start
                 del self._flights[key]
             flight.done.set()
         return made
@@ -81,5 +85,22 @@ class MemoryCache(dict[Hashable, CompiledProgram]):
         self.hits += 1
         return flight.result
 
+    def compiled(self, seconds: float) -> None:
+        """Count time spent compiling."""
+        self.compile_seconds += seconds
+
+    def when_cleared(self, owner: Any, action: Callable[[Any], None]) -> None:
+        """Run `action(owner)` whenever the cache is cleared, as long as `owner` lives."""
+        self._listeners.append((weakref.ref(owner), action))
+
+    def clear(self) -> None:
+        """Forget every program, and whatever was derived from it."""
+        super().clear()
+        self.fields.clear()
+        for reference, action in self._listeners:
+            owner = reference()
+            if owner is not None:
+                action(owner)
+
     def info(self) -> CacheInfo:
-        return CacheInfo(len(self), self.hits, self.misses, self.compile_seconds)
+        return CacheInfo(len(self), self.hits, self.misses, self.compile_seconds, self.loaded)

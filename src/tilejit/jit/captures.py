@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import ctypes
 import hashlib
 import inspect
 import sys
@@ -25,7 +24,7 @@ from tilejit.frontend.source import function_text
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.dependencies import reachable
 from tilejit.jit.encode import encode_value
-from tilejit.runtime.dispatch import dict_version_address
+from tilejit.runtime.bindings import Word, binding_words, cell_word, class_dict, word
 from tilejit.runtime.native_type import supported
 
 MISSING = object()
@@ -146,6 +145,7 @@ class Captures:
     def __post_init__(self) -> None:
         self._texts: list[bytes] = []
         self._seen_functions: dict[int, bytes] = {}
+        self._language: set[tuple[str, str]] = set()
         for definition in reachable(self.entry):
             self._add_kernel(definition)
 
@@ -173,7 +173,10 @@ class Captures:
     def _trimmed(self, read: Read) -> Read | None:
         """The part of a chain that leads to a captured value: up to our own names, kernels, or a method of the value."""
         value = read.namespace.get(read.root, MISSING)
-        if value is MISSING or _is_ours(value):
+        if value is MISSING:
+            return None
+        if _is_ours(value):
+            self._language.add((read.owner, read.root))
             return None
         kept: list[Step] = []
         for kind, key in read.steps:
@@ -200,8 +203,8 @@ class Captures:
     def _function_content(self, function: types.FunctionType) -> bytes:
         owner = _identity(function)
         try:
-            node: ast.AST = function_text(function).node
-            local = _local_names(cast("ast.FunctionDef", node))
+            node = function_text(function).node
+            local = _local_names(node)
         except (OSError, TypeError, SyntaxError, ValueError):
             # Lambdas and generated functions have no definition of their own to parse: their code tells as much.
             code = function.__code__
@@ -255,8 +258,13 @@ class Captures:
         return shown
 
     def covers(self, owner: str, path: str) -> bool:
-        """Whether discovery saw what specialisation read under `path`: the same chain, or one that holds it whole."""
-        return any(known_owner == owner and (path == known or path.startswith((known + ".", known + "["))) for known_owner, known in self.reads)
+        """Whether discovery saw what specialisation read under `path`: the chain itself, one that holds it whole, or one that leads through it."""
+        return any(known_owner == owner and _same_chain(path, known) for known_owner, known in (*self.reads, *self._language))
+
+
+def _same_chain(a: str, b: str) -> bool:
+    shorter, longer = sorted((a, b), key=len)
+    return longer == shorter or longer.startswith((shorter + ".", shorter + "["))
 
 
 def _plain_constants(code: types.CodeType) -> tuple[object, ...]:
@@ -291,7 +299,8 @@ def _carries_data(value: object) -> bool:
 
 
 def _is_method_of(owner: object, value: object) -> bool:
-    return isinstance(value, types.BuiltinMethodType | types.MethodWrapperType) and getattr(value, "__self__", None) is owner and not isinstance(owner, types.ModuleType)
+    bound = isinstance(value, types.BuiltinMethodType | types.MethodWrapperType) and getattr(value, "__self__", None) is owner
+    return bound and not isinstance(owner, types.ModuleType)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -331,16 +340,17 @@ class Baseline:
         self.captures = captures
         self.encodings = captures.baseline
         self.values = {key: read.resolve() for key, read in captures.reads.items()}
+        self.functions = {key: _function_state(value) for key, value in self.values.items() if isinstance(value, types.FunctionType)}
         self.shown = {key: _short(value) for key, value in self.values.items()}
-        self.simple = all(type(value) in _ATOMS or _is_fixed(value) for value in self.values.values())
-        """Whether all values are immutable, so that only their bindings can change."""
+        self.simple = all(type(value) in _ATOMS or _is_fixed(value) or isinstance(value, types.FunctionType) for value in self.values.values())
+        """Whether all values are immutable (functions: but for three fields), so that only bindings can change."""
 
     def drifts(self) -> list[Drift]:
         """What changed since the baseline was taken."""
         out: list[Drift] = []
         for key, read in self.captures.reads.items():
             old, new = self.values[key], read.resolve()
-            if new is old and (type(new) in _ATOMS or _is_fixed(new)):
+            if new is old and (type(new) in _ATOMS or _is_fixed(new) or (isinstance(new, types.FunctionType) and _function_state(new) == self.functions[key])):
                 continue
             if self._encoding_now(read) != self.encodings[key]:
                 out.append(Drift(read, self.shown[key], new))
@@ -348,23 +358,29 @@ class Baseline:
 
     def _encoding_now(self, read: Read) -> bytes:
         fresh = Captures.__new__(Captures)  # encodes functions anew: a monkeypatched or reloaded helper has another text
-        fresh.entry, fresh.reads, fresh._texts, fresh._seen_functions = self.captures.entry, {}, [], {}
+        fresh.entry, fresh.reads, fresh._texts, fresh._seen_functions, fresh._language = self.captures.entry, {}, [], {}, set()
         try:
             return fresh.encoding(read)
         except Exception:
             return b"cannot be encoded"
 
-    def words(self) -> list[tuple[int, int]] | None:
-        """(address, content) of memory words that all stay the same while no binding changes; None when that is not enough."""
+    def words(self) -> list[Word] | None:
+        """Memory words that all stay the same while no binding changes; None when that is not enough. In the order they must be compared."""
         if not supported() or not self.simple:
             return None
-        addresses: set[int] = set()
+        found: dict[int, Word] = {}
         for read in self.captures.reads.values():
-            found = _words_of(read)
-            if found is None:
+            words = _words_of(read)
+            if words is None:
                 return None
-            addresses |= found
-        return [(address, ctypes.c_int64.from_address(address).value) for address in sorted(addresses)]
+            for item in words:
+                found.setdefault(item[0], item)
+        return list(found.values())
+
+
+def _function_state(function: types.FunctionType) -> tuple[int, ...]:
+    """What of a function object can be replaced in place; what it reads is watched by reads of its own."""
+    return id(function.__code__), id(function.__defaults__), id(function.__kwdefaults__)
 
 
 def _is_fixed(value: object) -> bool:
@@ -372,48 +388,59 @@ def _is_fixed(value: object) -> bool:
     return isinstance(value, types.ModuleType | types.BuiltinFunctionType | type | Kernel) or type(value).__name__ in ("DType", "DynVar")
 
 
-def _words_of(read: Read) -> set[int] | None:
-    """Addresses that tell whether the chain of `read` still leads to the same object."""
-    addresses: set[int] = set()
+def _words_of(read: Read) -> list[Word] | None:
+    """Words that tell whether the chain of `read` still leads to the same object."""
     namespace = read.namespace
     if not isinstance(namespace, Namespace):
         return None
+    words: list[Word] = []
     cell = namespace.cell(read.root)
     if cell is not None:
-        addresses.add(id(cell) + 16)
+        words.append(cell_word(cell))
     elif read.root not in namespace.extra:
-        addresses.add(dict_version_address(cast("dict[str, object]", namespace.globals)))
-        if read.root not in namespace.globals:
-            addresses.add(dict_version_address(vars(builtins)))
+        module = cast("dict[str, object]", namespace.globals)
+        words += binding_words(module, read.root)
+        if read.root not in module:
+            words += binding_words(builtins.__dict__, read.root)
+    value = read.resolve()
+    if isinstance(value, types.FunctionType):
+        words += [word(id(value) + offset) for offset in _FUNCTION_FIELDS]
     for container, (kind, key) in zip(read.containers(), read.steps, strict=True):
-        if kind != "attr":
-            return None
-        found = _attribute_words(container, str(key))
+        found = _attribute_words(container, str(key)) if kind == "attr" else None
         if found is None:
             return None
-        addresses |= found
-    return addresses
+        words += found
+    return words
 
 
-def _attribute_words(container: object, name: str) -> set[int] | None:
+_FUNCTION_FIELDS = (48, 56, 64)
+"""Byte offsets of code, defaults and keyword defaults in a function object of CPython 3.11."""
+
+
+def _attribute_words(container: object, name: str) -> list[Word] | None:
     if isinstance(container, types.ModuleType):
-        return {dict_version_address(vars(container))}
+        return binding_words(cast("dict[str, object]", vars(container)), name)
     if isinstance(container, type):
-        return {dict_version_address(_class_dict(cls)) for cls in container.__mro__ if cls is not object}
+        return [item for cls in _up_to(container, name) for item in binding_words(class_dict(cls), name)]
     cls = type(container)
-    if any(isinstance(vars(base).get(name), property) or hasattr(vars(base).get(name), "__get__") for base in cls.__mro__ if name in vars(base)):
+    if any(hasattr(vars(base)[name], "__get__") for base in cls.__mro__ if name in vars(base)) or hasattr(cls, "__getattr__"):
         return None
     own = getattr(container, "__dict__", None)
-    if not isinstance(own, dict) or hasattr(cls, "__getattr__"):
+    if not isinstance(own, dict):
         return None
-    return {dict_version_address(cast("dict[str, object]", own)), *(dict_version_address(_class_dict(base)) for base in cls.__mro__ if base is not object)}
+    return [*binding_words(cast("dict[str, object]", own), name), *(item for base in _up_to(cls, name) for item in binding_words(class_dict(base), name))]
 
 
-def _class_dict(cls: type) -> dict[str, object]:
-    """The dict behind a class (tp_dict of CPython 3.11), whose version tells of changed class attributes."""
-    return cast("dict[str, object]", ctypes.cast(ctypes.c_void_p.from_address(id(cls) + 264).value, ctypes.py_object).value)
+def _up_to(cls: type, name: str) -> list[type]:
+    """The classes that a lookup of `name` asks, as far as the one that has it."""
+    asked: list[type] = []
+    for base in cls.__mro__:
+        asked.append(base)
+        if name in vars(base):
+            break
+    return asked
 
 
-def uncovered(captures: Captures, recorded: Iterable[tuple[str, str]]) -> list[str]:
-    """Paths that specialisation read and discovery did not see."""
-    return sorted({path for owner, path in recorded if not captures.covers(owner, path)})
+def uncovered(captures: Captures, recorded: Iterable[tuple[str, str, object]]) -> list[str]:
+    """Paths that specialisation read and discovery did not see; names of the language do not count."""
+    return sorted({path for owner, path, value in recorded if not _is_ours(value) and not captures.covers(owner, path)})

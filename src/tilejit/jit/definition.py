@@ -13,6 +13,7 @@ from tilejit.errors import Span
 from tilejit.frontend.fold import Namespace
 from tilejit.frontend.source import FunctionText, function_text, span_of
 from tilejit.jit.signature import JitParam, read_params
+from tilejit.runtime.native_type import NativeCallable
 
 
 @dataclass(eq=False)
@@ -73,7 +74,7 @@ class Definition:
         return f"Definition({self.function.__module__}.{self.function.__qualname__}, {self.kind})"
 
 
-class Kernel:
+class Kernel(NativeCallable):
     """Base of what the decorators return, so that a callee can be recognised."""
 
     definition: Definition

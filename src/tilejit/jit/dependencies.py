@@ -6,6 +6,7 @@ import ast
 import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import FunctionType, ModuleType
 
 from tilejit.errors import ArgumentError, UnsupportedFeatureError, did_you_mean, in_body
 from tilejit.jit.definition import Definition, Kernel
@@ -25,12 +26,34 @@ def resolve(node: ast.expr, definition: Definition) -> object:
     return MISSING
 
 
+def is_language(node: ast.expr, definition: Definition) -> bool:
+    """Whether a chain starts at our own package: then it names no helper, and nothing needs to be looked up."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    if not isinstance(node, ast.Name) or node.id in definition.local_names:
+        return False
+    root = definition.namespace.get(node.id, MISSING)
+    return isinstance(root, ModuleType) and root.__name__.partition(".")[0] == "tilejit"
+
+
+def definition_of(value: object) -> Definition | None:
+    """The definition of a kernel, or of a `@pl.inline` function, which is a helper like `@pl.jit.inline`; None for anything else."""
+    if isinstance(value, Kernel):
+        return value.definition
+    # By name: the class of inline functions lives where the IR does, which a cache hit must not load.
+    python = getattr(value, "python", None) if type(value).__name__ == "InlineFunction" else None
+    if not isinstance(python, FunctionType):
+        return None
+    return vars(python).setdefault("__tilejit_inline__", Definition(python, "inline"))
+
+
 def callee_of(call: ast.Call, definition: Definition) -> Definition | None:
     """The helper that a call names, or None when it calls something else."""
-    found = resolve(call.func, definition)
-    if not isinstance(found, Kernel):
+    if is_language(call.func, definition):
         return None
-    helper = found.definition
+    helper = definition_of(resolve(call.func, definition))
+    if helper is None:
+        return None
     if helper.kind == "orchestration":
         raise in_body(UnsupportedFeatureError)(
             f"`{helper.name}` is an entry (@pl.jit) and cannot be called by another kernel",

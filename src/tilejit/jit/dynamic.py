@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tilejit.errors import ParserTypeError, ShapeError, Span, in_body
 from tilejit.jit.definition import Definition
-from tilejit.jit.dependencies import MISSING, bind_call, callee_of, resolve, returned_params
+from tilejit.jit.dependencies import MISSING, bind_call, callee_of, reachable, resolve, returned_params
 from tilejit.types.annotations import DynVar, dynamic
 
 
@@ -289,7 +289,9 @@ def is_bind_dynamic(call: ast.Call) -> bool:
 
 def dynamic_literal(node: ast.expr, definition: Definition) -> str | None:
     """The literal of `pl.dynamic("M")`, else None."""
-    if not isinstance(node, ast.Call) or resolve(node.func, definition) is not dynamic:
+    if not isinstance(node, ast.Call) or (isinstance(node.func, ast.Attribute) and node.func.attr != "dynamic"):
+        return None  # decided by the name alone: looking every op up would load the whole table
+    if resolve(node.func, definition) is not dynamic:
         return None
     argument = node.args[0] if len(node.args) == 1 and not node.keywords else None
     value = argument.value if isinstance(argument, ast.Constant) else resolve(argument, definition) if argument is not None else MISSING
@@ -313,3 +315,11 @@ def _constant_axis(node: ast.expr, definition: Definition) -> int:
         help = "write the number of the dimension: x.bind_dynamic(0, M)"
         raise in_body(ParserTypeError)("the axis of bind_dynamic must be a constant integer", span=definition.span(node), help=help)
     return axis
+
+
+def analyse(entry: Definition) -> dict[Definition, Dynamic]:
+    """The dynamic extents of the entry and its helpers: one walk, leaf first, independent of any call."""
+    known: dict[Definition, Dynamic] = {}
+    for definition in reachable(entry):
+        known[definition] = dynamic_of(definition, known)
+    return known

@@ -77,9 +77,8 @@ class _Encoder:
                 return _pack("bool", str(value).encode())
             case types.ModuleType():
                 return _pack("module", value.__name__.encode())
-            case _ if value is Ellipsis:
-                return _pack("ellipsis")
-        return self._number(value)
+            case _:
+                return _pack("ellipsis") if value is Ellipsis else self._number(value)
 
     def _number(self, value: object) -> bytes | None:
         for base, tag in ((int, "int"), (float, "float"), (complex, "complex"), (str, "str"), (bytes, "bytes")):

@@ -6,14 +6,14 @@ import ast
 import copy
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tilejit.dtypes import FP32
 from tilejit.errors import ParserTypeError, ShapeError, TilejitError, UndefinedVariableError, did_you_mean, in_body
 from tilejit.frontend import fold
 from tilejit.jit import infer
 from tilejit.jit.definition import Definition, Kernel
-from tilejit.jit.dependencies import helpers_of
+from tilejit.jit.dependencies import definition_of, helpers_of
 from tilejit.jit.dynamic import Dynamic, Symbol
 from tilejit.jit.meta import DynDim
 from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, is_language, literal, number_node
@@ -99,7 +99,7 @@ class Expressions:
         if dtype is None or dtype is FP32 or not dtype.is_float:
             return None
         text = f"pl.const({ast.unparse(number_node(value.value))}, pl.{dtype.name})"
-        return relocated(ast.parse(text, mode="eval").body, node), Static(value.value, local=True)
+        return relocated(ast.parse(text, mode="eval").body, node), Static(value.value, local=True, dtype=dtype)
 
     def _captured(self, same: ast.expr, value: object, path: str, node: ast.expr) -> Folded:
         self.specializer.record(self.definition, path, value)
@@ -314,8 +314,11 @@ class Expressions:
     def call(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Call)
         function, callee = self.fold(node.func)
-        if isinstance(callee, Static) and isinstance(callee.value, Kernel):
-            return self.helper_call(node, callee.value)
+        helper = definition_of(callee.value) if isinstance(callee, Static) else None
+        if helper is not None:
+            return self.helper_call(node, helper)
+        if isinstance(callee, Static) and _is_program_function(callee.value):
+            function = self.specializer.external(callee.value, function)
         args = [self.fold(argument) for argument in node.args]
         keywords = [(keyword, *self.fold(keyword.value)) for keyword in node.keywords]
         new_keywords = [at(ast.keyword(keyword.arg, value), keyword) for keyword, value, _ in keywords]
@@ -324,6 +327,8 @@ class Expressions:
             return new, UNKNOWN
         positional = [value for _, value in args]
         named = {keyword.arg: value for keyword, _, value in keywords if keyword.arg is not None}
+        if _is_program_function(callee.value):
+            return new, _program_result(callee.value, positional)
         if isinstance(callee.value, OpFunction):
             return new, infer.apply_op(callee.value, positional, named, self.specializer.fresh) if self.follows_types else UNKNOWN
         if callee.value is MARKERS["yield_"]:
@@ -342,11 +347,11 @@ class Expressions:
         value = fold.call(function, [arg.value for arg in args], {name: arg.value for name, arg in keywords.items()}, dotted(node.func))
         return Static(value, local=any(arg.local for arg in (*args, *keywords.values())))
 
-    def helper_call(self, node: ast.Call, helper: Kernel) -> Folded:
+    def helper_call(self, node: ast.Call, helper: Definition) -> Folded:
         """A call of another kernel, specialised for what it is called with."""
         from tilejit.jit.helpers import specialise_call
 
-        return specialise_call(self, node, helper.definition)
+        return specialise_call(self, node, helper)
 
     # annotations ------------------------------------------------------------------------------------------------------------
 
@@ -401,6 +406,19 @@ def evaluated(node: ast.expr, function: Callable[..., object], *args: object) ->
         return function(*args)
     except Exception:
         return fold.guarded(f"`{ast.unparse(node)}`", function, *args)
+
+
+def _is_program_function(value: object) -> bool:
+    """Whether a callee is a module-level `@pl.function`, told by name for the sake of cache hits."""
+    return type(value).__name__ == "Function" and type(value).__module__ == "tilejit.tile_ir.program"
+
+
+def _program_result(function: Any, arguments: Sequence[Abstract]) -> Abstract:
+    """What a call of a module-level function evaluates to, where that is one of its arguments."""
+    attrs, directions = function.op.static("attrs"), function.op.static("directions")
+    outputs = [("param", index) for index, direction in enumerate(directions) if direction != "In"]
+    items = [arguments[item[1]] if item[0] == "param" and item[1] < len(arguments) else UNKNOWN for item in attrs.get("returns", outputs)]
+    return UNKNOWN if not items else items[0] if len(items) == 1 else Items(tuple(items))
 
 
 def _is_ours(value: object) -> bool:

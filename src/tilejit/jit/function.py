@@ -6,27 +6,41 @@ import functools
 import inspect
 import sys
 import threading
+import time
 from collections.abc import Callable, Hashable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, cast
 
 from tilejit import config as settings
-from tilejit.errors import ArgumentError, did_you_mean
-from tilejit.jit.arguments import Argument, BoundArguments, TensorArgument, annotated_argument, argument_key, bind_arguments, stays_runtime
+from tilejit.errors import ArgumentError, ArtifactError, TilejitError, did_you_mean
+from tilejit.jit import disk
+from tilejit.jit.arguments import (
+    Argument,
+    BoundArguments,
+    TensorArgument,
+    annotated_argument,
+    argument_fields,
+    argument_key,
+    bind_arguments,
+    stays_runtime,
+)
 from tilejit.jit.cache import CacheInfo, MemoryCache
+from tilejit.jit.captures import uncovered
 from tilejit.jit.definition import Definition, Kernel
-from tilejit.jit.dynamic import Dynamic, Symbol
-from tilejit.jit.meta import ArgumentMeta, DynDim, RuntimeScalar, TensorMeta
-from tilejit.jit.outputs import OutputFinder, output_types
-from tilejit.jit.specialize import Specialization, Specializer, analyse
-from tilejit.jit.text import source_text
-from tilejit.jit.values import Abstract, RuntimeValue, Static
+from tilejit.jit.dynamic import Symbol
+from tilejit.jit.explain import Explanation, nearest
+from tilejit.jit.fast import WarmCalls
+from tilejit.jit.meta import RuntimeScalar
+from tilejit.jit.standing import Standing
 from tilejit.runtime.arrays import view_of
 from tilejit.runtime.compiled import CompiledProgram
 from tilejit.runtime.config import RunConfig, resolve_platform
-from tilejit.types.annotations import DynVar, RuntimeMarker
+from tilejit.runtime.entry import Entry
+from tilejit.runtime.native_type import enable
+from tilejit.types.annotations import RuntimeMarker
 
 if TYPE_CHECKING:
+    from tilejit.jit.specialize import Specialization
     from tilejit.tile_ir.program import Program
 
 
@@ -35,12 +49,16 @@ class JITFunction(Kernel):
 
     __name__: str
 
-    def __init__(self, definition: Definition) -> None:
+    def __init__(self, definition: Definition, cache: MemoryCache | None = None) -> None:
         functools.update_wrapper(self, definition.function)
         self.definition = definition
-        self._cache = MemoryCache()
+        self._cache = MemoryCache() if cache is None else cache
         self._lock = threading.RLock()
         self._outputs: dict[Hashable, Mapping[str, TensorArgument]] = {}
+        self._standing: Standing | None = None
+        self._class_caches: dict[type, MemoryCache] = {}
+        self._warm: WarmCalls | None = None
+        self._cache.when_cleared(self, JITFunction._forget)
 
     def __repr__(self) -> str:
         return f"JITFunction({self.definition.name!r}, func_type={self.definition.kind!r})"
@@ -52,7 +70,15 @@ class JITFunction(Kernel):
         bound = bind_arguments(self.definition, args, kwargs, running=True)
         compiled = self._compiled(bound, config)
         values = [bound.values[param.name] for param in compiled.param_infos if param.name in bound.values]
-        return compiled(*values, config=config)
+        try:
+            result = compiled(*values, config=config)
+        except TilejitError as error:
+            if compiled.relocations is not None:
+                compiled.relocations.apply(error)
+            raise
+        if config is None and not kwargs and len(args) == len(self.definition.params):
+            self._serve(compiled, bound.values)
+        return result
 
     def compile(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> CompiledProgram:
         """The compiled program for sample arguments, or for the annotations when there are none; nothing runs."""
@@ -66,16 +92,58 @@ class JITFunction(Kernel):
 
     def specialized_source(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> str:
         """The concrete `@pl.program` of this specialisation, as text that `pl.parse` accepts."""
+        from tilejit.jit.text import source_text
+
         return source_text(self._specialise(self._sample(args, kwargs)))
+
+    def explain(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Explanation:
+        """Would this call hit a cache? If not: which fields of the key differ from the nearest entry."""
+        standing = self._current(check=False)
+        bound = self._with_outputs(self._sample(args, kwargs))
+        note = standing.cost()
+        if self._memory_key(standing, bound, config) in self._cache:
+            return Explanation("memory", note=note)
+        key = self._disk_key(standing, bound, config)
+        if self._platform(config) == "cpu" and disk.store().get(key.digest) is not None:
+            return Explanation("disk", note=note)
+        found = nearest({**key.fields, "reads": standing.captures.described()}, self._entries())
+        return Explanation(None, found[1], found[0], note) if found else Explanation(None, note=note)
 
     def cache_info(self) -> CacheInfo:
         """Entries, hits, misses and seconds spent compiling."""
         return self._cache.info()
 
-    def cache_clear(self) -> None:
-        """Forget every compiled program."""
+    def cache_clear(self, disk: bool = False) -> None:
+        """Forget every compiled program and what the captured values were; with `disk=True` on disk too."""
+        if disk:
+            self._clear_disk()
         self._cache.clear()
         self._outputs.clear()
+        self._standing = None
+
+    def _clear_disk(self) -> None:
+        name = disk.kernel_name(self.definition)
+        for key, fields in self._entries():
+            if fields.get("kernel") == name:
+                disk.store().remove(key)
+
+    def _entries(self) -> list[tuple[str, Mapping[str, object]]]:
+        """Keys that are there already, in memory and on disk."""
+        return [*self._cache.fields.items(), *((entry.key, entry.fields) for entry in disk.entries())]
+
+    # warm calls ---------------------------------------------------------------------------------------------------------------
+
+    def _serve(self, compiled: CompiledProgram, values: Mapping[str, object]) -> None:
+        """Let native code take calls like the one that just succeeded."""
+        if compiled.platform != "cpu" or self._standing is None:
+            return
+        if self._warm is None:
+            self._warm = WarmCalls(self, functools.partial(JITFunction.__call__, self), len(self.definition.params))
+        self._warm.serve(compiled, values, self._standing.baseline if self._policy() != "ignore" else None)
+
+    def _forget(self) -> None:
+        if self._warm is not None:
+            self._warm.forget()
 
     # methods ------------------------------------------------------------------------------------------------------------------
 
@@ -87,7 +155,9 @@ class JITFunction(Kernel):
         bound = _bound_kernels(instance)
         if self not in bound:
             definition = self.definition
-            bound[self] = JITFunction(Definition(definition.function, definition.kind, definition.options, {**definition.extra, first: instance}))
+            owner = instance if isinstance(instance, type) else type(instance)
+            cache = self._class_caches.setdefault(owner, MemoryCache())
+            bound[self] = JITFunction(Definition(definition.function, definition.kind, definition.options, {**definition.extra, first: instance}), cache)
         return bound[self]
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -95,10 +165,28 @@ class JITFunction(Kernel):
 
     # compiling ----------------------------------------------------------------------------------------------------------------
 
-    @functools.cached_property
-    def _known(self) -> dict[Definition, Dynamic]:
-        with self._lock:
-            return analyse(self.definition)
+    def _policy(self) -> str:
+        chosen = self.definition.options.get("on_drift") or settings.ON_DRIFT.value
+        if chosen not in ("raise", "recompile", "ignore"):
+            raise ValueError(f"on_drift is 'raise', 'recompile' or 'ignore', got {chosen!r}")
+        return str(chosen)
+
+    def _current(self, check: bool = True) -> Standing:
+        """What the kernel stands on: its helpers, its dynamic extents, the values it captured; checked for drift."""
+        standing = self._standing
+        if standing is None:
+            with self._lock:
+                standing = self._standing = self._standing or Standing(self.definition)
+        elif check and self._policy() != "ignore":
+            changed = standing.baseline.drifts()
+            if changed:
+                if self._policy() == "raise":
+                    raise changed[0].error(disk.kernel_name(self.definition))
+                with self._lock:
+                    standing = self._standing = Standing(self.definition)
+                self._forget()
+                self._outputs.clear()
+        return standing
 
     def _sample(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> BoundArguments:
         if args or any(view_of(value) is not None for value in kwargs.values()):
@@ -127,19 +215,86 @@ class JITFunction(Kernel):
         return BoundArguments(values, {param.name: arguments.get(param.name) or scalars[param.name] for param in definition.params})
 
     def _compiled(self, bound: BoundArguments, config: RunConfig | None) -> CompiledProgram:
+        standing = self._current()
         bound = self._with_outputs(bound)
-        key = (*self._platform_key(config), *self._argument_key(bound))
-        return self._cache.find(key, lambda: self._compile(bound, config))
+        return self._cache.find(self._memory_key(standing, bound, config), lambda: self._load_or_compile(standing, bound, config))
 
-    def _compile(self, bound: BoundArguments, config: RunConfig | None) -> CompiledProgram:
+    def _load_or_compile(self, standing: Standing, bound: BoundArguments, config: RunConfig | None) -> CompiledProgram:
+        """From disk if it is there, else compiled, once per host, and kept there."""
+        key = self._disk_key(standing, bound, config)
+        self._cache.fields[key.digest] = {**key.fields, "reads": standing.captures.described()}
+        if self._platform(config) != "cpu":
+            return self._compile(standing, bound, config, key)
+        fresh: list[CompiledProgram] = []
+
+        def build() -> Entry | None:
+            fresh.append(self._compile(standing, bound, config, key))
+            return disk.entry_of(key, fresh[0], standing.captures) if not standing.unseen else None
+
+        entry = disk.store().get_or_build(key.digest, build)
+        if fresh:
+            return fresh[0]
+        assert entry is not None
+        try:
+            loaded = disk.program_of_entry(entry, self.definition)
+        except ArtifactError:
+            # Whole, but not for this machine or version: as good as not there.
+            return self._compile(standing, bound, config, key)
+        self._cache.loaded += 1
+        return loaded
+
+    def _compile(self, standing: Standing, bound: BoundArguments, config: RunConfig | None, key: disk.Key) -> CompiledProgram:
         from tilejit.compiler import compile_program
 
-        return compile_program(self._program(self._specialise(bound)), config)
+        self._refuse_if_run_only(key, standing)
+        start = time.perf_counter()
+        found: list[tuple[str, str, object]] = []
+        special = self._specialise(bound, lambda definition, path, value: found.append((disk.kernel_name(definition), path, value)))
+        compiled = compile_program(self._program(special), config)
+        standing.unseen = uncovered(standing.captures, found)
+        spent = time.perf_counter() - start
+        self._cache.compiled(spent)
+        if settings.LOG.value == "recompile":
+            self._log(key, standing, spent)
+        return compiled
 
-    def _platform_key(self, config: RunConfig | None) -> tuple[Hashable, ...]:
+    def _refuse_if_run_only(self, key: disk.Key, standing: Standing) -> None:
+        if settings.RUN_ONLY.value:
+            name = disk.kernel_name(self.definition)
+            found = self._nearest(key, standing)
+            reason = "; ".join(str(row) for row in found[1]) if found else "no entry of this kernel"
+            raise ArtifactError(
+                f"{name} would have to be compiled, and {settings.RUN_ONLY.variable} forbids it",
+                note=f"nearest entry: {found[0][:12]}: {reason}" if found else reason,
+                help="compile it where that is allowed and ship the cache (`tilejit cache export`), or unset the variable",
+            )
+
+    def _nearest(self, key: disk.Key, standing: Standing) -> tuple[str, tuple[Any, ...]] | None:
+        others = ((digest, fields) for digest, fields in self._entries() if digest != key.digest)
+        return nearest({**key.fields, "reads": standing.captures.described()}, others)
+
+    def _log(self, key: disk.Key, standing: Standing, seconds: float) -> None:
+        found = self._nearest(key, standing)
+        reason = Explanation(None, found[1], found[0]).reason if found else "first specialisation of this kernel"
+        print(f"tilejit: compiled {disk.kernel_name(self.definition)} in {seconds * 1e3:.0f} ms: {reason}", file=sys.stderr)
+
+    # keys ---------------------------------------------------------------------------------------------------------------------
+
+    def _platform(self, config: RunConfig | None) -> str:
+        return resolve_platform(config.platform if config else None)
+
+    def _options(self, config: RunConfig | None) -> dict[str, object]:
+        """What of the call's options and the settings changes code, read now."""
         if config is None:
-            return (resolve_platform(None), settings.CHECK_BOUNDS.value, settings.FAST_MATH.value)
-        return (resolve_platform(config.platform), config.check_bounds, config.fast_math)
+            return {"platform": resolve_platform(None), "check_bounds": settings.CHECK_BOUNDS.value, "fast_math": settings.FAST_MATH.value}
+        return {"platform": resolve_platform(config.platform), "check_bounds": config.check_bounds, "fast_math": config.fast_math}
+
+    def _memory_key(self, standing: Standing, bound: BoundArguments, config: RunConfig | None) -> Hashable:
+        return (standing.captures.digest, *self._options(config).values(), *self._argument_key(bound))
+
+    def _disk_key(self, standing: Standing, bound: BoundArguments, config: RunConfig | None) -> disk.Key:
+        arguments = {name: argument_fields(argument, frozenset(self._dynamic_axes(name, argument))) for name, argument in bound.arguments.items()}
+        return disk.key_of(self.definition, standing.captures, arguments, self._options(config))
 
     def _argument_key(self, bound: BoundArguments) -> tuple[Hashable, ...]:
         return tuple((name, argument_key(argument, frozenset(self._dynamic_axes(name, argument)))) for name, argument in bound.arguments.items())
@@ -147,7 +302,9 @@ class JITFunction(Kernel):
     def _dynamic_axes(self, name: str, argument: Argument) -> dict[int, Symbol]:
         if not isinstance(argument, TensorArgument):
             return {}
-        return self._known[self.definition].axes(name, len(argument.shape))
+        return self._current(check=False).known[self.definition].axes(name, len(argument.shape))
+
+    # specialising -------------------------------------------------------------------------------------------------------------
 
     def _with_outputs(self, bound: BoundArguments) -> BoundArguments:
         """A return-style call with the outputs it leaves out described like arguments."""
@@ -155,44 +312,17 @@ class JITFunction(Kernel):
             return bound
         key = self._argument_key(bound)
         if key not in self._outputs:
-            self._outputs[key] = self._find_outputs(bound)
+            from tilejit.jit.requests import find_outputs
+
+            self._outputs[key] = find_outputs(self.definition, self._current(check=False).known, bound)
         found = self._outputs[key]
         arguments = {param.name: bound.arguments.get(param.name) or found[param.name] for param in self.definition.params}
         return BoundArguments(bound.values, arguments, bound.omitted)
 
-    def _find_outputs(self, bound: BoundArguments) -> Mapping[str, TensorArgument]:
-        finder = OutputFinder(self.definition, self._known)
-        metas = self._metas(finder, bound)
-        types = {name: _abstract(meta) for name, meta in metas.items()}
-        known: dict[str, TensorArgument] = {}
-        for name in bound.omitted:
-            annotation = self.definition.param(name).tensor
-            if annotation is not None and annotation.shape is not None and annotation.dtype is not None:
-                known[name] = TensorArgument(annotation.shape, annotation.dtype)
-                types[name] = _abstract(self._tensor_meta(finder, name, known[name]))
-        unknown = [name for name in bound.omitted if name not in known]
-        for name, type in (output_types(finder, types, unknown) if unknown else {}).items():
-            known[name] = TensorArgument(tuple(_OutputDim.of(dim) for dim in type.shape), type.dtype)
-        return known
+    def _specialise(self, bound: BoundArguments, record: Callable[[Definition, str, object], None] | None = None) -> Specialization:
+        from tilejit.jit.requests import ignore, specialise
 
-    def _specialise(self, bound: BoundArguments) -> Specialization:
-        bound = self._with_outputs(bound)
-        specializer = Specializer(self.definition, self._known)
-        return specializer.run(self._metas(specializer, bound))
-
-    def _metas(self, specializer: Specializer, bound: BoundArguments) -> dict[str, ArgumentMeta]:
-        return {
-            name: self._tensor_meta(specializer, name, argument) if isinstance(argument, TensorArgument) else argument
-            for name, argument in bound.arguments.items()
-        }
-
-    def _tensor_meta(self, specializer: Specializer, name: str, argument: TensorArgument) -> TensorMeta:
-        dynamic = self._dynamic_axes(name, argument)
-        shape = tuple(
-            specializer.dim_of(dynamic[axis]) if axis in dynamic else dim.dim if isinstance(dim, _OutputDim) else cast("int", dim)
-            for axis, dim in enumerate(argument.shape)
-        )
-        return TensorMeta(shape, argument.dtype)
+        return specialise(self.definition, self._current(check=False).known, self._with_outputs(bound), record or ignore)
 
     def _program(self, special: Specialization) -> Program:
         from tilejit.jit.build import program_of
@@ -200,26 +330,7 @@ class JITFunction(Kernel):
         return program_of(special)
 
 
-class _OutputDim(DynVar):
-    """A dynamic extent of an output that was found in the body."""
-
-    __slots__ = ("dim",)
-    dim: DynDim
-
-    @staticmethod
-    def of(dim: int | str) -> int | DynVar:
-        if isinstance(dim, int):
-            return dim
-        assert isinstance(dim, DynDim), dim
-        out = _OutputDim(dim.literal)
-        out.dim = dim
-        return out
-
-
-def _abstract(meta: ArgumentMeta) -> Abstract:
-    if isinstance(meta, TensorMeta):
-        return meta.type()
-    return RuntimeValue(meta.dtype) if isinstance(meta, RuntimeScalar) else Static(meta.value)
+enable(JITFunction)
 
 
 def bind_scalars(definition: Definition, values: Mapping[str, object]) -> Mapping[str, Argument]:
@@ -260,69 +371,3 @@ def _by_reference(module: str, qualified: str) -> object:
     for part in qualified.split("."):
         found = getattr(found, part)
     return found
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# decorators
-
-
-class _Decorator:
-    """`@pl.jit.incore` and its siblings, with or without options."""
-
-    def __init__(self, kind: str, options: frozenset[str]) -> None:
-        self._kind = kind
-        self._options = options
-
-    @overload
-    def __call__(self, function: Callable[..., object], /) -> JITFunction: ...
-    @overload
-    def __call__(self, /, **options: object) -> Callable[[Callable[..., object]], JITFunction]: ...
-    def __call__(self, function: Callable[..., object] | None = None, /, **options: object) -> JITFunction | Callable[[Callable[..., object]], JITFunction]:
-        for name in options:
-            if name not in self._options:
-                raise TypeError(f"@pl.jit{'' if self._kind == 'orchestration' else '.' + self._kind} does not take `{name}=`")
-        scalars = options.get("runtime_scalars")
-        if scalars is not None:
-            if isinstance(scalars, str):
-                raise TypeError(f"runtime_scalars is a tuple of names: write runtime_scalars=({scalars!r},)")
-            options["runtime_scalars"] = tuple(cast("tuple[str, ...]", scalars))
-        if function is None:
-            return lambda decorated: _decorate(decorated, self._kind, options, depth=2)
-        return _decorate(function, self._kind, options, depth=2)
-
-
-class _Jit(_Decorator):
-    """`@pl.jit`."""
-
-    def __init__(self) -> None:
-        super().__init__("orchestration", frozenset({"auto_scope", "strict", "runtime_scalars", "on_drift"}))
-        self.incore = _Decorator("incore", frozenset({"level"}))
-        self.inline = _Decorator("inline", frozenset({"auto_scope"}))
-        self.opaque = _Decorator("opaque", frozenset())
-
-
-def _decorate(function: Callable[..., object], kind: str, options: Mapping[str, object], depth: int) -> JITFunction:
-    if isinstance(function, staticmethod | classmethod):
-        function = function.__func__
-    plain = inspect.unwrap(function)
-    if not inspect.isfunction(plain):
-        raise TypeError(f"@pl.jit decorates a function, got {type(function).__name__}")
-    if plain.__name__ == "<lambda>":
-        raise TypeError("@pl.jit cannot decorate a lambda: a kernel is a `def` with annotated parameters")
-    extra = _annotation_names(plain, sys._getframe(depth).f_locals) if "<locals>" in plain.__qualname__ else {}
-    return JITFunction(Definition(plain, kind, dict(options), extra))
-
-
-def _annotation_names(function: Callable[..., object], seen: Mapping[str, object]) -> dict[str, object]:
-    """Names that only string annotations of a nested function mention: Python keeps no closure for them."""
-    import ast
-
-    found: dict[str, object] = {}
-    for annotation in function.__annotations__.values():
-        if isinstance(annotation, str):
-            names = {node.id for node in ast.walk(ast.parse(annotation)) if isinstance(node, ast.Name)}
-            found.update({name: seen[name] for name in names if name in seen})
-    return {name: value for name, value in found.items() if name not in function.__code__.co_freevars}
-
-
-jit = _Jit()

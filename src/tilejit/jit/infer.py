@@ -80,6 +80,8 @@ def _seen(kind: ParamKind, arg: object) -> object:
 
 def _scalar(arg: Abstract) -> ScalarArg:
     number = number_of(arg)
+    if number is not None and isinstance(arg, Static) and arg.dtype is not None:
+        return ScalarArg(arg.dtype, number)
     if number is not None:
         return ScalarArg(FP32 if isinstance(number, float) else INDEX, number)
     if isinstance(arg, RuntimeValue) and arg.unrolled:

@@ -6,12 +6,13 @@ import ast
 import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol, cast
 
 from tilejit.dtypes import DType
 from tilejit.jit.definition import Definition
-from tilejit.jit.dependencies import reachable, returned_params
-from tilejit.jit.dynamic import Dynamic, Symbol, dynamic_of
-from tilejit.jit.expressions import Expressions, relocated
+from tilejit.jit.dependencies import returned_params
+from tilejit.jit.dynamic import Dynamic, Symbol
+from tilejit.jit.expressions import Expressions, at, relocated
 from tilejit.jit.meta import ArgumentMeta, Constant, DynDim, RuntimeScalar, constant_key
 from tilejit.jit.signature import JitParam, annotated_result
 from tilejit.jit.statements import Statements
@@ -21,6 +22,15 @@ from tilejit.types.values import BufferType, TileType
 
 Record = Callable[[Definition, str, object], None]
 """Told every captured value that was read: by whom, under which path, and the value."""
+
+
+class ProgramFunction(Protocol):
+    """A module-level `@pl.function`."""
+
+    @property
+    def name(self) -> str: ...
+
+    def as_python(self, prefix: str = "pl", concise: bool = False) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +52,11 @@ class Specialization:
     functions: tuple[SpecialFunction, ...]
     symbols: Mapping[str, str]
     entry: str
+    externals: Mapping[str, ProgramFunction] = field(default_factory=dict[str, "ProgramFunction"])
+    """Module-level functions that are called, by name."""
 
 
-def analyse(entry: Definition) -> dict[Definition, Dynamic]:
-    """The dynamic extents of the entry and its helpers: one walk, leaf first, independent of any call."""
-    known: dict[Definition, Dynamic] = {}
-    for definition in reachable(entry):
-        known[definition] = dynamic_of(definition, known)
-    return known
-
-
-def _ignore(definition: Definition, path: str, value: object) -> None:
+def ignore(definition: Definition, path: str, value: object) -> None:
     """Nobody wants to know what was read."""
 
 
@@ -62,9 +66,10 @@ class Specializer:
 
     entry: Definition
     known: Mapping[Definition, Dynamic]
-    record: Record = _ignore
+    record: Record = ignore
     symbols: dict[str, str] = field(default_factory=dict[str, str])
     functions: list[SpecialFunction] = field(default_factory=list[SpecialFunction])
+    externals: dict[str, ProgramFunction] = field(default_factory=dict[str, "ProgramFunction"])
 
     def __post_init__(self) -> None:
         self._names: set[str] = {self.entry.name}
@@ -119,7 +124,7 @@ class Specializer:
         """Specialise the entry for the given arguments."""
         types = {param.name: self._entry_type(param, metas[param.name]) for param in self.entry.params if param.name in metas}
         self._build(self.entry, self.entry.name, types)
-        return Specialization(f"_jit_{self.entry.name}", tuple(self.functions), dict(sorted(self.symbols.items())), self.entry.name)
+        return Specialization(f"_jit_{self.entry.name}", tuple(self.functions), dict(sorted(self.symbols.items())), self.entry.name, self.externals)
 
     def _entry_type(self, param: JitParam, meta: ArgumentMeta) -> Abstract:
         if isinstance(meta, Constant):
@@ -163,6 +168,14 @@ class Specializer:
         used = {python: dim.literal for dim, python in names.items()}
         self.functions.append(SpecialFunction(name, ast.fix_missing_locations(node), definition, used))
         return body.returns
+
+    def external(self, function: object, node: ast.expr) -> ast.expr:
+        """A call of a module-level function: it keeps its name, and the program that calls it takes it in."""
+        known = cast("ProgramFunction", function)
+        if self.externals.setdefault(known.name, known) is not known:
+            return node
+        self._names.add(known.name)
+        return at(ast.Name(known.name, ast.Load()), node)
 
     def missing_type(self, caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> BufferType | None:
         """The type of an argument that nothing is known of; overridden where output shapes are looked for."""

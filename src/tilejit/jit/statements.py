@@ -10,8 +10,7 @@ from types import FunctionType
 
 from tilejit.dtypes import INDEX
 from tilejit.errors import ShapeError, in_body
-from tilejit.jit.definition import Kernel
-from tilejit.jit.dependencies import calls_in, resolve
+from tilejit.jit.dependencies import calls_in, definition_of, resolve
 from tilejit.jit.dynamic import dynamic_literal, is_bind_dynamic
 from tilejit.jit.expressions import Expressions, at
 from tilejit.jit.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, number_of
@@ -156,7 +155,7 @@ class Statements(Expressions):
 
     def _calls_what_runs_here(self, body: Sequence[ast.stmt]) -> bool:
         callees = [resolve(call.func, self.definition) for statement in body for call in calls_in(statement)]
-        return any(isinstance(callee, Kernel | FunctionType | functools.partial) for callee in callees)
+        return any(definition_of(callee) is not None or isinstance(callee, FunctionType | functools.partial) for callee in callees)
 
     def _loop_target(self, target: ast.expr, iterable: ast.expr) -> ast.expr:
         """The induction variable is an INDEX; carried names start with what `init_values` holds."""

@@ -5,18 +5,27 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 
-from tilejit.jit.specialize import SpecialFunction, Specialization
+from tilejit.jit.specialize import ProgramFunction, SpecialFunction, Specialization
 
 
 def source_text(special: Specialization) -> str:
     """`import tilejit.language as pl`, the dynamic symbols, then one `@pl.program` class."""
     lines = ["import tilejit.language as pl"]
     lines += ["", *(f'{name} = pl.dynamic("{text}")' for name, text in special.symbols.items())] if special.symbols else []
+    for function in special.externals.values():
+        lines += ["", "", *_definition_of(function)]
     lines += ["", "", "@pl.program", f"class {special.name}:"]
     for index, function in enumerate(special.functions):
         lines += [""] if index else []
         lines += _function(function)
     return "\n".join(lines) + "\n"
+
+
+def _definition_of(function: ProgramFunction) -> list[str]:
+    """A module-level function without the lines that stand at the top already."""
+    lines = function.as_python().splitlines()
+    first = next(index for index, line in enumerate(lines) if line.startswith("@"))
+    return lines[first:]
 
 
 def _function(function: SpecialFunction) -> list[str]:

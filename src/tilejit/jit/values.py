@@ -22,10 +22,11 @@ from tilejit.types.values import BufferType, TileType
 
 @dataclass(frozen=True, slots=True)
 class Static:
-    """A compile-time value. `local`: known through a local name, so the text keeps the name."""
+    """A compile-time value. `local`: known through a local name, so the text keeps the name. `dtype`: of a number that has its own."""
 
     value: object
     local: bool = False
+    dtype: DType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +123,11 @@ def is_language(value: object) -> bool:
 
 def number_of(value: Abstract) -> int | float | bool | None:
     """The compile-time number a value is, else None."""
-    if not isinstance(value, Static) or isinstance(value.value, enum.Enum):
+    if not isinstance(value, Static):
         return None
     plain = cast("object", value.value.item()) if isinstance(value.value, np.generic) else value.value
+    if isinstance(plain, enum.Enum):
+        return int(plain) if isinstance(plain, enum.IntEnum) and type(plain) not in ENUMS.values() else None
     return plain if isinstance(plain, bool | int | float) else None
 
 

@@ -7,7 +7,8 @@ from importlib import import_module
 _NAMES: dict[str, str] = {
     **dict.fromkeys(("Tensor", "Tile", "Scalar", "Array", "Tuple", "Out", "InOut", "DynVar"), "tilejit.types.annotations"),
     **dict.fromkeys(("TensorView", "TileView", "MemRef", "dynamic", "untracked", "RUNTIME", "AUTO"), "tilejit.types.annotations"),
-    **dict.fromkeys(("jit", "JITFunction"), "tilejit.jit.function"),
+    "jit": "tilejit.jit.decorators",
+    "JITFunction": "tilejit.jit.function",
     **dict.fromkeys(("program", "function", "inline", "InlineFunction"), "tilejit.frontend.decorators"),
     **dict.fromkeys(("parse", "loads", "parse_program", "loads_program"), "tilejit.frontend.text"),
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, cast
 
-from tilejit.errors import ArgumentError, ArtifactError, PlatformError, did_you_mean
+from tilejit.errors import ArgumentError, ArtifactError, PlatformError, TilejitError, did_you_mean
 from tilejit.runtime import describe, directory
 from tilejit.runtime.artifact import Artifact, EntryInfo
 from tilejit.runtime.config import RunConfig, resolve_platform
@@ -26,6 +26,12 @@ class Runner(Protocol):
     """Runs one entry on checked arguments."""
 
     def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None: ...
+
+
+class Relocations(Protocol):
+    """Knows where the source of a cached program is now."""
+
+    def apply(self, error: TilejitError) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,8 @@ class CompiledProgram:
         self._stages = {stage.name: stage for stage in stages}
         self._path = output_dir
         self._written = False
+        self.relocations: Relocations | None = None
+        """Set for programs from the disk cache: turns the places of run-time failures into places of the present source."""
         self.program = program
         """The program this was compiled from; None when it comes from a directory."""
         code = LazyCode(artifact)

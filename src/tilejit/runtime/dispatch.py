@@ -170,7 +170,7 @@ class FastPath:
     def _classify(self, sample: object) -> tuple[Kind | None, int]:
         """How the dispatcher recognises arrays like `sample`."""
         if type(sample) is np.ndarray:
-            return Kind.NUMPY, id(cast("np.ndarray", sample).dtype)
+            return Kind.NUMPY, id(sample.dtype)
         torch = sys.modules.get("torch")
         if torch is None or type(sample) is not torch.Tensor:
             return None, 0
@@ -214,11 +214,6 @@ def _attribute_getter(cls: type, name: str) -> tuple[int, int]:
     descriptor = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
     definition = ctypes.c_int64.from_address(id(descriptor) + 40).value
     return ctypes.c_int64.from_address(definition + 8).value, ctypes.c_int64.from_address(definition + 32).value
-
-
-def dict_version_address(watched: dict[str, object]) -> int:
-    """Where CPython 3.11 keeps the version tag of a dict, which changes whenever the dict does."""
-    return id(watched) + 24
 
 
 def _torch_exchange(tensor_type: type) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -65,8 +66,12 @@ def _make_base() -> type:
     return make(ctypes.addressof(_spec))
 
 
-NativeCallable: type = _make_base()
-"""Base of classes whose instances may be called natively; a plain class where that is not supported."""
+if TYPE_CHECKING:
+
+    class NativeCallable:
+        """Base of classes whose instances may be called natively; a plain class where that is not supported."""
+else:
+    NativeCallable = _make_base()
 
 
 def enable(cls: type) -> None:

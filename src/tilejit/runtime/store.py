@@ -9,7 +9,7 @@ import re
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tilejit.errors import TilejitWarning
@@ -120,8 +120,17 @@ class Store:
             threading.Thread(target=self.sweep, name="tilejit-cache-sweep", daemon=True).start()
         return True
 
-    def get_or_build(self, key: str, build: Callable[[], Entry]) -> Entry:
-        """The entry of `key`; if there is none, `build` makes it, once per host whatever the number of processes."""
+    def peek(self, key: str) -> Entry | None:
+        """The entry of `key` in the directory, for looking at: nothing is counted, stamped or set aside."""
+        try:
+            return decode(self.files.read(self._path(key), MAX_ENTRY), key) if self._ready() else None
+        except (OSError, DamagedEntry):
+            return None
+
+    def get_or_build(self, key: str, build: Callable[[], Entry | None]) -> Entry | None:
+        """The entry of `key`; if there is none, `build` makes it, once per host whatever the number of processes.
+
+        What `build` made but cannot be kept is None."""
         entry = self.get(key)
         if entry is not None:
             return entry
@@ -129,11 +138,12 @@ class Store:
             if waited and (entry := self.get(key)) is not None:
                 return entry
             entry = build()
-            self.put(entry)
+            if entry is not None:
+                self.put(entry)
             return entry
 
     @contextlib.contextmanager
-    def _building(self, key: str) -> Iterator[bool]:
+    def _building(self, key: str) -> Generator[bool]:
         """Hold the lock of `key`; yields whether somebody may have written the entry meanwhile.
 
         Waiting is bounded: after `lock_timeout` the caller compiles for itself.

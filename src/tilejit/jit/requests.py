@@ -1,0 +1,75 @@
+"""From the arguments of a call to the program they specialise: what runs only when something has to be compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from tilejit.jit.arguments import BoundArguments, TensorArgument
+from tilejit.jit.definition import Definition
+from tilejit.jit.dynamic import Dynamic
+from tilejit.jit.meta import ArgumentMeta, DynDim, RuntimeScalar, TensorMeta
+from tilejit.jit.outputs import OutputFinder, output_types
+from tilejit.jit.specialize import Record, Specialization, Specializer, ignore
+from tilejit.jit.values import Abstract, RuntimeValue, Static
+from tilejit.types.annotations import DynVar
+
+
+def specialise(entry: Definition, known: Mapping[Definition, Dynamic], bound: BoundArguments, record: Record = ignore) -> Specialization:
+    """The concrete functions for these arguments; `record` is told every captured value that is read."""
+    specializer = Specializer(entry, known, record)
+    return specializer.run(_metas(specializer, bound))
+
+
+def find_outputs(entry: Definition, known: Mapping[Definition, Dynamic], bound: BoundArguments) -> Mapping[str, TensorArgument]:
+    """Shape and dtype of the outputs that a return-style call leaves out: as annotated, else as the body writes them."""
+    finder = OutputFinder(entry, known)
+    types = {name: _abstract(meta) for name, meta in _metas(finder, bound).items()}
+    found: dict[str, TensorArgument] = {}
+    for name in bound.omitted:
+        annotation = entry.param(name).tensor
+        if annotation is not None and annotation.shape is not None and annotation.dtype is not None:
+            found[name] = TensorArgument(annotation.shape, annotation.dtype)
+            types[name] = _abstract(_tensor_meta(finder, name, found[name]))
+    unknown = [name for name in bound.omitted if name not in found]
+    for name, type in (output_types(finder, types, unknown) if unknown else {}).items():
+        found[name] = TensorArgument(tuple(_OutputDim.of(dim) for dim in type.shape), type.dtype)
+    return found
+
+
+def _metas(specializer: Specializer, bound: BoundArguments) -> dict[str, ArgumentMeta]:
+    return {
+        name: _tensor_meta(specializer, name, argument) if isinstance(argument, TensorArgument) else argument
+        for name, argument in bound.arguments.items()
+    }
+
+
+def _tensor_meta(specializer: Specializer, name: str, argument: TensorArgument) -> TensorMeta:
+    dynamic = specializer.dynamic(specializer.entry).axes(name, len(argument.shape))
+    shape = tuple(
+        specializer.dim_of(dynamic[axis]) if axis in dynamic else dim.dim if isinstance(dim, _OutputDim) else cast("int", dim)
+        for axis, dim in enumerate(argument.shape)
+    )
+    return TensorMeta(shape, argument.dtype)
+
+
+class _OutputDim(DynVar):
+    """A dynamic extent of an output that was found in the body."""
+
+    __slots__ = ("dim",)
+    dim: DynDim
+
+    @staticmethod
+    def of(dim: int | str) -> int | DynVar:
+        if isinstance(dim, int):
+            return dim
+        assert isinstance(dim, DynDim), dim
+        out = _OutputDim(dim.literal)
+        out.dim = dim
+        return out
+
+
+def _abstract(meta: ArgumentMeta) -> Abstract:
+    if isinstance(meta, TensorMeta):
+        return meta.type()
+    return RuntimeValue(meta.dtype) if isinstance(meta, RuntimeScalar) else Static(meta.value)

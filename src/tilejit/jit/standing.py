@@ -1,0 +1,42 @@
+"""What a kernel stands on in this process: its helpers, its dynamic extents, and the values it captured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tilejit.jit.captures import Baseline, Captures
+from tilejit.jit.definition import Definition
+from tilejit.jit.dynamic import Dynamic, analyse
+
+
+@dataclass
+class Standing:
+    """Made at the first call; made anew when a captured value changed and the policy is to recompile."""
+
+    entry: Definition
+    unseen: list[str] = field(default_factory=list[str])
+    """What specialisation read and discovery did not see: such kernels are not kept on disk."""
+
+    @cached_property
+    def known(self) -> Mapping[Definition, Dynamic]:
+        """Dynamic extents of the entry and its helpers."""
+        return analyse(self.entry)
+
+    @cached_property
+    def captures(self) -> Captures:
+        """What the bodies read besides their arguments."""
+        return Captures(self.entry)
+
+    @cached_property
+    def baseline(self) -> Baseline:
+        """The captured values as they were."""
+        return Baseline(self.captures)
+
+    def cost(self) -> str:
+        """What checking for drift costs a warm call, in words."""
+        words = self.baseline.words()
+        if words is not None:
+            return f"drift check: {len(words)} words compared per call"
+        return f"drift check: {len(self.captures.reads)} captured values re-read per call (some are mutable or computed), in Python"
