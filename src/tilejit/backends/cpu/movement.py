@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from xdsl.ir import OpResult, SSAValue
 
@@ -76,11 +77,15 @@ def _fillpad(f: FunctionWriter, op: d.ApplyOp) -> None:
             if new != old:
                 text = f"fillpad_expand: extent {{0}} in dim {axis} is smaller than {{1}}"
                 f.fail_if(f.e.icmp("slt", new, old), Failure("shape", text, op.span), [new, old])
-    cell = pad_cell(apply_args(op)["pad_value"], source.dtype)
-    assert isinstance(cell, int | float)
     target = result_of(f, op, shape, shape)
     copy_box(f.e, target, source, source.valid)
-    fill_outside(f, target, source.valid, lane_constant(source.dtype, cell, 1))
+    fill_outside(f, target, source.valid, pad_lane(apply_args(op)["pad_value"], source.dtype))
+
+
+def pad_lane(pad_value: object, dtype: DType) -> Value:
+    """The element that a pad value stands for."""
+    cell: Any = pad_cell(pad_value, dtype)
+    return lane_constant(dtype, cell if isinstance(cell, int) else float(cell), 1)
 
 
 def fill_outside(f: FunctionWriter, target: Array, valid: Sequence[Index], value: Value) -> None:

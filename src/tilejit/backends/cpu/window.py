@@ -9,14 +9,13 @@ from xdsl.ir import OpResult, SSAValue
 from tilejit.backends.cpu.casts import convert_lane
 from tilejit.backends.cpu.emit import Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
-from tilejit.backends.cpu.movement import bind_view, copy_into, fill_outside, operand, scalars
+from tilejit.backends.cpu.movement import bind_view, copy_into, fill_outside, operand, pad_lane, scalars
 from tilejit.backends.cpu.nest import convert_box, copy_box, each
 from tilejit.backends.cpu.recipes import dtype_of
-from tilejit.backends.cpu.registers import lane_constant, round_to, store_lanes
+from tilejit.backends.cpu.registers import round_to, store_lanes
 from tilejit.backends.cpu.storage import Array, sub_box
 from tilejit.backends.cpu.vector import binary
 from tilejit.backends.cpu.views import is_last_use
-from tilejit.ops.pad import pad_cell
 from tilejit.runtime.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
@@ -76,11 +75,9 @@ def _slice(f: FunctionWriter, op: d.ApplyOp) -> None:
     drop = args["drop_dims"]
     axes = [axis % view.rank for axis in drop if isinstance(axis, int)] if isinstance(drop, tuple | list) else []
     if args["pad_value"] is not None:
-        cell = pad_cell(args["pad_value"], source.dtype)
-        assert isinstance(cell, int | float)
         padded = f.new_array(view.dtype, view.shape, view.valid, op.span)
         copy_box(f.e, padded, view, view.valid)
-        fill_outside(f, padded, view.valid, lane_constant(view.dtype, cell, 1))
+        fill_outside(f, padded, view.valid, pad_lane(args["pad_value"], view.dtype))
         view = padded
     bind_view(f, op, sub_box(f.e, view, [0] * view.rank, view.shape, view.valid, drop=axes))
 
