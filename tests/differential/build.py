@@ -133,8 +133,11 @@ class Bench:
     def _value(self, buffer: SSAValue) -> SSAValue:
         """The cells of a buffer as an operator's result."""
         table = ops.table()
-        if d.shaped_type(buffer).dtype is BOOL:
+        dtype = d.shaped_type(buffer).dtype
+        if dtype is BOOL:
             return self.builder.apply(table["where"], "tensor", {"condition": buffer, "lhs": buffer, "rhs": buffer})[0]
+        if dtype not in table["maximum"].dtypes:
+            return self.builder.apply(table["fillpad"], "tensor", {"input": buffer})[0]
         return self.builder.apply(table["maximum"], "tensor", {"lhs": buffer, "rhs": buffer})[0]
 
     def _scalar_loop(self, use: Use, names: dict[str, Any], outs: list[str]) -> None:
@@ -162,21 +165,22 @@ EXACT = frozenset(
     "add sub mul div sqrt neg abs maximum minimum relu where cast floor ceil round fmod sel sels movement max min copy part_max part_min".split()
 )
 """Rows, families and combiners that give every cell bit for bit: nothing rounds, or IEEE says how."""
+PRODUCTS = frozenset({"matmul", "mx"})
 
 
 def tolerance(use: Use, dtype: DType, arguments: dict[str, Any], expected: NDArray) -> NDArray | float:
     """How far two correct backends may differ, absolutely: reordered sums, else units in the last place."""
+    if use.row.name in EXACT or use.row.family in EXACT or use.row.attrs.get("combine") in EXACT:
+        return 0.0
     step = ulp(expected, dtype)
-    if use.row.family == "matmul" or use.row.attrs.get("combine") in ("sum", "prod"):
+    if use.row.family in PRODUCTS or use.row.attrs.get("combine") in ("sum", "prod"):
         counts = [max(array.shape) for array in arguments.values() if isinstance(array, np.ndarray)]
         count = max(counts, default=1)
         largest = max((float(np.abs(a.astype(np.float64)).max(initial=0)) for a in arguments.values() if isinstance(a, np.ndarray)), default=1.0)
-        scale = count * largest * (largest if use.row.family == "matmul" else 1.0)
+        scale = count * largest * (largest if use.row.family in PRODUCTS else 1.0)
         if use.row.attrs.get("combine") == "prod":
             scale = float(np.abs(expected.astype(np.float64)).max(initial=1.0))
         return step + count * 2.0**-24 * scale
-    if use.row.name in EXACT or use.row.family in EXACT or use.row.attrs.get("combine") in EXACT:
-        return 0.0
     return step * (4 if dtype.bits == 32 else 1)
 
 

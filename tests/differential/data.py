@@ -20,15 +20,38 @@ EXTENTS = {"rows": (1, 7), "columns": (1, 38), "offset": (0, 3)}
 """Roles of run-time scalars that say where or how much, and their ranges."""
 
 
+def _runs(rng: np.random.Generator, shape: tuple[int, ...], run: int) -> NDArray:
+    """Interleaved (value, mark) pairs, the values of each run descending, NaN last."""
+    values = -np.sort(-_floats(rng, "", "any", (*shape[:-1], shape[-1] // run, run // 2)), axis=-1)
+    return np.stack([values, rng.uniform(1, 2, values.shape)], axis=-1).reshape(shape)
+
+
+ROLES = {
+    "below": lambda rng, shape, extent: rng.integers(0, extent, shape),
+    "small": lambda rng, shape, _: rng.integers(0, 3, shape),
+    "powers": lambda rng, shape, _: np.exp2(rng.integers(-4, 5, shape)),
+    "runs": _runs,
+}
+"""Roles that say what the numbers are, whatever the dtype: indices below an extent, few distinct values, powers of two, sorted runs."""
+
+
 def cells(rng: np.random.Generator, op: str, role: str, dtype: DType, shape: tuple[int, ...]) -> NDArray:
     """Data for one operand of `op`."""
     if role in EXTENTS:
         return rng.integers(*EXTENTS[role], shape).astype(dtype.numpy)
+    kind, _, number = role.partition(" ")
+    if kind in ROLES:
+        return _stored(ROLES[kind](rng, shape, int(number or 0)), dtype)
     if dtype is BOOL:
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.is_float:
-        return _floats(rng, op, role, shape).astype(dtype.numpy)
+        return _stored(_floats(rng, op, role, shape), dtype)
     return _integers(rng, op, role, dtype, shape)
+
+
+def _stored(values: NDArray, dtype: DType) -> NDArray:
+    with np.errstate(all="ignore"):
+        return values.astype(dtype.numpy)
 
 
 def _floats(rng: np.random.Generator, op: str, role: str, shape: tuple[int, ...]) -> NDArray:

@@ -7,14 +7,35 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilejit import ops
-from tilejit.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, DType
+from tilejit.dtypes import (
+    BF16,
+    BOOL,
+    FP4,
+    FP8E4M3FN,
+    FP8E5M2,
+    FP8E8M0,
+    FP16,
+    FP32,
+    INDEX,
+    INT4,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT4,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+    DType,
+)
 from tilejit.errors import TilejitError
 from tilejit.ops.spec import Call, OpSpec, Param, ParamKind, ScalarArg
 from tilejit.types.enums import PadValue
 from tilejit.types.values import ANY, TENSOR_SPACE, BufferType, Dim, ShapedType, TileType, ValueType
 
-EXECUTABLE = (BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, INDEX)
-"""Element types that values compute with; the others only travel through cast."""
+EXECUTABLE = (BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, INDEX, INT4, UINT4, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0)
+"""Element types that arrays have; those of less than 8 bits and the 8-bit floats are moved, cast and multiplied with scales only."""
 
 TILE_EXTENTS = {"M": 6, "N": 37, "K": 12, "B": 3}
 """What the symbols stand for in tiles, whose shapes are constant."""
@@ -145,9 +166,10 @@ def _seen(arg: Argument, level: str) -> object:
 
 def candidates(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     """Arguments that the row might take, before its type rule has its say."""
+    from tests.differential.indexed import INDEXED
     from tests.differential.movement import MOVEMENT
 
-    custom = CUSTOM.get(row.name) or MOVEMENT.get(row.name) or FAMILIES.get(row.family)
+    custom = CUSTOM.get(row.name) or MOVEMENT.get(row.name) or INDEXED.get(row.name) or FAMILIES.get(row.family)
     if custom is not None:
         yield from custom(row, level, dtype)
 

@@ -35,7 +35,7 @@ def pad_cell(pad_value: object, dtype: DType) -> object | None:
         import ml_dtypes
 
         limits = ml_dtypes.finfo(dtype.numpy)
-        return limits.max if high else limits.min
+        return float(limits.max if high else limits.min)
     return infinity
 
 

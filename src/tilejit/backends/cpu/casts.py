@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilejit.backends.cpu.emit import Emitter, Value
 from tilejit.backends.cpu.registers import from_memory, register_element, register_type, round_to, to_memory
 from tilejit.backends.cpu.vector import binary, constant, convert, fcmp, icmp, intrinsic, select, typed
-from tilejit.dtypes import BOOL, DType, integer_range
+from tilejit.dtypes import BOOL, FP8E8M0, FP16, DType, integer_range
 
 
 def cast_lane(e: Emitter, value: Value, source: DType, target: DType, mode: str, width: int) -> Value:
@@ -45,7 +45,8 @@ def convert_lane(e: Emitter, value: Value, source: DType, target: DType, width: 
 def _to_float(e: Emitter, value: Value, source: DType, target: DType, mode: str) -> Value:
     if not source.is_float:
         return round_to(e, target, convert(e, "sitofp" if source.is_signed else "uitofp", value, "float"))
-    if target.get_byte() > source.get_byte() or mode in ("none", "rint"):
+    # A wider type holds every value of a narrower one, but FP16 not all powers of two.
+    if (target.get_byte() > source.get_byte() and (source, target) != (FP8E8M0, FP16)) or mode in ("none", "rint"):
         return round_to(e, target, value)
     return _narrowed(e, value, target, mode)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
@@ -25,7 +26,7 @@ from tilejit.backends.cpu.indexed import (
     unravel,
 )
 from tilejit.backends.cpu.movement import operand, result_of, scalars
-from tilejit.backends.cpu.nest import convert_box, copy_box, fill_box
+from tilejit.backends.cpu.nest import BITS, convert_box, copy_box, fill_box
 from tilejit.backends.cpu.registers import lane_constant, store_lanes
 from tilejit.backends.cpu.storage import Array, element_count, permuted, sub_box
 from tilejit.backends.cpu.transpose import transpose_into
@@ -85,7 +86,9 @@ def _rows(f: FunctionWriter, op: d.ApplyOp, policy: str) -> None:
         found, inside = _settled(f, op, idx, [row, 0] if axis == 0 else [0, row], count, policy)
         line = sub_box(e, target, [row, 0], [1, valid[1]])
         if policy == "zero":
-            fill_box(e, line, lane_constant(mem.dtype, 0, 1), line.shape)
+            # Zero bits: not every element type has a zero, but all of them have those.
+            bits = BITS[mem.dtype.get_byte()]
+            fill_box(e, replace(line, dtype=bits), lane_constant(bits, 0, 1), line.shape)
         with _only(f, inside):
             _copy_row(f, line, mem, found, 0, valid[1])
 
@@ -111,7 +114,8 @@ def _elements(f: FunctionWriter, op: d.ApplyOp, policy: str) -> None:
         found, inside = _settled(f, op, idx, at, size_of(e, mem), policy)
         place = address(e, target, at)
         if policy == "zero":
-            store_lanes(e, target.dtype, place, lane_constant(mem.dtype, 0, 1), 1)
+            bits = BITS[mem.dtype.get_byte()]
+            store_lanes(e, bits, place, lane_constant(bits, 0, 1), 1)
         with _only(f, inside):
             store_cell(e, target, place, load_cell(e, mem, flat_address(e, mem, found)))
 
