@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -154,7 +155,8 @@ def fresh(kernel: JITFunction) -> JITFunction:
     return JITFunction(kernel.definition)
 
 
-def test_one_program_per_shape_dtype_and_scalar_value() -> None:
+def test_one_program_per_shape_dtype_and_scalar_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_FASTPATH", "0")  # native calls are not counted as hits of the cache
     kernel = fresh(axpy)
     x = data(4, 4)
     for value in (1.0, 2.0, 1.0):
@@ -202,7 +204,8 @@ def test_options_and_platform_are_part_of_the_key(monkeypatch: pytest.MonkeyPatc
     assert {program.platform for program in kernel._cache.values()} == {"cpu", "reference"}
 
 
-def test_compile_returns_what_the_call_uses() -> None:
+def test_compile_returns_what_the_call_uses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path))  # compiled here and now, so that its stages can be shown
     kernel = fresh(axpy)
     x = data(4, 4)
     compiled = kernel.compile(x, x, 1.0)

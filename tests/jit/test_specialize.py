@@ -13,6 +13,7 @@ import pytest
 
 import tilejit.language as pl
 from tilejit.errors import ArgumentError, ParserTypeError, ShapeError, TilejitError, UnsupportedFeatureError
+from tilejit.jit.dynamic import analyse
 from tilejit.jit.function import JITFunction
 from tilejit.jit.meta import DynDim, TensorMeta
 from tilejit.jit.specialize import Specializer
@@ -338,7 +339,7 @@ def test_j6_extents_do_not_flow_through_sliced_arguments() -> None:
 
 
 def test_j7_dynamic_dims_live_in_the_shape() -> None:
-    known = both_helpers._known
+    known = analyse(both_helpers.definition)
     specializer = Specializer(both_helpers.definition, known)
     dim = specializer.dim_of(known[both_helpers.definition].dims["x"][0])
     meta = TensorMeta((dim, 8), pl.FP32)

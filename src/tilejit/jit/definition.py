@@ -63,6 +63,12 @@ class Definition:
         """How often the body binds each name."""
         return Counter(node.id for node in ast.walk(self.text.node) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
 
+    @cached_property
+    def returns(self) -> tuple[ast.Return, ...]:
+        """The return statements, in source order."""
+        found = [node for node in ast.walk(self.text.node) if isinstance(node, ast.Return)]
+        return tuple(sorted(found, key=lambda node: node.lineno))
+
     def param(self, name: str) -> JitParam:
         return next(param for param in self.params if param.name == name)
 

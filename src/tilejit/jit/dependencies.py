@@ -140,7 +140,7 @@ def bind_call(helper: Definition, call: ast.Call, caller: Definition) -> BoundCa
 
 def returned_params(helper: Definition) -> tuple[str | None, ...]:
     """What a call of `helper` evaluates to: parameter names, None for anything else; without a return, its outputs."""
-    returns = [node for node in ast.walk(helper.text.node) if isinstance(node, ast.Return) and node.value is not None]
+    returns = [node for node in helper.returns if node.value is not None]
     names = {param.name for param in helper.params}
     if not returns:
         return tuple(param.name for param in helper.params if param.direction != "In")

@@ -387,6 +387,8 @@ def at(new: _Placed, place: ast.AST) -> _Placed:
 
 def relocated(node: ast.expr, place: ast.AST) -> ast.expr:
     """`node` and everything below it at the position of `place`."""
+    if isinstance(node, ast.Constant | ast.Name):
+        return at(node, place)
     for child in ast.walk(node):
         if isinstance(child, ast.expr | ast.keyword):
             at(child, place)

@@ -166,7 +166,7 @@ class Specializer:
         ast.copy_location(node, definition.text.node)
         ast.copy_location(arguments[0], definition.text.node)
         used = {python: dim.literal for dim, python in names.items()}
-        self.functions.append(SpecialFunction(name, ast.fix_missing_locations(node), definition, used))
+        self.functions.append(SpecialFunction(name, node, definition, used))
         return body.returns
 
     def external(self, function: object, node: ast.expr) -> ast.expr:
@@ -286,7 +286,7 @@ def _returns(definition: Definition, types: Mapping[str, Abstract], names: Mappi
         return body.annotation(copy.deepcopy(place.returns))
     found = [types.get(name) if name is not None else None for name in returned]
     tensors = [type for type in found if isinstance(type, BufferType)]
-    if not tensors or len(tensors) != len(found) or not any(isinstance(node, ast.Return) for node in ast.walk(place)):
+    if not tensors or len(tensors) != len(found) or not definition.returns:
         return None
     items = [ast.unparse(_tensor_annotation(type, "In", names)) for type in tensors]
     text = items[0] if len(items) == 1 else f"tuple[{', '.join(items)}]"

@@ -6,6 +6,7 @@ import ast
 import enum
 import math
 from dataclasses import dataclass
+from functools import reduce
 from typing import cast
 
 import numpy as np
@@ -75,7 +76,8 @@ def literal(value: object) -> ast.expr | None:
         value = cast("object", value.item())
     path = language_path(value)
     if path is not None:
-        return ast.parse(path, mode="eval").body
+        first, *rest = path.split(".")
+        return reduce(lambda owner, name: ast.Attribute(owner, name, ast.Load()), rest, cast("ast.expr", ast.Name(first, ast.Load())))
     if isinstance(value, enum.IntEnum):
         value = int(value)
     if value is None or type(value) in (str, bytes) or value is Ellipsis:
