@@ -13,6 +13,7 @@ from pathlib import Path
 
 SUITES = ("cpu", "compile", "dispatch")
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "TILEJIT_NUM_THREADS")
+NO_DISK_CACHE = {"TILEJIT_CACHE": "0"}
 
 
 def main() -> int:
@@ -21,8 +22,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as JSON too")
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose name contains TEXT")
     options = parser.parse_args()
-    for variable in ONE_THREAD:  # read by the libraries when they are loaded, so before the suites are
-        os.environ[variable] = "1"
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1") | NO_DISK_CACHE)  # libraries read them when they are loaded, so before the suites are
     rows = list(run(options.suites, options.only))
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")

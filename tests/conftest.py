@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Each test process starts with an empty disk cache of its own, which its children share; the user's is left alone.
+    os.environ["TILEJIT_CACHE_DIR"] = tempfile.mkdtemp(prefix="tilejit-tests-")
     if config.getoption("--update-golden"):
         os.environ["UPDATE_GOLDEN"] = "1"  # inherited by test processes, read where a golden file is compared
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(os.environ.pop("TILEJIT_CACHE_DIR"), ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
