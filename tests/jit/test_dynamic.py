@@ -186,9 +186,7 @@ def test_the_reference_agrees_on_the_decoder_layer(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_cache_length_reaches_the_entry_from_the_helper_of_a_helper_of_a_helper() -> None:
-    source = decoder.specialized_source(
-        torch.randn(3, H), WEIGHTS["norms"], WEIGHTS["wq"], WEIGHTS["wo"], torch.randn(9, H), torch.randn(9, H), WEIGHTS["w_gate"], WEIGHTS["w_up"], WEIGHTS["w_down"]
-    )
+    source = decoder.specialized_source(torch.randn(3, H), keys=torch.randn(9, H), values=torch.randn(9, H), **WEIGHTS)
     assert "keys: pl.Tensor[[S, 32], pl.FP32], values: pl.Tensor[[S, 32], pl.FP32]" in source.rpartition("def decoder(")[2]
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from tilejit import dtypes
 from tilejit.errors import InvalidOperationError
-from tilejit.types import annotations, enums
+from tilejit.types import annotations as spelled
+from tilejit.types import enums
 from tilejit.types.scopes import MARKERS
 
 language = import_module("tilejit.language")
@@ -36,14 +37,14 @@ def test_data_types_enums_and_markers_are_the_objects_of_their_tables() -> None:
     assert language.FP32 is dtypes.FP32
     assert language.Level is enums.Level
     assert language.range is MARKERS["range"]
-    assert language.Tensor is annotations.Tensor
-    assert language.RUNTIME is annotations.RUNTIME
+    assert language.Tensor is spelled.Tensor
+    assert language.RUNTIME is spelled.RUNTIME
 
 
 def test_second_names_mean_the_first() -> None:
     assert language.Mem is language.MemorySpace
     assert language.DN is enums.TensorLayout.DN
-    assert language.TaskId == annotations.ScalarAnnotation(dtypes.TASK_ID)
+    assert language.TaskId == spelled.ScalarAnnotation(dtypes.TASK_ID)
 
 
 def test_namespaces_hold_their_own_spellings() -> None:
