@@ -40,7 +40,7 @@ def compiled(dtype: str, expression: str = "pl.add(a, b)", rows: int | str = ROW
 
 def arithmetic(dtype: DType) -> str:
     """An expression over the dtype: a sum where the language adds, else a copy."""
-    return "pl.add(a, b)" if dtype.bits >= 8 and dtype.kind in ("int", "uint") or dtype.name in ("FP16", "BF16", "FP32") else "a"
+    return "pl.add(a, b)" if (dtype.bits >= 8 and dtype.is_integer) or dtype.name in ("FP16", "BF16", "FP32") else "a"
 
 
 @pl.program

@@ -11,7 +11,6 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -35,10 +34,10 @@ def data(*shape: int) -> np.ndarray:
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Artifacts go to a directory of the test."""
     monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "cache"))
-    yield tmp_path / "cache"
+    return tmp_path / "cache"
 
 
 @pytest.fixture
@@ -90,7 +89,7 @@ def test_c2_the_kernel_reads_the_callers_tensors_at_every_call(add: CompiledProg
 @pytest.mark.parametrize("extent", [1, 5, 300])
 def test_c3_dynamic_outputs_are_allocated_with_the_extents_of_the_inputs(extent: int) -> None:
     a, b = data(extent, COLUMNS), data(extent, COLUMNS)
-    out: Any = compiled("FP32", rows="M")(a, b)
+    out = compiled("FP32", rows="M")(a, b)
     assert out.shape == (extent, COLUMNS)
     np.testing.assert_array_equal(out, a + b)
 
@@ -186,7 +185,7 @@ class Copy:
 def test_c5_outputs_are_made_in_the_framework_and_on_the_device_of_the_inputs(add: CompiledProgram) -> None:
     torch = pytest.importorskip("torch")
     a, b = data(), data()
-    tensor: Any = add(torch.from_numpy(a), torch.from_numpy(b))
+    tensor = add(torch.from_numpy(a), torch.from_numpy(b))
     assert isinstance(tensor, torch.Tensor)
     assert tensor.device.type == "cpu"
     np.testing.assert_array_equal(tensor.numpy(), a + b)
@@ -359,7 +358,7 @@ def test_c10_outputs_of_another_layout_are_refused(add: CompiledProgram) -> None
 def test_c10_nothing_happens_to_tensors_without_elements() -> None:
     empty = np.empty((0, COLUMNS), np.float32)
     program = compiled("FP32", rows="M")
-    out: Any = program(empty, empty)
+    out = program(empty, empty)
     assert out.shape == (0, COLUMNS)
     assert program(empty, empty, empty) is None
 
@@ -379,7 +378,7 @@ def test_c10_read_only_outputs_are_refused_and_read_only_inputs_read(add: Compil
 def test_c10_tensors_that_require_grad_are_read_but_never_written(add: CompiledProgram) -> None:
     torch = pytest.importorskip("torch")
     a, b = torch.randn(ROWS, COLUMNS, requires_grad=True), torch.randn(ROWS, COLUMNS)
-    out: Any = add(a, b)
+    out = add(a, b)
     assert not out.requires_grad
     torch.testing.assert_close(out, (a + b).detach(), rtol=0, atol=0)
     with pytest.raises(ArgumentError, match="output `out` requires grad"):

@@ -46,7 +46,7 @@ def as_torch(array: np.ndarray) -> Any:
 
 
 def bits(value: Any) -> np.ndarray:
-    array = value if isinstance(value, np.ndarray) else value.view(getattr(__import__("torch"), "uint8")).numpy()
+    array: np.ndarray = value if isinstance(value, np.ndarray) else value.view(pytest.importorskip("torch").uint8).numpy()
     return np.ascontiguousarray(array).view(np.uint8)
 
 
@@ -62,10 +62,10 @@ def test_both_calling_styles_compute_what_numpy_computes(dtype: DType, framework
     for extent in (ROWS,) if isinstance(rows, int) else (1, ROWS, 64):
         a, b = data(dtype, extent, extent), data(dtype, extent, extent + 100)
         want = expected(dtype, a, b)
-        arguments = (as_torch(a), as_torch(b)) if framework == "torch" else (a, b)
+        arguments: tuple[Any, Any] = (as_torch(a), as_torch(b)) if framework == "torch" else (a, b)
         out = arguments[1].clone() if framework == "torch" else b.copy()
 
-        returned: Any = program(*arguments)
+        returned = program(*arguments)
         assert program(*arguments, out) is None
 
         assert type(returned) is type(arguments[0])

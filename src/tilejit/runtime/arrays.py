@@ -87,9 +87,9 @@ class DeviceTensor:
             raise ArgumentError(f"a DeviceTensor's dtype is one of the language's, got {self.dtype!r}", help="pass pl.FP32 or another dtype of pl")
         object.__setattr__(self, "shape", tuple(int(extent) for extent in self.shape))
         if any(extent < 0 for extent in self.shape):
-            raise ShapeError(f"a DeviceTensor's extents are not negative, got {list(self.shape)}")
+            raise ShapeError(f"a DeviceTensor's extents are not negative, got {list(self.shape)}", help="pass the shape of the memory")
         if not self.data_ptr and 0 not in self.shape:
-            raise ArgumentError("a DeviceTensor needs the address of its memory, got 0")
+            raise ArgumentError("a DeviceTensor needs the address of its memory, got 0", help="pass the address of the first element, x.data_ptr()")
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -125,6 +125,8 @@ def view_of(value: object) -> ArrayView | None:
 
 def _numpy_view(array: np.ndarray, owner: object, framework: str) -> ArrayView:
     dtype = dtype_of_numpy(array.dtype)
+    if dtype is None and not array.dtype.isnative:
+        raise DTypeError(f"elements in the byte order of another machine ({array.dtype.str})", help="convert: x.astype(x.dtype.newbyteorder('='))")
     if dtype is None:
         raise unsupported_dtype("NumPy", str(array.dtype))
     size = array.itemsize

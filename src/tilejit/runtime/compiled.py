@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tilejit.errors import ArgumentError, ArtifactError, PlatformError, TilejitError, did_you_mean
 from tilejit.runtime import describe, directory
@@ -54,13 +54,23 @@ class CompiledEntry:
         """The machine code, loaded now if it was not; None when this entry is not machine code."""
         return self.runner.native if isinstance(self.runner, LazyEntry) else self.runner if isinstance(self.runner, NativeEntry) else None
 
-    def __call__(self, *args: object, config: RunConfig | None = None) -> object:
-        """All parameters: works in place, returns None. Without the outputs: allocates and returns them."""
-        if config is not None and config.platform is not None and resolve_platform(config.platform) != self.platform:
-            raise PlatformError(f"{self.signature.name} was compiled for {self.platform}, not for {config.platform}", help="compile it for that platform")
+    def __call__(self, *args: object, config: RunConfig | None = None, **named: object) -> Any:
+        """All parameters: works in place, returns None. Without the outputs: allocates and returns them, in the caller's framework."""
+        if config is not None or named:
+            self._check_options(config, named)
         bound, new = self.signature.bind(args)
         self.runner.run(bound, config.num_threads if config else None)
         return None if not new else new[0] if len(new) == 1 else new
+
+    def _check_options(self, config: RunConfig | None, named: Mapping[str, object]) -> None:
+        name = self.signature.name
+        if named:
+            help = f"write {describe.call_text(self.signature)}"
+            raise ArgumentError(f"{name} takes its arguments by position, got {', '.join(f'{key}=' for key in named)}", help=help)
+        if not isinstance(config, RunConfig):
+            raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
+        if config.platform is not None and resolve_platform(config.platform) != self.platform:
+            raise PlatformError(f"{name} was compiled for {self.platform}, not for {config.platform}", help="compile it for that platform")
 
     def benchmark(self, *args: object, rounds: int = 100, warmup: int = 3) -> BenchmarkStats:
         """Time calls with these arguments."""
@@ -127,9 +137,9 @@ class CompiledProgram:
 
     # calling --------------------------------------------------------------------------------------------------------------
 
-    def __call__(self, *args: object, config: RunConfig | None = None) -> object:
-        """All parameters: works in place, returns None. Without the outputs: allocates and returns them."""
-        return self.only("call")(*args, config=config)
+    def __call__(self, *args: object, config: RunConfig | None = None, **named: object) -> Any:
+        """All parameters: works in place, returns None. Without the outputs: allocates and returns them, in the caller's framework."""
+        return self.only("call")(*args, config=config, **named)
 
     def benchmark(self, *args: object, rounds: int = 100, warmup: int = 3) -> BenchmarkStats:
         """Time calls with these arguments."""

@@ -101,7 +101,7 @@ def _content(path: str) -> bytes | None:
 def open_directory(path: str) -> tuple[Artifact, tuple[Stage, ...]]:
     """The artifact in `path`; only its description is read now, each other file when it is needed, checked against its checksum."""
     if not os.path.isdir(path):
-        raise ArtifactError(f"there is no artifact directory {path}")
+        raise ArtifactError(f"there is no artifact directory {path}", help="pass the directory that ir.compile(output_dir=…) wrote")
     meta = _content(os.path.join(path, META))
     if meta is None:
         raise ArtifactError(f"{path} is no artifact: it has no readable {META}", help="pass the directory that ir.compile(output_dir=…) wrote")

@@ -241,6 +241,6 @@ def _scalar_argument(param: ParamInfo, value: object) -> int | float | bool:
         number = int(number)
     low, high = integer_range(dtype)
     if not low <= number <= high:
-        help = f"pass a number in that range, or declare `{param.name}` with a wider dtype"
+        help = "pass True or False" if dtype is BOOL else f"pass a number in that range, or declare `{param.name}` with a wider dtype"
         raise RangeError(f"argument `{param.name}` = {number} is outside the range of {dtype}: {low} to {high}", help=help)
     return bool(number) if dtype is BOOL else int(number)
