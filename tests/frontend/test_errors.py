@@ -189,3 +189,23 @@ def test_decorators_refuse_what_they_cannot_decorate() -> None:
             pl.func_attr({"other": 2})
 
     assert with_attributes.op.static("attrs") == {"split": 1, "other": 2}
+
+
+def test_compile_time_arguments_must_be_constants_that_text_can_hold() -> None:
+    with pytest.raises(ParserTypeError, match="`high_precision` of recip takes a number, string, data type or enum member"):
+        kernel("out[:] = pl.recip(x, high_precision=pl)")
+
+
+def test_failures_of_a_module_text_show_the_line() -> None:
+    with pytest.raises(ParserError, match="NameError") as caught:
+        parse("x = 3\ny = undefined\n")
+    assert caught.value.source_lines == ("y = undefined\n",)
+    with pytest.raises(ParserTypeError, match="takes its shape as a list") as caught:
+        parse("@pl.function\ndef f(x: pl.Tensor[3, pl.FP32]):\n    pass\n")
+    assert caught.value.span is not None
+    assert caught.value.span.line == 2
+
+
+def test_a_loop_over_something_else_with_break_is_still_named() -> None:
+    with pytest.raises(UnsupportedFeatureError, match="cannot loop over `x`"):
+        kernel("for i in x:\n    if cfg[0] == 1:\n        break\nout[:] = x")

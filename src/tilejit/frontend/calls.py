@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
+from tilejit.dtypes import DType
 from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, TilejitError, UnsupportedFeatureError
 from tilejit.frontend import buffers, fold, functions, markers, windows
 from tilejit.frontend.context import Context
@@ -26,8 +27,10 @@ from tilejit.ops.binding import Kind, bind
 from tilejit.ops.evaluate import evaluate
 from tilejit.ops.spec import Call, OpFunction, OpSpec, ParamKind, ScalarArg
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.literal import write_literal
 from tilejit.tile_ir.program import Function
 from tilejit.types.annotations import DynVar
+from tilejit.types.enums import MemorySpace
 from tilejit.types.scopes import Marker
 from tilejit.types.values import BufferType, ScalarType, ShapedType
 
@@ -230,7 +233,15 @@ def _static_argument(row: OpSpec, name: str, arg: object) -> object:
     value = static_value(arg)
     if not is_static(value):
         raise ParserTypeError(f"`{name}` of {row.name} must be known while compiling, got {describe_value(arg)}")
+    if not isinstance(value, _PLAIN_STATICS):
+        try:
+            write_literal(value)
+        except TypeError:
+            raise ParserTypeError(f"`{name}` of {row.name} takes a number, string, data type or enum member, got {describe_value(arg)}") from None
     return value
+
+
+_PLAIN_STATICS = (bool, int, float, str, DType, MemorySpace)
 
 
 def _check_store_order(function: OpFunction, args: Sequence[object]) -> None:

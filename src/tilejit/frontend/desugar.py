@@ -127,9 +127,9 @@ def is_yield(node: ast.AST | None) -> bool:
 def _natural_carry(node: ast.For, span: SpanOf) -> tuple[ast.For | ast.While, list[ast.stmt], list[ast.stmt], list[ast.stmt]]:
     """A loop with init_values and break, as plain rebinding: the loop, its body, statements before and after it."""
     call = node.iter
-    assert isinstance(call, ast.Call)
-    initial = next((keyword.value for keyword in call.keywords if keyword.arg == "init_values"), None)
-    if initial is None:
+    keywords = call.keywords if isinstance(call, ast.Call) else []
+    initial = next((keyword.value for keyword in keywords if keyword.arg == "init_values"), None)
+    if initial is None or not isinstance(call, ast.Call):
         return node, node.body, [], []
     while_form = loop_kind(node) == "while_"
     carried = node.target if while_form else node.target.elts[1] if isinstance(node.target, ast.Tuple) and len(node.target.elts) == 2 else None

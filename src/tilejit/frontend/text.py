@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import traceback
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,10 +33,13 @@ def parse(code: str, filename: str = "<string>", namespace: Mapping[str, object]
         line, column = error.lineno or 1, error.offset or 1
         span = Span(source, line, column, line, max(column + 1, error.end_offset or 0))
         raise ParserSyntaxError(f"this is not Python: {error.msg}", span=span, help="the text must parse as a Python module") from None
-    except (TilejitError, OSError):
+    except TilejitError as error:
+        error.located(_place(error, filename, lines))
+        raise
+    except OSError:
         raise
     except Exception as error:
-        raise ParserError(f"the text cannot be run: {type(error).__name__}: {error}") from error
+        raise ParserError(f"the text cannot be run: {type(error).__name__}: {error}", span=_place(error, filename, lines)) from error
     new = [value for name, value in names.items() if before.get(name) is not value]
     programs = [value for value in new if isinstance(value, Program)]
     functions = [value for value in new if isinstance(value, Function)]
@@ -44,6 +48,15 @@ def parse(code: str, filename: str = "<string>", namespace: Mapping[str, object]
     if len(found) != 1:
         raise ValueError(f"the text must define exactly one program or function, it defines {len(found)}")
     return found[0]
+
+
+def _place(error: BaseException, filename: str, lines: list[str]) -> Span:
+    """The line of the text that was running when `error` was raised."""
+    numbers = [number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == filename]
+    line = numbers[-1] if numbers else 1
+    text = lines[line - 1].rstrip() if line <= len(lines) else ""
+    column = len(text) - len(text.lstrip()) + 1
+    return Span(SourceText(filename, tuple(lines)), line, column, line, len(text) + 1)
 
 
 def loads(path: str | Path) -> Program | Function:
