@@ -16,7 +16,7 @@ help:
 	@echo "make demo    run the example kernels and compare them with NumPy"
 	@echo "make test    everything that must hold: lint, types, import rules, tests"
 	@echo "make check   lint, types and import rules only"
-	@echo "make bench   the benchmark suites (SUITE=cpu|compile|dispatch picks one)"
+	@echo "make bench   the benchmark suites (SUITE=cpu|compile|dispatch|start picks one)"
 	@echo "make fuzz    random programs on reference and cpu (PROGRAMS=5000)"
 	@echo "make stubs   write the editors' stub of the language anew from the op table"
 
@@ -49,7 +49,7 @@ test: check
 	$(PY) -m pytest -q -n $(JOBS) --durations=10
 
 bench: $(DEV)
-	@$(PY) bench/run.py $(or $(SUITE),cpu compile dispatch)
+	@$(PY) bench/run.py $(or $(SUITE),cpu compile dispatch start)
 
 fuzz: $(DEV)
 	$(PY) -m tests.fuzz --programs $(or $(PROGRAMS),5000) --jobs $(JOBS)

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import cast
 
 SHORTEST_SAMPLE = 2e-3
 """Seconds; faster functions are called several times per sample."""
@@ -20,6 +21,8 @@ class Pair:
     ours: Callable[[], object]
     theirs: Callable[[], object]
     samples: int = 21
+    self_timed: bool = False
+    """The functions return the seconds to count, for what happens in another process."""
     check: Callable[[], None] = field(default=lambda: None)
     """Raises when the two disagree: a fast wrong answer is no result."""
 
@@ -41,16 +44,20 @@ def measure(pair: Pair) -> Row:
     pair.theirs()
     pair.check()
     functions = (pair.ours, pair.theirs)
-    repeats = [_repeats(function) for function in functions]
+    repeats = [1 if pair.self_timed else _repeats(function) for function in functions]
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(pair.samples):
         for function, repeat, seconds in zip(functions, repeats, times, strict=True):
-            start = time.perf_counter()
-            for _ in range(repeat):
-                function()
-            seconds.append((time.perf_counter() - start) / repeat)
+            seconds.append(cast("float", function()) if pair.self_timed else _sample(function, repeat))
     ours, theirs = (statistics.median(seconds) for seconds in times)
     return Row(pair.case, pair.peer, theirs / ours, ours * 1e6, theirs * 1e6)
+
+
+def _sample(function: Callable[[], object], repeat: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeat):
+        function()
+    return (time.perf_counter() - start) / repeat
 
 
 def _repeats(function: Callable[[], object]) -> int:

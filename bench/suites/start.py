@@ -1,0 +1,90 @@
+"""The first call in a fresh process that finds the kernel in the disk cache, after the imports, against numba with `cache=True`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from measure import Pair
+
+SAMPLES = 11
+
+TIMED = """
+import sys, time
+import numpy as np
+import kernels
+
+a, b, out = (np.ones((64, 64), np.float32) for _ in range(3))
+start = time.perf_counter()
+kernels.{name}(a, b, out)
+print(time.perf_counter() - start)
+assert out[0, 0] == {expected}
+{afterwards}
+"""
+
+OURS = """
+import tilejit.language as pl
+
+@pl.jit
+def add(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = a + b
+
+@pl.jit
+def product(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.matmul(a, b)
+"""
+
+NUMBAS = """
+import numba
+
+@numba.njit(cache=True)
+def add(a, b, out):
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            out[i, j] = a[i, j] + b[i, j]
+
+@numba.njit(cache=True)
+def product(a, b, out):
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            out[i, j] = 0
+        for k in range(a.shape[1]):
+            for j in range(b.shape[1]):
+                out[i, j] += a[i, k] * b[k, j]
+"""
+
+NO_COMPILER = "assert not {'xdsl', 'llvmlite'} & {name.partition('.')[0] for name in sys.modules} or len(sys.argv) > 1"
+"""A warm start loads no compiler; the call that fills the cache passes an argument."""
+
+
+def first_call(folder: Path, name: str, expected: int, afterwards: str) -> Callable[..., float]:
+    """Seconds of the first call of a kernel of `folder`, measured in a fresh process."""
+    script = folder / f"first_{name}.py"
+    script.write_text(TIMED.format(name=name, expected=expected, afterwards=afterwards))
+    environment = {**os.environ, "TILEJIT_CACHE": "1", "TILEJIT_CACHE_DIR": str(folder / "cache"), "NUMBA_CACHE_DIR": str(folder / "cache")}
+
+    def run(*arguments: str) -> float:
+        done = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, check=True, env=environment)
+        return float(done.stdout)
+
+    return run
+
+
+def cases() -> Iterator[Pair]:
+    with tempfile.TemporaryDirectory(prefix="tilejit-bench-") as root:
+        folders = {"ours": Path(root, "ours"), "numbas": Path(root, "numbas")}
+        for folder, source in zip(folders.values(), (OURS, NUMBAS), strict=True):
+            folder.mkdir(mode=0o700)
+            (folder / "kernels.py").write_text(source)
+        for name, expected in (("add", 2), ("product", 64)):
+            ours = first_call(folders["ours"], name, expected, NO_COMPILER)
+            numbas = first_call(folders["numbas"], name, expected, "")
+            ours("fill")
+            numbas("fill")
+            yield Pair(f"first call from disk, {name}", "numba cache=True", ours, numbas, samples=SAMPLES, self_timed=True)
