@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import cast
 
-from tilejit.errors import StaleCaptureError
+from tilejit.errors import ParserSyntaxError, StaleCaptureError
 from tilejit.frontend.fold import Namespace
 from tilejit.frontend.source import function_text
 from tilejit.jit.definition import Definition, Kernel
@@ -205,7 +205,7 @@ class Captures:
         try:
             node = function_text(function).node
             local = _local_names(node)
-        except (OSError, TypeError, SyntaxError, ValueError):
+        except (OSError, TypeError, ParserSyntaxError):
             # Lambdas and generated functions have no definition of their own to parse: their code tells as much.
             code = function.__code__
             names = frozenset[str]()
