@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numba
 import numpy as np
+from block import block, block_loops
 from measure import Pair
 
 import tilejit.language as pl
@@ -78,8 +79,26 @@ def fresh_numba(loops: Callable[..., object], args: tuple[Array, ...]) -> Callab
     return lambda: numba.njit(loops).compile(signature)
 
 
+def specialising(rng: np.random.Generator) -> Pair:
+    """The preprocessor alone, on a kernel of a hundred lines with three helpers, against numba compiling the same loops."""
+    shapes = ((16, 40), (1, 40), (40, 24), (40, 24), (24, 40), (1, 40), (16, 40))
+    args = tuple(rng.standard_normal(shape, np.float32) for shape in shapes)
+    expected = np.empty_like(args[-1])
+
+    def check() -> None:
+        block(*args)
+        loops: Callable[..., object] = numba.njit(block_loops)
+        loops(*args[:-1], expected)
+        np.testing.assert_allclose(args[-1], expected, rtol=1e-3, atol=1e-3)
+
+    return Pair(
+        "specialise 100 lines, 3 helpers", "numba", lambda: block.specialized_source(*args), fresh_numba(block_loops, args), samples=SAMPLES, check=check
+    )
+
+
 def cases() -> Iterator[Pair]:
     rng = np.random.default_rng(0)
     a, b, out = (rng.standard_normal((64, 64), np.float32) for _ in range(3))
+    yield specialising(rng)
     for kernel, loops, args in ((add, add_loops, (a, b, out)), (softmax, softmax_loops, (a, out)), (matmul, matmul_loops, (a, b, out))):
         yield Pair(f"compile {kernel.__name__}", "numba", fresh(kernel, args), fresh_numba(loops, args), samples=SAMPLES)
