@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import numba
 import numpy as np
@@ -87,7 +88,7 @@ def specialising(rng: np.random.Generator) -> Pair:
 
     def check() -> None:
         block(*args)
-        loops: Callable[..., object] = numba.njit(block_loops)
+        loops = cast("Callable[..., object]", numba.njit(block_loops))
         loops(*args[:-1], expected)
         np.testing.assert_allclose(args[-1], expected, rtol=1e-3, atol=1e-3)
 

@@ -1,4 +1,4 @@
-"""The first call in a fresh process that finds the kernel in the disk cache, after the imports, against numba with `cache=True`."""
+"""The first call in a fresh process that finds the kernel in the disk cache or in an artifact directory, after the imports, against numba's cache."""
 
 from __future__ import annotations
 
@@ -59,14 +59,30 @@ def product(a, b, out):
                 out[i, j] += a[i, k] * b[k, j]
 """
 
+LOADED = """
+import shutil, sys, time
+import numpy as np
+from tilejit.runtime import CompiledProgram
+
+a, b, out = (np.ones((64, 64), np.float32) for _ in range(3))
+if len(sys.argv) > 1:
+    import kernels
+    shutil.copytree(kernels.{name}.compile(a, b, out), "{folder}/{name}.artifact")
+start = time.perf_counter()
+CompiledProgram.from_dir("{folder}/{name}.artifact")(a, b, out)
+print(time.perf_counter() - start)
+assert out[0, 0] == {expected}
+{afterwards}
+"""
+
 NO_COMPILER = "assert not {'xdsl', 'llvmlite'} & {name.partition('.')[0] for name in sys.modules} or len(sys.argv) > 1"
 """A warm start loads no compiler; the call that fills the cache passes an argument."""
 
 
-def first_call(folder: Path, name: str, expected: int, afterwards: str) -> Callable[..., float]:
+def first_call(folder: Path, name: str, expected: int, afterwards: str, source: str = TIMED) -> Callable[..., float]:
     """Seconds of the first call of a kernel of `folder`, measured in a fresh process."""
-    script = folder / f"first_{name}.py"
-    script.write_text(TIMED.format(name=name, expected=expected, afterwards=afterwards))
+    script = folder / f"{'first' if source is TIMED else 'load'}_{name}.py"
+    script.write_text(source.format(name=name, expected=expected, afterwards=afterwards, folder=folder))
     environment = {**os.environ, "TILEJIT_CACHE": "1", "TILEJIT_CACHE_DIR": str(folder / "cache"), "NUMBA_CACHE_DIR": str(folder / "cache")}
 
     def run(*arguments: str) -> float:
@@ -84,7 +100,10 @@ def cases() -> Iterator[Pair]:
             (folder / "kernels.py").write_text(source)
         for name, expected in (("add", 2), ("product", 64)):
             ours = first_call(folders["ours"], name, expected, NO_COMPILER)
+            loaded = first_call(folders["ours"], name, expected, NO_COMPILER, LOADED)
             numbas = first_call(folders["numbas"], name, expected, "")
             ours("fill")
+            loaded("fill")
             numbas("fill")
             yield Pair(f"first call from disk, {name}", "numba cache=True", ours, numbas, samples=SAMPLES, self_timed=True)
+            yield Pair(f"load an artifact and call it, {name}", "numba cache=True", loaded, numbas, samples=SAMPLES, self_timed=True)
