@@ -70,8 +70,8 @@ class Read:
 def _step(value: object, kind: str, key: object) -> object:
     try:
         return getattr(value, str(key)) if kind == "attr" else cast("dict[object, object]", value)[key]
-    except (AttributeError, LookupError, TypeError):
-        return MISSING
+    except Exception:
+        return MISSING  # a property may raise anything; specialising says so where it is read
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from tilejit.jit.dependencies import bind_call, returned_params
 from tilejit.jit.meta import DynDim
 from tilejit.jit.signature import JitParam
 from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, literal, number_of
-from tilejit.types.annotations import RuntimeMarker
+from tilejit.types.annotations import RuntimeMarker, TensorAnnotation
 from tilejit.types.values import BufferType, TileType
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, he
                 f"`{param.name}` of `{helper.name}` is a scalar, got {value}", span=caller.definition.span(place), help="read one element: x[i, j]"
             )
         return RuntimeValue(param.dtype or (value.dtype if isinstance(value, RuntimeValue) else None) or INDEX)
-    if param.kind == "tensor":
+    if param.kind == "tensor" or isinstance(value, BufferType):
         return _tensor_type(caller, helper, param, held, place)
     if isinstance(value, Static) and literal(value.value) is not None:
         return Static(value.value)
@@ -72,13 +72,15 @@ def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, he
 
 
 def _tensor_type(caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> Abstract:
-    annotation, value = param.tensor, held[param.name]
-    assert annotation is not None
+    annotation, value = param.tensor or TensorAnnotation(), held[param.name]
     if isinstance(value, BufferType | TileType):
         shape, dtype = value.shape, value.dtype
         if annotation.dtype is not None and annotation.dtype is not dtype:
             message = f"`{param.name}` of `{helper.name}` holds {annotation.dtype}, got {dtype}"
             raise in_body(DTypeError)(message, span=caller.definition.span(place), help=f"pl.cast it to pl.{annotation.dtype}")
+        if annotation.shape is not None and len(annotation.shape) != len(shape):
+            message = f"`{param.name}` of `{helper.name}` has {len(annotation.shape)} dimensions, got {value}"
+            raise in_body(ShapeError)(message, span=caller.definition.span(place), help="pass a slice or a reshape of it, or correct the annotation")
     elif isinstance(value, Static | Extent | RuntimeValue):
         help = f"declare it as a scalar in `{helper.name}`, e.g. {param.name}: pl.FP32"
         raise in_body(ArgumentError)(f"`{param.name}` of `{helper.name}` is a tensor, got a scalar", span=caller.definition.span(place), help=help)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tilejit.dtypes import DType
-from tilejit.errors import ParserTypeError, TilejitError
+from tilejit.errors import ArgumentError, ParserTypeError, TilejitError
 from tilejit.frontend.fold import Namespace
 from tilejit.frontend.source import FunctionText, span_of
 from tilejit.types.annotations import (
@@ -76,7 +76,10 @@ def _read(arg: ast.arg, annotation: object, default: object, namespace: Namespac
         raise error.located(span_of(arg.annotation or arg, text.source, text.node.name)) from None
     if annotation is None and arg.annotation is not None:
         annotation = _by_syntax(arg.annotation)
-    return _classify(arg, annotation, default)
+    try:
+        return _classify(arg, annotation, default)
+    except ArgumentError as error:
+        raise error.located(span_of(arg.annotation or arg, text.source, text.node.name)) from None
 
 
 def _classify(arg: ast.arg, annotation: object, default: object) -> JitParam:
@@ -86,6 +89,9 @@ def _classify(arg: ast.arg, annotation: object, default: object) -> JitParam:
     if annotation is Tensor:
         annotation = TensorAnnotation()
     if isinstance(annotation, TensorAnnotation):
+        if annotation.view is not None:
+            help = "write the layout itself: pl.Tensor[[64, 64], pl.FP32, pl.DN]"
+            raise ArgumentError(f"the annotation of `{arg.arg}` has a pl.TensorView where @pl.jit takes a plain layout", help=help)
         return JitParam(arg.arg, "tensor", direction, tensor=annotation, default=default, node=arg)
     if isinstance(annotation, ScalarAnnotation):
         return JitParam(arg.arg, "scalar", dtype=annotation.dtype, default=default, node=arg)

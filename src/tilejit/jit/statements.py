@@ -13,7 +13,8 @@ from tilejit.errors import ShapeError, in_body
 from tilejit.jit.dependencies import calls_in, definition_of, resolve
 from tilejit.jit.dynamic import dynamic_literal, is_bind_dynamic
 from tilejit.jit.expressions import Expressions, at
-from tilejit.jit.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, number_of
+from tilejit.jit.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, Unknown, number_of
+from tilejit.ops.spec import OpFunction
 from tilejit.types.scopes import MARKERS
 from tilejit.types.values import BufferType, TileType, join
 
@@ -43,8 +44,19 @@ class Statements(Expressions):
         if vanished is not None:
             return vanished
         value_node, value = self.fold(node.value)
+        if isinstance(value, Unknown):
+            value = self._kept(node)
         targets = [self.target(target, value) for target in node.targets]
         return [at(ast.Assign(targets, value_node), node)]
+
+    def _kept(self, node: ast.Assign) -> Abstract:
+        """`v = pl.op(…)` whose result is not known here: what was known of `v` stays, as ops that rebind a name rarely change its type."""
+        target = node.targets[0]
+        if isinstance(target, ast.Name) and isinstance(node.value, ast.Call) and isinstance(resolve(node.value.func, self.definition), OpFunction):
+            before = self.env.get(target.id)
+            if isinstance(before, BufferType | TileType):
+                return before
+        return UNKNOWN
 
     def _shape_assignment(self, node: ast.Assign) -> list[ast.stmt] | None:
         """`K = a.shape[1]` and `M, N = a.shape`: constant extents become literals at their uses, dynamic ones dim reads."""
