@@ -10,14 +10,15 @@ BASE   := $(VENV)/.base-installed
 DEV    := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check stubs bench fuzz clean
+.PHONY: help demo test check stubs bench fuzz faults clean
 
 help:
 	@echo "make demo    run the example kernels and compare them with NumPy"
 	@echo "make test    everything that must hold: lint, types, import rules, tests"
 	@echo "make check   lint, types and import rules only"
 	@echo "make bench   the benchmark suites (SUITE=cpu|compile|dispatch|start picks one)"
-	@echo "make fuzz    random programs on reference and cpu (PROGRAMS=5000)"
+	@echo "make fuzz    random programs (PROGRAMS=5000) and every op with every dtype, on reference and cpu"
+	@echo "make faults  the disk cache under injected faults (FAULTS=100000)"
 	@echo "make stubs   write the editors' stub of the language anew from the op table"
 
 $(PY):
@@ -53,6 +54,10 @@ bench: $(DEV)
 
 fuzz: $(DEV)
 	$(PY) -m tests.fuzz --programs $(or $(PROGRAMS),5000) --jobs $(JOBS)
+	$(PY) -m tests.differential --jobs $(JOBS)
+
+faults: $(DEV)
+	TILEJIT_TEST_FAULTS=$(or $(FAULTS),100000) $(PY) -m pytest -q -n $(JOBS) -k faults tests/runtime
 
 clean:
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
