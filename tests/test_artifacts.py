@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import textwrap
@@ -319,3 +320,46 @@ def test_a_child_forked_while_a_thread_loads_code_can_load_code(directory: Path)
     release.set()
     thread.join()
     assert process.exitcode == 0
+
+
+# speed ------------------------------------------------------------------------------------------------------------------
+
+OURS = """
+    import sys, time
+    import numpy as np
+    from tilejit.runtime import CompiledProgram
+    a, b, out = (np.ones((13, 37), np.float32) for _ in range(3))
+    start = time.perf_counter()
+    CompiledProgram.from_dir(sys.argv[1])(a, b, out)
+    print(time.perf_counter() - start)
+"""
+NUMBAS = """
+import time
+import numba
+import numpy as np
+
+@numba.njit(cache=True)
+def kernel(a, b, out):
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            out[i, j] = np.exp(a[i, j] - b[i, j])
+
+a, b, out = (np.ones((13, 37), np.float32) for _ in range(3))
+start = time.perf_counter()
+kernel(a, b, out)
+print(time.perf_counter() - start)
+"""
+
+
+@pytest.mark.slow
+def test_loading_and_the_first_call_take_a_fiftieth_of_numbas_first_call_from_its_cache(directory: Path, tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    (tmp_path / "peer.py").write_text(NUMBAS)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def numbas() -> float:
+        return float(subprocess.run([sys.executable, tmp_path / "peer.py"], capture_output=True, text=True, check=True, env=environment).stdout)
+
+    numbas()  # fills its cache
+    ours = [float(in_new_process(OURS, str(directory)).stdout) for _ in range(5)]
+    assert statistics.median(ours) <= 0.02 * statistics.median(numbas() for _ in range(3))
