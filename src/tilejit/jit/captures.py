@@ -181,9 +181,11 @@ class Captures:
         kept: list[Step] = []
         for kind, key in read.steps:
             following = _step(value, kind, key)
-            if following is MISSING or _is_method_of(value, following):
+            if following is not MISSING and _is_method_of(value, following):
                 break
             kept.append((kind, key))
+            if following is MISSING:
+                break  # it is this that specialising will stumble over, not what it is missing from
             value = following
             if _is_ours(value):
                 return None
