@@ -6,7 +6,7 @@ import ast
 import copy
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.dtypes import FP32
 from tilejit.errors import ParserTypeError, ShapeError, TilejitError, UndefinedVariableError, did_you_mean, in_body
@@ -16,6 +16,7 @@ from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.dependencies import definition_of, helpers_of
 from tilejit.jit.dynamic import Dynamic, Symbol
 from tilejit.jit.meta import DynDim
+from tilejit.jit.nodes import at, dotted, evaluated, relocated
 from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, is_language, literal, number_node
 from tilejit.ops.spec import OpFunction
 from tilejit.types.annotations import DynVar, Untracked
@@ -373,41 +374,6 @@ def yielded(values: Sequence[Abstract]) -> Abstract:
     """What a name holds that is bound by `pl.yield_`: types pass, constants do not, as each turn yields another value."""
     types = tuple(value if isinstance(value, BufferType | TileType) else UNKNOWN for value in values)
     return types[0] if len(types) == 1 else Items(types)
-
-
-_Placed = TypeVar("_Placed", bound=ast.expr | ast.stmt | ast.arg | ast.keyword)
-
-
-def at(new: _Placed, place: ast.AST) -> _Placed:
-    """`new` at the position of `place`."""
-    new.lineno, new.col_offset = place.lineno, place.col_offset  # type: ignore[attr-defined]
-    new.end_lineno, new.end_col_offset = place.end_lineno, place.end_col_offset  # type: ignore[attr-defined]
-    return new
-
-
-def relocated(node: ast.expr, place: ast.AST) -> ast.expr:
-    """`node` and everything below it at the position of `place`."""
-    if isinstance(node, ast.Constant | ast.Name):
-        return at(node, place)
-    for child in ast.walk(node):
-        if isinstance(child, ast.expr | ast.keyword):
-            at(child, place)
-    return node
-
-
-def dotted(node: ast.expr) -> str:
-    """The text of a name or attribute chain, quickly."""
-    if isinstance(node, ast.Name):
-        return node.id
-    return f"{dotted(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else ast.unparse(node)
-
-
-def evaluated(node: ast.expr, function: Callable[..., object], *args: object) -> object:
-    """`function(*args)` while compiling; the text of `node` is only made for an error."""
-    try:
-        return function(*args)
-    except Exception:
-        return fold.guarded(f"`{ast.unparse(node)}`", function, *args)
 
 
 def _is_program_function(value: object) -> bool:

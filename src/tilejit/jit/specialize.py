@@ -12,8 +12,9 @@ from tilejit.dtypes import DType
 from tilejit.jit.definition import Definition
 from tilejit.jit.dependencies import returned_params
 from tilejit.jit.dynamic import Dynamic, Symbol
-from tilejit.jit.expressions import Expressions, at, relocated
+from tilejit.jit.expressions import Expressions
 from tilejit.jit.meta import ArgumentMeta, Constant, DynDim, RuntimeScalar, constant_key
+from tilejit.jit.nodes import at, relocated
 from tilejit.jit.signature import JitParam, annotated_result
 from tilejit.jit.statements import Statements
 from tilejit.jit.values import Abstract, Items, RuntimeValue, Static, literal

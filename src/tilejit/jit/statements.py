@@ -12,7 +12,8 @@ from tilejit.dtypes import INDEX
 from tilejit.errors import ShapeError, in_body
 from tilejit.jit.dependencies import calls_in, definition_of, resolve
 from tilejit.jit.dynamic import dynamic_literal, is_bind_dynamic
-from tilejit.jit.expressions import Expressions, at
+from tilejit.jit.expressions import Expressions
+from tilejit.jit.nodes import at
 from tilejit.jit.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, Unknown, number_of
 from tilejit.ops.spec import OpFunction
 from tilejit.types.scopes import MARKERS
