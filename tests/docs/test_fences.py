@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tilejit.config import SETTINGS
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 GOLDEN = ROOT / "tests" / "golden"
@@ -51,6 +53,11 @@ def test_a_message_shown_on_a_page_is_the_golden_one(page: Path) -> None:
     if os.environ.get("UPDATE_GOLDEN"):
         page.write_text(fresh, encoding="utf-8")
     assert page.read_text(encoding="utf-8") == fresh
+
+
+def test_the_table_of_settings_is_the_one_of_the_code() -> None:
+    listed = re.findall(r"^\| `(TILEJIT_\w+)` \| (.*) \|$", (ROOT / "docs" / "caching.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert listed == [(setting.variable, setting.doc) for setting in SETTINGS]
 
 
 def test_links_between_the_pages_lead_somewhere() -> None:
