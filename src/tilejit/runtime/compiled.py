@@ -241,6 +241,8 @@ class CompiledProgram:
         if not self._written:
             with loading():
                 if not self._written:
+                    if self._path is None:
+                        _make_root()
                     directory.write_directory(path, self._artifact, self._stages.values())
                     self._written = True
         return path
@@ -250,16 +252,13 @@ class CompiledProgram:
         """The path without writing anything."""
         if self._path is not None:
             return os.path.abspath(self._path)
-        root = default_root()
-        if root is None:
-            raise ArtifactError("there is no place for the artifact: no home directory", help="set TILEJIT_CACHE_DIR, or compile with output_dir=…")
         digest = hashlib.sha256()
-        sections = self._artifact.sections()
         texts = [stage.text().encode() for stage in self._stages.values() if stage.file is not None and stage.file.endswith(".py")]
         names = ",".join(stage.file or "" for stage in self._stages.values()).encode()
-        for part in (*sections.values(), *texts, names):
+        for part in (*self._artifact.sections().values(), *texts, names):
             digest.update(len(part).to_bytes(8, "little") + part)
-        return os.path.join(os.path.abspath(root), "artifacts", f"{self.name}_{digest.hexdigest()[:8]}")
+        root = os.path.abspath(default_root() or "no cache directory")
+        return os.path.join(root, "artifacts", f"{self.name}_{digest.hexdigest()[:8]}")
 
     def __str__(self) -> str:
         return self.output_dir
@@ -282,3 +281,10 @@ class CompiledProgram:
             raise TypeError(f"{self.name} cannot be pickled: on `{self.platform}` there is no code that another process could load")
         return (CompiledProgram.from_dir, (self.output_dir,))
 
+
+def _make_root() -> None:
+    """The cache directory, for this user only."""
+    root = default_root()
+    if root is None:
+        raise ArtifactError("there is no place for the artifact: no home directory", help="set TILEJIT_CACHE_DIR, or compile with output_dir=…")
+    os.makedirs(root, mode=0o700, exist_ok=True)
