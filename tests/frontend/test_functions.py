@@ -398,3 +398,9 @@ def test_a_function_can_be_compiled_by_itself() -> None:
     run(program, x, out)
     np.testing.assert_allclose(out, x * 3, rtol=1e-6)
     assert found.op.static("params") == ("x",), "the function itself stays as it was"
+
+
+def test_an_entry_cannot_return_a_scalar() -> None:
+    with pytest.raises(UnsupportedFeatureError, match=r"an entry returns tensors, got Scalar\[FP32\]") as caught:
+        parse("@pl.program\nclass P:\n    @pl.function\n    def main(self, x: pl.Tensor[[8, 16], pl.FP32]):\n        return x[0, 0]\n")
+    assert caught.value.source_lines == ("        return x[0, 0]\n",)

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import DType
 from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, TilejitError, UnsupportedFeatureError
-from tilejit.frontend import buffers, fold, functions, markers, windows
+from tilejit.frontend import buffers, effects, fold, functions, markers, windows
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import (
     InlineFunction,
@@ -183,6 +183,8 @@ def op_call(ctx: Context, function: OpFunction, args: Sequence[object], keywords
     if bound.level == "scalar" and all(not isinstance(operand, SSAValue | DynVar) for operand in operands):
         return computed(ctx, bound.row, bound.args)
     ready = {param.name: _operand(ctx, bound.row, param.name, bound.args[param.name]) for param in bound.row.params}
+    if effects.is_statement(bound.row, ready):
+        return effects.perform(ctx, bound.row, bound.level, ready, repr(function))
     results = ctx.builder.apply(bound.row, bound.level, ready)
     return results[0] if len(results) == 1 else tuple(results)
 
@@ -380,6 +382,6 @@ _STRUCTURAL: dict[str, Callable[[Context, Args, ast.AST], object]] = {
     "get_subblock_idx": _lane,
     "alloc": _alloc,
     "no_dep": _identity,
-    "dump_tag": _identity,
+    **effects.STRUCTURAL,
 }
 """Rows that the front end builds itself, at least on buffers."""

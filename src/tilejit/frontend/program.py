@@ -234,6 +234,7 @@ class FunctionReader:
     # the end ----------------------------------------------------------------------------------------------------------
 
     def _finish(self, ctx: Context, op: d.FuncOp, specs: Sequence[ParamSpec], arguments: Sequence[BlockArgument]) -> None:
+        ctx.builder.span = self.span(self.source.node.body[-1])
         values = self._returned(ctx)
         ctx.builder.return_(values or [])
         attrs: dict[str, object] = {**self.source.attrs, **ctx.attributes}
