@@ -16,12 +16,14 @@ from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
 from tilejit.dtypes import TASK_ID, DType
 from tilejit.errors import InternalError, TilejitError
+from tilejit.ops.elementwise import value_dtype
 from tilejit.ops.evaluate import ArrayValue, evaluate, poison, whole
 from tilejit.runtime.failures import NOTE, raise_failure
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import apply_args
 from tilejit.tile_ir.program import Program
-from tilejit.types.values import BufferType, ScalarType, ShapedType, ValueType
+from tilejit.types.values import TENSOR_SPACE, BufferType, ScalarType, ShapedType, ValueType, full_tile
 
 NDArray = npt.NDArray[Any]
 
@@ -342,7 +344,19 @@ class Frame:
             _stop({checks.name_of(value).strip("`"): self._shown(value) for value in self.values})
         elif name == "device_assert" and not self.values[op.args[0]]:
             raise_failure(checks.assertion_failure(op), ())
+        elif (written := written_by(op)) is not None:
+            self._update(op, self._buffer(written))
         return []
+
+    def _update(self, op: d.EffectOp, array: NDArray) -> None:
+        """A statement of the table: its row says what the tensor becomes."""
+        arguments = {name: self._apply_argument(argument) for name, argument in apply_args(op).items()}
+        try:
+            (result,) = evaluate(ops.table()[op.op], arguments, (full_tile(array.shape, value_dtype(array), TENSOR_SPACE),))
+        except TilejitError as error:
+            error.note = error.note or NOTE
+            raise error.located(op.span) if op.span else error from None
+        array[...] = result.data
 
     def _shown(self, value: SSAValue) -> object:
         found = self.values[value]

@@ -32,7 +32,7 @@ _ALIASES = {
 }
 """Second names: another name of the language, a member of one, or an annotation."""
 
-NAMESPACES = ("tensor", "tile", "system", "array")
+NAMESPACES = ("tensor", "tile", "system", "array", "prefetch")
 
 
 class Namespace:

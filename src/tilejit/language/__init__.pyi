@@ -8,7 +8,8 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 from tilejit import dtypes as _dtypes
 from tilejit.frontend.decorators import InlineFunction as InlineFunction, function as function, inline as inline, program as program
 from tilejit.frontend.text import loads as loads, loads_program as loads_program, parse as parse, parse_program as parse_program
-from tilejit.jit.function import JITFunction as JITFunction, jit as jit
+from tilejit.jit.decorators import jit as jit
+from tilejit.jit.function import JITFunction as JITFunction
 from tilejit.types.annotations import AUTO as AUTO, Array as Array, DynVar as DynVar, MemRef as MemRef, RUNTIME as RUNTIME, Scalar as Scalar, TensorView as TensorView, TileView as TileView, Tuple as Tuple, untracked as untracked
 from tilejit.types.enums import AtomicType as AtomicType, CompactMode as CompactMode, ForKind as ForKind, FunctionType as FunctionType, Level as Level, MaskPattern as MaskPattern, MemorySpace as MemorySpace, PadValue as PadValue, PipeType as PipeType, Role as Role, ScopeMode as ScopeMode, SplitMode as SplitMode, TensorLayout as TensorLayout, TileLayout as TileLayout
 
@@ -526,6 +527,10 @@ class _tensor:
         """input with src's elements at the columns that index names, or dst with input in the columns that a pattern selects."""
 
     @staticmethod
+    def scatter_update(input: Any, *args: Any, **kwargs: Any) -> Any:
+        """input with row index.flat[k] (over all dims but the last) replaced by row k of src; a tensor in memory is changed itself."""
+
+    @staticmethod
     def set_validshape(tensor: Any, valid_rows: Any, valid_cols: Any) -> Any:
         """The same elements, valid in the given rows and columns; cells that were not valid before have undefined content."""
 
@@ -625,6 +630,14 @@ class _tile:
     @staticmethod
     def addsc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
         """lhs + rhs + rhs2 for every element, FP16 and BF16 rounded once."""
+
+    @staticmethod
+    def aic_gather(x: Any) -> Any:
+        """A tile of the vector core on the cube core."""
+
+    @staticmethod
+    def aiv_shard(x: Any) -> Any:
+        """A tile of the cube core on the vector core."""
 
     @staticmethod
     def alloc(memory_space: Any, size: Any, *, pinned: Any = ...) -> Any:
@@ -922,6 +935,10 @@ class _tile:
         """One list: each four sorted runs of `block_len` columns become one. Several: two to four sorted lists become one."""
 
     @staticmethod
+    def mscatter(src: Any, idx: Any, output_tensor: Any) -> Any:
+        """Write src's elements into a tensor at flat row-major indices; evaluates to that tensor. Of equal indices the last wins."""
+
+    @staticmethod
     def mul(lhs: Any, rhs: Any) -> Any:
         """lhs * rhs for every element."""
 
@@ -1076,6 +1093,10 @@ class _tile:
         """dst with src in the columns that a pattern selects."""
 
     @staticmethod
+    def scatter_update(input: Any, *args: Any, **kwargs: Any) -> Any:
+        """input with row index.flat[k] (over all dims but the last) replaced by row k of src; a tensor in memory is changed itself."""
+
+    @staticmethod
     def sel(mask: Any, lhs: Any, rhs: Any, tmp: Any) -> Any:
         """lhs where the mask has a one, else rhs."""
 
@@ -1177,7 +1198,106 @@ class _tile:
 
 tile: type[_tile]
 
-class _system: ...
+class _system:
+    @staticmethod
+    def aic_initialize_pipe(c2v_consumer_buf: Any = ..., v2c_consumer_buf: Any = ..., *, dir_mask: Any, slot_size: Any, slot_num: Any = ..., local_slot_num: Any = ..., id: Any = ...) -> Any:
+        """Open the FIFOs of a cube kernel; dir_mask 1 is cube to vector, 2 vector to cube, 3 both."""
+
+    @staticmethod
+    def aiv_initialize_pipe(c2v_consumer_buf: Any = ..., v2c_consumer_buf: Any = ..., *, dir_mask: Any, slot_size: Any, slot_num: Any = ..., local_slot_num: Any = ..., id: Any = ...) -> Any:
+        """Open the FIFOs of a vector kernel; dir_mask 1 is cube to vector, 2 vector to cube, 3 both."""
+
+    @staticmethod
+    def available_aiv_count() -> Any:
+        """The number of vector cores, 16 outside Ascend."""
+
+    @staticmethod
+    def available_cluster_count() -> Any:
+        """The number of clusters, 8 outside Ascend."""
+
+    @staticmethod
+    def bar_all() -> Any:
+        """All pipes of the core wait for each other."""
+
+    @staticmethod
+    def bar_m() -> Any:
+        """The matrix pipe waits for what it was given."""
+
+    @staticmethod
+    def bar_v() -> Any:
+        """The vector pipe waits for what it was given."""
+
+    @staticmethod
+    def cacheinvalid(tensor: Any = ..., shapes: Any = ..., offsets: Any = ...) -> Any:
+        """Forget what caches hold of a window of a tensor, or of all global memory."""
+
+    @staticmethod
+    def fence() -> Any:
+        """Writes to global memory before it are visible after it."""
+
+    @staticmethod
+    def import_peer_buffer(*, name: Any, peer_func: Any) -> Any:
+        """The address of a buffer that another function reserves, as an INT32 scalar."""
+
+    @staticmethod
+    def reserve_buffer(*, name: Any, size: Any, base: Any = ...) -> Any:
+        """The address of a named piece of on-chip memory, as an INT32 scalar."""
+
+    @staticmethod
+    def set_ffts(workspace: Any) -> Any:
+        """Declare the memory that cross-core events use."""
+
+    @staticmethod
+    def sync_dst(*, set_pipe: Any, wait_pipe: Any, event_id: Any) -> Any:
+        """Wait for an event between two pipes of the core."""
+
+    @staticmethod
+    def sync_set(event_id: Any, *, pipe: Any, ffts_mode: Any = ..., core_type: Any = ...) -> Any:
+        """Raise an event between cube and vector cores."""
+
+    @staticmethod
+    def sync_src(*, set_pipe: Any, wait_pipe: Any, event_id: Any) -> Any:
+        """Raise an event between two pipes of the core."""
+
+    @staticmethod
+    def sync_wait(event_id: Any, *, pipe: Any, core_type: Any = ...) -> Any:
+        """Wait for an event between cube and vector cores."""
+
+    @staticmethod
+    def syncall(*, core_type: Any = ..., mode: Any = ..., gm_workspace: Any = ..., used_cores: Any = ...) -> Any:
+        """Every block that takes part waits here for all others."""
+
+    @staticmethod
+    def task_dummy(*, deps: Any) -> Any:
+        """A TaskId that is done when all of `deps` are: a barrier without work."""
+
+    @staticmethod
+    def task_invalid() -> Any:
+        """The TaskId of no producer."""
+
+    @staticmethod
+    def tfree_to_aic(tile: Any, *, split: Any = ..., id: Any = ...) -> Any:
+        """Give the slot of a tile from the cube side back; split and id are those of its tpop."""
+
+    @staticmethod
+    def tfree_to_aiv(tile: Any, *, split: Any = ..., id: Any = ...) -> Any:
+        """Give the slot of a tile from the vector side back; split and id are those of its tpop."""
+
+    @staticmethod
+    def tpop_from_aic(*, shape: Any = ..., dtype: Any = ..., split: Any = ..., lane_stride: Any = ..., id: Any = ...) -> Any:
+        """The next tile that the cube side sent."""
+
+    @staticmethod
+    def tpop_from_aiv(*, shape: Any = ..., dtype: Any = ..., split: Any = ..., id: Any = ...) -> Any:
+        """The next tile that the vector side sent, both lanes joined."""
+
+    @staticmethod
+    def tpush_to_aic(tile: Any, *, split: Any, id: Any = ...) -> Any:
+        """Send a tile from the vector side to the cube side."""
+
+    @staticmethod
+    def tpush_to_aiv(tile: Any, *, split: Any, lane_stride: Any = ..., id: Any = ...) -> Any:
+        """Send a tile from the cube side to the vector side."""
 
 system: type[_system]
 
@@ -1196,6 +1316,25 @@ class _array:
 
 array: type[_array]
 
+class _prefetch:
+    @staticmethod
+    def async_prefetch(src: Any, ctx: Any) -> Any:
+        """Start to prefetch a flat tensor; evaluates to an event."""
+
+    @staticmethod
+    def make_context() -> Any:
+        """A context for prefetches into the second-level cache; nothing happens outside Ascend."""
+
+    @staticmethod
+    def session(ctx: Any) -> Any:
+        """The session of a prefetch context."""
+
+    @staticmethod
+    def wait(event: Any, session_handle: Any) -> Any:
+        """Wait for a prefetch."""
+
+prefetch: type[_prefetch]
+
 def abs(input: Any) -> Any:
     """The magnitude of every element."""
 
@@ -1207,6 +1346,18 @@ def addc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
 
 def addsc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
     """lhs + rhs + rhs2 for every element, FP16 and BF16 rounded once."""
+
+def aic_gather(x: Any) -> Any:
+    """A tile of the vector core on the cube core."""
+
+def aic_initialize_pipe(c2v_consumer_buf: Any = ..., v2c_consumer_buf: Any = ..., *, dir_mask: Any, slot_size: Any, slot_num: Any = ..., local_slot_num: Any = ..., id: Any = ...) -> Any:
+    """Open the FIFOs of a cube kernel; dir_mask 1 is cube to vector, 2 vector to cube, 3 both."""
+
+def aiv_initialize_pipe(c2v_consumer_buf: Any = ..., v2c_consumer_buf: Any = ..., *, dir_mask: Any, slot_size: Any, slot_num: Any = ..., local_slot_num: Any = ..., id: Any = ...) -> Any:
+    """Open the FIFOs of a vector kernel; dir_mask 1 is cube to vector, 2 vector to cube, 3 both."""
+
+def aiv_shard(x: Any) -> Any:
+    """A tile of the cube core on the vector core."""
 
 def and_(lhs: Any, rhs: Any) -> Any:
     """lhs & rhs, bit by bit."""
@@ -1363,6 +1514,9 @@ def get_block_num() -> Any:
 def get_subblock_idx() -> Any:
     """The vector lane of pl.split_aiv, else 0."""
 
+def import_peer_buffer(*, name: Any, peer_func: Any) -> Any:
+    """The address of a buffer that another function reserves, as an INT32 scalar."""
+
 def isnan(input: Any) -> Any:
     """Whether each element is NaN, as BOOL."""
 
@@ -1423,6 +1577,9 @@ def move(tile: Any, target_memory: Any, blayout: Any = ..., slayout: Any = ...) 
 
 def mrgsort(src0: Any, src1: Any = ..., src2: Any = ..., src3: Any = ..., tmp: Any = ..., *, exhausted: Any = ..., block_len: Any = ...) -> Any:
     """One list: each four sorted runs of `block_len` columns become one. Several: two to four sorted lists become one."""
+
+def mscatter(src: Any, idx: Any, output_tensor: Any) -> Any:
+    """Write src's elements into a tensor at flat row-major indices; evaluates to that tensor. Of equal indices the last wins."""
 
 def mul(lhs: Any, rhs: Any) -> Any:
     """lhs * rhs for every element."""
@@ -1488,6 +1645,9 @@ def rem(lhs: Any, rhs: Any, tmp: Any) -> Any:
 def rems(lhs: Any, rhs: Any, tmp: Any) -> Any:
     """The remainder of lhs / rhs with the sign of the divisor."""
 
+def reserve_buffer(*, name: Any, size: Any, base: Any = ...) -> Any:
+    """The address of a named piece of on-chip memory, as an INT32 scalar."""
+
 def reshape(input: Any, shape: Any) -> Any:
     """The same elements in row-major order with another shape; a partial valid region must stay a box at the origin."""
 
@@ -1542,6 +1702,9 @@ def rsqrt(input: Any, high_precision: Any = ...) -> Any:
 def scatter(input: Any, dim: Any = ..., index: Any = ..., src: Any = ..., *, mask_pattern: Any = ..., dst: Any = ...) -> Any:
     """input with src's elements at the columns that index names, or dst with input in the columns that a pattern selects."""
 
+def scatter_update(input: Any, *args: Any, **kwargs: Any) -> Any:
+    """input with row index.flat[k] (over all dims but the last) replaced by row k of src; a tensor in memory is changed itself."""
+
 def sel(mask: Any, lhs: Any, rhs: Any, tmp: Any) -> Any:
     """lhs where the mask has a one, else rhs."""
 
@@ -1592,6 +1755,24 @@ def subsc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
 
 def tanh(input: Any) -> Any:
     """The hyperbolic tangent of every element."""
+
+def tfree_to_aic(tile: Any, *, split: Any = ..., id: Any = ...) -> Any:
+    """Give the slot of a tile from the cube side back; split and id are those of its tpop."""
+
+def tfree_to_aiv(tile: Any, *, split: Any = ..., id: Any = ...) -> Any:
+    """Give the slot of a tile from the vector side back; split and id are those of its tpop."""
+
+def tpop_from_aic(*, shape: Any = ..., dtype: Any = ..., split: Any = ..., lane_stride: Any = ..., id: Any = ...) -> Any:
+    """The next tile that the cube side sent."""
+
+def tpop_from_aiv(*, shape: Any = ..., dtype: Any = ..., split: Any = ..., id: Any = ...) -> Any:
+    """The next tile that the vector side sent, both lanes joined."""
+
+def tpush_to_aic(tile: Any, *, split: Any, id: Any = ...) -> Any:
+    """Send a tile from the vector side to the cube side."""
+
+def tpush_to_aiv(tile: Any, *, split: Any, lane_stride: Any = ..., id: Any = ...) -> Any:
+    """Send a tile from the cube side to the vector side."""
 
 def transpose(input: Any, axis1: Any, axis2: Any) -> Any:
     """Two axes swapped; negative axes count from the end."""

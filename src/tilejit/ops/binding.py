@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -75,11 +76,13 @@ def bind(
 ) -> Bound:
     """The row, level and canonical arguments of the call `function(*positional, **keywords)`; see the module's text."""
     first_spelling, first_row = function.rows[0]
+    first_spelling = _formed(first_spelling, first_row, positional, kind_of)
     given = _meet_signature(function, first_spelling, positional, keywords)
     level = _level(function, first_spelling, first_row, given, kind_of)
     spelling, row = _row_for(function, level)
+    spelling = _formed(spelling, row, positional, kind_of)
     names = canonical_names(spelling, row)
-    if spelling.namespace == "pl" and spelling.same_as is None:
+    if spelling.namespace == "pl" and spelling.same_as is None and "forms" not in row.attrs:
         _check_level(function, row, level, given, names, value_of)
     args: dict[str, object] = {}
     for written, arg in given.items():
@@ -95,6 +98,17 @@ def bind(
             raise ArgumentError(f"{function!r} needs `{_written(names, param.name)}`", help=f"the signature is {function!r}{spelling.signature_text}")
         args.setdefault(param.name, param.default)
     return Bound(row, level, args, spelling)
+
+
+def formed(spelling: Spelling, row: OpSpec, form: int = 0) -> Spelling:
+    """The spelling with one of the forms that stand behind a signature like `(input, *args, **kwargs)`."""
+    forms = row.attrs.get("forms")
+    return replace(spelling, signature_text=forms[form]) if isinstance(forms, tuple) else spelling
+
+
+def _formed(spelling: Spelling, row: OpSpec, positional: Sequence[object], kind_of: Callable[[object], Kind]) -> Spelling:
+    """The form that a call means: the first takes a compile-time value in second place, the other an array."""
+    return formed(spelling, row, int(len(positional) > 1 and kind_of(positional[1]) in ("tensor", "tile")))
 
 
 @cache

@@ -25,7 +25,8 @@ def _infer(call: Call) -> tuple[ValueType, ...]:
     shapes: dict[str, tuple[int, ...]] = {}
     for name in names:
         type = call.shaped(name)
-        require(call, name, type.dtype, {FP8E8M0} if name.endswith("scale") else ELEMENTS)
+        wanted = {FP8E8M0} if name.endswith("scale") else ELEMENTS
+        require(call, name, type.dtype, wanted, help=f"convert it first: pl.cast({name}, pl.{FP8E8M0 if name.endswith('scale') else FP8E4M3FN})")
         require_rank(call, name, type, 2)
         shapes[name] = require_static(call, name, type.shape)
         if type.valid != type.shape:

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from tilejit import ops
 from tilejit.passes.rewriting import free_values, is_buffer
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import Builder
 from tilejit.types.values import ANY, BufferType, TileType, ValueType
 
@@ -180,6 +181,8 @@ def _access_of_use(op: Operation, index: int, value: SSAValue) -> tuple[bool, bo
         return bool(op.static("atomic")) or value is op.value, True
     if isinstance(op, d.WriteOp) and value is op.buffer:
         return False, True
+    if isinstance(op, d.EffectOp) and value is written_by(op):
+        return sum(arg is value for arg in op.args) > 1, True
     if isinstance(op, d.ApplyOp | d.LoadOp | d.ReadOp | d.StoreOp | d.EffectOp):
         return True, False
     if isinstance(op, d.CallOp | d.LaunchOp):

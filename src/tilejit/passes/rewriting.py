@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from tilejit import ops
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import Builder, constant_of
 from tilejit.tile_ir.equal import asks_place
 from tilejit.types.values import BufferType, ScalarType, ShapedType
@@ -21,7 +23,13 @@ _MAY_FAIL = frozenset({"slice", "extract", "assemble", "write", "set_validshape"
 """Ops that look at indices or extents: with run-time ones they may fail, and the failure is part of the program's meaning."""
 
 
+_BY_INDEX = frozenset({"gather", "gather_flat", "gatherb", "mgather", "paged_gather", "gather_row", "scatter", "scatter_flat", "scatter_update", "mrgsort"})
+"""Ops that look at the indices in an array: nothing is known about those while compiling."""
+
+
 def _removable(op: d.ApplyOp) -> bool:
+    if op.op in _BY_INDEX or ops.table()[op.op].family == "fifo":
+        return False
     indices = (operand for operand in op.operands if isinstance(d.type_of(operand), ScalarType))
     return op.op not in _MAY_FAIL or all(constant_of(operand) is not None for operand in indices)
 
@@ -33,7 +41,7 @@ def is_scalar_op(op: Operation) -> bool:
 
 def is_operator(op: Operation) -> bool:
     """Work on arrays: what the execution plane does."""
-    if isinstance(op, d.LoadOp | d.StoreOp | d.WriteOp):
+    if isinstance(op, d.LoadOp | d.StoreOp | d.WriteOp) or written_by(op) is not None:
         return True
     return isinstance(op, d.ApplyOp) and any(isinstance(d.type_of(value), ShapedType) for value in [*op.operands, *op.results])
 

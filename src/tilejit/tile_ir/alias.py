@@ -10,14 +10,15 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
+from tilejit import ops
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.build import constant_of
+from tilejit.tile_ir.build import apply_args, constant_of
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import BufferType, ShapedType
 
 Roots = frozenset[SSAValue]
 VIEWS = frozenset(
-    {"slice", "reshape", "transpose", "transpose_view", "move", "set_validshape", "extract", "reinterpret_view", "view", "no_dep", "fillpad_inplace"}
+    {"slice", "reshape", "transpose", "transpose_view", "move", "set_validshape", "extract", "reinterpret_view", "view", "no_dep", "fillpad_inplace", "aiv_shard", "aic_gather"}
 )
 """Ops of the table whose result may be a view of their first operand."""
 
@@ -112,9 +113,8 @@ class Aliases:
         if isinstance(op, d.CallOp | d.LaunchOp):
             written = self.written_params(op.callee.data)
             return [arg for i, arg in enumerate(op.args) if i in written]
-        if isinstance(op, d.EffectOp):
-            return [arg for arg in op.args if is_buffer(arg)]
-        return ()
+        written = written_by(op)
+        return () if written is None else (written,)
 
     def written_params(self, name: str) -> frozenset[int]:
         """Positions of the parameters that a function may write."""
@@ -127,6 +127,15 @@ class Aliases:
             found = frozenset(i for i, param in enumerate(params) if is_buffer(param) and self.roots(param) & roots)
             self._written[name] = found
         return found
+
+
+def written_by(op: Operation) -> SSAValue | None:
+    """The buffer that a statement of the table writes."""
+    if not isinstance(op, d.EffectOp) or op.op not in ops.table():
+        return None
+    name = ops.table()[op.op].attrs.get("writes")
+    found = apply_args(op)[name] if isinstance(name, str) else None
+    return found if isinstance(found, SSAValue) else None
 
 
 def is_buffer(value: SSAValue) -> bool:

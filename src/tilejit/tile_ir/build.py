@@ -94,6 +94,15 @@ class Builder:
 
     def apply(self, row: OpSpec, level: str, args: Mapping[str, ApplyArg]) -> list[SSAValue]:
         """Apply a row of the table; types come from its rule, run-time extent checks are emitted before it."""
+        return self.apply_typed(row, args, self._inferred(row, level, args))
+
+    def perform(self, row: OpSpec, level: str, args: Mapping[str, ApplyArg]) -> None:
+        """A row of the table as a statement: it is checked like an application, and changes what its fact "writes" names."""
+        self._inferred(row, level, args)
+        operands, groups, statics = _gathered(row, args)
+        self.insert(d.EffectOp.build(operands=[operands], attributes=d.statics({"op": row.name, "groups": groups, "statics": statics})))
+
+    def _inferred(self, row: OpSpec, level: str, args: Mapping[str, ApplyArg]) -> Sequence[ValueType]:
         call = Call(row, level, {name: self._seen(row, name, arg) for name, arg in args.items()})
         try:
             results = row.infer(call)
@@ -105,7 +114,7 @@ class Builder:
                 self.dim(_operand(args[check.right[0]]), check.right[1]),
                 f"{row.name}: dim {check.left[1]} of {check.left[0]} and dim {check.right[1]} of {check.right[0]}",
             )
-        return self.apply_typed(row, args, results)
+        return results
 
     def copy(self, buffer: SSAValue) -> SSAValue:
         """The cells of a buffer now, as a tensor-level value."""
@@ -113,24 +122,11 @@ class Builder:
 
     def apply_typed(self, row: OpSpec, args: Mapping[str, ApplyArg], results: Sequence[ValueType], level: str | None = None) -> list[SSAValue]:
         """Apply a row with result types already known (passes)."""
-        operands: list[SSAValue] = []
-        groups: list[tuple[str, int]] = []
-        statics: dict[str, object] = {}
-        for param in row.params:
-            arg = args.get(param.name, param.default)
-            if param.kind is ParamKind.Static:
-                statics[param.name] = arg
-            elif isinstance(arg, SSAValue):
-                groups.append((param.name, -1))
-                operands.append(arg)
-            elif arg is not None and not isinstance(arg, str | int | float):
-                items = [_operand(item) for item in arg]  # type: ignore[union-attr]
-                groups.append((param.name, len(items)))
-                operands += items
+        operands, groups, statics = _gathered(row, args)
         op = d.ApplyOp.build(
             operands=[operands],
             result_types=[d.ir_types(results)],
-            attributes=self._attributes({"op": row.name, "groups": tuple(groups), "statics": statics}),
+            attributes=self._attributes({"op": row.name, "groups": groups, "statics": statics}),
         )
         self.insert(op)
         return list(op.results)
@@ -312,7 +308,26 @@ def function(
     return op, list(body.args)
 
 
-def apply_args(op: d.ApplyOp) -> dict[str, SSAValue | list[SSAValue] | object]:
+def _gathered(row: OpSpec, args: Mapping[str, ApplyArg]) -> tuple[list[SSAValue], tuple[tuple[str, int], ...], dict[str, object]]:
+    """Operands of a row in canonical order, how many each parameter has, and its compile-time arguments."""
+    operands: list[SSAValue] = []
+    groups: list[tuple[str, int]] = []
+    statics: dict[str, object] = {}
+    for param in row.params:
+        arg = args.get(param.name, param.default)
+        if param.kind is ParamKind.Static:
+            statics[param.name] = arg
+        elif isinstance(arg, SSAValue):
+            groups.append((param.name, -1))
+            operands.append(arg)
+        elif arg is not None and not isinstance(arg, str | int | float):
+            items = [_operand(item) for item in arg]  # type: ignore[union-attr]
+            groups.append((param.name, len(items)))
+            operands += items
+    return operands, tuple(groups), statics
+
+
+def apply_args(op: d.ApplyOp | d.EffectOp) -> dict[str, SSAValue | list[SSAValue] | object]:
     """The arguments of an apply op by parameter name: operands, lists of operands, statics."""
     groups = op.static("groups")
     statics = op.static("statics")

@@ -416,10 +416,19 @@ class CheckOp(TileOp):
 
 @irdl_op_definition
 class EffectOp(TileOp):
-    """An ordered statement without a result: static `op` ("print", "breakpoint", "device_assert", "sync", …), `statics`."""
+    """An ordered statement without a result: static `op` ("print", "breakpoint", "device_assert", or a row of the table), `statics`.
+
+    A row of the table also has `groups`, as in ApplyOp; it writes the operand that its fact "writes" names, if any.
+    """
 
     name = "tile.effect"
     args = var_operand_def()
+
+    @property
+    def op(self) -> str:
+        op = self.static("op")
+        assert isinstance(op, str)
+        return op
 
 
 TILE = Dialect(

@@ -248,8 +248,8 @@ def _launch(op: Operation) -> tuple[str, Sequence[SSAValue], SSAValue | None] | 
 
 
 def asks_place(op: d.ApplyOp) -> bool:
-    """Whether an op asks where the code runs (block index, …): its place in the program is part of its meaning."""
-    return ops.table()[op.op].family == "place"
+    """Whether an op asks where the code runs (block index, …) or takes from a FIFO: its place in the program is part of its meaning."""
+    return ops.table()[op.op].family in ("place", "fifo")
 
 
 def is_expression(op: Operation) -> bool:

@@ -10,12 +10,13 @@ from typing import Any
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from tilejit import ops
 from tilejit.errors import InternalError
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.expressions import Expressions, inline_ops
 from tilejit.tile_ir.nesting import nested_values
 from tilejit.tile_ir.program import Program
-from tilejit.tile_ir.spelling import static_text
+from tilejit.tile_ir.spelling import call_text, static_text
 from tilejit.types.enums import FunctionType
 from tilejit.types.values import ANY, ArrayType, BufferType, Dim, ScalarType, ShapedType, ValueType
 
@@ -311,6 +312,9 @@ class _FunctionPrinter:
     def effect(self, op: d.EffectOp) -> None:
         statics = op.static("statics", {})
         assert isinstance(statics, dict)
+        if op.op in ops.table():
+            self.line(call_text(op, self.prefix, self.show))
+            return
         shown = [self.show(arg) for arg in op.args]
         if op.static("op") == "print" and isinstance(parts := statics.get("parts"), tuple):
             operands = iter(shown)

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from tilejit import ops
 from tilejit.dtypes import DType
 from tilejit.errors import InternalError
-from tilejit.ops.binding import canonical_names
+from tilejit.ops.binding import canonical_names, formed
 from tilejit.ops.spec import OpSpec, ParamKind, Spelling
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
@@ -25,12 +25,13 @@ Show = Callable[[SSAValue], str]
 """Text of an operand."""
 
 
-def call_text(op: d.ApplyOp, prefix: str, show: Show) -> str:
+def call_text(op: d.ApplyOp | d.EffectOp, prefix: str, show: Show) -> str:
     """`pl.row_sum(x, tmp)`: a call that binds to the same row with the same arguments."""
     row, args = ops.table()[op.op], apply_args(op)
     spelling = choose_spelling(row, level_of(op), args)
     if spelling is None:
         raise InternalError(f"{op.op} has no public name that takes its arguments", span=op.span)
+    spelling = formed(spelling, row)
     names = canonical_names(spelling, row)
     shown: list[str] = []
     by_position = True
@@ -81,7 +82,7 @@ def _takes(spelling: Spelling, row: OpSpec, args: Mapping[str, object]) -> bool:
         arg = args.get(name)
         if isinstance(arg, SSAValue) and not isinstance(d.type_of(arg), ScalarType):
             return False
-    known = set(canonical_names(spelling, row).values())
+    known = set(canonical_names(formed(spelling, row), row).values())
     return all(name in known or _is_default(row, name, arg) for name, arg in args.items())
 
 

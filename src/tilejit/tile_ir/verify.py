@@ -244,14 +244,16 @@ class _Verifier:
         _indices(op, [op.left, op.right])
 
 
-def level_of(op: d.ApplyOp) -> str:
+def level_of(op: d.ApplyOp | d.EffectOp) -> str:
     """The level at which a row is applied: "tile" if a tile takes part, else "tensor" or "scalar"."""
     types = [d.type_of(value) for value in [*op.results, *op.operands]]
+    levels = ops.table()[op.op].levels
+    if levels and not levels & {"tensor", "tile", "scalar"}:
+        return min(levels)
     if any(isinstance(type, TileType) and type.level == "tile" for type in types):
         return "tile"
     if any(isinstance(type, ShapedType) for type in types):
         return "tensor"
-    levels = ops.table()[op.op].levels
     return "scalar" if "scalar" in levels or not levels else "tile" if "tile" in levels else min(levels)
 
 

@@ -107,7 +107,7 @@ def given(f: FunctionWriter, op: d.ApplyOp, name: str) -> Array | None:
     return f.array(value) if isinstance(value, SSAValue) else None
 
 
-def apart(f: FunctionWriter, array: Array, other: Array, op: d.ApplyOp) -> Array:
+def apart(f: FunctionWriter, array: Array, other: Array, op: d.ApplyOp | d.EffectOp) -> Array:
     """The array, or a copy of it when writing `other` would change it."""
     if not array.tokens & other.tokens:
         return array

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.cpu import array, calls, control, gather, generate, matmul, movement, mx, pool, scatter, sort, window
+from tilejit.backends.cpu import array, calls, control, gather, generate, machine, matmul, movement, mx, pool, scatter, sort, update, window
 from tilejit.backends.cpu.emit import Emitter, Value
 from tilejit.backends.cpu.function import FunctionWriter, Unit, constant
 from tilejit.backends.cpu.group import write_group
@@ -155,9 +155,11 @@ def _apply(f: FunctionWriter, op: d.ApplyOp) -> None:
 
 
 OPS: dict[str, Callable[[FunctionWriter, d.ApplyOp], None]] = {
-    name: rule for module in (movement, window, generate, matmul, array, gather, scatter, pool, sort, mx) for name, rule in module.RULES.items()
+    name: rule for module in (movement, window, generate, matmul, array, gather, scatter, update, pool, sort, mx, machine) for name, rule in module.RULES.items()
 }
 """Ops of the table with code of their own."""
+EFFECTS: dict[str, Callable[[FunctionWriter, d.EffectOp], None]] = update.EFFECTS
+"""Statements of the table that do something."""
 
 
 def _group(f: FunctionWriter, op: d.GroupOp) -> None:
@@ -284,6 +286,10 @@ def _effect(f: FunctionWriter, op: d.EffectOp) -> None:
     if name == "device_assert":
         holds = f.scalar(op.args[0])
         f.fail_if(binary(f.e, "xor", holds, Value("true", "i1")), checks.assertion_failure(op), [])
+    elif op.op in EFFECTS:
+        EFFECTS[op.op](f, op)
+    elif op.op.startswith(("tpush_", "tfree_")):
+        raise UnsupportedFeatureError("FIFOs between cube and vector kernels do not run yet", span=op.span)
     elif name in ("print", "breakpoint"):
         raise UnsupportedFeatureError(f"pl.{name} runs only on the reference backend", span=op.span, help="run the kernel with platform='reference'")
 

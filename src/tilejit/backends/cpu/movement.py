@@ -265,6 +265,8 @@ RULES: dict[str, Rule] = {
     "transpose_view": _transpose,
     "concat": _concat,
     "move": _same,
+    "aiv_shard": _same,
+    "aic_gather": _same,
     "set_validshape": _set_valid,
     "reshape": _reshape,
     "reinterpret_view": _reinterpret,
