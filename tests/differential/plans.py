@@ -294,6 +294,8 @@ CUSTOM = {"cast": cast, "expand_clone": whole_expand, "expands": whole_expand}
 
 
 UNREACHED = {
+    "array": "an on-core array has no boundary to cross: the random programs of tests/fuzz create, write and read them",
+    "place": "the block index is a fact about the launch: the random programs of tests/fuzz run several blocks",
     "create_tile": "its content is undefined: there is nothing to compare",
     "structural": "built by the front end as ops of the dialect; the random programs of tests/fuzz use them",
 }

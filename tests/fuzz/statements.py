@@ -143,6 +143,19 @@ def scalar(w: Writer) -> None:
     w.bind(settled(Val(text, "scalar", "INDEX", low, high)))
 
 
+def on_core_array(w: Writer) -> None:
+    """A small array of integers: created, filled in a loop, changed, read back."""
+    name, index = w.fresh("a"), w.fresh("i")
+    integers = [s.text for s in w.scalars.values() if s.dtype == "INDEX" and 0 <= s.lo and s.hi <= 6]
+    w.emit(f"{name} = pl.array.create(7, pl.INT32)")
+    w.emit(f"for {index} in pl.range(7):")
+    w.emit(f"    {name}[{index}] = pl.cast({index} * 3 - 4, pl.INT32)")
+    if integers:
+        place = w.rng.choice(integers)
+        w.emit(f"{name}[{place}] = pl.const(5, pl.INT32)")
+    w.bind(Val(f"{name}[{w.rng.choice(integers) if integers else 2}]", "scalar", "INT32", -4, 14))
+
+
 def condition(w: Writer) -> str:
     """A comparison of run-time scalars."""
     integers = [s for s in w.scalars.values() if s.dtype == "INDEX"]
@@ -385,8 +398,10 @@ def statements(w: Writer, count: int, depth: int = 0) -> None:
         kind = w.rng.random()
         if kind < 0.68 or depth >= 3:
             operate(w)
-        elif kind < 0.73:
+        elif kind < 0.725:
             scalar(w)
+        elif kind < 0.735 and w.depth > 1:
+            on_core_array(w)
         elif kind < 0.79:
             rebind(w)
         elif kind < 0.87:
