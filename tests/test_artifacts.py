@@ -22,6 +22,8 @@ from tests.runtime.programs import COLUMNS, ROWS, TwoEntries, binary
 from tilejit import CompiledProgram, RunConfig, ir
 from tilejit.errors import ArtifactError, OutOfBoundsError
 from tilejit.runtime import machine
+from tilejit.runtime.artifact import read_artifact
+from tilejit.runtime.directory import Stage
 
 rng = np.random.default_rng(11)
 EXPRESSION = "pl.exp(pl.sub(a, b))"
@@ -111,6 +113,48 @@ def test_threads_and_processes_may_write_the_same_directory(tmp_path: Path, monk
     assert os.listdir(tmp_path / "artifacts") == [os.path.basename(paths[0])]
     a, b = data(), data()
     np.testing.assert_array_equal(CompiledProgram.from_dir(paths[0])(a, b), a + b)
+
+
+def test_the_description_comes_back_as_it_was_written(directory: Path) -> None:
+    program = ir.compile(binary("FP32", EXPRESSION, "M"), platform="cpu")
+    sections = program.artifact.sections()
+    again = read_artifact(sections["meta.json"], sections["kernel.bin"])
+    assert again.sections() == sections
+    assert CompiledProgram(again, stages=[Stage("python", "program.py", lambda: program.stage("python"))]) == program
+
+
+def test_a_program_known_with_fewer_texts_leaves_those_of_others_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path))
+    full = ir.compile(binary("FP32"), platform="cpu")
+    bare = CompiledProgram(full.artifact, stages=[Stage("python", "program.py", lambda: full.stage("python"))])
+    assert not (Path(bare) / "kernels").exists()
+    assert (Path(full) / "kernels" / "Binary.s").exists()
+    CompiledProgram(full.artifact, stages=[Stage("python", "program.py", lambda: full.stage("python"))]).output_dir
+    assert (Path(bare) / "kernels" / "Binary.s").exists()
+
+
+def test_a_damaged_directory_in_the_cache_is_repaired_when_it_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path))
+    path = Path(ir.compile(binary("FP32"), platform="cpu"))
+    for file in ("meta.json", "kernels/Binary.s"):
+        (path / file).unlink()
+        again = Path(ir.compile(binary("FP32"), platform="cpu"))
+        assert again == path and (path / file).exists()
+
+
+def test_code_that_is_no_blob_is_linked_in_the_process_and_stays_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilejit.backends.cpu import elf, target
+
+    def refuse(data: bytes) -> None:
+        raise elf.UnsupportedObject("as on another platform")
+
+    monkeypatch.setattr(target, "flatten", refuse)
+    program = ir.compile(binary("FP32", EXPRESSION), tmp_path / "linked", platform="cpu")
+    a, b = data(), data()
+    np.testing.assert_allclose(program(a, b), np.exp(a - b), rtol=1e-5)
+    assert (tmp_path / "linked" / "program.py").exists() and not (tmp_path / "linked" / "kernel.bin").exists()
+    with pytest.raises(ArtifactError, match="without code that another process could load"):
+        CompiledProgram.from_dir(tmp_path / "linked")
 
 
 def test_kernels_are_saved_where_the_config_says(tmp_path: Path) -> None:

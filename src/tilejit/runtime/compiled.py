@@ -253,9 +253,11 @@ class CompiledProgram:
         if self._path is not None:
             return os.path.abspath(self._path)
         digest = hashlib.sha256()
-        texts = [stage.text().encode() for stage in self._stages.values() if stage.file is not None and stage.file.endswith(".py")]
-        names = ",".join(stage.file or "" for stage in self._stages.values()).encode()
-        for part in (*self._artifact.sections().values(), *texts, names):
+        files = {stage.file: stage for stage in self._stages.values() if stage.file is not None}
+        program = files["program.py"].text() if "program.py" in files else ""
+        # The texts of the kernels follow from these; dumped passes are what somebody asked for.
+        passes = ",".join(sorted(file for file in files if file.startswith("passes/")))
+        for part in (*self._artifact.sections().values(), program.encode(), passes.encode()):
             digest.update(len(part).to_bytes(8, "little") + part)
         root = os.path.abspath(default_root() or "no cache directory")
         return os.path.join(root, "artifacts", f"{self.name}_{digest.hexdigest()[:8]}")

@@ -40,12 +40,24 @@ def write_directory(path: str, artifact: Artifact, stages: Iterable[Stage]) -> N
     contents |= {cast("str", stage.file): stage.text().encode() for stage in kept}
     rows = {name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in contents.items()}
     contents[META] = artifact.described(files=rows, stages=[[stage.name, stage.file] for stage in kept])
-    if _content(os.path.join(path, META)) == contents[META] and all(os.path.exists(os.path.join(path, name)) for name in contents):
-        return
     if not os.path.isdir(path) or not os.listdir(path):
         _create(path, contents)
-    else:
+    elif not _has(path, contents):
         _update(path, contents)
+
+
+def _has(path: str, contents: Mapping[str, bytes]) -> bool:
+    """Whether the directory is one of the same program with at least these texts."""
+    try:
+        there, ours = (read_fields(data or b"") for data in (_content(os.path.join(path, META)), contents[META]))
+        files = there.pop("files")
+        same = all(files.get(name) == row for name, row in ours.pop("files").items())
+    except (ArtifactError, AttributeError, KeyError):
+        return False
+    for fields in (there, ours):
+        for name in ("stages", "checksum"):
+            fields.pop(name, None)
+    return same and there == ours and all(os.path.exists(os.path.join(path, name)) for name in files)
 
 
 def _create(path: str, contents: Mapping[str, bytes]) -> None:
