@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from tilejit.dtypes import FP32, INDEX, DType
 from tilejit.errors import ArgumentError, DTypeError, ShapeError, did_you_mean
 from tilejit.jit.definition import Definition
-from tilejit.jit.helpers import as_declared
 from tilejit.jit.meta import Constant, RuntimeScalar
-from tilejit.jit.signature import JitParam
+from tilejit.jit.signature import JitParam, as_declared
 from tilejit.runtime.arrays import scalar_of, view_of
 from tilejit.types.annotations import DynVar, RuntimeMarker
 

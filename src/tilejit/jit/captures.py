@@ -24,12 +24,13 @@ from tilejit.frontend.source import function_text
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.dependencies import reachable
 from tilejit.jit.encode import encode_value
+from tilejit.jit.tree import tree_of
 from tilejit.runtime.bindings import Word, binding_words, cell_word, class_dict, word
 from tilejit.runtime.native_type import supported
 
 MISSING = object()
 _LIBRARIES = frozenset({"numpy", "torch", "ml_dtypes", "tilejit"})
-"""Packages whose functions are known by name: their version is part of the tool chain's fingerprint."""
+"""Packages whose functions are known by name and version."""
 
 Step = tuple[str, object]
 """One step of a chain: ("attr", name) or ("item", constant)."""
@@ -78,10 +79,10 @@ def _step(value: object, kind: str, key: object) -> object:
 # discovery
 
 
-def chains(node: ast.AST, local: frozenset[str]) -> Iterator[tuple[str, tuple[Step, ...]]]:
-    """Every chain below `node` that starts at a name which is not local; the longest form of each."""
+def chains(nodes: Iterable[ast.AST], local: frozenset[str]) -> Iterator[tuple[str, tuple[Step, ...]]]:
+    """Every chain among `nodes` (parents before children) that starts at a name which is not local; the longest form of each."""
     inner: set[int] = set()
-    for child in ast.walk(node):
+    for child in nodes:
         if not isinstance(child, ast.Name | ast.Attribute | ast.Subscript) or id(child) in inner or not isinstance(child.ctx, ast.Load):
             continue
         steps: list[Step] = []
@@ -100,27 +101,11 @@ def chains(node: ast.AST, local: frozenset[str]) -> Iterator[tuple[str, tuple[St
             yield base.id, tuple(reversed(steps))
 
 
-def _local_names(node: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
+def _local_names(node: ast.FunctionDef, nodes: Iterable[ast.AST]) -> frozenset[str]:
     arguments = node.args
     names = {arg.arg for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg) if arg is not None}
-    for child in ast.walk(node):
-        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
-            names.add(child.id)
+    names.update(child.id for child in nodes if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store))
     return frozenset(names)
-
-
-def canonical(node: ast.AST) -> str:
-    """Text of an AST that comments, blank lines, line numbers, docstrings and decorators do not change."""
-    return ast.dump(_without_docstring(node), annotate_fields=False, include_attributes=False)
-
-
-def _without_docstring(node: ast.AST) -> ast.AST:
-    if not isinstance(node, ast.FunctionDef):
-        return node
-    body = node.body
-    if len(body) > 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str):
-        body = body[1:]
-    return ast.FunctionDef(node.name, node.args, body, [], node.returns, node.type_comment)
 
 
 def _string_annotations(node: ast.FunctionDef) -> Iterator[ast.expr]:
@@ -157,15 +142,13 @@ class Captures:
         options = encode_value(dict(definition.options), f"options of {definition.name}", self.function_digest)
         defaults = encode_value((definition.function.__defaults__, definition.function.__kwdefaults__), f"defaults of {definition.name}", self.function_digest)  # type: ignore[attr-defined]
         receivers = [_type_identity(value) for name, value in definition.extra.items() if name in ("self", "cls")]
-        self._texts += [owner.encode(), definition.kind.encode(), options, defaults, "".join(receivers).encode(), canonical(node).encode()]
+        self._texts += [owner.encode(), definition.kind.encode(), options, defaults, "".join(receivers).encode(), definition.tree.text.encode()]
         for annotation in _string_annotations(node):
-            self._add_chains(owner, annotation, definition.namespace, definition.local_names)
-        self._add_chains(owner, node, definition.namespace, definition.local_names)
+            self._add_chains(owner, ast.walk(annotation), definition.namespace, definition.local_names)
+        self._add_chains(owner, definition.tree.nodes, definition.namespace, definition.local_names)
 
-    def _add_chains(self, owner: str, node: ast.AST, namespace: Mapping[str, object], local: frozenset[str]) -> None:
-        decorators = {id(child) for decorator in getattr(node, "decorator_list", []) for child in ast.walk(decorator)}
-        stripped = _without_docstring(node) if decorators else node
-        for root, steps in chains(stripped, local):
+    def _add_chains(self, owner: str, nodes: Iterable[ast.AST], namespace: Mapping[str, object], local: frozenset[str]) -> None:
+        for root, steps in chains(nodes, local):
             read = self._trimmed(Read(owner, namespace, root, steps))
             if read is not None:
                 self.reads.setdefault((owner, read.path), read)
@@ -196,7 +179,7 @@ class Captures:
         plain = inspect.unwrap(function.__func__ if isinstance(function, types.MethodType) else function)
         identity = _identity(plain).encode()
         if _is_library(plain) or not isinstance(plain, types.FunctionType):
-            return identity
+            return identity + _version_of(plain).encode()
         if id(plain) not in self._seen_functions:
             self._seen_functions[id(plain)] = identity
             self._seen_functions[id(plain)] = hashlib.sha256(identity + self._function_content(plain)).digest()
@@ -206,17 +189,18 @@ class Captures:
         owner = _identity(function)
         try:
             node = function_text(function).node
-            local = _local_names(node)
+            tree = tree_of(node)
+            local = _local_names(node, tree.nodes)
         except (OSError, TypeError, ParserSyntaxError):
             # Lambdas and generated functions have no definition of their own to parse: their code tells as much.
             code = function.__code__
             names = frozenset[str]()
             for name in code.co_names + code.co_freevars:
-                self._add_chains(owner, ast.Name(name, ast.Load()), Namespace(function), names)
+                self._add_chains(owner, [ast.Name(name, ast.Load())], Namespace(function), names)
             text = code.co_code + encode_value(_plain_constants(code), owner, self.function_digest) + " ".join(code.co_names).encode()
         else:
-            self._add_chains(owner, node, Namespace(function), local)
-            text = canonical(node).encode()
+            self._add_chains(owner, tree.nodes, Namespace(function), local)
+            text = tree.text.encode()
         return text + encode_value((function.__defaults__, function.__kwdefaults__), f"defaults of {function.__name__}", self.function_digest)
 
     # the key --------------------------------------------------------------------------------------------------------------
@@ -285,6 +269,12 @@ def _type_identity(value: object) -> str:
 def _is_library(function: Callable[..., object]) -> bool:
     package = (getattr(function, "__module__", None) or "").partition(".")[0]
     return package in _LIBRARIES or package in sys.stdlib_module_names
+
+
+def _version_of(function: Callable[..., object]) -> str:
+    """The version of the library that a function belongs to."""
+    package = sys.modules.get((getattr(function, "__module__", None) or "").partition(".")[0])
+    return " " + str(getattr(package, "__version__", ""))
 
 
 def _is_ours(value: object) -> bool:

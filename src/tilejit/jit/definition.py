@@ -13,6 +13,7 @@ from tilejit.errors import Span
 from tilejit.frontend.fold import Namespace
 from tilejit.frontend.source import FunctionText, function_text, span_of
 from tilejit.jit.signature import JitParam, read_params
+from tilejit.jit.tree import Tree, tree_of
 from tilejit.runtime.native_type import NativeCallable
 
 
@@ -34,6 +35,11 @@ class Definition:
     @cached_property
     def text(self) -> FunctionText:
         return function_text(self.function)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The definition without what changes nothing, walked once."""
+        return tree_of(self.text.node)
 
     @cached_property
     def params(self) -> tuple[JitParam, ...]:
@@ -61,12 +67,12 @@ class Definition:
     @cached_property
     def stores(self) -> Mapping[str, int]:
         """How often the body binds each name."""
-        return Counter(node.id for node in ast.walk(self.text.node) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+        return Counter(node.id for node in self.tree.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
 
     @cached_property
     def returns(self) -> tuple[ast.Return, ...]:
         """The return statements, in source order."""
-        found = [node for node in ast.walk(self.text.node) if isinstance(node, ast.Return)]
+        found = [node for node in self.tree.nodes if isinstance(node, ast.Return)]
         return tuple(sorted(found, key=lambda node: node.lineno))
 
     def param(self, name: str) -> JitParam:

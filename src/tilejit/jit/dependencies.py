@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 
@@ -63,15 +63,15 @@ def callee_of(call: ast.Call, definition: Definition) -> Definition | None:
     return helper
 
 
-def calls_in(node: ast.AST) -> Iterator[ast.Call]:
-    """All calls below `node`, in source order."""
-    calls = [child for child in ast.walk(node) if isinstance(child, ast.Call)]
+def calls_in(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
+    """The calls among `nodes`, in source order."""
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
     return iter(sorted(calls, key=lambda call: (call.lineno, call.col_offset)))
 
 
 def helpers_of(definition: Definition) -> list[Definition]:
     """Helpers the body calls, in order of first appearance."""
-    found = [callee_of(call, definition) for statement in definition.text.node.body for call in calls_in(statement)]
+    found = [callee_of(call, definition) for call in calls_in(definition.tree.nodes)]
     return list(dict.fromkeys(helper for helper in found if helper is not None))
 
 
@@ -84,7 +84,7 @@ def reachable(entry: Definition) -> list[Definition]:
             return
         if definition in path:
             cycle = " → ".join(item.name for item in (*path[path.index(definition) :], definition))
-            call = next(call for call in calls_in(path[-1].text.node) if callee_of(call, path[-1]) is definition)
+            call = next(call for call in calls_in(path[-1].tree.nodes) if callee_of(call, path[-1]) is definition)
             raise in_body(UnsupportedFeatureError)(
                 f"kernels cannot be recursive: {cycle}", span=path[-1].span(call), help="write a loop, or expand the recursion"
             )

@@ -118,7 +118,7 @@ Place = list[list[int] | None]
 
 def nodes_of(definition: Definition) -> Iterator[ast.AST]:
     """The nodes of a function that have a position, in an order that comments and layout do not change."""
-    return (node for node in ast.walk(definition.text.node) if hasattr(node, "lineno"))
+    return (node for node in definition.tree.nodes if hasattr(node, "lineno"))
 
 
 class _Places:

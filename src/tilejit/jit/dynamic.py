@@ -101,7 +101,7 @@ class _Walker:
         self.found = Dynamic()
         self.held: dict[str, _Held] = {param.name: param.name for param in definition.params}
         """What the locals hold at this point; rebinding a name forgets what it held."""
-        for statement in ast.walk(definition.text.node):
+        for statement in definition.tree.nodes:
             if isinstance(statement, ast.Assign):
                 self._symbol_statement(statement)
 

@@ -30,6 +30,7 @@ from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.dynamic import Symbol
 from tilejit.jit.explain import Explanation, nearest
 from tilejit.jit.fast import WarmCalls
+from tilejit.jit.fingerprint import sources_changed
 from tilejit.jit.meta import RuntimeScalar
 from tilejit.jit.standing import Standing
 from tilejit.runtime.arrays import view_of
@@ -229,7 +230,7 @@ class JITFunction(Kernel):
 
         def build() -> Entry | None:
             fresh.append(self._compile(standing, bound, config, key))
-            return disk.entry_of(key, fresh[0], standing.captures) if not standing.unseen else None
+            return disk.entry_of(key, fresh[0], standing.captures) if not standing.unseen and not sources_changed() else None
 
         entry = disk.store().get_or_build(key.digest, build)
         if fresh:
@@ -336,8 +337,8 @@ enable(JITFunction)
 def bind_scalars(definition: Definition, values: Mapping[str, object]) -> Mapping[str, Argument]:
     """Scalars given to compile() without tensors."""
     from tilejit.dtypes import INDEX
-    from tilejit.jit.helpers import as_declared
     from tilejit.jit.meta import Constant
+    from tilejit.jit.signature import as_declared
 
     out: dict[str, Argument] = {}
     for name, value in values.items():

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tilejit.dtypes import BOOL, INDEX, DType
+from tilejit.dtypes import INDEX
 from tilejit.errors import ArgumentError, DTypeError, ShapeError, in_body
 from tilejit.jit.definition import Definition
 from tilejit.jit.dependencies import bind_call, returned_params
 from tilejit.jit.meta import DynDim
-from tilejit.jit.signature import JitParam
-from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, literal, number_of
+from tilejit.jit.signature import JitParam, as_declared
+from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, number_of
 from tilejit.types.annotations import RuntimeMarker, TensorAnnotation
 from tilejit.types.values import BufferType, TileType
 
@@ -29,7 +29,12 @@ def specialise_call(caller: Expressions, node: ast.Call, helper: Definition) -> 
     arguments = [new for name, (new, _) in folded.items() if not isinstance(types[name], Static)]
     name, returns = caller.specializer.specialise(helper, types)
     function = ast.copy_location(ast.Attribute(ast.copy_location(ast.Name("self", ast.Load()), node.func), name, ast.Load()), node.func)
-    results = [held.get(result, UNKNOWN) if result is not None else _portable(known) for result, known in zip(returned_params(helper), returns, strict=False)]
+    for param, argument in bound.arguments.items():
+        if isinstance(held[param], Unknown) and isinstance(argument, ast.Name):
+            held[param] = caller.env.get(argument.id, UNKNOWN)  # found out while its type was looked for
+    named = returned_params(helper)
+    known = (*returns, *(UNKNOWN for _ in named[len(returns) :]))
+    results = [held.get(name, UNKNOWN) if name is not None else _portable(value) for name, value in zip(named, known, strict=False)]
     value = UNKNOWN if not results else results[0] if len(results) == 1 else Items(tuple(results))
     return ast.copy_location(ast.Call(function, arguments, []), node), value
 
@@ -102,19 +107,3 @@ def _tensor_type(caller: Expressions, helper: Definition, param: JitParam, held:
         else:
             dims.append(dim if isinstance(dim, int | DynDim) else caller.specializer.fresh())
     return BufferType(tuple(dims), dtype, annotation.layout.value)
-
-
-def as_declared(number: int | float | bool, param: JitParam) -> int | float | bool:
-    """A scalar argument as the parameter declares it: floats for float types, integers for integer types."""
-    dtype: DType | None = param.dtype
-    if dtype is None:
-        return number
-    if dtype.is_float:
-        return float(number)
-    if dtype is BOOL:
-        return bool(number)
-    if isinstance(number, float):
-        if not number.is_integer():
-            raise ArgumentError(f"`{param.name}` is an integer ({dtype}), got {number!r}", help=f"round it, or declare `{param.name}` as a float type")
-        return int(number)
-    return int(number)

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tilejit.dtypes import DType
+from tilejit.dtypes import BOOL, DType
 from tilejit.errors import ArgumentError, ParserTypeError, TilejitError
 from tilejit.frontend.fold import Namespace
 from tilejit.frontend.source import FunctionText, span_of
@@ -59,11 +59,19 @@ def read_params(function: Callable[..., object], text: FunctionText, extra: Mapp
         )
     names = [*spec.args, *spec.kwonlyargs]
     plain = inspect.unwrap(function)
-    defaults = {name: parameter.default for name, parameter in inspect.signature(plain).parameters.items()}
+    defaults = _defaults(plain)
     annotations: Mapping[str, object] = getattr(plain, "__annotations__", {})
     namespace = Namespace(plain, extra)
     params = [_read(arg, annotations.get(arg.arg), defaults.get(arg.arg, _EMPTY), namespace, text) for arg in names]
     return tuple(params[1:] if drop_first else params)
+
+
+def _defaults(function: Callable[..., object]) -> dict[str, object]:
+    """Default values by parameter; `inspect.signature` would build ten objects for each."""
+    positional: tuple[object, ...] = getattr(function, "__defaults__", None) or ()
+    code = getattr(function, "__code__")  # noqa: B009 - a Callable has none for the type checker
+    names = code.co_varnames[: code.co_argcount]
+    return {**dict(zip(names[len(names) - len(positional) :], positional)), **(getattr(function, "__kwdefaults__", None) or {})}
 
 
 def _read(arg: ast.arg, annotation: object, default: object, namespace: Namespace, text: FunctionText) -> JitParam:
@@ -100,6 +108,22 @@ def _classify(arg: ast.arg, annotation: object, default: object) -> JitParam:
     if annotation is int or annotation is float or annotation is bool:
         return JitParam(arg.arg, "scalar", default=default, node=arg)
     return JitParam(arg.arg, "other", direction, default=default, node=arg)
+
+
+def as_declared(number: int | float | bool, param: JitParam) -> int | float | bool:
+    """A scalar argument as the parameter declares it: floats for float types, integers for integer types."""
+    dtype: DType | None = param.dtype
+    if dtype is None:
+        return number
+    if dtype.is_float:
+        return float(number)
+    if dtype is BOOL:
+        return bool(number)
+    if isinstance(number, float):
+        if not number.is_integer():
+            raise ArgumentError(f"`{param.name}` is an integer ({dtype}), got {number!r}", help=f"round it, or declare `{param.name}` as a float type")
+        return int(number)
+    return int(number)
 
 
 def annotated_result(function: Callable[..., object], namespace: Mapping[str, object]) -> object | None:

@@ -8,13 +8,13 @@ import functools
 from collections.abc import Iterable, Sequence
 from types import FunctionType
 
-from tilejit.dtypes import INDEX
+from tilejit.dtypes import BOOL, FP32, INDEX
 from tilejit.errors import ShapeError, in_body
 from tilejit.jit.dependencies import calls_in, definition_of, resolve
 from tilejit.jit.dynamic import dynamic_literal, is_bind_dynamic
 from tilejit.jit.expressions import Expressions
 from tilejit.jit.nodes import at
-from tilejit.jit.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, Unknown, number_of
+from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, number_of
 from tilejit.ops.spec import OpFunction
 from tilejit.types.scopes import MARKERS
 from tilejit.types.values import BufferType, TileType, join
@@ -167,7 +167,7 @@ class Statements(Expressions):
         return out
 
     def _calls_what_runs_here(self, body: Sequence[ast.stmt]) -> bool:
-        callees = [resolve(call.func, self.definition) for statement in body for call in calls_in(statement)]
+        callees = [resolve(call.func, self.definition) for statement in body for call in calls_in(ast.walk(statement))]
         return any(definition_of(callee) is not None or isinstance(callee, FunctionType | functools.partial) for callee in callees)
 
     def _loop_target(self, target: ast.expr, iterable: ast.expr) -> ast.expr:
@@ -191,14 +191,12 @@ class Statements(Expressions):
 
     def _enter_loop(self, node: ast.For | ast.While) -> None:
         """A scalar that the loop rebinds has no fixed value in it; a tensor keeps its type from turn to turn."""
-        for name in _stored_names(node):
-            if not isinstance(self.env.get(name), BufferType | TileType):
-                self.env.pop(name, None)
+        self._leave(_stored_names(node))
 
     def _leave(self, names: Iterable[str]) -> None:
         for name in names:
-            if not isinstance(self.env.get(name), BufferType | TileType):
-                self.env.pop(name, None)
+            if name in self.env:
+                self.env[name] = _without_value(self.env[name])
 
     def branch(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.If)
@@ -257,6 +255,16 @@ def _as_local(value: Abstract) -> Abstract:
     if isinstance(value, Static):
         return Static(value.value, local=True)
     return Items(tuple(_as_local(item) for item in value.items)) if isinstance(value, Items) else value
+
+
+def _without_value(value: Abstract) -> Abstract:
+    """What stays true of a name whose value changes: its type."""
+    number = number_of(value)
+    if number is not None:
+        return RuntimeValue(BOOL if isinstance(number, bool) else INDEX if isinstance(number, int) else FP32)
+    if isinstance(value, Extent):
+        return RuntimeValue(INDEX)
+    return value if isinstance(value, BufferType | TileType | RuntimeValue) else UNKNOWN
 
 
 def _joined(one: Abstract, other: Abstract) -> Abstract:

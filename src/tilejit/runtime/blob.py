@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -43,10 +43,13 @@ class LoadedBlob:
         return self._base + self._entries[name]
 
 
+@cache
+def _mprotect() -> Callable[[int, int, int], int]:
+    return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, use_errno=True)(("mprotect", ctypes.CDLL(None)))
+
+
 def _make_executable(address: int, size: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    if libc.mprotect(address, size, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
+    if _mprotect()(address, size, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
         help = "native kernels cannot run here: use platform='reference'"
         raise ArtifactError(f"the system refuses executable memory (errno {ctypes.get_errno()})", help=help)
 

@@ -18,10 +18,10 @@ _RELEVANT = ("sse", "avx", "fma", "f16c", "bmi", "lzcnt", "popcnt", "movbe", "am
 def features() -> frozenset[str]:
     """What the processor offers, in the kernel's spelling; empty where the system does not tell."""
     try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+        with open("/proc/cpuinfo", "rb") as file:
             for line in file:
-                if line.startswith(("flags", "Features")):
-                    return frozenset(line.partition(":")[2].split())
+                if line.startswith((b"flags", b"Features")):
+                    return frozenset(line.partition(b":")[2].decode("utf-8", "replace").split())
     except OSError:
         pass
     return frozenset()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,7 @@ _BASETYPE, _HAVE_VECTORCALL, _DEFAULT = 1 << 10, 1 << 11, 1 << 18
 _TP_MEMBERS, _T_PYSSIZET, _READONLY = 72, 19, 1
 
 
+@cache
 def supported() -> bool:
     """Whether this interpreter's object layouts are the ones the native dispatcher was written for."""
     return (
