@@ -127,6 +127,8 @@ MOVEMENT: dict[str, Plan] = {
     "transpose_view": same("input"),
     "concat": concat,
     "move": same("input", target_memory=MemorySpace.Left),
+    "aiv_shard": same("x"),
+    "aic_gather": same("x"),
     "reshape": reshape,
     "set_validshape": set_validshape,
     "reinterpret_view": reinterpret,

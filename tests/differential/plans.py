@@ -297,6 +297,10 @@ UNREACHED = {
     "array": "an on-core array has no boundary to cross: the random programs of tests/fuzz create, write and read them",
     "place": "the block index is a fact about the launch: the random programs of tests/fuzz run several blocks",
     "create_tile": "its content is undefined: there is nothing to compare",
+    "effect": "statements that give nothing: tests/frontend/test_effects.py",
+    "machine": "facts about the machine without operands: tests/frontend/test_effects.py",
+    "address": "numbers that only Ascend looks at: tests/frontend/test_effects.py",
+    "mscatter": "it changes a tensor in memory: tests/backends/cpu/test_index.py",
     "structural": "built by the front end as ops of the dialect; the random programs of tests/fuzz use them",
 }
 """Rows, families or `level.row` without a use, and why."""

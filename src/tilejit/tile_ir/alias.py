@@ -18,8 +18,11 @@ from tilejit.types.values import BufferType, ShapedType
 
 Roots = frozenset[SSAValue]
 VIEWS = frozenset(
-    {"slice", "reshape", "transpose", "transpose_view", "move", "set_validshape", "extract", "reinterpret_view", "view", "no_dep", "fillpad_inplace", "aiv_shard", "aic_gather"}
-)
+    {
+        "slice", "reshape", "transpose", "transpose_view", "move", "set_validshape", "extract", "reinterpret_view", "view", "no_dep", "fillpad_inplace",
+        "aiv_shard", "aic_gather",
+    }
+)  # fmt: skip
 """Ops of the table whose result may be a view of their first operand."""
 
 

@@ -135,10 +135,15 @@ def _scalar(f: FunctionWriter, op: d.ApplyOp) -> None:
 # ops of the table -------------------------------------------------------------------------------------------------------
 
 
+def _refuse_unsupported(op: d.ApplyOp | d.EffectOp) -> None:
+    rule = ops.table()[op.op].cpu
+    if isinstance(rule, Unsupported):
+        raise UnsupportedFeatureError(f"{op.op} does not run on the CPU: {rule.reason}", span=op.span, help="run it with platform='reference'")
+
+
 def _apply(f: FunctionWriter, op: d.ApplyOp) -> None:
     row = ops.table()[op.op]
-    if isinstance(row.cpu, Unsupported):
-        raise UnsupportedFeatureError(f"{op.op} does not run on the CPU: {row.cpu.reason}", span=op.span, help="run it with platform='reference'")
+    _refuse_unsupported(op)
     if op.op in PLACES:
         f.values[op.results[0]] = PLACES[op.op](f)
         return
@@ -154,9 +159,8 @@ def _apply(f: FunctionWriter, op: d.ApplyOp) -> None:
     rule(f, op)
 
 
-OPS: dict[str, Callable[[FunctionWriter, d.ApplyOp], None]] = {
-    name: rule for module in (movement, window, generate, matmul, array, gather, scatter, update, pool, sort, mx, machine) for name, rule in module.RULES.items()
-}
+_MODULES = (movement, window, generate, matmul, array, gather, scatter, update, pool, sort, mx, machine)
+OPS: dict[str, Callable[[FunctionWriter, d.ApplyOp], None]] = {name: rule for module in _MODULES for name, rule in module.RULES.items()}
 """Ops of the table with code of their own."""
 EFFECTS: dict[str, Callable[[FunctionWriter, d.EffectOp], None]] = update.EFFECTS
 """Statements of the table that do something."""
@@ -288,8 +292,8 @@ def _effect(f: FunctionWriter, op: d.EffectOp) -> None:
         f.fail_if(binary(f.e, "xor", holds, Value("true", "i1")), checks.assertion_failure(op), [])
     elif op.op in EFFECTS:
         EFFECTS[op.op](f, op)
-    elif op.op.startswith(("tpush_", "tfree_")):
-        raise UnsupportedFeatureError("FIFOs between cube and vector kernels do not run yet", span=op.span)
+    elif op.op in ops.table():
+        _refuse_unsupported(op)
     elif name in ("print", "breakpoint"):
         raise UnsupportedFeatureError(f"pl.{name} runs only on the reference backend", span=op.span, help="run the kernel with platform='reference'")
 
