@@ -162,7 +162,8 @@ def test_any_scalar_expression_parses_back(number: Tree, flag: Tree, m: int, n: 
     f, (m_, n_, out) = function("main", "incore", [("m", INDEX_TYPE, "In"), ("n", INDEX_TYPE, "In"), ("out", tensor(2, dtype=INT64), "Out")])
     b = Code(f.body.block)
     names: dict[str, SSAValue] = {"m": m_, "n": n_}
-    value = b.s("cast", grow(b, number, names), target_type=INT64)
+    grown = grow(b, number, names)
+    value = b.s("cast", m_ if constant_of(grown) is not None else grown, target_type=INT64)
     condition = grow(b, flag, names)
     then, a = block()
     a.write(out, [a.const(0)], value)
