@@ -146,7 +146,7 @@ def scalar(w: Writer) -> None:
 def on_core_array(w: Writer) -> None:
     """A small array of integers: created, filled in a loop, changed, read back."""
     name, index = w.fresh("a"), w.fresh("i")
-    integers = [s.text for s in w.scalars.values() if s.dtype == "INDEX" and 0 <= s.lo and s.hi <= 6]
+    integers = [s.text for s in w.scalars.values() if s.dtype == "INDEX" and s.lo >= 0 and s.hi <= 6]
     w.emit(f"{name} = pl.array.create(7, pl.INT32)")
     w.emit(f"for {index} in pl.range(7):")
     w.emit(f"    {name}[{index}] = pl.cast({index} * 3 - 4, pl.INT32)")
