@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,11 +34,11 @@ class Checked:
 
 
 @pytest.fixture
-def checked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Checked]:
+def checked(monkeypatch: pytest.MonkeyPatch) -> Checked:
     watcher = Checked()
     monkeypatch.setattr(build, "program_of", watcher)
     monkeypatch.setenv("TILEJIT_CACHE", "0")
-    yield watcher
+    return watcher
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
