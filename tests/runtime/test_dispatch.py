@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -226,6 +227,15 @@ def test_reference_counts_stay_as_they_were() -> None:
         setup.call(a, b, a)
     setup.slow_calls.clear()
     assert max(abs(x - y) for x, y in zip(before, counts(), strict=True)) <= 2
+
+
+def test_the_arrays_of_the_first_call_are_not_kept() -> None:
+    setup, (a, b, c) = Setup(), arrays()
+    setup.serve(a, b, c)
+    gone = weakref.ref(c)
+    del c
+    gc.collect()
+    assert gone() is None
 
 
 @pytest.mark.torch

@@ -8,7 +8,7 @@ import struct
 import sys
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import numpy as np
@@ -103,7 +103,7 @@ class FastPath:
         block = self._encode(specialisation, len(self._entries))
         if block is None:
             return False
-        self._entries.append(specialisation)
+        self._entries.append(_without_samples(specialisation))
         self._blocks.append(block)
         shown = self._blocks[-_INLINE:]
         for position, entry in enumerate(reversed(shown)):
@@ -187,6 +187,12 @@ class FastPath:
 
     def _raise(self, entry: int, status: int, *values: int) -> None:
         self._entries[entry].failed(status, values)
+
+
+def _without_samples(specialisation: Specialisation) -> Specialisation:
+    """The same without the caller's arrays: only what the tables point at must live on, their dtypes."""
+    guards = tuple(replace(guard, sample=getattr(guard.sample, "dtype", None)) if isinstance(guard, TensorGuard) else guard for guard in specialisation.guards)
+    return replace(specialisation, guards=guards)
 
 
 def _scalar_row(guard: ScalarGuard) -> list[int] | None:
