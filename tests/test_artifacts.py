@@ -57,7 +57,7 @@ def in_new_process(code: str, *arguments: str, flags: tuple[str, ...] = (), cwd:
 def test_the_directory_has_the_program_its_stages_and_its_code(directory: Path) -> None:
     files = sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
     assert files == [
-        "kernel.bin", "kernels/Binary.ll", "kernels/Binary.opt.ll", "kernels/Binary.s", "meta.json",
+        "kernel.bin", *(f"kernels/{kernel}.{form}" for kernel in ("main", "main_k0", "whole-program") for form in ("ll", "opt.ll", "s")), "meta.json",
         "passes/00_frontend.mlir", "passes/01_simplify.mlir", "passes/02_outline.mlir", "passes/03_simplify.mlir", "passes/04_fuse.mlir", "program.py",
     ]  # fmt: skip
     meta = json.loads((directory / "meta.json").read_text())
@@ -66,6 +66,13 @@ def test_the_directory_has_the_program_its_stages_and_its_code(directory: Path) 
     (entry,) = meta["entries"]
     assert [param["direction"] for param in entry["params"]] == ["In", "In", "Out"]
     assert entry["params"][0]["shape"] == ["M", COLUMNS]
+
+
+def test_every_kernel_has_its_code_in_files_of_its_own(directory: Path) -> None:
+    llvm, assembly = ((directory / "kernels" / f"main_k0.{form}").read_text() for form in ("opt.ll", "s"))
+    assert llvm.startswith("define internal i64 @k_main_k0(") and llvm.count("define") == 1 and llvm.endswith("}\n")
+    assert "k_main_k0:" in assembly and assembly.count(".cfi_startproc") == 1
+    assert llvm in (directory / "kernels" / "whole-program.opt.ll").read_text()
 
 
 def test_the_program_of_the_directory_parses_back(directory: Path) -> None:
@@ -79,7 +86,7 @@ def test_the_program_of_the_directory_parses_back(directory: Path) -> None:
 def test_a_program_from_a_directory_shows_its_stages(directory: Path) -> None:
     program = CompiledProgram.from_dir(directory)
     assert program.stages()[0] == "python" and "passes/02_outline" in program.stages()
-    assert program.stage("s") == (directory / "kernels" / "Binary.s").read_text()
+    assert program.stage("main_k0.s") == (directory / "kernels" / "main_k0.s").read_text()
 
 
 def test_compiling_into_a_directory_again_replaces_what_was_there_and_nothing_else(tmp_path: Path) -> None:
@@ -128,15 +135,15 @@ def test_a_program_known_with_fewer_texts_leaves_those_of_others_alone(tmp_path:
     full = ir.compile(binary("FP32"), platform="cpu")
     bare = CompiledProgram(full.artifact, stages=[Stage("python", "program.py", lambda: full.stage("python"))])
     assert not (Path(bare) / "kernels").exists()
-    assert (Path(full) / "kernels" / "Binary.s").exists()
+    assert (Path(full) / "kernels" / "main_k0.s").exists()
     CompiledProgram(full.artifact, stages=[Stage("python", "program.py", lambda: full.stage("python"))]).output_dir
-    assert (Path(bare) / "kernels" / "Binary.s").exists()
+    assert (Path(bare) / "kernels" / "main_k0.s").exists()
 
 
 def test_a_damaged_directory_in_the_cache_is_repaired_when_it_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path))
     path = Path(ir.compile(binary("FP32"), platform="cpu"))
-    for file in ("meta.json", "kernels/Binary.s"):
+    for file in ("meta.json", "kernels/whole-program.s"):
         (path / file).unlink()
         again = Path(ir.compile(binary("FP32"), platform="cpu"))
         assert again == path and (path / file).exists()
@@ -159,7 +166,7 @@ def test_code_that_is_no_blob_is_linked_in_the_process_and_stays_there(tmp_path:
 
 def test_kernels_are_saved_where_the_config_says(tmp_path: Path) -> None:
     ir.compile(binary("FP32"), config=RunConfig(platform="cpu", save_kernels=True, save_kernels_dir=str(tmp_path / "kept")))
-    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["Binary.ll", "Binary.opt.ll", "Binary.s"]
+    assert {"main_k0.ll", "main_k0.s", "whole-program.s"} <= {path.name for path in (tmp_path / "kept").iterdir()}
 
 
 # another process --------------------------------------------------------------------------------------------------------

@@ -209,9 +209,10 @@ def _build_cpu(program: Program, config: RunConfig, output_dir: str | None) -> C
         Stage("ir", None, lambda: print_text(program)),
         Stage("passes", None, lambda: print_text(prepared)),
         *dump.stages,
-        Stage("ll", f"kernels/{program.name}.ll", lambda: executable.lowered.text),
-        Stage("opt.ll", f"kernels/{program.name}.opt.ll", lambda: executable.compiled.optimised),
-        Stage("s", f"kernels/{program.name}.s", lambda: executable.compiled.assembly),
+        Stage("ll", "kernels/whole-program.ll", lambda: executable.lowered.text),
+        Stage("opt.ll", "kernels/whole-program.opt.ll", lambda: executable.compiled.optimised),
+        Stage("s", "kernels/whole-program.s", lambda: executable.compiled.assembly),
+        *target.kernel_stages(executable),
     ]
     # Without a blob the code is linked in this process, by LLVM, and cannot leave it.
     return CompiledProgram(artifact, None if blob else executable.entries, program=program, stages=stages, output_dir=output_dir)

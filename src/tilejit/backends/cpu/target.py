@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tilejit.backends.base import CompileOptions
+from tilejit.backends.cpu import listing
 from tilejit.backends.cpu.compile import Compiled, compile_llvm, target_machine
 from tilejit.backends.cpu.elf import UnsupportedObject, flatten
 from tilejit.backends.cpu.host import host
@@ -17,6 +18,7 @@ from tilejit.backends.cpu.lower import Lowered, lower
 from tilejit.errors import InternalError
 from tilejit.runtime.arrays import view_of
 from tilejit.runtime.blob import Blob, LoadedBlob
+from tilejit.runtime.directory import Stage
 from tilejit.runtime.native import Code, NativeEntry
 from tilejit.runtime.signature import Bound, ParamInfo
 from tilejit.tile_ir import dialect as d
@@ -92,6 +94,17 @@ def params_of(function: d.FuncOp) -> list[ParamInfo]:
         else:
             raise InternalError(f"parameter {name} of {function.symbol} is a {type}")
     return out
+
+
+def kernel_stages(executable: CpuExecutable) -> list[Stage]:
+    """The forms of each function by itself."""
+    forms: tuple[tuple[str, Callable[[str], str]], ...] = (
+        ("ll", lambda name: listing.llvm_of(executable.lowered.text, name)),
+        ("opt.ll", lambda name: listing.llvm_of(executable.compiled.optimised, name)),
+        ("s", lambda name: listing.assembly_of(executable.compiled.assembly, name)),
+    )
+    names = executable.program.functions
+    return [Stage(f"{name}.{form}", f"kernels/{name}.{form}", lambda name=name, text=text: text(name)) for name in names for form, text in forms]
 
 
 def versions() -> dict[str, str]:
