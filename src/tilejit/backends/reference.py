@@ -15,7 +15,7 @@ from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
 from tilejit.dtypes import TASK_ID, DType
-from tilejit.errors import InternalError, TilejitError
+from tilejit.errors import InternalError, TilejitError, UnsupportedFeatureError
 from tilejit.ops.elementwise import value_dtype
 from tilejit.ops.evaluate import ArrayValue, evaluate, poison, whole
 from tilejit.runtime.failures import NOTE, raise_failure
@@ -344,6 +344,8 @@ class Frame:
             _stop({checks.name_of(value).strip("`"): self._shown(value) for value in self.values})
         elif name == "device_assert" and not self.values[op.args[0]]:
             raise_failure(checks.assertion_failure(op), ())
+        elif op.op in ops.table() and (hole := ops.table()[op.op].attrs.get("hole")):
+            raise UnsupportedFeatureError(f"{op.op}: {hole}", span=op.span)
         elif (written := written_by(op)) is not None:
             self._update(op, self._buffer(written))
         return []

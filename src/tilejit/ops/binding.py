@@ -76,11 +76,11 @@ def bind(
 ) -> Bound:
     """The row, level and canonical arguments of the call `function(*positional, **keywords)`; see the module's text."""
     first_spelling, first_row = function.rows[0]
-    first_spelling = _formed(first_spelling, first_row, positional, kind_of)
+    first_spelling = _formed(first_spelling, first_row, positional, keywords, kind_of)
     given = _meet_signature(function, first_spelling, positional, keywords)
     level = _level(function, first_spelling, first_row, given, kind_of)
     spelling, row = _row_for(function, level)
-    spelling = _formed(spelling, row, positional, kind_of)
+    spelling = _formed(spelling, row, positional, keywords, kind_of)
     names = canonical_names(spelling, row)
     if spelling.namespace == "pl" and spelling.same_as is None and "forms" not in row.attrs:
         _check_level(function, row, level, given, names, value_of)
@@ -106,9 +106,12 @@ def formed(spelling: Spelling, row: OpSpec, form: int = 0) -> Spelling:
     return replace(spelling, signature_text=forms[form]) if isinstance(forms, tuple) else spelling
 
 
-def _formed(spelling: Spelling, row: OpSpec, positional: Sequence[object], kind_of: Callable[[object], Kind]) -> Spelling:
-    """The form that a call means: the first takes a compile-time value in second place, the other an array."""
-    return formed(spelling, row, int(len(positional) > 1 and kind_of(positional[1]) in ("tensor", "tile")))
+def _formed(
+    spelling: Spelling, row: OpSpec, positional: Sequence[object], keywords: Mapping[str, object], kind_of: Callable[[object], Kind]
+) -> Spelling:
+    """The form that a call means: the first has `dim` in second place, or by name; the other an array."""
+    second = kind_of(positional[1]) in ("tensor", "tile") if len(positional) > 1 else "dim" not in keywords
+    return formed(spelling, row, int(second))
 
 
 @cache

@@ -15,7 +15,7 @@ from tilejit.dtypes import DTYPES, INDEX, INT32, DType
 from tilejit.errors import ArgumentError, DTypeError, ShapeError, UnsupportedFeatureError
 from tilejit.ops.dtype_rules import require
 from tilejit.ops.movement import STORABLE
-from tilejit.ops.rules import Custom, Nothing, Rule, Unsupported
+from tilejit.ops.rules import Custom, Nothing, Unsupported
 from tilejit.ops.shape_rules import extents, new_shape
 from tilejit.ops.spec import Call, InferRule, OpSpec, Scalar, ScalarArg, Scalars, Spelling, Static, Value, declare, spell
 from tilejit.types.annotations import AUTO
@@ -29,8 +29,8 @@ EVENTS = 14
 """Cube and vector cores share events 0 to 13."""
 
 
-def effect(*spellings: Spelling, check: Check | None = None, levels: Sequence[str] = SYSTEM, cpu: Rule | None = None) -> Callable[[Callable[..., object]], OpSpec]:
-    """Declare a statement without result: the front end checks it and keeps it as `tile.effect`."""
+def effect(*spellings: Spelling, check: Check | None = None, levels: Sequence[str] = SYSTEM, hole: str | None = None) -> Callable[[Callable[..., object]], OpSpec]:
+    """Declare a statement without result: the front end checks it and keeps it as `tile.effect`. `hole`: why it runs nowhere."""
 
     def infer(call: Call) -> tuple[ValueType, ...]:
         if check is not None:
@@ -43,7 +43,8 @@ def effect(*spellings: Spelling, check: Check | None = None, levels: Sequence[st
             family="effect",
             infer=infer,
             reference=_nothing,
-            cpu=cpu or Nothing(),
+            cpu=Nothing() if hole is None else Unsupported(hole),
+            attrs={} if hole is None else {"hole": hole},
             dtypes=frozenset(DTYPES.values()),
             spellings=spellings,
             levels=levels,
@@ -277,7 +278,7 @@ def aiv_initialize_pipe(
     """Open the FIFOs of a vector kernel; dir_mask 1 is cube to vector, 2 vector to cube, 3 both."""
 
 
-NO_FIFO = Unsupported("FIFOs between cube and vector kernels do not run yet")
+NO_FIFO = "FIFOs between cube and vector kernels do not run yet"
 SPLITS = 4
 """0 none, 1 up and down, 2 left and right, 3 and 4 the same for odd extents."""
 
@@ -292,12 +293,12 @@ def _check_push(call: Call) -> None:
         raise ArgumentError(f"{call.row.name} takes a tile, got {tile}", help="bring it into a tile with pl.load first")
 
 
-@effect(*spell("tpush_to_aiv", pl="=system", system="(tile, *, split, lane_stride=None, id=None)"), check=_check_push, cpu=NO_FIFO)
+@effect(*spell("tpush_to_aiv", pl="=system", system="(tile, *, split, lane_stride=None, id=None)"), check=_check_push, hole=NO_FIFO)
 def tpush_to_aiv(tile: Value, split: Static, lane_stride: Static = None, id: Static = None) -> object:
     """Send a tile from the cube side to the vector side."""
 
 
-@effect(*spell("tpush_to_aic", pl="=system", system="(tile, *, split, id=None)"), check=_check_push, cpu=NO_FIFO)
+@effect(*spell("tpush_to_aic", pl="=system", system="(tile, *, split, id=None)"), check=_check_push, hole=NO_FIFO)
 def tpush_to_aic(tile: Value, split: Static, id: Static = None) -> object:
     """Send a tile from the vector side to the cube side."""
 
@@ -305,12 +306,12 @@ def tpush_to_aic(tile: Value, split: Static, id: Static = None) -> object:
 _FREE = "(tile, *, split=None, id=None)"
 
 
-@effect(*spell("tfree_to_aic", pl="=system", system=_FREE), check=_check_push, cpu=NO_FIFO)
+@effect(*spell("tfree_to_aic", pl="=system", system=_FREE), check=_check_push, hole=NO_FIFO)
 def tfree_to_aic(tile: Value, split: Static = None, id: Static = None) -> object:
     """Give the slot of a tile from the cube side back; split and id are those of its tpop."""
 
 
-@effect(*spell("tfree_to_aiv", pl="=system", system=_FREE), check=_check_push, cpu=NO_FIFO)
+@effect(*spell("tfree_to_aiv", pl="=system", system=_FREE), check=_check_push, hole=NO_FIFO)
 def tfree_to_aiv(tile: Value, split: Static = None, id: Static = None) -> object:
     """Give the slot of a tile from the vector side back; split and id are those of its tpop."""
 
@@ -328,7 +329,7 @@ def _infer_pop(call: Call) -> tuple[ValueType, ...]:
 
 
 def _no_fifo(**_: object) -> NoReturn:
-    raise UnsupportedFeatureError(NO_FIFO.reason)
+    raise UnsupportedFeatureError(NO_FIFO)
 
 
 def pop(*spellings: Spelling) -> Callable[[Callable[..., object]], OpSpec]:
@@ -340,7 +341,8 @@ def pop(*spellings: Spelling) -> Callable[[Callable[..., object]], OpSpec]:
             family="fifo",
             infer=_infer_pop,
             reference=_no_fifo,
-            cpu=NO_FIFO,
+            cpu=Unsupported(NO_FIFO),
+            attrs={"hole": NO_FIFO},
             dtypes=STORABLE,
             spellings=spellings,
             levels=SYSTEM,

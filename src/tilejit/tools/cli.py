@@ -26,6 +26,7 @@ class Command:
 ONE_THREAD = tuple((name, "1") for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TILEJIT_NUM_THREADS"))
 
 COMMANDS = (
+    Command("ops", "tilejit.tools.ops", "list every op: its names, data types, and which targets run it"),
     # The comparison is on equal terms, and its compile times are times of compiling, not of reading the disk cache.
     Command("demo", "tilejit.tools.demo", "run the example kernels and compare them with NumPy", (*ONE_THREAD, ("TILEJIT_CACHE", "0"))),
     Command("run", "tilejit.tools.run", "run a compiled program from its artifact directory on .npy files"),

@@ -1,0 +1,85 @@
+"""`tilejit ops`: the support matrix, straight from the op table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tilejit.dtypes import DTYPES
+from tilejit.ops import table
+from tilejit.ops.rules import Unsupported
+from tilejit.ops.spec import OpSpec
+
+TARGETS = ("reference", "cpu", "cuda", "pto")
+EMITTERS = {"cuda": "the CUDA emitter is not built yet", "pto": "the PTO emitter is not built yet"}
+"""Targets for which rows have no rule, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of the matrix. `support` has, per target, None for yes or the reason for a hole."""
+
+    op: str
+    spellings: list[str]
+    dtypes: list[str]
+    support: dict[str, str | None]
+    doc: str
+
+    def as_json(self) -> dict[str, Any]:
+        rest = asdict(self)
+        support = rest.pop("support")
+        return rest | {target: {"supported": reason is None, "reason": reason} for target, reason in support.items()}
+
+
+def entry(row: OpSpec) -> Entry:
+    """The matrix row of a table row."""
+    names = [f"{'pl' if s.namespace == 'pl' else f'pl.{s.namespace}'}.{s.name}{s.signature_text}" for s in row.spellings]
+    dtypes = [name for name, dtype in DTYPES.items() if dtype in row.dtypes]
+    return Entry(row.name, names, dtypes, {target: hole(row, target) for target in TARGETS}, row.doc.split("\n\n")[0].replace("\n", " "))
+
+
+def hole(row: OpSpec, target: str) -> str | None:
+    """Why a row does not run on a target, or None when it does."""
+    if target == "reference":
+        reason = row.attrs.get("hole")
+        return reason if isinstance(reason, str) else None
+    rule: object = getattr(row, target, None)
+    if rule is None:
+        return EMITTERS.get(target, "no rule")
+    return rule.reason if isinstance(rule, Unsupported) else None
+
+
+def matrix(words: list[str]) -> list[Entry]:
+    """Rows whose name or spelling contains one of the words; all of them without words."""
+    found = [entry(row) for row in table().values()]
+    return [item for item in found if not words or any(word in name for word in words for name in (item.op, *(s.partition("(")[0] for s in item.spellings)))]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("word", nargs="*", help="only ops whose name contains one of these")
+    parser.add_argument("--json", action="store_true", help="print JSON, with signatures and reasons")
+
+
+def run(options: argparse.Namespace) -> int:
+    found = matrix(options.word)
+    if not found:
+        print(f"tilejit ops: no op's name contains {' or '.join(options.word)}", file=sys.stderr)
+        return 1
+    print(json.dumps([item.as_json() for item in found], indent=1) if options.json else text(found))
+    return 0
+
+
+def text(found: list[Entry]) -> str:
+    """The matrix as aligned columns; holes are numbered and explained at the end."""
+    reasons = list(dict.fromkeys(reason for item in found for reason in item.support.values() if reason is not None))
+    marks = {None: "yes"} | {reason: f"no{number}" for number, reason in enumerate(reasons, 1)}
+    rows = [["op", "names", *TARGETS, "dtypes", "meaning"]]
+    for item in found:
+        names = " ".join(dict.fromkeys(spelling.partition("(")[0] for spelling in item.spellings)) or "(operator)"
+        rows.append([item.op, names, *(marks[item.support[target]] for target in TARGETS), " ".join(item.dtypes) if len(item.dtypes) < len(DTYPES) else "any", item.doc])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    lines = ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows]
+    return "\n".join([*lines, "", *(f"no{number}: {reason}" for number, reason in enumerate(reasons, 1))])

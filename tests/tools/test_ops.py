@@ -1,0 +1,38 @@
+"""`tilejit ops` says what the op table says."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tilejit.ops import table
+from tilejit.tools.cli import main
+
+
+def test_json_has_every_row_with_names_dtypes_and_a_reason_for_each_hole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ops", "--json"]) == 0
+    entries = json.loads(capsys.readouterr().out)
+    assert [entry["op"] for entry in entries] == list(table())
+    for entry in entries:
+        assert entry["doc"].endswith((".", ":")) or entry["doc"]
+        for target in ("reference", "cpu", "cuda", "pto"):
+            assert entry[target]["supported"] == (entry[target]["reason"] is None)
+    exp = next(entry for entry in entries if entry["op"] == "exp")
+    assert "pl.tile.exp(tile)" in exp["spellings"] and exp["dtypes"] == [d for d in exp["dtypes"] if d != "BOOL"]
+    assert exp["reference"]["supported"] and exp["cpu"]["supported"]
+    pop = next(entry for entry in entries if entry["op"] == "tpop_from_aic")
+    assert "FIFO" in pop["cpu"]["reason"]
+
+
+def test_text_is_one_line_per_op_and_explains_its_marks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ops", "mgather", "sort32"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:6] == ["op", "names", "reference", "cpu", "cuda", "pto"]
+    assert [line.split()[0] for line in lines[1:3]] == ["sort32", "mgather"]
+    assert lines[-1].startswith("no")
+
+
+def test_an_unknown_word_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ops", "frobnicate"]) == 1
+    assert "no op's name contains frobnicate" in capsys.readouterr().err
