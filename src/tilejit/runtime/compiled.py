@@ -15,6 +15,7 @@ from tilejit.runtime.artifact import Artifact, EntryInfo
 from tilejit.runtime.config import RunConfig, resolve_platform
 from tilejit.runtime.directory import Stage
 from tilejit.runtime.native import LazyCode, LazyEntry, NativeEntry, loading
+from tilejit.runtime.quick import QuickBinder
 from tilejit.runtime.signature import Bound, ParamInfo, Signature
 from tilejit.runtime.store import default_root
 
@@ -49,6 +50,10 @@ class CompiledEntry:
         """How it is called."""
         return self.info.signature
 
+    @cached_property
+    def _quick(self) -> QuickBinder:
+        return QuickBinder(self.signature)
+
     @property
     def native(self) -> NativeEntry | None:
         """The machine code, loaded now if it was not; None when this entry is not machine code."""
@@ -58,6 +63,9 @@ class CompiledEntry:
         """All parameters: works in place, returns None. Without the outputs: allocates and returns them, in the caller's framework."""
         if config is not None or named:
             self._check_options(config, named)
+        elif (slots := self._quick.slots(args)) is not None and (native := self.native) is not None:
+            native.run_slots(slots)
+            return None
         bound, new = self.signature.bind(args)
         self.runner.run(bound, config.num_threads if config else None)
         return None if not new else new[0] if len(new) == 1 else new

@@ -47,14 +47,18 @@ class NativeEntry:
         self.params = tuple(params)
         """In the order of the code; each takes slots of the argument block (abi.py)."""
         self._dtypes = [param.dtype for param in params]
+        self._block = ctypes.c_uint64 * max(1, sum(1 if param.shape is None else 1 + 2 * len(param.shape) for param in params))
         self.failures = tuple(failures)
         self.needs_arena = needs_arena
         self.brief = brief
 
     def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None:
         """Run on checked arguments."""
-        slots = pack(arguments, self._dtypes)
-        block = (ctypes.c_uint64 * max(1, len(slots)))(*slots)
+        self.run_slots(pack(arguments, self._dtypes), num_threads)
+
+    def run_slots(self, slots: Sequence[int], num_threads: int | None = None) -> None:
+        """Run on an argument block."""
+        block = self._block(*slots)
         context = (ctypes.c_int64 * abi.CONTEXT_SLOTS)()
         if self.needs_arena:
             scratch = arena.this_thread()
