@@ -79,7 +79,8 @@ def text(found: list[Entry]) -> str:
     rows = [["op", "names", *TARGETS, "dtypes", "meaning"]]
     for item in found:
         names = " ".join(dict.fromkeys(spelling.partition("(")[0] for spelling in item.spellings)) or "(operator)"
-        rows.append([item.op, names, *(marks[item.support[target]] for target in TARGETS), " ".join(item.dtypes) if len(item.dtypes) < len(DTYPES) else "any", item.doc])
+        dtypes = " ".join(item.dtypes) if len(item.dtypes) < len(DTYPES) else "any"
+        rows.append([item.op, names, *(marks[item.support[target]] for target in TARGETS), dtypes, item.doc])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     lines = ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows]
     return "\n".join([*lines, "", *(f"no{number}: {reason}" for number, reason in enumerate(reasons, 1))])
