@@ -283,7 +283,7 @@ class Expressions:
         new = at(ast.Compare(folded[0][0], list(node.ops), [item for item, _ in folded[1:]]), node)
         statics = [value for _, value in folded if isinstance(value, Static)]
         if len(statics) != len(folded):
-            return new, RuntimeValue()
+            return new, infer.comparison(type(node.ops[0]).__name__, folded[0][1], folded[1][1])
         result: object = True
         for op, left, right in zip(node.ops, statics, statics[1:], strict=False):
             result = self._computed(node, fold.COMPARE[type(op)], left, right).value

@@ -11,7 +11,7 @@ from tilejit.errors import TilejitError
 from tilejit.jit.meta import DynDim
 from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, extent_of, number_of
 from tilejit.ops.binding import Kind, bind
-from tilejit.ops.spec import Call, OpFunction, ParamKind, ScalarArg
+from tilejit.ops.spec import Call, OpFunction, OpSpec, ParamKind, ScalarArg
 from tilejit.types.enums import MemorySpace, TensorLayout
 from tilejit.types.values import ANY, BufferType, Dim, ScalarType, TileType
 
@@ -43,8 +43,27 @@ def operator(name: str, left: Abstract, right: Abstract, fresh: FreshDim) -> Abs
         if isinstance(left, Extent) or isinstance(right, Extent):
             return Extent(fresh())
         return RuntimeValue(INDEX, unrolled=all(isinstance(side, Static) or (isinstance(side, RuntimeValue) and side.unrolled) for side in (left, right)))
-    function = ops.public("pl", row) if row is not None else None
-    return apply_op(function, [left, right], {}, fresh) if function is not None else UNKNOWN
+    return _apply_row(ops.table()[row], left, right) if row is not None else UNKNOWN
+
+
+def comparison(name: str, left: Abstract, right: Abstract) -> Abstract:
+    """The type of a comparison of run-time values; `name` is that of the `ast` class."""
+    shaped = [side for side in (left, right) if isinstance(side, BufferType | TileType)]
+    if not shaped or name not in ops.COMPARISONS:
+        return RuntimeValue()
+    row = "cmp_mask" if any(side.level == "tile" for side in shaped) else "cmp"
+    return _apply_row(ops.table()[row], left, right)
+
+
+def _apply_row(row: OpSpec, left: Abstract, right: Abstract) -> Abstract:
+    """The type of a row with two operands; some operators (`//`, `%`) have no other name."""
+    try:
+        level = "tile" if "tile" in (_kind_of(left), _kind_of(right)) else "tensor"
+        args = {param.name: _seen(param.kind, side) for param, side in zip(row.params[:2], (left, right), strict=True)}
+        args |= {param.name: param.default for param in row.params[2:]}
+        return _result(row.infer(Call(row, level, args))[0])
+    except (TilejitError, AssertionError, TypeError, ValueError, KeyError, AttributeError, IndexError):
+        return UNKNOWN
 
 
 def _kind_of(arg: object) -> Kind:
