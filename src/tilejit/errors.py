@@ -169,6 +169,10 @@ class KernelArithmeticError(TilejitError, ArithmeticError):
     """A division by zero that could be seen."""
 
 
+class DeadlockError(TilejitError, RuntimeError):
+    """Sides of a kernel that wait for each other forever."""
+
+
 class StaleCaptureError(TilejitError, RuntimeError):
     """A captured value changed after the kernel was compiled."""
 

@@ -1,0 +1,1 @@
+"""PTO: the interpreter of parsed files, and the writer of PTO text."""

@@ -1,0 +1,152 @@
+"""PTO text → module: xDSL's parser with the pto dialect, and every mistake as an error of ours at its place."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from xdsl.context import Context
+from xdsl.dialects.arith import Arith
+from xdsl.dialects.builtin import Builtin, DenseArrayBase, ModuleOp
+from xdsl.dialects.func import Func
+from xdsl.dialects.memref import MemRef
+from xdsl.dialects.scf import Scf
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import ParseError
+
+from tilejit.errors import PtoSyntaxError, SourceText, did_you_mean
+from tilejit.tile_ir.pto.dialect import OPS, dialect
+from tilejit.tile_ir.pto.module import PtoFile, arch_family, span_at, written_arch
+from tilejit.tile_ir.pto.op import SEGMENTS, PtoOp
+
+MAX_TEXT = 16 << 20
+_MAX_NESTING = 100
+_KNOWN_DIALECTS = ("pto", "func", "arith", "scf", "builtin", "memref")
+
+
+@cache
+def _context() -> Context:
+    context = Context()
+    for part in (Builtin, Func, Arith, Scf, MemRef):
+        context.load_dialect(part)
+    context.load_dialect(dialect())
+    return context
+
+
+class PtoParser(Parser):
+    """xDSL's parser, which also remembers where every op stands and names what it does not know."""
+
+    def __init__(self, text: str, filename: str, arch: str) -> None:
+        self.arch = arch
+        self.places: dict[Operation, tuple[int, int]] = {}
+        self._depth = 0
+        super().__init__(_context(), text, filename)
+
+    def parse_operation(self) -> Operation:
+        start = self._current_token.span.start
+        self._depth += 1
+        if self._depth > _MAX_NESTING:
+            self.raise_error(f"regions are nested more than {_MAX_NESTING} deep")
+        op = super().parse_operation()
+        self._depth -= 1
+        content = self.lexer.input.content
+        self.places[op] = (start, len(content[: self._current_token.span.start].rstrip()))
+        return op
+
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
+        if found is not None:
+            return found
+        at = max(self.lexer.input.content.rfind(name, 0, self._current_token.span.start), 0)
+        if name.startswith("pto."):
+            hint = did_you_mean(name[4:], OPS)
+            message = f"there is no op `{name}`" + (f": {hint}" if hint else "")
+        elif "." in name and name.split(".")[0] not in _KNOWN_DIALECTS:
+            message = f"`{name}` is unsupported: of other dialects only {', '.join(_KNOWN_DIALECTS[1:])} are read"
+        else:
+            message = f"`{name}` is no op" if "." not in name else f"the op `{name}` is unsupported"
+        self.raise_error(message, at, at + len(name))
+
+    def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
+        at = self._current_token.span.start
+        op = super()._parse_generic_operation(op_type)
+        if isinstance(op, PtoOp):
+            self._settle(op, at)
+        return op
+
+    def _settle(self, op: PtoOp, at: int) -> None:
+        """The generic form as the custom form would have made it: attributes in one place, segments where they are needed."""
+        segments = op.properties.pop(SEGMENTS, None) or op.attributes.pop(SEGMENTS, None)
+        op.attributes.update(op.properties)
+        op.properties.clear()
+        slots = op.row.slots
+        sizes = [1] * len(slots)
+        if op.row.segmented:
+            if not isinstance(segments, DenseArrayBase):
+                self.raise_error(f"{op.name} needs operandSegmentSizes: {len(slots)} numbers for {', '.join(slot.name for slot in slots)}", at, at + 1)
+            sizes = [int(size) for size in segments.get_values()]
+            op.properties[SEGMENTS] = segments
+        fits = len(sizes) == len(slots) and sum(sizes) == len(op.operands) and all(
+            size >= 0 if slot.variadic else size in (0, 1) if slot.optional else size == 1 for slot, size in zip(slots, sizes)
+        )  # fmt: skip
+        if not fits:
+            self.raise_error(f"the operands of {op.name} are {', '.join(slot.name for slot in slots)}; got {len(op.operands)} in groups of {sizes}", at, at + 1)
+        wanted = 0 if op.row.result in (None, "type?") else 1
+        if len(op.results) != wanted and op.row.result != "type?":
+            self.raise_error(f"{op.name} has {wanted} result{'s' * (wanted != 1)}, got {len(op.results)}", at, at + 1)
+        if len(op.regions) != (op.row.format == "region"):
+            self.raise_error(f"{op.name} has {int(op.row.format == 'region')} regions, got {len(op.regions)}", at, at + 1)
+
+
+def parse_pto(text: str | bytes, filename: str = "<string>", arch: str | None = None) -> PtoFile:
+    """The module in `text`. `arch` overrides what the file says about its architecture."""
+    text = _decoded(text, filename)
+    source = SourceText(filename, tuple(text.split("\n")))
+    family = arch_family(arch if arch is not None else written_arch(text))
+    parser: PtoParser | None = None
+    try:
+        parser = PtoParser(text, filename, family)
+        module = parser.parse_module()
+    except ParseError as error:
+        raise PtoSyntaxError(_reworded(error.msg), span=span_at(source, text, error.span.start, error.span.end)) from None
+    except RecursionError:
+        raise PtoSyntaxError("the text is nested too deeply", span=span_at(source, text, 0, 1)) from None
+    except Exception as error:
+        # xDSL checks some things with exceptions of its own (invalid attribute parameters, numbers out of range, …): the text is at fault.
+        at = parser.pos if parser is not None else 0
+        what = str(error).strip().split("\n")[0] or type(error).__name__
+        raise PtoSyntaxError(f"the text does not make sense here: {what}", span=span_at(source, text, at, at + 1)) from None
+    assert isinstance(module, ModuleOp)
+    return PtoFile(module, text, filename, family, parser.places)
+
+
+def _decoded(text: str | bytes, filename: str) -> str:
+    if len(text) > MAX_TEXT:
+        raise PtoSyntaxError(f"{filename} has {len(text)} characters; {MAX_TEXT} are read at most")
+    if isinstance(text, bytes):
+        try:
+            text = text.decode("utf-8")
+        except UnicodeDecodeError as error:
+            place = span_at(SourceText(filename), "", 0, 1)
+            raise PtoSyntaxError(f"the file is no UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02x}", span=place) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+_REWORDED = (
+    (re.compile(r"^'(pto\.[\w.]+)' is not registered$"), r"there is no type or attribute `\1`"),
+    (re.compile(r"^'([\w.]+)' is not registered$"), r"the type or attribute `\1` is unsupported"),
+    (
+        re.compile(r"^operand is used with type (.*), but has been previously used or defined with type (.*)$", re.S),
+        r"this operand has type \2, but is used here as \1",
+    ),
+    (re.compile(r"^Could not parse entire input!$"), "expected an operation or the end of the text"),
+    (re.compile(r"^values used but not defined: \[(.*)\]$"), r"used but never defined: \1"),
+)  # fmt: skip
+
+
+def _reworded(message: str) -> str:
+    for pattern, better in _REWORDED:
+        if pattern.match(message):
+            return pattern.sub(better, message)
+    return message

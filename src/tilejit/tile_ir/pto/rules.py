@@ -1,0 +1,260 @@
+"""The rules that ops of the table obey, each a small check that says what is wrong, or None."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, MemRefType
+from xdsl.ir import SSAValue
+
+from tilejit.tile_ir.pto.elements import Element
+from tilejit.tile_ir.pto.op import PtoOp
+from tilejit.tile_ir.pto.spec import A5, Rule
+from tilejit.tile_ir.pto.types import Dim, PartitionViewType, PtrType, TensorViewType, TileSpec, ViewSpec
+
+VECTOR = ("i16", "i32", "f16", "f32")
+VECTOR_A5 = ("i8", *VECTOR, "bf16")
+FLOATS = ("f16", "f32")
+INTEGERS = ("i16", "i32")
+
+
+def constant(value: SSAValue | None) -> int | None:
+    """The number an `arith.constant` gives, or None."""
+    owner = None if value is None else value.owner
+    if isinstance(owner, ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return int(owner.value.value.data)
+    return None
+
+
+def named_tiles(op: PtoOp, names: Iterable[str]) -> list[tuple[str, TileSpec]]:
+    """The tiles among the named operands that are there."""
+    return [(name, spec) for name in names if (spec := op.tile(name)) is not None]
+
+
+def dims(extents: Iterable[Dim]) -> str:
+    return "x".join("?" if dim is None else str(dim) for dim in extents)
+
+
+def element_of(value: SSAValue | None) -> Element | None:
+    """The element type of a tile, view or pointer."""
+    type = None if value is None else value.type
+    if isinstance(type, TensorViewType | PartitionViewType | PtrType):
+        return type.data.element
+    from tilejit.tile_ir.pto.types import TileBufType
+
+    return type.data.element if isinstance(type, TileBufType) else None
+
+
+def any_memref(op: PtoOp) -> bool:
+    """Lowered files use memrefs for tiles: their ops are read, not checked."""
+    return any(isinstance(operand.type, MemRefType) for operand in op.operands)
+
+
+# makers of rules ----------------------------------------------------------------------------------------------------------
+
+
+def located(locations: str, *names: str, a5: str | None = None) -> Rule:
+    """The named tiles are in one of the memories (`vec|mat`)."""
+
+    def rule(op: PtoOp, arch: str) -> str | None:
+        allowed = (a5 if a5 is not None and arch == A5 else locations).split("|")
+        for name, spec in named_tiles(op, names):
+            if spec.loc not in allowed:
+                return f"`{name}` must be a {' or '.join(allowed)} tile, it is in {spec.loc}"
+        return None
+
+    return rule
+
+
+def same_dtype(*names: str) -> Rule:
+    def rule(op: PtoOp, arch: str) -> str | None:
+        found = named_tiles(op, names)
+        for name, spec in found[1:]:
+            if spec.element != found[0][1].element:
+                return f"`{found[0][0]}` and `{name}` need one element type, got {found[0][1].element} and {spec.element}"
+        return None
+
+    return rule
+
+
+def same_valid(*names: str) -> Rule:
+    """Valid extents agree wherever both are known."""
+
+    def rule(op: PtoOp, arch: str) -> str | None:
+        found = named_tiles(op, names)
+        for name, spec in found[1:]:
+            if any(a is not None and b is not None and a != b for a, b in zip(found[0][1].valid, spec.valid)):
+                return f"`{found[0][0]}` and `{name}` need the same valid region, got {dims(found[0][1].valid)} and {dims(spec.valid)}"
+        return None
+
+    return rule
+
+
+def same_shape(*names: str) -> Rule:
+    def rule(op: PtoOp, arch: str) -> str | None:
+        found = named_tiles(op, names)
+        for name, spec in found[1:]:
+            if spec.shape != found[0][1].shape:
+                return f"`{found[0][0]}` and `{name}` need one shape, got {dims(found[0][1].shape)} and {dims(spec.shape)}"
+        return None
+
+    return rule
+
+
+def elements(name: str, allowed: tuple[str, ...], a5: tuple[str, ...] | None = None) -> Rule:
+    """The element type of a tile, `ui*` counting as `i*`."""
+
+    def rule(op: PtoOp, arch: str) -> str | None:
+        spec = op.tile(name)
+        chosen = a5 if a5 is not None and arch == A5 else allowed
+        if spec is not None and spec.element.plain not in chosen:
+            return f"`{name}` must hold {', '.join(chosen)} on {'A5' if arch == A5 else 'A2/A3'}, got {spec.element}"
+        return None
+
+    return rule
+
+
+def scalar_like(scalar: str, tile: str) -> Rule:
+    """The scalar has the element type of the tile."""
+
+    def rule(op: PtoOp, arch: str) -> str | None:
+        value, spec = op.operand(scalar), op.tile(tile)
+        if value is not None and spec is not None and str(value.type) not in (spec.element.name, spec.element.plain):
+            return f"the scalar `{scalar}` must be {spec.element}, as the tile `{tile}`; got {value.type}"
+        return None
+
+    return rule
+
+
+def scalar_is(scalar: str, *types: str) -> Rule:
+    def rule(op: PtoOp, arch: str) -> str | None:
+        value = op.operand(scalar)
+        if value is not None and str(value.type) not in types:
+            return f"`{scalar}` must be {' or '.join(types)}, got {value.type}"
+        return None
+
+    return rule
+
+
+def valid_is(name: str, axis: int, size: int) -> Rule:
+    """A valid extent has one size."""
+
+    def rule(op: PtoOp, arch: str) -> str | None:
+        spec = op.tile(name)
+        if spec is not None and spec.valid[axis] not in (None, size):
+            return f"`{name}` needs {size} valid {('row', 'column')[axis]}{'s' * (size != 1)}, got {spec.valid[axis]}"
+        return None
+
+    return rule
+
+
+def same_valid_dim(first: str, second: str, axis: int) -> Rule:
+    def rule(op: PtoOp, arch: str) -> str | None:
+        a, b = op.tile(first), op.tile(second)
+        if a is not None and b is not None and None not in (a.valid[axis], b.valid[axis]) and a.valid[axis] != b.valid[axis]:
+            return f"`{first}` and `{second}` need as many valid {('rows', 'columns')[axis]}, got {a.valid[axis]} and {b.valid[axis]}"
+        return None
+
+    return rule
+
+
+def unboxed_row_major(*names: str) -> Rule:
+    def rule(op: PtoOp, arch: str) -> str | None:
+        for name, spec in named_tiles(op, names):
+            if spec.blayout != "row_major":
+                return f"`{name}` must be row_major, it is {spec.blayout}"
+        return None
+
+    return rule
+
+
+def element_bytes(name: str, *sizes: int) -> Rule:
+    def rule(op: PtoOp, arch: str) -> str | None:
+        spec = op.tile(name)
+        if spec is not None and spec.element.bytes not in sizes:
+            return f"`{name}` must have elements of {', '.join(map(str, sizes))} bytes, got {spec.element}"
+        return None
+
+    return rule
+
+
+# rules of one op -------------------------------------------------------------------------------------------------------------
+
+
+def view_spec(value: SSAValue | None) -> ViewSpec | None:
+    type = None if value is None else value.type
+    return type.data if isinstance(type, TensorViewType | PartitionViewType) else None
+
+
+def row_vector_operand(name: str = "b", of: str = "d") -> Rule:
+    """One value per row: a column (col_major or one column), or a row_major tile of 32 bytes per row with the value repeated."""
+
+    def rule(op: PtoOp, arch: str) -> str | None:
+        spec, whole = op.tile(name), op.tile(of)
+        if spec is None or whole is None:
+            return None
+        period = 32 // spec.element.bytes
+        if spec.cols != 1 and spec.cols != period and spec.valid[1] not in (1, None):
+            return f"`{name}` holds one value per row: a Rx1 tile, or Rx{period} with the value repeated; got {dims(spec.shape)}"
+        if None not in (spec.valid[0], whole.valid[0]) and spec.valid[0] != whole.valid[0]:
+            return f"`{name}` and `{of}` need as many valid rows, got {spec.valid[0]} and {whole.valid[0]}"
+        return None
+
+    return rule
+
+
+def make_view(op: PtoOp, arch: str) -> str | None:
+    spec = view_spec(op.results[0])
+    pointer = op.operand("ptr")
+    if spec is None:
+        return f"the result must be a !pto.tensor_view, got {op.results[0].type}"
+    if pointer is not None and isinstance(pointer.type, PtrType):
+        if pointer.type.data.space != "gm":
+            return f"a tensor view needs a pointer into gm, got one into {pointer.type.data.space}"
+        if pointer.type.data.element != spec.element:
+            return f"the pointer and the view need one element type, got {pointer.type.data.element} and {spec.element}"
+    for name in ("shape", "strides"):
+        if len(op.groups[name]) != len(spec.shape):
+            return f"{name} needs one number per dim of the view: {len(spec.shape)}, got {len(op.groups[name])}"
+    for axis, (value, dim) in enumerate(zip(op.groups["shape"], spec.shape)):
+        size = constant(value)
+        if size is not None and (size < 0 or (dim is not None and size != dim)):
+            return f"dim {axis} of the view is {dim if dim is not None else 'not negative'}, but its shape says {size}"
+    return None
+
+
+def partition(op: PtoOp, arch: str) -> str | None:
+    source, result = view_spec(op.operand("source")), view_spec(op.results[0])
+    if source is None or not isinstance(op.results[0].type, PartitionViewType) or result is None:
+        return "it makes a !pto.partition_tensor_view of a tensor view"
+    if source.element != result.element:
+        return f"the slice and the view need one element type, got {result.element} and {source.element}"
+    offsets, sizes = op.groups["offsets"], op.groups["sizes"]
+    for name, values in (("offsets", offsets), ("sizes", sizes)):
+        if len(values) != len(source.shape):
+            return f"{name} needs one number per dim of the view: {len(source.shape)}, got {len(values)}"
+    for axis, dim in enumerate(source.shape):
+        offset, size = constant(offsets[axis]), constant(sizes[axis])
+        if offset is not None and offset < 0:
+            return f"offset {axis} is negative: {offset}"
+        if size is not None and size <= 0:
+            return f"size {axis} must be positive, got {size}"
+        if dim is not None and size is not None and (offset or 0) + size > dim:
+            return f"dim {axis} of the view has {dim} elements, the slice wants {size} from {offset or 0}"
+        if size is not None and len(result.shape) == len(sizes) and result.shape[axis] not in (None, size):
+            return f"dim {axis} of the slice is {result.shape[axis]}, but its size says {size}"
+    return None
+
+
+def integer_like(*names: str) -> Rule:
+    """Operands that are counted or addressed with."""
+
+    def rule(op: PtoOp, arch: str) -> str | None:
+        for name in names:
+            for value in op.groups[name]:
+                if not isinstance(value.type, IndexType | IntegerType):
+                    return f"`{name}` must be an index or an integer, got {value.type}"
+        return None
+
+    return rule

@@ -1,0 +1,94 @@
+"""Rows of the table: matrix products."""
+
+from __future__ import annotations
+
+from tilejit.tile_ir.pto.op import PtoOp
+from tilejit.tile_ir.pto.rules import dims, located, valid_is
+from tilejit.tile_ir.pto.spec import A5, Matmul, Row, Rule
+from tilejit.tile_ir.pto.types import TileSpec
+
+_LAYOUTS = {"left": ("col_major", "row_major"), "right": ("row_major", "col_major"), "acc": ("col_major", "row_major")}
+_LIMIT = 4095
+
+
+def _layout(op: PtoOp, arch: str) -> str | None:
+    """A5 checks the layouts of all operands."""
+    if arch != A5:
+        return None
+    for name in ("a", "b", "c", "d"):
+        spec = op.tile(name)
+        if spec is not None and (spec.blayout, spec.slayout) != _LAYOUTS.get(spec.loc, (spec.blayout, spec.slayout)):
+            wanted = _LAYOUTS[spec.loc]
+            return f"a {spec.loc} tile on A5 has blayout={wanted[0]}, slayout={wanted[1]}; `{name}` has {spec.blayout}, {spec.slayout}"
+    return None
+
+
+def _sizes(op: PtoOp, arch: str) -> str | None:
+    """left [M, K], right [K, N], acc [M, N], in shapes and in valid regions."""
+    a, b, d, c = op.tile("a"), op.tile("b"), op.tile("d"), op.tile("c")
+    if a is None or b is None or d is None:
+        return "it takes tiles"
+    for what, left, right, out in (("shapes", a.shape, b.shape, d.shape), ("valid regions", a.valid, b.valid, d.valid)):
+        pairs = ((left[1], right[0]), (left[0], out[0]), (right[1], out[1]))
+        if any(one is not None and other is not None and one != other for one, other in pairs):
+            return f"the {what} must be [M, K], [K, N] and [M, N], got {dims(left)}, {dims(right)} and {dims(out)}"
+    for size in (a.valid[0], a.valid[1], b.valid[1]):
+        if size is not None and not 1 <= size <= _LIMIT:
+            return f"M, K and N lie between 1 and {_LIMIT}, got {size}"
+    return f"`c` and `d` need one shape and element type, got {_shown(c)} and {_shown(d)}" if c is not None and (c.shape, c.element) != (d.shape, d.element) else None
+
+
+def _shown(spec: TileSpec) -> str:
+    return f"{dims(spec.shape)}x{spec.element}"
+
+
+def _types(op: PtoOp, arch: str) -> str | None:
+    a, b, d = op.tile("a"), op.tile("b"), op.tile("d")
+    if a is None or b is None or d is None:
+        return None
+    names = (d.element.name, a.element.name, b.element.name)
+    if names == ("i32", "i8", "i8"):
+        return None
+    floats = ("f16", "bf16", "f32", *(("f8E4M3FN", "f8E4M3", "f8E5M2", "hif8") if arch == A5 else ()))
+    if names[0] == "f32" and names[1] == names[2] and names[1] in floats:
+        return None
+    return f"it multiplies i8 into i32, or two equal float types into f32; got {names[1]} and {names[2]} into {names[0]}"
+
+
+def _mx_types(op: PtoOp, arch: str) -> str | None:
+    a, b, d = op.tile("a"), op.tile("b"), op.tile("d")
+    if a is None or b is None or d is None:
+        return None
+    for name, spec in (("a", a), ("b", b)):
+        if not spec.element.name.startswith(("f8", "f4")):
+            return f"`{name}` must hold fp8 or fp4 elements, got {spec.element}"
+    return None if d.element.name == "f32" else f"the result is f32, got {d.element}"
+
+
+def _bias(op: PtoOp, arch: str) -> str | None:
+    bias, d = op.tile("bias"), op.tile("d")
+    if bias is None or d is None:
+        return None
+    if bias.element != d.element:
+        return f"the bias and the result need one element type, got {bias.element} and {d.element}"
+    return None if bias.shape == (1, d.cols) else f"the bias is 1x{d.cols}, got {dims(bias.shape)}"
+
+
+_PLACES: tuple[Rule, ...] = (located("left", "a"), located("right", "b"), located("acc", "c", "d"), located("bias", "bias"), _layout, _sizes)
+
+
+def _products(stem: str, one_row: bool) -> tuple[Row, ...]:
+    what = "one row: " if one_row else ""
+    extra: tuple[Rule, ...] = (valid_is("a", 0, 1),) if one_row else ()
+    plain, scaled = (*_PLACES, _types, _bias, *extra), (*_PLACES, located("scaling", "as", "bs"), _mx_types, _bias, *extra)
+    return (
+        Row(stem, "matrix", "ins(a, b) outs(d)", f"{what}a @ b", Matmul(), plain),
+        Row(f"{stem}.acc", "matrix", "ins(c, a, b) outs(d)", f"{what}c + a @ b", Matmul(), plain),
+        Row(f"{stem}.bias", "matrix", "ins(a, b, bias) outs(d)", f"{what}a @ b + bias", Matmul(), plain),
+        Row(f"{stem}.mx", "matrix", "ins(a, as, b, bs) outs(d)", f"{what}(a * as) @ (b * bs)", Matmul(True), scaled, arch=A5),
+        Row(f"{stem}.mx.acc", "matrix", "ins(c, a, as, b, bs) outs(d)", f"{what}c + (a * as) @ (b * bs)", Matmul(True), scaled, arch=A5),
+        Row(f"{stem}.mx.bias", "matrix", "ins(a, as, b, bs, bias) outs(d)", f"{what}(a * as) @ (b * bs) + bias", Matmul(True), scaled, arch=A5),
+    )
+
+
+TABLE: tuple[Row, ...] = (*_products("tmatmul", False), *_products("tgemv", True))
