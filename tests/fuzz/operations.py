@@ -120,8 +120,8 @@ def arithmetic(w: Writer) -> Val | None:
         return None
     same_dtype = x.level == "tile" or w.chance(0.8)
     dtypes = (x.dtype,) if same_dtype else w.dtypes
-    fits = functools.partial(broadcast, x)
-    y = w.pick(lambda v: v.dtype in dtypes and fits(v) is not None)
+    fits, name = functools.partial(broadcast, x), x.text
+    y = w.pick(lambda v: v.dtype in dtypes and v.text != name and fits(v) is not None) if w.chance(0.9) else x
     if y is None:
         return None
     met = broadcast(x, y)

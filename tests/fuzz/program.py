@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass, replace
 
 from tests.fuzz import movement
@@ -86,7 +87,10 @@ class Composer:
         self.entry.emit(f"return {', '.join(p.name for p in outputs)}")
         self.entry.params += scalars
         sizes = tuple(self.rng.sample((1, 2, 7, 19, 32, 37), 2)) if self.dynamic else (1,)
-        return Case(self.seed, self.text(), self.jit, tuple(self.entry.params), dict(self.entry.errors), sizes)
+        text = self.text()
+        if self.dynamic and self.rng.random() < 0.3 and not re.search(r"col_(max|min|arg)", text):
+            sizes += (0,)  # Of no rows at all there is no largest.
+        return Case(self.seed, text, self.jit, tuple(self.entry.params), dict(self.entry.errors), sizes)
 
     def scalar_params(self) -> list[Param]:
         """Numbers that the entry takes, after its tensors."""
@@ -96,7 +100,11 @@ class Composer:
         return found
 
     def stage(self, last: bool) -> None:
-        kinds = ["incore", "incore_tensor"] if self.orchestration else ["at", "at", "at_tensor", "at_tensor", "spmd", "parallel", "incore", "incore_tensor"]
+        kinds = (
+            ["incore", "incore_tensor", "launch"]
+            if self.orchestration
+            else ["at", "at", "at_tensor", "at_tensor", "spmd", "parallel", "incore", "incore_tensor", "launch"]
+        )
         if self.jit:
             kinds += ["inline", "control"]
         if self.dynamic and not self.orchestration:
@@ -114,6 +122,8 @@ class Composer:
             self.write_results(self.entry, last)
         elif kind == "ragged":
             self.ragged()
+        elif kind == "launch":
+            self.launch()
         else:
             self.call(kind.removesuffix("_tensor"), "tensor" if kind.endswith("_tensor") or kind == "inline" else "tile", last)
 
@@ -142,7 +152,7 @@ class Composer:
             value = movement.load(w)
             if value is not None:
                 w.bind(value)
-        statements(w, self.rng.choice((2, 3, 4, 6)))
+        statements(w, self.rng.choice((2, 3, 4, 4, 6, 6, 10)))
 
     def region(self, header: str, level: str, last: bool) -> None:
         w = self.entry
@@ -204,7 +214,8 @@ class Composer:
     def write_results(self, w: Writer, last: bool) -> list[str]:
         """Store one or two values; returns the lines that allocate temporaries for them."""
         created: list[str] = []
-        chosen = [v for v in w.env.values() if (v.level == "tile") == (w.level == "tile") and len(v.shape) == 2][-4:] or [self.fallback(w)]
+        there = [v for v in w.env.values() if (v.level == "tile") == (w.level == "tile") and len(v.shape) == 2]
+        chosen = [v for v in there if v.text in w.unused][-4:] or there[-4:] or [self.fallback(w)]
         for number, value in enumerate(self.rng.sample(chosen, min(len(chosen), self.rng.choice((1, 2, 2, 3))))):
             temporary = value.full and not last and number == 0 and w is self.entry and SYMBOL not in value.shape
             if temporary:
@@ -273,9 +284,29 @@ class Composer:
         w.emit(f"return {', '.join(results)}")
         helper = Helper(self.fresh("helper"), kind, w, results)
         self.helpers.append(helper)
-        self.emit_call(helper, last)
+        self.emit_call(helper)
+        if self.rng.random() < 0.15 and not any(p.direction == "InOut" for p in w.params):
+            self.emit_call(helper)
 
-    def emit_call(self, helper: Helper, last: bool) -> None:
+    def launch(self) -> None:
+        """An incore function that asks for its block, launched on several."""
+        w = self.writer(depth=1)
+        w.level = "tile"
+        index, count = w.fresh("b"), self.rng.choice((2, 3))
+        w.emit(f"{index} = pl.tile.get_block_idx()")
+        w.scalars[index] = Val(index, "scalar", "INDEX", 0, count)
+        w.block = (index, count)
+        self.block_body(w, index, count)
+        results = [p.name for p in w.params if p.direction == "Out"]
+        if not results:
+            return
+        w.emit(f"return {', '.join(results)}")
+        helper = Helper(self.fresh("helper"), "incore", w, results)
+        self.helpers.append(helper)
+        with self.entry.nested(f"with pl.spmd({count}):"):
+            self.emit_call(helper)
+
+    def emit_call(self, helper: Helper) -> None:
         entry = self.entry
         arguments: list[str] = []
         outputs: list[str] = []

@@ -79,6 +79,8 @@ class Writer:
     """Induction variables that count from 0 with step 1, and how far."""
     stable: set[str] = field(default_factory=set[str])
     """Carried names that an inner loop may carry on."""
+    unused: set[str] = field(default_factory=set[str])
+    """Names that no operation took yet: they go first, so that little of a program is dead."""
     errors: dict[str, float] = field(default_factory=dict[str, float])
     """Per output: how far two correct backends may differ."""
 
@@ -122,17 +124,26 @@ class Writer:
         table = self.scalars if value.level == "scalar" else self.env
         table.pop(name, None)
         table[name] = value.named(name)
+        self.unused.add(name)
 
     def pick(self, accept: Callable[[Val], bool] = lambda _: True) -> Val | None:
         """A random array in scope that fits, recent ones first."""
         fitting = [value for value in self.env.values() if (value.level == "tile") == (self.level == "tile") and accept(value)]
         if not fitting:
             return None
-        return self.rng.choice(fitting[-3:] if self.chance(0.5) else fitting)
+        unused = [value for value in fitting if value.text in self.unused]
+        chosen = self.rng.choice(unused if unused and self.chance(0.6) else fitting[-3:] if self.chance(0.5) else fitting)
+        self.unused.discard(chosen.text)
+        return chosen
 
     def partner(self, value: Val) -> Val | None:
         """An array with the same shape and dtype."""
-        return self.pick(lambda other: other.shape == value.shape and other.dtype == value.dtype)
+        fits = [v for v in self.env.values() if (v.level == "tile") == (self.level == "tile") and (v.shape, v.dtype) == (value.shape, value.dtype)]
+        others = [v for v in fits if v.text != value.text]
+        chosen = self.rng.choice(others if others and self.chance(0.8) else fits) if fits else None
+        if chosen is not None:
+            self.unused.discard(chosen.text)
+        return chosen
 
     def tamed(self, value: Val) -> Val | None:
         """`value` scaled or clamped into the range in which everything else works; None when it says too little."""
