@@ -42,6 +42,9 @@ def fillpad(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
 def transpose(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     for axes in ((0, 1), (-1, -2)):
         yield {"input": Array(("M", "N"), dtype, window=level == "tile"), "axis1": Fixed(axes[0]), "axis2": Fixed(axes[1])}
+    for axes in ((0, 3), (1, -1), (0, 1)):
+        yield {"input": Array(("B", 2, "M", "N"), dtype, window=level == "tile"), "axis1": Fixed(axes[0]), "axis2": Fixed(axes[1])}
+    yield {"input": Array(("B", 1, 2, "M", "N"), dtype, window=level == "tile"), "axis1": Fixed(4), "axis2": Fixed(0)}
     for axes in ((0, 2), (0, 1), (1, 2)):
         yield {"input": Array(("B", "M", "N"), dtype, window=level == "tile"), "axis1": Fixed(axes[0]), "axis2": Fixed(axes[1])}
 

@@ -190,6 +190,18 @@ def shaped_params(row: OpSpec) -> list[Param]:
 # families -------------------------------------------------------------------------------------------------------------
 
 
+RANKS: tuple[tuple[Dim, ...], ...] = (("N",), ("B", "M", "N"), ("B", 2, "M", "N"), ("B", 1, 2, "M", "N"))
+"""Shapes of other ranks than 2."""
+BROADCASTS: tuple[tuple[tuple[Dim, ...], tuple[Dim, ...]], ...] = (
+    (("B", "M", "N"), ("M", "N")),
+    (("B", "M", "N"), ("B", 1, "N")),
+    (("B", "M", 1), (1, "M", "N")),
+    (("N",), ("M", "N")),
+    (("B", 2, 1, "N"), ("M", 1)),
+    (("B", 1, 2, "M", "N"), ("B", 1, 1, 1, 1)),
+)
+
+
 def elementwise(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     """All arrays; a scalar on either side, constant or not; broadcasting; two dtypes; every static."""
     params = shaped_params(row)
@@ -203,6 +215,11 @@ def elementwise(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     whole: dict[str, Argument] = {p.name: Array(("M", "N"), BOOL if p.name in keep else dtype, p.name, window) for p in params}
     for extra in statics(row):
         yield whole | extra
+    for shape in RANKS:
+        yield {p.name: Array(shape, BOOL if p.name in keep else dtype, p.name, window) for p in params}
+    if len(params) == 2 and not keep:
+        for first, second in BROADCASTS:
+            yield {params[0].name: Array(first, dtype, params[0].name, window), params[1].name: Array(second, dtype, params[1].name)}
     for param in params:
         if param.kind is ParamKind.Operand and len(params) > 1 and param.name not in keep:
             yield whole | {param.name: Number(dtype, None, param.name)}
@@ -223,7 +240,7 @@ def cast(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
 
 def reduction(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     role = "near one" if row.attrs["combine"] == "prod" else "finite" if row.attrs["combine"] == "sum" else "any"
-    for shape in (("M", "N"), ("B", "M", "N"), ("N",)):
+    for shape in (("M", "N"), *RANKS):
         for window in (True, False) if level == "tile" else (False,):
             yield {"input": Array(shape, dtype, role, window)}
 
@@ -235,6 +252,7 @@ def expand(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
         yield {"lhs": Array(("M", "N"), dtype, "any", window), "rhs": Array(vector, dtype, divisor)}
     yield {"lhs": Array(("M", "N"), dtype), "rhs": Array(vector, FP32 if dtype is not FP32 else INT32, divisor)}
     yield {"lhs": Array(("B", "M", "N"), dtype), "rhs": Array(("B", *vector), dtype, divisor)}
+    yield {"lhs": Array(("B", 2, "M", "N"), dtype), "rhs": Array(("B", 2, *vector), dtype, divisor)}
 
 
 def whole_expand(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
@@ -256,7 +274,7 @@ def matmul(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
         (False, True) if "a_trans" in names else (False,),
         (False, True) if "b_trans" in names else (False,),
         STATICS["out_dtype"] if "out_dtype" in names else (None,),
-        ((), ("B",)),
+        ((), ("B",), (2, "B")),
         (False, True) if level == "tile" else (False,),
     ):
         left, right = (("K", rows) if a_trans else (rows, "K")), (("N", "K") if b_trans else ("K", "N"))

@@ -1,4 +1,4 @@
-# pyright: reportMissingParameterType=false, reportMissingTypeArgument=false
+# pyright: reportMissingParameterType=false, reportMissingTypeArgument=false, reportArgumentType=false
 """Kernels that pick, put and sort by index, against plain NumPy, on every platform; every bad index is named."""
 
 from __future__ import annotations
