@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.ops.harness import partial, random_array, run, tensor, tile, value
-from tilejit.dtypes import FP8E8M0, FP16, FP32, INDEX, INT16, INT32, UINT32
+from tilejit.dtypes import FP8E8M0, FP16, FP32, INDEX, INT16, INT32, INT64, UINT32
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ShapeError, TilejitError
 from tilejit.ops import table
 from tilejit.ops.spec import Call, ScalarArg
@@ -192,6 +192,11 @@ def test_block_scaled_products() -> None:
 # rules ----------------------------------------------------------------------------------------------------------------
 
 ONE = ScalarArg(INDEX, 1)
+MAT = MemorySpace.Mat
+ELEMENTS: dict[str, Any] = {"mem": tensor((4, 8)), "idx": tensor((2, 2), INT32), "coalesce": "elem"}
+PAGED: dict[str, Any] = {
+    "src": tensor((40, 8)), "indices": tensor((5,), INT32), "block_table": tensor((3,), INT32), "block_size": 4, "size": 8, "max_indices": 8,
+}  # fmt: skip
 MISTAKES: list[tuple[str, str, dict[str, Any], type[TilejitError], str]] = [
     ("gather", "tensor", {"input": tensor((4, 8))}, ArgumentError, "exactly one of `index`, `mask_pattern` and `kvalue`"),
     ("gather", "tensor", {"input": tensor((4, 8)), "index": tensor((4, 8), INT16), "dim": 1}, DTypeError, "takes INT32 as `index`, got INT16"),
@@ -213,6 +218,18 @@ MISTAKES: list[tuple[str, str, dict[str, Any], type[TilejitError], str]] = [
     ("mrgsort", "tile", {"src0": tile((1, 64)), "src1": tile((1, 64)), "tmp": tile((1, 64))}, ShapeError, "`tmp` of the result's shape [1, 128]"),
     ("mgather", "tile", {"mem": tensor((4, 8)), "idx": tile((2, 2), INT32)}, ShapeError, "[1, R] or [R, 1]"),
     ("mgather", "tile", {"mem": tensor((4, 8)), "idx": tile((1, 2), INT32), "gather_oob": "skip"}, ArgumentError, "undefined, clamp, wrap, zero"),
+    ("mgather", "tile", {"mem": tensor((4, 8)), "idx": tile((1, 2), INT32), "target_memory": MAT}, ArgumentError, "`idx` as a tensor in global memory"),
+    ("mgather", "tile", ELEMENTS | {"target_memory": MAT}, ArgumentError, "elements into Mat needs `scratch`"),
+    ("mgather", "tile", ELEMENTS | {"target_memory": MAT, "scratch": tensor((4, 8), FP16)}, DTypeError, "a `scratch` of FP32, got FP16"),
+    ("paged_gather", "tensor", PAGED | {"size": 9}, OutOfBoundsError, "reads [0, 9) of dim 1"),
+    ("paged_gather", "tensor", PAGED | {"max_indices": 4}, ShapeError, "5 indices for max_indices=4"),
+    ("paged_gather", "tensor", PAGED | {"block_size": 0}, ArgumentError, "at least 1 as `block_size`, got 0"),
+    ("paged_gather", "tensor", PAGED | {"block_table": tensor((3,), FP32)}, DTypeError, "as `block_table`, got FP32"),
+    ("scatter_flat", "tile", {"dst": tile((4, 8), INT64), "src": tile((4, 2), INT64), "indexes": tile((4, 2), INT16)}, DTypeError, "takes INT32"),
+    ("gatherb", "tile", {"src": tile((4, 8)), "offset": tile((4, 2), INT32)}, DTypeError, "takes UINT32 as `offset`"),
+    ("gather_flat", "tile", {"src": tile((4, 8)), "indices": tile((4, 2), UINT32)}, DTypeError, "takes INT32 as `indices`"),
+    ("mrgsort", "tile", {"src0": tile((1, 128), INT32), "block_len": ScalarArg(INDEX, 64)}, DTypeError, "takes FP16, FP32 as `src0`"),
+    ("mrgsort", "tensor", {"src0": tensor((1, 64)), "src1": tensor((2, 64))}, DTypeError, "one dtype and row count"),
     ("matmul_mx", "tile", {n: tile((32, 32)) for n in ("lhs", "lhs_scale", "rhs", "rhs_scale")}, DTypeError, "takes FP4, FP8E4M3FN, FP8E5M2 as `lhs`"),
 ]
 
@@ -227,6 +244,6 @@ def test_a_broken_rule_is_named(name: str, level: str, args: dict[str, Any], kin
 
 def test_gathered_tiles_live_in_the_asked_space() -> None:
     row = table()["mgather"]
-    (type,) = row.infer(Call(row, "tile", {"mem": tensor(("M", 8)), "idx": tile((1, 4), INT32), "target_memory": MemorySpace.Mat}))
+    (type,) = row.infer(Call(row, "tile", {"mem": tensor(("M", 8)), "idx": tensor((1, 4), INT32), "target_memory": MemorySpace.Mat}))
     assert isinstance(type, TileType) and type.space == "Mat" and type.shape == (4, 8)
     assert FP8E8M0 not in table()["matmul_mx"].dtypes

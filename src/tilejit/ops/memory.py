@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilejit.dtypes import INT32, INT64, UINT32
-from tilejit.errors import ArgumentError, OutOfBoundsError, ShapeError
+from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ShapeError
 from tilejit.ops.dtype_rules import require
 from tilejit.ops.evaluate import ArrayValue, placed
 from tilejit.ops.gather import checked
@@ -18,7 +18,7 @@ from tilejit.ops.shape_rules import extents, narrowed, require_rank, require_sta
 from tilejit.ops.spec import Call, Scalars, Scratch, Static, Value, spell
 from tilejit.ops.window import check_stored, check_window, merge, written_valid
 from tilejit.types.enums import MemorySpace
-from tilejit.types.values import ANY, TENSOR_SPACE, Dim, TileType, ValueType, shape_text
+from tilejit.types.values import ANY, TENSOR_SPACE, Dim, ShapedType, TileType, ValueType, shape_text
 
 POLICIES = ("undefined", "clamp", "wrap", "zero")
 
@@ -33,6 +33,8 @@ def _infer_mgather(call: Call) -> tuple[ValueType, ...]:
         raise ArgumentError(f"mgather has no gather_oob {call.arg('gather_oob')!r}", help=f"one of {', '.join(POLICIES)}")
     if not isinstance(space, MemorySpace) or space is MemorySpace.DDR:
         raise ArgumentError(f"mgather takes an on-chip memory space as `target_memory`, got {space}")
+    if space is MemorySpace.Mat:
+        _check_mat(call, mem, idx)
     if call.arg("coalesce") == "row":
         if idx.shape.count(1) < 1 or mem.rank < 2:
             raise ShapeError(f"mgather of rows takes an index [1, R] or [R, 1] and a tensor of rows, got {shape_text(idx.shape)} and {shape_text(mem.shape)}")
@@ -46,6 +48,16 @@ def _infer_mgather(call: Call) -> tuple[ValueType, ...]:
     wanted = narrowed(call, shape)
     valid = tuple(w if v == s else v if w == s else ANY for v, w, s in zip(valid, wanted, shape, strict=True))
     return (TileType(shape, mem.dtype, valid, space.value),)
+
+
+def _check_mat(call: Call, mem: ShapedType, idx: ShapedType) -> None:
+    if idx.level != "tensor":
+        raise ArgumentError(f"mgather into Mat takes `idx` as a tensor in global memory, got {idx}", help="pass the tensor itself, without pl.load")
+    scratch = call.arg("scratch")
+    if call.arg("coalesce") == "elem" and not isinstance(scratch, ShapedType):
+        raise ArgumentError("mgather of elements into Mat needs `scratch`", help=f"scratch=pl.create_tensor(…, pl.{mem.dtype})")
+    if isinstance(scratch, ShapedType) and scratch.dtype is not mem.dtype:
+        raise DTypeError(f"mgather takes a `scratch` of {mem.dtype}, got {scratch.dtype}", help="it has the dtype of the gathered tensor")
 
 
 def settled(name: str, indices: NDArray, extent: int, policy: str) -> tuple[NDArray, NDArray]:
@@ -105,7 +117,7 @@ def _infer_paged(call: Call) -> tuple[ValueType, ...]:
         require(call, name, call.shaped(name).dtype, {INT32, UINT32, INT64})
     _constant(call, "block_size", 1)
     size, limit, column = _constant(call, "size", 1), _constant(call, "max_indices", 1), _constant(call, "col_off", 0)
-    check_window("paged_gather", src.shape[1:], (column,), (size,))
+    check_window("paged_gather", src.shape, (0, column), (0, size))
     known = [dim for dim in indices.shape if isinstance(dim, int)]
     count: Dim = int(np.prod(known)) if len(known) == indices.rank else ANY
     if isinstance(count, int) and count > limit:

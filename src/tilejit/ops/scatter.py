@@ -18,7 +18,7 @@ from tilejit.types.values import ShapedType, TileType, ValueType, shape_text
 
 
 def _index_dtype(call: Call, name: str, data: DType) -> None:
-    require(call, name, call.shaped(name).dtype, {INT32} if data.bits == 32 else {INT16})
+    require(call, name, call.shaped(name).dtype, {INT32} if data.bits >= 32 else {INT16})
 
 
 def _same_dtype(call: Call, first: ShapedType, second: ShapedType) -> None:
