@@ -6,20 +6,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tilejit import errors, ir, language
+    from tilejit import errors, ir, language, runtime
     from tilejit.runtime.arrays import DeviceTensor
     from tilejit.runtime.compiled import CompiledProgram
     from tilejit.runtime.config import RunConfig
 
 __version__ = "0.1.0"
-__all__ = ["CompiledProgram", "DeviceTensor", "RunConfig", "errors", "ir", "language"]
+__all__ = ["CompiledProgram", "DeviceTensor", "RunConfig", "errors", "ir", "language", "runtime"]
 
 _NAMES = {
     "CompiledProgram": "tilejit.runtime.compiled",
     "DeviceTensor": "tilejit.runtime.arrays",
     "RunConfig": "tilejit.runtime.config",
 }
-_MODULES = ("errors", "ir", "language")
+_MODULES = ("errors", "ir", "language", "runtime")
 
 
 def __getattr__(name: str) -> object:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -12,7 +10,7 @@ from tilejit import ops
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, constant_of
 from tilejit.tile_ir.program import Program
-from tilejit.types.values import ANY, ShapedType
+from tilejit.types.values import ANY, Shape, ShapedType
 
 Product = tuple[str, ...]
 """Symbols that are multiplied, in order."""
@@ -21,19 +19,16 @@ BRIEF_BYTES = 4 << 10
 BRIEF_OPERATIONS = 16 << 10
 """Work below these limits is over in a few microseconds."""
 
+_PER_CELL = frozenset({"elementwise", "expand", "part", "mask"})
+_UNTOUCHED = (d.ConstOp, d.YieldOp, d.ReturnOp, d.WindowOp, d.ViewOp, d.DimOp)
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
     """Sums of products of extents; None: only the run can tell."""
 
-    operations: Counter[Product] | None
-    touched: Counter[Product] | None
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(_add(self.operations, other.operations), _add(self.touched, other.touched))
-
-    def __mul__(self, times: int) -> Cost:
-        return Cost(_scale(self.operations, times), _scale(self.touched, times))
+    operations: dict[Product, int] | None
+    touched: dict[Product, int] | None
 
     @property
     def brief(self) -> bool:
@@ -46,115 +41,130 @@ class Cost:
         return None if self.operations is None else tuple((count, product) for product, count in sorted(self.operations.items()) if count)
 
 
-NOTHING = Cost(Counter(), Counter())
-UNKNOWN = Cost(None, None)
-
-
 def cost_of(program: Program, entry: str) -> Cost:
     """The cost of one call of `entry`."""
-    return _Walk(program).function(entry)
+    walk = _Walk(program)
+    walk.function(entry, 1)
+    return Cost(None if walk.unknown_operations else walk.operations, None if walk.unknown_touched else walk.touched)
 
 
-def _add(a: Counter[Product] | None, b: Counter[Product] | None) -> Counter[Product] | None:
-    return None if a is None or b is None else a + b
-
-
-def _scale(a: Counter[Product] | None, times: int) -> Counter[Product] | None:
-    return None if a is None else Counter({product: count * times for product, count in a.items()})
-
-
-def _at_most(a: Counter[Product] | None, limit: int) -> bool:
-    return a is not None and all(product == () for product in a) and a[()] <= limit
+def _at_most(sums: dict[Product, int] | None, limit: int) -> bool:
+    return sums is not None and all(product == () for product in sums) and sums.get((), 0) <= limit
 
 
 class _Walk:
+    """Adds up what the ops cost, each as often as its loops turn."""
+
     def __init__(self, program: Program) -> None:
         self.functions = program.functions
-        self.known: dict[str, Cost] = {}
+        self.operations: dict[Product, int] = {}
+        self.touched: dict[Product, int] = {}
+        self.unknown_operations = False
+        self.unknown_touched = False
+        self.inside: list[str] = []
 
-    def function(self, name: str) -> Cost:
-        if name not in self.known:
-            self.known[name] = UNKNOWN  # what a function that calls itself costs
-            self.known[name] = self.block(self.functions[name].body.block)
-        return self.known[name]
+    def function(self, name: str, times: int) -> None:
+        if name in self.inside:
+            self.unknown()
+            return
+        self.inside.append(name)
+        self.block(self.functions[name].body.block, times)
+        self.inside.pop()
 
-    def block(self, block: Block) -> Cost:
-        total = NOTHING
+    def unknown(self) -> None:
+        self.unknown_operations = self.unknown_touched = True
+
+    def block(self, block: Block, times: int) -> None:
         for op in block.ops:
-            total += self.op(op)
-        return total
+            if self.unknown_operations and self.unknown_touched:
+                return
+            self.op(op, times)
 
-    def op(self, op: Operation) -> Cost:
-        if isinstance(op, d.ForOp):
-            trips = _trips(op)
-            return UNKNOWN if trips is None else self.block(op.body.block) * trips
-        if isinstance(op, d.WhileOp):
-            return UNKNOWN
-        if isinstance(op, d.IfOp):
-            # Branches may cost different amounts; the dearer one cannot be named, so both count for what is touched.
-            both = self.block(op.then.block) + self.block(op.orelse.block)
-            return Cost(both.operations if not both.operations else None, both.touched)
-        if isinstance(op, d.CallOp):
-            return self.function(op.callee.data)
-        if isinstance(op, d.LaunchOp | d.RegionOp):
-            inner = self.function(op.callee.data) if isinstance(op, d.LaunchOp) else self.block(op.body.block)
-            blocks = 1 if op.blocks is None else constant_of(op.blocks)
-            return inner * blocks if isinstance(blocks, int) else UNKNOWN
-        if isinstance(op, d.GroupOp):
-            return self.block(op.body.block)
-        return Cost(_operations(op), _touched(op))
+    def op(self, op: Operation, times: int) -> None:
+        match op:
+            case d.ForOp():
+                self.repeated(op.body.block, _trips(op), times)
+            case d.WhileOp():
+                self.unknown()
+            case d.IfOp():
+                # What a branch computes is known only if neither computes anything; what is touched is at most both.
+                before = dict(self.operations)
+                self.block(op.then.block, times)
+                self.block(op.orelse.block, times)
+                self.unknown_operations = self.unknown_operations or self.operations != before
+            case d.CallOp():
+                self.function(op.callee.data, times)
+            case d.LaunchOp():
+                blocks = 1 if op.blocks is None else constant_of(op.blocks)
+                self.function(op.callee.data, times * int(blocks)) if blocks is not None else self.unknown()
+            case d.RegionOp():
+                self.repeated(op.body.block, 1 if op.blocks is None else constant_of(op.blocks), times)
+            case d.GroupOp():
+                self.block(op.body.block, times)
+            case _:
+                self.count(op, times)
+
+    def repeated(self, block: Block, trips: float | None, times: int) -> None:
+        self.unknown() if trips is None else self.block(block, times * int(trips))
+
+    def count(self, op: Operation, times: int) -> None:
+        if isinstance(op, d.ApplyOp):
+            self.arithmetic(op, times)
+        if isinstance(op, _UNTOUCHED):
+            return
+        _add(self.touched, (), 8 * times)
+        if isinstance(op, d.ReadOp | d.WriteOp):
+            return
+        for value in op.results if isinstance(op, d.LoadOp) else (op.value,) if isinstance(op, d.StoreOp) else (*op.operands, *op.results):
+            type = d.type_of(value)
+            if isinstance(type, ShapedType):
+                self.unknown_touched = not _add_extents(self.touched, type.shape, type.dtype.get_byte() * times) or self.unknown_touched
+
+    def arithmetic(self, op: d.ApplyOp, times: int) -> None:
+        type = d.type_of(op.results[0]) if op.results else None
+        if not isinstance(type, ShapedType):
+            return
+        family = ops.table()[op.op].family
+        if family in _PER_CELL:
+            known = _add_extents(self.operations, type.shape, times)
+        elif family == "reduction":
+            known = _add_extents(self.operations, d.shaped_type(op.args[0]).shape, times)
+        elif family in ("matmul", "mx"):
+            known = _add_extents(self.operations, (*type.shape, _inner(op)), 2 * times)
+        else:
+            return
+        self.unknown_operations = self.unknown_operations or not known
 
 
 def _trips(op: d.ForOp) -> int | None:
-    bounds = [constant_of(value) for value in (op.lower, op.upper, op.step)]
-    if not all(isinstance(bound, int) for bound in bounds) or not bounds[2]:
+    lower, upper, step = (constant_of(value) for value in (op.lower, op.upper, op.step))
+    if not isinstance(lower, int) or not isinstance(upper, int) or not isinstance(step, int) or not step:
         return None
-    lower, upper, step = (int(bound) for bound in bounds if bound is not None)
     return len(range(lower, upper, step))
 
 
-def _operations(op: Operation) -> Counter[Product] | None:
-    if not isinstance(op, d.ApplyOp) or not any(isinstance(d.type_of(value), ShapedType) for value in op.results):
-        return Counter()
-    family = ops.table()[op.op].family
-    if family in ("elementwise", "expand", "part", "mask"):
-        return _elements(op.results[0])
-    if family == "reduction":
-        return _elements(op.args[0])
-    if family in ("matmul", "mx"):
-        return _scale(_elements(op.results[0], _inner(op)), 2)
-    return Counter()
-
-
-def _inner(op: d.ApplyOp) -> tuple[int | str, ...]:
+def _inner(op: d.ApplyOp) -> int | str:
     """The extent that a matrix product sums over."""
     args = apply_args(op)
     left = args["lhs"]
     assert isinstance(left, SSAValue)
     shape = d.shaped_type(left).shape
-    return (shape[-2 if args.get("a_trans") and len(shape) > 1 else -1],)
+    return shape[-2 if args.get("a_trans") and len(shape) > 1 else -1]
 
 
-def _touched(op: Operation) -> Counter[Product] | None:
-    if isinstance(op, d.ConstOp | d.YieldOp | d.ReturnOp | d.WindowOp | d.ViewOp | d.DimOp):
-        return Counter()
-    values: Iterable[SSAValue] = op.results if isinstance(op, d.LoadOp) else (op.value,) if isinstance(op, d.StoreOp) else (*op.operands, *op.results)
-    if isinstance(op, d.ReadOp | d.WriteOp):
-        values = ()
-    total: Counter[Product] | None = Counter({(): 8})
-    for value in values:
-        type = d.type_of(value)
-        if isinstance(type, ShapedType):
-            total = _add(total, _scale(_elements(value), type.dtype.get_byte()))
-    return total
+def _add(sums: dict[Product, int], product: Product, count: int) -> None:
+    sums[product] = sums.get(product, 0) + count
 
 
-def _elements(value: SSAValue, more: tuple[int | str, ...] = ()) -> Counter[Product] | None:
-    type = d.type_of(value)
-    shape = (*(type.shape if isinstance(type, ShapedType) else ()), *more)
+def _add_extents(sums: dict[Product, int], shape: Shape, times: int) -> bool:
+    """Add `times` the product of the extents; False when one has no name."""
     if ANY in shape:
-        return None
-    count = 1
+        return False
+    count, symbols = times, ()
     for dim in shape:
-        count *= dim if isinstance(dim, int) else 1
-    return Counter({tuple(sorted(dim for dim in shape if isinstance(dim, str))): count})
+        if isinstance(dim, int):
+            count *= dim
+        else:
+            symbols = tuple(sorted((*symbols, dim)))
+    _add(sums, symbols, count)
+    return True

@@ -35,7 +35,7 @@ class Relocations(Protocol):
     def apply(self, error: TilejitError) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CompiledEntry:
     """One callable function of a compiled program."""
 

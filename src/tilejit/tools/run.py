@@ -57,7 +57,10 @@ def _argument(param: ParamInfo, text: str) -> object:
     if param.is_tensor:
         if not Path(text).is_file():
             raise ArgumentError(f"there is no file {text} for `{param.name}`")
-        return _typed(np.load(text, allow_pickle=False), param.dtype)
+        try:
+            return _typed(np.load(text, allow_pickle=False), param.dtype)
+        except (OSError, ValueError) as error:
+            raise ArgumentError(f"{text} is no .npy file that could be read for `{param.name}`: {error}") from None
     try:
         return float(text) if param.dtype.is_float else int(text)
     except ValueError:
