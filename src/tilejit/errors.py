@@ -141,6 +141,14 @@ class PlatformError(TilejitError, ValueError):
     """An unknown platform, or one that cannot run here."""
 
 
+class OptionError(TilejitError, ValueError):
+    """An option with a value that it does not take."""
+
+
+class SourceNotFoundError(TilejitError, FileNotFoundError):
+    """The file of a source-backed kernel cannot be read."""
+
+
 class DTypeError(TilejitError, TypeError):
     """A data type that the operation or parameter does not take."""
 

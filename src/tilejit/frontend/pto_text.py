@@ -101,7 +101,7 @@ class PtoParser(Parser):
 
 def parse_pto(text: str | bytes, filename: str = "<string>", arch: str | None = None) -> PtoFile:
     """The module in `text`. `arch` overrides what the file says about its architecture."""
-    text = _decoded(text, filename)
+    text = decoded(text, filename)
     source = SourceText(filename, tuple(text.split("\n")))
     family = arch_family(arch if arch is not None else written_arch(text))
     parser: PtoParser | None = None
@@ -121,7 +121,8 @@ def parse_pto(text: str | bytes, filename: str = "<string>", arch: str | None = 
     return PtoFile(module, text, filename, family, parser.places)
 
 
-def _decoded(text: str | bytes, filename: str) -> str:
+def decoded(text: str | bytes, filename: str) -> str:
+    """The text of a file, with plain line ends; PtoSyntaxError when it is no text or far too long."""
     if len(text) > MAX_TEXT:
         raise PtoSyntaxError(f"{filename} has {len(text)} characters; {MAX_TEXT} are read at most")
     if isinstance(text, bytes):
