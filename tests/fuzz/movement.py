@@ -10,6 +10,8 @@ from tests.fuzz.writer import Writer
 
 def load(w: Writer) -> Val | None:
     """A tile from a buffer (tile level), or a buffer or window of it as it is (tensor level)."""
+    if w.chance(0.08) and w.block is None:
+        return _stack(w)
     if w.level == "tensor":
         return tensor_operand(w)
     rows, cols = w.rng.choice((w.rng.choice(w.rows), w.rng.choice(w.rows), 1)), w.rng.choice(w.cols)
@@ -36,6 +38,16 @@ def load(w: Writer) -> Val | None:
     if kind < 0.4:
         return replace(value, text=f"pl.load({args}, target_memory=pl.Mem.Mat)")
     return value
+
+
+def _stack(w: Writer) -> Val:
+    """An operand of rank 3."""
+    shape = (2, w.rng.choice(w.rows), w.rng.choice(w.cols))
+    buffer = w.input(shape, w.choose_dtype())
+    if w.level == "tensor":
+        return buffer if buffer.shape == shape else _window(w, buffer, [0, 0, 0], list(shape))
+    text = f"pl.load({buffer.text}, [0, 0, 0], {list(shape)})"
+    return Val(text, "tile", buffer.dtype, buffer.lo, buffer.hi, buffer.err, shape, shape)
 
 
 def _run_time_valid(w: Writer, value: Val, args: str, rows: int, cols: int) -> Val:

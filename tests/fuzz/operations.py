@@ -251,7 +251,7 @@ def conversion(w: Writer) -> Val | None:
 
 def choice(w: Writer) -> Val | None:
     """Compare and select; the comparison is on values that both backends agree on."""
-    x = w.pick(lambda v: v.exact and v.full and v.dtype in ("FP32", "FP16", "INT32", "INT16"))
+    x = w.pick(lambda v: v.exact and v.full and len(v.shape) == 2 and v.dtype in ("FP32", "FP16", "INT32", "INT16"))
     if x is None:
         return None
     y = w.pick(lambda v: v.exact and v.full and v.dtype == x.dtype and v.shape == x.shape)

@@ -214,7 +214,7 @@ class Composer:
     def write_results(self, w: Writer, last: bool) -> list[str]:
         """Store one or two values; returns the lines that allocate temporaries for them."""
         created: list[str] = []
-        there = [v for v in w.env.values() if (v.level == "tile") == (w.level == "tile") and len(v.shape) == 2]
+        there = [v for v in w.env.values() if (v.level == "tile") == (w.level == "tile")]
         chosen = [v for v in there if v.text in w.unused][-4:] or there[-4:] or [self.fallback(w)]
         for number, value in enumerate(self.rng.sample(chosen, min(len(chosen), self.rng.choice((1, 2, 2, 3))))):
             temporary = value.full and not last and number == 0 and w is self.entry and SYMBOL not in value.shape
