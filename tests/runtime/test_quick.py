@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.runtime.programs import COLUMNS, ROWS, compiled
-from tilejit.dtypes import FP32, INT8, INT32
+from tilejit.dtypes import BF16, BOOL, FP32, INDEX, INT8, INT32, UINT64, DType
 from tilejit.errors import TilejitError
 from tilejit.runtime.native import pack
 from tilejit.runtime.quick import QuickBinder
@@ -77,11 +77,47 @@ def test_inputs_may_share_memory() -> None:
     np.testing.assert_array_equal(out, 2 * a)
 
 
-def test_signatures_with_scalars_or_new_tensors_go_the_long_way() -> None:
-    scalar = Signature("s", (ParamInfo("a", "In", FP32, (3,)), ParamInfo("n", "In", INT8)))
+def test_signatures_with_new_tensors_go_the_long_way() -> None:
     new = Signature("n", (ParamInfo("a", "In", FP32, (3,)),), (ParamInfo("result", "Out", FP32, (3,)),))
-    assert QuickBinder(scalar).slots((array(3), 1)) is None
     assert QuickBinder(new).slots((array(3),)) is None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fits", "not_so_plain"),
+    [
+        (INT8, [0, -128, 127], [128, -129, 1.0, True, np.int8(3), 1 << 70]),
+        (UINT64, [0, (1 << 64) - 1], [-1, 1 << 64]),
+        (INDEX, [-5, 1 << 62], [1 << 63]),
+        (FP32, [0.5, -0.0, float("inf"), 1e300], [1, True, np.float32(1)]),
+        (BF16, [0.3, float("-inf")], [1, None]),
+        (BOOL, [True, False], [1, 0, np.True_]),
+    ],
+)
+def test_scalars_of_their_own_kind_give_the_bits_of_the_full_checks(dtype: DType, fits: list[object], not_so_plain: list[object]) -> None:
+    signature = Signature("s", (ParamInfo("a", "In", FP32, (3,)), ParamInfo("n", "In", dtype)), order=(1, 0))
+    a = array(3)
+    for value in fits:
+        assert QuickBinder(signature).slots((a, value)) == full(signature, (a, value))
+    for value in not_so_plain:
+        assert QuickBinder(signature).slots((a, value)) is None
+
+
+@pytest.mark.torch
+def test_plain_torch_tensors_give_the_block_of_the_full_checks_and_others_do_not() -> None:
+    import torch
+
+    signature = Signature("t", (ParamInfo("a", "In", FP32, (2, "M")), ParamInfo("out", "Out", FP32, (2, "M"))))
+    a, out = torch.rand(2, 6), torch.empty(2, 6)
+    assert QuickBinder(signature).slots((a, out)) == full(signature, (a, out))
+    assert QuickBinder(signature).slots((a.clone().requires_grad_(), out)) is not None, "inputs that require grad are plain data"
+    freed = torch.empty(2, 6)
+    freed.untyped_storage().resize_(0)
+    unusual = (
+        torch._neg_view(a), a.double(), a.to_sparse(), torch.rand(6, 2).T, torch.nn.Parameter(a), a.to("meta"), freed, out,  # type: ignore[attr-defined]
+    )  # fmt: skip
+    for value in unusual:
+        assert QuickBinder(signature).slots((value, out)) is None
+    assert QuickBinder(signature).slots((a, out.clone().requires_grad_())) is None
 
 
 def test_random_calls_never_pass_what_the_full_checks_refuse() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 
 import torch
 
@@ -23,12 +26,29 @@ def view_of(value: object) -> ArrayView | None:
         raise unsupported_dtype("torch", name)
     if dtype.bits < 8 and dtype.kind != "bool":
         return _unpacked(value, dtype)
+    if value.device.type == "cpu" and value.data_ptr() == 0 and value.numel():
+        raise ArgumentError("a torch tensor whose storage was freed has no memory", help="pass a tensor that holds its elements")
     copied = ""
     if value.is_neg() or value.is_conj():
         value, copied = value.detach().resolve_conj().resolve_neg(), "is a view that torch negates when it is read"
     return ArrayView(
         value, "torch", tuple(value.shape), value.stride(), dtype, value.data_ptr(), True, str(value.device), value.requires_grad, copied
     )
+
+
+def plain_facts(value: object, dtype: str | None, written: bool) -> tuple[tuple[int, ...], int] | None:
+    """Shape and address of a dense CPU tensor of that dtype that a kernel can use as it is, else None."""
+    if type(value) is not torch.Tensor or dtype is None or value.dtype is not getattr(torch, dtype, None):
+        return None
+    if value.layout is not torch.strided or not value.is_cpu or value.is_neg() or value.is_conj() or not value.is_contiguous():
+        return None
+    if (written and value.requires_grad) or value.dtype is _PACKED:
+        return None
+    address, size = value.data_ptr(), value.element_size()
+    return None if address % size or (address == 0 and value.numel()) else (tuple(value.shape), address)
+
+
+_PACKED = getattr(torch, "float4_e2m1fn_x2", None)
 
 
 def _unpacked(value: torch.Tensor, dtype: DType) -> ArrayView:
@@ -55,6 +75,45 @@ def scalar_of(value: object) -> int | float | bool | None:
         item = value.item()
         return item if isinstance(item, bool | int | float) else None
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class PlainTensor:
+    """How to tell in C that a tensor is plain and dense on the CPU: nothing pending (negation, conjugation), nothing wrapped (vmap, functionalize)."""
+
+    impl_at: int
+    """Byte offset of the address of the C++ tensor in the Python object."""
+    keys_at: int
+    """Byte offset of its set of dispatch keys."""
+    keys: int
+    """What that set is for a plain tensor."""
+
+
+_IMPL_WORDS = 26
+"""Size of torch's C++ tensor in words: torch itself asserts that it does not grow."""
+
+
+@cache
+def plain_tensor() -> PlainTensor | None:
+    """Found by looking, at tensors whose keys differ in a known way; None where that is not conclusive."""
+    samples = [torch.empty(2), torch.empty(3, 1, dtype=torch.int64), torch.empty((), dtype=torch.complex64), torch.empty(4, requires_grad=True)]
+    if any(type(sample) is not torch.Tensor or sample.device.type != "cpu" for sample in samples):
+        return None
+    first = samples[0]
+    found = [at for at in range(16, 64, 8) if _word(id(first) + at) == first._cdata]
+    if len(found) != 1:
+        return None
+    waiting = (torch._neg_view(first), samples[2].conj())  # type: ignore[reportPrivateImportUsage]
+    for at in range(0, 8 * _IMPL_WORDS, 8):
+        keys = _word(first._cdata + at)
+        pending = {_word(other._cdata + at) ^ keys for other in waiting}
+        if len(pending) == 2 and all(bits.bit_count() == 1 for bits in pending) and all(_word(sample._cdata + at) == keys for sample in samples):
+            return PlainTensor(found[0], at, keys - (1 << 64) if keys >> 63 else keys)
+    return None
+
+
+def _word(address: int) -> int:
+    return ctypes.c_uint64.from_address(address).value
 
 
 def thread_count() -> int:
