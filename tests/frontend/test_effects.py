@@ -132,6 +132,31 @@ def test_misuse_is_named_where_it_stands(statement: str, message: str) -> None:
     assert caught.value.span is not None and caught.value.span.line == 4
 
 
+@pytest.mark.parametrize("mode", ["UP_DOWN", "LEFT_RIGHT", "NONE"])
+def test_each_lane_gets_its_half(mode: str) -> None:
+    shape = {"UP_DOWN": "[lane * 4, 0]", "LEFT_RIGHT": "[0, lane * 8]", "NONE": "[0, 0]"}[mode]
+    body = f"""
+        t = pl.load(x, [0, 0], [8, 16])
+        for lane in pl.split_aiv(2, mode=pl.SplitMode.{mode}):
+            half = pl.aiv_shard(t)
+            pl.store(pl.add(half, 1.0 + lane), {shape}, out)
+    """
+    x, out = np.random.default_rng(2).standard_normal((8, 16)).astype(np.float32), np.zeros((8, 16), np.float32)
+    run(kernel(body), x, np.zeros(4, np.int32), out)
+    add = np.full((8, 16), 2.0, np.float32)
+    if mode == "UP_DOWN":
+        add[:4] = 1.0
+    if mode == "LEFT_RIGHT":
+        add[:, :8] = 1.0
+    np.testing.assert_array_equal(out, x + add)
+
+
+def test_a_pop_takes_its_type_from_the_annotation_of_its_target() -> None:
+    program = kernel("t: pl.Tile[[8, 16], pl.FP32] = pl.tpop_from_aic(split=0)\npl.store(t, [0, 0], out)")
+    (pop,) = (op for op in program.functions["k"].walk() if isinstance(op, d.ApplyOp) and op.op == "tpop_from_aic")
+    assert str(d.type_of(pop.results[0])) == "Tile[[8, 16], FP32]"
+
+
 def test_fifos_say_that_they_do_not_run() -> None:
     program = kernel("t = pl.tpop_from_aic(shape=[8, 16], dtype=pl.FP32, split=0)\npl.tfree_to_aic(t)\npl.store(t, [0, 0], out)")
     with pytest.raises(TilejitError, match="FIFOs"):

@@ -35,7 +35,8 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder
 from tilejit.tile_ir.program import Function
 from tilejit.types.annotations import DynVar
-from tilejit.types.values import BufferType, ScalarType
+from tilejit.types.enums import SplitMode
+from tilejit.types.values import BufferType, ScalarType, ValueType
 
 
 @dataclass(slots=True)
@@ -108,6 +109,10 @@ class Context:
         """Index and count of the blocks inside pl.spmd."""
         self.lane: int | None = None
         """The lane inside pl.split_aiv."""
+        self.wanted: tuple[ast.expr, Callable[[], ValueType]] | None = None
+        """The value of the latest annotated assignment, and the type that its annotation gives."""
+        self.split = SplitMode.NONE
+        """How pl.split_aiv divides tiles that cross to the vector lanes."""
         self.rounds: dict[SSAValue, range] = {}
         """The values that indices of loops with constant bounds take."""
         self.certain = True

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from tilejit.errors import ParserTypeError
+from tilejit.errors import ParserTypeError, ShapeError, UnsupportedFeatureError
 from tilejit.frontend import buffers, windows
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import NoValue, TaskHandle, describe_value, shaped
 from tilejit.ops import table
 from tilejit.ops.spec import OpSpec
 from tilejit.tile_ir import dialect as d
-from tilejit.types.values import BufferType
+from tilejit.types.enums import SplitMode
+from tilejit.types.values import BufferType, TileType
 
 Args = Mapping[str, object]
 
@@ -101,6 +102,45 @@ def _gather_row(ctx: Context, args: Args, node: ast.AST) -> object:
     return buffers.assemble(ctx, target, value, args["dst_offset"])
 
 
+def _shard(ctx: Context, args: Args, node: ast.AST) -> object:
+    """The half of the running lane; the whole tile where nothing is divided."""
+    tile = args["x"]
+    assert isinstance(tile, SSAValue)
+    if ctx.lane is None or ctx.split is SplitMode.NONE:
+        return NotImplemented
+    type = d.shaped_type(tile)
+    axis = type.rank - (2 if ctx.split is SplitMode.UP_DOWN else 1)
+    extent = type.shape[axis] if axis >= 0 else None
+    if not isinstance(extent, int) or extent % 2:
+        halved = "rows" if ctx.split is SplitMode.UP_DOWN else "columns"
+        raise ShapeError(f"aiv_shard halves {halved}, which must be even, got {type}", help="pad it first with pl.fillpad_expand")
+    extents = [extent // 2 if at == axis else size for at, size in enumerate(type.shape)]
+    return windows.slice_value(ctx, tile, [ctx.lane * (extent // 2) if at == axis else 0 for at in range(type.rank)], extents)
+
+
+def _unshard(ctx: Context, args: Args, node: ast.AST) -> object:
+    if ctx.lane is None or ctx.split is SplitMode.NONE:
+        return NotImplemented
+    raise UnsupportedFeatureError(
+        "aic_gather inside a pl.split_aiv that divides tiles: the lanes run one after the other", help="store both halves and load them after the loop"
+    )
+
+
+def _pop(name: str) -> Callable[[Context, Args, ast.AST], object]:
+    """A tile out of a FIFO; without shape and dtype it has the type that its target is annotated with."""
+
+    def popped(ctx: Context, args: Args, node: ast.AST) -> object:
+        if args["shape"] is not None or args["dtype"] is not None or ctx.wanted is None or ctx.wanted[0] is not node:
+            return NotImplemented
+        type = ctx.wanted[1]()
+        if not isinstance(type, TileType):
+            raise ParserTypeError(f"{name} gives a tile, its target is annotated as {type}", help="annotate it as pl.Tile[[…], pl.FP32]")
+        shape = [ctx.index(extent, "an extent") for extent in type.shape]
+        return ctx.builder.apply_typed(table()[name], {**args, "shape": shape, "dtype": type.dtype}, [type])[0]
+
+    return popped
+
+
 STRUCTURAL: dict[str, Callable[[Context, Args, ast.AST], object]] = {
     "task_dummy": _task_dummy,
     "prefetch_make_context": _handle("context"),
@@ -108,4 +148,8 @@ STRUCTURAL: dict[str, Callable[[Context, Args, ast.AST], object]] = {
     "prefetch_async_prefetch": _handle("event", ctx="context"),
     "prefetch_wait": _handle("", event="event", session_handle="session"),
     "gather_row": _gather_row,
+    "tpop_from_aic": _pop("tpop_from_aic"),
+    "tpop_from_aiv": _pop("tpop_from_aiv"),
+    "aiv_shard": _shard,
+    "aic_gather": _unshard,
 }

@@ -161,12 +161,13 @@ def lanes(ctx: Context, node: ast.For, call: ast.Call) -> None:
     if not isinstance(node.target, ast.Name):
         ctx.fail(ParserSyntaxError, "the lane must be a name", node.target)
     outer, ctx.in_loop = ctx.in_loop, "split_aiv"
+    ctx.split = found["mode"]
     live = {*ctx.live, *ctx.analysis.block(node.body).reads}
     for lane in range(2):
         ctx.lane = lane
         ctx.scope[node.target.id] = Binding(lane, ctx.span(node.target))
         ctx.run(node.body, live)
-    ctx.in_loop, ctx.lane = outer, None
+    ctx.in_loop, ctx.lane, ctx.split = outer, None, SplitMode.NONE
 
 
 # the region itself ----------------------------------------------------------------------------------------------------

@@ -74,14 +74,18 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: object, node: ast
 def _annotated(ctx: Context, node: ast.AnnAssign) -> None:
     if node.value is None:
         return
+
+    def declared() -> ValueType:
+        span = ctx.span(node.annotation)
+        local = {name: _in_annotation(name, binding) for name, binding in ctx.scope.items() if name.isidentifier()}
+        annotation = annotation_value(node.annotation, ctx.frame.namespace, span, local)
+        return value_type(annotation, _extent_name(ctx, local), span)
+
+    ctx.wanted = (node.value, declared)
     value = ctx.value(node.value)
     if not isinstance(node.target, ast.Name):
         ctx.fail(UnsupportedFeatureError, "only names can be annotated", node.target)
-    span = ctx.span(node.annotation)
-    local = {name: _in_annotation(name, binding) for name, binding in ctx.scope.items() if name.isidentifier()}
-    annotation = annotation_value(node.annotation, ctx.frame.namespace, span, local)
-    declared = value_type(annotation, _extent_name(ctx, local), span)
-    ctx.bind(node.target.id, _checked(ctx, node, declared, value), node)
+    ctx.bind(node.target.id, _checked(ctx, node, declared(), value), node)
 
 
 def _extent_name(ctx: Context, local: dict[str, object]) -> Callable[[DynVar], str]:

@@ -60,7 +60,7 @@ def _array(call: Call) -> ArrayType:
     if not index.dtype.is_integer:
         raise DTypeError(f"an array takes an integer as index, got {index.dtype}", help="convert it first: pl.cast(…, pl.INDEX)")
     if isinstance(index.const, int) and not 0 <= index.const < array.extent:
-        raise OutOfBoundsError(f"index {index.const} of an array with {array.extent} elements")
+        raise OutOfBoundsError(f"index {index.const} of an array with {array.extent} elements", help=f"from 0 to {array.extent - 1}")
     return array
 
 

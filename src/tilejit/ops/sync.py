@@ -66,7 +66,7 @@ def _integer(call: Call, name: str, least: int = 0, most: int | None = None, opt
         return
     if not isinstance(number, int) or isinstance(number, bool) or number < least or (most is not None and number > most):
         wanted = f"a constant of at least {least}" if most is None else f"a constant from {least} to {most}"
-        raise ArgumentError(f"{call.row.name} takes {wanted} as `{name}`, got {number!r}")
+        raise ArgumentError(f"{call.row.name} takes {wanted} as `{name}`, got {number!r}", help=f"for example {name}={least}")
 
 
 def _pipe(call: Call, name: str) -> None:
@@ -382,7 +382,7 @@ def crossing(stub: Callable[..., object]) -> OpSpec:
 
 @crossing
 def aiv_shard(x: Value) -> object:
-    """A tile of the cube core on the vector core."""
+    """A tile of the cube core on the vector core: the half of the running lane inside a pl.split_aiv that divides."""
 
 
 @crossing

@@ -77,7 +77,10 @@ def _infer_update(call: Call) -> tuple[ValueType, ...]:
 def _check_count(index: ShapedType, src: ShapedType) -> None:
     wanted, there = static_shape(index.shape), static_shape(src.shape[:-1])
     if wanted is not None and there is not None and math.prod(wanted) != math.prod(there):
-        raise ShapeError(f"scatter_update takes one row of `src` per index: {shape_text(index.shape)} has {math.prod(wanted)}, {shape_text(src.shape)} has {math.prod(there)}")
+        raise ShapeError(
+            f"scatter_update takes one row of `src` per index: {shape_text(index.shape)} has {math.prod(wanted)}, {shape_text(src.shape)} has {math.prod(there)}",
+            help="cut `src` or `index` to the rows that are wanted",
+        )
 
 
 def _update(results: tuple[TileType, ...], input: ArrayValue, dim: int, index: ArrayValue, src: ArrayValue) -> ArrayValue:

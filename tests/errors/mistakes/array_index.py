@@ -1,0 +1,20 @@
+"""An element that an on-core array does not have."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+OUT = np.full((4, 8), 7, np.float32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        places = pl.array.create(4, pl.INT32)
+        places[4] = 1
+        out[:] = a
+
+
+def mistake() -> object:
+    return kernel(A, OUT)

@@ -1,0 +1,19 @@
+"""Rows can only be replaced along dim -2."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+INDEX = np.array([[0, 1], [2, 3]], np.int32)
+OUT = np.full((4, 8), 7, np.float32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, index: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.scatter_update(out, 0, index, a)
+
+
+def mistake() -> object:
+    return kernel(A, INDEX, OUT)
