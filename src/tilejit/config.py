@@ -29,13 +29,28 @@ class Setting(Generic[T]):
 
     @property
     def value(self) -> T:
-        text = os.environ.get(self.variable, "")
+        text = raw_text(self.name)
         if text == "":
             return self.default
         try:
             return self.parse(text)
         except ValueError as error:
             raise ValueError(f"{self.variable}={text!r}: {error}") from None
+
+
+def raw_text(name: str) -> str:
+    """What the environment says about the setting `name` now; empty: nothing."""
+    if _DATA is None:
+        return os.environ.get(PREFIX + name.upper(), "")
+    found = _DATA.get(_ENCODED[name])
+    return "" if found is None else os.fsdecode(found)
+
+
+def snapshot() -> tuple[object, ...]:
+    """What the environment says about every setting: differs as soon as one was changed."""
+    if _DATA is None:
+        return tuple(os.environ.get(setting.variable) for setting in SETTINGS)
+    return tuple(map(_DATA.get, _ENCODED.values()))
 
 
 def _flag(text: str) -> bool:
@@ -79,6 +94,11 @@ SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int], ...] = (
     PLATFORM, CHECK_BOUNDS, FAST_MATH, NUM_THREADS, ARENA_BYTES, VERIFY, FASTPATH,
     CACHE, CACHE_DIR, CACHE_PATH, CACHE_BYTES, CACHE_ENTRIES, RUN_ONLY, ON_DRIFT, LOG,
 )  # fmt: skip
+
+
+# `os.environ` is a wrapper that encodes names and decodes values in every access: 2 µs that a warm call would spend many times.
+_DATA: dict[bytes, bytes] | None = getattr(os.environ, "_data", None) if os.name == "posix" else None
+_ENCODED = {setting.name: os.fsencode(setting.variable) for setting in SETTINGS}
 
 
 def code_settings() -> tuple[tuple[str, object], ...]:

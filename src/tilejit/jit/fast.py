@@ -1,72 +1,172 @@
-"""Warm calls without Python: hands compiled specialisations to the native dispatcher, and takes them back when something changed."""
+"""Warm calls: hands compiled specialisations to the native dispatcher and to a dict, and takes them back when something changed."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
+
+from tilejit import config as settings
+from tilejit.errors import TilejitError
 from tilejit.jit.captures import Baseline
 from tilejit.jit.disk import store
 from tilejit.jit.fingerprint import toolchain
 from tilejit.runtime.bindings import Word, dict_word
 from tilejit.runtime.blob import Blob
-from tilejit.runtime.compiled import CompiledProgram
-from tilejit.runtime.dispatch import FastPath, ScalarGuard, Specialisation, TensorGuard, wanted
+from tilejit.runtime.compiled import CompiledEntry, CompiledProgram
+from tilejit.runtime.dispatch import ArgumentGuard, FastPath, RuntimeGuard, ScalarGuard, Specialisation, TensorGuard, wanted
 from tilejit.runtime.entry import Entry
 from tilejit.runtime.native import NativeEntry, thread_count
 from tilejit.runtime.native_type import attach, supported
 
+_KNOWN = 4096
+"""Signatures that the Python path remembers; with more it starts anew."""
+_PLAIN = (bool, int, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A specialisation, and which of the arguments are its parameters."""
+
+    compiled: CompiledProgram
+    entry: CompiledEntry
+    positions: tuple[int, ...] | None
+    """None: all of them, in this order."""
+
 
 class WarmCalls:
-    """The fast path of one kernel; made at its first warm call, so that a kernel that runs once pays nothing."""
+    """The short ways of one kernel: native code, and a dict in Python where that is not to be had or does not know the signature."""
 
-    def __init__(self, kernel: object, slow: Callable[..., object], arg_count: int) -> None:
+    def __init__(self, kernel: object, slow: Callable[..., object], runtime: Sequence[bool]) -> None:
         self._kernel = kernel
         self._slow = slow
-        self._arg_count = arg_count
+        self._runtime = tuple(runtime)
+        """For each parameter whether it is a scalar that stays a parameter of the compiled code."""
         self._path: FastPath | None = None
-        self._served: set[int] = set()
+        self._attached = False
+        self._served: set[tuple[object, ...]] = set()
+        self._known: dict[tuple[object, ...], _Known] = {}
+        self._settings: tuple[object, ...] = ()
+        self._baseline: Baseline | None = None
+        self._python_hits = 0
 
     @property
     def hits(self) -> int:
         """Calls that never reached Python."""
         return self._path.hits if self._path is not None else 0
 
-    def serve(self, compiled: CompiledProgram, arguments: Mapping[str, object], baseline: Baseline | None) -> None:
-        """Let native code take calls like this one, if it can tell them from all others."""
-        if not supported() or not wanted():
+    @property
+    def all_hits(self) -> int:
+        """Calls that took one of the short ways."""
+        return self.hits + self._python_hits
+
+    # calling ------------------------------------------------------------------------------------------------------------------
+
+    def run(self, args: tuple[object, ...]) -> bool:
+        """Run the kernel if this very signature was called before and nothing changed since; False: it is for the long way."""
+        if not self._known or settings.snapshot() != self._settings:
+            return False
+        key = self._key(args)
+        known = self._known.get(key) if key is not None else None
+        if known is None or (self._baseline is not None and self._baseline.drifts()):
+            return False
+        if self._attached and self._path is not None and not self._path.watching():
+            return False  # the long way watches anew, so that the next call is native again
+        slots = known.entry.quick_slots(args if known.positions is None else tuple(args[i] for i in known.positions))
+        native = known.entry.native
+        if slots is None or native is None:
+            return False
+        self._python_hits += 1
+        try:
+            native.run_slots(slots)
+        except TilejitError as error:
+            known.compiled.relocate(error)
+            raise
+        return True
+
+    def _key(self, args: tuple[object, ...]) -> tuple[object, ...] | None:
+        """Equal for calls that run the same code; None: not a plain call. What else must hold is checked when the arguments are bound."""
+        if len(args) != len(self._runtime):
+            return None
+        key: list[object] = []
+        for value, stays in zip(args, self._runtime, strict=True):
+            kind = type(value)
+            if stays:
+                key.append(kind)
+            elif kind is np.ndarray:
+                key.append(value.dtype)  # type: ignore[attr-defined]
+                key.append(value.shape)  # type: ignore[attr-defined]
+            elif kind is float:
+                key.append(value.hex())  # type: ignore[attr-defined]
+            elif kind in _PLAIN:
+                key.append(kind)
+                key.append(value)
+            elif kind.__module__ == "torch" and kind.__name__ == "Tensor":
+                key.append(value.dtype)  # type: ignore[attr-defined]
+                key.append(value.shape)  # type: ignore[attr-defined]
+            else:
+                return None
+        return tuple(key)
+
+    # learning -----------------------------------------------------------------------------------------------------------------
+
+    def serve(self, compiled: CompiledProgram, arguments: Mapping[str, object], baseline: Baseline | None, seen: tuple[object, ...]) -> None:
+        """Let calls like this one take a short way. `seen` is what the settings were before it."""
+        entry = next(iter(compiled.entries.values()))
+        native = entry.native
+        if native is None or compiled.signature.results:
+            return  # what a kernel returns is allocated by Python
+        if seen != self._settings:
+            self.forget()  # the same arguments may mean another program under other settings
+            self._settings = seen
+        self._baseline = baseline
+        words = watched_words(baseline)
+        if settings.snapshot() != seen or (baseline is not None and baseline.drifts()):
+            return  # changed by another thread meanwhile: the words are not those of this program
+        key = self._key(tuple(arguments.values()))
+        if key is not None:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            infos = {param.name: number for number, param in enumerate(compiled.param_infos)}
+            positions = tuple(position for _, position in sorted((infos[name], position) for position, name in enumerate(arguments) if name in infos))
+            self._known[key] = _Known(compiled, entry, None if positions == tuple(range(len(arguments))) else positions)
+        self._serve_natively(compiled, native, arguments, words, baseline)
+
+    def _serve_natively(
+        self, compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object], words: list[Word] | None, baseline: Baseline | None
+    ) -> None:
+        path = self._started() if words is not None and wanted() else None
+        if path is None or words is None:
             self.stop()
             return
-        words = watched_words(baseline)
-        native = compiled.entries[next(iter(compiled.entries))].native
-        if words is None or native is None or len(arguments) != self._arg_count or compiled.signature.results:
-            return  # what a kernel returns is allocated by Python
-        path = self._started()
-        if path is None:
-            return
         path.watch(words, (baseline, os.environ))
-        token = hash((id(compiled), *(type(value) for value in arguments.values())))
+        token = (id(compiled), *(type(value) for value in arguments.values()))
         if token not in self._served and path.add(specialisation_of(compiled, native, arguments)):
             self._served.add(token)
         path.serve(self._kernel)
+        self._attached = True
 
     def stop(self) -> None:
-        """Every call goes through Python again."""
-        if self._path is not None:
+        """Every call goes through Python again. The tables stay: another thread may be in a call that uses them."""
+        if self._attached:
             attach(self._kernel, 0, 0)
+            self._attached = False
 
     def forget(self) -> None:
         """Drop the specialisations."""
         self._served.clear()
+        self._known.clear()
         if self._path is not None:
             self._path.clear()
 
     def _started(self) -> FastPath | None:
-        if self._path is None:
+        if self._path is None and supported():
             code = dispatcher_code()
-            self._path = None if code is None else FastPath(code, self._slow, self._arg_count)
+            self._path = None if code is None else FastPath(code, self._slow, len(self._runtime))
         return self._path
 
 
@@ -79,20 +179,26 @@ def specialisation_of(compiled: CompiledProgram, native: NativeEntry, arguments:
         position += 1 if param.shape is None else 1 + 2 * len(param.shape)
     infos = {param.name: param for param in compiled.param_infos}
     symbols = {name: number for number, name in enumerate(compiled.signature.symbols)}
-    guards: list[TensorGuard | ScalarGuard] = []
+    guards: list[ArgumentGuard] = []
     for name, value in arguments.items():
         info = infos.get(name)
-        if info is None or info.shape is None:
-            guards.append(ScalarGuard(value if info is None else _Unguardable()))
-            continue
-        extents = tuple(dim if isinstance(dim, int) else None for dim in info.shape)
-        numbers = tuple(symbols[dim] if isinstance(dim, str) else None for dim in info.shape)
-        guards.append(TensorGuard(value, extents, numbers, info.dtype.get_byte(), info.direction != "In", slots[name]))
-    return Specialisation(native.address, tuple(guards), native.needs_arena, thread_count(), native.brief, native.failed, native)
+        if info is None:
+            guards.append(ScalarGuard(value))
+        elif info.shape is None:
+            guards.append(RuntimeGuard(info.dtype, slots[name]))
+        else:
+            extents = tuple(dim if isinstance(dim, int) else None for dim in info.shape)
+            numbers = tuple(symbols[dim] if isinstance(dim, str) else None for dim in info.shape)
+            guards.append(TensorGuard(value, extents, numbers, info.dtype.get_byte(), info.direction != "In", slots[name]))
 
+    def failed(status: int, values: tuple[int, ...]) -> None:
+        try:
+            native.failed(status, values)
+        except TilejitError as error:
+            compiled.relocate(error)
+            raise
 
-class _Unguardable:
-    """Stands for a run-time scalar, whose value differs from call to call: such kernels stay with Python."""
+    return Specialisation(native.address, tuple(guards), native.needs_arena, thread_count(), native.brief, failed, (native, compiled))
 
 
 def watched_words(baseline: Baseline | None) -> list[Word] | None:

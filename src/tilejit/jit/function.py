@@ -68,22 +68,26 @@ class JITFunction(Kernel):
 
     def __call__(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Any:
         """Specialise, compile unless that was done before, run. In a kernel it stands for the helper's results, so its type is open."""
+        plain = config is None and not kwargs
+        if plain and self._warm is not None and self._warm.run(args):
+            return None
+        seen = settings.snapshot()
         bound = bind_arguments(self.definition, args, kwargs, running=True)
-        compiled = self._compiled(bound, config)
+        standing = self._current()
+        compiled = self._compiled(standing, bound, config)
         values = [bound.values[param.name] for param in compiled.param_infos if param.name in bound.values]
         try:
             result = compiled(*values, config=config)
         except TilejitError as error:
-            if compiled.relocations is not None:
-                compiled.relocations.apply(error)
+            compiled.relocate(error)
             raise
-        if config is None and not kwargs and len(args) == len(self.definition.params):
-            self._serve(compiled, bound.values)
+        if plain and len(args) == len(self.definition.params):
+            self._serve(standing, compiled, bound.values, seen)
         return result
 
     def compile(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> CompiledProgram:
         """The compiled program for sample arguments, or for the annotations when there are none; nothing runs."""
-        return self._compiled(self._sample(args, kwargs), config)
+        return self._compiled(self._current(), self._sample(args, kwargs), config)
 
     def lower(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Program:
         """The program after the passes that print as Python: one kernel per region."""
@@ -112,7 +116,8 @@ class JITFunction(Kernel):
 
     def cache_info(self) -> CacheInfo:
         """Entries, hits, misses and seconds spent compiling."""
-        return self._cache.info()
+        info = self._cache.info()
+        return info._replace(hits=info.hits + (self._warm.all_hits if self._warm is not None else 0))
 
     def cache_clear(self, disk: bool = False) -> None:
         """Forget every compiled program and what the captured values were; with `disk=True` on disk too."""
@@ -134,13 +139,14 @@ class JITFunction(Kernel):
 
     # warm calls ---------------------------------------------------------------------------------------------------------------
 
-    def _serve(self, compiled: CompiledProgram, values: Mapping[str, object]) -> None:
-        """Let native code take calls like the one that just succeeded."""
-        if compiled.platform != "cpu" or self._standing is None:
+    def _serve(self, standing: Standing, compiled: CompiledProgram, values: Mapping[str, object], seen: tuple[object, ...]) -> None:
+        """Let calls like the one that just succeeded take a short way."""
+        if compiled.platform != "cpu":
             return
         if self._warm is None:
-            self._warm = WarmCalls(self, functools.partial(JITFunction.__call__, self), len(self.definition.params))
-        self._warm.serve(compiled, values, self._standing.baseline if self._policy() != "ignore" else None)
+            stays = [stays_runtime(self.definition, param) for param in self.definition.params]
+            self._warm = WarmCalls(self, functools.partial(JITFunction.__call__, self), stays)
+        self._warm.serve(compiled, values, standing.baseline if self._policy() != "ignore" else None, seen)
 
     def _forget(self) -> None:
         if self._warm is not None:
@@ -215,8 +221,7 @@ class JITFunction(Kernel):
         scalars = bind_scalars(definition, values)
         return BoundArguments(values, {param.name: arguments.get(param.name) or scalars[param.name] for param in definition.params})
 
-    def _compiled(self, bound: BoundArguments, config: RunConfig | None) -> CompiledProgram:
-        standing = self._current()
+    def _compiled(self, standing: Standing, bound: BoundArguments, config: RunConfig | None) -> CompiledProgram:
         bound = self._with_outputs(bound)
         return self._cache.find(self._memory_key(standing, bound, config), lambda: self._load_or_compile(standing, bound, config))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -133,8 +134,19 @@ def _numpy_view(array: np.ndarray, owner: object, framework: str) -> ArrayView:
     strides = tuple(stride // size for stride in array.strides)
     if any(stride % size for stride in array.strides):
         raise ArgumentError(f"strides {array.strides} are no multiple of the element size {size}", help="pass a copy: np.ascontiguousarray(x)")
-    address: int = array.__array_interface__["data"][0]
-    return ArrayView(owner if framework == "numpy" else array, framework, array.shape, strides, dtype, address, array.flags.writeable)
+    view = owner if framework == "numpy" else array
+    return ArrayView(view, framework, array.shape, strides, dtype, data_address(array), array.flags.writeable)
+
+
+def data_address(array: np.ndarray) -> int:
+    """The address of an array's first element, from NumPy's C struct of the array interface: `array.ctypes.data` takes three times as long."""
+    capsule = array.__array_struct__  # owns the struct
+    return _ADDRESS.from_address(_capsule_pointer(capsule, None) + _DATA_AT).value or 0
+
+
+_ADDRESS = ctypes.c_void_p
+_DATA_AT = 40  # PyArrayInterface: two, nd, typekind, itemsize, flags, shape, strides, data
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
 
 
 def unsupported_dtype(framework: str, name: str) -> DTypeError:

@@ -54,6 +54,10 @@ class CompiledEntry:
     def _quick(self) -> QuickBinder:
         return QuickBinder(self.signature)
 
+    def quick_slots(self, args: Sequence[object]) -> list[int] | None:
+        """The argument block of a plain call; None: the full checks must decide."""
+        return self._quick.slots(args)
+
     @property
     def native(self) -> NativeEntry | None:
         """The machine code, loaded now if it was not; None when this entry is not machine code."""
@@ -175,6 +179,11 @@ class CompiledProgram:
         return entries[name]
 
     # what it is -----------------------------------------------------------------------------------------------------------
+
+    def relocate(self, error: TilejitError) -> None:
+        """Point the error of a call at the source as it is now."""
+        if self.relocations is not None:
+            self.relocations.apply(error)
 
     @property
     def name(self) -> str:

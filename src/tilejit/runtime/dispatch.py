@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import struct
 import sys
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
 
 from tilejit import config
+from tilejit.dtypes import DType, integer_range
 from tilejit.runtime import arena
 from tilejit.runtime.blob import Blob, LoadedBlob
 from tilejit.runtime.dispatch_abi import MAX_ARGS, MAX_RANK, Entry, Guard, Kind, State
 from tilejit.runtime.native_type import attach
 
 _NUMPY_DENSE, _NUMPY_ALIGNED, _NUMPY_WRITEABLE = 0x1, 0x100, 0x400
-_INLINE = 8
-"""Specialisations the native code looks through; further ones are found by the Python dispatcher."""
+_SHOWN = 64
+"""Specialisations the native code looks through, frequent ones first; further ones are found by a dict in Python (quick.py)."""
+_KEPT = 1024
+"""Specialisations after which the tables start anew: a kernel called with ever new shapes must not grow without end."""
 
 
 def wanted() -> bool:
@@ -51,11 +55,22 @@ class ScalarGuard:
 
 
 @dataclass(frozen=True, slots=True)
+class RuntimeGuard:
+    """A scalar that stays a parameter of the kernel."""
+
+    dtype: DType
+    slot: int
+
+
+ArgumentGuard = TensorGuard | ScalarGuard | RuntimeGuard
+
+
+@dataclass(frozen=True, slots=True)
 class Specialisation:
     """A compiled kernel behind its guards."""
 
     kernel: int
-    guards: tuple[TensorGuard | ScalarGuard, ...]
+    guards: tuple[ArgumentGuard, ...]
     needs_arena: bool
     threads: int
     brief: bool
@@ -70,11 +85,13 @@ class FastPath:
     def __init__(self, code: Blob, slow: Callable[..., object], arg_count: int) -> None:
         self._slow = slow
         self._failed = self._raise
-        self._entries: list[Specialisation] = []
-        self._blocks: list[ctypes.Array[ctypes.c_int64]] = []
+        self._entries: dict[int, _Row] = {}
+        self._retired: dict[int, _Row] = {}
+        self._numbers = itertools.count()
         self._state = (ctypes.c_int64 * int(State.SIZE))()
-        self._table = (ctypes.c_int64 * _INLINE)()
-        self._drift = (ctypes.c_int64 * 2)()
+        self._table = (ctypes.c_int64 * _SHOWN)()
+        self._drift = (ctypes.c_int64 * 1)()
+        self._words: Sequence[tuple[int, int]] = ()
         self._watched: object = None
         self._fill_state(arg_count)
         self._code = _loaded(code)
@@ -93,6 +110,7 @@ class FastPath:
         state[State.NUMPY_TYPE] = id(np.ndarray)
         state[State.NONE] = id(None)
         state[State.FLOAT_TYPE] = id(float)
+        state[State.INT_TYPE] = id(int)
         state[State.TRUE] = id(True)
         state[State.ARENA] = ctypes.addressof(_shared_arena())
 
@@ -100,30 +118,43 @@ class FastPath:
 
     def add(self, specialisation: Specialisation) -> bool:
         """Serve this specialisation natively from now on; False when it has something the guards cannot express."""
-        block = self._encode(specialisation, len(self._entries))
-        if block is None:
+        if len(self._entries) >= _KEPT:
+            self.clear()
+        number = next(self._numbers)
+        row = self._encode(specialisation, number)
+        if row is None:
             return False
-        self._entries.append(_without_samples(specialisation))
-        self._blocks.append(block)
-        shown = self._blocks[-_INLINE:]
-        for position, entry in enumerate(reversed(shown)):
-            self._table[position] = ctypes.addressof(entry)
+        self._entries[number] = row
+        shown = list(itertools.islice(reversed(self._entries.values()), _SHOWN))
+        for position, entry in enumerate(shown):
+            self._table[position] = ctypes.addressof(entry.block)
         self._state[State.ENTRY_COUNT] = len(shown)
+        self._let_go()
         return True
 
     def clear(self) -> None:
-        """Forget all specialisations."""
+        """Forget all specialisations. What kernels of other threads still run on is kept until they are done."""
         self._state[State.ENTRY_COUNT] = 0
+        self._retired.update(self._entries)
         self._entries.clear()
-        self._blocks.clear()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._state[State.IN_FLIGHT] == 0:
+            self._retired.clear()
 
     def watch(self, words: Sequence[tuple[int, int]], keep_alive: object) -> None:
         """Go to `slow` as soon as one of these memory words (address, content) changes; `keep_alive` owns the memory."""
-        flat = [number for pair in words for number in pair]
-        self._watched = keep_alive
-        self._drift = (ctypes.c_int64 * max(2, len(flat)))(*flat)
-        self._state[State.DRIFT] = ctypes.addressof(self._drift)
-        self._state[State.DRIFT_COUNT] = len(words)
+        flat = [len(words), *(number for pair in words for number in pair)]
+        drift = (ctypes.c_int64 * len(flat))(*flat)
+        # One store switches over: another thread may be called between any two of these lines.
+        self._state[State.DRIFT] = ctypes.addressof(drift)
+        self._state[State.ARENA] = ctypes.addressof(_shared_arena())
+        self._drift, self._words, self._watched = drift, tuple(words), keep_alive
+
+    def watching(self) -> bool:
+        """Whether every watched word is as it was."""
+        return all(_content(address) == content for address, content in self._words)
 
     @property
     def hits(self) -> int:
@@ -132,7 +163,7 @@ class FastPath:
 
     # encoding -------------------------------------------------------------------------------------------------------------
 
-    def _encode(self, specialisation: Specialisation, number: int) -> ctypes.Array[ctypes.c_int64] | None:
+    def _encode(self, specialisation: Specialisation, number: int) -> _Row | None:
         rows: list[int] = [0] * int(Entry.GUARDS)
         rows[Entry.KERNEL] = specialisation.kernel
         rows[Entry.ID] = number
@@ -141,22 +172,23 @@ class FastPath:
         rows[Entry.BRIEF] = int(specialisation.brief)
         symbols = [n for guard in specialisation.guards if isinstance(guard, TensorGuard) for n in guard.symbols if n is not None]
         rows[Entry.SYMBOLS] = max(symbols, default=-1) + 1
+        kept: list[object] = [specialisation.keep_alive]
         for guard in specialisation.guards:
-            row = _scalar_row(guard) if isinstance(guard, ScalarGuard) else self._tensor_row(guard)
+            row = self._tensor_row(guard, kept) if isinstance(guard, TensorGuard) else _scalar_row(guard)
             if row is None:
                 return None
             rows += row
-        return (ctypes.c_int64 * len(rows))(*rows)
+        return _Row((ctypes.c_int64 * len(rows))(*rows), specialisation.failed, tuple(kept))
 
-    def _tensor_row(self, guard: TensorGuard) -> list[int] | None:
-        kind, dtype = self._classify(guard.sample)
+    def _tensor_row(self, guard: TensorGuard, kept: list[object]) -> list[int] | None:
+        kind, dtype = self._classify(guard.sample, kept)
         rank = len(guard.extents)
         if kind is None or rank > MAX_RANK:
             return None
         row = [0] * int(Guard.SIZE)
         flags = _NUMPY_DENSE | _NUMPY_ALIGNED | (_NUMPY_WRITEABLE if guard.is_output else 0)
         for slot, value in (
-            (Guard.KIND, int(kind)), (Guard.DTYPE, dtype), (Guard.RANK, rank), (Guard.FLAGS, flags if kind is Kind.NUMPY else 0),
+            (Guard.KIND, int(kind)), (Guard.NOTED, int(kind)), (Guard.DTYPE, dtype), (Guard.RANK, rank), (Guard.FLAGS, flags if kind is Kind.NUMPY else 0),
             (Guard.ITEM_SIZE, guard.item_size), (Guard.IS_OUTPUT, int(guard.is_output)), (Guard.SLOT, guard.slot),
         ):  # fmt: skip
             row[slot] = value
@@ -167,43 +199,90 @@ class FastPath:
             row[Guard.SYMBOLS + axis] = -1 if symbol is None else symbol
         return row
 
-    def _classify(self, sample: object) -> tuple[Kind | None, int]:
-        """How the dispatcher recognises arrays like `sample`."""
+    def _classify(self, sample: object, kept: list[object]) -> tuple[Kind | None, int]:
+        """How the dispatcher recognises arrays like `sample`. The sample itself is not kept: it is the caller's memory."""
         if type(sample) is np.ndarray:
+            kept.append(sample.dtype)  # compared by its address, which must not go to another dtype
             return Kind.NUMPY, id(sample.dtype)
         torch = sys.modules.get("torch")
-        if torch is None or type(sample) is not torch.Tensor:
+        if torch is None or type(sample) is not torch.Tensor or not self._know_torch(torch.Tensor):
             return None, 0
-        exchange = _torch_exchange(torch.Tensor)
-        if exchange is None or not _is_c_attribute(torch.Tensor, "requires_grad"):
-            return None, 0
-        self._state[State.TORCH_TYPE] = id(torch.Tensor)
-        self._state[State.TORCH_EXCHANGE] = exchange
-        self._state[State.REQUIRES_GRAD], self._state[State.REQUIRES_GRAD_CLOSURE] = _attribute_getter(torch.Tensor, "requires_grad")
         view = (ctypes.c_int64 * 6)()
+        exchange = self._state[State.TORCH_EXCHANGE]
         if ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(exchange)(sample, ctypes.addressof(view)) != 0:
             return None, 0
-        return Kind.TORCH, (view[2] >> 32) & 0xFFFFFFFF
+        dtype = (view[2] >> 32) & 0xFFFFFFFF
+        # Packed elements are unpacked by Python.
+        return (Kind.TORCH, dtype) if dtype >> 16 == 1 else (None, 0)
+
+    def _know_torch(self, tensor_type: type) -> bool:
+        from tilejit.runtime.torch import plain_tensor
+
+        exchange, plain = _torch_exchange(tensor_type), plain_tensor()
+        if exchange is None or plain is None or not _is_c_attribute(tensor_type, "requires_grad"):
+            return False
+        state = self._state
+        state[State.TORCH_EXCHANGE] = exchange
+        state[State.REQUIRES_GRAD], state[State.REQUIRES_GRAD_CLOSURE] = _attribute_getter(tensor_type, "requires_grad")
+        state[State.TORCH_IMPL_AT], state[State.TORCH_KEYS_AT], state[State.TORCH_KEYS] = plain.impl_at, plain.keys_at, plain.keys
+        state[State.TORCH_TYPE] = id(tensor_type)  # last: tensors are looked at from here on
+        return True
 
     def _raise(self, entry: int, status: int, *values: int) -> None:
-        self._entries[entry].failed(status, values)
+        (self._entries.get(entry) or self._retired[entry]).failed(status, values)
 
 
-def _without_samples(specialisation: Specialisation) -> Specialisation:
-    """The same without the caller's arrays: only what the tables point at must live on, their dtypes."""
-    guards = tuple(replace(guard, sample=getattr(guard.sample, "dtype", None)) if isinstance(guard, TensorGuard) else guard for guard in specialisation.guards)
-    return replace(specialisation, guards=guards)
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A specialisation in the tables."""
+
+    block: ctypes.Array[ctypes.c_int64]
+    failed: Callable[[int, tuple[int, ...]], None]
+    kept: tuple[object, ...]
 
 
-def _scalar_row(guard: ScalarGuard) -> list[int] | None:
+def _scalar_row(guard: ScalarGuard | RuntimeGuard) -> list[int] | None:
+    return _runtime_row(guard) if isinstance(guard, RuntimeGuard) else _constant_row(guard.value)
+
+
+def _constant_row(value: object) -> list[int] | None:
     row = [0] * int(Guard.SIZE)
-    if type(guard.value) is float:
-        row[Guard.KIND], row[Guard.VALUE] = int(Kind.FLOAT), struct.unpack("<q", struct.pack("<d", guard.value))[0]
-    elif guard.value is None or type(guard.value) in (bool, int):
-        row[Guard.KIND], row[Guard.VALUE] = int(Kind.OBJECT), id(guard.value)
+    row[Guard.SLOT] = -1
+    if type(value) is float:
+        row[Guard.KIND] = row[Guard.NOTED] = int(Kind.FLOAT)
+        row[Guard.VALUE] = struct.unpack("<q", struct.pack("<d", value))[0]
+    elif value is None or type(value) is bool:
+        row[Guard.KIND] = row[Guard.NOTED] = int(Kind.OBJECT)
+        row[Guard.VALUE] = id(value)
+    elif type(value) is int and _SMALLEST <= value <= _LARGEST:
+        row[Guard.KIND] = row[Guard.NOTED] = int(Kind.INTEGER)
+        row[Guard.EXTENTS] = row[Guard.EXTENTS + 1] = value
     else:
         return None
     return row
+
+
+def _runtime_row(guard: RuntimeGuard) -> list[int] | None:
+    row = [0] * int(Guard.SIZE)
+    row[Guard.SLOT] = guard.slot
+    dtype = guard.dtype
+    if dtype.name in ("FP32", "FP64"):
+        row[Guard.NOTED], row[Guard.KIND] = int(Kind.FLOAT), int(Kind.REAL32 if dtype.name == "FP32" else Kind.REAL64)
+    elif dtype.is_integer and dtype.bits >= 8:
+        low, high = integer_range(dtype)
+        row[Guard.NOTED] = row[Guard.KIND] = int(Kind.INTEGER)
+        row[Guard.EXTENTS], row[Guard.EXTENTS + 1] = max(low, _SMALLEST), min(high, _LARGEST)
+        row[Guard.DTYPE] = -1 if dtype.bits == 64 else (1 << dtype.bits) - 1
+    else:
+        return None
+    return row
+
+
+_SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
+
+
+def _content(address: int) -> int:
+    return ctypes.c_int64.from_address(address).value
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -227,15 +306,15 @@ def _torch_exchange(tensor_type: type) -> int | None:
     capsule = getattr(tensor_type, "__dlpack_c_exchange_api__", None)
     if capsule is None:
         return None
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
     table = ctypes.cast(get(capsule, b"dlpack_exchange_api"), ctypes.POINTER(ctypes.c_uint64))
     major = table[0] & 0xFFFFFFFF
     return table[5] if major == 1 and table[5] else None
 
 
 _code_cache: dict[int, LoadedBlob] = {}
-_arena_slots: list[tuple[int, arena.Arena, ctypes.Array[ctypes.c_int64]]] = []
+_arenas: dict[int, tuple[arena.Arena, ctypes.Array[ctypes.c_int64]]] = {}
+"""By size, as the setting names it."""
 
 
 def _loaded(code: Blob) -> LoadedBlob:
@@ -248,8 +327,18 @@ def _loaded(code: Blob) -> LoadedBlob:
 
 def _shared_arena() -> ctypes.Array[ctypes.c_int64]:
     """Base and end of the scratch memory that fast calls share, one at a time; a second one goes the slow way."""
-    if not _arena_slots or _arena_slots[0][0] != os.getpid():
-        memory = arena.Arena(config.ARENA_BYTES.value)
-        slots = (ctypes.c_int64 * 2)(memory.base, memory.end)
-        _arena_slots[:] = [(os.getpid(), memory, slots)]
-    return _arena_slots[0][2]
+    size = config.ARENA_BYTES.value
+    if size not in _arenas:
+        memory = arena.Arena(size)
+        _arenas[size] = memory, (ctypes.c_int64 * 2)(memory.base, memory.end)
+    return _arenas[size][1]
+
+
+def _free_arenas() -> None:
+    """A call that used an arena when the process forked does not go on in the child."""
+    for memory, slots in _arenas.values():
+        slots[0] = memory.base
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free_arenas)

@@ -19,9 +19,10 @@ class State(enum.IntEnum):
     ENTRY_COUNT = 1
     ENTRIES = 2
     """Address of an array of Entry addresses, most recently used first."""
-    DRIFT_COUNT = 3
-    DRIFT = 4
-    """Address of pairs (address of a memory word, its content when all captured values were last found unchanged)."""
+    DRIFT = 3
+    """Address of a count, then pairs (address of a memory word, its content when all captured values were last found unchanged)."""
+    IN_FLIGHT = 4
+    """Calls whose kernel runs without the GIL now: what they use must stay."""
     SLOW = 5
     """Python callable that takes every call the fast path does not."""
     FAILED = 6
@@ -39,7 +40,12 @@ class State(enum.IntEnum):
     ARENA = 15
     """Address of two slots, base and end of scratch memory; base is 0 while a call uses it."""
     HITS = 16
-    SIZE = 17
+    INT_TYPE = 17
+    TORCH_IMPL_AT = 18
+    """Byte offset of the C++ tensor's address in a tensor object, of its dispatch keys there, and the keys of a plain dense CPU tensor."""
+    TORCH_KEYS_AT = 19
+    TORCH_KEYS = 20
+    SIZE = 21
 
 
 class Entry(enum.IntEnum):
@@ -62,21 +68,23 @@ class Guard(enum.IntEnum):
 
     KIND = 0
     DTYPE = 1
-    """NumPy: address of the dtype object; torch: the DLPack dtype bits."""
+    """NumPy: address of the dtype object; torch: the DLPack dtype bits; integers: the bits that a run-time scalar has."""
     RANK = 2
     FLAGS = 3
     """NumPy flags that must be set."""
     ITEM_SIZE = 4
     IS_OUTPUT = 5
     SLOT = 6
-    """Where the parameter starts in the argument block."""
+    """Where the parameter starts in the argument block; -1: it is not there (a specialised scalar)."""
     VALUE = 7
     """Scalar constants: the object (OBJECT) or the bits of the double (FLOAT)."""
     EXTENTS = 8
-    """MAX_RANK slots; -1 is dynamic."""
+    """MAX_RANK slots; -1 is dynamic. Integers: smallest and largest value."""
     SYMBOLS = 13
     """MAX_RANK slots; -1 has no symbol."""
-    SIZE = 18
+    NOTED = 18
+    """The kind that the argument is noted as."""
+    SIZE = 19
 
 
 class Kind(enum.IntEnum):
@@ -85,9 +93,14 @@ class Kind(enum.IntEnum):
     NUMPY = 0
     TORCH = 1
     OBJECT = 2
-    """Exactly this object: small ints, bools, None."""
+    """Exactly this object: bools, None."""
     FLOAT = 3
     """A Python float with exactly these bits."""
+    INTEGER = 4
+    """A Python int in a range: of one value if it was specialised, of its dtype if it stays a parameter."""
+    REAL32 = 5
+    """Any Python float, passed on as FP32."""
+    REAL64 = 6
 
 
 class Argument(enum.IntEnum):

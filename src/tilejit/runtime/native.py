@@ -20,6 +20,7 @@ from tilejit.runtime.failures import Failure, raise_failure
 from tilejit.runtime.signature import Bound, ParamInfo
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+_CONTEXT = ctypes.c_int64 * abi.CONTEXT_SLOTS
 _WORD = (1 << 64) - 1
 
 
@@ -47,7 +48,7 @@ class NativeEntry:
         self.params = tuple(params)
         """In the order of the code; each takes slots of the argument block (abi.py)."""
         self._dtypes = [param.dtype for param in params]
-        self._block = ctypes.c_uint64 * max(1, sum(1 if param.shape is None else 1 + 2 * len(param.shape) for param in params))
+        self._pack = struct.Struct(f"={sum(1 if param.shape is None else 1 + 2 * len(param.shape) for param in params)}Q").pack
         self.failures = tuple(failures)
         self.needs_arena = needs_arena
         self.brief = brief
@@ -58,14 +59,13 @@ class NativeEntry:
 
     def run_slots(self, slots: Sequence[int], num_threads: int | None = None) -> None:
         """Run on an argument block."""
-        block = self._block(*slots)
-        context = (ctypes.c_int64 * abi.CONTEXT_SLOTS)()
+        context = _CONTEXT()
         if self.needs_arena:
             scratch = arena.this_thread()
             context[abi.ARENA_BASE] = scratch.base
             context[abi.ARENA_END] = scratch.end
         context[abi.THREADS] = num_threads or thread_count()
-        status = self._function(ctypes.addressof(block), ctypes.addressof(context))
+        status = self._function(self._pack(*slots), context)
         if status != 0:
             self.failed(status, [context[abi.FAILURE_VALUES + i] for i in range(4)])
 

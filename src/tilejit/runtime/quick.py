@@ -1,15 +1,18 @@
-"""The common call without ceremony: NumPy arrays that need no copy, all parameters given. Everything else is left to Signature.bind."""
+"""The common call without ceremony: arrays that need no copy, all parameters given. Everything else is left to Signature.bind."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
+from tilejit.dtypes import BOOL, DType, integer_range
 from tilejit.runtime.abi import TensorSlots
-from tilejit.runtime.arrays import contiguous_strides
+from tilejit.runtime.arrays import contiguous_strides, data_address
+from tilejit.runtime.native import scalar_bits
 from tilejit.runtime.signature import ParamInfo, Signature
 from tilejit.types.values import static_shape
 
@@ -18,6 +21,7 @@ class _Tensor(NamedTuple):
     """What an argument must be."""
 
     dtype: np.dtype[np.generic]
+    torch_dtype: str | None
     shape: tuple[int, ...] | None
     """None: some extents are decided by each call."""
     dims: tuple[int | str, ...]
@@ -27,17 +31,31 @@ class _Tensor(NamedTuple):
     slots: TensorSlots
 
 
+class _Scalar(NamedTuple):
+    """A run-time scalar: a Python number of the dtype's own kind."""
+
+    dtype: DType
+    kind: type
+    low: int
+    high: int
+    slot: int
+
+
 class QuickBinder:
     """Turns arguments into the slots of the argument block, or gives up: then the full checks decide, and word the error."""
 
     def __init__(self, signature: Signature) -> None:
-        self._rows: list[_Tensor] | None = []
+        self._rows: list[_Tensor | _Scalar] | None = []
         self._template: list[int] = []
         places: dict[int, TensorSlots] = {}
         for param in signature.code_params:
-            if param.shape is None or param.dtype.numpy_name is None or signature.results:
-                self._rows = None  # scalars and new tensors go the long way
+            if param.dtype.numpy_name is None or signature.results:
+                self._rows = None  # new tensors go the long way
                 return
+            if param.shape is None:
+                places[id(param)] = TensorSlots(len(self._template), 0)
+                self._template.append(0)
+                continue
             places[id(param)] = slots = TensorSlots(len(self._template), len(param.shape))
             shape = static_shape(param.shape)
             self._template += [0] * (slots.end - slots.first) if shape is None else [0, *shape, *contiguous_strides(shape)]
@@ -52,19 +70,29 @@ class QuickBinder:
         ranges: list[tuple[int, int, bool]] = []
         symbols: dict[str, int] = {}
         for value, row in zip(args, rows, strict=True):
-            if type(value) is not np.ndarray:
-                return None
-            flags = value.flags
-            if value.dtype is not row.dtype or not (flags.carray if row.written else flags.c_contiguous and flags.aligned):
-                return None
+            if type(row) is _Scalar:
+                if type(value) is not row.kind or (row.kind is int and not row.low <= value <= row.high):  # type: ignore[operator]
+                    return None
+                found[row.slot] = scalar_bits(value, row.dtype)  # type: ignore[arg-type]
+                continue
+            assert type(row) is _Tensor
+            if type(value) is np.ndarray:
+                flags = value.flags
+                if value.dtype is not row.dtype or not (flags.carray if row.written else flags.c_contiguous and flags.aligned):
+                    return None
+                shape, low = value.shape, data_address(value)
+            else:
+                plain = _torch_facts(value, row)
+                if plain is None:
+                    return None
+                shape, low = plain
             size = row.size
-            if value.shape != row.shape:
-                if row.shape is not None or not _agree(value.shape, row.dims, symbols):
+            if shape != row.shape:
+                if row.shape is not None or not _agree(shape, row.dims, symbols):
                     return None
                 first = row.slots.first + 1
-                found[first : row.slots.end] = (*value.shape, *contiguous_strides(value.shape))
-                size *= prod(value.shape)
-            low: int = value.__array_interface__["data"][0]
+                found[first : row.slots.end] = (*shape, *contiguous_strides(shape))
+                size *= prod(shape)
             found[row.slots.first] = low
             high = low + size
             for other_low, other_high, other_written in ranges:
@@ -74,10 +102,22 @@ class QuickBinder:
         return found
 
 
-def _row(param: ParamInfo, slots: TensorSlots) -> _Tensor:
-    assert param.shape is not None
+def _torch_facts(value: object, row: _Tensor) -> tuple[tuple[int, ...], int] | None:
+    if "torch" not in sys.modules:
+        return None
+    from tilejit.runtime import torch
+
+    return torch.plain_facts(value, row.torch_dtype, row.written)
+
+
+def _row(param: ParamInfo, slots: TensorSlots) -> _Tensor | _Scalar:
+    if param.shape is None:
+        kind = float if param.dtype.is_float else bool if param.dtype is BOOL else int
+        low, high = (0, 0) if param.dtype.is_float else integer_range(param.dtype)
+        return _Scalar(param.dtype, kind, low, high, slots.first)
     shape = static_shape(param.shape)
-    return _Tensor(param.dtype.numpy, shape, param.shape, param.dtype.get_byte() * prod(shape or ()), param.direction != "In", slots)
+    size = param.dtype.get_byte() * prod(shape or ())
+    return _Tensor(param.dtype.numpy, param.dtype.torch_name, shape, param.shape, size, param.direction != "In", slots)
 
 
 def _agree(shape: tuple[int, ...], dims: tuple[int | str, ...], symbols: dict[str, int]) -> bool:

@@ -35,6 +35,7 @@ _DECLARATIONS = {
     "PyEval_SaveThread": "declare ptr @PyEval_SaveThread()",
     "PyEval_RestoreThread": "declare void @PyEval_RestoreThread(ptr)",
     "PyLong_FromLongLong": "declare ptr @PyLong_FromLongLong(i64)",
+    "PyLong_AsLongLongAndOverflow": "declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)",
     "PyErr_Clear": "declare void @PyErr_Clear()",
     "Py_IncRef": "declare void @Py_IncRef(ptr)",
     "Py_DecRef": "declare void @Py_DecRef(ptr)",
@@ -50,6 +51,7 @@ class _Dispatcher:
         self.block = self.e.alloca(f"[{_STRIDED_BLOCK} x i64]")
         self.symbols = self.e.alloca(f"[{MAX_ARGS * MAX_RANK} x i64]")
         self.context = self.e.alloca(f"[{abi.CONTEXT_SLOTS} x i64]")
+        self.overflow = self.e.alloca("i32")
 
     # small steps ----------------------------------------------------------------------------------------------------------
 
@@ -100,8 +102,8 @@ class _Dispatcher:
         """Every word that would tell of a changed captured value is as it was."""
         e = self.e
         pairs = self.get(self.state, State.DRIFT, "ptr")
-        with e.loop(0, self.get(self.state, State.DRIFT_COUNT), name="drift") as loop:
-            at = e.mul(loop.iv, 2)
+        with e.loop(0, self.get(pairs, 0), name="drift") as loop:
+            at = e.add(e.mul(loop.iv, 2), 1)
             known = self.get(pairs, e.add(at, 1))
             self.require(self.same(self.get(self.get(pairs, at, "ptr"), 0), known), "slow")
 
@@ -125,7 +127,9 @@ class _Dispatcher:
             e.br("noted")
             e.place("plain")
             is_float = self.same(type, self.get(self.state, State.FLOAT_TYPE))
+            is_int = self.same(type, self.get(self.state, State.INT_TYPE))
             kind = e.inst("i64", f"select i1 {is_float.text}, i64 {int(Kind.FLOAT)}, i64 {int(Kind.OBJECT)}")
+            kind = e.inst("i64", f"select i1 {is_int.text}, i64 {int(Kind.INTEGER)}, i64 {kind.text}")
             self.put(note, Argument.KIND, kind)
             e.br("noted")
             e.place("noted")
@@ -148,12 +152,17 @@ class _Dispatcher:
     def note_torch(self, tensor: Value, note: Value, position: Value) -> None:
         """DLTensor: data, device, rank | dtype << 32, extents, strides, byte offset."""
         e = self.e
+        # Views that torch negates when it reads them, functional and batched tensors look plain to DLPack; their dispatch keys tell.
+        inner = e.load("ptr", e.offset(tensor, self.get(self.state, State.TORCH_IMPL_AT), "i8"), 8)
+        keys = e.load("i64", e.offset(inner, self.get(self.state, State.TORCH_KEYS_AT), "i8"), 8)
+        self.require(self.same(keys, self.get(self.state, State.TORCH_KEYS)), "slow")
         view = e.offset(self.tensors, e.mul(position, _DLTENSOR_SLOTS), "i64")
         exchange = self.get(self.state, State.TORCH_EXCHANGE, "ptr")
         status = e.inst("i32", f"call i32 {exchange.text}({tensor}, {view})")
         self.require(e.inst("i1", f"icmp eq i32 {status.text}, 0"), "no_exchange")
         self.require(self.same(self.get(view, 1), _CPU_DEVICE), "slow")
         self.require(self.same(self.get(view, 5), 0), "slow")
+        self.require(e.icmp("ne", self.get(view, 0), 0), "slow")
         packed = self.get(view, 2)
         self.put(note, Argument.KIND, Value(str(int(Kind.TORCH)), "i64"))
         self.put(note, Argument.RANK, e.inst("i64", f"and i64 {packed.text}, 4294967295"))
@@ -186,7 +195,7 @@ class _Dispatcher:
             guard = e.offset(entry, e.add(e.mul(loop.iv, int(Guard.SIZE)), int(Entry.GUARDS)), "i64")
             note = e.offset(self.notes, e.mul(loop.iv, int(Argument.SIZE)), "i64")
             kind = self.get(guard, Guard.KIND)
-            self.require(self.same(kind, self.get(note, Argument.KIND)), "next_entry")
+            self.require(self.same(self.get(guard, Guard.NOTED), self.get(note, Argument.KIND)), "next_entry")
             e.cbr(e.icmp("sle", kind, int(Kind.TORCH)), "tensor", "scalar")
             e.place("scalar")
             self.guard_scalar(guard, note, kind)
@@ -200,14 +209,41 @@ class _Dispatcher:
         e = self.e
         thing = self.get(note, Argument.OBJECT)
         wanted = self.get(guard, Guard.VALUE)
-        e.cbr(self.same(kind, int(Kind.FLOAT)), "float", "object")
+        cases = ((Kind.FLOAT, "float"), (Kind.OBJECT, "object"), (Kind.INTEGER, "integer"), (Kind.REAL32, "real32"), (Kind.REAL64, "real64"))
+        rows = " ".join(f"i64 {int(case)}, label %{label}" for case, label in cases)
+        e.void(f"switch i64 {kind.text}, label %next_entry [ {rows} ]")
         e.place("float")
         self.require(self.same(self.field(self.pointer(thing), _FLOAT_VALUE), wanted), "next_entry")
         e.br("scalar_fits")
         e.place("object")
         self.require(self.same(thing, wanted), "next_entry")
         e.br("scalar_fits")
+        e.place("integer")
+        self.guard_integer(guard, thing)
+        e.br("scalar_fits")
+        e.place("real32")
+        number = self.field(self.pointer(thing), _FLOAT_VALUE, "double")
+        single = e.inst("float", f"fptrunc {number} to float")
+        bits = e.inst("i32", f"bitcast {single} to i32")
+        self.put(self.block, self.get(guard, Guard.SLOT), e.inst("i64", f"zext {bits} to i64"))
+        e.br("scalar_fits")
+        e.place("real64")
+        self.put(self.block, self.get(guard, Guard.SLOT), self.field(self.pointer(thing), _FLOAT_VALUE))
+        e.br("scalar_fits")
         e.place("scalar_fits")
+
+    def guard_integer(self, guard: Value, thing: Value) -> None:
+        e = self.e
+        number = e.inst("i64", f"call i64 @PyLong_AsLongLongAndOverflow({self.pointer(thing)}, {self.overflow})")
+        self.require(e.inst("i1", f"icmp eq {e.load('i32', self.overflow, 4)}, 0"), "next_entry")
+        self.require(e.icmp("sge", number, self.get(guard, Guard.EXTENTS)), "next_entry")
+        self.require(e.icmp("sle", number, self.get(guard, int(Guard.EXTENTS) + 1)), "next_entry")
+        slot = self.get(guard, Guard.SLOT)
+        e.cbr(e.icmp("slt", slot, 0), "integer_fits", "integer_stays")
+        e.place("integer_stays")
+        self.put(self.block, slot, e.inst("i64", f"and i64 {number.text}, {self.get(guard, Guard.DTYPE).text}"))
+        e.br("integer_fits")
+        e.place("integer_fits")
 
     def guard_tensor(self, guard: Value, note: Value) -> None:
         e = self.e
@@ -365,9 +401,11 @@ class _Dispatcher:
         first = e.inst("i64", f"call i64 {kernel.text}({self.block}, {self.context})")
         e.br(ran)
         e.place(long)
+        self.put(self.state, State.IN_FLIGHT, e.i64(e.add(self.get(self.state, State.IN_FLIGHT), 1)))
         thread = e.inst("ptr", "call ptr @PyEval_SaveThread()")
         second = e.inst("i64", f"call i64 {kernel.text}({self.block}, {self.context})")
         e.void(f"call void @PyEval_RestoreThread({thread})")
+        self.put(self.state, State.IN_FLIGHT, e.i64(e.sub(self.get(self.state, State.IN_FLIGHT), 1)))
         e.br(ran)
         e.place(ran)
         return e.inst("i64", f"phi i64 [ {first.text}, %{brief} ], [ {second.text}, %{long} ]")
