@@ -24,6 +24,7 @@ from tilejit.dtypes import DTYPES, FP32
 from tilejit.errors import AliasError, ArgumentError, ArtifactError, DTypeError, ShapeError
 from tilejit.runtime import blob as blobs
 from tilejit.runtime.arrays import DeviceTensor, allocate
+from tilejit.runtime.config import INERT_OPTIONS
 
 ROOT = Path(__file__).parents[2]
 rng = np.random.default_rng(3)
@@ -479,3 +480,30 @@ def test_a_program_of_the_reference_is_not_portable() -> None:
     assert (Path(program) / "program.py").exists()
     with pytest.raises(ArtifactError, match="without code that another process could load"):
         CompiledProgram.from_dir(program)
+
+
+# options ----------------------------------------------------------------------------------------------------------------
+
+
+def test_options_of_other_tile_compilers_are_accepted_and_change_nothing(add: CompiledProgram) -> None:
+    accepted: dict[str, Any] = dict.fromkeys(INERT_OPTIONS, "anything")
+    assert ir.compile(binary("FP32"), platform="cpu", skip_ptoas=True, **accepted) == add
+    assert RunConfig(**accepted) == RunConfig()
+    with pytest.raises(TypeError, match="did you mean `memory_planner`"):
+        ir.compile(binary("FP32"), memory_planer=1)
+
+
+def test_what_is_said_to_compile_goes_before_its_config_and_both_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_PLATFORM", "reference")
+    config = RunConfig(platform="cpu")
+    assert ir.compile(binary("FP32")).platform == "reference"
+    assert ir.compile(binary("FP32"), config=config).platform == "cpu"
+    assert ir.compile(binary("FP32"), platform="reference", config=config).platform == "reference"
+    assert ir.compile(binary("FP32"), platform="a5sim").platform == "cpu"
+
+
+def test_without_a_home_programs_run_and_compare_but_have_no_directory(add: CompiledProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilejit.runtime.compiled.default_root", lambda: None)
+    assert add == ir.compile(binary("FP32"), platform="cpu")
+    with pytest.raises(ArtifactError, match="no home directory"):
+        str(add)
