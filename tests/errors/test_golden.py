@@ -1,6 +1,6 @@
 """Every mistake in mistakes/ raises exactly the message in ../golden, and leaves the caller's arrays alone.
 
-After a change of a message: `UPDATE_GOLDEN=1 pytest tests/errors`, then read the difference.
+After a change of a message: `pytest tests/errors --update-golden`, then read the difference.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_the_message_is_the_golden_one(name: str, monkeypatch: pytest.MonkeyPatc
     golden = GOLDEN / f"{name}.txt"
     if UPDATE:
         golden.write_text(shown(error))
-    assert golden.exists(), f"no golden for {name}: run UPDATE_GOLDEN=1 pytest {Path(__file__).name}"
+    assert golden.exists(), f"no golden for {name}: run pytest --update-golden tests/errors"
     assert shown(error) == golden.read_text()
 
 

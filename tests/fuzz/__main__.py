@@ -77,6 +77,8 @@ def main() -> int:
     parser.add_argument("--show", action="store_true", help="print the program of the seed and stop")
     parser.add_argument("--worker", type=int, nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    # Thousands of kernels that are never called again have no place in the user's disk cache.
+    os.environ["TILEJIT_CACHE"] = "0"
     if options.show:
         print(generate(options.seed).text)
         return 0
