@@ -129,6 +129,8 @@ class Composer:
 
     def body(self, w: Writer) -> None:
         state = self.in_out(w) if w.block is None and self.rng.random() < 0.15 else None
+        if state is not None:
+            w.frozen.add(state[1].text)
         self.plain_body(w)
         if state is not None:
             param, tile = state
