@@ -1,4 +1,4 @@
-"""`python -m tests.differential`: the full product of rows, levels, dtypes and arguments."""
+"""`python -m tests.differential`: the full product of rows, levels, dtypes, arguments and sizes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import sys
 import time
 
 from tests.differential.plans import Use, all_uses
-from tests.differential.runner import Difference, batches, check
+from tests.differential.runner import MANY_SIZES, Difference, batches, check
 
 
 def _work(task: tuple[int, int, str, int]) -> tuple[int, list[str]]:
     """Check one batch, found again by its number (uses cannot be pickled)."""
     number, count, only, seed = task
-    return count, [str(difference) for difference in check(_batches(only)[number], seed)]
+    return count, [str(difference) for difference in check(_batches(only)[number], seed, MANY_SIZES)]
 
 
 _CACHE: dict[str, list[list[Use]]] = {}

@@ -21,6 +21,12 @@ SIZES = (
     {"M": 5, "N": 67, "K": 33, "B": 2, SCALARS: 200},
     {"M": 3, "N": 8, "K": 7, "B": 1, SCALARS: 17},
 )
+_MANY = (
+    (2, 2, 2, 2), (1, 97, 5, 1), (13, 1, 1, 3), (7, 64, 16, 2), (17, 31, 3, 1), (4, 128, 8, 3), (1, 257, 2, 1), (64, 5, 64, 1), (11, 33, 31, 2), (3, 1031, 4, 1),
+    (29, 16, 17, 1), (2, 255, 9, 5), (8, 8, 8, 8), (19, 43, 127, 1), (5, 512, 6, 1), (1, 4099, 3, 1),
+)  # fmt: skip
+MANY_SIZES = (*SIZES, *({"M": m, "N": n, "K": k, "B": b, SCALARS: min(m * n, 40)} for m, n, k, b in _MANY))
+"""Twenty sizes: one, odd, prime, powers of two, large."""
 BATCH = 12
 """Uses per program: enough to share the cost of a compile."""
 
@@ -46,23 +52,23 @@ def batches(found: Sequence[Use]) -> Iterator[list[Use]]:
             yield group[start : start + BATCH]
 
 
-def check(batch: Sequence[Use], seed: int = 0) -> list[Difference]:
+def check(batch: Sequence[Use], seed: int = 0, sizes: Sequence[dict[str, int]] = SIZES) -> list[Difference]:
     """The differences in a batch; a batch that fails as a whole is taken apart."""
     try:
-        return _check(batch, seed)
+        return _check(batch, seed, sizes)
     except Exception as error:
         if len(batch) > 1:
-            return [difference for use in batch for difference in check([use], seed)]
+            return [difference for use in batch for difference in check([use], seed, sizes)]
         text = error.message if isinstance(error, TilejitError) else str(error)
         return [Difference(batch[0], f"{type(error).__name__}: {text}")]
 
 
-def _check(batch: Sequence[Use], seed: int) -> list[Difference]:
+def _check(batch: Sequence[Use], seed: int, tried: Sequence[dict[str, int]]) -> list[Difference]:
     bench = Bench(batch)
     program = bench.program()
     compiled = {platform: compile_program(program, RunConfig(platform=platform)) for platform in ("reference", "cpu")}
     found: dict[str, Difference] = {}
-    for number, sizes in enumerate(SIZES):
+    for number, sizes in enumerate(tried):
         given = bench.arguments(seed * 100 + number, sizes)
         results = {platform: _run(run, given) for platform, run in compiled.items()}
         for name, use in bench.outputs.items():
