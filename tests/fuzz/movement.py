@@ -40,6 +40,19 @@ def load(w: Writer) -> Val | None:
     return value
 
 
+def load_at(w: Writer) -> Val | None:
+    """A tile at an offset from memory; now and then past the end, which every backend must find."""
+    offsets = [s for s in w.scalars.values() if s.dtype == "INDEX" and s.lo >= 0 and s.hi <= 6]
+    if w.level != "tile" or not offsets:
+        return None
+    offset = w.rng.choice(offsets)
+    rows, cols, dtype = w.rng.choice(w.rows), w.rng.choice(w.cols), w.choose_dtype()
+    room = int(offset.hi) if w.chance(0.85) else w.rng.randint(0, 2)
+    param = w.new_param("x", (rows + room, cols), dtype, w.style_for(dtype))
+    low, high = param.bounds()
+    return Val(f"pl.load({param.name}, [{offset.text}, 0], [{rows}, {cols}])", "tile", dtype, low, high, 0.0, (rows, cols), (rows, cols))
+
+
 def _stack(w: Writer) -> Val:
     """An operand of rank 3."""
     shape = (2, w.rng.choice(w.rows), w.rng.choice(w.cols))

@@ -16,9 +16,11 @@ from tests.fuzz.values import EPSILON, integer_range
 from tests.fuzz.writer import Param
 from tilejit.compiler import lower_program
 from tilejit.dtypes import dtype_named
+from tilejit.errors import OutOfBoundsError
 
 Arrays = dict[str, Any]
 """Arguments by name: arrays, and numbers for scalar parameters."""
+Outcome = Arrays | OutOfBoundsError
 
 
 @dataclass(frozen=True)
@@ -99,13 +101,13 @@ def _stages(case: Case, text: str) -> Iterator[tuple[str, Problem | None]]:
     reference = ir.compile(program, platform="reference")
     # What was specialised away is no parameter of the text.
     tensors = [{name: value for name, value in data.items() if not case.jit or isinstance(value, np.ndarray)} for data in given]
-    expected = [_run(reference, data) for data in tensors]
+    expected = [_outcome(reference, data) for data in tensors]
     yield "reference", _poison(case, expected)
     yield "cpu", _cpu(case, module, program, given, expected)
     yield "print", _round_trip(program)
     lowered = lower_program(program)
     again = ir.compile(lowered, platform="reference")
-    problems = (compare(case, "lower", wanted, _run(again, data), exact=True) for data, wanted in zip(tensors, expected, strict=True))
+    problems = (compare(case, "lower", wanted, _outcome(again, data), exact=True) for data, wanted in zip(tensors, expected, strict=True))
     yield "lower", next((problem for problem in problems if problem), None) or _round_trip(lowered, "lower")
 
 
@@ -117,15 +119,15 @@ def _program(case: Case, module: types.ModuleType, data: Arrays) -> Any:
     return pl.parse(module.kernel.specialized_source(*_copies(data).values()))
 
 
-def _cpu(case: Case, module: types.ModuleType, program: Any, given: list[Arrays], expected: list[Arrays]) -> Problem | None:
+def _cpu(case: Case, module: types.ModuleType, program: Any, given: list[Arrays], expected: list[Outcome]) -> Problem | None:
     from tilejit import ir
     from tilejit.runtime.config import RunConfig
 
     run = _Jit(module.kernel, RunConfig(platform="cpu")) if case.jit else ir.compile(program, platform="cpu")
     for data, wanted in zip(given, expected, strict=True):
-        problem = compare(case, "cpu", wanted, _run(run, data))
+        problem = compare(case, "cpu", wanted, _outcome(run, data))
         if problem is None and case.seed % 8 == 0:
-            problem = compare(case, "cpu", wanted, _run(run, _with_gaps(case, data)))
+            problem = compare(case, "cpu", wanted, _outcome(run, _with_gaps(case, data)))
         if problem:
             return problem
     return None
@@ -156,9 +158,15 @@ def _copies(data: Arrays) -> Arrays:
     return {name: value.copy() if isinstance(value, np.ndarray) and value.flags.c_contiguous else value for name, value in data.items()}
 
 
-def _run(compiled: Any, data: Arrays) -> Arrays:
+def _outcome(compiled: Any, data: Arrays) -> Outcome:
+    """The arguments after a call, or the error that running found."""
     copies = _copies(data)
-    compiled(*copies.values())
+    try:
+        compiled(*copies.values())
+    except OutOfBoundsError as error:
+        if error.note is None:
+            raise
+        return error
     return copies
 
 
@@ -177,9 +185,11 @@ def _round_trip(program: Any, stage: str = "print") -> Problem | None:
     return None
 
 
-def _poison(case: Case, results: list[Arrays]) -> Problem | None:
+def _poison(case: Case, results: list[Outcome]) -> Problem | None:
     """The generator writes only finite programs: a NaN from the reference is a cell that must not be used."""
     for result in results:
+        if isinstance(result, OutOfBoundsError):
+            continue
         for name in case.tolerances:
             values = result[name]
             if values.dtype.kind not in "iub" and np.isnan(values.astype(np.float64)).any():
@@ -187,8 +197,11 @@ def _poison(case: Case, results: list[Arrays]) -> Problem | None:
     return None
 
 
-def compare(case: Case, stage: str, expected: Arrays, actual: Arrays, exact: bool = False) -> Problem | None:
-    """Whether all arrays agree: outputs within their tolerance, inputs untouched."""
+def compare(case: Case, stage: str, expected: Outcome, actual: Outcome, exact: bool = False) -> Problem | None:
+    """Whether all arrays agree: outputs within their tolerance, inputs untouched; or whether the same error was found."""
+    if isinstance(expected, OutOfBoundsError) or isinstance(actual, OutOfBoundsError):
+        texts = [str(side.message) if isinstance(side, OutOfBoundsError) else "no error" for side in (expected, actual)]
+        return Problem(stage, "error", f"reference: {texts[0]}; {stage}: {texts[1]}") if texts[0] != texts[1] else None
     for name, wanted in expected.items():
         got = actual[name]
         if not isinstance(wanted, np.ndarray):

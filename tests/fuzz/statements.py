@@ -26,6 +26,7 @@ MENU: tuple[tuple[int, Operation], ...] = (
     (4, operations.reduction),
     (4, operations.expansion),
     (3, movement.load),
+    (2, movement.load_at),
     (2, movement.cut),
     (2, movement.reshape),
     (2, movement.transpose),
