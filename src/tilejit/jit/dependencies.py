@@ -146,4 +146,24 @@ def returned_params(helper: Definition) -> tuple[str | None, ...]:
         return tuple(param.name for param in helper.params if param.direction != "In")
     value = returns[-1].value
     items = value.elts if isinstance(value, ast.Tuple) else [value]
-    return tuple(item.id if isinstance(item, ast.Name) and item.id in names else None for item in items)
+    return tuple(item.id if isinstance(item, ast.Name) and item.id in names and not _holds_a_new_value(helper, item.id) else None for item in items)
+
+
+_SAME_TENSOR = ("store", "assemble", "write", "mscatter", "no_dep", "yield_", "submit", "spmd_submit")
+"""Functions of the language whose result may be the very tensor that they are given."""
+
+
+def _holds_a_new_value(definition: Definition, name: str) -> bool:
+    """Whether the body binds the parameter `name` to something that is computed: `x = pl.exp(x)`, `x = x + 1`, `x = x[0:4]`."""
+    if name not in definition.stores:
+        return False
+    for node in definition.tree.nodes:
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
+            return True
+        if isinstance(node, ast.Assign) and any(isinstance(target, ast.Name) and target.id == name for target in node.targets):
+            call = node.value.func if isinstance(node.value, ast.Call) else None
+            if isinstance(node.value, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Subscript | ast.IfExp):
+                return True
+            if isinstance(call, ast.Attribute) and is_language(call, definition) and call.attr not in _SAME_TENSOR:
+                return True
+    return False

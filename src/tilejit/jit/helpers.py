@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilejit.dtypes import INDEX
@@ -14,7 +15,7 @@ from tilejit.jit.meta import DynDim
 from tilejit.jit.signature import JitParam, as_declared
 from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, number_of
 from tilejit.types.annotations import RuntimeMarker, TensorAnnotation
-from tilejit.types.values import BufferType, TileType
+from tilejit.types.values import BufferType, Dim, TileType
 
 if TYPE_CHECKING:
     from tilejit.jit.expressions import Expressions, Folded
@@ -27,14 +28,15 @@ def specialise_call(caller: Expressions, node: ast.Call, helper: Definition) -> 
     held = {param.name: folded[param.name][1] if param.name in folded else _default(param, bound.defaults[param.name], caller, node) for param in helper.params}
     types = {param.name: _parameter_type(caller, helper, param, held, bound.arguments.get(param.name, node)) for param in helper.params}
     arguments = [new for name, (new, _) in folded.items() if not isinstance(types[name], Static)]
-    name, returns = caller.specializer.specialise(helper, types)
-    function = ast.copy_location(ast.Attribute(ast.copy_location(ast.Name("self", ast.Load()), node.func), name, ast.Load()), node.func)
+    built = caller.specializer.specialise(helper, types)
+    function = ast.copy_location(ast.Attribute(ast.copy_location(ast.Name("self", ast.Load()), node.func), built.name, ast.Load()), node.func)
     for param, argument in bound.arguments.items():
         if isinstance(held[param], Unknown) and isinstance(argument, ast.Name):
             held[param] = caller.env.get(argument.id, UNKNOWN)  # found out while its type was looked for
     named = returned_params(helper)
-    known = (*returns, *(UNKNOWN for _ in named[len(returns) :]))
-    results = [held.get(name, UNKNOWN) if name is not None else _portable(value) for name, value in zip(named, known, strict=False)]
+    known = (*built.returns, *(UNKNOWN for _ in named[len(built.returns) :]))
+    dims = _dims_here(built.types, held)
+    results = [held.get(name, UNKNOWN) if name is not None else _portable(value, dims) for name, value in zip(named, known, strict=False)]
     value = UNKNOWN if not results else results[0] if len(results) == 1 else Items(tuple(results))
     return ast.copy_location(ast.Call(function, arguments, []), node), value
 
@@ -45,10 +47,25 @@ def _default(param: JitParam, default: object, caller: Expressions, node: ast.AS
     return Static(default)
 
 
-def _portable(value: Abstract) -> Abstract:
-    """A helper's result as its caller may see it: symbols of the helper mean nothing there."""
-    if isinstance(value, BufferType | TileType) and all(isinstance(dim, int) for dim in value.shape):
-        return value
+def _dims_here(inside: Mapping[str, Abstract], held: Mapping[str, Abstract]) -> Mapping[Dim, Dim]:
+    """What the symbols in a helper's parameters are for the caller."""
+    out: dict[Dim, Dim] = {}
+    for name, type in inside.items():
+        outside = held[name]
+        if isinstance(type, BufferType | TileType) and isinstance(outside, BufferType | TileType):
+            out.update({dim: here for dim, here in zip(type.shape, outside.shape, strict=True) if isinstance(dim, DynDim)})
+    return out
+
+
+def _portable(value: Abstract, dims: Mapping[Dim, Dim]) -> Abstract:
+    """A helper's result as its caller may see it: other symbols of the helper mean nothing there."""
+    if isinstance(value, Items):
+        return Items(tuple(_portable(item, dims) for item in value.items))
+    if isinstance(value, BufferType | TileType) and all(isinstance(dim, int) or dim in dims for dim in value.shape):
+        shape = tuple(dims.get(dim, dim) for dim in value.shape)
+        if isinstance(value, BufferType):
+            return replace(value, shape=shape)
+        return replace(value, shape=shape, valid=tuple(dims.get(extent, extent) for extent in value.valid))
     return value if isinstance(value, Static | RuntimeValue) else UNKNOWN
 
 

@@ -39,8 +39,26 @@ class _Writes:
         if offsets is None:
             self.whole = self.whole or value
             return
-        sizes = (1,) * (len(offsets) - len(value.valid)) + tuple(value.valid)
-        ends = [offset + size for offset, size in zip(offsets, sizes, strict=False) if offset is not None and isinstance(size, int)]
+        self.note_box(offsets, (1,) * (len(offsets) - len(value.valid)) + tuple(value.valid))
+
+    def note_window(self, starts: Sequence[int | None], dropped: Sequence[bool], value: Abstract) -> None:
+        """A write through a subscript: `dropped` says which of its parts are single indices; missing ones mean `:`."""
+        if not isinstance(value, BufferType | TileType):
+            self.note_box(starts, (1,) * len(starts) if all(dropped) else ())
+            return
+        self.dtype = self.dtype or value.dtype
+        kept = len(dropped) - sum(dropped)
+        if len(value.valid) < kept:
+            self.reach.append(None)
+            return
+        extents = iter(value.valid)
+        sizes = [1 if single else next(extents) for single in dropped]
+        rest = tuple(extents)
+        self.note_box((*starts, *(0 for _ in rest)), (*sizes, *rest))
+
+    def note_box(self, offsets: Sequence[int | None], sizes: Sequence[Dim]) -> None:
+        """A write of `sizes` cells at `offsets`."""
+        ends = [offset + size for offset, size in zip(offsets, sizes, strict=False) if offset is not None and offset >= 0 and isinstance(size, int)]
         self.reach.append(tuple(ends) if len(ends) == len(offsets) == len(sizes) else None)
 
     def shape(self) -> tuple[Dim, ...] | None:
@@ -50,6 +68,14 @@ class _Writes:
         if not known or len(known) != len(self.reach) or len({len(reach) for reach in known}) != 1:
             return None
         return tuple(max(ends) for ends in zip(*known, strict=True))
+
+
+_WRITERS: Mapping[str, Mapping[str, str]] = {
+    "store": {"tile": "value", "offsets": "offsets", "output_tensor": "target"},
+    "assemble": {"target": "target", "source": "value", "offset": "offsets"},
+    "write": {"dst": "target", "tensor": "target", "offset": "offsets", "indices": "offsets", "value": "value"},
+}
+"""Ops that write into a tensor: what each parameter is, in order."""
 
 
 class _Watching(Statements):
@@ -63,20 +89,21 @@ class _Watching(Statements):
         assert isinstance(node, ast.Call)
         folded = super().call(node)
         _, callee = self.fold(node.func)
-        if isinstance(callee, Static) and isinstance(callee.value, OpFunction) and callee.value.name in ("store", "assemble"):
-            self._note_op(callee.value.name, node)
+        if isinstance(callee, Static) and isinstance(callee.value, OpFunction) and callee.value.name in _WRITERS:
+            self._note_op(_WRITERS[callee.value.name], node)
         return folded
 
-    def _note_op(self, op: str, node: ast.Call) -> None:
-        order = ("tile", "offsets", "output_tensor") if op == "store" else ("target", "source", "offset")
-        given: dict[str, ast.expr] = dict(zip(order, node.args, strict=False))
-        given.update({keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None})
-        target = given.get(order[2] if op == "store" else order[0])
-        value = given.get("tile" if op == "store" else "source")
-        offsets = given.get("offsets") or given.get("offset")
+    def _note_op(self, roles: Mapping[str, str], node: ast.Call) -> None:
+        given: dict[str, ast.expr] = dict(zip(dict.fromkeys(roles.values()), node.args, strict=False))
+        given.update({roles.get(keyword.arg, keyword.arg): keyword.value for keyword in node.keywords if keyword.arg is not None})
+        target, value, offsets = given.get("target"), given.get("value"), given.get("offsets")
         if isinstance(target, ast.Name) and target.id in self.writes and value is not None and offsets is not None:
             places = [extent_of(item) for item in items_of(self.fold(offsets)[1])]
-            self.writes[target.id].note(self.fold(value)[1], [place if isinstance(place, int) else None for place in places])
+            starts = [place if isinstance(place, int) else None for place in places]
+            if roles is _WRITERS["write"]:
+                self.writes[target.id].note_box(starts, (1,) * len(starts))
+            else:
+                self.writes[target.id].note(self.fold(value)[1], starts)
 
     def note_window_write(self, name: str, parts: Sequence[Abstract | slice], value: Abstract) -> None:
         if name not in self.writes:
@@ -85,7 +112,7 @@ class _Watching(Statements):
             self.writes[name].note(value, None)
             return
         starts = [(0 if part.start is None else extent_of(part.start)) if isinstance(part, slice) else extent_of(part) for part in parts]
-        self.writes[name].note(value, [start if isinstance(start, int) else None for start in starts])
+        self.writes[name].note_window([start if isinstance(start, int) else None for start in starts], [not isinstance(part, slice) for part in parts], value)
 
 
 @dataclass

@@ -57,6 +57,15 @@ class Specialization:
     """Module-level functions that are called, by name."""
 
 
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A helper under one set of parameter types."""
+
+    name: str
+    types: Mapping[str, Abstract]
+    returns: tuple[Abstract, ...]
+
+
 def ignore(definition: Definition, path: str, value: object) -> None:
     """Nobody wants to know what was read."""
 
@@ -74,7 +83,7 @@ class Specializer:
 
     def __post_init__(self) -> None:
         self._names: set[str] = {self.entry.name}
-        self._done: dict[Hashable, tuple[str, tuple[Abstract, ...]]] = {}
+        self._done: dict[Hashable, Built] = {}
         self._dims: dict[Symbol, DynDim] = {}
         self._literals: dict[str, int] = {}
 
@@ -134,13 +143,13 @@ class Specializer:
             return RuntimeValue(meta.dtype)
         return meta.type(param.tensor.layout.value if param.tensor is not None else "ND")
 
-    def specialise(self, helper: Definition, types: Mapping[str, Abstract]) -> tuple[str, tuple[Abstract, ...]]:
-        """The name of the specialisation of `helper` for these parameter types, and what it returns."""
+    def specialise(self, helper: Definition, types: Mapping[str, Abstract]) -> Built:
+        """The specialisation of `helper` for these parameter types, up to the names of their symbols."""
         key = (helper, *_alpha(types))
         if key not in self._done:
             name = self._free_function_name(helper.name)
             self._names.add(name)
-            self._done[key] = (name, self._build(helper, name, types))
+            self._done[key] = Built(name, types, self._build(helper, name, types))
         return self._done[key]
 
     def _free_function_name(self, text: str) -> str:

@@ -13,6 +13,7 @@ from tilejit.errors import ShapeError, in_body
 from tilejit.jit.dependencies import calls_in, definition_of, resolve
 from tilejit.jit.dynamic import dynamic_literal, is_bind_dynamic
 from tilejit.jit.expressions import Expressions
+from tilejit.jit.infer import operator, operator_name
 from tilejit.jit.nodes import at
 from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, number_of
 from tilejit.ops.spec import OpFunction
@@ -122,10 +123,11 @@ class Statements(Expressions):
 
     def augmented(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.AugAssign)
-        value_node = self.rewrite(node.value)
+        value_node, value = self.fold(node.value)
         if isinstance(node.target, ast.Name):
             before = self.env.get(node.target.id, UNKNOWN)
-            self.env[node.target.id] = before if isinstance(before, BufferType | TileType) else RuntimeValue()
+            shaped = isinstance(before, BufferType | TileType) or isinstance(value, BufferType | TileType)
+            self.env[node.target.id] = operator(operator_name(node.op), before, value, self.specializer.fresh) if shaped else RuntimeValue()
             target: ast.expr = copy.deepcopy(node.target)
         else:
             target = self.target(node.target, UNKNOWN)

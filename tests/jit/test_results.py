@@ -1,0 +1,118 @@
+"""What helpers give back and what kernels write tells the shapes of outputs that a call leaves out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilejit.language as pl
+from tilejit import ir
+from tilejit.errors import ShapeError
+
+pytestmark = pytest.mark.dispatch
+rng = np.random.default_rng(77)
+M = pl.dynamic("M")
+
+
+def data(*shape: int) -> np.ndarray:
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def test_a_parameter_that_is_rebound_to_a_value_is_returned_as_that_value(platform: str) -> None:
+    @pl.jit.inline
+    def sums(x: pl.Tensor):
+        x = pl.row_sum(x)
+        return x
+
+    @pl.jit.incore
+    def kept(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        x = pl.row_sum(x)
+        out[:] = x
+        return x
+
+    @pl.jit
+    def by_inline(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        out[:] = sums(x)
+
+    @pl.jit
+    def by_incore(x: pl.Tensor, first: pl.Out[pl.Tensor], second: pl.Out[pl.Tensor]):
+        second[:] = kept(x, first)
+
+    @pl.jit
+    def alone(x: pl.Tensor):
+        x = pl.row_sum(x)
+        return x
+
+    x = data(3, 5)
+    expected = x.sum(1, keepdims=True)
+    for result in (by_inline(x), *by_incore(x), alone(x)):
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_values_of_inline_helpers_keep_the_symbols_of_their_arguments(platform: str) -> None:
+    @pl.jit.inline
+    def doubled(x: pl.Tensor):
+        return x * 2.0
+
+    @pl.jit.inline
+    def both(x: pl.Tensor):
+        y = doubled(x)
+        return doubled(y), (pl.row_max(y), y)
+
+    @pl.jit
+    def kernel(x: pl.Tensor[[M, 4], pl.FP32], out: pl.Out[pl.Tensor], top: pl.Out[pl.Tensor]):
+        z, (w, _) = both(x)
+        out[:] = z
+        top[:] = w
+
+    for rows in (2, 5):
+        x = data(rows, 4)
+        out, top = kernel(x)
+        np.testing.assert_array_equal(out, x * 4)
+        np.testing.assert_array_equal(top, x.max(1, keepdims=True) * 2)
+    assert len(kernel._cache) == 1
+    ir.assert_structural_equal(pl.parse(kernel.specialized_source(x)), kernel.compile(x).program)  # type: ignore[arg-type]
+
+
+def test_windows_at_constant_places_tell_the_shape_of_an_output(platform: str) -> None:
+    @pl.jit
+    def kernel(x: pl.Tensor, rows: pl.Out[pl.Tensor], pairs: pl.Out[pl.Tensor], columns: pl.Out[pl.Tensor], cells: pl.Out[pl.Tensor]):
+        rows[0:2] = x
+        rows[2:4] = x * 2.0
+        pairs[0:2, 0, :] = x
+        pairs[0:2, 1] = x
+        columns[0:2, 1] = x[:, 0]
+        columns[0:2, 0] = x[:, 1]
+        with pl.at(level=pl.Level.CORE_GROUP):
+            cells[0:2, 0:4] = x
+            pl.write(cells, [2, 5], 7.0)
+            cells[3, 0] = 8.0
+
+    x = data(2, 4)
+    rows, pairs, columns, cells = kernel(x)
+    np.testing.assert_array_equal(rows, np.vstack([x, x * 2]))
+    np.testing.assert_array_equal(pairs, np.stack([x, x], axis=1))
+    np.testing.assert_array_equal(columns, x[:, 1::-1])
+    assert cells.shape == (4, 6) and (cells[2, 5], cells[3, 0]) == (7, 8)
+
+
+def test_a_place_from_the_end_tells_no_shape() -> None:
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        out[-1:] = x
+
+    with pytest.raises(ShapeError, match="`out`"):
+        kernel(data(1, 4))
+
+
+def test_augmented_assignment_may_change_the_dtype_of_an_output(platform: str) -> None:
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        y = x
+        y *= 2.5
+        out[:] = y
+
+    x = np.arange(12, dtype=np.int32).reshape(3, 4)
+    out = kernel(x)
+    assert out.dtype == np.float32
+    np.testing.assert_array_equal(out, x * 2.5)
