@@ -278,6 +278,60 @@ def test_a_run_length_known_at_run_time_is_checked() -> None:
         merge_by(pairs, 192, out)
 
 
+# extents known only in the call ---------------------------------------------------------------------------------------
+
+M, N, K = pl.dynamic("M"), pl.dynamic("N"), pl.dynamic("K")
+
+
+@pl.jit
+def dynamic_gather(x: pl.Tensor[[M, N], pl.FP32], index: pl.Tensor[[M, K], pl.INT32], out: pl.Out[pl.Tensor[[M, K], pl.FP32]]):
+    out[:] = pl.gather(x, dim=1, index=index)
+
+
+@pl.jit
+def dynamic_pattern(x: pl.Tensor[[M, N], pl.FP32], out: pl.Out[pl.Tensor[[M, K], pl.FP32]]):
+    out[:] = pl.gather(x, mask_pattern=1)
+
+
+@pl.jit
+def dynamic_update(x: pl.InOut[pl.Tensor[[M, 8], pl.FP32]], slots: pl.Tensor[[1, K], pl.INT32], fresh: pl.Tensor[[K, 8], pl.FP32]):
+    pl.scatter_update(x, -2, slots, fresh)
+
+
+@pl.jit
+def dynamic_pages(
+    pool: pl.Tensor[[M, 8], pl.FP32], slots: pl.Tensor[[K], pl.INT32], table: pl.Tensor[[N], pl.INT32], out: pl.Out[pl.Tensor[[64, 8], pl.FP32]]
+):
+    out[:] = pl.fillpad(pl.paged_gather(pool, slots, table, 4, 8, 64))
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(3, 10, 5), (7, 4, 2), (1, 2, 1), (31, 64, 33)])
+def test_index_driven_ops_take_dynamic_extents(m: int, n: int, k: int) -> None:
+    x, index, out = floats(m, n), integers(n, m, k), np.zeros((m, k), np.float32)
+    dynamic_gather(x, index, out)
+    np.testing.assert_array_equal(out, np.take_along_axis(x, index.astype(np.int64), 1))
+    half = np.zeros((m, n // 2), np.float32)
+    dynamic_pattern(x, half)
+    np.testing.assert_array_equal(half, x[:, ::2])
+    cache, slots, fresh = floats(m, 8), integers(m, 1, k), floats(k, 8)
+    expected = cache.copy()
+    for slot, row in zip(slots[0], fresh, strict=True):
+        expected[slot] = row
+    dynamic_update(cache, slots, fresh)
+    np.testing.assert_array_equal(cache, expected)
+    pool, table, wanted, rows = floats(40, 8), integers(10, n), integers(4 * n, k), np.zeros((64, 8), np.float32)
+    dynamic_pages(pool, wanted, table, rows)
+    np.testing.assert_array_equal(rows[:k], [pool[table[i // 4] * 4 + i % 4] for i in wanted])
+    assert (rows[k:] == 0).all()
+
+
+def test_extents_that_do_not_fit_are_found_when_they_are_known() -> None:
+    with pytest.raises(ShapeError, match="gather needs columns divisible by 2, got 5"):
+        dynamic_pattern(floats(2, 5), np.zeros((2, 2), np.float32))
+    with pytest.raises(ShapeError, match="70 indices for max_indices=64"):
+        dynamic_pages(floats(8, 8), integers(4, 70), integers(2, 2), np.zeros((64, 8), np.float32))
+
+
 # block-scaled products ------------------------------------------------------------------------------------------------
 
 

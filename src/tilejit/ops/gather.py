@@ -47,9 +47,13 @@ def divided(call: Call, columns: Dim, step: int) -> Dim:
     """Columns that a pattern with this step picks."""
     if not isinstance(columns, int):
         return columns if step == 1 else ANY
-    if columns % step:
-        raise ShapeError(f"{call.row.name} needs columns divisible by {step}, got {columns}", help="pad with pl.fillpad_expand first")
+    check_columns(call.row.name, columns, step)
     return columns // step
+
+
+def check_columns(name: str, columns: int, step: int) -> None:
+    if columns % step:
+        raise ShapeError(f"{name} needs columns divisible by {step}, got {columns}", help="pad with pl.fillpad_expand first")
 
 
 def index_dtype(call: Call, name: str, data: DType) -> None:
@@ -106,6 +110,7 @@ def _picked_valid(columns: Dim, pattern: tuple[int, int]) -> Dim:
 def _by_pattern(result: ValueType, data: ArrayValue, mask_pattern: int) -> ArrayValue:
     assert isinstance(result, TileType)
     first, step = PATTERNS[int(mask_pattern)]
+    check_columns("gather", data.data.shape[-1], step)
     cells = np.ascontiguousarray(data.box[..., first::step]).view(result.dtype.numpy)
     return placed(cells, (*data.data.shape[:-1], data.data.shape[-1] // step), result.dtype)
 
