@@ -12,6 +12,7 @@ from tilejit.ops import BINARY_OPERATORS, NAMESPACES, UNARY_OPERATORS, public, p
 from tilejit.ops.binding import canonical_names
 from tilejit.ops.rules import Custom, Lane, Nothing, Unsupported
 from tilejit.ops.spec import OpSpec, Spelling
+from tilejit.types.annotations import AUTO
 
 ROWS = list(table().values())
 SPELLINGS = [(spelling, row) for row in ROWS for spelling in row.spellings]
@@ -36,6 +37,8 @@ def test_every_row_is_documented_spelled_and_has_a_cpu_rule(row: OpSpec) -> None
 
 def spelled_default(value: object) -> object:
     """A default as signature texts write it."""
+    if value == AUTO and not isinstance(value, bool):
+        return "AUTO"
     if isinstance(value, DType):
         return value.name
     return getattr(value, "name", value)

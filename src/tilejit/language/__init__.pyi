@@ -637,7 +637,7 @@ class _tile:
 
     @staticmethod
     def aiv_shard(x: Any) -> Any:
-        """A tile of the cube core on the vector core."""
+        """A tile of the cube core on the vector core: the half of the running lane inside a pl.split_aiv that divides."""
 
     @staticmethod
     def alloc(memory_space: Any, size: Any, *, pinned: Any = ...) -> Any:
@@ -1357,7 +1357,7 @@ def aiv_initialize_pipe(c2v_consumer_buf: Any = ..., v2c_consumer_buf: Any = ...
     """Open the FIFOs of a vector kernel; dir_mask 1 is cube to vector, 2 vector to cube, 3 both."""
 
 def aiv_shard(x: Any) -> Any:
-    """A tile of the cube core on the vector core."""
+    """A tile of the cube core on the vector core: the half of the running lane inside a pl.split_aiv that divides."""
 
 def and_(lhs: Any, rhs: Any) -> Any:
     """lhs & rhs, bit by bit."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilejit.dtypes import BOOL, FP32, DType, integer_range
+from tilejit.dtypes import BOOL, FP8E8M0, FP16, FP32, DType, integer_range
 
 NDArray = npt.NDArray[Any]
 
@@ -182,7 +182,9 @@ def _wrapped(array: NDArray, dtype: DType) -> NDArray:
 def convert_float(array: NDArray, dtype: DType, mode: str) -> NDArray:
     """A float array as a narrower float dtype, rounded by `mode` (cast); overflow goes to infinity or, for trunc, stops at the largest."""
     nearest = _as_float(array, dtype)
-    if mode in ("none", "rint") or dtype.bits > array.dtype.itemsize * 8:
+    # Wider floats hold narrower ones exactly, but for the powers of two of FP8E8M0, which go further than FP16.
+    exact_by_width = dtype.bits > array.dtype.itemsize * 8 and not (array.dtype == FP8E8M0.numpy and dtype is FP16)
+    if mode in ("none", "rint") or exact_by_width:
         return nearest
     bits = np.dtype(f"u{nearest.dtype.itemsize}")
     exact, back = array.astype(np.float64), nearest.astype(np.float64)
