@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tests.fuzz import movement, operations
+from tests.fuzz import indexed, movement, operations
 from tests.fuzz.values import EPSILON, Val, hull, rounding, settled, too_vague
 from tests.fuzz.writer import Writer
 
@@ -38,6 +38,10 @@ MENU: tuple[tuple[int, Operation], ...] = (
     (2, movement.partial),
     (2, movement.three_operands),
     (1, movement.element_write),
+    (1, indexed.pattern),
+    (2, indexed.gather),
+    (2, indexed.scatter),
+    (2, indexed.rows_by_index),
 )
 _WEIGHTS = [weight for weight, _ in MENU]
 _OPERATIONS = [operation for _, operation in MENU]

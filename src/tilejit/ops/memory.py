@@ -198,7 +198,7 @@ _ROW = "src, dst_offset, src_offset, shapes, transpose=False, *, valid_shape=Non
     *spell("gather_row", pl=f"(dst, {_ROW}", tensor=f"(acc, {_ROW}", tile=f"(dst, {_ROW}"),
     infer=_infer_row,
     reference=_row,
-    attrs={"mixed": True},
+    attrs={"mixed": True, "on_buffer": "store"},
 )
 def gather_row(
     dst: Value, src: Value, dst_offset: Scalars, src_offset: Scalars, shapes: Scalars, transpose: Static = False, valid_shape: Scalars = None

@@ -141,9 +141,9 @@ def _needs_value(value: SSAValue, type: TileType, within: Sequence[Operation]) -
 
 
 def _takes_values_only(op: Operation) -> bool:
-    """Loops and branches carry values and buffers apart; some ops of the table make views of buffers."""
+    """Loops and branches carry values and buffers apart; some ops of the table make views of buffers, or change them."""
     if isinstance(op, d.ApplyOp):
-        return "on_buffer" in ops.table()[op.op].attrs
+        return bool({"on_buffer", "writes"} & ops.table()[op.op].attrs.keys())
     return isinstance(op, d.ForOp | d.WhileOp | d.YieldOp | d.ConditionOp)
 
 
