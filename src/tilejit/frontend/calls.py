@@ -70,7 +70,7 @@ def arguments(ctx: Context, node: ast.Call) -> tuple[list[object], dict[str, obj
     for keyword in node.keywords:
         if keyword.arg is None:
             ctx.fail(UnsupportedFeatureError, "`**` in a call", keyword.value, help="name the keywords")
-        keywords[keyword.arg] = ctx.value(keyword.value)
+        keywords[keyword.arg] = ctx.keyword(keyword)
     return args, keywords
 
 

@@ -21,6 +21,7 @@ from tilejit.frontend.values import (
     Binding,
     InlineFunction,
     NoValue,
+    TaskHandle,
     TypedConstant,
     Undefined,
     describe_value,
@@ -172,6 +173,10 @@ class Context:
             self.fail(ParserTypeError, f"`{value.function}` has no return value", node, help="call it as a statement, or let it return something")
         return value
 
+    def keyword(self, node: ast.keyword) -> object:
+        """The value of a keyword argument. Dependencies may be listed by a comprehension, which need not be read: source order satisfies them."""
+        return () if node.arg == "deps" and isinstance(node.value, ast.ListComp) else self.value(node.value)
+
     def run(self, body: Sequence[ast.stmt], live: Iterable[str]) -> None:
         """Read statements; `live` are the names that may be read after them."""
         after = live_after_each(self.analysis, body, live)
@@ -274,6 +279,9 @@ class Context:
             return value if dtype is None or type.dtype is dtype else self.cast_scalar(value, dtype)
         if isinstance(value, DynVar):
             return self.symbol_value(value)
+        if isinstance(value, TaskHandle):
+            # Source order satisfies every dependency: which task an id names is never asked.
+            return self.builder.apply(table()["task_invalid"], "system", {})[0]
         if not is_number(value):
             raise ParserTypeError(f"expected a scalar, got {describe_value(value)}")
         own = value.dtype if isinstance(value, TypedConstant) else None

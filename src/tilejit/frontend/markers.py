@@ -56,7 +56,7 @@ def arguments(ctx: Context, marker: str, node: ast.Call, names: Sequence[str], r
             ctx.fail(ArgumentError, f"pl.{marker} has no parameter `{keyword.arg}`", keyword.value, help=help)
         if keyword.arg in out:
             ctx.fail(ArgumentError, f"pl.{marker} got `{keyword.arg}` twice", keyword.value)
-        out[keyword.arg] = ctx.value(keyword.value)
+        out[keyword.arg] = ctx.keyword(keyword)
     for name in names[:required]:
         if name not in out:
             ctx.fail(ArgumentError, f"pl.{marker} needs `{name}`", node, help=f"the parameters are ({', '.join(names)})")
@@ -201,7 +201,7 @@ def _task(ctx: Context, marker: str, node: ast.Call, keywords: Sequence[str]) ->
     for keyword in node.keywords:
         if keyword.arg is None or keyword.arg not in keywords:
             ctx.fail(ArgumentError, f"pl.{marker} has no parameter `{keyword.arg}`", keyword.value, help=did_you_mean(keyword.arg or "", keywords))
-        options[keyword.arg] = ctx.value(keyword.value)
+        options[keyword.arg] = ctx.keyword(keyword)
     return kernel, options
 
 

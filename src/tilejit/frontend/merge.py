@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from tilejit.dtypes import BOOL, FP32, INDEX, DType
+from tilejit.dtypes import BOOL, FP32, INDEX, TASK_ID, DType
 from tilejit.frontend.context import Context
-from tilejit.frontend.values import TypedConstant, describe_value, is_number, number_dtype, plain_number, same_static
+from tilejit.frontend.values import TaskHandle, TypedConstant, describe_value, is_number, number_dtype, plain_number, same_static
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import BufferType, ScalarType, TileType, ValueType, join
 
@@ -55,6 +55,11 @@ def rebuild(part: Part, results: Sequence[object]) -> object:
 def carries(value: object) -> bool:
     """Whether a value can differ between paths: an SSA value or a number."""
     return isinstance(value, SSAValue) or is_number(value)
+
+
+def is_task(value: object) -> bool:
+    """A task id, or None for no task. Source order satisfies every dependency, so one id is as good as another: none is carried."""
+    return value is None or isinstance(value, TaskHandle) or (isinstance(value, SSAValue) and d.type_of(value) == ScalarType(TASK_ID))
 
 
 def is_literal(value: object) -> bool:
@@ -115,6 +120,8 @@ class Branches:
         """How the merged value is built. `force`: even equal values become a result (unless they are buffers)."""
         if same_static(a, b) and not (force and carries(a) and not isinstance(value_type(a), BufferType)):
             return Fixed(a)
+        if is_task(a) and is_task(b):
+            return Fixed(a if isinstance(a, TaskHandle) else b if isinstance(b, TaskHandle) else TaskHandle("task"))
         if isinstance(a, tuple | list) and isinstance(b, tuple | list):
             if len(a) != len(b):
                 raise Conflict(f"{len(a)} items and {len(b)} items")
@@ -152,7 +159,7 @@ def leaves(value: object, found: list[object]) -> Part:
     """Split a value into what a loop can carry (appended to `found`) and what is fixed."""
     if isinstance(value, tuple | list):
         return Items(tuple(leaves(item, found) for item in value), type(value))
-    if carries(value):
+    if carries(value) and not is_task(value):
         found.append(value)
         return Leaf(len(found) - 1)
     return Fixed(value)
@@ -169,7 +176,7 @@ def match(part: Part, value: object, found: dict[int, object]) -> None:
             raise Conflict(f"{len(part.parts)} items and {_shown(value)}")
         for item, inner in zip(part.parts, value, strict=True):
             match(item, inner, found)
-    elif not same_static(part.value, value):
+    elif not same_static(part.value, value) and not (is_task(part.value) and is_task(value)):
         raise Conflict(f"{_shown(part.value)} and {_shown(value)}, which are compile-time values")
 
 

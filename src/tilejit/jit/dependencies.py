@@ -47,8 +47,22 @@ def definition_of(value: object) -> Definition | None:
     return vars(python).setdefault("__tilejit_inline__", Definition(python, "inline"))
 
 
+_SUBMITS = ("submit", "spmd_submit")
+_TASK_OPTIONS = ("deps", "dumps", "allow_early_resolve", "predicate", "core_num", "sync_start")
+
+
+def kernel_call(call: ast.Call, definition: Definition) -> ast.Call:
+    """The call itself; for `pl.submit(kernel, …)` the call of the kernel that it starts."""
+    if not (isinstance(call.func, ast.Attribute) and call.func.attr in _SUBMITS and call.args and is_language(call.func, definition)):
+        return call
+    if definition_of(resolve(call.args[0], definition)) is None:
+        return call
+    return ast.copy_location(ast.Call(call.args[0], call.args[1:], [keyword for keyword in call.keywords if keyword.arg not in _TASK_OPTIONS]), call)
+
+
 def callee_of(call: ast.Call, definition: Definition) -> Definition | None:
     """The helper that a call names, or None when it calls something else."""
+    call = kernel_call(call, definition)
     if is_language(call.func, definition):
         return None
     helper = definition_of(resolve(call.func, definition))

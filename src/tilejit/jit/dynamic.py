@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tilejit.errors import ParserTypeError, ShapeError, Span, in_body
 from tilejit.jit.definition import Definition
-from tilejit.jit.dependencies import MISSING, bind_call, callee_of, reachable, resolve, returned_params
+from tilejit.jit.dependencies import MISSING, bind_call, callee_of, kernel_call, reachable, resolve, returned_params
 from tilejit.types.annotations import DynVar, dynamic
 
 
@@ -224,7 +224,9 @@ class _Walker:
         keywords = {keyword.arg: self.expression(keyword.value) for keyword in node.keywords}
         helper = callee_of(node, self.definition)
         if helper is not None:
-            return self._helper_call(helper, node)
+            call = kernel_call(node, self.definition)
+            held = self._helper_call(helper, call)
+            return held if call is node else (*held, None)
         method = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
         if method in ("create_tensor", "create"):
             dims = arguments[0] if arguments else keywords.get("shape", ())

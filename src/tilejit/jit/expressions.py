@@ -13,7 +13,7 @@ from tilejit.errors import ParserTypeError, ShapeError, TilejitError, UndefinedV
 from tilejit.frontend import fold
 from tilejit.jit import infer
 from tilejit.jit.definition import Definition, Kernel
-from tilejit.jit.dependencies import definition_of, helpers_of
+from tilejit.jit.dependencies import definition_of, helpers_of, kernel_call
 from tilejit.jit.dynamic import Dynamic, Symbol
 from tilejit.jit.meta import DynDim
 from tilejit.jit.nodes import at, dotted, evaluated, relocated
@@ -318,6 +318,9 @@ class Expressions:
         helper = definition_of(callee.value) if isinstance(callee, Static) else None
         if helper is not None:
             return self.helper_call(node, helper)
+        started = kernel_call(node, self.definition)
+        if started is not node:
+            return self._submitted(node, function, started)
         if isinstance(callee, Static) and _is_program_function(callee.value):
             function = self.specializer.external(callee.value, function)
         args = [self.fold(argument) for argument in node.args]
@@ -341,6 +344,14 @@ class Expressions:
         if all(isinstance(value, Static) for value in everything):
             return new, self._python_call(node, callee.value, positional, named)
         return new, RuntimeValue()
+
+    def _submitted(self, node: ast.Call, function: ast.expr, started: ast.Call) -> Folded:
+        """`pl.submit(kernel, …)`: the kernel is specialised as if it were called; the task's id is one more result."""
+        call, value = self.call(started)
+        assert isinstance(call, ast.Call)
+        options = [at(ast.keyword(keyword.arg, self.rewrite(keyword.value)), keyword) for keyword in node.keywords if keyword not in started.keywords]
+        results = value.items if isinstance(value, Items) else (value,)
+        return at(ast.Call(function, [call.func, *call.args], options), node), Items((*results, UNKNOWN))
 
     def _python_call(self, node: ast.Call, function: Callable[..., object], positional: list[Abstract], named: Mapping[str, Abstract]) -> Static:
         args = [cast("Static", value) for value in positional]
