@@ -1,9 +1,12 @@
-"""What a warm call costs when the kernel does almost nothing: three arrays of one element."""
+"""What a warm call costs when the kernel does almost nothing: three arrays of one element, the check of captured values included."""
 
 from __future__ import annotations
 
 import ctypes
+import importlib
+import importlib.util
 import itertools
+import os
 from collections.abc import Callable, Iterator
 
 import numba
@@ -12,16 +15,25 @@ import torch
 from measure import Pair
 
 import tilejit.language as pl
+from tilejit.jit.function import JITFunction
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
 torch.set_num_threads(1)
 
+SCALE = 1.0
+"""Captured by the kernels, so that every call checks whether it changed."""
 
-@pl.jit
-def add(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
-    with pl.at(level=pl.Level.CORE_GROUP):
-        out[:] = a + b
+
+def kernel() -> JITFunction:
+    """A kernel of its own for each row: what one row taught it does not help another."""
+
+    @pl.jit
+    def add(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = a * SCALE + b
+
+    return add
 
 
 @numba.njit
@@ -41,14 +53,43 @@ def through_ctypes(a: Array, b: Array, out: Array) -> Callable[[], object]:
     return lambda: (out.ctypes.data, function(a.ctypes.data, b.ctypes.data, 0))
 
 
+def tvm_ffi_nop() -> Callable[..., object] | None:
+    """A compiled function of tvm-ffi that takes anything and does nothing."""
+    if importlib.util.find_spec("tvm_ffi") is None:
+        return None
+    importlib.import_module("tvm_ffi.testing")
+    return importlib.import_module("tvm_ffi").get_global_func("testing.nop")
+
+
 def cases() -> Iterator[Pair]:
     a, b, out = (np.ones((1, 1), np.float32) for _ in range(3))
+    yield from numpy_cases(a, b, out)
     ta, tb, tout = (torch.ones(1, 1) for _ in range(3))
-    ours = lambda: add(a, b, out)  # noqa: E731 - the peers are lambdas too: the same cost of being called
+    add, nop = kernel(), tvm_ffi_nop()
+    with_torch = lambda: add(ta, tb, tout)  # noqa: E731 - the peers are lambdas too: the same cost of being called
+    yield Pair("3 torch tensors", "torch.add(out=)", with_torch, lambda: torch.add(ta, tb, out=tout))
+    if nop is not None:
+        yield Pair("3 torch tensors", "tvm-ffi", with_torch, lambda: nop(ta, tb, tout))
+    turns = kernel()
+    sizes = [[np.ones((1, n), np.float32) for _ in range(3)] for n in (1, 2, 3, 4)]
+    four = [lambda args=args: turns(*args) for args in sizes]
+    yield Pair("4 signatures in turn", "1 signature", rotating([*four]), rotating([four[0]] * 4))
+    yield from python_cases(a, b, out)
+
+
+def numpy_cases(a: Array, b: Array, out: Array) -> Iterator[Pair]:
+    add, nop = kernel(), tvm_ffi_nop()
+    ours = lambda: add(a, b, out)  # noqa: E731
     yield Pair("3 NumPy arrays", "numba", ours, lambda: numba_add(a, b, out))
+    if nop is not None:
+        yield Pair("3 NumPy arrays", "tvm-ffi", ours, lambda: nop(a, b, out))
     yield Pair("3 NumPy arrays", "ctypes, 3 × .ctypes.data", ours, through_ctypes(a, b, out))
     yield Pair("3 NumPy arrays", "numpy.add(out=)", ours, lambda: np.add(a, b, out=out))
-    yield Pair("3 torch tensors", "torch.add(out=)", lambda: add(ta, tb, tout), lambda: torch.add(ta, tb, out=tout))
-    sizes = [[np.ones((1, n), np.float32) for _ in range(3)] for n in (1, 2, 3, 4)]
-    four = [lambda args=args: add(*args) for args in sizes]
-    yield Pair("4 signatures in turn", "1 signature", rotating([*four]), rotating([four[0]] * 4))
+
+
+def python_cases(a: Array, b: Array, out: Array) -> Iterator[Pair]:
+    """Without native dispatch, as on an interpreter that it does not know."""
+    add = kernel()
+    os.environ["TILEJIT_FASTPATH"] = "0"
+    yield Pair("3 NumPy arrays, pure Python", "ctypes, 3 × .ctypes.data", lambda: add(a, b, out), through_ctypes(a, b, out))
+    del os.environ["TILEJIT_FASTPATH"]

@@ -46,11 +46,11 @@ def raw_text(name: str) -> str:
     return "" if found is None else os.fsdecode(found)
 
 
-def snapshot() -> tuple[object, ...]:
-    """What the environment says about every setting: differs as soon as one was changed."""
+def snapshot() -> list[object]:
+    """What the environment says about the settings that warm calls depend on: differs as soon as one was changed."""
     if _DATA is None:
-        return tuple(os.environ.get(setting.variable) for setting in SETTINGS)
-    return tuple(map(_DATA.get, _ENCODED.values()))
+        return [os.environ.get(setting.variable) for setting in _READ_BY_CALLS]
+    return list(map(_DATA.get, _KEYS))
 
 
 def _flag(text: str) -> bool:
@@ -99,6 +99,8 @@ SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int], ...] = (
 # `os.environ` is a wrapper that encodes names and decodes values in every access: 2 µs that a warm call would spend many times.
 _DATA: dict[bytes, bytes] | None = getattr(os.environ, "_data", None) if os.name == "posix" else None
 _ENCODED = {setting.name: os.fsencode(setting.variable) for setting in SETTINGS}
+_READ_BY_CALLS = (PLATFORM, CHECK_BOUNDS, FAST_MATH, NUM_THREADS, FASTPATH, ON_DRIFT)
+_KEYS = [_ENCODED[setting.name] for setting in _READ_BY_CALLS]
 
 
 def code_settings() -> tuple[tuple[str, object], ...]:

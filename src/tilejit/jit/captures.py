@@ -337,6 +337,18 @@ class Baseline:
         self.simple = all(type(value) in _ATOMS or _is_fixed(value) or isinstance(value, types.FunctionType) for value in self.values.values())
         """Whether all values are immutable (functions: but for three fields), so that only bindings can change."""
 
+        plain = {key: namespace for key, read in captures.reads.items() if (namespace := _plain_namespace(read, self.values[key])) is not None}
+        self._plain = [(namespace, captures.reads[key].root, self.values[key]) for key, namespace in plain.items()]
+        """Immutable values of module globals: one lookup tells that they are the same."""
+        self._only_plain = len(plain) == len(captures.reads)
+
+    def holds(self) -> bool:
+        """Whether nothing changed; the quick way to ask."""
+        for namespace, name, value in self._plain:
+            if namespace.get(name, MISSING) is not value:
+                return not self.drifts()
+        return self._only_plain or not self.drifts()
+
     def drifts(self) -> list[Drift]:
         """What changed since the baseline was taken."""
         out: list[Drift] = []
@@ -378,6 +390,16 @@ def _function_state(function: types.FunctionType) -> tuple[int, ...]:
 def _is_fixed(value: object) -> bool:
     """Objects whose content cannot change, or whose text is all that counts."""
     return isinstance(value, types.ModuleType | types.BuiltinFunctionType | type | Kernel) or type(value).__name__ in ("DType", "DynVar")
+
+
+def _plain_namespace(read: Read, value: object) -> dict[str, object] | None:
+    """The module's dict, where `read` is one of its names and holds an immutable value."""
+    namespace = read.namespace
+    if read.steps or type(value) not in _ATOMS or not isinstance(namespace, Namespace):
+        return None
+    if namespace.cell(read.root) is not None or read.root in namespace.extra or read.root not in namespace.globals:
+        return None
+    return cast("dict[str, object]", namespace.globals)
 
 
 def _words_of(read: Read) -> list[Word] | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -15,6 +15,7 @@ from tilejit.errors import TilejitError
 from tilejit.jit.captures import Baseline
 from tilejit.jit.disk import store
 from tilejit.jit.fingerprint import toolchain
+from tilejit.runtime.arrays import data_address
 from tilejit.runtime.bindings import Word, dict_word
 from tilejit.runtime.blob import Blob
 from tilejit.runtime.compiled import CompiledEntry, CompiledProgram
@@ -28,14 +29,31 @@ _KNOWN = 4096
 _PLAIN = (bool, int, type(None))
 
 
-@dataclass(frozen=True, slots=True)
 class _Known:
-    """A specialisation, and which of the arguments are its parameters."""
+    """A specialisation as one signature calls it: everything that does not change from call to call is there already."""
 
-    compiled: CompiledProgram
-    entry: CompiledEntry
-    positions: tuple[int, ...] | None
-    """None: all of them, in this order."""
+    __slots__ = ("compiled", "entry", "native", "pairs", "places", "positions", "slots")
+
+    def __init__(self, compiled: CompiledProgram, entry: CompiledEntry, native: NativeEntry, arguments: Mapping[str, object]) -> None:
+        self.compiled, self.entry, self.native = compiled, entry, native
+        infos = {param.name: number for number, param in enumerate(compiled.param_infos)}
+        self.positions = tuple(position for _, position in sorted((infos[name], position) for position, name in enumerate(arguments) if name in infos))
+        """Which of the arguments are parameters of the code."""
+        values = tuple(arguments.values())
+        found = entry.quick_slots(self.chosen(values))
+        self.slots: list[int] | None = found if all(type(value) is np.ndarray for value in values) else None
+        """The argument block but for the addresses; None unless all arguments are NumPy arrays that need no copy."""
+        places = slot_places(native)
+        self.places = tuple(places[name] for name in arguments if name in places)
+        written = {param.name for param in compiled.param_infos if param.direction != "In"}
+        sizes = {name: value.nbytes for name, value in arguments.items() if isinstance(value, np.ndarray)}
+        self.pairs = tuple(
+            (places[a], sizes[a], places[b], sizes[b]) for a, b in itertools.combinations(sizes, 2) if a in written or b in written
+        )  # fmt: skip
+        """Addresses and sizes of what must not overlap."""
+
+    def chosen(self, args: tuple[object, ...]) -> tuple[object, ...]:
+        return tuple(args[position] for position in self.positions)
 
 
 class WarmCalls:
@@ -50,7 +68,7 @@ class WarmCalls:
         self._attached = False
         self._served: set[tuple[object, ...]] = set()
         self._known: dict[tuple[object, ...], _Known] = {}
-        self._settings: tuple[object, ...] = ()
+        self._settings: list[object] = []
         self._baseline: Baseline | None = None
         self._python_hits = 0
 
@@ -68,53 +86,53 @@ class WarmCalls:
 
     def run(self, args: tuple[object, ...]) -> bool:
         """Run the kernel if this very signature was called before and nothing changed since; False: it is for the long way."""
-        if not self._known or settings.snapshot() != self._settings:
-            return False
-        key = self._key(args)
-        known = self._known.get(key) if key is not None else None
-        if known is None or (self._baseline is not None and self._baseline.drifts()):
+        known = self._known.get(self._key(args)) if self._known else None
+        if known is None or settings.snapshot() != self._settings or (self._baseline is not None and not self._baseline.holds()):
             return False
         if self._attached and self._path is not None and not self._path.watching():
             return False  # the long way watches anew, so that the next call is native again
-        slots = known.entry.quick_slots(args if known.positions is None else tuple(args[i] for i in known.positions))
-        native = known.entry.native
-        if slots is None or native is None:
+        slots = known.entry.quick_slots(known.chosen(args)) if known.slots is None else _filled(known, known.slots, args)
+        if slots is None:
             return False
         self._python_hits += 1
         try:
-            native.run_slots(slots)
+            known.native.run_slots(slots)
         except TilejitError as error:
             known.compiled.relocate(error)
             raise
         return True
 
-    def _key(self, args: tuple[object, ...]) -> tuple[object, ...] | None:
-        """Equal for calls that run the same code; None: not a plain call. What else must hold is checked when the arguments are bound."""
+    def _key(self, args: tuple[object, ...]) -> tuple[object, ...]:
+        """Equal for calls that run the same code; empty: not a plain call. Arrays with equal keys need the same checks and copies."""
+        key: list[object] = []
+        array = np.ndarray
+        for value in args:
+            if type(value) is not array:
+                return self._mixed_key(args)
+            key += value.dtype, value.shape, value.flags.num  # type: ignore[attr-defined]
+        return tuple(key)
+
+    def _mixed_key(self, args: tuple[object, ...]) -> tuple[object, ...]:
         if len(args) != len(self._runtime):
-            return None
+            return ()
         key: list[object] = []
         for value, stays in zip(args, self._runtime, strict=True):
             kind = type(value)
             if stays:
                 key.append(kind)
-            elif kind is np.ndarray:
-                key.append(value.dtype)  # type: ignore[attr-defined]
-                key.append(value.shape)  # type: ignore[attr-defined]
             elif kind is float:
                 key.append(value.hex())  # type: ignore[attr-defined]
             elif kind in _PLAIN:
-                key.append(kind)
-                key.append(value)
-            elif kind.__module__ == "torch" and kind.__name__ == "Tensor":
-                key.append(value.dtype)  # type: ignore[attr-defined]
-                key.append(value.shape)  # type: ignore[attr-defined]
+                key += kind, value
+            elif kind is np.ndarray or (kind.__module__ == "torch" and kind.__name__ == "Tensor"):
+                key += kind, value.dtype, value.shape  # type: ignore[attr-defined]
             else:
-                return None
+                return ()
         return tuple(key)
 
     # learning -----------------------------------------------------------------------------------------------------------------
 
-    def serve(self, compiled: CompiledProgram, arguments: Mapping[str, object], baseline: Baseline | None, seen: tuple[object, ...]) -> None:
+    def serve(self, compiled: CompiledProgram, arguments: Mapping[str, object], baseline: Baseline | None, seen: list[object]) -> None:
         """Let calls like this one take a short way. `seen` is what the settings were before it."""
         entry = next(iter(compiled.entries.values()))
         native = entry.native
@@ -125,15 +143,13 @@ class WarmCalls:
             self._settings = seen
         self._baseline = baseline
         words = watched_words(baseline)
-        if settings.snapshot() != seen or (baseline is not None and baseline.drifts()):
+        if settings.snapshot() != seen or (baseline is not None and not baseline.holds()):
             return  # changed by another thread meanwhile: the words are not those of this program
         key = self._key(tuple(arguments.values()))
-        if key is not None:
+        if key:
             if len(self._known) >= _KNOWN:
                 self._known.clear()
-            infos = {param.name: number for number, param in enumerate(compiled.param_infos)}
-            positions = tuple(position for _, position in sorted((infos[name], position) for position, name in enumerate(arguments) if name in infos))
-            self._known[key] = _Known(compiled, entry, None if positions == tuple(range(len(arguments))) else positions)
+            self._known[key] = _Known(compiled, entry, native, arguments)
         self._serve_natively(compiled, native, arguments, words, baseline)
 
     def _serve_natively(
@@ -170,13 +186,30 @@ class WarmCalls:
         return self._path
 
 
-def specialisation_of(compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object]) -> Specialisation:
-    """Guards for arguments like these, in the order of the call."""
-    slots: dict[str, int] = {}
+def _filled(known: _Known, template: list[int], args: tuple[object, ...]) -> list[int] | None:
+    """The argument block of a call; None when two arguments overlap that must not."""
+    slots = template.copy()
+    for slot, value in zip(known.places, args):
+        slots[slot] = data_address(value)  # type: ignore[arg-type]
+    for a, size, b, other in known.pairs:
+        if slots[a] < slots[b] + other and slots[b] < slots[a] + size:
+            return None
+    return slots
+
+
+def slot_places(native: NativeEntry) -> dict[str, int]:
+    """Where each parameter starts in the argument block."""
+    places: dict[str, int] = {}
     position = 0
     for param in native.params:
-        slots[param.name] = position
+        places[param.name] = position
         position += 1 if param.shape is None else 1 + 2 * len(param.shape)
+    return places
+
+
+def specialisation_of(compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object]) -> Specialisation:
+    """Guards for arguments like these, in the order of the call."""
+    slots = slot_places(native)
     infos = {param.name: param for param in compiled.param_infos}
     symbols = {name: number for number, name in enumerate(compiled.signature.symbols)}
     guards: list[ArgumentGuard] = []

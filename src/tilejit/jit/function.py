@@ -139,7 +139,7 @@ class JITFunction(Kernel):
 
     # warm calls ---------------------------------------------------------------------------------------------------------------
 
-    def _serve(self, standing: Standing, compiled: CompiledProgram, values: Mapping[str, object], seen: tuple[object, ...]) -> None:
+    def _serve(self, standing: Standing, compiled: CompiledProgram, values: Mapping[str, object], seen: list[object]) -> None:
         """Let calls like the one that just succeeded take a short way."""
         if compiled.platform != "cpu":
             return

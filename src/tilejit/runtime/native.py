@@ -20,7 +20,10 @@ from tilejit.runtime.failures import Failure, raise_failure
 from tilejit.runtime.signature import Bound, ParamInfo
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+_BRIEF_ENTRY = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+"""Keeps the GIL: for code that is over before another thread could take it."""
 _CONTEXT = ctypes.c_int64 * abi.CONTEXT_SLOTS
+_THREADS = abi.THREADS
 _WORD = (1 << 64) - 1
 
 
@@ -44,7 +47,7 @@ class NativeEntry:
     ) -> None:
         self._code = code  # keeps the code mapped
         self.address = code.address(symbol)
-        self._function = _ENTRY(self.address)
+        self._function = (_BRIEF_ENTRY if brief else _ENTRY)(self.address)
         self.params = tuple(params)
         """In the order of the code; each takes slots of the argument block (abi.py)."""
         self._dtypes = [param.dtype for param in params]
@@ -64,7 +67,7 @@ class NativeEntry:
             scratch = arena.this_thread()
             context[abi.ARENA_BASE] = scratch.base
             context[abi.ARENA_END] = scratch.end
-        context[abi.THREADS] = num_threads or thread_count()
+        context[_THREADS] = num_threads or (1 if self.brief else thread_count())
         status = self._function(self._pack(*slots), context)
         if status != 0:
             self.failed(status, [context[abi.FAILURE_VALUES + i] for i in range(4)])
