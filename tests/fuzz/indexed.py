@@ -78,3 +78,15 @@ def rows_by_index(w: Writer) -> Val | None:
 
 def _either(w: Writer, first: Val, second: Val, text: str) -> Val:
     return w.shaped_like(first, text, lo=min(first.lo, second.lo), hi=max(first.hi, second.hi), err=max(first.err, second.err))
+
+
+def update_in_place(w: Writer, name: str, like: Val) -> None:
+    """Rows or elements of a tensor in memory replaced by index: what was written before, and is read after, must not move past it."""
+    rows, columns = (int(n) for n in like.shape)
+    if rows * columns < 2:
+        return
+    if w.level == "tile":
+        w.emit(f"pl.mscatter({like.text}, {_places(w, (rows, columns), rows * columns)}, {name})")
+    elif rows > 1:
+        fresh = w.new_param("x", (2, columns), like.dtype, w.style_for(like.dtype))
+        w.emit(f"pl.scatter_update({name}, {_places(w, (1, 2), rows)}, {fresh.name})")

@@ -6,7 +6,7 @@ import random
 import re
 from dataclasses import dataclass, replace
 
-from tests.fuzz import movement
+from tests.fuzz import indexed, movement
 from tests.fuzz.statements import statements, store_rows
 from tests.fuzz.values import Dim, Val
 from tests.fuzz.writer import Names, Param, Writer
@@ -138,6 +138,8 @@ class Composer:
             value = values[-1] if values else tile
             w.note_error(param.name, value.err)
             self.write(w, value, param.name, param.shape, whole=True)
+            if w.chance(0.4):
+                indexed.update_in_place(w, param.name, tile)
 
     def in_out(self, w: Writer) -> tuple[Param, Val]:
         """A parameter that is read at the start of a body and written at its end."""
