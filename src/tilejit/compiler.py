@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilejit import config as settings
 from tilejit.backends.base import CompileOptions
-from tilejit.errors import InternalError, PlatformError
+from tilejit.errors import InternalError, PlatformError, TilejitError
 from tilejit.frontend.results import as_program
 from tilejit.passes import context, cost, pipeline
+from tilejit.passes.in_place import in_place_pairs
 from tilejit.runtime import machine
 from tilejit.runtime.arrays import ArrayView
 from tilejit.runtime.artifact import Artifact, EntryInfo
@@ -28,8 +29,16 @@ from tilejit.tile_ir.text import print_text
 from tilejit.types.values import BufferType, ScalarType, ValueType
 
 
-def compile_program(program: Program | Function, config: RunConfig | None = None, output_dir: str | None = None) -> CompiledProgram:
-    """Compile every entry of a program for the platform of `config`; with `output_dir` the artifact is written there."""
+if TYPE_CHECKING:
+    from tilejit.backends.cpu.target import CodeCache
+
+
+def compile_program(
+    program: Program | Function, config: RunConfig | None = None, output_dir: str | None = None, known: CodeCache | None = None
+) -> CompiledProgram:
+    """Compile every entry of a program for the platform of `config`; with `output_dir` the artifact is written there.
+
+    `known` has the machine code of some LLVM texts already."""
     warn_about_unknown_settings()
     config = config or RunConfig()
     platform = resolve_platform(config.platform)
@@ -39,7 +48,7 @@ def compile_program(program: Program | Function, config: RunConfig | None = None
     builder = _BUILDERS.get(platform)
     if builder is None:
         raise PlatformError(f"platform `{platform}` cannot run kernels in this version", help=f"use one of: {', '.join(_BUILDERS)}")
-    compiled = builder(whole, config, output_dir)
+    compiled = builder(whole, config, output_dir, known)
     if output_dir is not None:
         _ = compiled.output_dir
     if config.save_kernels:
@@ -126,11 +135,13 @@ def _param(name: str, direction: str, type: ValueType) -> ParamInfo:
     raise InternalError(f"entry parameter {name} has the type {type}")
 
 
-def _entry_infos(program: Program, symbols: Mapping[str, str] | None = None, needs_arena: bool = True) -> dict[str, EntryInfo]:
+def _entry_infos(program: Program, fused: Program, symbols: Mapping[str, str] | None = None, needs_arena: bool = True) -> dict[str, EntryInfo]:
+    """The entries of a program; `fused` is the same after the CPU's passes, where it can be seen what may happen in place."""
     found: dict[str, EntryInfo] = {}
     for name, function in program.entries.items():
         spent = cost.cost_of(program, name)
-        found[name] = EntryInfo(signature_of(function), (symbols or {}).get(name, name), needs_arena, spent.brief, spent.terms)
+        signature = replace(signature_of(function), in_place=in_place_pairs(fused, name))
+        found[name] = EntryInfo(signature, (symbols or {}).get(name, name), needs_arena, spent.brief, spent.terms)
     return found
 
 
@@ -169,13 +180,21 @@ class _ReferenceRunner:
         self.run_entry(self.name, [argument.numpy() if isinstance(argument, ArrayView) else argument for argument in arguments])
 
 
-def _build_reference(program: Program, config: RunConfig, output_dir: str | None) -> CompiledProgram:
+def _fused(program: Program) -> Program:
+    """The program as the CPU would run it, so that both platforms allow the same calls; itself where the CPU cannot."""
+    try:
+        return pipeline.run_pipeline(program, pipeline.CPU)
+    except TilejitError:
+        return program
+
+
+def _build_reference(program: Program, config: RunConfig, output_dir: str | None, known: CodeCache | None) -> CompiledProgram:
     from tilejit.backends import reference
 
     dump = _Dump(program, config.dump_passes)
     prepared = pipeline.run_pipeline(program, pipeline.REFERENCE, [*_instruments(config), dump])
     executable = reference.build(prepared, _options(config))
-    artifact = Artifact(program.name, "reference", _entry_infos(prepared), (), machine.architecture(), (), _versions())
+    artifact = Artifact(program.name, "reference", _entry_infos(prepared, _fused(program)), (), machine.architecture(), (), _versions())
     runners = {name: _ReferenceRunner(executable.run, name) for name in prepared.entries}
     stages = [Stage("python", "program.py", program.as_python), Stage("ir", None, lambda: print_text(program)), *dump.stages]
     return CompiledProgram(artifact, runners, program=program, stages=stages, output_dir=output_dir)
@@ -185,17 +204,17 @@ def _build_reference(program: Program, config: RunConfig, output_dir: str | None
 # cpu
 
 
-def _build_cpu(program: Program, config: RunConfig, output_dir: str | None) -> CompiledProgram:
+def _build_cpu(program: Program, config: RunConfig, output_dir: str | None, known: CodeCache | None) -> CompiledProgram:
     from tilejit.backends.cpu import target
 
     dump = _Dump(program, config.dump_passes)
     prepared = pipeline.run_pipeline(program, pipeline.CPU, [*_instruments(config), dump])
-    executable = target.build(prepared, _options(config))
+    executable = target.build(prepared, _options(config), known)
     blob = executable.blob
     artifact = Artifact(
         program.name,
         "cpu",
-        _entry_infos(prepared, executable.lowered.entries, executable.lowered.needs_arena),
+        _entry_infos(prepared, prepared, executable.lowered.entries, executable.lowered.needs_arena),
         executable.lowered.failures,
         machine.architecture(),
         machine.needed_features(executable.features),
@@ -222,7 +241,7 @@ def _options(config: RunConfig) -> CompileOptions:
     return CompileOptions(config.num_threads, config.check_bounds, config.fast_math)
 
 
-_BUILDERS: dict[str, Callable[[Program, RunConfig, str | None], CompiledProgram]] = {"cpu": _build_cpu, "reference": _build_reference}
+_BUILDERS: dict[str, Callable[[Program, RunConfig, str | None, CodeCache | None], CompiledProgram]] = {"cpu": _build_cpu, "reference": _build_reference}
 
 
 def build_dispatcher() -> Blob | None:

@@ -160,7 +160,6 @@ CALLS: dict[str, Callable[[], object]] = {
     "output_strided": lambda: add(A, B, MEMORY[:64].reshape(4, 16)[:, ::2]),
     "output_transposed": lambda: add(A, B, MEMORY[:32].reshape(8, 4).T),
     "output_broadcast": lambda: add(A, B, np.broadcast_to(OUT[0], (4, 8))),
-    "output_is_an_input": lambda: add(A, B, A),
     "output_overlaps_an_input": lambda: add(MEMORY[:32].reshape(4, 8), B, MEMORY[8:40].reshape(4, 8)),
     "two_outputs_overlap": lambda: update(A, OUT, OUT, 1, 2, True),
     "input_with_split_elements": lambda: add(_structured()["y"], B, OUT),

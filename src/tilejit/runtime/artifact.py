@@ -156,6 +156,7 @@ def _write_entry(name: str, entry: EntryInfo) -> dict[str, object]:
         "results": [_write_param(param) for param in signature.results],
         "order": list(signature.order) if signature.order is not None else None,
         "literals": signature.literals,
+        "in_place": [list(pair) for pair in signature.in_place],
         "symbol": entry.symbol,
         "needs_arena": entry.needs_arena,
         "brief": entry.brief,
@@ -171,6 +172,7 @@ def _read_entry(fields: dict[str, Any]) -> EntryInfo:
         tuple(_read_param(param) for param in fields["results"]),
         None if order is None else tuple(order),
         fields["literals"],
+        tuple((str(output), str(source)) for output, source in fields["in_place"]),
     )
     terms = None if operations is None else tuple((coefficient, tuple(symbols)) for coefficient, symbols in operations)
     return EntryInfo(signature, fields["symbol"], bool(fields["needs_arena"]), bool(fields["brief"]), terms)

@@ -50,6 +50,8 @@ class Signature:
     """For each parameter of the code the index of its argument; None: the same order."""
     literals: dict[str, str] = field(default_factory=dict[str, str])
     """What a symbol is called by its author, where the program had to tell two of one name apart."""
+    in_place: tuple[tuple[str, str], ...] = ()
+    """(output, input) pairs that may be one and the same buffer."""
 
     @cached_property
     def output_indices(self) -> tuple[int, ...]:
@@ -186,6 +188,8 @@ class Signature:
                     continue
                 if view.device == other_view.device and low < other_high and other_low < high:
                     output, second = (param, other) if param.direction != "In" else (other, param)
+                    if (output.name, second.name) in self.in_place and (low, view.shape) == (other_low, other_view.shape):
+                        continue
                     raise AliasError(f"output `{output.name}` overlaps `{second.name}` in memory", help=f"pass a copy of `{second.name}`, or another output")
 
 
