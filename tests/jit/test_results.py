@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -116,3 +118,45 @@ def test_augmented_assignment_may_change_the_dtype_of_an_output(platform: str) -
     out = kernel(x)
     assert out.dtype == np.float32
     np.testing.assert_array_equal(out, x * 2.5)
+
+
+def test_arguments_that_override_annotated_shapes_override_those_of_the_outputs(platform: str) -> None:
+    @pl.jit
+    def kernel(x: pl.Tensor[[2, 3], pl.FP32], out: pl.Out[pl.Tensor[[2, 3], pl.FP32]]):
+        out[:] = x * 2.0
+
+    for shape in ((5, 7), (2, 3)):
+        x = data(*shape)
+        np.testing.assert_array_equal(kernel(x), x * 2)
+
+
+def test_options_and_symbols_of_the_wrong_kind_are_refused_by_name() -> None:
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        out[:] = x
+
+    @pl.jit
+    def misnamed(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        rows = pl.dynamic("a b")
+        x.bind_dynamic(0, rows)
+        out[:] = x
+
+    with pytest.raises(TypeError, match="config must be a RunConfig, got int"):
+        kernel(data(2, 3), config=3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"(?s)needs an identifier, got 'a b'.*rows = pl.dynamic"):
+        misnamed(data(2, 3))
+
+
+def test_a_program_from_the_disk_cache_is_read_back_from_its_text(platform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_CACHE", "1")
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path))
+
+    @pl.jit
+    def kernel(x: pl.Tensor[[M, 4], pl.FP32], out: pl.Out[pl.Tensor[[M, 4], pl.FP32]]):
+        out[:] = pl.exp(x) + 1.0
+
+    fresh = kernel.compile()
+    kernel.cache_clear()
+    again = kernel.compile()
+    assert again is not fresh and (kernel.cache_info().loaded == 1 or platform != "cpu")
+    ir.assert_structural_equal(again.program, fresh.program)  # type: ignore[arg-type]

@@ -77,6 +77,9 @@ def arguments(ctx: Context, node: ast.Call) -> tuple[list[object], dict[str, obj
 # Python functions -----------------------------------------------------------------------------------------------------
 
 
+_CASTS: Mapping[object, str] = {int: "INDEX", float: "FP32", bool: "BOOL"}
+
+
 def _python_call(ctx: Context, function: object, args: Sequence[object], keywords: Mapping[str, object], node: ast.Call) -> object:
     path = ast.unparse(node.func)
     if not callable(function):
@@ -96,8 +99,8 @@ def _python_call(ctx: Context, function: object, args: Sequence[object], keyword
     builtin = _SCALAR_BUILTINS.get(function) if _hashable(function) else None
     if builtin is not None and not keywords and args:
         return _scalar_builtin(ctx, builtin, path, args, node)
-    if function in (int, float, bool):
-        ctx.fail(UnsupportedFeatureError, f"`{path}()` of a run-time value", node, help="pl.cast(x, pl.INDEX) converts at run time")
+    if function in _CASTS:
+        ctx.fail(UnsupportedFeatureError, f"`{path}()` of a run-time value", node, help=f"pl.cast(x, pl.{_CASTS[function]}) converts at run time")
     if function is range:
         ctx.fail(UnsupportedFeatureError, "plain `range` with a run-time value", node, help="write `for i in pl.range(…)`")
     if function is print:

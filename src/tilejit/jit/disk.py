@@ -104,9 +104,15 @@ def program_of_entry(entry: Entry, definition: Definition) -> CompiledProgram:
             raise ArtifactError(f"the cache entry lacks its section {name}")
     artifact = read_artifact(sections[META], sections[CODE])
     text = sections[PROGRAM].decode()
-    compiled = CompiledProgram(artifact, stages=[Stage("python", "program.py", lambda: text)])
+    compiled = CompiledProgram(artifact, program=lambda: _parsed(text), stages=[Stage("python", "program.py", lambda: text)])
     compiled.relocations = _Relocations(definition, cast("list[Any]", json.loads(sections[SPANS])), [failure.span for failure in artifact.failures])
     return compiled
+
+
+def _parsed(text: str) -> object:
+    from tilejit.frontend.text import parse
+
+    return parse(text)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

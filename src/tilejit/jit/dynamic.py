@@ -299,7 +299,10 @@ def dynamic_literal(node: ast.expr, definition: Definition) -> str | None:
     value = argument.value if isinstance(argument, ast.Constant) else resolve(argument, definition) if argument is not None else MISSING
     if not isinstance(value, str):
         raise in_body(ParserTypeError)("pl.dynamic takes its name as a string", span=definition.span(node), help='write M = pl.dynamic("M")')
-    return DynVar(value).name
+    try:
+        return DynVar(value).name
+    except ValueError as error:
+        raise in_body(ShapeError)(str(error), span=definition.span(node), help='write M = pl.dynamic("M")') from None
 
 
 def _known_integer(node: ast.expr, definition: Definition) -> int | None:

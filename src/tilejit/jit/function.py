@@ -26,6 +26,7 @@ from tilejit.jit.arguments import (
 )
 from tilejit.jit.cache import CacheInfo, MemoryCache
 from tilejit.jit.captures import uncovered
+from tilejit.jit.code import CodeCache
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.dynamic import Symbol
 from tilejit.jit.explain import Explanation, nearest
@@ -237,15 +238,20 @@ class JITFunction(Kernel):
             fresh.append(self._compile(standing, bound, config, key))
             return disk.entry_of(key, fresh[0], standing.captures) if not standing.unseen and not sources_changed() else None
 
-        entry = disk.store().get_or_build(key.digest, build)
+        store = disk.store()
+        entry = store.get_or_build(key.digest, build)
         if fresh:
             return fresh[0]
         assert entry is not None
         try:
             loaded = disk.program_of_entry(entry, self.definition)
-        except ArtifactError:
-            # Whole, but not for this machine or version: as good as not there.
-            return self._compile(standing, bound, config, key)
+        except (ArtifactError, ValueError, TypeError, LookupError) as error:
+            # Whole, but it means nothing here: as good as not there, and written anew.
+            store.reject(key.digest, str(error))
+            made = build()
+            if made is not None:
+                store.put(made)
+            return fresh[0]
         self._cache.loaded += 1
         return loaded
 
@@ -256,7 +262,7 @@ class JITFunction(Kernel):
         start = time.perf_counter()
         found: list[tuple[str, str, object]] = []
         special = self._specialise(bound, lambda definition, path, value: found.append((disk.kernel_name(definition), path, value)))
-        compiled = compile_program(self._program(special), config)
+        compiled = compile_program(self._program(special), config, known=CodeCache(disk.store()))
         standing.unseen = uncovered(standing.captures, found)
         spent = time.perf_counter() - start
         self._cache.compiled(spent)
@@ -293,6 +299,8 @@ class JITFunction(Kernel):
         """What of the call's options and the settings changes code, read now."""
         if config is None:
             return {"platform": resolve_platform(None), "check_bounds": settings.CHECK_BOUNDS.value, "fast_math": settings.FAST_MATH.value}
+        if not isinstance(config, RunConfig):
+            raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
         return {"platform": resolve_platform(config.platform), "check_bounds": config.check_bounds, "fast_math": config.fast_math}
 
     def _memory_key(self, standing: Standing, bound: BoundArguments, config: RunConfig | None) -> Hashable:

@@ -172,7 +172,8 @@ def output_types(finder: OutputFinder, types: Mapping[str, Abstract], omitted: S
         found = _type_of(writes[name], annotation.dtype if annotation is not None else None)
         if found is None:
             raise ShapeError(
-                f"the shape of output `{name}` of `{entry.name}` cannot be told: it is not annotated, and its writes are not all at constant offsets",
+                f"the shape of output `{name}` of `{entry.name}` cannot be told: it is not annotated, and not everything written into it"
+                " has a known shape and place",
                 span=entry.span(entry.param(name).node),
                 help=f"pass `{name}`, or annotate it: {name}: pl.Out[pl.Tensor[[rows, columns], dtype]]",
             )

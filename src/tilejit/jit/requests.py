@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
+from tilejit.errors import ShapeError
 from tilejit.jit.arguments import BoundArguments, TensorArgument
 from tilejit.jit.definition import Definition
 from tilejit.jit.dynamic import Dynamic
@@ -25,16 +26,34 @@ def find_outputs(entry: Definition, known: Mapping[Definition, Dynamic], bound: 
     """Shape and dtype of the outputs that a return-style call leaves out: as annotated, else as the body writes them."""
     finder = OutputFinder(entry, known)
     types = {name: _abstract(meta) for name, meta in _metas(finder, bound).items()}
-    found: dict[str, TensorArgument] = {}
+    annotated: dict[str, TensorArgument] = {}
     for name in bound.omitted:
         annotation = entry.param(name).tensor
         if annotation is not None and annotation.shape is not None and annotation.dtype is not None:
-            found[name] = TensorArgument(annotation.shape, annotation.dtype)
-            types[name] = _abstract(_tensor_meta(finder, name, found[name]))
+            annotated[name] = TensorArgument(annotation.shape, annotation.dtype)
+    overridden = any(_overrides(entry, name, argument) for name, argument in bound.arguments.items())
+    found = {} if overridden else dict(annotated)
+    types.update({name: _abstract(_tensor_meta(finder, name, argument)) for name, argument in found.items()})
     unknown = [name for name in bound.omitted if name not in found]
-    for name, type in (output_types(finder, types, unknown) if unknown else {}).items():
+    try:
+        inferred = output_types(finder, types, unknown) if unknown else {}
+    except ShapeError:
+        if any(name not in annotated for name in unknown):
+            raise
+        return annotated
+    for name, type in inferred.items():
         found[name] = TensorArgument(tuple(_OutputDim.of(dim) for dim in type.shape), type.dtype)
     return found
+
+
+def _overrides(entry: Definition, name: str, argument: object) -> bool:
+    """Whether an argument has another shape than annotated: then the annotated shapes of the outputs mean nothing either."""
+    annotation = entry.param(name).tensor
+    if not isinstance(argument, TensorArgument) or annotation is None or annotation.shape is None:
+        return False
+    if len(annotation.shape) != len(argument.shape):
+        return True
+    return any(isinstance(wanted, int) and wanted != extent for wanted, extent in zip(annotation.shape, argument.shape, strict=True))
 
 
 def _metas(specializer: Specializer, bound: BoundArguments) -> dict[str, ArgumentMeta]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tilejit.errors import ArgumentError, ArtifactError, PlatformError, TilejitError, did_you_mean
@@ -119,7 +120,7 @@ class CompiledProgram:
         artifact: Artifact,
         runners: Mapping[str, Runner] | None = None,
         *,
-        program: object | None = None,
+        program: object | Callable[[], object] | None = None,
         stages: Iterable[Stage] = (),
         output_dir: str | None = None,
     ) -> None:
@@ -129,11 +130,17 @@ class CompiledProgram:
         self._written = False
         self.relocations: Relocations | None = None
         """Set for programs from the disk cache: turns the places of run-time failures into places of the present source."""
-        self.program = program
-        """The program this was compiled from; None when it comes from a directory."""
+        self._program = program
         code = LazyCode(artifact)
         found = runners or {name: LazyEntry(code, info) for name, info in artifact.entries.items()}
         self.entries = {name: CompiledEntry(info, found[name], artifact.platform) for name, info in artifact.entries.items()}
+
+    @property
+    def program(self) -> object | None:
+        """The program this was compiled from, read back from its text when it comes from the disk cache; None when it comes from a directory."""
+        if isinstance(self._program, FunctionType):
+            self._program = self._program()
+        return self._program
 
     @classmethod
     def from_dir(cls, path: str | os.PathLike[str]) -> CompiledProgram:
