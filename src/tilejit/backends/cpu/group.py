@@ -227,7 +227,8 @@ class GroupWriter:
             return self.f.scalar(value)
         if value not in self.row_values:
             place = self.places[value]
-            self.row_values[value] = load_strided(self.e, place.dtype, self.pointers[place.walk], 1, 1)
+            pointer = self.pointers[place.walk]
+            self.row_values[value] = load_mask(self.e, pointer, 1, 0) if place.is_mask else load_strided(self.e, place.dtype, pointer, 1, 1)
         return self.row_values[value]
 
     def _write_rows(self) -> None:

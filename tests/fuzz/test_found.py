@@ -1,0 +1,97 @@
+"""Programs that once went wrong, reduced: they agree everywhere, and their lowered form prints and parses back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilejit.language as pl
+from tests.fuzz.runner import _round_trip
+from tilejit.compiler import lower_program
+from tilejit.runtime.config import RunConfig
+
+
+@pl.jit
+def selected_column_spread_over_rows(x: pl.Tensor, y: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        column = pl.load(x, [0, 0], [8, 1])
+        row = pl.load(y, [0, 0], [1, 15])
+        mask = pl.cmp(column, 0.0, cmp_type=4)
+        tmp = pl.create_tile([8, 1], dtype=pl.FP32)
+        pl.store(pl.minimum(row, pl.sel(mask, column, pl.neg(column), tmp)), [0, 0], out)
+    return out
+
+
+@pl.jit
+def tensor_made_in_a_control_plane_loop(x: pl.Tensor, y: pl.Tensor, out: pl.Out[pl.Tensor]):
+    total = x + 3.0
+    for _ in pl.range(3):
+        total = pl.maximum(total, 2.0)
+    more = total + 1.0
+    out[:, 0:1] = total
+    out[:, 1:2] = more
+    return out
+
+
+@pl.jit
+def value_carried_into_a_region(x: pl.Tensor, y: pl.Tensor, out: pl.Out[pl.Tensor]):
+    ratio = pl.add(x, 2.0)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for _ in pl.range(3):
+            ratio = pl.minimum(ratio, x)
+        out[:, 0:1] = ratio
+    return out
+
+
+@pl.jit
+def value_sliced_in_a_region(x: pl.Tensor, y: pl.Tensor, out: pl.Out[pl.Tensor]):
+    negated = pl.neg(y)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[0:1, 0:4] = pl.slice(negated, [1, 4], [0, 3])
+    return out
+
+
+@pl.jit
+def parameter_as_first_value_of_a_loop(x: pl.Tensor, y: pl.Tensor, out: pl.Out[pl.Tensor]):
+    total = x
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for _ in pl.range(3):
+            total = pl.add(total, x)
+        out[:, 0:1] = total
+    return out
+
+
+@pl.jit
+def implicit_loop_in_a_parallel_region(x: pl.Tensor, y: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for block in pl.parallel(4):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            tile = pl.load(x, [block * 2, 0], [2, 1])
+            for _ in pl.pipeline(3, stage=2):
+                tile = pl.mul(tile, 0.5)
+            pl.store(tile, [block * 2, 0], out)
+    return out
+
+
+FOUND = (
+    selected_column_spread_over_rows,
+    tensor_made_in_a_control_plane_loop,
+    value_carried_into_a_region,
+    value_sliced_in_a_region,
+    parameter_as_first_value_of_a_loop,
+    implicit_loop_in_a_parallel_region,
+)
+
+
+@pytest.mark.parametrize("kernel", FOUND, ids=lambda kernel: kernel.__name__)
+def test_a_program_that_once_failed(kernel: Any) -> None:
+    rng = np.random.default_rng(5)
+    x, y = rng.uniform(-3, 3, (8, 1)).astype(np.float32), rng.uniform(-3, 3, (1, 15)).astype(np.float32)
+    results = {platform: np.full((8, 15), 7, np.float32) for platform in ("reference", "cpu")}
+    for platform, out in results.items():
+        kernel(x, y, out, config=RunConfig(platform=platform))
+    np.testing.assert_array_equal(results["cpu"], results["reference"])
+    program = pl.parse(kernel.specialized_source(x, y, results["cpu"]))
+    assert _round_trip(program) is None
+    assert _round_trip(lower_program(program), "lower") is None
