@@ -28,7 +28,6 @@ from tilejit.tile_ir.program import Function, Program
 from tilejit.tile_ir.text import print_text
 from tilejit.types.values import BufferType, ScalarType, ValueType
 
-
 if TYPE_CHECKING:
     from tilejit.backends.cpu.target import CodeCache
 

@@ -16,7 +16,7 @@ class Difference:
     new: str
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.old} → {self.new}"
+        return f"{self.field} {self.old} → {self.new}"
 
 
 @dataclass(frozen=True, slots=True)

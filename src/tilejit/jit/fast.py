@@ -11,16 +11,16 @@ from typing import Any, cast
 import numpy as np
 
 from tilejit import config as settings
-from tilejit.errors import TilejitError
+from tilejit.errors import ArtifactError, TilejitError
 from tilejit.jit.captures import Baseline
+from tilejit.jit.code import blob_of, entry_of_blob
 from tilejit.jit.disk import store
-from tilejit.jit.fingerprint import toolchain
+from tilejit.jit.fingerprint import sources_changed, toolchain
 from tilejit.runtime.arrays import data_address
 from tilejit.runtime.bindings import Word, dict_word
 from tilejit.runtime.blob import Blob
 from tilejit.runtime.compiled import CompiledEntry, CompiledProgram
 from tilejit.runtime.dispatch import ArgumentGuard, FastPath, RuntimeGuard, ScalarGuard, Specialisation, TensorGuard, wanted
-from tilejit.runtime.entry import Entry
 from tilejit.runtime.native import NativeEntry, thread_count
 from tilejit.runtime.native_type import attach, supported
 
@@ -258,19 +258,14 @@ def _load_or_make() -> Blob | None:
     fields: dict[str, object] = {"kernel": "native dispatcher", **toolchain()}
     key = hashlib.sha256(repr(sorted(fields.items())).encode()).hexdigest()
     found = store().get(key)
-    if found is None:
-        from tilejit.compiler import build_dispatcher
+    if found is not None:
+        try:
+            return blob_of(found)
+        except ArtifactError as error:
+            store().reject(key, str(error))
+    from tilejit.compiler import build_dispatcher
 
-        blob = build_dispatcher()
-        if blob is None:
-            return None
-        table = {**{f"entry {name}": at for name, at in blob.entries.items()}, **{f"external {name}": at for name, at in blob.externals.items()}}
-        found = Entry(key, {**fields, "table": table}, {"code": blob.code})
-        store().put(found)
-    return _blob_of(found)
-
-
-def _blob_of(entry: Entry) -> Blob:
-    table = cast("dict[str, int]", entry.fields["table"])
-    named = {kind: {name[len(kind) + 1 :]: at for name, at in table.items() if name.startswith(kind + " ")} for kind in ("entry", "external")}
-    return Blob(entry.sections["code"], named["entry"], named["external"])
+    blob = build_dispatcher()
+    if blob is not None and not sources_changed():
+        store().put(entry_of_blob(key, fields, blob))
+    return blob

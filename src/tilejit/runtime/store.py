@@ -83,7 +83,7 @@ class Store:
                 self._set_aside(path)
             return None
         except OSError as error:
-            if own and error.errno is not None and os.path.lexists(path) and not os.path.isfile(path):
+            if own and error.errno is not None and os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
                 self._set_aside(path)
             self._warn("read", f"cannot read the cache: {error}")
             return None
@@ -119,6 +119,13 @@ class Store:
             self._writes_since_sweep = 0
             threading.Thread(target=self.sweep, name="tilejit-cache-sweep", daemon=True).start()
         return True
+
+    def reject(self, key: str, why: str) -> None:
+        """Set an entry aside that is whole but means nothing; the next write of its key replaces it."""
+        self.counters.damaged += 1
+        self._warn("damaged", f"ignored a cache entry that cannot be used ({why}): {key}")
+        if self._ready() and os.path.lexists(self._path(key)):
+            self._set_aside(self._path(key))
 
     def peek(self, key: str) -> Entry | None:
         """The entry of `key` in the directory, for looking at: nothing is counted, stamped or set aside."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy.typing as npt
 
@@ -26,10 +26,22 @@ from tilejit.tile_ir.program import Program
 from tilejit.types.values import BufferType, ScalarType
 
 
-def build(program: Program, options: CompileOptions) -> CpuExecutable:
-    """Machine code of a program that the CPU passes prepared."""
+def build(program: Program, options: CompileOptions, known: CodeCache | None = None) -> CpuExecutable:
+    """Machine code of a program that the CPU passes prepared; `known` has the code of some LLVM texts already."""
     lowered = lower(program, options)
-    return CpuExecutable(program, lowered, compile_llvm(lowered.text))
+    found = known.find(lowered.text) if known is not None else None
+    executable = CpuExecutable(program, lowered, found)
+    if found is None and (made := executable.blob) is not None and known is not None:
+        known.keep(lowered.text, made)
+    return executable
+
+
+class CodeCache(Protocol):
+    """Machine code by the LLVM text it was generated from."""
+
+    def find(self, text: str) -> Blob | None: ...
+
+    def keep(self, text: str, blob: Blob) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -38,11 +50,19 @@ class CpuExecutable:
 
     program: Program
     lowered: Lowered
-    compiled: Compiled
+    found: Blob | None = None
+    """The code, where it was there already."""
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """What LLVM makes of it."""
+        return compile_llvm(self.lowered.text)
 
     @cached_property
     def blob(self) -> Blob | None:
         """The code as one position-independent piece; None where the platform needs a real linker."""
+        if self.found is not None:
+            return self.found
         try:
             return flatten(self.compiled.object_bytes)
         except UnsupportedObject:

@@ -1,0 +1,440 @@
+"""The cache behind real calls: what is reused, what is not, and what happens when the disk misbehaves."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import multiprocessing
+import os
+import pickle
+import random
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.jit.conftest import MakeKernel
+from tests.runtime.test_store import FaultyFiles
+from tilejit import compiler
+from tilejit.backends.cpu import target
+from tilejit.errors import ArtifactError, TilejitWarning
+from tilejit.frontend.text import parse
+from tilejit.jit import disk
+from tilejit.jit.function import JITFunction
+from tilejit.runtime.entry import Entry, encode
+from tilejit.runtime.store import Store
+
+pytestmark = pytest.mark.dispatch
+
+SCALE = """
+@pl.jit
+def scaled(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        {local} = x * {factor}
+        out[:] = {local} + 1.0
+"""
+
+
+def source(factor: float = 3.0, local: str = "y") -> str:
+    return SCALE.format(factor=factor, local=local)
+
+
+def check(kernel: JITFunction, factor: float = 3.0, shape: tuple[int, int] = (5, 7)) -> None:
+    """Three calls give the right numbers: the first, a warm one, and one whose output is returned."""
+    x = np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+    out = np.full_like(x, np.nan)
+    for _ in range(2):
+        kernel(x, out)
+        np.testing.assert_allclose(out, x * np.float32(factor) + 1, rtol=1e-6, atol=1e-6)
+        out[:] = np.nan
+    np.testing.assert_allclose(kernel(x), x * np.float32(factor) + 1, rtol=1e-6, atol=1e-6)
+
+
+@pytest.fixture(autouse=True)
+def cache_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own for each test, on the platform that has one."""
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TILEJIT_PLATFORM", "cpu")
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], tuple[int, int]]:
+    """How often a program was compiled, and how often LLVM ran, in this process and its forks."""
+    log = tmp_path / "compiles"
+    log.touch()
+
+    def counting(letter: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            with open(log, "a") as file:
+                file.write(letter)
+            return function(*args, **kwargs)
+
+        return counted
+
+    monkeypatch.setattr(compiler, "compile_program", counting("p", compiler.compile_program))
+    monkeypatch.setattr(target, "compile_llvm", counting("l", target.compile_llvm))
+    return lambda: (log.read_text().count("p"), log.read_text().count("l"))
+
+
+# what is reused -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_process_finds_the_kernel(make_kernel: MakeKernel, compiles: Callable[[], tuple[int, int]]) -> None:
+    check(make_kernel(source()))
+    again = make_kernel(source())
+    check(again)
+    assert compiles() == (1, 1)
+    assert again.cache_info().loaded == 1
+
+
+def test_another_constant_is_another_kernel(make_kernel: MakeKernel, compiles: Callable[[], tuple[int, int]]) -> None:
+    check(make_kernel(source(3.0)), 3.0)
+    check(make_kernel(source(4.0)), 4.0)
+    assert compiles() == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        pytest.param(source(local="renamed"), {}, id="local renamed"),
+        pytest.param(source(), {"__name__": "elsewhere"}, id="moved to another module"),
+        pytest.param(source().replace("def scaled", "def stretched"), {}, id="kernel renamed"),
+        pytest.param(source().replace("x * 3.0", "x * (1.5 * 2)"), {}, id="constant written otherwise"),
+    ],
+)
+def test_what_leaves_the_code_equal_generates_none(
+    text: str, names: dict[str, object], make_kernel: MakeKernel, compiles: Callable[[], tuple[int, int]]
+) -> None:
+    check(make_kernel(source()))
+    check(make_kernel(text, **names))
+    assert compiles() == (2, 1), "specialised anew, with the machine code that was there"
+
+
+def test_reused_code_fails_with_spans_of_its_own(make_kernel: MakeKernel, compiles: Callable[[], tuple[int, int]]) -> None:
+    text = """
+    @pl.jit
+    def picked(x: pl.Tensor, index: pl.Tensor, out: pl.Out[pl.Tensor]):
+        out[:] = pl.tensor.gather(x, 0, index)
+    """
+    x = np.ones((4, 8), np.float32)
+    index = np.full((2, 8), 99, np.int32)
+    messages: list[str] = []
+    for written in (text, text.replace("picked", "chosen").replace("x", "data")):
+        kernel = make_kernel(written)
+        with pytest.raises(Exception) as caught:
+            kernel(x, index, np.zeros((2, 8), np.float32))
+        messages.append(str(caught.value))
+    assert compiles() == (2, 1)
+    assert "in picked" in messages[0] and "in chosen" in messages[1] and "data" in messages[1]
+
+
+@pytest.mark.parametrize("variable", ["TILEJIT_FAST_MATH", "TILEJIT_CHECK_BOUNDS"])
+def test_a_setting_changed_between_two_calls_is_another_key_and_back_again(
+    variable: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel that is compiled under the other setting multiplies by another number, so that it can be told which one ran."""
+    compile_program = compiler.compile_program
+
+    def by_setting(program: Any, *args: Any, **kwargs: Any) -> Any:
+        text = program.as_python()
+        assert "3.0" in text
+        return compile_program(parse(text.replace("3.0", "5.0")) if os.environ[variable] == "0" else program, *args, **kwargs)
+
+    monkeypatch.setattr(compiler, "compile_program", by_setting)
+    kernel = make_kernel(source(3.0))
+    for value in "101001":
+        monkeypatch.setenv(variable, value)
+        check(kernel, 3.0 if value == "1" else 5.0)
+    assert kernel.cache_info().misses == 2
+
+
+DIGEST = """
+import linecache, sys
+import numpy as np
+import tilejit.language as pl
+OPTIONS = {"b": {3, 1, 2}, "a": frozenset({"x", "y", "z"})}
+NAMES = {"one": 1, "two": 2}
+text = '''
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    if 2 in OPTIONS["b"]:
+        out[:] = x * NAMES["two"]
+'''
+linecache.cache["<cell>"] = (len(text), None, text.splitlines(keepends=True), "<cell>")
+exec(compile(text, "<cell>", "exec"))
+x = np.ones((2, 3), np.float32)
+kernel(x, x.copy())
+print(*kernel._cache.fields)
+"""
+
+
+def test_the_key_is_the_same_in_every_process_and_under_every_hash_seed() -> None:
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", DIGEST], env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": "src"}, capture_output=True, text=True, check=True
+        ).stdout
+        for seed in ("0", "1", "4242")
+    }
+    assert len(found) == 1 and len(found.pop().strip()) == 64
+
+
+# faults -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def use_store(monkeypatch: pytest.MonkeyPatch) -> Callable[[Store], None]:
+    def use(store: Store) -> None:
+        monkeypatch.setattr(disk, "_store", lambda *_: store)
+
+    return use
+
+
+def test_injected_faults_never_reach_a_call(make_kernel: MakeKernel, use_store: Callable[[Store], None], cache_dir: Path) -> None:
+    rng = random.Random(5)
+    files = FaultyFiles(rng, 0.2)
+    faults = int(os.environ.get("TILEJIT_TEST_FAULTS", "5000")) // 25
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TilejitWarning)
+        while files.injected < faults:
+            use_store(Store(str(cache_dir), files=files, max_entries=5, lock_timeout=0.05))
+            factor = float(rng.randrange(4))
+            check(make_kernel(source(factor)), factor)
+    healthy = Store(str(cache_dir))
+    use_store(healthy)
+    for factor in range(4):
+        check(make_kernel(source(float(factor))), float(factor))
+        kernel = make_kernel(source(float(factor)))
+        check(kernel, float(factor))
+        assert kernel.cache_info().loaded == 1, "the cache is usable afterwards"
+
+
+def test_a_failing_disk_is_a_slow_disk(make_kernel: MakeKernel, cache_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unusable = cache_dir.parent / "file"
+    unusable.write_text("not a directory")
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(unusable))
+    with pytest.warns(TilejitWarning, match="cannot be used"):
+        check(make_kernel(source()))
+    assert unusable.read_text() == "not a directory"
+
+
+class Planted:
+    """Pickle bytes that would run a command."""
+
+    def __init__(self, witness: Path) -> None:
+        self.witness = witness
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return subprocess.call, (["touch", str(self.witness)],)
+
+
+def planted_entries(key: str, witness: Path, outside: Path) -> Iterator[tuple[str, Callable[[Path], object]]]:
+    good = {"kernel": "x", "functions": {"f": 0}}
+    traversal = Entry(key, {"kernel": "../../../../evil", "path": str(outside)}, {"../../evil": b"x", "meta.json": b"{}", str(outside): b"y"})
+    lies = encode(Entry(key, good, {"code": b"abc"}))
+    yield "pickle", lambda path: path.write_bytes(pickle.dumps(Planted(witness)))
+    yield "pickle in a section", lambda path: path.write_bytes(encode(Entry(key, good, {"meta.json": pickle.dumps(Planted(witness)), "kernel.bin": b""})))
+    yield "path traversal", lambda path: path.write_bytes(encode(traversal))
+    yield "header length", lambda path: path.write_bytes(lies[:12] + b"\xff\xff\xff\x7f" + lies[16:])
+    yield "section length", lambda path: path.write_bytes(resized(lies, key))
+    yield "deep JSON", lambda path: path.write_bytes(lies[:16] + b"[" * 100_000)
+    yield "symbolic link", lambda path: path.symlink_to(outside)
+    yield "directory", lambda path: path.mkdir()
+    yield "FIFO", os.mkfifo
+    yield "empty", lambda path: path.touch()
+
+
+def resized(data: bytes, key: str) -> bytes:
+    """A well-signed header whose section claims 2**62 bytes."""
+    header = json.dumps({"key": key, "fields": {}, "sections": [["code", 1 << 62, "0" * 64]]}).encode()
+    prefix = data[:12] + len(header).to_bytes(4, "little")
+    return prefix + header + hashlib.sha256(prefix + header).digest()
+
+
+def test_planted_entries_are_set_aside_and_replaced(make_kernel: MakeKernel, cache_dir: Path, tmp_path: Path) -> None:
+    first = make_kernel(source())
+    check(first)
+    (key,) = first._cache.fields
+    path = cache_dir / key[:2] / f"{key}.tj"
+    whole = path.read_bytes()
+    witness, outside = tmp_path / "executed", tmp_path / "outside"
+    outside.write_text("mine")
+    for name, plant in planted_entries(key, witness, outside):
+        path.unlink()
+        plant(path)
+        disk._store.cache_clear()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TilejitWarning)
+            check(make_kernel(source()))
+        assert path.read_bytes() == whole and not path.is_symlink(), f"{name}: written anew in the same call"
+    assert len(list((cache_dir / "quarantine").iterdir())) == 10
+    assert not witness.exists() and outside.read_text() == "mine"
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["cache", "outside"]
+
+
+# many at once -------------------------------------------------------------------------------------------------------------
+
+
+def test_sixty_four_processes_compile_once(make_kernel: MakeKernel, compiles: Callable[[], tuple[int, int]]) -> None:
+    check(make_kernel(source(9.0)), 9.0)  # loads the compiler before the forks
+    before = compiles()
+    kernel = make_kernel(source(2.0))
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(64)
+
+    def first_call() -> None:
+        barrier.wait()
+        check(kernel, 2.0)
+
+    workers = [context.Process(target=first_call) for _ in range(64)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+        assert worker.exitcode == 0
+    assert compiles() == (before[0] + 1, before[1] + 1)
+
+
+def test_sixteen_threads_that_call_first_compile_once(make_kernel: MakeKernel, compiles: Callable[[], tuple[int, int]]) -> None:
+    kernel = make_kernel(source())
+    barrier, errors = threading.Barrier(16), list[BaseException]()
+
+    def first_call() -> None:
+        try:
+            barrier.wait()
+            for _ in range(20):
+                check(kernel)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=first_call) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert compiles() == (1, 1) and kernel.cache_info().misses == 1
+
+
+def test_threads_share_the_exception_of_a_compile(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("""
+    @pl.jit
+    def wrong(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        out[:] = pl.matmul(x, x)
+    """)
+    x = np.ones((3, 5), np.float32)
+    found: list[str] = []
+
+    def call() -> None:
+        try:
+            kernel(x, x.copy())
+        except Exception as error:
+            found.append(type(error).__name__)
+
+    threads = [threading.Thread(target=call) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8 and len(set(found)) == 1
+
+
+def test_a_child_forked_after_the_first_call_calls_and_compiles(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(source())
+    check(kernel)
+    context = multiprocessing.get_context("fork")
+
+    def in_child() -> None:
+        check(kernel)
+        check(kernel, shape=(3, 17))
+        check(make_kernel(source(6.0)), 6.0)
+
+    children = [context.Process(target=in_child) for _ in range(4)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(60)
+        assert child.exitcode == 0
+    check(kernel)
+    check(kernel, shape=(3, 17))
+
+
+def test_readers_win_against_eviction(make_kernel: MakeKernel, use_store: Callable[[Store], None], cache_dir: Path) -> None:
+    store = Store(str(cache_dir), max_entries=1)
+    use_store(store)
+    done, errors = threading.Event(), list[BaseException]()
+
+    def evict() -> None:
+        while not done.is_set():
+            store.sweep()
+
+    sweeper = threading.Thread(target=evict)
+    sweeper.start()
+    try:
+        for number in range(30):
+            check(make_kernel(source(float(number % 3))), float(number % 3))
+    except BaseException as error:
+        errors.append(error)
+    done.set()
+    sweeper.join()
+    assert not errors
+
+
+# shipping -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_shared_layer_serves_and_is_left_alone(make_kernel: MakeKernel, cache_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(make_kernel(source()))
+    layer = cache_dir.rename(tmp_path / "layer")
+    before = {path: path.stat().st_mtime_ns for path in layer.rglob("*")}
+    monkeypatch.setenv("TILEJIT_CACHE_PATH", os.pathsep.join([str(tmp_path / "missing"), str(layer)]))
+    kernel = make_kernel(source())
+    check(kernel)
+    assert kernel.cache_info().loaded == 1
+    assert {path: path.stat().st_mtime_ns for path in layer.rglob("*")} == before
+
+
+def test_run_only_runs_what_is_there_and_refuses_the_rest(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(make_kernel(source()))
+    monkeypatch.setenv("TILEJIT_RUN_ONLY", "1")
+    kernel = make_kernel(source())
+    x = np.ones((5, 7), np.float32)
+    kernel(x, x.copy())
+    with pytest.raises(ArtifactError, match=r"cell\.scaled would have to be compiled, and TILEJIT_RUN_ONLY forbids it") as caught:
+        kernel(x.astype(np.float16), x.astype(np.float16))
+    assert "`x`: dtype FP32 → FP16" in str(caught.value) and "tilejit cache export" in str(caught.value)
+
+
+def test_the_log_has_one_line_per_compile_with_the_reason(
+    make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TILEJIT_LOG", "recompile")
+    kernel = make_kernel(source())
+    x = np.ones((5, 7), np.float32)
+    for _ in range(3):
+        kernel(x, x.copy())
+    kernel(x[:4].copy(), x[:4].copy())
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("tilejit: compiled cell.scaled in ") and lines[0].endswith(" ms: first specialisation of this kernel")
+    assert "`x`: shape [5, 7] → [4, 7]" in lines[1]
+
+
+def test_a_full_disk_is_no_error(make_kernel: MakeKernel, use_store: Callable[[Store], None], cache_dir: Path) -> None:
+    class Full(FaultyFiles):
+        def write_new(self, path: str, data: bytes) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    use_store(Store(str(cache_dir), files=Full(random.Random(0), 0.0)))
+    start = time.perf_counter()
+    with pytest.warns(TilejitWarning, match="cannot write the cache"):
+        check(make_kernel(source()))
+    assert time.perf_counter() - start < 60
