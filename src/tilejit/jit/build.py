@@ -30,7 +30,7 @@ def _source(function: SpecialFunction, shared: dict[str, object]) -> FunctionSou
         function.node,
         definition.text.source,
         namespace,
-        definition.kind,
+        function.kind,
         attrs=function_attrs(definition),
         comments=definition.text.comments,
         strict=bool(definition.options.get("strict")),

@@ -1,12 +1,15 @@
-"""The decorators: `@pl.jit`, `.incore`, `.inline`, `.opaque`, with their options."""
+"""The decorators: `@pl.jit`, `.host`, `.incore`, `.inline`, `.opaque`, `.extern`, with their options."""
 
 from __future__ import annotations
 
+import ast
 import inspect
+import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast, overload
 
+from tilejit.errors import ParserSyntaxError
 from tilejit.jit.definition import Definition
 from tilejit.jit.function import JITFunction
 
@@ -44,6 +47,47 @@ class _Jit(_Decorator):
         self.incore = _Decorator("incore", frozenset({"level"}))
         self.inline = _Decorator("inline", frozenset({"auto_scope"}))
         self.opaque = _Decorator("opaque", frozenset())
+        self.host = _Decorator("host", frozenset({"auto_scope"}))
+
+    def extern(
+        self,
+        *,
+        core_type: str = "aiv",
+        source: str | os.PathLike[str] | None = None,
+        aic_source: str | os.PathLike[str] | None = None,
+        aiv_source: str | os.PathLike[str] | None = None,
+        dual_aiv_dispatch: bool = False,
+        include_dirs: Sequence[str | os.PathLike[str]] | None = None,
+    ) -> Callable[[Callable[..., object]], JITFunction]:
+        """A function whose body is C++ code for Ascend; in Python it is `...`."""
+        if core_type not in ("aiv", "aic", "mixed"):
+            raise ValueError(f'core_type is "aiv", "aic" or "mixed", got {core_type!r}')
+        if dual_aiv_dispatch and core_type != "mixed":
+            raise ValueError('dual_aiv_dispatch=True needs core_type="mixed"')
+        wanted = {"aic_source": aic_source, "aiv_source": aiv_source} if core_type == "mixed" else {"source": source}
+        for name, path in wanted.items():
+            if path is None:
+                raise ValueError(f'@pl.jit.extern(core_type="{core_type}") needs {" and ".join(f"{key}=" for key in wanted)}')
+            if not os.path.isfile(path):
+                raise ValueError(f"{name}: there is no file {os.fspath(path)}")
+        if isinstance(include_dirs, str | os.PathLike):
+            raise TypeError(f"include_dirs is a list of directories: write include_dirs=[{os.fspath(include_dirs)!r}]")
+        for path in include_dirs or ():
+            if not os.path.isdir(path):
+                raise ValueError(f"include_dirs: there is no directory {os.fspath(path)}")
+        files = {name: os.fspath(path) for name, path in wanted.items() if path is not None}
+        folders = tuple(os.fspath(path) for path in include_dirs or ())
+        options = {"core_type": core_type, **files, "dual_aiv_dispatch": dual_aiv_dispatch, "include_dirs": folders}
+        return lambda function: _header_only(_decorate(function, "extern", options, depth=2))
+
+
+def _header_only(function: JITFunction) -> JITFunction:
+    definition = function.definition
+    last = definition.text.node.body[-1]
+    if len(definition.text.node.body) > 2 or not (isinstance(last, ast.Expr) and isinstance(last.value, ast.Constant) and last.value.value is ...):
+        message = f"the body of the extern function `{definition.name}` must be `...`"
+        raise ParserSyntaxError(message, span=definition.span(last), help="its code is the C++ file")
+    return function
 
 
 def _decorate(function: Callable[..., object], kind: str, options: Mapping[str, object], depth: int) -> JITFunction:
@@ -60,8 +104,6 @@ def _decorate(function: Callable[..., object], kind: str, options: Mapping[str, 
 
 def _annotation_names(function: Callable[..., object], seen: Mapping[str, object]) -> dict[str, object]:
     """Names that only string annotations of a nested function mention: Python keeps no closure for them."""
-    import ast
-
     found: dict[str, object] = {}
     for annotation in function.__annotations__.values():
         if isinstance(annotation, str):

@@ -23,7 +23,7 @@ class Definition:
 
     function: Callable[..., object]
     kind: str
-    """"orchestration", "incore", "inline" or "opaque"."""
+    """"orchestration", "host", "incore", "inline", "opaque" or "extern"."""
     options: Mapping[str, object] = field(default_factory=dict[str, object])
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
     """Names of annotations that only the place of the definition knew, and `self` of a method."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 
-from tilejit.errors import ArgumentError, UnsupportedFeatureError, did_you_mean, in_body
+from tilejit.errors import ArgumentError, Span, TilejitError, UnsupportedFeatureError, did_you_mean, in_body
 from tilejit.jit.definition import Definition, Kernel
 
 MISSING = object()
@@ -68,13 +68,20 @@ def callee_of(call: ast.Call, definition: Definition) -> Definition | None:
     helper = definition_of(resolve(call.func, definition))
     if helper is None:
         return None
-    if helper.kind == "orchestration":
+    if helper.kind == "extern":
+        raise _foreign(helper, definition.span(call))
+    if helper.kind == "host" or (helper.kind == "orchestration" and definition.kind != "host"):
         raise in_body(UnsupportedFeatureError)(
             f"`{helper.name}` is an entry (@pl.jit) and cannot be called by another kernel",
             span=definition.span(call),
             help="decorate it with @pl.jit.incore, @pl.jit.inline or @pl.jit.opaque",
         )
     return helper
+
+
+def _foreign(helper: Definition, place: Span) -> TilejitError:
+    message = f"`{helper.name}` is C++ code for Ascend (@pl.jit.extern), which nothing here can run"
+    return in_body(UnsupportedFeatureError)(message, span=place, help="write it in the language, as a @pl.jit.incore function")
 
 
 def calls_in(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
@@ -91,6 +98,8 @@ def helpers_of(definition: Definition) -> list[Definition]:
 
 def reachable(entry: Definition) -> list[Definition]:
     """The entry and everything it calls, leaf first. A cycle is an error that names it."""
+    if entry.kind == "extern":
+        raise _foreign(entry, entry.span(entry.text.node))
     done: dict[Definition, None] = {}
 
     def visit(definition: Definition, path: tuple[Definition, ...]) -> None:

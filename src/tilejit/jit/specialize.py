@@ -19,6 +19,7 @@ from tilejit.jit.signature import JitParam, annotated_result
 from tilejit.jit.statements import Statements
 from tilejit.jit.values import Abstract, Items, RuntimeValue, Static, literal
 from tilejit.types.annotations import ScalarAnnotation
+from tilejit.types.enums import Level, Role
 from tilejit.types.values import BufferType, TileType
 
 Record = Callable[[Definition, str, object], None]
@@ -41,6 +42,8 @@ class SpecialFunction:
     name: str
     node: ast.FunctionDef
     definition: Definition
+    kind: str
+    """Of the function in the program: a host function is its orchestration, a chip program that it calls an opaque function."""
     symbols: Mapping[str, str]
     """Python name of each dynamic symbol it mentions → the literal."""
 
@@ -172,11 +175,12 @@ class Specializer:
         arguments = [ast.arg("self")] + [
             _parameter(param, types.get(param.name), names, body) for param in definition.params if not isinstance(types.get(param.name), Static)
         ]
-        node = ast.FunctionDef(name, _arguments(arguments), statements, [_decorator(definition)], _returns(definition, types, names, body), None)
+        kind = _kind_in_program(definition, self.entry)
+        node = ast.FunctionDef(name, _arguments(arguments), statements, [_decorator(definition, kind)], _returns(definition, types, names, body), None)
         ast.copy_location(node, definition.text.node)
         ast.copy_location(arguments[0], definition.text.node)
         used = {python: dim.literal for dim, python in names.items()}
-        self.functions.append(SpecialFunction(name, node, definition, used))
+        self.functions.append(SpecialFunction(name, node, definition, kind, used))
         return body.returns
 
     def external(self, function: object, node: ast.expr) -> ast.expr:
@@ -251,15 +255,22 @@ def _static_key(value: object) -> Hashable:
 _KINDS = {"orchestration": "Orchestration", "incore": "InCore", "inline": "Inline", "opaque": "Opaque"}
 
 
-def _decorator(definition: Definition) -> ast.expr:
+def _kind_in_program(definition: Definition, entry: Definition) -> str:
+    if definition.kind == "host":
+        return "orchestration"
+    return "opaque" if definition.kind == "orchestration" and definition is not entry else definition.kind
+
+
+def _decorator(definition: Definition, kind: str) -> ast.expr:
     options = "".join(f", {name}={_option(value)}" for name, value in function_attrs(definition).items())
-    return relocated(ast.parse(f"pl.function(type=pl.FunctionType.{_KINDS[definition.kind]}{options})", mode="eval").body, definition.text.node)
+    return relocated(ast.parse(f"pl.function(type=pl.FunctionType.{_KINDS[kind]}{options})", mode="eval").body, definition.text.node)
 
 
 def function_attrs(definition: Definition) -> dict[str, object]:
     """The options of a decorator that are facts about the function in the program."""
     level, auto_scope = definition.options.get("level"), definition.options.get("auto_scope", True)
-    return {**({"level": level} if level is not None else {}), **({"auto_scope": False} if auto_scope is False else {})}
+    host = {"level": Level.HOST, "role": Role.Orchestrator} if definition.kind == "host" else {}
+    return {**({"level": level} if level is not None else {}), **host, **({"auto_scope": False} if auto_scope is False else {})}
 
 
 def _option(value: object) -> str:
