@@ -160,3 +160,20 @@ def test_a_program_from_the_disk_cache_is_read_back_from_its_text(platform: str,
     again = kernel.compile()
     assert again is not fresh and (kernel.cache_info().loaded == 1 or platform != "cpu")
     ir.assert_structural_equal(again.program, fresh.program)  # type: ignore[arg-type]
+
+
+def test_a_scalar_outside_its_declared_dtype_is_refused_in_calls_and_in_helpers() -> None:
+    @pl.jit.incore
+    def shifted(x: pl.Tensor, amount: pl.INT8, out: pl.Out[pl.Tensor]):
+        out[:] = x + pl.cast(amount, pl.FP32)
+
+    @pl.jit
+    def kernel(x: pl.Tensor, amount: pl.INT16, out: pl.Out[pl.Tensor]):
+        shifted(x, amount, out)
+
+    x = data(2, 3)
+    np.testing.assert_array_equal(kernel(x, -100), x - 100)
+    with pytest.raises(OverflowError, match=r"`amount` = 40000 is outside the range of INT16"):
+        kernel(x, 40000)
+    with pytest.raises(OverflowError, match=r"(?s)`amount` = 300 is outside the range of INT8.*shifted\(x, amount, out\)"):
+        kernel(x, 300)

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from tilejit.dtypes import FP32, INDEX, DType
-from tilejit.errors import ArgumentError, DTypeError, ShapeError, did_you_mean
+from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, did_you_mean
 from tilejit.jit.definition import Definition
 from tilejit.jit.meta import Constant, RuntimeScalar
 from tilejit.jit.signature import JitParam, as_declared
@@ -115,8 +115,8 @@ def _scalar(definition: Definition, param: JitParam, value: object) -> Argument:
         return RuntimeScalar(param.dtype or (FP32 if isinstance(number, float) else INDEX))
     try:
         return Constant(as_declared(number, param))
-    except ArgumentError as error:
-        raise ArgumentError(f"@pl.jit function '{definition.name}': {error.message}", help=error.hint) from None
+    except (ArgumentError, RangeError) as error:
+        raise type(error)(f"@pl.jit function '{definition.name}': {error.message}", help=error.hint) from None
 
 
 def stays_runtime(definition: Definition, param: JitParam) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilejit.dtypes import INDEX
-from tilejit.errors import ArgumentError, DTypeError, ShapeError, in_body
+from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, in_body
 from tilejit.jit.definition import Definition
 from tilejit.jit.dependencies import bind_call, returned_params
 from tilejit.jit.meta import DynDim
@@ -77,7 +77,7 @@ def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, he
         if number is not None:
             try:
                 return Static(as_declared(number, param))
-            except ArgumentError as error:
+            except (ArgumentError, RangeError) as error:
                 raise caller.located(error, place) from None
         if isinstance(value, BufferType | TileType):
             raise in_body(ArgumentError)(

@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tilejit.dtypes import BOOL, DType
-from tilejit.errors import ArgumentError, ParserTypeError, TilejitError
+from tilejit.dtypes import BOOL, DType, integer_range
+from tilejit.errors import ArgumentError, ParserTypeError, RangeError, TilejitError
 from tilejit.frontend.fold import Namespace
 from tilejit.frontend.source import FunctionText, span_of
 from tilejit.types.annotations import (
@@ -122,7 +122,11 @@ def as_declared(number: int | float | bool, param: JitParam) -> int | float | bo
     if isinstance(number, float):
         if not number.is_integer():
             raise ArgumentError(f"`{param.name}` is an integer ({dtype}), got {number!r}", help=f"round it, or declare `{param.name}` as a float type")
-        return int(number)
+        number = int(number)
+    low, high = integer_range(dtype)
+    if not low <= number <= high:
+        help = f"pass a number in that range, or declare `{param.name}` with a wider dtype"
+        raise RangeError(f"`{param.name}` = {number} is outside the range of {dtype}: {low} to {high}", help=help)
     return int(number)
 
 
