@@ -1,0 +1,173 @@
+"""`tilejit cache ls | show | why | verify | gc | export | import | clear`: looks after the disk cache."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import cast
+
+from tilejit.errors import ArtifactError
+from tilejit.jit import disk
+from tilejit.jit.explain import differences, flat_fields
+from tilejit.runtime.entry import MAX_ENTRY, DamagedEntry, Entry, decode, encode
+from tilejit.runtime.files import FileInfo, Files
+from tilejit.runtime.store import Store
+
+_SUFFIX = ".tj"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions.add_parser("ls", help="list the entries, the most recently used first").add_argument("kernel", nargs="?", help="only names that contain this")
+    actions.add_parser("show", help="the fields of an entry").add_argument("key", help="the key, or its first digits")
+    why = actions.add_parser("why", help="what tells two entries apart; with one key: that entry from the nearest of its kernel")
+    why.add_argument("key")
+    why.add_argument("other", nargs="?")
+    actions.add_parser("verify", help="read every entry and set damaged ones aside")
+    actions.add_parser("gc", help="remove what is over the limits, and leftovers")
+    export = actions.add_parser("export", help="copy entries into a directory, for shipping; use it with TILEJIT_CACHE_PATH or `import`")
+    export.add_argument("directory", type=Path)
+    export.add_argument("kernel", nargs="?", default="", help="only kernels whose names contain this")
+    actions.add_parser("import", help="copy the entries of a directory into the cache").add_argument("directory", type=Path)
+    actions.add_parser("clear", help="remove the entries").add_argument("kernel", nargs="?", default="", help="only kernels whose names contain this")
+
+
+def run(options: argparse.Namespace) -> int:
+    store = disk.store()
+    if store.root is None:
+        raise ArtifactError("there is no disk cache here", help="unset TILEJIT_CACHE=0, or set TILEJIT_CACHE_DIR")
+    return _ACTIONS[options.action](store, options)
+
+
+def _ls(store: Store, options: argparse.Namespace) -> int:
+    rows = [(info, entry) for info, entry in _readable(store) if not options.kernel or options.kernel in _name(entry)]
+    for info, entry in sorted(rows, key=lambda row: -row[0].stamp):
+        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.stamp))
+        print(f"{entry.key[:12]}  {used}  {info.size:>9}  {_name(entry)}{_arguments(entry)}")
+    print(f"{len(rows)} entries, {sum(info.size for info, _ in rows)} bytes in {store.root}")
+    return 0
+
+
+def _show(store: Store, options: argparse.Namespace) -> int:
+    entry = _one(store, options.key)
+    print(json.dumps({"key": entry.key, **entry.fields}, indent=1, ensure_ascii=False))
+    for name, data in entry.sections.items():
+        print(f"section {name}: {len(data)} bytes")
+    return 0
+
+
+def _why(store: Store, options: argparse.Namespace) -> int:
+    entry = _one(store, options.key)
+    if options.other:
+        other = _one(store, options.other)
+    else:
+        others = [found for _, found in _readable(store) if found.key != entry.key and _name(found) == _name(entry)]
+        if not others:
+            print(f"{entry.key[:12]} is the only entry of {_name(entry)}")
+            return 0
+        other = min(others, key=lambda found: len(differences(found.fields, entry.fields)))
+    print(f"{_name(entry)}: {other.key[:12]} → {entry.key[:12]}")
+    rows = differences(other.fields, entry.fields)
+    for row in rows:
+        print(f"  {row}")
+    return 0 if rows or flat_fields(entry.fields) == flat_fields(other.fields) else 1
+
+
+def _verify(store: Store, options: argparse.Namespace) -> int:
+    before = store.counters.damaged
+    keys = [key for key, _ in store.entries()]
+    bad = [key for key in keys if store.get(key) is None]
+    for key in bad:
+        print(f"{key[:12]}  damaged, set aside")
+    print(f"{len(keys) - len(bad)} of {len(keys)} entries are whole")
+    return 1 if bad or store.counters.damaged > before else 0
+
+
+def _gc(store: Store, options: argparse.Namespace) -> int:
+    print(f"removed {store.sweep()} files")
+    return 0
+
+
+def _export(store: Store, options: argparse.Namespace) -> int:
+    directory = cast("Path", options.directory)
+    chosen = [entry for _, entry in _readable(store) if not options.kernel or options.kernel in _name(entry) or _serves_all(entry)]
+    for entry in chosen:
+        shard = directory / entry.key[:2]
+        shard.mkdir(parents=True, exist_ok=True)
+        # Into place in one step: a reader of the directory never sees half an entry.
+        temporary = shard / f".{entry.key}.{os.getpid()}"
+        temporary.write_bytes(encode(entry))
+        temporary.replace(shard / f"{entry.key}{_SUFFIX}")
+    print(f"exported {len(chosen)} entries to {directory}")
+    return 0
+
+
+def _import(store: Store, options: argparse.Namespace) -> int:
+    taken = refused = 0
+    for path in sorted(cast("Path", options.directory).glob(f"??/*{_SUFFIX}")):
+        try:
+            entry = decode(Files().read(str(path), MAX_ENTRY), path.stem)
+        except (OSError, DamagedEntry) as error:
+            print(f"{path}: {error}")
+            refused += 1
+            continue
+        taken += store.put(entry)
+    print(f"imported {taken} entries" + (f", refused {refused}" if refused else ""))
+    return 1 if refused else 0
+
+
+def _clear(store: Store, options: argparse.Namespace) -> int:
+    if not options.kernel:
+        print(f"removed {store.clear()} entries")
+        return 0
+    chosen = [entry.key for _, entry in _readable(store) if options.kernel in _name(entry)]
+    print(f"removed {sum(store.remove(key) for key in chosen)} entries")
+    return 0
+
+
+_ACTIONS: dict[str, Callable[[Store, argparse.Namespace], int]] = {
+    "ls": _ls, "show": _show, "why": _why, "verify": _verify, "gc": _gc, "export": _export, "import": _import, "clear": _clear,
+}  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# entries
+
+
+def _readable(store: Store) -> Iterable[tuple[FileInfo, Entry]]:
+    for key, info in store.entries():
+        entry = store.peek(key)
+        if entry is not None:
+            yield info, entry
+
+
+def _one(store: Store, prefix: str) -> Entry:
+    """The entry whose key begins with `prefix`."""
+    found = [key for key, _ in store.entries() if key.startswith(prefix)]
+    if len(found) != 1:
+        raise ArtifactError(f"{len(found) or 'no'} entries have a key that begins with {prefix!r}", help="`tilejit cache ls` lists the keys")
+    entry = store.peek(found[0])
+    if entry is None:
+        raise ArtifactError(f"the entry {found[0]} is damaged", help="`tilejit cache verify` sets damaged entries aside")
+    return entry
+
+
+def _name(entry: Entry) -> str:
+    return str(entry.fields.get("kernel", "?"))
+
+
+def _serves_all(entry: Entry) -> bool:
+    """Needed by every kernel: the dispatcher."""
+    return _name(entry) == "native dispatcher"
+
+
+def _arguments(entry: Entry) -> str:
+    arguments = entry.fields.get("arguments")
+    if not isinstance(arguments, dict):
+        return ""
+    shown = [f"{name}: {' '.join(str(fact) for fact in facts.values())}" for name, facts in cast("dict[str, dict[str, object]]", arguments).items()]
+    return f"({', '.join(shown)})"
