@@ -109,7 +109,7 @@ def parse_pto(text: str | bytes, filename: str = "<string>", arch: str | None = 
         parser = PtoParser(text, filename, family)
         module = parser.parse_module()
     except ParseError as error:
-        raise PtoSyntaxError(_reworded(error.msg), span=span_at(source, text, error.span.start, error.span.end)) from None
+        raise PtoSyntaxError(_reworded(error.msg), span=span_at(source, text, *_place(error, text))) from None
     except RecursionError:
         raise PtoSyntaxError("the text is nested too deeply", span=span_at(source, text, 0, 1)) from None
     except Exception as error:
@@ -144,6 +144,17 @@ _REWORDED = (
     (re.compile(r"^Could not parse entire input!$"), "expected an operation or the end of the text"),
     (re.compile(r"^values used but not defined: \[(.*)\]$"), r"used but never defined: \1"),
 )  # fmt: skip
+
+
+def _place(error: ParseError, text: str) -> tuple[int, int]:
+    """Where to point: an undefined value at its first use, an unknown type at its name, everything else where the parser stopped."""
+    unknown = re.match(r"^'([\w.]+)' is not registered$", error.msg)
+    at = text.rfind(unknown.group(1), 0, error.span.start) if unknown else -1
+    if unknown is not None and at >= 0:
+        return at, at + len(unknown.group(1))
+    undefined = re.match(r"^values used but not defined: \[(%[\w$.-]+)", error.msg)
+    use = re.search(re.escape(undefined.group(1)) + r"(?![\w$.-])", text) if undefined else None
+    return use.span() if use else (error.span.start, error.span.end)
 
 
 def _reworded(message: str) -> str:

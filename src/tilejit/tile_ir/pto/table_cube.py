@@ -19,7 +19,7 @@ def _layout(op: PtoOp, arch: str) -> str | None:
         spec = op.tile(name)
         if spec is not None and (spec.blayout, spec.slayout) != _LAYOUTS.get(spec.loc, (spec.blayout, spec.slayout)):
             wanted = _LAYOUTS[spec.loc]
-            return f"a {spec.loc} tile on A5 has blayout={wanted[0]}, slayout={wanted[1]}; `{name}` has {spec.blayout}, {spec.slayout}"
+            return f"{spec.loc} tiles on A5 have blayout={wanted[0]}, slayout={wanted[1]}; `{name}` has {spec.blayout}, {spec.slayout}"
     return None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.traits import IsTerminator
+from xdsl.traits import IsTerminator, NoTerminator
 
 from tilejit.errors import PtoVerifyError, did_you_mean
 from tilejit.tile_ir.pto.attributes import ENUM_CLASSES, EnumAttr
@@ -84,6 +84,12 @@ def _block_structure(block: Block, defined: set[SSAValue]) -> Iterator[Problem]:
         if op.has_trait(IsTerminator) and op is not block.last_op:
             yield op, f"`{op.name}` ends a body, but more follows", None
             return
+        if op is block.last_op and not op.has_trait(IsTerminator) and (parent := block.parent_op()) is not None and not parent.has_trait(NoTerminator):
+            yield op, f"the body ends here without a terminator: `{parent.name}` needs one", _TERMINATORS.get(parent.name)
+            return
+        if isinstance(op, CallOp):
+            defined.update(op.results)
+            continue
         try:
             op.verify(verify_nested_ops=False)
         except Exception as error:
@@ -93,6 +99,9 @@ def _block_structure(block: Block, defined: set[SSAValue]) -> Iterator[Problem]:
         if op.regions:
             yield from _region_structure(op, defined)
         defined.update(op.results)
+
+
+_TERMINATORS = {"func.func": "end it with `return`", "scf.for": "end it with `scf.yield`", "scf.if": "end it with `scf.yield`"}
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,102 @@
+"""Damaged PTO files: `python -m tests.pto.fuzz --files 20000`. Each is accepted, or refused with an error of ours, in less than two seconds."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import time
+from collections.abc import Iterator
+
+from tests.pto.harness import HERE
+from tilejit.errors import ParserError, PtoSyntaxError, PtoVerifyError
+from tilejit.frontend.pto_text import parse_pto
+from tilejit.tile_ir.pto.verify import problems
+
+LIMIT = 2.0
+_TOKEN = re.compile(r"[\w.%@#!]+|\s+|.", re.S)
+
+
+def flipped(random: random.Random, text: str) -> bytes:
+    """A few bytes changed."""
+    raw = bytearray(text.encode())
+    for _ in range(random.randint(1, 8)):
+        raw[random.randrange(len(raw))] ^= 1 << random.randrange(8)
+    return bytes(raw)
+
+
+def truncated(random: random.Random, text: str) -> bytes:
+    start = random.randrange(len(text) // 2) if random.random() < 0.3 else 0
+    return text[start : random.randrange(start, len(text))].encode()
+
+
+def shuffled(random: random.Random, text: str) -> bytes:
+    """A few words exchanged, removed or doubled."""
+    words = _TOKEN.findall(text)
+    for _ in range(random.randint(1, 6)):
+        i, j = random.randrange(len(words)), random.randrange(len(words))
+        kind = random.randrange(3)
+        if kind == 0:
+            words[i], words[j] = words[j], words[i]
+        elif kind == 1:
+            words[i] = ""
+        else:
+            words[i] += " " + words[j]
+    return "".join(words).encode()
+
+
+def numbered(random: random.Random, text: str) -> bytes:
+    """Numbers become others, among them enormous ones."""
+    chosen = ["0", "-1", "1", "7", "16", "4096", "1073741824", "9" * 30, "1e400", "?"]
+    return re.sub(r"\b\d+\b", lambda match: random.choice(chosen) if random.random() < 0.05 else match.group(), text).encode()
+
+
+DAMAGES = (flipped, truncated, shuffled, numbered)
+
+
+def files(count: int, seed: int) -> Iterator[bytes]:
+    """Damaged copies of the kernels and of the mistakes."""
+    source = random.Random(seed)
+    texts = [path.read_text() for folder in ("kernels", "mistakes") for path in sorted((HERE / folder).glob("*.pto"))]
+    for _ in range(count):
+        yield source.choice(DAMAGES)(source, source.choice(texts))
+
+
+def check(raw: bytes) -> bool:
+    """Whether the file is accepted; everything but an error of ours, or too much time, is a failure."""
+    began = time.perf_counter()
+    try:
+        file = parse_pto(raw, "fuzz.pto")
+        accepted = True
+        for error in problems(file):
+            str(error)
+            accepted = False
+            break
+        if accepted:
+            assert parse_pto(file.print(), arch=file.arch).module.is_structurally_equivalent(file.module), "it does not print back"
+    except (PtoSyntaxError, PtoVerifyError) as error:
+        assert isinstance(error, ParserError) and str(error)
+        accepted = False
+    took = time.perf_counter() - began
+    assert took < LIMIT, f"it took {took:.1f} s"
+    return accepted
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--files", type=int, default=20000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    accepted = 0
+    for number, raw in enumerate(files(options.files, options.seed)):
+        try:
+            accepted += check(raw)
+        except BaseException:
+            (HERE / "fuzz_failure.pto").write_bytes(raw)
+            print(f"file {number} fails; it is in tests/pto/fuzz_failure.pto")
+            raise
+    print(f"{options.files} damaged files: {accepted} accepted, the others refused with errors of ours")
+
+
+if __name__ == "__main__":
+    main()
