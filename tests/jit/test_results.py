@@ -177,3 +177,13 @@ def test_a_scalar_outside_its_declared_dtype_is_refused_in_calls_and_in_helpers(
         kernel(x, 40000)
     with pytest.raises(OverflowError, match=r"(?s)`amount` = 300 is outside the range of INT8.*shifted\(x, amount, out\)"):
         kernel(x, 300)
+
+
+def test_unrolled_writes_tell_the_shape_of_an_output(platform: str) -> None:
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        for i in pl.unroll(3):
+            out[i, :] = x[2 - i, :]
+
+    x = data(3, 4)
+    np.testing.assert_array_equal(kernel(x), x[::-1])

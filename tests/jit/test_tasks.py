@@ -7,6 +7,7 @@ import pytest
 
 import tilejit.language as pl
 from tilejit import ir
+from tilejit.errors import ParserSyntaxError
 from tilejit.jit.function import JITFunction
 
 pytestmark = pytest.mark.dispatch
@@ -84,3 +85,37 @@ def test_task_ids_go_through_loops_branches_arrays_and_comprehensions(platform: 
         kernel(x, out, n)
         np.testing.assert_array_equal(out, (x + amount) * 2)
     same_text(kernel, x, out, 2)
+
+
+def test_a_predicate_skips_blocks_of_every_form(platform: str) -> None:
+    @pl.jit.incore
+    def row(x: pl.Tensor, out: pl.InOut[pl.Tensor]):
+        i = pl.tile.get_block_idx()
+        out[i] = out[i] + x[i]
+
+    @pl.jit
+    def kernel(flag: pl.Tensor, x: pl.Tensor, out: pl.InOut[pl.Tensor]):
+        with pl.spmd(3, predicate=flag[0] > 0) as _task:
+            row(x, out)
+        for i in pl.spmd(3, predicate=flag[1] > 0):
+            out[i] = out[i] * 2.0
+        out, _ = pl.spmd_submit(row, x, out, core_num=3, predicate=flag[2] > 0)
+
+    x = data(3, 8)
+    for flags in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)):
+        out = np.ones_like(x)
+        kernel(np.array(flags, np.int32), x, out)
+        first = 1 + x * flags[0]
+        np.testing.assert_allclose(out, first * (2 if flags[1] else 1) + x * flags[2], rtol=1e-6, atol=1e-6)
+    same_text(kernel, np.array(flags, np.int32), x, out)
+
+
+def test_a_block_starts_one_kernel() -> None:
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.spmd(3):
+            plus(x, out)
+            plus(x, out)
+
+    with pytest.raises(ParserSyntaxError, match="starts one kernel"):
+        kernel(data(3, 8), data(3, 8))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from xdsl.ir import Block, SSAValue
 
@@ -160,17 +161,24 @@ _TASK_KEYWORDS = ("deps", "dumps", "allow_early_resolve", "predicate")
 
 def _submit(ctx: Context, node: ast.Call) -> object:
     kernel, options = _task(ctx, "submit", node, _TASK_KEYWORDS)
-    condition = options.get("predicate")
-    if condition is None:
-        return _launched(ctx, kernel, node)
-    flag = ctx.condition(condition, "the predicate")
+    return guarded(ctx, options.get("predicate"), lambda: _launched(ctx, kernel, node))
+
+
+Launched = TypeVar("Launched")
+
+
+def guarded(ctx: Context, predicate: object, launch: Callable[[], Launched]) -> Launched:
+    """What `launch` starts is skipped at run time when the predicate is false."""
+    if predicate is None:
+        return launch()
+    flag = ctx.condition(predicate, "the predicate")
     if isinstance(flag, bool):
         if flag:
-            return _launched(ctx, kernel, node)
-        raise UnsupportedFeatureError("a predicate that is false while compiling", help="leave the submit out")
+            return launch()
+        raise UnsupportedFeatureError("a predicate that is false while compiling", help="leave the task out")
     then, orelse = Block(), Block()
     with ctx.builder.at(then):
-        result = _launched(ctx, kernel, node)
+        result = launch()
         ctx.builder.yield_([])
     with ctx.builder.at(orelse):
         ctx.builder.yield_([])
@@ -183,12 +191,16 @@ def _spmd_submit(ctx: Context, node: ast.Call) -> object:
     if "core_num" not in options:
         ctx.fail(ArgumentError, "pl.spmd_submit needs `core_num`", node)
     blocks = ctx.index(options["core_num"], "core_num")
-    block = Block(arg_types=d.ir_types([ScalarType(INDEX)]))
-    with ctx.builder.at(block):
-        result = _launched(ctx, kernel, node)
-        ctx.builder.yield_([])
-    ctx.builder.region(block, [], blocks, "spmd")
-    return result
+
+    def launch() -> TaskResult:
+        block = Block(arg_types=d.ir_types([ScalarType(INDEX)]))
+        with ctx.builder.at(block):
+            result = _launched(ctx, kernel, node)
+            ctx.builder.yield_([])
+        ctx.builder.region(block, [], blocks, "spmd")
+        return result
+
+    return guarded(ctx, options.get("predicate"), launch)
 
 
 def _task(ctx: Context, marker: str, node: ast.Call, keywords: Sequence[str]) -> tuple[MethodReference, Mapping[str, object]]:

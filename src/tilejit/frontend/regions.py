@@ -11,7 +11,7 @@ from tilejit.dtypes import INDEX
 from tilejit.errors import ArgumentError, ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
 from tilejit.frontend.context import Context
 from tilejit.frontend.joins import name_hint, unite
-from tilejit.frontend.markers import Hint, arguments
+from tilejit.frontend.markers import Hint, arguments, guarded
 from tilejit.frontend.values import Binding, TaskHandle, Undefined, defined_inside, describe_value, static_integer
 from tilejit.tile_ir import dialect as d
 from tilejit.types.enums import Level, SplitMode
@@ -117,24 +117,33 @@ def _bind_task(ctx: Context, node: ast.With, options: dict[str, object]) -> None
 # blocks ---------------------------------------------------------------------------------------------------------------
 
 
-def _spmd_options(ctx: Context, call: ast.Call) -> tuple[SSAValue, str | None, dict[str, object]]:
+def _spmd_options(ctx: Context, call: ast.Call) -> tuple[SSAValue, str | None, dict[str, object], object]:
+    """Number of blocks, name, options of the region, predicate."""
     found = arguments(ctx, "spmd", call, _SPMD, required=1)
     count = found["core_num"]
     known = static_integer(count)
     if known is not None and known <= 0:
         ctx.fail(ArgumentError, f"pl.spmd needs at least one block, got {known}", call)
-    if found.get("predicate") is not None:
-        ctx.fail(UnsupportedFeatureError, "`predicate=` of pl.spmd", call, help="put an `if` around it")
-    return ctx.index(count, "the number of blocks"), _name_hint(ctx, found, call), _options(ctx, found, call)
+    return ctx.index(count, "the number of blocks"), _name_hint(ctx, found, call), _options(ctx, found, call), found.get("predicate")
 
 
 def _spmd(ctx: Context, node: ast.With, call: ast.Call) -> None:
     """`with pl.spmd(n):` runs its body once per block."""
     if ctx.plane == "execution":
         ctx.fail(ParserSyntaxError, "pl.spmd inside a region", node, help="pl.spmd starts kernels: it belongs on the control plane")
-    count, hint, options = _spmd_options(ctx, call)
+    kernels = [statement for statement in node.body if _calls_a_method(statement)]
+    if len(kernels) > 1:
+        ctx.fail(ParserSyntaxError, "a pl.spmd block starts one kernel", kernels[1], help="give each kernel a block of its own, or write the blocks out inline")
+    count, hint, options, predicate = _spmd_options(ctx, call)
     _bind_task(ctx, node, options)
-    region(ctx, node, node.body, "spmd", hint, options, count)
+    guarded(ctx, predicate, lambda: region(ctx, node, node.body, "spmd", hint, options, count))
+
+
+def _calls_a_method(node: ast.stmt) -> bool:
+    """Whether a statement is a call of a function of the program: `self.kernel(…)`, `out = self.kernel(…)`."""
+    call = node.value if isinstance(node, ast.Expr | ast.Assign) else None
+    function = call.func if isinstance(call, ast.Call) else None
+    return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "self"
 
 
 def blocks(ctx: Context, node: ast.For, call: ast.Call) -> None:
@@ -143,9 +152,9 @@ def blocks(ctx: Context, node: ast.For, call: ast.Call) -> None:
         ctx.fail(ParserSyntaxError, "pl.spmd inside a region", node, help="pl.spmd starts kernels: it belongs on the control plane")
     if not isinstance(node.target, ast.Name):
         ctx.fail(ParserSyntaxError, "the block index must be a name", node.target)
-    count, hint, options = _spmd_options(ctx, call)
-    outer, ctx.in_loop = ctx.in_loop, "spmd"
-    region(ctx, node, node.body, "spmd", hint, options, count, node.target.id)
+    count, hint, options, predicate = _spmd_options(ctx, call)
+    target, (outer, ctx.in_loop) = node.target.id, (ctx.in_loop, "spmd")
+    guarded(ctx, predicate, lambda: region(ctx, node, node.body, "spmd", hint, options, count, target))
     ctx.in_loop = outer
 
 

@@ -85,6 +85,9 @@ class _Watching(Statements):
         self.writes = {name: _Writes() for name in names}
         self.follows_types = True
 
+    def _calls_what_runs_here(self, body: Sequence[ast.stmt]) -> bool:
+        return True  # Every turn of a `pl.unroll` loop writes at a place of its own.
+
     def call(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Call)
         folded = super().call(node)
