@@ -67,9 +67,9 @@ def _stack(w: Writer) -> Val:
 
 
 def _run_time_valid(w: Writer, value: Val, args: str, rows: int, cols: int) -> Val:
-    extent = w.fresh("n")
-    axis = w.rng.choice((0, 1))
-    largest = (rows, cols)[axis]
+    # An extent of 1 broadcasts, unless nothing of it is valid: only the run could tell.
+    axis = w.rng.choice([axis for axis, size in enumerate((rows, cols)) if size > 1])
+    extent, largest = w.fresh("n"), (rows, cols)[axis]
     w.emit(f"{extent} = pl.cast(pl.read({w.lengths(largest)}, [{w.rng.randrange(4)}]), pl.INDEX)")
     valid = (extent, cols) if axis == 0 else (rows, extent)
     return replace(value, text=f"pl.load({args}, valid_shape=[{valid[0]}, {valid[1]}])", valid=valid)

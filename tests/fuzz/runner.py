@@ -126,7 +126,7 @@ def _cpu(case: Case, module: types.ModuleType, program: Any, given: list[Arrays]
     run = _Jit(module.kernel, RunConfig(platform="cpu")) if case.jit else ir.compile(program, platform="cpu")
     for data, wanted in zip(given, expected, strict=True):
         problem = compare(case, "cpu", wanted, _outcome(run, data))
-        if problem is None and case.seed % 8 == 0:
+        if problem is None and case.seed % 8 == 0 and "scatter_update" not in case.text:  # which writes into what it is given
             problem = compare(case, "cpu", wanted, _outcome(run, _with_gaps(case, data)))
         if problem:
             return problem

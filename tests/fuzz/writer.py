@@ -226,7 +226,7 @@ class Writer:
     def lengths(self, largest: int) -> str:
         """A tensor of run-time extents between 1 and `largest`."""
         for param in self.params:
-            if param.style == "lengths" and param.largest_length == largest:
+            if param.style == "lengths" and param.largest_length == largest and param.shape == (4,):
                 return param.name
         return self.new_param("len", (4,), "INT32", "lengths", largest_length=largest).name
 
