@@ -48,6 +48,7 @@ stubs: $(DEV)
 
 test: check
 	$(PY) -m pytest -q -n $(JOBS) --durations=10
+	TILEJIT_FASTPATH=0 $(PY) -m pytest -q -n $(JOBS) -m "dispatch and not slow"
 
 bench: $(DEV)
 	@$(PY) bench/run.py $(or $(SUITE),cpu compile dispatch start)
@@ -57,7 +58,7 @@ fuzz: $(DEV)
 	$(PY) -m tests.differential --jobs $(JOBS)
 
 faults: $(DEV)
-	TILEJIT_TEST_FAULTS=$(or $(FAULTS),100000) $(PY) -m pytest -q -n $(JOBS) -k faults tests/runtime
+	TILEJIT_TEST_FAULTS=$(or $(FAULTS),100000) $(PY) -m pytest -q -n $(JOBS) -k faults tests/runtime tests/jit
 
 clean:
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
