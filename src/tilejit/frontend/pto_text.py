@@ -104,6 +104,7 @@ def parse_pto(text: str | bytes, filename: str = "<string>", arch: str | None = 
     text = decoded(text, filename)
     source = SourceText(filename, tuple(text.split("\n")))
     family = arch_family(arch if arch is not None else written_arch(text))
+    _refuse_enormous(text, source)
     parser: PtoParser | None = None
     try:
         parser = PtoParser(text, filename, family)
@@ -119,6 +120,27 @@ def parse_pto(text: str | bytes, filename: str = "<string>", arch: str | None = 
         raise PtoSyntaxError(f"the text does not make sense here: {what}", span=span_at(source, text, at, at + 1)) from None
     assert isinstance(module, ModuleOp)
     return PtoFile(module, text, filename, family, parser.places)
+
+
+_ENORMOUS = re.compile(r"(?<![\w%@#!.$-])(?:[su]?i(?P<width>\d{3,})|dense(?:_resource)?\s*<)")
+_COMMENT_OR_STRING = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\[^\n])*(?P<end>"?)')
+_STRING = re.compile(r'"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*"')
+_MAX_WIDTH = 128
+
+
+def _refuse_enormous(text: str, source: SourceText) -> None:
+    """What would keep xDSL busy until the machine gives up: open strings, integers of absurd width, and tensors as constants."""
+    for match in _COMMENT_OR_STRING.finditer(text):
+        if match["end"] == "":
+            raise PtoSyntaxError("this string is never closed", span=span_at(source, text, *match.span()))
+        if match["end"] is not None and not _STRING.fullmatch(match.group()):
+            raise PtoSyntaxError("this string has an escape that MLIR does not know", span=span_at(source, text, *match.span()))
+    bare = _COMMENT_OR_STRING.sub(lambda found: " " * len(found.group()), text)
+    for match in _ENORMOUS.finditer(bare):
+        if match["width"] is None:
+            raise PtoSyntaxError("dense constants are unsupported: scalars only", span=span_at(source, text, *match.span()))
+        if len(match["width"]) > 4 or int(match["width"]) > _MAX_WIDTH:
+            raise PtoSyntaxError(f"integers have at most {_MAX_WIDTH} bits", span=span_at(source, text, *match.span()))
 
 
 def decoded(text: str | bytes, filename: str) -> str:
