@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilejit.language as pl
 from tilejit.errors import StaleCaptureError, UncacheableValueError
 
 KERNEL = """
@@ -341,3 +342,24 @@ def test_many_threads_that_call_first_compile_once(package: Path) -> None:
         thread.join()
     assert all((out == 4.0).all() for out in outputs)
     assert module.kernel.cache_info().misses == 1
+
+
+class Settings:
+    factor = 2.0
+
+
+@pytest.mark.parametrize("platform", ["cpu", "reference"])
+def test_a_value_that_changes_after_compile_or_a_returning_call_is_noticed(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_PLATFORM", platform)
+    x = np.ones((2, 3), np.float32)
+    for first in ("compile", "call"):
+        monkeypatch.setattr(Settings, "factor", 2.0)
+
+        @pl.jit
+        def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+            out[:] = x * Settings.factor
+
+        getattr(kernel, "compile" if first == "compile" else "__call__")(x)
+        monkeypatch.setattr(Settings, "factor", 3.0)
+        with pytest.raises(StaleCaptureError, match=r"Settings\.factor"):
+            kernel(x)

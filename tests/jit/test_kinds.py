@@ -88,3 +88,11 @@ def test_an_extern_function_does_not_run_here(tmp_path: Path) -> None:
     for function in (kernel, foreign):
         with pytest.raises(UnsupportedFeatureError, match=r"`foreign` is C\+\+ code for Ascend"):
             function(x, x.copy())
+
+
+def test_run_time_scalars_are_parameters() -> None:
+    with pytest.raises(TypeError, match="`m`, which is no parameter of kernel"):
+
+        @pl.jit(runtime_scalars=("n", "m"))
+        def kernel(x: pl.Tensor, n: pl.INDEX, out: pl.Out[pl.Tensor]):
+            out[:] = x

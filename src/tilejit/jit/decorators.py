@@ -98,6 +98,9 @@ def _decorate(function: Callable[..., object], kind: str, options: Mapping[str, 
         raise TypeError(f"@pl.jit decorates a function, got {type(function).__name__}")
     if plain.__name__ == "<lambda>":
         raise TypeError("@pl.jit cannot decorate a lambda: a kernel is a `def` with annotated parameters")
+    unknown = [name for name in cast("tuple[str, ...]", options.get("runtime_scalars", ())) if name not in inspect.signature(plain).parameters]
+    if unknown:
+        raise TypeError(f"runtime_scalars names `{unknown[0]}`, which is no parameter of {plain.__name__}")
     extra = _annotation_names(plain, sys._getframe(depth).f_locals) if "<locals>" in plain.__qualname__ else {}
     return JITFunction(Definition(plain, kind, dict(options), extra))
 

@@ -27,12 +27,12 @@ class Standing:
     @cached_property
     def captures(self) -> Captures:
         """What the bodies read besides their arguments."""
-        return Captures(self.entry)
+        return self.baseline.captures
 
     @cached_property
     def baseline(self) -> Baseline:
-        """The captured values as they were."""
-        return Baseline(self.captures)
+        """The captured values as they were when they were first read: what is compiled stands on these."""
+        return Baseline(Captures(self.entry))
 
     def cost(self) -> str:
         """What checking for drift costs a warm call, in words."""
