@@ -6,20 +6,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tilejit import errors, ir, language, runtime
+    from tilejit import errors, ir, language, runtime, testing
+    from tilejit.jit.protocol import register_argument
     from tilejit.runtime.arrays import DeviceTensor
     from tilejit.runtime.compiled import CompiledProgram
     from tilejit.runtime.config import RunConfig
 
 __version__ = "0.1.0"
-__all__ = ["CompiledProgram", "DeviceTensor", "RunConfig", "errors", "ir", "language", "runtime"]
+__all__ = ["CompiledProgram", "DeviceTensor", "RunConfig", "errors", "ir", "language", "register_argument", "runtime", "testing"]
 
 _NAMES = {
     "CompiledProgram": "tilejit.runtime.compiled",
     "DeviceTensor": "tilejit.runtime.arrays",
     "RunConfig": "tilejit.runtime.config",
+    "register_argument": "tilejit.jit.protocol",
 }
-_MODULES = ("errors", "ir", "language", "runtime")
+_MODULES = ("errors", "ir", "language", "runtime", "testing")
 
 
 def __getattr__(name: str) -> object:

@@ -6,10 +6,13 @@ import inspect
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from tilejit.dtypes import FP32, INDEX, DType
 from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, did_you_mean
 from tilejit.jit.definition import Definition
 from tilejit.jit.meta import Constant, RuntimeScalar
+from tilejit.jit.protocol import adapt, registration_hint
 from tilejit.jit.signature import JitParam, as_declared
 from tilejit.runtime.arrays import scalar_of, view_of
 from tilejit.types.annotations import DynVar, RuntimeMarker
@@ -33,6 +36,8 @@ class BoundArguments:
     values: Mapping[str, object]
     arguments: Mapping[str, Argument]
     omitted: tuple[str, ...] = ()
+    signatures: tuple[tuple[str, str], ...] = ()
+    """Parameter and cache signature of arguments of foreign classes."""
 
 
 def bind_arguments(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str, object], running: bool) -> BoundArguments:
@@ -42,8 +47,22 @@ def bind_arguments(definition: Definition, args: tuple[object, ...], kwargs: Map
     outputs = [param for param in definition.params if param.direction == "Out"]
     if missing and missing != outputs:
         raise _missing(definition, missing, outputs)
+    signatures = _adapt(values)
     arguments = {name: _classify(definition, definition.param(name), value, running) for name, value in values.items()}
-    return BoundArguments(values, arguments, tuple(param.name for param in missing))
+    return BoundArguments(values, arguments, tuple(param.name for param in missing), signatures)
+
+
+def _adapt(values: dict[str, object]) -> tuple[tuple[str, str], ...]:
+    """Replace arguments of foreign classes by what they stand for; their signatures."""
+    signatures: list[tuple[str, str]] = []
+    for name, value in values.items():
+        if type(value) not in _KNOWN and (adapted := adapt(value, name)) is not None:
+            values[name] = adapted.value
+            signatures.append((name, adapted.signature))
+    return tuple(signatures)
+
+
+_KNOWN = (np.ndarray, int, float, bool)
 
 
 def _match(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str, object], running: bool) -> dict[str, object]:
@@ -134,7 +153,7 @@ def _tensor(definition: Definition, param: JitParam, value: object) -> Argument:
     if view is None:
         raise ArgumentError(
             f"{where}: `{param.name}` must be a tensor, got {type(value).__name__}",
-            help="pass a NumPy array, a torch tensor, or an object with DLPack or the array interface",
+            help=registration_hint(value),
         )
     annotation = param.tensor
     dtype = view.dtype

@@ -82,7 +82,7 @@ class JITFunction(Kernel):
         except TilejitError as error:
             compiled.relocate(error)
             raise
-        if plain and len(args) == len(self.definition.params):
+        if plain and len(args) == len(self.definition.params) and not bound.signatures:
             self._serve(standing, compiled, bound.values, seen)
         return result
 
@@ -304,10 +304,12 @@ class JITFunction(Kernel):
         return {"platform": resolve_platform(config.platform), "check_bounds": config.check_bounds, "fast_math": config.fast_math}
 
     def _memory_key(self, standing: Standing, bound: BoundArguments, config: RunConfig | None) -> Hashable:
-        return (standing.captures.digest, *self._options(config).values(), *self._argument_key(bound))
+        return (standing.captures.digest, *self._options(config).values(), *self._argument_key(bound), *bound.signatures)
 
     def _disk_key(self, standing: Standing, bound: BoundArguments, config: RunConfig | None) -> disk.Key:
         arguments = {name: argument_fields(argument, frozenset(self._dynamic_axes(name, argument))) for name, argument in bound.arguments.items()}
+        for name, signature in bound.signatures:
+            arguments[name]["signature"] = signature
         return disk.key_of(self.definition, standing.captures, arguments, self._options(config))
 
     def _argument_key(self, bound: BoundArguments) -> tuple[Hashable, ...]:
@@ -331,7 +333,7 @@ class JITFunction(Kernel):
             self._outputs[key] = find_outputs(self.definition, self._current(check=False).known, bound)
         found = self._outputs[key]
         arguments = {param.name: bound.arguments.get(param.name) or found[param.name] for param in self.definition.params}
-        return BoundArguments(bound.values, arguments, bound.omitted)
+        return BoundArguments(bound.values, arguments, bound.omitted, bound.signatures)
 
     def _specialise(self, bound: BoundArguments, record: Callable[[Definition, str, object], None] | None = None) -> Specialization:
         from tilejit.jit.requests import ignore, specialise

@@ -1,0 +1,49 @@
+"""For authors of classes that are passed to kernels: checks that such a class can be trusted in a cache key."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+
+from tilejit.jit.protocol import KernelArgument, register_argument, signature_digest
+
+__all__ = ["KernelArgument", "check_argument_class", "register_argument"]
+
+
+def check_argument_class(make: Callable[[], object], other: Callable[[], object]) -> None:
+    """Check the argument protocol of a class: AssertionError says what is wrong.
+
+    `make` and `other` are functions of a module that return two objects whose kernels differ. Checked are: both methods are there, the signature
+    is stable (twice in this process, and in fresh ones under three hash seeds), holds no address, and tells `make()` from `other()`.
+    """
+    first, second = make(), make()
+    for name in ("__cache_signature__", "__abi_slots__"):
+        assert hasattr(type(first), name), f"{type(first).__qualname__} has no {name}"
+    slots = first.__abi_slots__()  # type: ignore[attr-defined]
+    assert isinstance(slots, tuple) and len(slots) == 1, f"__abi_slots__() must return a tuple of one array or number, got {slots!r}"
+    signature = first.__cache_signature__()  # type: ignore[attr-defined]
+    hash(signature)
+    assert not re.search(r"0x[0-9a-f]{6,}", repr(signature)), f"the signature holds an address: {signature!r}"
+    digest = signature_digest(first)
+    assert digest == signature_digest(second), "two objects that were made alike have different signatures"
+    assert digest != signature_digest(other()), "the signature does not tell two objects apart whose kernels differ"
+    assert not hasattr(make, "__closure__") or "<" not in make.__qualname__, f"{make!r} cannot be found by another process: use a function of a module"
+    seen = {_in_fresh_process(make, seed) for seed in ("0", "1", "4242")}
+    assert seen == {digest}, "the signature differs between processes or hash seeds"
+
+
+_SCRIPT = """
+import importlib, sys
+from tilejit.jit.protocol import signature_digest
+module, name = sys.argv[1:]
+print(signature_digest(getattr(importlib.import_module(module), name)()))
+"""
+
+
+def _in_fresh_process(make: Callable[[], object], seed: str) -> str:
+    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-c", _SCRIPT, make.__module__, make.__qualname__]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
