@@ -9,7 +9,7 @@ import pytest
 
 import tilejit.language as pl
 from tilejit import ir
-from tilejit.errors import ParserSyntaxError, UnsupportedFeatureError
+from tilejit.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
 
 pytestmark = pytest.mark.dispatch
 rng = np.random.default_rng(8)
@@ -96,3 +96,8 @@ def test_run_time_scalars_are_parameters() -> None:
         @pl.jit(runtime_scalars=("n", "m"))
         def kernel(x: pl.Tensor, n: pl.INDEX, out: pl.Out[pl.Tensor]):
             out[:] = x
+
+
+def test_the_layout_dn_needs_strides() -> None:
+    with pytest.raises(ParserTypeError, match=r"pl\.DN alone"):
+        pl.parse("@pl.function\ndef f(x: pl.Tensor[[4, 8], pl.FP32, pl.DN], out: pl.Out[pl.Tensor[[4, 8], pl.FP32]]):\n    out[:] = x")

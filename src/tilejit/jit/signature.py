@@ -98,7 +98,7 @@ def _classify(arg: ast.arg, annotation: object, default: object) -> JitParam:
         annotation = TensorAnnotation()
     if isinstance(annotation, TensorAnnotation):
         if annotation.view is not None:
-            help = "write the layout itself: pl.Tensor[[64, 64], pl.FP32, pl.DN]"
+            help = "write the layout itself: pl.Tensor[[64, 64], pl.FP32, pl.NZ]"
             raise ArgumentError(f"the annotation of `{arg.arg}` has a pl.TensorView where @pl.jit takes a plain layout", help=help)
         return JitParam(arg.arg, "tensor", direction, tensor=annotation, default=default, node=arg)
     if isinstance(annotation, ScalarAnnotation):

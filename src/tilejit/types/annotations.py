@@ -149,6 +149,8 @@ class Tensor:
             raise ParserTypeError("pl.Tensor takes a shape and a data type", help="write pl.Tensor[[64, 64], pl.FP32]")
         layout, view, memref = TensorLayout.ND, None, None
         for extra in parts[2:]:
+            if extra is TensorLayout.DN:
+                raise ParserTypeError("the layout pl.DN alone does not say how a tensor lies in memory", help="write pl.TensorView(stride=[…], layout=pl.DN)")
             if isinstance(extra, TensorLayout):
                 layout = extra
             elif isinstance(extra, TensorView):
