@@ -323,12 +323,14 @@ def test_c9_a_directory_runs_with_the_same_results_and_the_same_checks(add_direc
 def test_c10_outputs_may_not_overlap_inputs(add: CompiledProgram) -> None:
     memory = data(2 * ROWS, COLUMNS)
     before = memory.copy()
-    for out in (memory[:ROWS], memory[1 : ROWS + 1]):
-        with pytest.raises(AliasError, match="output `out` overlaps `a`"):
-            add(memory[:ROWS], data(), out)
+    with pytest.raises(AliasError, match="output `out` overlaps `a`"):
+        add(memory[:ROWS], data(), memory[1 : ROWS + 1])
     np.testing.assert_array_equal(memory, before)
     add(memory[:ROWS], memory[:ROWS], memory[ROWS:])
     np.testing.assert_array_equal(memory[ROWS:], before[:ROWS] * 2)
+    other = data()
+    add(memory[:ROWS], other, memory[:ROWS])  # The identical buffer: each cell depends on itself alone.
+    np.testing.assert_array_equal(memory[:ROWS], before[:ROWS] + other)
 
 
 @pytest.mark.parametrize(
