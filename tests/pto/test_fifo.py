@@ -65,13 +65,15 @@ def changed(name: str, old: str, new: str) -> str:
 
 
 def test_sides_that_wait_for_each_other_are_found() -> None:
-    text = changed("fifo_both_ways", "scf.for %i = %c0 to %n step %c1 {\n      %x = pto.tpop_from_aic", "scf.for %i = %c1 to %n step %c1 {\n      %x = pto.tpop_from_aic")
+    loop = "scf.for %i = %c{} to %n step %c1 {{\n      %x = pto.tpop_from_aic"
+    text = changed("fifo_both_ways", loop.format(0), loop.format(1))
     with pytest.raises(DeadlockError, match="waits") as caught:
         run_text(text, floats(16, 16, dtype=f16), floats(16, 16, dtype=f16), floats(16, 16), 2)
     assert "@cube_side waits in pto.tpop_from_aiv" in str(caught.value)
 
 
 def test_a_tile_of_the_wrong_shape_arrives() -> None:
-    text = changed("fifo_c2v_0", "%x = pto.tpop_from_aic {split = 0} -> !pto.tile_buf<vec, 16x32xf32>", "%x0 = pto.tpop_from_aic {split = 0} -> !pto.tile_buf<vec, 8x32xf32>\n    %x = pto.alloc_tile : !pto.tile_buf<vec, 16x32xf32>")
+    popped, whole = "pto.tpop_from_aic {split = 0} -> !pto.tile_buf<vec, 8x32xf32>", "!pto.tile_buf<vec, 16x32xf32>"
+    text = changed("fifo_c2v_0", f"%x = pto.tpop_from_aic {{split = 0}} -> {whole}", f"%x0 = {popped}\n    %x = pto.alloc_tile : {whole}")
     with pytest.raises(ShapeError, match="16x32 arrives, one of 8x32 is expected"):
         run_text(text, floats(16, 32, dtype=f16), floats(32, 32, dtype=f16), floats(16, 32))

@@ -65,7 +65,8 @@ def test_blocks_of_32_are_sorted_with_their_indices() -> None:
     for row in range(4):
         for start in (0, 32):
             part = sorted(zip(-a[row, start : start + 32], index[row, start : start + 32]))
-            exact(got[row, 2 * start : 2 * start + 64].view(np.uint32), records(np.array([-v for v, _ in part]), np.array([i for _, i in part])).view(np.uint32))
+            wanted = records(np.array([-v for v, _ in part]), np.array([i for _, i in part]))
+            exact(got[row, 2 * start : 2 * start + 64].view(np.uint32), wanted.view(np.uint32))
 
 
 def test_records_of_halves() -> None:

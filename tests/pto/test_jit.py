@@ -12,7 +12,17 @@ import numpy as np
 import pytest
 
 from tilejit import pto
-from tilejit.errors import AbiError, ArgumentError, DTypeError, OptionError, OutOfBoundsError, PtoSyntaxError, PtoVerifyError, RangeError, UnsupportedFeatureError
+from tilejit.errors import (
+    AbiError,
+    ArgumentError,
+    DTypeError,
+    OptionError,
+    OutOfBoundsError,
+    PtoSyntaxError,
+    PtoVerifyError,
+    RangeError,
+    UnsupportedFeatureError,
+)
 
 GM = pto.ptr(pto.f32, "gm")
 KERNEL = (Path(__file__).parent / "kernels" / "scale2.pto").read_text()
@@ -116,7 +126,7 @@ def test_the_name_selects_the_entry() -> None:
     def anything(src: GM, dst: GM) -> None: ...  # type: ignore[valid-type]
 
     assert anything.compile().ir_function_name == "scale2"
-    with pytest.raises(TypeError, match="could not bind entry other in <inline pto source .*missing non-declaration func.func"):
+    with pytest.raises(TypeError, match=r"could not bind entry other in <inline pto source .*missing non-declaration func.func"):
 
         @pto.jit(name="other", source=KERNEL)
         def kernel(src: GM, dst: GM) -> None: ...  # type: ignore[valid-type]
@@ -164,14 +174,21 @@ def test_syntax_errors_have_a_place(tmp_path: Path) -> None:
     assert caught.value.span is not None and (caught.value.span.line, caught.value.span.filename) == (2, str(path))
 
 
-LEFT = "module {\nfunc.func @scale2(%a: !pto.ptr<f32>, %b: !pto.ptr<f32>) {\n%i = pto.alloc_tile : !pto.tile_buf<vec, 16x16xi8>\npto.tadd ins(%i, %i : !pto.tile_buf<vec, 16x16xi8>, !pto.tile_buf<vec, 16x16xi8>) outs(%i : !pto.tile_buf<vec, 16x16xi8>)\nreturn\n}\n}"
+BYTES = """!t = !pto.tile_buf<vec, 16x16xi8>
+module {
+  func.func @scale2(%a: !pto.ptr<f32>, %b: !pto.ptr<f32>) {
+    %i = pto.alloc_tile : !t
+    pto.tadd ins(%i, %i : !t, !t) outs(%i : !t)
+    return
+  }
+}"""
 
 
 def test_the_architecture_comes_from_the_text_then_from_target() -> None:
     with pytest.raises(PtoVerifyError, match="A2/A3"):
-        declared(LEFT).compile()
-    assert declared(LEFT, target="a5").compile().program.file.arch == "a5"
-    assert declared(LEFT.replace("module {", 'module attributes {pto.target_arch = "a5"} {', 1), target="a3").compile().program.file.arch == "a5"
+        declared(BYTES).compile()
+    assert declared(BYTES, target="a5").compile().program.file.arch == "a5"
+    assert declared(BYTES.replace("module {", 'module attributes {pto.target_arch = "a5"} {', 1), target="a3").compile().program.file.arch == "a5"
 
 
 def test_source_and_entry_and_constants_are_checked_at_decoration() -> None:
@@ -197,7 +214,10 @@ def test_the_signature_is_checked_before_the_options_and_those_before_the_source
         def second(src: GM) -> None: ...  # type: ignore[valid-type]
 
 
-@pytest.mark.parametrize(("options", "message"), [({"backend": "llvm"}, "'llvm'"), ({"mode": "fast"}, "'fast'"), ({"backend": "emitc", "mode": "explicit"}, "emitc")])
+CHOICES: list[tuple[dict[str, Any], str]] = [({"backend": "llvm"}, "'llvm'"), ({"mode": "fast"}, "'fast'"), ({"backend": "emitc", "mode": "explicit"}, "emitc")]
+
+
+@pytest.mark.parametrize(("options", "message"), CHOICES)
 def test_backend_and_mode(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         declared(KERNEL, **options)
@@ -220,7 +240,8 @@ def test_frontend_options(options: dict[str, Any], error: type[Exception]) -> No
 
 
 def test_accepted_options_are_recorded() -> None:
-    kernel = declared(KERNEL, insert_sync=False, native_options={"x": 1}, kernel_kind="vector", frontend_options={"ast_rewrite": True, "rewrite_part": {"control_flow"}})
+    front = {"ast_rewrite": True, "rewrite_part": {"control_flow"}}
+    kernel = declared(KERNEL, insert_sync=False, native_options={"x": 1}, kernel_kind="vector", frontend_options=front)
     assert (kernel.options.insert_sync, kernel.options.native_options, kernel.options.kernel_kind) == (False, {"x": 1}, "vector")
 
 
@@ -242,10 +263,13 @@ def decorate(annotation: Any, **more: Any) -> None:
 
 @pytest.mark.parametrize(
     "annotation",
-    [pto.ptr(pto.f32), pto.ptr(pto.f32, "vec"), pto.tensor_spec((16, 16), "f32"), pto.Tile, pto.TensorView, pto.PartitionTensorView, pto.VReg, pto.mask, pto.const_expr, int, "nonsense"],
+    [
+        pto.ptr(pto.f32), pto.ptr(pto.f32, "vec"), pto.tensor_spec((16, 16), "f32"), pto.Tile, pto.TensorView, pto.PartitionTensorView,
+        pto.VReg, pto.mask, pto.const_expr, int, "nonsense",
+    ],
 )
 def test_annotations_that_are_no_abi(annotation: Any) -> None:
-    with pytest.raises(TypeError, match="x|nonsense"):
+    with pytest.raises(TypeError, match=r"x|nonsense"):
         decorate(annotation)
 
 
@@ -364,15 +388,15 @@ def test_what_cannot_run_is_refused_before_anything_is_written() -> None:
 
 
 def test_without_source_the_message_points_to_the_language() -> None:
-    with pytest.raises(UnsupportedFeatureError, match="@pl.jit"):
+    with pytest.raises(UnsupportedFeatureError, match=r"@pl\.jit"):
 
         @pto.jit()
         def k(x: GM) -> None: ...  # type: ignore[valid-type]
 
-    with pytest.raises(UnsupportedFeatureError, match="@pl.jit"):
+    with pytest.raises(UnsupportedFeatureError, match=r"@pl\.jit"):
 
         @pto.jit  # type: ignore[arg-type]
-        def l(x: GM) -> None: ...  # type: ignore[valid-type]
+        def m(x: GM) -> None: ...  # type: ignore[valid-type]
 
 
 def test_the_module_can_be_seen() -> None:
