@@ -128,6 +128,8 @@ class CompiledProgram:
         self._stages = {stage.name: stage for stage in stages}
         self._path = output_dir
         self._written = False
+        self.called = False
+        """Whether a kernel has run it: from then on it is worth a short way."""
         self.relocations: Relocations | None = None
         """Set for programs from the disk cache: turns the places of run-time failures into places of the present source."""
         self._program = program
