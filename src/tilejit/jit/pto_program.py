@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
 
-from tilejit.backends.pto.launch import launch, refuse_unrunnable
-from tilejit.errors import AbiError
+from tilejit.backends.pto.launch import flat_arguments, launch, refuse_unrunnable
+from tilejit.compiler import compile_program
+from tilejit.errors import AbiError, TilejitError
+from tilejit.frontend.pto_raise import NotRaisable, raise_to_program
 from tilejit.frontend.pto_text import parse_pto
 from tilejit.jit.pto_types import Parameter
-from tilejit.tile_ir.pto.module import PtoFile, written_arch
+from tilejit.runtime.compiled import CompiledProgram
+from tilejit.runtime.config import RunConfig
+from tilejit.tile_ir.pto.module import FuncOp, PtoFile, written_arch
 from tilejit.tile_ir.pto.types import canonical
 from tilejit.tile_ir.pto.verify import verify
-
-if TYPE_CHECKING:
-    from xdsl.dialects.func import FuncOp
 
 
 @dataclass(eq=False)
@@ -29,10 +30,26 @@ class PtoProgram:
     def text(self) -> str:
         return self.file.print()
 
+    @cached_property
+    def native(self) -> CompiledProgram | None:
+        """The kernel as machine code, where its tiles are plain variables; None: it is interpreted, `interpreted_because` says why."""
+        try:
+            return compile_program(raise_to_program(self.file, self.entry, self.names), RunConfig(platform="cpu"))
+        except (NotRaisable, TilejitError) as error:
+            self.interpreted_because = error.message if isinstance(error, TilejitError) else str(error)
+            return None
+
+    interpreted_because: str | None = None
+
     def launch(self, arguments: Sequence[object], grid: int) -> None:
         """Run it; what cannot run is refused before anything is written."""
         refuse_unrunnable(self.file, self.entry)
-        launch(self.file, self.entry, self.names, arguments, grid)
+        native = self.native
+        flat = None if native is None else flat_arguments(self.entry, self.names, arguments, native.param_infos)
+        if native is None or flat is None:
+            launch(self.file, self.entry, self.names, arguments, grid)
+        else:
+            native(*flat, grid)
 
 
 def load(text: str, filename: str, entry: str, parameters: Sequence[Parameter], target: str | None) -> PtoProgram:

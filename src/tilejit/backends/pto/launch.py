@@ -16,6 +16,7 @@ from tilejit.backends.pto.machine import Machine
 from tilejit.backends.pto.memory import Global, Pointer
 from tilejit.errors import ArgumentError, DTypeError, RangeError, UnsupportedFeatureError
 from tilejit.runtime.arrays import view_of
+from tilejit.runtime.signature import ParamInfo
 from tilejit.tile_ir.pto.elements import Element
 from tilejit.tile_ir.pto.module import PtoFile
 from tilejit.tile_ir.pto.op import PtoOp
@@ -131,3 +132,27 @@ def launch(file: PtoFile, entry: FuncOp, names: Sequence[str], values: Sequence[
     types = entry.function_type.inputs.data
     arguments = [argument(name, type, value) for name, type, value in zip(names, types, values, strict=True)]
     Machine(file).run(entry, arguments, grid)
+
+
+def flat_arguments(entry: FuncOp, names: Sequence[str], values: Sequence[object], params: Sequence[ParamInfo]) -> list[object] | None:
+    """The arguments as the compiled form takes them: arrays as one row, then scalars; None where only the interpreter will do.
+
+    That is with addresses, whose bounds nobody knows, and with arrays that overlap one that is written.
+    """
+    arrays: list[object] = []
+    numbers: list[object] = []
+    ranges: list[tuple[int, int, bool]] = []
+    for name, type, value in zip(names, entry.function_type.inputs.data, values, strict=True):
+        bound = argument(name, type, value)
+        if not isinstance(bound, Pointer):
+            numbers.append(bool(bound) if str(type) == "i1" else float(bound) if isinstance(bound, np.generic) else bound)
+            continue
+        memory, written = bound.memory, params[len(arrays)].direction != "In"
+        if memory.size is None or memory.size == 0 or (written and not memory.writable) or not hasattr(value, "reshape"):
+            return None
+        ranges.append((memory.address, memory.address + memory.size, written))
+        arrays.append(value.reshape(-1))  # type: ignore[attr-defined]
+    for i, (start, end, written) in enumerate(ranges):
+        if any((written or other[2]) and start < other[1] and other[0] < end for other in ranges[i + 1 :]):
+            return None
+    return [*arrays, *numbers]

@@ -78,6 +78,16 @@ class View:
                 raise OutOfBoundsError(f"dim {axis} of the view has {extent} elements, the slice wants {size} from {offset}")
         return View(self.base.moved(sum(o * s for o, s in zip(offsets, self.strides))), sizes, self.strides, self.layout)
 
+    def check_inside(self) -> None:
+        """A view lies inside its array, where the array is known."""
+        size, element = self.base.memory.size, self.base.element
+        if size is None or 0 in self.shape:
+            return
+        reach = [(n - 1) * stride for n, stride in zip(self.shape, self.strides)]
+        low, high = self.base.offset + sum(min(r, 0) for r in reach), self.base.offset + sum(max(r, 0) for r in reach)
+        if low < 0 or (high + 1) * element.bytes > size:
+            raise OutOfBoundsError(f"the view reaches from element {low} to {high} of `{self.base.memory.name}`, which has {size // element.bytes}")
+
     @property
     def effective_layout(self) -> str:
         if self.layout is not None or len(self.shape) < 2:

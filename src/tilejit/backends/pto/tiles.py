@@ -74,7 +74,9 @@ def _make_tensor_view(frame: Frame, op: PtoOp) -> list[Value]:
     declared = op.results[0].type.data.shape  # type: ignore[attr-defined]
     if any(dim is not None and dim != size for dim, size in zip(declared, shape)):
         raise ShapeError(f"the type of the view says {list(declared)}, its shape is {list(shape)}")
-    return [View(frame.value(op.operand("ptr")), shape, strides, op.enum("layout") or None)]
+    made = View(frame.value(op.operand("ptr")), shape, strides, op.enum("layout") or None)
+    made.check_inside()
+    return [made]
 
 
 def _partition_view(frame: Frame, op: PtoOp) -> list[Value]:
