@@ -55,6 +55,7 @@ bench: $(DEV)
 
 fuzz: $(DEV)
 	$(PY) -m tests.fuzz --programs $(or $(PROGRAMS),5000) --jobs $(JOBS)
+	$(PY) -m tests.pto.fuzz --files $(or $(FILES),20000)
 	$(PY) -m tests.differential --jobs $(JOBS)
 
 faults: $(DEV)
