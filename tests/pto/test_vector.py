@@ -255,3 +255,26 @@ def test_quantisation_and_back() -> None:
     exact(q, np.clip(np.rint(a * scale), -128, 127).astype(np.int8))
     exact(u, np.clip(np.rint(a * scale + zero), 0, 255).astype(np.uint8))
     close(back, (q.astype(f32) - zero) * scale, 1e-5)
+
+
+def test_padding_in_place() -> None:
+    (got,) = outputs("fill_in_place", [A], [((R, C), f32)])
+    exact(got[:7, :9], A[:7, :9])
+    assert (got[7:] == -np.inf).all() and (got[:, 9:] == -np.inf).all()
+
+
+def test_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    a = floats(2, 8)
+    exact(outputs("printed", [a], [((2, 8), f32)])[0], a * f32(1.5))
+    shown = capsys.readouterr().out
+    assert "factor 1.5" in shown and "plain\n" in shown and "tile 2x8 of 2x8 f32" in shown and "view [2, 8]" in shown
+    assert str(a[0, 0])[:5] in shown
+
+
+def test_a_trap_stops_the_kernel() -> None:
+    from tests.pto.harness import run_text
+    from tilejit.errors import KernelAssertionError
+
+    with pytest.raises(KernelAssertionError, match=r"pto\.trap") as caught:
+        run_text("func.func @k(%f: !pto.ptr<i64>) {\n  pto.set_ffts %f : !pto.ptr<i64>\n  pto.trap\n  return\n}", np.zeros(1, np.int64))
+    assert caught.value.span is not None and caught.value.span.line == 3
