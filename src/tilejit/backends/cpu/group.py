@@ -252,6 +252,7 @@ class GroupWriter:
 
         def body(lanes: int, column: Index, accumulators: list[Value]) -> list[Value]:
             cells = Cells(self, stage, lanes, column)
+            stream.prefetch_next_row(self, stage, lanes, column)
             # Everything is read before anything is written: an output may be one of the inputs.
             values = [(write, cells.get(write.value)) for write in writes]
             rows = [(value, cells.get(value)) for value in kept]

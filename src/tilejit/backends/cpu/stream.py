@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 STREAM_BYTES = 24 << 20
 """An output of this size is gone from every cache before it can be read again."""
+PREFETCH_BYTES = 1 << 20
+"""Inputs below this size are in a near cache anyway."""
+LINE = 64
+"""Bytes of a cache line."""
 ALIGN = 32
 """Bytes to which such stores must be aligned."""
 
@@ -57,6 +61,29 @@ def put(e: Emitter, dtype: DType, pointer: Value, value: Value, lanes: int) -> N
         e.stream(to_memory(e, dtype, value), pointer, ALIGN)
     else:
         store_lanes(e, dtype, pointer, value, lanes)
+
+
+def prefetch_next_row(group: GroupWriter, stage: int, lanes: int, column: Index) -> None:
+    """In the second sweep over a row, which computes on what is cached, ask for the same columns of the next row.
+
+    The first sweep over a row waits for memory and the later ones for arithmetic; this lets both go on at once.
+    """
+    if stage != 1 or lanes == 1 or len(group.box.extents) < 2:
+        return
+    e = group.e
+    seen: set[int] = set()
+    for value in dict.fromkeys(value for item in group.by_result.values() for value in item.inputs if value not in group.by_result):
+        place = group.places.get(value)
+        if place is None or place.is_mask or place.walk in seen:
+            continue
+        seen.add(place.walk)
+        strides, size = group.box.walks[place.walk].strides, place.dtype.get_byte()
+        if strides[-1] != 1 or strides[-2] == 0 or 0 < _bytes(group, place.dtype) < PREFETCH_BYTES:
+            continue
+        e.module.declare("llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        ahead = e.offset(group.pointers[place.walk], e.add(column, strides[-2]), place.dtype.llvm)
+        for line in range(0, lanes * size, LINE):
+            e.void(f"call void @llvm.prefetch.p0({e.offset(ahead, line // size, place.dtype.llvm)}, i32 0, i32 2, i32 1)")
 
 
 def finish(e: Emitter) -> None:
