@@ -33,6 +33,7 @@ def array(element: str, size: int) -> NDArray:
 RAISED = {
     "binary_bf16_a5": 1, "binary_i16": 1, "binary_i32": 1, "binary_i8_a5": 1, "generic_form": 1, "in_place": 1, "matmul_a5": 1, "matmul_bias": 1,
     "matmul_f16": 1, "matmul_i8": 1, "matmul_k_loop": 1, "matmul_store_bf16": 1, "scale2": 1, "split_k": 4, "spmd_grid": 5, "unary_f16": 1,
+    "transposed_view": 1, "scalar_three": 1, "shifts_i32": 1,
 }  # fmt: skip
 """Kernels that compile, and the grids to launch them with."""
 
@@ -52,9 +53,37 @@ def test_machine_code_and_interpreter_agree(name: str) -> None:
         np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=tolerance, atol=tolerance)
 
 
+def test_tiles_at_fixed_addresses_are_carried_by_loops() -> None:
+    kernel = program("level3_loop")
+    a, out = RNG.standard_normal((80, 32)).astype(np.float32), np.ones((16, 32), np.float32)
+    kernel.launch([a, out, 5], 1)
+    assert kernel.interpreted_because is None
+    np.testing.assert_allclose(out, a.reshape(5, 16, 32).sum(0), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("square", [True, False])
+@pytest.mark.parametrize("native", [True, False])
+def test_reductions_expands_and_branches(square: bool, native: bool) -> None:
+    kernel = program("normalise")
+    a, g, out = np.abs(RNG.standard_normal((16, 32))).astype(np.float32), RNG.standard_normal((1, 32)).astype(np.float32), np.ones((16, 32), np.float16)
+    if native:
+        kernel.launch([a, g, out, square], 1)
+        assert kernel.interpreted_because is None
+    else:
+        launch(kernel.file, kernel.entry, kernel.names, [a, g, out, square], 1)
+    t = a * a if square else a
+    np.testing.assert_allclose(out.astype(np.float32), t / t.sum(1, keepdims=True) * g, rtol=2e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("alias_vectors", "addresses"), ("dynamic_valid", "partly valid"), ("loop_handles", "carried"), ("fifo_c2v_0", "func.call"), ("binary_f32", "pto.tmax")],
+    [
+        ("alias_vectors", "different types"),
+        ("dynamic_valid", "partly valid"),
+        ("loop_handles", "carried"),
+        ("fifo_c2v_0", "func.call"),
+        ("binary_f32", "pto.tmax"),
+    ],
 )
 def test_other_kernels_are_interpreted_and_say_why(name: str, reason: str) -> None:
     kernel = program(name)

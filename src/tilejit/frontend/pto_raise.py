@@ -7,69 +7,30 @@ is left to the interpreter: `NotRaisable` says why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilejit import ops
-from tilejit.dtypes import BOOL, FP32, INDEX, DType
+from tilejit.dtypes import BOOL, INDEX
+from tilejit.frontend.pto_raise_ops import OPS, Cell, NotRaisable, Pointer, cell_of, dtype_of
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import ApplyArg, Builder, function
 from tilejit.tile_ir.program import Program
-from tilejit.tile_ir.pto.elements import ELEMENTS
 from tilejit.tile_ir.pto.module import PtoFile, kernel_kind
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.rules import constant
 from tilejit.tile_ir.pto.spec import Nothing
-from tilejit.tile_ir.pto.types import PtrType, TileBufType, TileSpec
-from tilejit.types.values import ANY, BufferType, ScalarType, TileType, ValueType
+from tilejit.tile_ir.pto.types import PtrType
+from tilejit.types.values import BufferType, ScalarType, TileType, ValueType
 
 GRID = "grid__"
 """Name of the last parameter: how many blocks to run."""
-
-
-class NotRaisable(Exception):
-    """Why a kernel stays with the interpreter."""
-
-
-@dataclass(eq=False)
-class Cell:
-    """A tile of the file: a variable of one type."""
-
-    spec: TileSpec
-    dtype: DType
-
-    @property
-    def type(self) -> TileType:
-        return TileType(self.spec.shape, self.dtype, self.spec.shape, "Vec")
-
-
-@dataclass(frozen=True)
-class Pointer:
-    """A parameter, moved by an offset in elements."""
-
-    buffer: SSAValue
-    offset: SSAValue | None
-
-
-@dataclass(frozen=True)
-class Slice:
-    """A box of a two-dimensional view."""
-
-    buffer: SSAValue
-    offsets: tuple[SSAValue, ...]
-    sizes: tuple[SSAValue, ...]
-
-
-def _dtype(type: Attribute) -> DType:
-    element = ELEMENTS.get(str(type))
-    if element is None or element.dtype is None:
-        raise NotRaisable(f"scalars of type {type}")
-    return element.dtype
 
 
 _BINARY = {"tadd": "add", "tsub": "sub", "tmul": "mul", "tadds": "add", "tsubs": "sub", "tmuls": "mul"}
@@ -77,7 +38,10 @@ _UNARY = {"texp": "exp", "tlog": "log", "tsqrt": "sqrt", "trsqrt": "rsqrt", "tre
 _EXPAND = {
     f"t{axis}expand{suffix}": f"{axis}_expand_{suffix}" for axis in ("row", "col") for suffix in ("add", "sub", "mul", "div", "expdif")
 }  # fmt: skip
-_INTEGER = {"tmax": "maximum", "tmin": "minimum", "tmaxs": "maximum", "tmins": "minimum", "tand": "and_", "tor": "or_", "txor": "xor"}
+_INTEGER = {
+    "tmax": "maximum", "tmin": "minimum", "tmaxs": "maximum", "tmins": "minimum", "tand": "and_", "tor": "or_", "txor": "xor",
+    "tands": "and_", "tors": "or_", "txors": "xor", "tshl": "shl", "tshr": "shr", "tshls": "shl", "tshrs": "shr",
+}  # fmt: skip
 """Ops that raise for integers: floats have no bits, and PTO's maximum of a NaN is another one."""
 _ARITH = {"addi": "add", "subi": "sub", "muli": "mul", "addf": "add", "subf": "sub", "mulf": "mul", "divf": "div", "minsi": "minimum", "maxsi": "maximum"}
 _COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -96,12 +60,13 @@ def raise_to_program(file: PtoFile, entry: FuncOp, names: Sequence[str]) -> Prog
                 raise NotRaisable(f"pointers to {element}")
             params.append((name, BufferType((f"n{number}",), element.dtype), "InOut" if argument in written else "In"))
         else:
-            params.append((name, ScalarType(_dtype(argument.type)), "In"))
+            params.append((name, ScalarType(dtype_of(argument.type)), "In"))
     params.append((GRID, ScalarType(INDEX), "In"))
     op, arguments = function(entry.sym_name.data, "orchestration", params)
     builder = Builder(op.body.block)
     body = Block(arg_types=[d.IRType(ScalarType(INDEX))])
     raiser = Raiser(file, builder, {}, {}, body.args[0], arguments[-1])
+    raiser.place(entry)
     for source, target in zip(entry.body.block.args, arguments):
         raiser.values[source] = Pointer(target, None) if isinstance(source.type, PtrType) else target
     with builder.at(body):
@@ -136,7 +101,23 @@ class Raiser:
     contents: dict[Cell, SSAValue | None]
     block_index: SSAValue
     block_count: SSAValue
-    constants: dict[tuple[int, Block], SSAValue] = field(default_factory=dict[tuple[int, Block], SSAValue])
+
+    def place(self, entry: FuncOp) -> None:
+        """Tiles with addresses: those at one address are one variable, when nothing else reaches into its bytes."""
+        placed: dict[tuple[str, int], Cell] = {}
+        for op in entry.body.walk():
+            if isinstance(op, PtoOp) and op.row.name == "alloc_tile" and op.operand("addr") is not None:
+                address, made = constant(op.operand("addr")), cell_of(op)
+                if address is None:
+                    raise NotRaisable("computed addresses")
+                cell = placed.setdefault((made.spec.loc, address), made)
+                if cell.spec != made.spec:
+                    raise NotRaisable("tiles of different types at one address")
+                self.values[op.results[0]] = cell
+                self.contents[cell] = None
+        spans = sorted((loc, address, address + cell.spec.bytes) for (loc, address), cell in placed.items())
+        if any(a[0] == b[0] and a[2] > b[1] for a, b in pairwise(spans)):
+            raise NotRaisable("tiles whose bytes overlap")
 
     def block(self, block: Block) -> None:
         for op in block.ops:
@@ -195,25 +176,28 @@ class Raiser:
     def apply(self, row: str, level: str, **args: ApplyArg) -> SSAValue:
         return self.build.apply(ops.table()[row], level, args)[0]
 
+    def turned(self, value: SSAValue) -> SSAValue:
+        return self.apply("transpose", "tile", input=value, axis1=0, axis2=1)
+
     # scalars ------------------------------------------------------------------------------------------------------------------
 
     def arith(self, op: Operation) -> SSAValue:
         name = op.name.removeprefix("arith.")
-        result = _dtype(op.results[0].type)
+        result = dtype_of(op.results[0].type)
         if name == "constant":
             value = op.properties.get("value")
             if not isinstance(value, IntegerAttr | FloatAttr):
                 raise NotRaisable("constants that are no numbers")
             number = value.value.data
             return self.build.const(bool(number) if result is BOOL else number, result)
-        if name == "index_cast" or (name in ("sitofp", "extsi") and _dtype(op.operands[0].type) is not BOOL):
+        if name == "index_cast" or (name in ("sitofp", "extsi") and dtype_of(op.operands[0].type) is not BOOL):
             return self.apply("cast", "scalar", input=self.scalar(op.operands[0]), target_type=result)
         if name in _ARITH:
             return self.apply(_ARITH[name], "scalar", lhs=self.scalar(op.operands[0]), rhs=self.scalar(op.operands[1]))
         if name == "cmpi":
             predicate = op.properties.get("predicate")
             number = int(predicate.value.data) if isinstance(predicate, IntegerAttr) else 99
-            if number < 6 and _dtype(op.operands[0].type) is not BOOL:
+            if number < 6 and dtype_of(op.operands[0].type) is not BOOL:
                 return self.apply("cmp", "scalar", lhs=self.scalar(op.operands[0]), rhs=self.scalar(op.operands[1]), cmp_type=number)
         raise NotRaisable(op.name)
 
@@ -295,8 +279,8 @@ class Raiser:
             self.block(op.regions[0].block)
         elif name in _UNARY:
             self.write(op, "d", self.apply(_UNARY[name], "tile", input=self.content(op, "a")))
-        elif name in _OPS:
-            _OPS[name](self, op)
+        elif name in OPS:
+            OPS[name](self, op)
         else:
             raise NotRaisable(op.name)
 
@@ -310,143 +294,3 @@ class Raiser:
             raise NotRaisable("a repeated row operand")
         operands = [self.content(op, slot) if isinstance(self.values.get(op.groups[slot][0]), Cell) else self.scalar(op.operand(slot)) for slot in slots]
         self.write(op, "d", self.apply(row, "tile", lhs=operands[0], rhs=operands[1]))
-
-
-def _alloc(self: Raiser, op: PtoOp) -> None:
-    type = op.results[0].type
-    assert isinstance(type, TileBufType)
-    spec = type.data
-    if op.operand("addr") is not None or spec.valid != spec.shape:
-        raise NotRaisable("tiles with addresses, or partly valid")
-    if spec.element.dtype is None or spec.element.dtype.bits < 8:
-        raise NotRaisable(f"tiles of {spec.element}")
-    cell = Cell(spec, spec.element.dtype)
-    self.values[op.results[0]] = cell
-    self.contents[cell] = None
-
-
-def _addptr(self: Raiser, op: PtoOp) -> None:
-    pointer = self.values.get(op.operands[0])
-    if not isinstance(pointer, Pointer):
-        raise NotRaisable("a pointer that is none")
-    step = self.index(op.operand("offset"))
-    moved = step if pointer.offset is None else self.apply("add", "scalar", lhs=pointer.offset, rhs=step)
-    self.values[op.results[0]] = Pointer(pointer.buffer, moved)
-
-
-def _make_view(self: Raiser, op: PtoOp) -> None:
-    """Contiguous two-dimensional views only: a window of the parameter, seen with two dims."""
-    pointer = self.values.get(op.operands[0])
-    shape, strides = op.groups["shape"], op.groups["strides"]
-    if not isinstance(pointer, Pointer) or len(shape) != 2 or constant(strides[1]) != 1:
-        raise NotRaisable("views of another rank or order")
-    if strides[0] is not shape[1] and (constant(strides[0]) is None or constant(strides[0]) != constant(shape[1])):
-        raise NotRaisable("views with gaps between their rows")
-    extents = [self.index(value) for value in shape]
-    known = [constant(value) for value in shape]
-    dtype = d.shaped_type(pointer.buffer).dtype
-    count = self.apply("mul", "scalar", lhs=extents[0], rhs=extents[1])
-    start = pointer.offset if pointer.offset is not None else self.build.const(0)
-    flat = self.build.window(pointer.buffer, [start], [count], BufferType((ANY,), dtype))
-    type = BufferType(tuple(ANY if size is None else size for size in known), dtype)
-    self.values[op.results[0]] = self.build.view(flat, [extent for extent, size in zip(extents, known) if size is None], type)
-
-
-def _partition(self: Raiser, op: PtoOp) -> None:
-    view = self.values.get(op.operand("source") or op.operands[0])
-    if not isinstance(view, SSAValue):
-        raise NotRaisable("a view that is none")
-    offsets, sizes = (tuple(self.index(value) for value in op.groups[name]) for name in ("offsets", "sizes"))
-    self.values[op.results[0]] = Slice(view, offsets, sizes)
-
-
-def _slice(self: Raiser, op: PtoOp, view: str, tile: Cell) -> Slice:
-    """A slice that is exactly as large as a tile."""
-    value = op.operand(view)
-    found = self.values.get(value) if value is not None else None
-    if not isinstance(found, Slice) or value is None or not isinstance(value.owner, PtoOp):
-        raise NotRaisable("a slice that is none")
-    if tuple(constant(size) for size in value.owner.groups["sizes"]) != tile.spec.shape:
-        raise NotRaisable("slices of another size than the tile")
-    if d.shaped_type(found.buffer).dtype is not tile.dtype and tile.spec.loc != "acc":
-        raise NotRaisable("slices of another element type")
-    return found
-
-
-def _load(self: Raiser, op: PtoOp) -> None:
-    cell = self.cell(op, "dst")
-    source = _slice(self, op, "src", cell)
-    self.write(op, "dst", self.build.load(source.buffer, source.offsets, source.sizes, cell.type))
-
-
-def _store(self: Raiser, op: PtoOp) -> None:
-    cell = self.cell(op, "src")
-    if op.operand("quant") is not None or op.enum("reluPreMode") == "normal_relu":
-        raise NotRaisable("quantisation while storing")
-    target = _slice(self, op, "dst", cell)
-    self.build.store(self.content(op, "src"), target.buffer, target.offsets, atomic=op.enum("atomicType") == "atomic_add")
-
-
-def _move(self: Raiser, op: PtoOp) -> None:
-    source, target = self.cell(op, "src"), self.cell(op, "dst")
-    if source.dtype is not target.dtype or source.spec.shape != target.spec.shape or op.operand("fp") is not None or op.operand("quant") is not None:
-        raise NotRaisable("moves that convert")
-    if op.enum("reluPreMode") == "normal_relu" or op.enum("accToVecMode").startswith("dual"):
-        raise NotRaisable("moves that compute")
-    self.write(op, "dst", self.content(op, "src"))
-
-
-def _fill(self: Raiser, op: PtoOp) -> None:
-    cell = self.cell(op, "d")
-    shape = [self.build.const(size) for size in cell.spec.shape]
-    self.write(op, "d", self.apply("full", "tile", shape=shape, dtype=cell.dtype, value=self.scalar(op.operand("s"))))
-
-
-def _convert(self: Raiser, op: PtoOp) -> None:
-    source, target = self.cell(op, "a"), self.cell(op, "d")
-    if not target.dtype.is_float or op.enum("sat_mode") == "ON":
-        raise NotRaisable("conversions that saturate")
-    if source.dtype is target.dtype:
-        self.write(op, "d", self.content(op, "a"))
-    else:
-        self.write(op, "d", self.apply("cast", "tile", input=self.content(op, "a"), target_type=target.dtype, mode="rint"))
-
-
-def _row_sum(self: Raiser, op: PtoOp) -> None:
-    if self.cell(op, "a").dtype is not FP32:
-        raise NotRaisable("sums of other types than f32")
-    scratch = self.content(op, "a")
-    self.write(op, "d", self.apply("row_sum", "tile", input=scratch, tmp=scratch))
-
-
-def _matmul(self: Raiser, op: PtoOp) -> None:
-    args: dict[str, ApplyArg] = {"lhs": self.content(op, "a"), "rhs": self.content(op, "b")}
-    row = "matmul"
-    if op.operand("c") is not None:
-        row, args["acc"] = "matmul_acc", self.content(op, "c")
-    elif op.operand("bias") is not None:
-        row, args["bias"] = "matmul_bias", self.content(op, "bias")
-    self.write(op, "d", self.apply(row, "tile", **args))
-
-
-def _transpose(self: Raiser, op: PtoOp) -> None:
-    self.write(op, "dst", self.apply("transpose", "tile", input=self.content(op, "src"), axis1=0, axis2=1))
-
-
-def _extract(self: Raiser, op: PtoOp) -> None:
-    cell = self.cell(op, "dst")
-    shape = [self.build.const(size) for size in cell.spec.shape]
-    offset = [self.index(op.operand("row")), self.index(op.operand("col"))]
-    self.write(op, "dst", self.apply("slice", "tile", input=self.content(op, "src"), shape=shape, offset=offset))
-
-
-def _block_index(self: Raiser, op: PtoOp) -> None:
-    place = self.block_index if op.row.name == "get_block_idx" else self.block_count
-    self.values[op.results[0]] = self.apply("cast", "scalar", input=place, target_type=_dtype(op.results[0].type))
-
-
-_OPS: dict[str, Callable[[Raiser, PtoOp], None]] = {
-    "alloc_tile": _alloc, "addptr": _addptr, "make_tensor_view": _make_view, "partition_view": _partition, "tload": _load, "tstore": _store,
-    "tmov": _move, "texpands": _fill, "tcvt": _convert, "trowsum": _row_sum, "tmatmul": _matmul, "tmatmul.acc": _matmul, "tmatmul.bias": _matmul,
-    "textract": _extract, "ttrans": _transpose, "get_block_idx": _block_index, "get_block_num": _block_index,
-}  # fmt: skip
