@@ -1,0 +1,450 @@
+"""Tile IR → PTO text: one function per kernel, level 2, in the subset that both generations of the format read.
+
+Every value gets a tile of its own; rows are padded to 32 bytes, and the valid region says what counts. Dynamic extents and what a kernel
+asks about its place become arguments and queries. What PTO has no op for is an error that names the op and its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilejit.dtypes import BOOL, FP32, INDEX, INT32, INT64, DType
+from tilejit.errors import UnsupportedFeatureError
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import apply_args, constant_of
+from tilejit.tile_ir.program import Program
+from tilejit.tile_ir.pto.elements import ELEMENTS
+from tilejit.tile_ir.pto.types import TileSpec
+from tilejit.types.values import BufferType, ScalarType, TileType
+
+_BINARY = {"add": "tadd", "sub": "tsub", "mul": "tmul", "div": "tdiv", "maximum": "tmax", "minimum": "tmin", "and_": "tand", "or_": "tor"}
+_UNARY = {"exp": "texp", "log": "tlog", "sqrt": "tsqrt", "rsqrt": "trsqrt", "recip": "trecip", "neg": "tneg", "abs": "tabs", "relu": "trelu"}
+_ROW = {f"row_{name}": f"trow{name}" for name in ("sum", "max", "min", "prod")}
+_COLUMN = {f"col_{name}": f"tcol{name}" for name in ("sum", "max", "min", "prod")}
+_SUFFIXES = ("add", "sub", "mul", "div", "max", "min", "expdif")
+_EXPAND = {f"{axis}_expand_{name}": f"t{axis}expand{name}" for axis in ("row", "col") for name in _SUFFIXES}
+_SCALAR = {"add": "add", "sub": "sub", "mul": "mul"}
+_COMPARE = ("eq", "ne", "slt", "sle", "sgt", "sge")
+_MODES = {"none": "NONE", "rint": "RINT", "round": "ROUND", "floor": "FLOOR", "ceil": "CEIL", "trunc": "TRUNC", "odd": "ODD"}
+
+
+def emit_program(program: Program, arch: str) -> dict[str, str]:
+    """The text of every kernel of a lowered program, by name."""
+    kernels = [function for function in program.functions.values() if function.static("kind") == "incore"]
+    return {function.symbol: KernelWriter(function, arch).text() for function in kernels}
+
+
+def element_name(dtype: DType) -> str:
+    """The PTO spelling of a data type."""
+    if dtype is BOOL:
+        return "i1"
+    assert dtype.pto is not None
+    return dtype.pto
+
+
+@dataclass(frozen=True)
+class TileName:
+    """A tile of the text."""
+
+    name: str
+    spec: TileSpec
+
+    @property
+    def type(self) -> str:
+        return f"!pto.tile_buf<{self.spec.text(long=True)}>"
+
+
+@dataclass(frozen=True)
+class Window:
+    """A box of a parameter: the view and the offsets of its origin."""
+
+    view: str
+    shape: tuple[str, ...]
+    dtype: DType
+
+
+@dataclass
+class KernelWriter:
+    """Writes one kernel function."""
+
+    function: d.FuncOp
+    arch: str
+    lines: list[str] = field(default_factory=list[str])
+    values: dict[SSAValue, str | TileName | Window] = field(default_factory=dict[SSAValue, "str | TileName | Window"])
+    indent: int = 2
+    count: int = 0
+
+    def text(self) -> str:
+        """The whole module."""
+        arguments = self._parameters()
+        self._block(self.function.body.block)
+        self.line("return")
+        head = f'module attributes {{pto.target_arch = "{"a5" if self.arch == "a5" else "a3"}"}} {{\n  func.func @{self.function.symbol}({arguments}) {{\n'
+        return head + "\n".join(self.lines) + "\n  }\n}\n"
+
+    # text ---------------------------------------------------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * self.indent + text)
+
+    def fresh(self) -> str:
+        self.count += 1
+        return f"%v{self.count}"
+
+    def define(self, text: str) -> str:
+        name = self.fresh()
+        self.line(f"{name} = {text}")
+        return name
+
+    def index(self, value: int) -> str:
+        return self.define(f"arith.constant {value} : index")
+
+    def refuse(self, op: Operation, what: str) -> UnsupportedFeatureError:
+        span = op.span if isinstance(op, d.TileOp) else None
+        return UnsupportedFeatureError(f"{what} has no PTO form", span=span, help="keep this kernel on the platform cpu")
+
+    # parameters ---------------------------------------------------------------------------------------------------------------
+
+    def _parameters(self) -> str:
+        """Pointers and scalars in order, then the dynamic extents by name."""
+        symbols: dict[str, str] = {}
+        arguments: list[str] = []
+        names = self.function.static("params")
+        assert isinstance(names, tuple)
+        buffers: list[tuple[SSAValue, str, BufferType]] = []
+        for name, argument in zip(names, self.function.body.block.args):
+            type = d.type_of(argument)
+            if isinstance(type, BufferType):
+                arguments.append(f"%{name}: !pto.ptr<{element_name(type.dtype)}>")
+                buffers.append((argument, f"%{name}", type))
+                symbols.update({dim: f"%{dim}" for dim in type.shape if isinstance(dim, str)})
+            else:
+                assert isinstance(type, ScalarType)
+                arguments.append(f"%{name}: {element_name(type.dtype)}")
+                self.values[argument] = f"%{name}"
+        one = self.index(1)
+        for argument, pointer, type in buffers:
+            self.values[argument] = self._view(pointer, type, symbols, one)
+        return ", ".join([*arguments, *(f"{symbol}: index" for symbol in symbols.values())])
+
+    def _view(self, pointer: str, type: BufferType, symbols: dict[str, str], one: str) -> Window:
+        shape = tuple(self.index(dim) if isinstance(dim, int) else symbols[dim] for dim in type.shape)
+        if not 1 <= len(shape) <= 2:
+            raise UnsupportedFeatureError(f"{self.function.symbol}: tensors of rank {len(shape)} have no PTO form yet", span=self.function.span)
+        shape = (one, *shape) if len(shape) == 1 else shape
+        element = element_name(type.dtype)
+        view = self.define(
+            f"pto.make_tensor_view {pointer}, shape = [{', '.join(shape)}], strides = [{shape[1]}, {one}] {{layout = #pto.layout<nd>}} : !pto.tensor_view<?x?x{element}>"
+        )
+        return Window(view, shape, type.dtype)
+
+    # tiles ----------------------------------------------------------------------------------------------------------------------
+
+    def tile(self, type: TileType, op: Operation, loc: str = "vec") -> TileName:
+        """A new tile for a value."""
+        shape = [dim for dim in type.shape if isinstance(dim, int)]
+        if len(shape) != len(type.shape) or not 1 <= len(shape) <= 2:
+            raise self.refuse(op, f"a tile of shape {list(type.shape)}")
+        if any(valid != size for valid, size in zip(type.valid, type.shape)):
+            raise self.refuse(op, "a tile that is valid in part")
+        rows, cols = (1, *shape) if len(shape) == 1 else shape
+        element = ELEMENTS[element_name(type.dtype)]
+        period = max(1, 32 // element.bytes)
+        if loc == "vec":
+            column = cols == 1 and rows > 1
+            padded = (_up(rows, period), 1) if column else (rows, _up(cols, period))
+            spec = TileSpec(loc, element, *padded, (rows, cols), "col_major" if column else "row_major")
+        else:
+            spec = _cube_spec(loc, element.name, rows, cols, self.arch)
+        return self.alloc(spec)
+
+    def alloc(self, spec: TileSpec) -> TileName:
+        made = TileName(self.fresh(), spec)
+        self.line(f"{made.name} = pto.alloc_tile : {made.type}")
+        return made
+
+    def dest(self, name: str, ins: Sequence[TileName | tuple[str, str]], out: TileName, inner: str = "") -> None:
+        """One op in destination style."""
+        operands = [(item.name, item.type) if isinstance(item, TileName) else item for item in ins]
+        names, types = ", ".join(item[0] for item in operands), ", ".join(item[1] for item in operands)
+        self.line(f"pto.{name} ins({names}{inner} : {types}) outs({out.name} : {out.type})")
+
+    def vec(self, value: SSAValue, op: Operation) -> TileName:
+        """A tile operand of a vector op: results of products are moved out of the accumulator."""
+        found = self.values.get(value)
+        if not isinstance(found, TileName):
+            raise self.refuse(op, f"an operand of {_name(op)}")
+        if found.spec.loc == "vec":
+            return found
+        type = d.type_of(value)
+        assert isinstance(type, TileType)
+        moved = self.alloc(TileSpec("vec", found.spec.element, *found.spec.shape, found.spec.valid))
+        self.dest("tmov", [found], moved)
+        return moved
+
+    def scalar(self, value: SSAValue, op: Operation) -> str:
+        found = self.values.get(value)
+        if not isinstance(found, str):
+            raise self.refuse(op, f"an operand of {_name(op)}")
+        return found
+
+    # ops ------------------------------------------------------------------------------------------------------------------------
+
+    def _block(self, block: Block) -> list[SSAValue]:
+        for op in block.ops:
+            if isinstance(op, d.YieldOp | d.ReturnOp):
+                return list(op.operands)
+            writer = _WRITERS.get(type(op))
+            if writer is None:
+                raise self.refuse(op, _name(op))
+            writer(self, op)
+        return []
+
+    def const(self, op: d.ConstOp) -> None:
+        type, value = d.type_of(op.result), op.static("value")
+        assert isinstance(type, ScalarType)
+        written = f"{float(value):.9e}" if type.dtype.is_float else ("true" if value else "false") if type.dtype is BOOL else str(value)  # type: ignore[arg-type]
+        suffix = "" if type.dtype is BOOL else f" : {element_name(type.dtype)}"
+        self.values[op.result] = self.define(f"arith.constant {written}{suffix}")
+
+    def _slice(self, op: d.LoadOp | d.StoreOp, shape: Sequence[int]) -> tuple[str, str]:
+        window = self.values.get(op.buffer)
+        if not isinstance(window, Window):
+            raise self.refuse(op, "a tensor that is no parameter")
+        offsets = [self.scalar(value, op) for value in op.offsets]
+        offsets = [self.index(0), *offsets] if len(offsets) == 1 else offsets
+        rows, cols = (1, *shape) if len(shape) == 1 else shape
+        sizes = [self.index(rows), self.index(cols)]
+        element = element_name(window.dtype)
+        view, type = f"!pto.tensor_view<?x?x{element}>", f"!pto.partition_tensor_view<{rows}x{cols}x{element}>"
+        name = self.define(f"pto.partition_view {window.view}, offsets = [{', '.join(offsets)}], sizes = [{', '.join(sizes)}] : {view} -> {type}")
+        return name, type
+
+    def load(self, op: d.LoadOp, loc: str = "vec") -> TileName:
+        type = d.type_of(op.result)
+        assert isinstance(type, TileType)
+        if op.static("clamp") or any(constant_of(value) != size for value, size in zip(op.valid, type.shape)):
+            raise self.refuse(op, "a load of a part of a tile")
+        target = self.tile(type, op, loc)
+        self.dest("tload", [self._slice(op, [dim for dim in type.shape if isinstance(dim, int)])], target)
+        self.values[op.result] = target
+        return target
+
+    def store(self, op: d.StoreOp) -> None:
+        tile = self.values.get(op.value)
+        type = d.type_of(op.value)
+        window = self.values.get(op.buffer)
+        if not isinstance(tile, TileName) or not isinstance(type, TileType) or not isinstance(window, Window):
+            raise self.refuse(op, "a store of this value")
+        if tile.spec.loc == "vec" and window.dtype is not type.dtype:
+            raise self.refuse(op, "a store that converts")
+        slice, slice_type = self._slice(op, [dim for dim in type.shape if isinstance(dim, int)])
+        tail = " {atomicType = #pto<atomic_type atomic_add>}" if op.static("atomic") else ""
+        self.line(f"pto.tstore ins({tile.name} : {tile.type}) outs({slice} : {slice_type}){tail}")
+
+    def apply(self, op: d.ApplyOp) -> None:
+        result = d.type_of(op.results[0])
+        if isinstance(result, ScalarType):
+            self.values[op.results[0]] = self._scalar_op(op, result.dtype)
+            return
+        assert isinstance(result, TileType)
+        args = apply_args(op)
+        if op.op in ("matmul", "matmul_acc"):
+            self._matmul(op, args, result)
+        elif op.op in _BINARY:
+            self._binary(op, args, result)
+        elif op.op in _UNARY:
+            self._into(op, result, lambda out: self.dest(_UNARY[op.op], [self.vec(args["input"], op)], out))  # type: ignore[arg-type]
+        elif op.op in _EXPAND:
+            operands = [self.vec(args["lhs"], op), self.vec(args["rhs"], op)]  # type: ignore[arg-type]
+            self._into(op, result, lambda out: self.dest(_EXPAND[op.op], operands, out))
+        elif op.op in _ROW or op.op in _COLUMN:
+            source = self.vec(args["input"], op)  # type: ignore[arg-type]
+            scratch = [self.alloc(source.spec)] if op.op in _ROW else []
+            self._into(op, result, lambda out: self.dest((_ROW | _COLUMN)[op.op], [source, *scratch], out))
+        elif op.op == "cast":
+            source = self.vec(args["input"], op)  # type: ignore[arg-type]
+            mode = _MODES[str(args["mode"])]
+            if source.spec.element.bytes != ELEMENTS[element_name(result.dtype)].bytes:
+                out = self.alloc(TileSpec("vec", ELEMENTS[element_name(result.dtype)], *source.spec.shape, source.spec.valid, source.spec.blayout))
+                self.values[op.results[0]] = out
+            else:
+                out = self.tile(result, op)
+                self.values[op.results[0]] = out
+            self.dest("tcvt", [source], out, f" {{rmode = #pto<round_mode {mode}>}}")
+        elif op.op == "full" and isinstance(args["value"], SSAValue):
+            value = self.scalar(args["value"], op)
+            self._into(op, result, lambda out: self.dest("texpands", [(value, element_name(result.dtype))], out))
+        elif op.op == "create_tile":
+            self.values[op.results[0]] = self.tile(result, op)
+        else:
+            raise self.refuse(op, _name(op))
+
+    def _into(self, op: d.ApplyOp, type: TileType, write: Callable[[TileName], None]) -> None:
+        out = self.tile(type, op)
+        self.values[op.results[0]] = out
+        write(out)
+
+    def _binary(self, op: d.ApplyOp, args: dict[str, object], result: TileType) -> None:
+        sides = [args["lhs"], args["rhs"]]
+        tiles = [isinstance(self.values.get(side), TileName) for side in sides]  # type: ignore[arg-type]
+        for side in sides:
+            type = d.type_of(side)  # type: ignore[arg-type]
+            if isinstance(type, TileType) and (type.shape != result.shape or type.dtype is not result.dtype):
+                raise self.refuse(op, f"{_name(op)} of different shapes or types")
+        if all(tiles):
+            operands: list[TileName | tuple[str, str]] = [self.vec(side, op) for side in sides]  # type: ignore[arg-type]
+            name = _BINARY[op.op]
+        else:
+            if not tiles[0] and op.op in ("sub", "and_", "or_"):
+                raise self.refuse(op, f"{_name(op)} with a scalar on the left")
+            element = element_name(result.dtype)
+            operands = [self.vec(side, op) if is_tile else (self._as(side, result.dtype, op), element) for side, is_tile in zip(sides, tiles)]  # type: ignore[arg-type]
+            if not tiles[0] and op.op != "div":
+                operands.reverse()
+            name = _BINARY[op.op] + "s"
+        self._into(op, result, lambda out: self.dest(name, operands, out))
+
+    def _as(self, value: SSAValue, dtype: DType, op: Operation) -> str:
+        """A scalar operand in the element type of the tile."""
+        type = d.type_of(value)
+        assert isinstance(type, ScalarType)
+        known = constant_of(value)
+        if type.dtype is dtype:
+            return self.scalar(value, op)
+        if known is not None:
+            written = f"{float(known):.9e}" if dtype.is_float else str(int(known))
+            return self.define(f"arith.constant {written} : {element_name(dtype)}")
+        raise self.refuse(op, f"a scalar of type {type.dtype} with a tile of {dtype}")
+
+    def _matmul(self, op: d.ApplyOp, args: dict[str, object], result: TileType) -> None:
+        """Operands are loaded anew into the memories of the cube core; only loaded tiles can get there."""
+        if args.get("a_trans") or args.get("b_trans") or args.get("init_cond") is not None:
+            raise self.refuse(op, "a product with transposed operands or a condition")
+        parts: list[TileName] = []
+        for name, loc in (("lhs", "left"), ("rhs", "right")):
+            value = args[name]
+            assert isinstance(value, SSAValue)
+            if not isinstance(value.owner, d.LoadOp):
+                raise self.refuse(op, "a product of computed tiles")
+            kept = self.values.get(value.owner.result)
+            staged = self.load(value.owner, "mat")
+            if kept is not None:
+                self.values[value.owner.result] = kept
+            type = d.type_of(value)
+            assert isinstance(type, TileType)
+            moved = self.tile(type, op, loc)
+            self.dest("tmov", [staged], moved)
+            parts.append(moved)
+        out = self.tile(result, op, "acc")
+        if op.op == "matmul_acc":
+            base = self.values.get(args["acc"])  # type: ignore[arg-type]
+            if not isinstance(base, TileName) or base.spec.loc != "acc":
+                raise self.refuse(op, "a product added to a tile that is no product")
+            self.dest("tmatmul.acc", [base, *parts], out)
+        else:
+            self.dest("tmatmul", parts, out)
+        self.values[op.results[0]] = out
+
+    def _scalar_op(self, op: d.ApplyOp, dtype: DType) -> str:
+        if op.op in ("get_block_idx", "get_block_num"):
+            place = self.define(f"pto.{op.op}")
+            return self.define(f"arith.index_cast {place} : i64 to index") if dtype is INDEX else place
+        args = apply_args(op)
+        operands = [value for value in args.values() if isinstance(value, SSAValue)]
+        names = [self.scalar(value, op) for value in operands]
+        types = [t.dtype for value in operands if isinstance(t := d.type_of(value), ScalarType)]
+        if op.op in _SCALAR and all(t is dtype for t in types):
+            return self.define(f"arith.{_SCALAR[op.op]}{'f' if dtype.is_float else 'i'} {', '.join(names)} : {element_name(dtype)}")
+        if op.op in ("minimum", "maximum") and all(t is dtype and not t.is_float for t in types):
+            return self.define(f"arith.{op.op[:3]}si {', '.join(names)} : {element_name(dtype)}")
+        if op.op == "cmp" and isinstance(kind := args["cmp_type"], int) and all(t in (INDEX, INT32, INT64) and t is types[0] for t in types):
+            return self.define(f"arith.cmpi {_COMPARE[kind]}, {', '.join(names)} : {element_name(types[0])}")
+        if op.op == "cast" and {types[0], dtype} <= {INDEX, INT32, INT64} and INDEX in (types[0], dtype):
+            return self.define(f"arith.index_cast {names[0]} : {element_name(types[0])} to {element_name(dtype)}")
+        if op.op == "cast" and types[0] in (INT32, INT64) and dtype is FP32:
+            return self.define(f"arith.sitofp {names[0]} : {element_name(types[0])} to f32")
+        raise self.refuse(op, f"the scalar op {_name(op)}")
+
+    # control flow ---------------------------------------------------------------------------------------------------------------
+
+    def _slots(self, op: Operation, results: Sequence[SSAValue]) -> list[TileName]:
+        """A tile for every value that crosses the border of a loop or branch."""
+        out: list[TileName] = []
+        for result in results:
+            type = d.type_of(result)
+            if not isinstance(type, TileType):
+                raise self.refuse(op, "a scalar or tensor carried by a loop or branch")
+            out.append(self.tile(type, op))
+        return out
+
+    def _settle(self, op: Operation, values: Sequence[SSAValue], slots: Sequence[TileName]) -> None:
+        """Move values into the slots; copies first, because a slot may be a source too."""
+        copies: list[TileName] = []
+        for value, slot in zip(values, slots):
+            copy = self.alloc(slot.spec) if len(slots) > 1 else slot
+            source = self.vec(value, op)
+            if source.name != copy.name:
+                self.dest("tmov", [source], copy)
+            copies.append(copy)
+        for copy, slot in zip(copies, slots):
+            if copy.name != slot.name:
+                self.dest("tmov", [copy], slot)
+
+    def for_(self, op: d.ForOp) -> None:
+        slots = self._slots(op, op.results)
+        self._settle(op, op.inits, slots)
+        bounds = [self.scalar(value, op) for value in (op.lower, op.upper, op.step)]
+        variable = self.fresh()
+        self.line(f"scf.for {variable} = {bounds[0]} to {bounds[1]} step {bounds[2]} {{")
+        self.values[op.body.block.args[0]] = variable
+        self.values.update(zip(op.body.block.args[1:], slots))
+        self.indent += 1
+        self._settle(op, self._block(op.body.block), slots)
+        self.indent -= 1
+        self.line("}")
+        self.values.update(zip(op.results, slots))
+
+    def if_(self, op: d.IfOp) -> None:
+        slots = self._slots(op, op.results)
+        self.line(f"scf.if {self.scalar(op.condition, op)} {{")
+        for number, region in enumerate((op.then, op.orelse)):
+            self.indent += 1
+            self._settle(op, self._block(region.block), slots)
+            self.indent -= 1
+            self.line("} else {" if number == 0 else "}")
+        self.values.update(zip(op.results, slots))
+
+    def dim(self, op: d.DimOp) -> None:
+        window, axis = self.values.get(op.source), op.static("axis")
+        if not isinstance(window, Window) or not isinstance(axis, int):
+            raise self.refuse(op, "the extent of this value")
+        self.values[op.result] = window.shape[axis - len(d.shaped_type(op.source).shape)]
+
+
+def _up(size: int, period: int) -> int:
+    return -(-size // period) * period
+
+
+def _name(op: Operation) -> str:
+    return f"`{op.op}`" if isinstance(op, d.ApplyOp) else f"`{op.name}`"
+
+
+def _cube_spec(loc: str, element: str, rows: int, cols: int, arch: str) -> TileSpec:
+    layouts = {"mat": ("col_major", "row_major"), "left": ("col_major" if arch == "a5" else "row_major", "row_major"), "right": ("row_major", "col_major")}
+    blayout, slayout = layouts.get(loc, ("col_major", "row_major"))
+    return TileSpec(loc, ELEMENTS[element], rows, cols, (rows, cols), blayout, slayout, 1024 if loc == "acc" else 512)
+
+
+_WRITERS: dict[type, Callable[..., object]] = {
+    d.ConstOp: KernelWriter.const,
+    d.LoadOp: KernelWriter.load,
+    d.StoreOp: KernelWriter.store,
+    d.ApplyOp: KernelWriter.apply,
+    d.ForOp: KernelWriter.for_,
+    d.IfOp: KernelWriter.if_,
+    d.DimOp: KernelWriter.dim,
+}
