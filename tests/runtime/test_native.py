@@ -104,3 +104,18 @@ def test_the_size_of_scratch_memory_follows_the_setting(monkeypatch: pytest.Monk
     monkeypatch.setenv("TILEJIT_ARENA_BYTES", "64M")
     here = arena.this_thread()
     assert here.end - here.base == 64 << 20
+
+
+def test_scratch_memory_does_not_count_until_it_is_touched() -> None:
+    scratch = arena.Arena(1 << 34)
+    flags: list[str] = []
+    inside = False
+    with open("/proc/self/smaps", encoding="ascii", errors="replace") as file:
+        for line in file:
+            head = line.split()[0]
+            if "-" in head and not head.endswith(":"):
+                low, high = (int(number, 16) for number in head.split("-"))
+                inside = low <= scratch.base < high
+            elif inside and head == "VmFlags:":
+                flags = line.split()[1:]
+    assert "nr" in flags and "ac" not in flags, "a fork would have to find memory for the whole reservation"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import sys
 import threading
 
 from tilejit import config
 from tilejit.errors import ResourceError
 
 _SMALLEST = 1 << 24
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
+"""Python 3.11 lacks the name. Without the flag the reservation counts as memory, and a fork may fail for want of it."""
 
 
 class Arena:
@@ -22,7 +25,7 @@ class Arena:
 
 
 def _reserve(size: int) -> mmap.mmap:
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
     while True:
         try:
             return mmap.mmap(-1, size, flags=flags)
