@@ -240,7 +240,37 @@ def _options(config: RunConfig) -> CompileOptions:
     return CompileOptions(config.num_threads, config.check_bounds, config.fast_math)
 
 
-_BUILDERS: dict[str, Callable[[Program, RunConfig, str | None, CodeCache | None], CompiledProgram]] = {"cpu": _build_cpu, "reference": _build_reference}
+# ----------------------------------------------------------------------------------------------------------------------
+# pto
+
+
+def _build_pto(program: Program, config: RunConfig, output_dir: str | None, known: CodeCache | None) -> CompiledProgram:
+    """One `.pto` text per kernel, read back by our own reader: what leaves is what runs."""
+    from tilejit.backends.pto import target
+    from tilejit.frontend.pto_text import parse_pto
+    from tilejit.tile_ir.pto.verify import verify
+
+    platform = resolve_platform(config.platform)
+    dump = _Dump(program, config.dump_passes)
+    prepared = pipeline.run_pipeline(program, pipeline.LOWER, [*_instruments(config), dump])
+    texts = target.kernel_texts(prepared, platform)
+    files = {name: parse_pto(text, f"{name}.pto") for name, text in texts.items()}
+    for file in files.values():
+        verify(file)
+    executable = target.PtoExecutable(prepared, _options(config), files)
+    artifact = Artifact(program.name, platform, _entry_infos(prepared, _fused(program)), (), machine.architecture(), (), _versions())
+    runners = {name: _ReferenceRunner(executable.run, name) for name in prepared.entries}
+    kernels = [Stage(f"{name}.pto", f"kernels/{name}.pto", lambda text=text: text) for name, text in texts.items()]
+    stages = [Stage("python", "program.py", program.as_python), Stage("ir", None, lambda: print_text(program)), *dump.stages, *kernels]
+    return CompiledProgram(artifact, runners, program=program, stages=stages, output_dir=output_dir)
+
+
+_BUILDERS: dict[str, Callable[[Program, RunConfig, str | None, CodeCache | None], CompiledProgram]] = {
+    "cpu": _build_cpu,
+    "reference": _build_reference,
+    "a2a3": _build_pto,
+    "a5": _build_pto,
+}
 
 
 def build_dispatcher() -> Blob | None:

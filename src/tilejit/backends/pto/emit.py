@@ -6,6 +6,7 @@ asks about its place become arguments and queries. What PTO has no op for is an 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ from tilejit.tile_ir.build import apply_args, constant_of
 from tilejit.tile_ir.program import Program
 from tilejit.tile_ir.pto.elements import ELEMENTS
 from tilejit.tile_ir.pto.types import TileSpec
+from tilejit.tile_ir.pto.verify import CAPACITY
 from tilejit.types.values import BufferType, ScalarType, TileType
 
 _BINARY = {"add": "tadd", "sub": "tsub", "mul": "tmul", "div": "tdiv", "maximum": "tmax", "minimum": "tmin", "and_": "tand", "or_": "tor"}
@@ -59,11 +61,13 @@ class TileName:
 
 @dataclass(frozen=True)
 class Window:
-    """A box of a parameter: the view and the offsets of its origin."""
+    """A box of a parameter: its pointer and view, the extents of the box, and where it begins in the view."""
 
+    pointer: str
     view: str
     shape: tuple[str, ...]
     dtype: DType
+    origin: tuple[str, ...] = ()
 
 
 @dataclass
@@ -136,10 +140,18 @@ class KernelWriter:
             raise UnsupportedFeatureError(f"{self.function.symbol}: tensors of rank {len(shape)} have no PTO form yet", span=self.function.span)
         shape = (one, *shape) if len(shape) == 1 else shape
         element = element_name(type.dtype)
-        view = self.define(
-            f"pto.make_tensor_view {pointer}, shape = [{', '.join(shape)}], strides = [{shape[1]}, {one}] {{layout = #pto.layout<nd>}} : !pto.tensor_view<?x?x{element}>"
-        )
-        return Window(view, shape, type.dtype)
+        extents, layout = f"shape = [{', '.join(shape)}], strides = [{shape[1]}, {one}]", "{layout = #pto.layout<nd>}"
+        view = self.define(f"pto.make_tensor_view {pointer}, {extents} {layout} : !pto.tensor_view<?x?x{element}>")
+        return Window(pointer, view, shape, type.dtype)
+
+    def _turned(self, window: Window, op: Operation) -> Window:
+        """The transpose of a whole parameter: another view of the same memory."""
+        if window.origin:
+            raise self.refuse(op, "the transpose of a part of a tensor")
+        rows, cols = window.shape
+        extents, layout = f"shape = [{cols}, {rows}], strides = [{self.index(1)}, {cols}]", "{layout = #pto.layout<dn>}"
+        view = self.define(f"pto.make_tensor_view {window.pointer}, {extents} {layout} : !pto.tensor_view<?x?x{element_name(window.dtype)}>")
+        return Window(window.pointer, view, (cols, rows), window.dtype)
 
     # tiles ----------------------------------------------------------------------------------------------------------------------
 
@@ -150,6 +162,8 @@ class KernelWriter:
             raise self.refuse(op, f"a tile of shape {list(type.shape)}")
         if any(valid != size for valid, size in zip(type.valid, type.shape)):
             raise self.refuse(op, "a tile that is valid in part")
+        if math.prod(shape) * type.dtype.get_byte() > CAPACITY["a5" if self.arch == "a5" else "a3"][loc]:
+            raise self.refuse(op, f"a value of shape {list(type.shape)}, larger than the {loc} memory,")
         rows, cols = (1, *shape) if len(shape) == 1 else shape
         element = ELEMENTS[element_name(type.dtype)]
         period = max(1, 32 // element.bytes)
@@ -175,6 +189,8 @@ class KernelWriter:
     def vec(self, value: SSAValue, op: Operation) -> TileName:
         """A tile operand of a vector op: results of products are moved out of the accumulator."""
         found = self.values.get(value)
+        if isinstance(found, Window):
+            return self._whole(value, found, op)
         if not isinstance(found, TileName):
             raise self.refuse(op, f"an operand of {_name(op)}")
         if found.spec.loc == "vec":
@@ -184,6 +200,16 @@ class KernelWriter:
         moved = self.alloc(TileSpec("vec", found.spec.element, *found.spec.shape, found.spec.valid))
         self.dest("tmov", [found], moved)
         return moved
+
+    def _whole(self, value: SSAValue, window: Window, op: Operation) -> TileName:
+        """A tensor as an operand: all of it, where it fits into a tile."""
+        shape = d.shaped_type(value).shape
+        type = TileType(shape, window.dtype, shape)
+        target = self.tile(type, op)
+        zero = self.index(0)
+        sizes = [dim for dim in shape if isinstance(dim, int)]
+        self.dest("tload", [self._part(window, [zero] * len(sizes), sizes)], target)
+        return target
 
     def scalar(self, value: SSAValue, op: Operation) -> str:
         found = self.values.get(value)
@@ -214,8 +240,12 @@ class KernelWriter:
         window = self.values.get(op.buffer)
         if not isinstance(window, Window):
             raise self.refuse(op, "a tensor that is no parameter")
-        offsets = [self.scalar(value, op) for value in op.offsets]
+        return self._part(window, [self.scalar(value, op) for value in op.offsets], shape)
+
+    def _part(self, window: Window, offsets: list[str], shape: Sequence[int]) -> tuple[str, str]:
+        """A slice of a parameter."""
         offsets = [self.index(0), *offsets] if len(offsets) == 1 else offsets
+        offsets = [self.define(f"arith.addi {a}, {b} : index") for a, b in zip(window.origin, offsets)] if window.origin else offsets
         rows, cols = (1, *shape) if len(shape) == 1 else shape
         sizes = [self.index(rows), self.index(cols)]
         element = element_name(window.dtype)
@@ -278,6 +308,8 @@ class KernelWriter:
         elif op.op == "full" and isinstance(args["value"], SSAValue):
             value = self.scalar(args["value"], op)
             self._into(op, result, lambda out: self.dest("texpands", [(value, element_name(result.dtype))], out))
+        elif op.op == "tanh" and result.dtype is FP32:
+            self._tanh(op, self.vec(args["input"], op), result)  # type: ignore[arg-type]
         elif op.op == "create_tile":
             self.values[op.results[0]] = self.tile(result, op)
         else:
@@ -290,10 +322,10 @@ class KernelWriter:
 
     def _binary(self, op: d.ApplyOp, args: dict[str, object], result: TileType) -> None:
         sides = [args["lhs"], args["rhs"]]
-        tiles = [isinstance(self.values.get(side), TileName) for side in sides]  # type: ignore[arg-type]
+        tiles = [isinstance(self.values.get(side), TileName | Window) for side in sides]  # type: ignore[arg-type]
         for side in sides:
             type = d.type_of(side)  # type: ignore[arg-type]
-            if isinstance(type, TileType) and (type.shape != result.shape or type.dtype is not result.dtype):
+            if isinstance(type, TileType | BufferType) and (type.shape != result.shape or type.dtype is not result.dtype):
                 raise self.refuse(op, f"{_name(op)} of different shapes or types")
         if all(tiles):
             operands: list[TileName | tuple[str, str]] = [self.vec(side, op) for side in sides]  # type: ignore[arg-type]
@@ -322,20 +354,15 @@ class KernelWriter:
 
     def _matmul(self, op: d.ApplyOp, args: dict[str, object], result: TileType) -> None:
         """Operands are loaded anew into the memories of the cube core; only loaded tiles can get there."""
-        if args.get("a_trans") or args.get("b_trans") or args.get("init_cond") is not None:
-            raise self.refuse(op, "a product with transposed operands or a condition")
+        if args.get("init_cond") is not None:
+            raise self.refuse(op, "a product with a condition")
         parts: list[TileName] = []
-        for name, loc in (("lhs", "left"), ("rhs", "right")):
+        for name, loc, turn in (("lhs", "left", args.get("a_trans")), ("rhs", "right", args.get("b_trans"))):
             value = args[name]
             assert isinstance(value, SSAValue)
-            if not isinstance(value.owner, d.LoadOp):
-                raise self.refuse(op, "a product of computed tiles")
-            kept = self.values.get(value.owner.result)
-            staged = self.load(value.owner, "mat")
-            if kept is not None:
-                self.values[value.owner.result] = kept
-            type = d.type_of(value)
-            assert isinstance(type, TileType)
+            shape = d.shaped_type(value).shape
+            type = TileType(shape[::-1] if turn else shape, d.shaped_type(value).dtype, shape[::-1] if turn else shape)
+            staged = self._staged(value, type, bool(turn), op)
             moved = self.tile(type, op, loc)
             self.dest("tmov", [staged], moved)
             parts.append(moved)
@@ -348,6 +375,35 @@ class KernelWriter:
         else:
             self.dest("tmatmul", parts, out)
         self.values[op.results[0]] = out
+
+    def _staged(self, value: SSAValue, type: TileType, turn: bool, op: Operation) -> TileName:
+        """An operand of a product in the mat memory: a loaded tile loaded once more, or a whole tensor."""
+        known = self.values.get(value)
+        if isinstance(known, Window):
+            window = self._turned(known, op) if turn else known
+            target = self.tile(type, op, "mat")
+            sizes = [dim for dim in type.shape if isinstance(dim, int)]
+            self.dest("tload", [self._part(window, [self.index(0) for _ in sizes], sizes)], target)
+            return target
+        if not isinstance(value.owner, d.LoadOp) or turn:
+            raise self.refuse(op, "a product of computed tiles")
+        staged = self.load(value.owner, "mat")
+        if known is not None:
+            self.values[value] = known
+        return staged
+
+    def _tanh(self, op: d.ApplyOp, source: TileName, result: TileType) -> None:
+        """1 - 2 / (exp(2 x) + 1): PTO has no op of its own."""
+        element = element_name(result.dtype)
+        one, two, minus = (self.define(f"arith.constant {value} : {element}") for value in ("1.000000e+00", "2.000000e+00", "-1.000000e+00"))
+        out = self.tile(result, op)
+        self.values[op.results[0]] = out
+        self.dest("tmuls", [source, (two, element)], out)
+        self.dest("texp", [out], out)
+        self.dest("tadds", [out, (one, element)], out)
+        self.dest("tdivs", [(two, element), out], out)
+        self.dest("tmuls", [out, (minus, element)], out)
+        self.dest("tadds", [out, (one, element)], out)
 
     def _scalar_op(self, op: d.ApplyOp, dtype: DType) -> str:
         if op.op in ("get_block_idx", "get_block_num"):
@@ -418,6 +474,15 @@ class KernelWriter:
             self.line("} else {" if number == 0 else "}")
         self.values.update(zip(op.results, slots))
 
+    def window(self, op: d.WindowOp) -> None:
+        source = self.values.get(op.buffer)
+        if not isinstance(source, Window) or op.static("drop") or op.static("clamp") or len(op.offsets) != 2:
+            raise self.refuse(op, "this part of a tensor")
+        offsets = [self.scalar(value, op) for value in op.offsets]
+        origin = tuple(self.define(f"arith.addi {a}, {b} : index") for a, b in zip(source.origin, offsets)) if source.origin else tuple(offsets)
+        shape = tuple(self.scalar(value, op) for value in op.extents)
+        self.values[op.result] = Window(source.pointer, source.view, shape, source.dtype, origin)
+
     def dim(self, op: d.DimOp) -> None:
         window, axis = self.values.get(op.source), op.static("axis")
         if not isinstance(window, Window) or not isinstance(axis, int):
@@ -447,4 +512,5 @@ _WRITERS: dict[type, Callable[..., object]] = {
     d.ForOp: KernelWriter.for_,
     d.IfOp: KernelWriter.if_,
     d.DimOp: KernelWriter.dim,
+    d.WindowOp: KernelWriter.window,
 }

@@ -1,0 +1,58 @@
+"""The platforms a2a3 and a5: kernels leave as PTO text; called here, the text is read back and interpreted, kernel by kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilejit.backends.base import CompileOptions
+from tilejit.backends.pto.emit import emit_program
+from tilejit.backends.pto.launch import argument
+from tilejit.backends.pto.machine import Launch, Machine
+from tilejit.backends.reference import BlockPlace, Buffer, ReferenceExecutable
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.program import Program
+from tilejit.tile_ir.pto.module import PtoFile
+from tilejit.types.values import BufferType
+
+
+class PtoExecutable(ReferenceExecutable):
+    """A lowered program whose control plane is interpreted as tile IR and whose kernels are interpreted as the PTO text they became."""
+
+    def __init__(self, program: Program, options: CompileOptions, files: Mapping[str, PtoFile]) -> None:
+        super().__init__(program, options)
+        self.machines = {name: Machine(file) for name, file in files.items()}
+
+    def call(self, name: str, arguments: Sequence[Any], place: BlockPlace) -> list[Any]:
+        machine = self.machines.get(name)
+        if machine is None:
+            return super().call(name, arguments, place)
+        function = self._functions[name]
+        (entry,) = machine.file.entries()
+        arrays = [np.ascontiguousarray(value.array) if isinstance(value, Buffer) else value for value in arguments]
+        values = [*(value.item() if isinstance(value, np.generic) else value for value in arrays), *_extents(function, arrays)]
+        names = [str(i) for i in range(len(values))]
+        bound = [argument(label, type, value) for label, type, value in zip(names, entry.function_type.inputs.data, values, strict=True)]
+        Launch(machine, place.index, place.count).run(entry, bound)
+        for value, array in zip(arguments, arrays):
+            # A window of a tensor was copied: bring back what the kernel wrote.
+            if isinstance(value, Buffer) and array is not value.array:
+                value.array[...] = array
+        return []
+
+
+def _extents(function: d.FuncOp, arrays: Sequence[Any]) -> list[int]:
+    """The dynamic extents in the order in which the text takes them."""
+    found: dict[str, int] = {}
+    for parameter, array in zip(function.body.block.args, arrays):
+        type = d.type_of(parameter)
+        if isinstance(type, BufferType):
+            found.update({dim: int(size) for dim, size in zip(type.shape, array.shape) if isinstance(dim, str)})
+    return list(found.values())
+
+
+def kernel_texts(program: Program, arch: str) -> dict[str, str]:
+    """The PTO text of every kernel of a lowered program."""
+    return emit_program(program, arch)
