@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +131,36 @@ def test_what_has_no_pto_form_is_refused_with_its_line() -> None:
     with pytest.raises(UnsupportedFeatureError, match=r"`sin` has no PTO form") as caught:
         whole.compile(x, x.copy(), config=RunConfig(platform="a2a3"))
     assert caught.value.span is not None and "pl.sin(x)" in caught.value.source_lines[0]
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+EMITTED = [
+    "chunked_add", "geglu", "gelu", "hello_add", "layernorm", "linear_bias_relu", "matmul", "scalar_operands", "silu", "softmax", "swiglu", "vector_dag",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EMITTED)
+def test_examples_run_from_their_pto_text(name: str) -> None:
+    """The last inputs of an example are its odd small ones."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    *_, arguments = module.inputs(np.random.default_rng(1))
+    wanted = module.reference(*arguments)
+    got = np.full_like(wanted, np.nan)
+    getattr(module, name)(*arguments, got, config=RunConfig(platform="a2a3"))
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_values_larger_than_the_local_memory_are_refused() -> None:
+    x = floats(512, 512)
+    with pytest.raises(UnsupportedFeatureError, match="larger than the vec memory"):
+        softmax_of_tensors.compile(x, x.copy(), config=RunConfig(platform="a2a3"))
+
+
+@pl.jit
+def softmax_of_tensors(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        e = pl.exp(pl.row_expand_sub(x, pl.row_max(x)))
+        out[:] = pl.row_expand_div(e, pl.row_sum(e))

@@ -14,7 +14,8 @@ from tilejit.tile_ir.build import ApplyArg
 from tilejit.tile_ir.pto.elements import ELEMENTS
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.rules import constant
-from tilejit.tile_ir.pto.types import TileBufType, TileSpec
+from tilejit.tile_ir.pto.specs import TileSpec
+from tilejit.tile_ir.pto.types import TileBufType
 from tilejit.types.values import ANY, BufferType, TileType
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, constant_of
 from tilejit.tile_ir.program import Program
 from tilejit.tile_ir.pto.elements import ELEMENTS
-from tilejit.tile_ir.pto.types import TileSpec
+from tilejit.tile_ir.pto.specs import TileSpec
 from tilejit.tile_ir.pto.verify import CAPACITY
 from tilejit.types.values import BufferType, ScalarType, TileType
 
@@ -287,10 +287,11 @@ class KernelWriter:
         elif op.op in _BINARY:
             self._binary(op, args, result)
         elif op.op in _UNARY:
-            self._into(op, result, lambda out: self.dest(_UNARY[op.op], [self.vec(args["input"], op)], out))  # type: ignore[arg-type]
+            source = self.vec(args["input"], op)  # type: ignore[arg-type]
+            self._into(op, result, lambda out: self.dest(_UNARY[op.op], [source], out), source)
         elif op.op in _EXPAND:
             operands = [self.vec(args["lhs"], op), self.vec(args["rhs"], op)]  # type: ignore[arg-type]
-            self._into(op, result, lambda out: self.dest(_EXPAND[op.op], operands, out))
+            self._into(op, result, lambda out: self.dest(_EXPAND[op.op], operands, out), operands[0])
         elif op.op in _ROW or op.op in _COLUMN:
             source = self.vec(args["input"], op)  # type: ignore[arg-type]
             scratch = [self.alloc(source.spec)] if op.op in _ROW else []
@@ -310,13 +311,20 @@ class KernelWriter:
             self._into(op, result, lambda out: self.dest("texpands", [(value, element_name(result.dtype))], out))
         elif op.op == "tanh" and result.dtype is FP32:
             self._tanh(op, self.vec(args["input"], op), result)  # type: ignore[arg-type]
+        elif op.op == "transpose" and len(result.shape) == 2:
+            source = self.vec(args["input"], op)  # type: ignore[arg-type]
+            self._into(op, result, lambda out: self.dest("ttrans", [source, self.alloc(source.spec)], out))
         elif op.op == "create_tile":
             self.values[op.results[0]] = self.tile(result, op)
         else:
             raise self.refuse(op, _name(op))
 
-    def _into(self, op: d.ApplyOp, type: TileType, write: Callable[[TileName], None]) -> None:
-        out = self.tile(type, op)
+    def _into(self, op: d.ApplyOp, type: TileType, write: Callable[[TileName], None], like: TileName | None = None) -> None:
+        """A new tile for the result; padded like an operand, because some ops want one shape."""
+        if like is not None and like.spec.valid == ((1, *type.shape) if len(type.shape) == 1 else type.shape):
+            out = self.alloc(TileSpec("vec", ELEMENTS[element_name(type.dtype)], *like.spec.shape, like.spec.valid, like.spec.blayout))
+        else:
+            out = self.tile(type, op)
         self.values[op.results[0]] = out
         write(out)
 
@@ -338,7 +346,7 @@ class KernelWriter:
             if not tiles[0] and op.op != "div":
                 operands.reverse()
             name = _BINARY[op.op] + "s"
-        self._into(op, result, lambda out: self.dest(name, operands, out))
+        self._into(op, result, lambda out: self.dest(name, operands, out), next(item for item in operands if isinstance(item, TileName)))
 
     def _as(self, value: SSAValue, dtype: DType, op: Operation) -> str:
         """A scalar operand in the element type of the tile."""
@@ -367,14 +375,16 @@ class KernelWriter:
             self.dest("tmov", [staged], moved)
             parts.append(moved)
         out = self.tile(result, op, "acc")
-        if op.op == "matmul_acc":
-            base = self.values.get(args["acc"])  # type: ignore[arg-type]
-            if not isinstance(base, TileName) or base.spec.loc != "acc":
-                raise self.refuse(op, "a product added to a tile that is no product")
-            self.dest("tmatmul.acc", [base, *parts], out)
-        else:
-            self.dest("tmatmul", parts, out)
+        base = self.values.get(args["acc"]) if op.op == "matmul_acc" else None  # type: ignore[arg-type]
         self.values[op.results[0]] = out
+        if isinstance(base, TileName) and base.spec.loc == "acc":
+            self.dest("tmatmul.acc", [base, *parts], out)
+            return
+        self.dest("tmatmul", parts, out)
+        if base is not None:
+            # Nothing leads back into the accumulator: the vector core adds.
+            first, second = self.vec(args["acc"], op), self.vec(op.results[0], op)  # type: ignore[arg-type]
+            self._into(op, result, lambda total: self.dest("tadd", [first, second], total), first)
 
     def _staged(self, value: SSAValue, type: TileType, turn: bool, op: Operation) -> TileName:
         """An operand of a product in the mat memory: a loaded tile loaded once more, or a whole tensor."""
@@ -415,6 +425,8 @@ class KernelWriter:
         types = [t.dtype for value in operands if isinstance(t := d.type_of(value), ScalarType)]
         if op.op in _SCALAR and all(t is dtype for t in types):
             return self.define(f"arith.{_SCALAR[op.op]}{'f' if dtype.is_float else 'i'} {', '.join(names)} : {element_name(dtype)}")
+        if op.op == "floordiv" and all(t is dtype and not t.is_float for t in types):
+            return self.define(f"arith.floordivsi {', '.join(names)} : {element_name(dtype)}")
         if op.op in ("minimum", "maximum") and all(t is dtype and not t.is_float for t in types):
             return self.define(f"arith.{op.op[:3]}si {', '.join(names)} : {element_name(dtype)}")
         if op.op == "cmp" and isinstance(kind := args["cmp_type"], int) and all(t in (INDEX, INT32, INT64) and t is types[0] for t in types):
@@ -501,7 +513,8 @@ def _name(op: Operation) -> str:
 def _cube_spec(loc: str, element: str, rows: int, cols: int, arch: str) -> TileSpec:
     layouts = {"mat": ("col_major", "row_major"), "left": ("col_major" if arch == "a5" else "row_major", "row_major"), "right": ("row_major", "col_major")}
     blayout, slayout = layouts.get(loc, ("col_major", "row_major"))
-    return TileSpec(loc, ELEMENTS[element], rows, cols, (rows, cols), blayout, slayout, 1024 if loc == "acc" else 512)
+    box = 32 if ELEMENTS[element].bytes == 1 else 16
+    return TileSpec(loc, ELEMENTS[element], _up(rows, box), _up(cols, box), (rows, cols), blayout, slayout, 1024 if loc == "acc" else 512)
 
 
 _WRITERS: dict[type, Callable[..., object]] = {

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ResourceError, ShapeError
 from tilejit.tile_ir.pto.elements import Element
-from tilejit.tile_ir.pto.types import TileSpec
+from tilejit.tile_ir.pto.specs import TileSpec
 
 NDArray = npt.NDArray[Any]
 UNWRITTEN = 0xFF

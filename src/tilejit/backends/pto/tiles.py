@@ -11,7 +11,8 @@ from tilejit.backends.pto import scalars
 from tilejit.backends.pto.memory import Pointer, Tile, View, fresh, numpy_dtype
 from tilejit.errors import KernelAssertionError, OutOfBoundsError, ShapeError
 from tilejit.tile_ir.pto.op import PtoOp
-from tilejit.tile_ir.pto.types import TileBufType, TileSpec
+from tilejit.tile_ir.pto.specs import TileSpec
+from tilejit.tile_ir.pto.types import TileBufType
 
 if TYPE_CHECKING:
     from tilejit.backends.pto.machine import Frame, Value

@@ -11,7 +11,8 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from tilejit.errors import did_you_mean
-from tilejit.tile_ir.pto import types
+from tilejit.tile_ir.pto.specs import BLAYOUTS, COMPACTS, PADS, SLAYOUTS
+from tilejit.tile_ir.pto.type_text import Body
 
 _PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "ALL", "MTE4", "MTE5", "V2", "FIX", "UNASSIGNED")
 _STAGES = "TLOAD TSTORE_ACC TSTORE_VEC TMOV_M2L TMOV_M2S TMOV_M2B TMOV_M2V TMOV_V2M TMATMUL TVEC TVECWAIT_EVENT"
@@ -45,10 +46,10 @@ _ROWS = (
     _dot("padmode", "PadNull PadFirstElem PadValue null zero max min"),
     _dot("mask_pattern", "P0101 P1010 P0001 P0010 P0100 P1000 P1111"),
     _dot("acc_to_vec_mode", "single_mode_vec0 single_mode_vec1 dual_mode_split_m dual_mode_split_n"),
-    _dot("blayout", " ".join(types.BLAYOUTS)),
-    _dot("slayout", " ".join(types.SLAYOUTS)),
-    _dot("pad_value", " ".join(types.PADS)),
-    _dot("compact_mode", " ".join(types.COMPACTS)),
+    _dot("blayout", " ".join(BLAYOUTS)),
+    _dot("slayout", " ".join(SLAYOUTS)),
+    _dot("pad_value", " ".join(PADS)),
+    _dot("compact_mode", " ".join(COMPACTS)),
     _dot("func_core_type", "AIC AIV MIX"),
     _dot("module_core_type", "AIC AIV MIX"),
     _space("round_mode", "NONE RINT ROUND FLOOR CEIL TRUNC ODD CAST_RINT"),
@@ -107,7 +108,7 @@ class TileBufConfigAttr(Data[str]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
-        body = types.Body(parser)
+        body = Body(parser)
         body.next = len(body.tokens)
         body.leave()
         return " ".join(body.text.split())

@@ -14,7 +14,8 @@ from xdsl.traits import NoTerminator
 from tilejit.tile_ir.pto import format
 from tilejit.tile_ir.pto.attributes import EnumAttr
 from tilejit.tile_ir.pto.spec import Row
-from tilejit.tile_ir.pto.types import TileSpec, tile_of
+from tilejit.tile_ir.pto.specs import TileSpec
+from tilejit.tile_ir.pto.types import tile_of
 
 SEGMENTS = "operandSegmentSizes"
 

@@ -11,7 +11,8 @@ from xdsl.ir import SSAValue
 from tilejit.tile_ir.pto.elements import Element
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.spec import A5, Rule
-from tilejit.tile_ir.pto.types import Dim, PartitionViewType, PtrType, TensorViewType, TileSpec, ViewSpec
+from tilejit.tile_ir.pto.specs import Dim, TileSpec, ViewSpec
+from tilejit.tile_ir.pto.types import PartitionViewType, PtrType, TensorViewType
 
 VECTOR = ("i16", "i32", "f16", "f32")
 VECTOR_A5 = ("i8", *VECTOR, "bf16")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.rules import dims, located, valid_is
 from tilejit.tile_ir.pto.spec import A5, Matmul, Row, Rule
-from tilejit.tile_ir.pto.types import TileSpec
+from tilejit.tile_ir.pto.specs import TileSpec
 
 _LAYOUTS = {"left": ("col_major", "row_major"), "right": ("row_major", "col_major"), "acc": ("col_major", "row_major")}
 _LIMIT = 4095

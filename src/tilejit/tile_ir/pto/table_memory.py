@@ -24,7 +24,8 @@ from tilejit.tile_ir.pto.rules import (
     view_spec,
 )  # fmt: skip
 from tilejit.tile_ir.pto.spec import A5, Custom, Refused, Row
-from tilejit.tile_ir.pto.types import PtrType, TileBufType, TileSpec, tile_of
+from tilejit.tile_ir.pto.specs import TileSpec
+from tilejit.tile_ir.pto.types import PtrType, TileBufType, tile_of
 
 _LOWERED = Refused("it belongs to files of a later stage of the vendor's tool chain")
 

@@ -17,7 +17,8 @@ from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.pipes import pipe_problems
 from tilejit.tile_ir.pto.rules import any_memref, constant, dims
 from tilejit.tile_ir.pto.spec import A5
-from tilejit.tile_ir.pto.types import TileBufType, TileSpec
+from tilejit.tile_ir.pto.specs import TileSpec
+from tilejit.tile_ir.pto.types import TileBufType
 
 _KB = 1024
 CAPACITY: dict[str, dict[str, int]] = {
