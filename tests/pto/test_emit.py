@@ -113,6 +113,24 @@ def test_column_operands_and_conversion() -> None:
     assert "#pto<round_mode RINT>" in text
 
 
+@pl.jit
+def floored(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.store(pl.cast(pl.load(x, [0, 0], [16, 64]), pl.FP16, mode="floor"), [0, 0], out)
+
+
+@pl.jit
+def whole_numbers(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.store(pl.cast(pl.load(x, [0, 0], [16, 64]), pl.INT32, mode="none"), [0, 0], out)
+
+
+def test_rounding_modes_keep_their_meaning_or_are_refused() -> None:
+    compare(whole_numbers, "a2a3", floats(16, 64) * 9, np.full((16, 64), 77, np.int32), tolerance=0)
+    with pytest.raises(UnsupportedFeatureError, match="a cast with mode 'floor'"):
+        floored.compile(floats(16, 64), floats(16, 64, dtype=np.float16), config=RunConfig(platform="a2a3"))
+
+
 def test_the_texts_are_written_with_the_artifact(tmp_path: Path) -> None:
     program = chain.lower(floats(64, 30), floats(64, 30), floats(64, 30))
     ir.compile(program, tmp_path / "out", platform="a5")

@@ -27,7 +27,8 @@ _SUFFIXES = ("add", "sub", "mul", "div", "max", "min", "expdif")
 _EXPAND = {f"{axis}_expand_{name}": f"t{axis}expand{name}" for axis in ("row", "col") for name in _SUFFIXES}
 _SCALAR = {"add": "add", "sub": "sub", "mul": "mul"}
 _COMPARE = ("eq", "ne", "slt", "sle", "sgt", "sge")
-_MODES = {"none": "NONE", "rint": "RINT", "round": "ROUND", "floor": "FLOOR", "ceil": "CEIL", "trunc": "TRUNC", "odd": "ODD"}
+_MODES = {"none": "RINT", "rint": "RINT", "round": "ROUND", "floor": "FLOOR", "ceil": "CEIL", "trunc": "TRUNC"}
+"""Rounding modes; `odd` means another rounding in PTO, whose conversions between floats only round to nearest."""
 
 
 def emit_program(program: Program, arch: str) -> dict[str, str]:
@@ -117,7 +118,9 @@ class KernelWriter(TileWriter):
             self._into(op, result, lambda out: self.dest((_ROW | _COLUMN)[op.op], [source, *scratch], out))
         elif op.op == "cast":
             source = self.vec(args["input"], op)  # type: ignore[arg-type]
-            mode = _MODES[str(args["mode"])]
+            mode = _MODES.get(str(args["mode"]), "")
+            if not mode or (source.spec.element.is_float and result.dtype.is_float and mode not in ("RINT", "ROUND")):
+                raise self.refuse(op, f"a cast with mode {args['mode']!r}")
             if source.spec.element.bytes != ELEMENTS[element_name(result.dtype)].bytes:
                 out = self.alloc(TileSpec("vec", ELEMENTS[element_name(result.dtype)], *source.spec.shape, source.spec.valid, source.spec.blayout))
                 self.values[op.results[0]] = out
