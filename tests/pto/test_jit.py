@@ -18,6 +18,7 @@ from tilejit.errors import (
     DTypeError,
     OptionError,
     OutOfBoundsError,
+    ParserError,
     PtoSyntaxError,
     PtoVerifyError,
     RangeError,
@@ -385,6 +386,22 @@ def test_what_cannot_run_is_refused_before_anything_is_written() -> None:
         declared(text)[1, None](x, y)
     assert caught.value.span is not None
     np.testing.assert_array_equal(y, before)
+
+
+@pytest.mark.parametrize(
+    ("signature", "body", "message"),
+    [
+        ("%v: vector<4xi16>", "", "pointers and scalars"),
+        ("%t: !pto.tile_buf<vec, 8x8xf32>", "", "pointers and scalars"),
+        ("%x: f32", "%y = arith.extf %x : f32 to f64", "no values of type f64"),
+        ("%p: !pto.ptr<!pto.hif8>, %n: index", "%q = pto.addptr %p, %n : !pto.ptr<!pto.hif8> -> !pto.ptr<!pto.hif8>", "no arrays of !pto.hif8"),
+    ],
+)
+def test_values_that_cannot_exist_here_are_refused(signature: str, body: str, message: str) -> None:
+    from tests.pto.harness import run_text
+
+    with pytest.raises(ParserError, match=message):
+        run_text(f"func.func @k({signature}) {{\n {body}\n return\n}}", *([1.0] * signature.count("%")))
 
 
 def test_without_source_the_message_points_to_the_language() -> None:

@@ -22,13 +22,17 @@ from tilejit.tile_ir.pto.module import PtoFile
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.rules import element_of
 from tilejit.tile_ir.pto.spec import Refused
-from tilejit.tile_ir.pto.types import PtrType
+from tilejit.tile_ir.pto.types import OPAQUE, PtrType
 
 _CONTROL = ("scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition", "func.return", "func.call")
 
 
 def refuse_unrunnable(file: PtoFile, entry: FuncOp) -> None:
     """Raises for the first op reachable from `entry` that reads fine but cannot run here."""
+    for number, type in enumerate(entry.function_type.inputs.data):
+        if not isinstance(type, PtrType) and (type.name.startswith("pto.") or not _runs(type)):
+            what = f"parameter {number} of @{entry.sym_name.data} has type {type}"
+            raise UnsupportedFeatureError(f"{what}: a launch passes pointers and scalars", span=file.span(entry))
     for op in reachable(file, entry):
         reason = _reason(file, op)
         if reason is not None:
@@ -72,7 +76,19 @@ def _reason(file: PtoFile, op: Operation) -> str | None:
             return f"there are no arrays of {element}"
         if isinstance(value.type, MemRefType):
             return "memrefs belong to files of a later stage"
+        if not _runs(value.type):
+            return f"there are no values of type {value.type} here"
     return None
+
+
+def _runs(type: Attribute) -> bool:
+    """Whether a value of this type can exist while a kernel runs."""
+    if type.name.startswith("pto."):
+        return not isinstance(type, _TEXT_ONLY)
+    return scalars.is_integer(type) or str(type) in ("f16", "bf16", "f32")
+
+
+_TEXT_ONLY = tuple(kind for name, kind in OPAQUE.items() if name != "pipe")
 
 
 # arguments ------------------------------------------------------------------------------------------------------------------------
