@@ -185,7 +185,10 @@ def test_outputs_that_require_grad_are_refused() -> None:
 
 
 def test_int64_arrays_serve_as_index_tensors() -> None:
-    Signature("f", (ParamInfo("offsets", "In", INDEX, (2,)),)).bind((np.array([3, 4]),))
+    offsets = np.array([3, 4])
+    bound, new = Signature("f", (ParamInfo("offsets", "In", INDEX, (2,)),)).bind((offsets,))
+    (view,) = bound
+    assert isinstance(view, ArrayView) and view.address == offsets.ctypes.data and view.shape == (2,) and new == ()
 
 
 @pytest.mark.parametrize("value", [True, np.bool_(True), 1, np.float16(2.5), np.array(3, np.int32)])
