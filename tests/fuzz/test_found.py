@@ -95,3 +95,25 @@ def test_a_program_that_once_failed(kernel: Any) -> None:
     program = pl.parse(kernel.specialized_source(x, y, results["cpu"]))
     assert _round_trip(program) is None
     assert _round_trip(lower_program(program), "lower") is None
+
+
+@pl.program
+class OutputLeftAlone:
+    @pl.function(type=pl.FunctionType.InCore)
+    def helper(self, x: pl.Tensor[[1, 4], pl.FP32], kept: pl.Out[pl.Tensor[[4, 1], pl.FP32]], out: pl.Out[pl.Tensor[[1, 1], pl.FP32]]):
+        tile = pl.load(x, [0, 3], [1, 1])
+        for i in pl.range(1, 4):
+            if not (abs(i - i) > 2):
+                continue
+            kept = pl.store(tile, [i, 0], kept)
+        out = pl.store(tile, [0, 0], out)
+        return kept, out
+
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def main(self, x: pl.Tensor[[1, 4], pl.FP32], kept: pl.Out[pl.Tensor[[4, 1], pl.FP32]], out: pl.Out[pl.Tensor[[1, 1], pl.FP32]]):
+        kept, out = self.helper(x, kept, out)
+        return kept, out
+
+
+def test_an_output_whose_only_write_folds_away_prints_and_parses_back() -> None:
+    assert _round_trip(lower_program(OutputLeftAlone), "lower") is None

@@ -238,6 +238,9 @@ class FunctionReader:
         values = self._returned(ctx)
         ctx.builder.return_(values or [])
         attrs: dict[str, object] = {**self.source.attrs, **ctx.attributes}
+        # Printed programs say which outputs folding left alone.
+        left = attrs.pop("unwritten", ())
+        excused = left if isinstance(left, tuple) else ()
         if values is not None:
             attrs["returns"] = tuple(("param", arguments.index(value)) if value in arguments else ("value",) for value in values)
             self._check_result(values)
@@ -248,7 +251,7 @@ class FunctionReader:
             written = isinstance(spec.type, BufferType) and ctx.aliases.written(argument)
             if direction == "In" and written:
                 direction = "InOut"
-            if direction == "Out" and not written and not external:
+            if direction == "Out" and not written and not external and spec.name not in excused:
                 self._never_written(ctx, spec)
             directions.append(direction)
         op.attributes["directions"] = d.Static(tuple(directions))

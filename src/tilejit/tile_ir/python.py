@@ -13,6 +13,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from tilejit import ops
 from tilejit.errors import InternalError
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.alias import Aliases
 from tilejit.tile_ir.expressions import Expressions, inline_ops
 from tilejit.tile_ir.nesting import nested_values
 from tilejit.tile_ir.program import Program
@@ -39,6 +40,7 @@ class _ProgramPrinter:
         self.prefix = prefix
         self.concise = concise
         self.functions = program.functions
+        self.aliases = Aliases(program)
         self.symbols = _symbols(self.functions.values())
 
     def head(self, title: str) -> list[str]:
@@ -138,6 +140,8 @@ class _FunctionPrinter:
         self.line(f"def {self.function.symbol}({', '.join(params)}){' -> ' + result if result else ''}:")
         with self.deeper():
             attrs = {name: value for name, value in self.attrs().items() if name not in (*_DECORATOR, "returns")}
+            if unwritten := self.unwritten():
+                attrs["unwritten"] = unwritten
             if attrs:
                 self.line(f"{self.prefix}.func_attr({static_text(attrs, self.prefix)})")
             self.block(self.function.body.block)
@@ -147,6 +151,13 @@ class _FunctionPrinter:
         attrs = self.function.static("attrs", {})
         assert isinstance(attrs, dict)
         return attrs
+
+    def unwritten(self) -> tuple[str, ...]:
+        """Outputs that folding left without a write: the parser would take them for a mistake."""
+        names, directions = self.function.static("params"), self.function.static("directions")
+        assert isinstance(names, tuple) and isinstance(directions, tuple)
+        written = self.program.aliases.written_params(self.function.symbol)
+        return tuple(str(name) for index, name in enumerate(names) if directions[index] == "Out" and index not in written)
 
     def decorator(self) -> str:
         kind = FunctionType(self.function.static("kind"))
