@@ -7,7 +7,7 @@ A topic file makes `CASES = Cases()` and decorates its kernels:
     def add_row(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]): ...
 
 The formula takes the arguments in parameter order without the pure outputs and gives what the outputs must hold afterwards, in
-parameter order; outputs are allocated from it and filled with rubbish first. A kernel without output parameters returns its results.
+parameter order (float64 stands for FP32); outputs are allocated from it and filled with rubbish first. A kernel without output parameters returns its results.
 """
 
 from __future__ import annotations
@@ -122,8 +122,9 @@ class Case:
 
     def _given(self, given: list[Any]) -> tuple[list[Any], list[Any], list[Array]]:
         """The arguments of the call with outputs in their places, those outputs, and what they must hold."""
-        wanted = self.expected(*[item.copy() if isinstance(item, np.ndarray) else item for item in given])
-        expected = [np.asarray(item) for item in (wanted if isinstance(wanted, tuple) else (wanted,))]
+        with np.errstate(all="ignore"):
+            wanted = self.expected(*[item.copy() if isinstance(item, np.ndarray) else item for item in given])
+        expected = [_array(item) for item in (wanted if isinstance(wanted, tuple) else (wanted,))]
         arguments: list[Any] = []
         outputs: list[Any] = []
         rest = iter(given)
@@ -183,6 +184,12 @@ def rubbish(like: Array) -> Array:
     if like.dtype == np.bool_:
         return ~like
     return cells.view(like.dtype).reshape(like.shape) if math.prod(like.shape) else np.empty_like(like)
+
+
+def _array(value: Any) -> Array:
+    """What a formula gave; one that computed in double precision means FP32."""
+    array = np.asarray(value)
+    return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
 def compare(got: Array, expected: Array, tol: float, what: str) -> None:
