@@ -26,7 +26,7 @@ def name_of(value: SSAValue) -> str:
     owner = value.owner
     if isinstance(owner, d.TileOp) and owner.hint:
         return f"`{owner.hint}`"
-    if isinstance(owner, d.WindowOp | d.ViewOp):
+    if isinstance(owner, d.WindowOp | d.ViewOp | d.StridedOp):
         return f"a view of {name_of(owner.buffer)}"
     return f"the result of {owner.op}" if isinstance(owner, d.ApplyOp) else "a tensor"
 
@@ -59,6 +59,11 @@ def view_failure(op: d.ViewOp) -> Failure:
     )
 
 
+def reach_failure(op: d.StridedOp) -> Failure:
+    """A strided view that leaves its buffer; integers: the first and the last element it touches, the elements there are."""
+    return Failure("bounds", f"the view reaches from element {{0}} to {{1}} of {_plain(name_of(op.buffer))}, which has {{2}}", op.span)
+
+
 def assertion_failure(op: d.EffectOp) -> Failure:
     """A device_assert that does not hold; no integers."""
     statics = op.static("statics", {})
@@ -71,7 +76,7 @@ def step_failure(op: d.ForOp) -> Failure:
     return Failure("arithmetic", "the step of a loop is 0", op.span, "use a positive or negative step")
 
 
-def create_failure(op: d.CreateOp | d.ViewOp, axis: int) -> Failure:
+def create_failure(op: d.CreateOp | d.ViewOp | d.StridedOp, axis: int) -> Failure:
     """A negative extent of a new tensor or view; integers: the extent."""
     return Failure("shape", f"extent {{0}} in dim {axis} of a tensor is negative", op.span, "extents are 0 or more")
 

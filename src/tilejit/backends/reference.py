@@ -228,6 +228,20 @@ class Frame:
             raise_failure(checks.view_failure(op), (out.size, math.prod(shape)))
         return [Buffer(reshaped)]
 
+    def strided(self, op: d.StridedOp) -> Sequence[Value]:
+        flat = self._buffer(op.buffer)
+        cells = flat.view(_shaped(op.result).dtype.numpy)
+        (start,), shape, strides = self._integers([op.start]), self._integers(op.extents), self._integers(op.strides)
+        for axis, extent in enumerate(shape):
+            if extent < 0:
+                raise_failure(checks.create_failure(op, axis), (extent,))
+        reach = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
+        low, high = start + sum(min(r, 0) for r in reach), start + sum(max(r, 0) for r in reach)
+        if 0 not in shape and (low < 0 or high >= cells.size):
+            raise_failure(checks.reach_failure(op), (low, high, cells.size))
+        first = cells[min(start, cells.size) :]
+        return [Buffer(np.lib.stride_tricks.as_strided(first, shape, [stride * cells.itemsize for stride in strides]))]
+
     def load(self, op: d.LoadOp) -> Sequence[Value]:
         array = self._buffer(op.buffer)
         type = _shaped(op.result)
@@ -407,6 +421,7 @@ _RULES: dict[type[Operation], Callable[[Frame, Any], Sequence[Value]]] = {
     d.CreateOp: Frame.create,
     d.WindowOp: Frame.window,
     d.ViewOp: Frame.view,
+    d.StridedOp: Frame.strided,
     d.LoadOp: Frame.load,
     d.StoreOp: Frame.store,
     d.ReadOp: Frame.read,

@@ -20,7 +20,7 @@ BRIEF_OPERATIONS = 16 << 10
 """Work below these limits is over in a few microseconds."""
 
 _PER_CELL = frozenset({"elementwise", "expand", "part", "mask"})
-_UNTOUCHED = (d.ConstOp, d.YieldOp, d.ReturnOp, d.WindowOp, d.ViewOp, d.DimOp)
+_UNTOUCHED = (d.ConstOp, d.YieldOp, d.ReturnOp, d.WindowOp, d.ViewOp, d.StridedOp, d.DimOp)
 
 
 @dataclass(frozen=True, slots=True)

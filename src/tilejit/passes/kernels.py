@@ -125,7 +125,7 @@ class Kernel:
 
 def _is_recomputed(value: SSAValue) -> bool:
     owner = value.owner
-    return isinstance(owner, d.ConstOp | d.WindowOp | d.ViewOp) or (isinstance(owner, d.DimOp) and is_buffer(owner.source))
+    return isinstance(owner, d.ConstOp | d.WindowOp | d.ViewOp | d.StridedOp) or (isinstance(owner, d.DimOp) and is_buffer(owner.source))
 
 
 def _extents(values: Sequence[SSAValue], loads: Mapping[SSAValue, Reload]) -> list[SSAValue]:
@@ -175,7 +175,7 @@ def _access(value: SSAValue) -> tuple[bool, bool]:
 def _access_of_use(op: Operation, index: int, value: SSAValue) -> tuple[bool, bool]:
     if isinstance(op, d.DimOp | d.ValidOp):
         return False, False
-    if isinstance(op, d.WindowOp | d.ViewOp):
+    if isinstance(op, d.WindowOp | d.ViewOp | d.StridedOp):
         return _access(op.results[0])
     if isinstance(op, d.StoreOp) and value is op.buffer:
         return bool(op.static("atomic")) or value is op.value, True

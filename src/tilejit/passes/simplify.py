@@ -181,6 +181,8 @@ def _dim(op: Operation) -> bool:
     if isinstance(maker, d.CreateOp | d.ViewOp):
         dynamic = sum(not isinstance(dim, int) for dim in type.shape[:axis])
         source = maker.extents[dynamic]
+    elif isinstance(maker, d.StridedOp):
+        source = maker.extents[axis]
     elif isinstance(maker, d.WindowOp) and not maker.static("clamp"):
         drop = maker.static("drop", ())
         assert isinstance(drop, tuple)

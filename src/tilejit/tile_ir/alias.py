@@ -151,7 +151,7 @@ def sources_of(value: SSAValue) -> list[SSAValue] | None:
     if isinstance(value, BlockArgument):
         assert isinstance(owner, Block)
         return _carried_sources(value, owner)
-    if isinstance(owner, d.WindowOp | d.ViewOp | d.LoadOp):
+    if isinstance(owner, d.WindowOp | d.ViewOp | d.StridedOp | d.LoadOp):
         return [owner.buffer]
     if isinstance(owner, d.ApplyOp):
         if owner.op in VIEWS and isinstance(d.type_of(owner.args[0]), ShapedType):
@@ -221,7 +221,7 @@ def views_of(value: SSAValue) -> set[SSAValue]:
 def _made_from(op: Operation, index: int, value: SSAValue) -> list[SSAValue]:
     if isinstance(op, d.ApplyOp):
         return list(op.results[:1]) if op.op in VIEWS and index == 0 else []
-    if isinstance(op, d.WindowOp | d.ViewOp | d.LoadOp):
+    if isinstance(op, d.WindowOp | d.ViewOp | d.StridedOp | d.LoadOp):
         return list(op.results) if index == 0 else []
     if isinstance(op, d.YieldOp):
         parent = op.parent_op()

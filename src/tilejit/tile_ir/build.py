@@ -172,6 +172,11 @@ class Builder:
         self.insert(op)
         return op.result
 
+    def strided(self, buffer: SSAValue, start: SSAValue, extents: Sequence[SSAValue], strides: Sequence[SSAValue], type: BufferType) -> SSAValue:
+        op = d.StridedOp.build(operands=[buffer, start, list(extents), list(strides)], result_types=[d.IRType(type)], attributes=self._attributes({}))
+        self.insert(op)
+        return op.result
+
     def load(self, buffer: SSAValue, offsets: Sequence[SSAValue], valid: Sequence[SSAValue], type: TileType, clamp: bool = False) -> SSAValue:
         op = d.LoadOp.build(operands=[buffer, list(offsets), list(valid)], result_types=[d.IRType(type)], attributes=self._attributes({"clamp": clamp}))
         self.insert(op)

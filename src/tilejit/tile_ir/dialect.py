@@ -9,6 +9,7 @@ The whole IR on one page (SSA throughout; tensors are handles to mutable buffers
     create   ::= tile.create extents                      new buffer, contents undefined unless `init`
     window   ::= tile.window buffer offsets extents       a view of a buffer: a sub-box, dims of `drop` removed
     view     ::= tile.view buffer extents                 a view of a buffer with another shape or dtype
+    strided  ::= tile.strided buffer start extents strides  a view of a one-dimensional buffer with any strides and dtype
     load     ::= tile.load buffer offsets valid           tile snapshot of a window
     store    ::= tile.store value buffer offsets          writes the valid region; `atomic` adds
     read     ::= tile.read shaped indices                 one element → scalar
@@ -242,6 +243,19 @@ class ViewOp(TileOp):
 
 
 @irdl_op_definition
+class StridedOp(TileOp):
+    """A strided view of a one-dimensional buffer: one extent and one stride per dim; start and strides count elements of the result."""
+
+    name = "tile.strided"
+    buffer = operand_def()
+    start = operand_def()
+    extents = var_operand_def()
+    strides = var_operand_def()
+    result = result_def()
+    irdl_options = (AttrSizedOperandSegments(),)
+
+
+@irdl_op_definition
 class LoadOp(TileOp):
     """A tile snapshot of a buffer window: offsets per dim, valid extents per dim; shape is the result type's. Static `clamp`."""
 
@@ -434,7 +448,7 @@ class EffectOp(TileOp):
 TILE = Dialect(
     "tile",
     [
-        FuncOp, ReturnOp, ConstOp, ApplyOp, CreateOp, WindowOp, ViewOp, LoadOp, StoreOp, ReadOp, WriteOp, DimOp, ValidOp,
+        FuncOp, ReturnOp, ConstOp, ApplyOp, CreateOp, WindowOp, ViewOp, StridedOp, LoadOp, StoreOp, ReadOp, WriteOp, DimOp, ValidOp,
         ForOp, WhileOp, IfOp, RegionOp, GroupOp, YieldOp, ConditionOp, CallOp, LaunchOp, CheckOp, EffectOp,
     ],
     [IRType, Static, SpanAttr],

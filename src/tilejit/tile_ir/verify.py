@@ -150,6 +150,12 @@ class _Verifier:
         _buffer(op, op.buffer)
         self.extents(op, op.extents, _buffer(op, op.result))
 
+    def strided(self, op: d.StridedOp) -> None:
+        source, result = _buffer(op, op.buffer), _buffer(op, op.result)
+        _rule(op, source.rank == 1, f"a strided view looks into a buffer with one dim, got {source}")
+        _rule(op, len(op.extents) == len(op.strides) == result.rank, f"{op.name} of {result} needs {result.rank} extents and strides")
+        _indices(op, [op.start, *op.extents, *op.strides])
+
     def load(self, op: d.LoadOp) -> None:
         source, result = _buffer(op, op.buffer), _shaped(op, op.result)
         _rule(
@@ -374,6 +380,7 @@ _CHECKS: dict[type[Operation], Callable[[_Verifier, Any], None]] = {
     d.CreateOp: _Verifier.create,
     d.WindowOp: _Verifier.window,
     d.ViewOp: _Verifier.view,
+    d.StridedOp: _Verifier.strided,
     d.LoadOp: _Verifier.load,
     d.StoreOp: _Verifier.store,
     d.ReadOp: _Verifier.read,

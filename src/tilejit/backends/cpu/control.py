@@ -375,7 +375,7 @@ def is_dense(f: FunctionWriter, value: SSAValue, assumed: set[SSAValue] | None =
         return found.dense
     if isinstance(value.owner, d.CreateOp | d.ViewOp):
         return True
-    if isinstance(value.owner, d.WindowOp):
+    if isinstance(value.owner, d.WindowOp | d.StridedOp):
         return False
     sources = sources_of(value)
     return sources is not None and all(is_dense(f, source, seen) for source in sources)

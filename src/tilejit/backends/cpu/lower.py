@@ -12,7 +12,7 @@ from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.cpu import array, calls, control, gather, generate, machine, matmul, movement, mx, pool, scatter, sort, update, window
-from tilejit.backends.cpu.emit import Emitter, Value
+from tilejit.backends.cpu.emit import Emitter, Index, Value
 from tilejit.backends.cpu.function import FunctionWriter, Unit, constant
 from tilejit.backends.cpu.group import write_group
 from tilejit.backends.cpu.guards import check_box, check_element, clamp
@@ -231,6 +231,29 @@ def _view(f: FunctionWriter, op: d.ViewOp) -> None:
     f.values[op.result] = Array(buffer.pointer, type.dtype, shape, strides, shape, buffer.tokens)
 
 
+def _strided(f: FunctionWriter, op: d.StridedOp) -> None:
+    e = f.e
+    buffer, dtype = f.array(op.buffer), d.shaped_type(op.result).dtype
+    start, shape, strides = f.index(op.start), tuple(f.indices(op.extents)), tuple(f.indices(op.strides))
+    low, high = start, start
+    empty: list[Index] = []
+    for axis, (extent, stride) in enumerate(zip(shape, strides, strict=True)):
+        if not isinstance(extent, int):
+            f.fail_if(e.icmp("slt", extent, 0), checks.create_failure(op, axis), [extent])
+        if not isinstance(extent, int) or extent == 0:
+            empty.append(extent)
+        reach = e.mul(e.sub(extent, 1), stride)
+        low, high = e.add(low, e.min(reach, 0)), e.add(high, e.max(reach, 0))
+    size = e.mul(element_count(e, buffer.shape), buffer.dtype.get_byte())
+    have = size // dtype.get_byte() if isinstance(size, int) else e.inst("i64", f"sdiv {size}, {dtype.get_byte()}")
+    if f.unit.options.check_bounds:
+        bad = binary(e, "or", e.icmp("slt", low, 0), e.icmp("sge", high, have))
+        for extent in empty:
+            bad = binary(e, "and", bad, e.icmp("ne", extent, 0))
+        f.fail_if(bad, checks.reach_failure(op), [low, high, have])
+    f.values[op.result] = Array(e.offset(buffer.pointer, start, dtype.llvm), dtype, shape, strides, shape, buffer.tokens)
+
+
 def _load(f: FunctionWriter, op: d.LoadOp) -> None:
     e = f.e
     buffer = f.array(op.buffer)
@@ -309,6 +332,7 @@ RULES: dict[type[Operation], Callable[[FunctionWriter, Any], None]] = {
     d.CreateOp: _create,
     d.WindowOp: _window,
     d.ViewOp: _view,
+    d.StridedOp: _strided,
     d.LoadOp: _load,
     d.StoreOp: _store,
     d.ReadOp: _read,
