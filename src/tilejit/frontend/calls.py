@@ -88,6 +88,7 @@ def _python_call(ctx: Context, function: object, args: Sequence[object], keyword
         ctx.fail(
             InvalidOperationError, f"`{path}` is a @pl.jit function and cannot be called from a program", node.func, help="call it from a @pl.jit function"
         )
+    fold.refuse_deeds(function, path)
     if function is len and len(args) == 1 and isinstance(args[0], tuple | list):
         return len(args[0])
     everything = [*args, *keywords.values()]
@@ -103,13 +104,6 @@ def _python_call(ctx: Context, function: object, args: Sequence[object], keyword
         ctx.fail(UnsupportedFeatureError, f"`{path}()` of a run-time value", node, help=f"pl.cast(x, pl.{_CASTS[function]}) converts at run time")
     if function is range:
         ctx.fail(UnsupportedFeatureError, "plain `range` with a run-time value", node, help="write `for i in pl.range(…)`")
-    if function is print:
-        ctx.fail(
-            UnsupportedFeatureError,
-            "plain `print` of a run-time value",
-            node,
-            help="pl.print(…) prints while the kernel runs, pl.static_print(…) while it compiles",
-        )
     position = next(index for index, arg in enumerate(everything) if not is_static(arg) or isinstance(arg, TypedConstant | DynVar))
     shown = node.args[position] if position < len(node.args) else node.keywords[position - len(node.args)].value
     raise fold.runtime_argument(path, f"`{ast.unparse(shown)}` ({describe_value(everything[position])})")

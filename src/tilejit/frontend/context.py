@@ -114,6 +114,8 @@ class Context:
         """The value of the latest annotated assignment, and the type that its annotation gives."""
         self.split = SplitMode.NONE
         """How pl.split_aiv divides tiles that cross to the vector lanes."""
+        self.split_hint = False
+        """Whether the region has `pl.split` among its optimizations."""
         self.rounds: dict[SSAValue, range] = {}
         """The values that indices of loops with constant bounds take."""
         self.certain = True
@@ -127,8 +129,14 @@ class Context:
         self.result: object = NoValue(frame.name)
         self.prints: list[str] = []
         """Output of static_print, held back until the function is read for good."""
+        self.auto_scope = True
+        """Whether the function is a dependency scope of its own."""
         self.attributes: dict[str, object] = {}
+        self.opening: frozenset[tuple[int, int]] = frozenset()
+        """Line and column of the calls that the function begins with: the only place for its attributes."""
         self.tasks = 0
+        self.producers: dict[SSAValue, TaskHandle] = {}
+        """Which submitted task wrote a tensor last."""
         self._evaluate = evaluate
         self._statement = statement
         self._pending_comments: list[str] = []

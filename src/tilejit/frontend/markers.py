@@ -1,33 +1,21 @@
-"""Markers in expressions: constants, static statements, effects, hints and submitted tasks."""
+"""Markers in expressions: constants, static statements, effects and hints."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
-from tilejit.dtypes import INDEX, DType
-from tilejit.errors import ArgumentError, DTypeError, ParserError, ParserSyntaxError, ParserTypeError, UnsupportedFeatureError, did_you_mean
-from tilejit.frontend import functions
+from tilejit.dtypes import DType
+from tilejit.errors import ArgumentError, DTypeError, ParserError, ParserSyntaxError, ParserTypeError, did_you_mean
+from tilejit.frontend import tasks
 from tilejit.frontend.context import Context, fits
-from tilejit.frontend.values import MethodReference, NoValue, TaskHandle, TypedConstant, describe_value, is_number, is_static, plain_number
-from tilejit.tile_ir import dialect as d
+from tilejit.frontend.values import NoValue, TypedConstant, describe_value, is_number, is_static, plain_number
+from tilejit.tile_ir.literal import ParameterName
 from tilejit.types.enums import SplitMode
 from tilejit.types.scopes import Marker
-from tilejit.types.values import ScalarType
-
-
-class TaskResult(tuple[object, ...]):
-    """The flat tuple of what `pl.submit` gives: results, then the task id."""
-
-    @property
-    def nested(self) -> tuple[object, object]:
-        """(result, task id), the results as one tuple where there are several."""
-        results = self[:-1]
-        return (results[0] if len(results) == 1 else results, self[-1])
 
 
 def expand(ctx: Context, marker: Marker, node: ast.Call) -> object:
@@ -123,6 +111,8 @@ def _device_assert(ctx: Context, node: ast.Call) -> object:
 
 
 def _func_attr(ctx: Context, node: ast.Call) -> object:
+    if ctx.frame.site is None and (node.lineno, node.col_offset) not in ctx.opening:
+        ctx.fail(ParserSyntaxError, "pl.func_attr comes first in a function", node, help="move it up, before all other statements")
     found = arguments(ctx, "func_attr", node, ("attributes",), required=1)["attributes"]
     if not isinstance(found, dict):
         raise ParserTypeError(f"pl.func_attr takes a dict, got {describe_value(found)}")
@@ -131,8 +121,20 @@ def _func_attr(ctx: Context, node: ast.Call) -> object:
             raise ParserTypeError(f"the keys of pl.func_attr are strings, got {name!r}")
         if name in ctx.attributes:
             raise ParserSyntaxError(f"function attribute `{name}` is given twice")
-        ctx.attributes[name] = tuple(value) if isinstance(value, list) else value
+        ctx.attributes[name] = _attribute(ctx, value)
     return NoValue("pl.func_attr")
+
+
+def _attribute(ctx: Context, value: object) -> object:
+    """The value of a function attribute: compile-time values, and parameters by their bare names."""
+    if isinstance(value, list | tuple):
+        return tuple(_attribute(ctx, item) for item in value)
+    for name, parameter in ctx.scope.items():
+        if parameter.value is value and isinstance(value, BlockArgument):
+            return ParameterName(name)
+    if isinstance(value, SSAValue):
+        raise ParserTypeError(f"a function attribute is a compile-time value or a parameter, got {describe_value(value)}")
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,80 +156,6 @@ def _cross_core_slot(ctx: Context, node: ast.Call) -> object:
     return Hint("cross_core_slot", arguments(ctx, "cross_core_slot", node, ("slot_num",), required=1)["slot_num"])
 
 
-# tasks ----------------------------------------------------------------------------------------------------------------
-
-_TASK_KEYWORDS = ("deps", "dumps", "allow_early_resolve", "predicate")
-
-
-def _submit(ctx: Context, node: ast.Call) -> object:
-    kernel, options = _task(ctx, "submit", node, _TASK_KEYWORDS)
-    return guarded(ctx, options.get("predicate"), lambda: _launched(ctx, kernel, node))
-
-
-Launched = TypeVar("Launched")
-
-
-def guarded(ctx: Context, predicate: object, launch: Callable[[], Launched]) -> Launched:
-    """What `launch` starts is skipped at run time when the predicate is false."""
-    if predicate is None:
-        return launch()
-    flag = ctx.condition(predicate, "the predicate")
-    if isinstance(flag, bool):
-        if flag:
-            return launch()
-        raise UnsupportedFeatureError("a predicate that is false while compiling", help="leave the task out")
-    then, orelse = Block(), Block()
-    with ctx.builder.at(then):
-        result = launch()
-        ctx.builder.yield_([])
-    with ctx.builder.at(orelse):
-        ctx.builder.yield_([])
-    ctx.builder.if_(flag, then, orelse, [])
-    return result
-
-
-def _spmd_submit(ctx: Context, node: ast.Call) -> object:
-    kernel, options = _task(ctx, "spmd_submit", node, (*_TASK_KEYWORDS, "core_num", "sync_start"))
-    if "core_num" not in options:
-        ctx.fail(ArgumentError, "pl.spmd_submit needs `core_num`", node)
-    blocks = ctx.index(options["core_num"], "core_num")
-
-    def launch() -> TaskResult:
-        block = Block(arg_types=d.ir_types([ScalarType(INDEX)]))
-        with ctx.builder.at(block):
-            result = _launched(ctx, kernel, node)
-            ctx.builder.yield_([])
-        ctx.builder.region(block, [], blocks, "spmd")
-        return result
-
-    return guarded(ctx, options.get("predicate"), launch)
-
-
-def _task(ctx: Context, marker: str, node: ast.Call, keywords: Sequence[str]) -> tuple[MethodReference, Mapping[str, object]]:
-    if not node.args:
-        ctx.fail(ArgumentError, f"pl.{marker} needs a kernel", node, help=f"write pl.{marker}(self.kernel, …)")
-    kernel = ctx.value(node.args[0])
-    if not isinstance(kernel, MethodReference):
-        ctx.fail(ParserTypeError, f"pl.{marker} takes a function of the program, got {describe_value(kernel)}", node.args[0], help="write self.kernel")
-    options: dict[str, object] = {}
-    for keyword in node.keywords:
-        if keyword.arg is None or keyword.arg not in keywords:
-            ctx.fail(ArgumentError, f"pl.{marker} has no parameter `{keyword.arg}`", keyword.value, help=did_you_mean(keyword.arg or "", keywords))
-        options[keyword.arg] = ctx.keyword(keyword)
-    return kernel, options
-
-
-def _launched(ctx: Context, kernel: MethodReference, node: ast.Call) -> TaskResult:
-    call = ast.copy_location(ast.Call(node.args[0], node.args[1:], []), node)
-    args = [ctx.value(item) for item in node.args[1:]]
-    result = functions.call_method(ctx, kernel.name, args, {}, call, allocate=True)
-    ctx.tasks += 1
-    handle = TaskHandle(f"task{ctx.tasks}")
-    if isinstance(result, NoValue):
-        return TaskResult((handle,))
-    return TaskResult((*result, handle) if isinstance(result, tuple) else (result, handle))
-
-
 _HANDLERS: dict[str, Callable[[Context, ast.Call], object]] = {
     "const": _const,
     "static_print": _static_print,
@@ -238,6 +166,6 @@ _HANDLERS: dict[str, Callable[[Context, ast.Call], object]] = {
     "func_attr": _func_attr,
     "split": _split,
     "cross_core_slot": _cross_core_slot,
-    "submit": _submit,
-    "spmd_submit": _spmd_submit,
+    "submit": tasks.submit,
+    "spmd_submit": tasks.spmd_submit,
 }

@@ -23,7 +23,7 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import function
 from tilejit.tile_ir.program import Function, Program
 from tilejit.types.annotations import DynVar
-from tilejit.types.values import ANY, BufferType, ShapedType
+from tilejit.types.values import ANY, ArrayType, BufferType, ShapedType
 
 _PLANES = {"orchestration": "control", "incore": "execution", "aic": "execution", "aiv": "execution"}
 
@@ -166,6 +166,18 @@ class _WithSelf(Mapping[str, object]):
         return len(self._namespace)
 
 
+def _opening_calls(body: Sequence[ast.stmt]) -> frozenset[tuple[int, int]]:
+    """Where the calls stand that a function begins with, its docstring aside."""
+    places: list[tuple[int, int]] = []
+    for statement in body:
+        value = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(value, ast.Call):
+            places.append((value.lineno, value.col_offset))
+        elif not isinstance(value, ast.Constant):
+            break
+    return frozenset(places)
+
+
 class FunctionReader:
     """Reads one function into a FuncOp."""
 
@@ -187,6 +199,8 @@ class FunctionReader:
         ctx = Context(self.program, builder, Frame(source.name, source.source, source.namespace, source.comments), expressions.evaluate, statements.execute)
         ctx.plane = _PLANES.get(source.kind, "any")
         ctx.strict, ctx.strict_ssa = source.strict, source.strict_ssa
+        ctx.auto_scope = source.attrs.get("auto_scope") is not False
+        ctx.opening = _opening_calls(source.node.body)
         nodes = {arg.arg: arg for arg in self._nodes()}
         ctx.scope["self"] = Binding(self.reference, self.span(source.node))
         for spec, argument in zip(specs, arguments, strict=True):
@@ -228,7 +242,11 @@ class FunctionReader:
             if found is None or isinstance(found, str):
                 found = annotation_value(arg.annotation, self.source.namespace, span)
             annotation, direction = directed(found)
-            out.append(ParamSpec(arg.arg, value_type(annotation, self.program.symbol, span), direction))
+            type = value_type(annotation, self.program.symbol, span)
+            if isinstance(type, ArrayType):
+                help = "create it inside with pl.array.create, or pass a tensor"
+                raise ParserTypeError(f"parameter `{arg.arg}` is an on-core array, which cannot cross into a function", span=span, help=help)
+            out.append(ParamSpec(arg.arg, type, direction))
         return out
 
     # the end ----------------------------------------------------------------------------------------------------------

@@ -9,16 +9,18 @@ from xdsl.ir import Block, SSAValue
 
 from tilejit.dtypes import INDEX
 from tilejit.errors import ArgumentError, ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
+from tilejit.frontend import tasks
 from tilejit.frontend.context import Context
 from tilejit.frontend.joins import name_hint, unite
-from tilejit.frontend.markers import Hint, arguments, guarded
+from tilejit.frontend.markers import Hint, arguments
 from tilejit.frontend.values import Binding, TaskHandle, Undefined, defined_inside, describe_value, static_integer
 from tilejit.tile_ir import dialect as d
-from tilejit.types.enums import Level, SplitMode
+from tilejit.types.enums import Level, Role, ScopeMode, SplitMode
 from tilejit.types.scopes import Marker
 from tilejit.types.values import ScalarType
 
 _AT = ("level", "role", "optimizations", "deps", "no_dep_args", "dumps", "allow_early_resolve", "name_hint", "windowize")
+_SCOPES = {"cluster": ("name_hint",), "manual_scope": (), "scope": ("mode",)}
 _SPMD = ("core_num", "sync_start", "name_hint", "optimizations", "deps", "allow_early_resolve", "predicate")
 
 
@@ -44,11 +46,23 @@ def with_(ctx: Context, node: ast.With) -> None:
         _execute(ctx, node, None, {})
     elif marker.name == "spmd":
         _spmd(ctx, node, call)
-    elif marker.name in ("cluster", "manual_scope", "scope"):
-        arguments(ctx, marker.name, call, ("name_hint", "mode"))
-        ctx.run(node.body, ctx.live)
+    elif marker.name in _SCOPES:
+        _scope(ctx, node, call, marker.name)
     else:
         ctx.fail(ParserSyntaxError, f"pl.{marker.name} is not a block", call, help="blocks are pl.at, pl.incore, pl.spmd, pl.cluster, pl.scope")
+
+
+def _scope(ctx: Context, node: ast.With, call: ast.Call, name: str) -> None:
+    """A block that only matters to a scheduler."""
+    found = arguments(ctx, name, call, _SCOPES[name])
+    _name_hint(ctx, found, call)
+    mode = found.get("mode")
+    if mode is not None and not isinstance(mode, ScopeMode):
+        ctx.fail(ParserTypeError, f"`mode` takes a pl.ScopeMode, got {describe_value(mode)}", call, help="pl.ScopeMode.AUTO or pl.ScopeMode.MANUAL")
+    if name == "scope" and mode is not ScopeMode.MANUAL and ctx.auto_scope:
+        help = "declare the function with auto_scope=False to place scopes by hand, or write pl.manual_scope()"
+        ctx.fail(ParserSyntaxError, "an automatic pl.scope in a function that is one itself", call, help=help)
+    ctx.run(node.body, ctx.live)
 
 
 def _at(ctx: Context, node: ast.With, call: ast.Call) -> None:
@@ -72,7 +86,9 @@ def _execute(ctx: Context, node: ast.With, hint: str | None, options: dict[str, 
     if ctx.plane == "execution":
         ctx.run(node.body, ctx.live)
         return
+    outer, ctx.split_hint = ctx.split_hint, "split" in options
     region(ctx, node, node.body, "at", hint, options)
+    ctx.split_hint = outer
 
 
 def _options(ctx: Context, found: dict[str, object], call: ast.Call) -> dict[str, object]:
@@ -82,10 +98,9 @@ def _options(ctx: Context, found: dict[str, object], call: ast.Call) -> dict[str
         if not isinstance(hint, Hint):
             ctx.fail(ParserTypeError, f"`optimizations` takes pl.split(…) and pl.cross_core_slot(…), got {describe_value(hint)}", call)
         out[hint.name] = hint.value
-    deps = [item for item in _list(ctx, found.get("deps"), "deps", call) if item is not None]
-    for item in deps:
-        if not isinstance(item, TaskHandle) and not isinstance(item, SSAValue):
-            ctx.fail(ParserTypeError, f"`deps` takes task ids, got {describe_value(item)}", call, help="`with pl.at(…) as tid:` binds one")
+    tasks.check_options(found)
+    if "role" in found and found["role"] is not None and not isinstance(found["role"], Role):
+        ctx.fail(ParserTypeError, f"`role` takes a pl.Role, got {describe_value(found['role'])}", call)
     return out
 
 
@@ -117,26 +132,54 @@ def _bind_task(ctx: Context, node: ast.With, options: dict[str, object]) -> None
 # blocks ---------------------------------------------------------------------------------------------------------------
 
 
-def _spmd_options(ctx: Context, call: ast.Call) -> tuple[SSAValue, str | None, dict[str, object], object]:
-    """Number of blocks, name, options of the region, predicate."""
+def _spmd_options(ctx: Context, call: ast.Call) -> tuple[SSAValue, str | None, dict[str, object], tuple[object, object]]:
+    """Number of blocks, name, options of the region, predicate with the dependencies that it may rely on."""
     found = arguments(ctx, "spmd", call, _SPMD, required=1)
     count = found["core_num"]
     known = static_integer(count)
     if known is not None and known <= 0:
         ctx.fail(ArgumentError, f"pl.spmd needs at least one block, got {known}", call)
-    return ctx.index(count, "the number of blocks"), _name_hint(ctx, found, call), _options(ctx, found, call), found.get("predicate")
+    return ctx.index(count, "the number of blocks"), _name_hint(ctx, found, call), _options(ctx, found, call), (found.get("predicate"), found.get("deps"))
 
 
 def _spmd(ctx: Context, node: ast.With, call: ast.Call) -> None:
     """`with pl.spmd(n):` runs its body once per block."""
     if ctx.plane == "execution":
         ctx.fail(ParserSyntaxError, "pl.spmd inside a region", node, help="pl.spmd starts kernels: it belongs on the control plane")
+    if node.items[0].optional_vars is None:
+        _no_deps(ctx, call, "needs a task id of its own", "write `with pl.spmd(…, deps=[…]) as tid:`")
+    _check_spmd_body(ctx, node)
+    count, hint, options, predicate = _spmd_options(ctx, call)
+    _bind_task(ctx, node, options)
+    tasks.guarded(ctx, *predicate, lambda: region(ctx, node, node.body, "spmd", hint, options, count))
+
+
+def _no_deps(ctx: Context, call: ast.Call, why: str, help: str) -> None:
+    for keyword in call.keywords:
+        if keyword.arg == "deps":
+            ctx.fail(ParserSyntaxError, f"`deps` of pl.spmd {why}", keyword.value, help=help)
+
+
+def _check_spmd_body(ctx: Context, node: ast.With) -> None:
+    """One kernel, one pl.at, or statements that ask which block they are: anything else does the same work in every block."""
     kernels = [statement for statement in node.body if _calls_a_method(statement)]
     if len(kernels) > 1:
         ctx.fail(ParserSyntaxError, "a pl.spmd block starts one kernel", kernels[1], help="give each kernel a block of its own, or write the blocks out inline")
-    count, hint, options, predicate = _spmd_options(ctx, call)
-    _bind_task(ctx, node, options)
-    guarded(ctx, predicate, lambda: region(ctx, node, node.body, "spmd", hint, options, count))
+    body = [statement for statement in node.body if not _is_docstring(statement)]
+    if len(body) == 1 and (kernels or isinstance(body[0], ast.With)):
+        return
+    asks = any(_name_of(item.func) == "get_block_idx" for statement in body for item in ast.walk(statement) if isinstance(item, ast.Call))
+    if not asks:
+        help = "read pl.tile.get_block_idx(), or write `for i in pl.spmd(n):`"
+        ctx.fail(ParserSyntaxError, "the blocks of this pl.spmd all do the same: nothing in it asks for the block index", node.items[0].context_expr, help=help)
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _name_of(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
 
 
 def _calls_a_method(node: ast.stmt) -> bool:
@@ -152,9 +195,10 @@ def blocks(ctx: Context, node: ast.For, call: ast.Call) -> None:
         ctx.fail(ParserSyntaxError, "pl.spmd inside a region", node, help="pl.spmd starts kernels: it belongs on the control plane")
     if not isinstance(node.target, ast.Name):
         ctx.fail(ParserSyntaxError, "the block index must be a name", node.target)
+    _no_deps(ctx, call, "belongs to its `with` form", "write `with pl.spmd(…, deps=[…]) as tid:`")
     count, hint, options, predicate = _spmd_options(ctx, call)
     target, (outer, ctx.in_loop) = node.target.id, (ctx.in_loop, "spmd")
-    guarded(ctx, predicate, lambda: region(ctx, node, node.body, "spmd", hint, options, count, target))
+    tasks.guarded(ctx, *predicate, lambda: region(ctx, node, node.body, "spmd", hint, options, count, target))
     ctx.in_loop = outer
 
 
@@ -167,6 +211,9 @@ def lanes(ctx: Context, node: ast.For, call: ast.Call) -> None:
         ctx.fail(ParserTypeError, f"`mode` takes a pl.SplitMode, got {describe_value(found['mode'])}", call)
     if ctx.in_loop == "split_aiv":
         ctx.fail(ParserSyntaxError, "pl.split_aiv cannot be nested", node)
+    if ctx.split_hint:
+        help = "take pl.split(…) out of `optimizations`: the loop says how to split"
+        ctx.fail(ParserSyntaxError, "pl.split_aiv in a region that pl.split divides", call, help=help)
     if not isinstance(node.target, ast.Name):
         ctx.fail(ParserSyntaxError, "the lane must be a name", node.target)
     outer, ctx.in_loop = ctx.in_loop, "split_aiv"

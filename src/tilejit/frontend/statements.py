@@ -12,9 +12,9 @@ from tilejit.frontend import branches, loops, regions, subscripts
 from tilejit.frontend.context import Context, YieldRecord, fits
 from tilejit.frontend.desugar import is_yield
 from tilejit.frontend.expressions import binary
-from tilejit.frontend.markers import TaskResult
 from tilejit.frontend.merge import literal_fits
 from tilejit.frontend.signature import agrees, annotation_value, value_type
+from tilejit.frontend.tasks import TaskResult
 from tilejit.frontend.values import Binding, NoValue, TypedConstant, describe_value, is_number, number_dtype, plain_number
 from tilejit.tile_ir import dialect as d
 from tilejit.types.annotations import DynVar

@@ -12,6 +12,12 @@ from tilejit.types.enums import ENUMS
 from tilejit.types.values import ArrayType, BufferType, Dim, ScalarType, TileType, ValueType
 
 
+class ParameterName(str):
+    """A parameter in the attributes of its function: written as the bare name."""
+
+    __slots__ = ()
+
+
 def write_literal(value: object) -> str:
     """Text of a static value; equal text means equal value, types included (`1`, `1.0` and `True` differ)."""
     if isinstance(value, DType):
@@ -24,6 +30,8 @@ def write_literal(value: object) -> str:
         return "{" + ", ".join(f"{key!r}: {write_literal(item)}" for key, item in sorted(value.items())) + "}"
     if isinstance(value, float):
         return f"float({value.hex()!r})" if math.isfinite(value) else f"float({str(value)!r})"
+    if isinstance(value, ParameterName):
+        return f"parameter({str(value)!r})"
     if value is None or isinstance(value, bool | int | str):
         return repr(value)
     if isinstance(value, ScalarType | BufferType | TileType | ArrayType):
@@ -98,4 +106,4 @@ def _read_dims(text: str) -> tuple[Dim, ...]:
     return tuple(int(item) if re.fullmatch(r"-?\d+", item) else item for item in items)
 
 
-_READERS = {"dtype": DTYPES.__getitem__, "enum": _read_enum, "float": _read_float, "type": read_type}
+_READERS = {"parameter": ParameterName, "dtype": DTYPES.__getitem__, "enum": _read_enum, "float": _read_float, "type": read_type}

@@ -16,7 +16,7 @@ from tilejit.ops.binding import canonical_names, formed
 from tilejit.ops.spec import OpSpec, ParamKind, Spelling
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
-from tilejit.tile_ir.literal import write_literal
+from tilejit.tile_ir.literal import ParameterName, write_literal
 from tilejit.tile_ir.verify import level_of
 from tilejit.types.enums import MaskPattern, MemorySpace
 from tilejit.types.values import ScalarType
@@ -112,6 +112,8 @@ def static_text(value: object, prefix: str) -> str:
     """A compile-time value as Python source."""
     if isinstance(value, DType):
         return f"{prefix}.{value.name}"
+    if isinstance(value, ParameterName):
+        return str(value)
     if isinstance(value, MemorySpace):
         return f"{prefix}.Mem.{value.name}"
     if isinstance(value, MaskPattern):
