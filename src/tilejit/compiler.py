@@ -113,7 +113,15 @@ def signature_of(function: d.FuncOp) -> Signature:
     declared, hidden = everything[:split], everything[split:]
     calling = sorted(range(split), key=lambda i: (not declared[i].is_tensor, i))
     order = tuple(calling.index(i) for i in range(split))
-    return Signature(function.symbol, tuple(declared[i] for i in calling), tuple(hidden), None if order == tuple(range(split)) else order)
+    returned = tuple(everything[index].name for _, index in attrs.get("returns") or ()) if hidden else ()
+    return Signature(
+        function.symbol,
+        tuple(declared[i] for i in calling),
+        tuple(hidden),
+        None if order == tuple(range(split)) else order,
+        returned=returned,
+        computed=dict(attrs.get("extents", ())),
+    )
 
 
 def declared_params(function: d.FuncOp) -> list[ParamInfo]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
 from tilejit.errors import ShapeError, UnsupportedFeatureError
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder
 from tilejit.tile_ir.program import Function, Program
-from tilejit.types.values import BufferType, TileType
+from tilejit.types.values import ANY, EXTENT_OPERATIONS, BufferType, Dim, TileType
 
 
 def as_program(node: Program | Function) -> Program:
@@ -38,11 +38,12 @@ def hide_results(function: d.FuncOp) -> None:
     builder = Builder(block)
     builder.span = span
     hidden = 0
+    extents: dict[str, object] = {}
     for index, value in enumerate(values):
         if value in block.args:
             continue
-        type = _output_type(value, last)
         name = _free_name(names)
+        type = _output_type(value, last, name, extents)
         argument = block.insert_arg(d.IRType(type), len(block.args))
         argument.name_hint = name
         builder.store(value, argument, [builder.const(0) for _ in type.shape])
@@ -54,7 +55,8 @@ def hide_results(function: d.FuncOp) -> None:
     attrs = function.static("attrs")
     assert isinstance(attrs, dict)
     returns = tuple(("param", [argument is value for argument in block.args].index(True)) for value in values)
-    function.attributes.update(d.statics({"params": tuple(names), "directions": tuple(directions), "attrs": {**attrs, "returns": returns, "hidden": hidden}}))
+    facts = {**attrs, "returns": returns, "hidden": hidden, **({"extents": tuple(extents.items())} if extents else {})}
+    function.attributes.update(d.statics({"params": tuple(names), "directions": tuple(directions), "attrs": facts}))
 
 
 def _tuple(function: d.FuncOp, name: str) -> tuple[str, ...]:
@@ -71,12 +73,48 @@ def _free_name(taken: list[str]) -> str:
     return name
 
 
-def _output_type(value: SSAValue, at: d.ReturnOp) -> BufferType:
+def _output_type(value: SSAValue, at: d.ReturnOp, name: str, extents: dict[str, object]) -> BufferType:
+    """The type of the output that holds `value`; extents that a call can compute from its arguments get a symbol each, in `extents`."""
     type = d.type_of(value)
     if not isinstance(type, BufferType | TileType):
         raise UnsupportedFeatureError(f"an entry returns tensors, got {type}", span=at.span, help="write the scalar into a tensor")
-    if "?" in type.shape:
-        raise ShapeError(f"the shape of the returned {type} is known only at run time", span=at.span, help="pass an output parameter: out: pl.Out[pl.Tensor]")
     if isinstance(type, TileType) and type.level == "tile":
         raise UnsupportedFeatureError(f"an entry returns tensors, got {type}", span=at.span, help="store the tile into an output with pl.store")
-    return BufferType(type.shape, type.dtype)
+    shape: list[Dim] = list(type.shape)
+    for axis, dim in enumerate(type.shape):
+        if dim != ANY:
+            continue
+        found = _computed(_extent(value, axis))
+        if found is None:
+            help = "pass an output parameter: out: pl.Out[pl.Tensor]"
+            raise ShapeError(f"the shape of the returned {type} is known only at run time", span=at.span, help=help)
+        shape[axis] = f"{name}_{axis}"
+        extents[f"{name}_{axis}"] = found
+    return BufferType(tuple(shape), type.dtype)
+
+
+def _extent(value: SSAValue, axis: int) -> SSAValue | None:
+    """The scalar that a new tensor was given as its extent."""
+    maker = value.owner
+    if not isinstance(maker, d.CreateOp):
+        return None
+    dynamic = [number for number, dim in enumerate(d.shaped_type(value).shape) if isinstance(dim, str)]
+    return maker.extents[dynamic.index(axis)]
+
+
+def _computed(value: SSAValue | None) -> object:
+    """A scalar as an expression that a call can evaluate before it starts (see `Signature.computed`), else None."""
+    if isinstance(value, BlockArgument):
+        function = value.owner.parent_op()
+        assert isinstance(function, d.FuncOp)
+        return ("scalar", _tuple(function, "params")[value.index])
+    maker = value.owner if value is not None else None
+    if isinstance(maker, d.ConstOp):
+        return maker.static("value")
+    if isinstance(maker, d.DimOp) and isinstance(maker.source, BlockArgument):
+        dim = d.shaped_type(maker.source).shape[int(str(maker.static("axis")))]
+        return ("dim", dim) if isinstance(dim, str) and dim != ANY else dim
+    if isinstance(maker, d.ApplyOp) and maker.op in EXTENT_OPERATIONS:
+        operands = [_computed(operand) for operand in maker.args]
+        return None if None in operands else (maker.op, *operands)
+    return None

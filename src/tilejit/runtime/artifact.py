@@ -157,6 +157,8 @@ def _write_entry(name: str, entry: EntryInfo) -> dict[str, object]:
         "order": list(signature.order) if signature.order is not None else None,
         "literals": signature.literals,
         "in_place": [list(pair) for pair in signature.in_place],
+        "returned": list(signature.returned),
+        "computed": signature.computed,
         "symbol": entry.symbol,
         "needs_arena": entry.needs_arena,
         "brief": entry.brief,
@@ -173,6 +175,8 @@ def _read_entry(fields: dict[str, Any]) -> EntryInfo:
         None if order is None else tuple(order),
         fields["literals"],
         tuple((str(output), str(source)) for output, source in fields["in_place"]),
+        tuple(fields["returned"]),
+        fields["computed"],
     )
     terms = None if operations is None else tuple((coefficient, tuple(symbols)) for coefficient, symbols in operations)
     return EntryInfo(signature, fields["symbol"], bool(fields["needs_arena"]), bool(fields["brief"]), terms)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import cast
 
 from tilejit.dtypes import BOOL, INDEX, DType, integer_range
 from tilejit.errors import AliasError, ArgumentError, DTypeError, RangeError, ShapeError
 from tilejit.runtime.arrays import ArrayView, allocate, contiguous_strides, first_array, scalar_of, view_of
-from tilejit.types.values import Dim, shape_text
+from tilejit.types.values import EXTENT_OPERATIONS, Dim, shape_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,10 @@ class Signature:
     """What a symbol is called by its author, where the program had to tell two of one name apart."""
     in_place: tuple[tuple[str, str], ...] = ()
     """(output, input) pairs that may be one and the same buffer."""
+    returned: tuple[str, ...] = ()
+    """Names of what the return statement mentions, in its order; a kernel that returns only parameters hands them out as declared."""
+    computed: dict[str, object] = field(default_factory=dict[str, object])
+    """Extents of results by symbol: a constant, ("dim", symbol), ("scalar", parameter), or (operation, left, right)."""
 
     @cached_property
     def output_indices(self) -> tuple[int, ...]:
@@ -84,21 +89,47 @@ class Signature:
         first = first_array(bound)
         self._check_frameworks(bound, returning=bool(omitted) or bool(self.results))
         extents = self._extents(bound)
-        new: list[object] = []
+        new: dict[str, object] = {}
         for i in omitted:
-            new.append(self._allocate(self.params[i], first, extents))
-            bound[i] = view_of(new[-1])
+            name = self.params[i].name
+            new[name] = self._allocate(self.params[i], first, extents)
+            bound[i] = view_of(new[name])
         complete = [item for item in bound if item is not None]
         assert len(complete) == len(self.params)
         self._check_overlap(complete)
         if self.order is not None:
             complete = [complete[i] for i in self.order]
+        if self.computed:
+            scalars = {param.name: value for param, value in zip(self.params, bound, strict=True) if isinstance(value, int)}
+            extents = {**extents, **{symbol: self._evaluated(symbol, found, extents, scalars) for symbol, found in self.computed.items()}}
         for result in self.results:
-            new.append(self._allocate(result, first, extents))
-            view = view_of(new[-1])
+            new[result.name] = self._allocate(result, first, extents)
+            view = view_of(new[result.name])
             assert view is not None
             complete.append(view)
-        return complete, tuple(new)
+        names = dict.fromkeys((*self.returned, *new))
+        return complete, tuple(new[name] for name in names if name in new)
+
+    def _evaluated(self, symbol: str, found: object, extents: Mapping[str, int], scalars: Mapping[str, int]) -> int:
+        """The extent `symbol` of a result in this call."""
+
+        def value(item: object) -> int:
+            if isinstance(item, int):
+                return item
+            assert isinstance(item, tuple | list)
+            operation, *operands = cast("Sequence[object]", item)
+            if operation in ("dim", "scalar"):
+                return (extents if operation == "dim" else scalars)[str(operands[0])]
+            return EXTENT_OPERATIONS[str(operation)](*(value(operand) for operand in operands))
+
+        try:
+            extent = value(found)
+        except ZeroDivisionError:
+            extent = -1
+        if extent < 0:
+            axis = symbol.rpartition("_")[2]
+            raise ShapeError(f"{self.name} would return a tensor whose dim {axis} is {extent}", help="pass larger inputs") from None
+        return extent
 
     def _omitted(self, count: int) -> tuple[int, ...]:
         outputs = self.output_indices

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
@@ -11,6 +13,17 @@ Dim = int | str
 """An extent: a constant, the name of a dynamic symbol, or ANY (known only at run time)."""
 ANY = "?"
 """An extent without a name: two of them may differ."""
+
+EXTENT_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "minimum": min,
+    "maximum": max,
+}
+"""Operators on extents that can be computed before a kernel starts, by their name in the op table."""
 
 Shape = tuple[Dim, ...]
 Valid = tuple[Dim, ...]
