@@ -40,7 +40,7 @@ BLOCK = "\n    out = self.k(x, out)"
 WRITE = "\n    out[:] = x"
 
 
-def parse(body: str, params: str = f"{X}, {OUT}", options: str = "") -> pl.Program:
+def parse(body: str, params: str = f"{X}, {OUT}", options: str = "") -> ir.Program:
     program = pl.parse(PROGRAM.format(params=params, options=options, body=textwrap.indent(body, " " * 8)))
     assert not isinstance(program, ir.Function)
     return program
