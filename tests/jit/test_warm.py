@@ -101,6 +101,74 @@ def test_the_python_path_builds_no_adaptors_either(make_kernel: MakeKernel, monk
     np.testing.assert_array_equal(out, 2 * x)
 
 
+RETURNING = """
+    ROWS = pl.dynamic("ROWS")
+
+    @pl.jit
+    def both(x: pl.Tensor[[ROWS, 6], pl.FP32], total: pl.Out[pl.Tensor[[ROWS, 6], pl.FP32]], doubled: pl.Out[pl.Tensor[[ROWS, 6], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            doubled[:] = x * 2.0
+            total[:] = x + 1.0
+        return total, doubled
+"""
+
+
+@pytest.mark.parametrize("framework", ["numpy", pytest.param("torch", marks=pytest.mark.torch)])
+def test_calls_that_return_take_a_short_way(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch, framework: str) -> None:
+    kernel = make_kernel(RETURNING)
+    convert: Any = (lambda array: array) if framework == "numpy" else pytest.importorskip("torch").from_numpy
+    for rows in (4, 4, 2, 0):
+        kernel(convert(three(rows, 6)[0]))
+    made: list[object] = []
+    monkeypatch.setattr(arrays.ArrayView, "__init__", lambda *args, **kwargs: made.append(args))
+    before, seen = kernel.cache_info().hits, list[Any]()
+    for rows in (4, 9, 0, 1, 4):
+        x, _, _ = three(rows, 6, seed=rows)
+        total, doubled = kernel(convert(x))
+        np.testing.assert_array_equal(np.asarray(total), x + 1)
+        np.testing.assert_array_equal(np.asarray(doubled), 2 * x)
+        assert type(total) is type(convert(x)) and not any(total is other or total is doubled for other in seen)
+        seen += total, doubled
+    assert made == [] and kernel.cache_info().hits - before == 5 and kernel.cache_info().misses == 1
+
+
+def test_a_new_tensor_that_a_kernel_returns_takes_the_short_way(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = make_kernel("""
+    @pl.jit
+    def scaled(x: pl.Tensor, factor: pl.FP32 = pl.RUNTIME):
+        out = pl.create_tensor([x.shape[0], x.shape[1]], dtype=pl.FP32)
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * factor
+        return out
+    """)
+    x, _, _ = three(3, 5)
+    for _ in range(2):
+        kernel(x, 1.5)
+    made: list[object] = []
+    monkeypatch.setattr(arrays.ArrayView, "__init__", lambda *args, **kwargs: made.append(args))
+    for factor in (0.5, -0.0, 7.25):
+        np.testing.assert_array_equal(kernel(x, factor), x * np.float32(factor))
+    assert made == []
+
+
+def test_calls_on_one_and_the_same_array_take_the_short_way_where_they_are_allowed(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = make_kernel("""
+    @pl.jit
+    def shifted(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x + 1.0
+    """)
+    x, _, out = three(3, 5)
+    for _ in range(2):
+        kernel(x, out)
+    made: list[object] = []
+    monkeypatch.setattr(arrays.ArrayView, "__init__", lambda *args, **kwargs: made.append(args))
+    expected = x + np.float32(1)
+    kernel(x, x)
+    np.testing.assert_array_equal(x, expected)
+    assert made == []
+
+
 # every kind of argument ---------------------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
@@ -16,48 +15,23 @@ from tilejit.jit.captures import Baseline
 from tilejit.jit.code import blob_of, entry_of_blob
 from tilejit.jit.disk import store
 from tilejit.jit.fingerprint import sources_changed, toolchain
-from tilejit.runtime.arrays import data_address
 from tilejit.runtime.bindings import Word, dict_word
 from tilejit.runtime.blob import Blob
-from tilejit.runtime.compiled import CompiledEntry, CompiledProgram
+from tilejit.runtime.compiled import CompiledProgram
 from tilejit.runtime.dispatch import ArgumentGuard, FastPath, RuntimeGuard, ScalarGuard, Specialisation, TensorGuard, wanted
+from tilejit.runtime.memory import WORDS
 from tilejit.runtime.native import NativeEntry, thread_count
 from tilejit.runtime.native_type import attach, supported
+from tilejit.runtime.signature import ParamInfo
+from tilejit.runtime.straight import MISS, Launch, NewTensor, StraightCall, straight_call
 
 _KNOWN = 4096
 """Signatures that the Python path remembers; with more it starts anew."""
 _PLAIN = (bool, int, type(None))
 
 
-class _Known:
-    """A specialisation as one signature calls it: everything that does not change from call to call is there already."""
-
-    __slots__ = ("compiled", "entry", "native", "pairs", "places", "positions", "slots")
-
-    def __init__(self, compiled: CompiledProgram, entry: CompiledEntry, native: NativeEntry, arguments: Mapping[str, object]) -> None:
-        self.compiled, self.entry, self.native = compiled, entry, native
-        infos = {param.name: number for number, param in enumerate(compiled.param_infos)}
-        self.positions = tuple(position for _, position in sorted((infos[name], position) for position, name in enumerate(arguments) if name in infos))
-        """Which of the arguments are parameters of the code."""
-        values = tuple(arguments.values())
-        found = entry.quick_slots(self.chosen(values))
-        self.slots: list[int] | None = found if all(type(value) is np.ndarray for value in values) else None
-        """The argument block but for the addresses; None unless all arguments are NumPy arrays that need no copy."""
-        places = slot_places(native)
-        self.places = tuple(places[name] for name in arguments if name in places)
-        written = {param.name for param in compiled.param_infos if param.direction != "In"}
-        sizes = {name: value.nbytes for name, value in arguments.items() if isinstance(value, np.ndarray)}
-        self.pairs = tuple(
-            (places[a], sizes[a], places[b], sizes[b]) for a, b in itertools.combinations(sizes, 2) if a in written or b in written
-        )  # fmt: skip
-        """Addresses and sizes of what must not overlap."""
-
-    def chosen(self, args: tuple[object, ...]) -> tuple[object, ...]:
-        return tuple(args[position] for position in self.positions)
-
-
 class WarmCalls:
-    """The short ways of one kernel: native code, and a dict in Python where that is not to be had or does not know the signature."""
+    """The short ways of one kernel: native code, and functions written for each signature where that is not to be had or does not know it."""
 
     def __init__(self, kernel: object, slow: Callable[..., object], runtime: Sequence[bool]) -> None:
         self._kernel = kernel
@@ -67,8 +41,10 @@ class WarmCalls:
         self._path: FastPath | None = None
         self._attached = False
         self._served: set[tuple[object, ...]] = set()
-        self._known: dict[tuple[object, ...], _Known] = {}
-        self._settings: list[object] = []
+        self._written: dict[tuple[object, ...], StraightCall] = {}
+        self._known: dict[tuple[object, ...], StraightCall] = {}
+        self._latest: StraightCall | None = None
+        self._settings = SettingsWatch()
         self._baseline: Baseline | None = None
         self._python_hits = 0
 
@@ -84,23 +60,21 @@ class WarmCalls:
 
     # calling ------------------------------------------------------------------------------------------------------------------
 
-    def run(self, args: tuple[object, ...]) -> bool:
-        """Run the kernel if this very signature was called before and nothing changed since; False: it is for the long way."""
-        known = self._known.get(self._key(args)) if self._known else None
-        if known is None or settings.snapshot() != self._settings or (self._baseline is not None and not self._baseline.holds()):
-            return False
-        if self._attached and self._path is not None and not self._path.watching():
-            return False  # the long way watches anew, so that the next call is native again
-        slots = known.entry.quick_slots(known.chosen(args)) if known.slots is None else _filled(known, known.slots, args)
-        if slots is None:
-            return False
+    def run(self, args: tuple[object, ...]) -> object:
+        """Run the kernel if this very signature was called before and nothing changed since; MISS: it is for the long way."""
+        latest, baseline = self._latest, self._baseline
+        if latest is None or not self._settings.hold() or (baseline is not None and not baseline.holds()):
+            return MISS
+        if self._attached and self._path is not None and len(args) == len(self._runtime) and not self._path.watching():
+            return MISS  # the long way watches anew, so that the next call is native again
+        result = latest(args)
+        if result is MISS:
+            found = self._known.get(self._key(args))
+            if found is None or found is latest or (result := found(args)) is MISS:
+                return MISS
+            self._latest = found
         self._python_hits += 1
-        try:
-            known.native.run_slots(slots)
-        except TilejitError as error:
-            known.compiled.relocate(error)
-            raise
-        return True
+        return result
 
     def _key(self, args: tuple[object, ...]) -> tuple[object, ...]:
         """Equal for calls that run the same code; empty: not a plain call. Arrays with equal keys need the same checks and copies."""
@@ -113,10 +87,10 @@ class WarmCalls:
         return tuple(key)
 
     def _mixed_key(self, args: tuple[object, ...]) -> tuple[object, ...]:
-        if len(args) != len(self._runtime):
+        if len(args) > len(self._runtime):
             return ()
         key: list[object] = []
-        for value, stays in zip(args, self._runtime, strict=True):
+        for value, stays in zip(args, self._runtime):
             kind = type(value)
             if stays:
                 key.append(kind)
@@ -136,21 +110,30 @@ class WarmCalls:
         """Let calls like this one take a short way. `seen` is what the settings were before it."""
         entry = next(iter(compiled.entries.values()))
         native = entry.native
-        if native is None or compiled.signature.results:
-            return  # what a kernel returns is allocated by Python
-        if seen != self._settings:
+        if native is None:
+            return
+        if not self._settings.are(seen):
             self.forget()  # the same arguments may mean another program under other settings
-            self._settings = seen
         self._baseline = baseline
         words = watched_words(baseline)
-        if settings.snapshot() != seen or (baseline is not None and not baseline.holds()):
+        if not self._settings.start(seen) or (baseline is not None and not baseline.holds()):
             return  # changed by another thread meanwhile: the words are not those of this program
+        self._serve_in_python(compiled, native, arguments)
+        if len(arguments) == len(self._runtime) and not compiled.signature.results:
+            self._serve_natively(compiled, native, arguments, words, baseline)
+
+    def _serve_in_python(self, compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object]) -> None:
         key = self._key(tuple(arguments.values()))
-        if key:
-            if len(self._known) >= _KNOWN:
-                self._known.clear()
-            self._known[key] = _Known(compiled, entry, native, arguments)
-        self._serve_natively(compiled, native, arguments, words, baseline)
+        if not key:
+            return
+        token = (id(compiled), *(type(value) for value in arguments.values()))
+        call = self._written.get(token) or straight_call_of(compiled, native, arguments)
+        if call is None:
+            return
+        if len(self._known) >= _KNOWN:
+            self._known.clear()
+            self._written.clear()
+        self._written[token] = self._known[key] = self._latest = call
 
     def _serve_natively(
         self, compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object], words: list[Word] | None, baseline: Baseline | None
@@ -175,7 +158,9 @@ class WarmCalls:
     def forget(self) -> None:
         """Drop the specialisations."""
         self._served.clear()
+        self._latest = None
         self._known.clear()
+        self._written.clear()
         if self._path is not None:
             self._path.clear()
 
@@ -186,43 +171,45 @@ class WarmCalls:
         return self._path
 
 
-def _filled(known: _Known, template: list[int], args: tuple[object, ...]) -> list[int] | None:
-    """The argument block of a call; None when two arguments overlap that must not."""
-    slots = template.copy()
-    for slot, value in zip(known.places, args):
-        slots[slot] = data_address(value)  # type: ignore[arg-type]
-    for a, size, b, other in known.pairs:
-        if slots[a] < slots[b] + other and slots[b] < slots[a] + size:
-            return None
-    return slots
-
-
-def slot_places(native: NativeEntry) -> dict[str, int]:
-    """Where each parameter starts in the argument block."""
-    places: dict[str, int] = {}
-    position = 0
-    for param in native.params:
-        places[param.name] = position
-        position += 1 if param.shape is None else 1 + 2 * len(param.shape)
-    return places
-
-
-def specialisation_of(compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object]) -> Specialisation:
+def guards_of(compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object]) -> tuple[ArgumentGuard, ...]:
     """Guards for arguments like these, in the order of the call."""
-    slots = slot_places(native)
+    places = dict(zip((param.name for param in native.params), native.places, strict=True))
     infos = {param.name: param for param in compiled.param_infos}
-    symbols = {name: number for number, name in enumerate(compiled.signature.symbols)}
     guards: list[ArgumentGuard] = []
     for name, value in arguments.items():
         info = infos.get(name)
         if info is None:
             guards.append(ScalarGuard(value))
         elif info.shape is None:
-            guards.append(RuntimeGuard(info.dtype, slots[name]))
+            guards.append(RuntimeGuard(info.dtype, places[name]))
         else:
-            extents = tuple(dim if isinstance(dim, int) else None for dim in info.shape)
-            numbers = tuple(symbols[dim] if isinstance(dim, str) else None for dim in info.shape)
-            guards.append(TensorGuard(value, extents, numbers, info.dtype.get_byte(), info.direction != "In", slots[name]))
+            extents, symbols = _extents(compiled, info)
+            guards.append(TensorGuard(value, extents, symbols, info.dtype.get_byte(), info.direction != "In", places[name]))
+    return tuple(guards)
+
+
+def _extents(compiled: CompiledProgram, info: ParamInfo) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
+    """Extents that are known, and for the others the number of their symbol."""
+    symbols = compiled.signature.symbols
+    shape = info.shape or ()
+    return tuple(dim if isinstance(dim, int) else None for dim in shape), tuple(symbols.index(dim) if isinstance(dim, str) else None for dim in shape)
+
+
+def straight_call_of(compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object]) -> StraightCall | None:
+    """Calls with arguments like these as one Python function, new tensors for those that are left out and for results; None: no such form."""
+    signature = compiled.signature
+    left_out = [info for info in compiled.param_infos if info.name not in arguments]
+    places = dict(zip((param.name for param in native.params), native.places, strict=True))
+    returned = [(info, places[info.name]) for info in left_out]
+    returned += zip(signature.results, native.places[len(native.places) - len(signature.results) :], strict=True)
+    new = [NewTensor(info.dtype, *_extents(compiled, info), slot) for info, slot in returned]
+    names = list(arguments)
+    same_buffer = [(names.index(output), names.index(source)) for output, source in signature.in_place if output in names and source in names]
+    return straight_call(guards_of(compiled, native, arguments), new, same_buffer, Launch(native.run_block, native.slots, compiled.relocate))
+
+
+def specialisation_of(compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object]) -> Specialisation:
+    """Calls like this one for the native dispatcher."""
 
     def failed(status: int, values: tuple[int, ...]) -> None:
         try:
@@ -231,7 +218,48 @@ def specialisation_of(compiled: CompiledProgram, native: NativeEntry, arguments:
             compiled.relocate(error)
             raise
 
-    return Specialisation(native.address, tuple(guards), native.needs_arena, thread_count(), native.brief, failed, (native, compiled))
+    return Specialisation(native.address, guards_of(compiled, native, arguments), native.needs_arena, thread_count(), native.brief, failed, (native, compiled))
+
+
+class SettingsWatch:
+    """What the settings were when calls took their short way for the first time, and whether they still are."""
+
+    def __init__(self) -> None:
+        self._seen: list[object] = []
+        self._version = 0
+
+    def are(self, seen: list[object]) -> bool:
+        """Whether these settings are the ones watched."""
+        return seen == self._seen
+
+    def start(self, seen: list[object]) -> bool:
+        """Watch these settings; False: they are no longer so."""
+        version = _environment_version()
+        self._seen, self._version = seen, version
+        return settings.snapshot() == seen
+
+    def hold(self) -> bool:
+        """Whether no setting changed; costs one word while nothing in the environment did."""
+        if _ENVIRONMENT is not None and WORDS is not None and WORDS[_ENVIRONMENT] == self._version:
+            return True
+        version = _environment_version()
+        if settings.snapshot() != self._seen:
+            return False
+        self._version = version
+        return True
+
+
+def _environment_at() -> int | None:
+    found = getattr(os.environ, "_data", None)
+    return dict_word(found)[0] >> 3 if supported() and WORDS is not None and type(found) is dict else None
+
+
+_ENVIRONMENT = _environment_at()
+"""Which of the memory words counts the changes of the environment."""
+
+
+def _environment_version() -> int:
+    return 0 if _ENVIRONMENT is None or WORDS is None else WORDS[_ENVIRONMENT]
 
 
 def watched_words(baseline: Baseline | None) -> list[Word] | None:

@@ -39,6 +39,7 @@ from tilejit.runtime.compiled import CompiledProgram
 from tilejit.runtime.config import RunConfig, resolve_platform
 from tilejit.runtime.entry import Entry
 from tilejit.runtime.native_type import enable
+from tilejit.runtime.straight import MISS
 from tilejit.types.annotations import RuntimeMarker
 
 if TYPE_CHECKING:
@@ -70,8 +71,8 @@ class JITFunction(Kernel):
     def __call__(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Any:
         """Specialise, compile unless that was done before, run. In a kernel it stands for the helper's results, so its type is open."""
         plain = config is None and not kwargs
-        if plain and self._warm is not None and self._warm.run(args):
-            return None
+        if plain and self._warm is not None and (found := self._warm.run(args)) is not MISS:
+            return found
         seen = settings.snapshot()
         bound = bind_arguments(self.definition, args, kwargs, running=True)
         standing = self._current()
@@ -82,7 +83,7 @@ class JITFunction(Kernel):
         except TilejitError as error:
             compiled.relocate(error)
             raise
-        if plain and len(args) == len(self.definition.params) and not bound.signatures:
+        if plain and len(args) + len(bound.omitted) == len(self.definition.params) and not bound.signatures:
             if compiled.called:  # a kernel that runs once pays nothing for warm calls
                 self._serve(standing, compiled, bound.values, seen)
             compiled.called = True

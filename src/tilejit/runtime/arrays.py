@@ -12,6 +12,7 @@ import numpy as np
 
 from tilejit.dtypes import DTYPES, DType, dtype_of_numpy
 from tilejit.errors import ArgumentError, DTypeError, ShapeError
+from tilejit.runtime.memory import WORDS, word_at
 
 
 @dataclass(slots=True)
@@ -138,30 +139,31 @@ def _numpy_view(array: np.ndarray, owner: object, framework: str) -> ArrayView:
     return ArrayView(view, framework, array.shape, strides, dtype, data_address(array), array.flags.writeable)
 
 
-def _address_in_object(array: np.ndarray, word: Callable[[int], ctypes.c_size_t] = ctypes.c_size_t.from_address) -> int:
-    """The first field after the object header, where NumPy's ABI has it."""
-    return word(id(array) + 16).value
-
-
 def _address_in_struct(array: np.ndarray) -> int:
     """From the C struct of the array interface: works with every interpreter that has C extensions."""
     capsule = array.__array_struct__  # owns the struct
-    return _word(_capsule_pointer(capsule, None) + _DATA_AT).value
+    return word_at(_capsule_pointer(capsule, None) + _DATA_AT)
 
 
-_word = ctypes.c_size_t.from_address
 _DATA_AT = 40  # PyArrayInterface: two, nd, typekind, itemsize, flags, shape, strides, data
 _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
 
 
-def _address_reader() -> Callable[[np.ndarray], int]:
+def _address_offset() -> int | None:
     samples = [np.zeros(3), np.zeros((2, 5), np.int8)[1:]]
-    if sys.implementation.name == "cpython" and all(_address_in_object(sample) == _address_in_struct(sample) for sample in samples):
-        return _address_in_object
-    return _address_in_struct
+    at = 16
+    return at if WORDS is not None and all(word_at(id(sample) + at) == _address_in_struct(sample) for sample in samples) else None
 
 
-data_address = _address_reader()
+ADDRESS_AT = _address_offset()
+"""Where in an array object the address of its first element is: the first field after the object header; None where that is not so."""
+
+
+def _address_in_object(array: np.ndarray) -> int:
+    return word_at(id(array) + 16)
+
+
+data_address: Callable[[np.ndarray], int] = _address_in_struct if ADDRESS_AT is None else _address_in_object
 """The address of an array's first element, ten times as fast as `array.ctypes.data`."""
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import ctypes
 from typing import cast
 
+from tilejit.runtime.memory import word_at
+
 _MA_VERSION, _MA_KEYS, _MA_VALUES = 24, 32, 40  # PyDictObject
 _DK_INDEX_BYTES, _DK_KIND, _DK_COUNT, _DK_INDICES = 9, 10, 24, 32  # PyDictKeysObject
 _UNICODE_KIND, _GENERAL_KIND = 1, 0
@@ -18,13 +20,9 @@ Word = tuple[int, int]
 """Address and present content."""
 
 
-def _content(address: int) -> int:
-    return ctypes.c_int64.from_address(address).value
-
-
 def word(address: int) -> Word:
     """A word as it is now."""
-    return address, _content(address)
+    return address, word_at(address)
 
 
 def dict_word(watched: dict[str, object]) -> Word:
@@ -39,9 +37,9 @@ def cell_word(cell: object) -> Word:
 
 def binding_words(namespace: dict[str, object], name: str) -> list[Word]:
     """Words that stay the same as long as `name` keeps its binding in `namespace`, or stays unbound."""
-    if _content(id(namespace) + _MA_VALUES) != 0:
+    if word_at(id(namespace) + _MA_VALUES) != 0:
         return [dict_word(namespace)]  # values kept apart from the keys: nothing finer is stable
-    table = _content(id(namespace) + _MA_KEYS)
+    table = word_at(id(namespace) + _MA_KEYS)
     if name not in namespace:
         return [word(id(namespace) + _MA_KEYS), word(table + _DK_COUNT)]
     entry = _entry(table, name)
@@ -57,7 +55,7 @@ def _entry(table: int, name: str) -> int | None:
     if kind not in (_UNICODE_KIND, _GENERAL_KIND):
         return None
     size, key_at = (16, 0) if kind == _UNICODE_KIND else (24, 8)
-    for position in range(_content(table + _DK_COUNT)):
+    for position in range(word_at(table + _DK_COUNT)):
         entry = entries + position * size + key_at
         key = ctypes.c_void_p.from_address(entry).value
         if key is not None and ctypes.cast(key, ctypes.py_object).value == name:

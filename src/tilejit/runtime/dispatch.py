@@ -19,9 +19,11 @@ from tilejit.dtypes import DType, integer_range
 from tilejit.runtime import arena
 from tilejit.runtime.blob import Blob, LoadedBlob
 from tilejit.runtime.dispatch_abi import MAX_ARGS, MAX_RANK, Entry, Guard, Kind, State
+from tilejit.runtime.memory import word_at
 from tilejit.runtime.native_type import attach
 
-_NUMPY_DENSE, _NUMPY_ALIGNED, _NUMPY_WRITEABLE = 0x1, 0x100, 0x400
+NUMPY_DENSE, NUMPY_ALIGNED, NUMPY_WRITEABLE = 0x1, 0x100, 0x400
+"""Flags of an array."""
 _SHOWN = 64
 """Specialisations the native code looks through, frequent ones first; further ones are found by a dict in Python (quick.py)."""
 _KEPT = 1024
@@ -154,7 +156,7 @@ class FastPath:
 
     def watching(self) -> bool:
         """Whether every watched word is as it was."""
-        return all(_content(address) == content for address, content in self._words)
+        return all(word_at(address) == content for address, content in self._words)
 
     @property
     def hits(self) -> int:
@@ -186,7 +188,7 @@ class FastPath:
         if kind is None or rank > MAX_RANK:
             return None
         row = [0] * int(Guard.SIZE)
-        flags = _NUMPY_DENSE | _NUMPY_ALIGNED | (_NUMPY_WRITEABLE if guard.is_output else 0)
+        flags = NUMPY_DENSE | NUMPY_ALIGNED | (NUMPY_WRITEABLE if guard.is_output else 0)
         for slot, value in (
             (Guard.KIND, int(kind)), (Guard.NOTED, int(kind)), (Guard.DTYPE, dtype), (Guard.RANK, rank), (Guard.FLAGS, flags if kind is Kind.NUMPY else 0),
             (Guard.ITEM_SIZE, guard.item_size), (Guard.IS_OUTPUT, int(guard.is_output)), (Guard.SLOT, guard.slot),
@@ -279,10 +281,6 @@ def _runtime_row(guard: RuntimeGuard) -> list[int] | None:
 
 
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
-
-
-def _content(address: int) -> int:
-    return ctypes.c_int64.from_address(address).value
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import struct
 import sys
@@ -51,7 +52,8 @@ class NativeEntry:
         self.params = tuple(params)
         """In the order of the code; each takes slots of the argument block (abi.py)."""
         self._dtypes = [param.dtype for param in params]
-        self._pack = struct.Struct(f"={sum(1 if param.shape is None else 1 + 2 * len(param.shape) for param in params)}Q").pack
+        self.places, self.slots = _places(self.params)
+        self._pack = struct.Struct(f"={self.slots}Q").pack
         self.failures = tuple(failures)
         self.needs_arena = needs_arena
         self.brief = brief
@@ -61,6 +63,10 @@ class NativeEntry:
         self.run_slots(pack(arguments, self._dtypes), num_threads)
 
     def run_slots(self, slots: Sequence[int], num_threads: int | None = None) -> None:
+        """Run on the slots of an argument block."""
+        self.run_block(self._pack(*slots), num_threads)
+
+    def run_block(self, block: bytes, num_threads: int | None = None) -> None:
         """Run on an argument block."""
         context = _CONTEXT()
         if self.needs_arena:
@@ -68,13 +74,19 @@ class NativeEntry:
             context[abi.ARENA_BASE] = scratch.base
             context[abi.ARENA_END] = scratch.end
         context[_THREADS] = num_threads or (1 if self.brief else thread_count())
-        status = self._function(self._pack(*slots), context)
+        status = self._function(block, context)
         if status != 0:
             self.failed(status, [context[abi.FAILURE_VALUES + i] for i in range(4)])
 
     def failed(self, status: int, values: Sequence[int]) -> None:
         """Raise what a status other than 0 stands for."""
         raise_failure(self.failures[status - 1], values)
+
+
+def _places(params: Sequence[ParamInfo]) -> tuple[tuple[int, ...], int]:
+    """Where each parameter starts in the argument block, and the slots of the whole."""
+    ends = [0, *itertools.accumulate(1 if param.shape is None else 1 + 2 * len(param.shape) for param in params)]
+    return tuple(ends[:-1]), ends[-1]
 
 
 class LazyCode:
