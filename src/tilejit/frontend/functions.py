@@ -28,19 +28,45 @@ def call_method(ctx: Context, name: str, args: Sequence[object], keywords: Mappi
     if isinstance(function, InlineFunction):
         return splice(ctx, function, args, keywords, node)
     if allocate:
-        args = [*args, *_allocated(ctx, function, len(args))]
+        args = _with_outputs(ctx, function, args)
     return call_function(ctx, function, args, keywords, node)
 
 
-def _allocated(ctx: Context, function: d.FuncOp, given: int) -> list[SSAValue]:
-    """New tensors for the outputs at the end of the parameter list that a submitted call leaves out."""
-    out: list[SSAValue] = []
-    for argument, direction in list(zip(function.body.block.args, directions(function), strict=True))[given:]:
+def _with_outputs(ctx: Context, function: d.FuncOp, args: Sequence[object]) -> list[object]:
+    """The arguments of a submitted call, with new tensors for the outputs it leaves out: those at the end, or all wherever they are."""
+    params = list(zip(function.body.block.args, directions(function), strict=True))
+    if all(direction != "In" for _, direction in params[len(args) :]):
+        kept = [index < len(args) for index in range(len(params))]
+    else:
+        choices = [[direction not in omitted for _, direction in params] for omitted in (("Out",), ("Out", "InOut"))]
+        kept = next((choice for choice in choices if sum(choice) == len(args)), None)
+        if kept is None:
+            return list(args)
+    given = iter(args)
+    out: list[object] = [next(given) if keep else None for keep in kept] + list(given)
+    for index, ((argument, _), keep) in enumerate(zip(params, kept, strict=True)):
         type = d.type_of(argument)
-        if direction == "In" or not isinstance(type, BufferType) or any(isinstance(extent, str) for extent in type.shape):
-            return []
-        out.append(buffers.create(ctx, type.shape, type.dtype))
+        if not keep:
+            assert isinstance(type, BufferType)
+            sizes = [_extent_in_call(ctx, dim, params, out) for dim in type.shape]
+            if None in sizes:
+                return list(args)
+            out[index] = buffers.create(ctx, sizes, type.dtype, init=0)
     return out
+
+
+def _extent_in_call(ctx: Context, dim: Dim, params: Sequence[tuple[SSAValue, str]], args: Sequence[object]) -> object:
+    """What an extent of a parameter is in a call with these arguments; None if no argument tells."""
+    if isinstance(dim, int):
+        return dim
+    for (parameter, _), argument in zip(params, args, strict=False):
+        type = d.type_of(parameter)
+        own = shaped(argument)
+        if isinstance(type, BufferType) and dim in type.shape and own is not None and isinstance(argument, SSAValue) and own.rank == type.rank:
+            axis = type.shape.index(dim)
+            known = own.shape[axis]
+            return known if isinstance(known, int) else ctx.builder.dim(argument, axis)
+    return None
 
 
 def call_external(ctx: Context, function: Function, args: Sequence[object], keywords: Mapping[str, object], node: ast.Call) -> object:

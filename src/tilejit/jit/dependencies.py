@@ -127,8 +127,13 @@ class BoundCall:
     defaults: Mapping[str, object]
 
 
-def bind_call(helper: Definition, call: ast.Call, caller: Definition) -> BoundCall:
-    """Match arguments to parameters as Python would; what does not match is an error at the call."""
+def bind_call(helper: Definition, call: ast.Call, caller: Definition, may_omit: bool = False) -> BoundCall:
+    """Match arguments to parameters as Python would; what does not match is an error at the call.
+
+    `may_omit`: a submitted kernel; outputs that are left out appear neither in `arguments` nor in `defaults`.
+    """
+    if may_omit:
+        call = _with_outputs_named(helper, call)
     names = [param.name for param in helper.params]
     shown = f"{helper.name}({', '.join(names)})"
 
@@ -156,9 +161,26 @@ def bind_call(helper: Definition, call: ast.Call, caller: Definition) -> BoundCa
     for param in helper.params:
         if param.name not in given:
             if param.default is inspect.Parameter.empty:
+                if may_omit and param.direction != "In":
+                    continue
                 raise fail(f"the call of `{helper.name}` lacks its argument `{param.name}`", call)
             defaults[param.name] = param.default
     return BoundCall({name: given[name] for name in names if name in given}, defaults)
+
+
+def _with_outputs_named(helper: Definition, call: ast.Call) -> ast.Call:
+    """A call that leaves outputs out before its last input, with the arguments after them named."""
+    named = {keyword.arg for keyword in call.keywords}
+    if any(isinstance(argument, ast.Starred) for argument in call.args):
+        return call
+    for omitted in ((), ("Out",), ("Out", "InOut")):
+        places = [param for param in helper.params if param.direction not in omitted and param.name not in named]
+        given = {param.name for param in places[: len(call.args)]} | named
+        lacking = [param for param in helper.params if param.name not in given and param.default is inspect.Parameter.empty and param.direction == "In"]
+        if len(call.args) <= len(places) and not lacking:
+            keywords = [ast.copy_location(ast.keyword(param.name, value), value) for param, value in zip(places, call.args, strict=False)]
+            return ast.copy_location(ast.Call(call.func, [], [*keywords, *call.keywords]), call) if omitted else call
+    return call
 
 
 def returned_params(helper: Definition) -> tuple[str | None, ...]:

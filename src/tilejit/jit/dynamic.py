@@ -225,7 +225,7 @@ class _Walker:
         helper = callee_of(node, self.definition)
         if helper is not None:
             call = kernel_call(node, self.definition)
-            held = self._helper_call(helper, call)
+            held = self._helper_call(helper, call, submitted=call is not node)
             return held if call is node else (*held, None)
         method = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
         if method in ("create_tensor", "create"):
@@ -236,14 +236,18 @@ class _Walker:
         position = {"store": 2, "assemble": 0, "no_dep": 0}.get(method)
         return arguments[position] if position is not None and position < len(arguments) else (None,)
 
-    def _helper_call(self, helper: Definition, call: ast.Call) -> tuple[_Held, ...]:
-        bound = bind_call(helper, call, self.definition)
+    def _helper_call(self, helper: Definition, call: ast.Call, submitted: bool) -> tuple[_Held, ...]:
+        bound = bind_call(helper, call, self.definition, may_omit=submitted)
         held = {name: self._name(argument) if isinstance(argument, ast.Name) else None for name, argument in bound.arguments.items()}
         here: dict[Symbol, Symbol] = {}
         for name, axes in self.known[helper].dims.items():
             for axis, symbol in axes.items():
                 instance = here.setdefault(symbol.root(), Symbol(symbol.root().literal, symbol.root().span, declared=False))
                 self._declare(self._extent(held.get(name), axis), instance, self.definition.span(call))
+        for param in helper.params:
+            if param.direction != "In" and param.name not in held and param.tensor is not None and param.tensor.shape is not None:
+                own = self.known[helper].axes(param.name, len(param.tensor.shape))
+                held[param.name] = _Local(tuple(here.get(own[axis].root()) if axis in own else None for axis in range(len(param.tensor.shape))))
         returned = tuple(held.get(name) if name is not None else None for name in returned_params(helper))
         return returned or (None,)
 

@@ -347,7 +347,10 @@ class Expressions:
 
     def _submitted(self, node: ast.Call, function: ast.expr, started: ast.Call) -> Folded:
         """`pl.submit(kernel, …)`: the kernel is specialised as if it were called; the task's id is one more result."""
-        call, value = self.call(started)
+        _, callee = self.fold(started.func)
+        helper = definition_of(callee.value) if isinstance(callee, Static) else None
+        assert helper is not None
+        call, value = self.helper_call(started, helper, submitted=True)
         assert isinstance(call, ast.Call)
         options = [at(ast.keyword(keyword.arg, self.rewrite(keyword.value)), keyword) for keyword in node.keywords if keyword not in started.keywords]
         results = value.items if isinstance(value, Items) else (value,)
@@ -359,11 +362,11 @@ class Expressions:
         value = fold.call(function, [arg.value for arg in args], {name: arg.value for name, arg in keywords.items()}, dotted(node.func))
         return Static(value, local=any(arg.local for arg in (*args, *keywords.values())))
 
-    def helper_call(self, node: ast.Call, helper: Definition) -> Folded:
+    def helper_call(self, node: ast.Call, helper: Definition, submitted: bool = False) -> Folded:
         """A call of another kernel, specialised for what it is called with."""
         from tilejit.jit.helpers import specialise_call
 
-        return specialise_call(self, node, helper)
+        return specialise_call(self, node, helper, submitted)
 
     # annotations ------------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, in
 from tilejit.jit.definition import Definition
 from tilejit.jit.dependencies import bind_call, returned_params
 from tilejit.jit.meta import DynDim
+from tilejit.jit.nodes import relocated
 from tilejit.jit.signature import JitParam, as_declared
 from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, number_of
 from tilejit.types.annotations import RuntimeMarker, TensorAnnotation
@@ -21,13 +22,18 @@ if TYPE_CHECKING:
     from tilejit.jit.expressions import Expressions, Folded
 
 
-def specialise_call(caller: Expressions, node: ast.Call, helper: Definition) -> Folded:
-    """The call of the specialisation of `helper` that fits its arguments."""
-    bound = bind_call(helper, node, caller.definition)
+def specialise_call(caller: Expressions, node: ast.Call, helper: Definition, submitted: bool = False) -> Folded:
+    """The call of the specialisation of `helper` that fits its arguments; outputs that a submitted call leaves out are allocated."""
+    bound = bind_call(helper, node, caller.definition, may_omit=submitted)
     folded = {name: caller.fold(argument) for name, argument in bound.arguments.items()}
-    held = {param.name: folded[param.name][1] if param.name in folded else _default(param, bound.defaults[param.name], caller, node) for param in helper.params}
+    held = {name: value for name, (_, value) in folded.items()}
+    held.update({param.name: _default(param, bound.defaults[param.name], caller, node) for param in helper.params if param.name in bound.defaults})
+    for param in helper.params:
+        if param.name not in held:
+            folded[param.name] = _new_output(caller, node, helper, param, folded, held)
+    held.update({name: value for name, (_, value) in folded.items()})
     types = {param.name: _parameter_type(caller, helper, param, held, bound.arguments.get(param.name, node)) for param in helper.params}
-    arguments = [new for name, (new, _) in folded.items() if not isinstance(types[name], Static)]
+    arguments = [folded[name][0] for name, type in types.items() if name in folded and not isinstance(type, Static)]
     built = caller.specializer.specialise(helper, types)
     function = ast.copy_location(ast.Attribute(ast.copy_location(ast.Name("self", ast.Load()), node.func), built.name, ast.Load()), node.func)
     for param, argument in bound.arguments.items():
@@ -39,6 +45,34 @@ def specialise_call(caller: Expressions, node: ast.Call, helper: Definition) -> 
     results = [held.get(name, UNKNOWN) if name is not None else _portable(value, dims) for name, value in zip(named, known, strict=False)]
     value = UNKNOWN if not results else results[0] if len(results) == 1 else Items(tuple(results))
     return ast.copy_location(ast.Call(function, arguments, []), node), value
+
+
+def _new_output(
+    caller: Expressions, node: ast.Call, helper: Definition, param: JitParam, folded: Mapping[str, Folded], held: Mapping[str, Abstract]
+) -> Folded:
+    """A zero-filled tensor for an output that the call leaves out."""
+    from tilejit.jit.outputs import left_out_type
+
+    found = left_out_type(caller.specializer, helper, param, held)
+    extents = [_extent_text(dim, folded) for dim in found.shape] if found is not None else []
+    if found is None or None in extents:
+        raise in_body(ShapeError)(
+            f"the shape of `{param.name}` of `{helper.name}`, which this call leaves out, is not known",
+            span=caller.definition.span(node),
+            help=f"pass a tensor for it, or annotate the parameter: {param.name}: pl.{param.direction}[pl.Tensor[[rows, columns], dtype]]",
+        )
+    text = f"pl.create_tensor([{', '.join(map(str, extents))}], dtype=pl.{found.dtype.name}, init_value=0)"
+    return relocated(ast.parse(text, mode="eval").body, node), found
+
+
+def _extent_text(dim: Dim, folded: Mapping[str, Folded]) -> str | None:
+    """An extent as the caller can write it: a number, or a dimension of another argument."""
+    if isinstance(dim, int):
+        return str(dim)
+    for argument, value in folded.values():
+        if isinstance(value, BufferType) and dim in value.shape and isinstance(argument, ast.Name):
+            return f"pl.tensor.dim({argument.id}, {value.shape.index(dim)})"
+    return None
 
 
 def _default(param: JitParam, default: object, caller: Expressions, node: ast.AST) -> Abstract:

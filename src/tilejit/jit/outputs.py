@@ -131,12 +131,16 @@ class OutputFinder(Specializer):
         return body.writes
 
     def missing_type(self, caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> BufferType | None:
-        found = self._from_annotation(helper, param, held) or self._from_writes(helper, param, held)
+        found = self.output_type(helper, param, held)
         if found is not None and isinstance(place, ast.Name):
             caller.env[place.id] = found
             if isinstance(caller, _Watching) and place.id in caller.writes:
                 caller.writes[place.id].note(found, None)
         return found
+
+    def output_type(self, helper: Definition, param: JitParam, held: Mapping[str, Abstract]) -> BufferType | None:
+        """The type of an output of `helper` as its annotation or what it writes tell; `held`: its other arguments."""
+        return self._from_annotation(helper, param, held) or self._from_writes(helper, param, held)
 
     def _from_writes(self, helper: Definition, param: JitParam, held: Mapping[str, Abstract]) -> BufferType | None:
         known = {name: value for name, value in held.items() if isinstance(value, BufferType | TileType | Static)}
@@ -157,6 +161,11 @@ class OutputFinder(Specializer):
         shape = tuple(dim if isinstance(dim, int) else extents.get(own[axis].root()) for axis, dim in enumerate(annotation.shape))
         known = tuple(dim for dim in shape if dim is not None)
         return BufferType(known, annotation.dtype) if len(known) == len(shape) else None
+
+
+def left_out_type(specializer: Specializer, helper: Definition, param: JitParam, held: Mapping[str, Abstract]) -> BufferType | None:
+    """The type of an output that a submitted call of `helper` leaves out."""
+    return OutputFinder(helper, specializer.known).output_type(helper, param, held)
 
 
 def _type_of(writes: _Writes, dtype: DType | None = None) -> BufferType | None:
