@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import enum
 import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -202,7 +203,7 @@ def describe_value(value: object) -> str:
         return "(" + ", ".join(describe_value(item) for item in value) + ")"
     if isinstance(value, NoValue):
         return f"nothing (`{value.function}` returns no value)"
-    text = repr(value)
+    text = f"pl.{type(value).__name__}.{value.name}" if isinstance(value, enum.Enum) else repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
 
 

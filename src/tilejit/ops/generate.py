@@ -38,6 +38,8 @@ def _infer_full(call: Call) -> tuple[ValueType, ...]:
     shape, dtype, value = new_shape(call), _dtype(call, PLAIN), call.arg("value")
     assert isinstance(value, ScalarArg)
     check_scalar(call, "value", value, dtype)
+    if not dtype.is_float and isinstance(value.const, float) and not value.const.is_integer():
+        raise DTypeError(f"full: {value.const} is no {dtype}", help="write an integer, or choose a float dtype")
     return (result_type(call, shape, dtype, shape),)
 
 

@@ -172,7 +172,7 @@ def _infer_row(call: Call) -> tuple[ValueType, ...]:
     check_window("gather_row", src.shape, extents(call, "src_offset"), read)
     written = (read[-1], read[-2]) if call.arg("transpose") else (read[-2], read[-1])
     offset = extents(call, "dst_offset")
-    check_window("gather_row", dst.shape, offset, written)
+    check_window("gather_row", dst.shape, offset, written, "writes")
     return (result_type(call, dst.shape, dst.dtype, written_valid(call, dst, offset, written), dst.space if isinstance(dst, TileType) else "Vec"),)
 
 

@@ -32,15 +32,15 @@ def window_valid(source: Dim, source_valid: Dim, offset: Dim, window: Dim, reque
     return ANY
 
 
-def check_window(name: str, source: Shape, offset: Shape, read: Shape) -> None:
-    """Refuse a window that provably leaves its source."""
+def check_window(name: str, source: Shape, offset: Shape, read: Shape, deed: str = "reads") -> None:
+    """Refuse a window that provably leaves its source; `deed`: what is done to it."""
     if len(offset) != len(source) or len(read) != len(source):
         raise ShapeError(f"{name} takes one offset and one extent per dim of {shape_text(source)}, got {shape_text(offset)} and {shape_text(read)}")
     for axis, (extent, start, size) in enumerate(zip(source, offset, read, strict=True)):
         if isinstance(start, int) and (start < 0 or (isinstance(size, int) and isinstance(extent, int) and start + size > extent)):
             end = start + size if isinstance(size, int) else "?"
             raise OutOfBoundsError(
-                f"{name} reads [{start}, {end}) of dim {axis}, which has extent {extent}", help="narrow it with valid_shape, or start earlier"
+                f"{name} {deed} [{start}, {end}) of dim {axis}, which has extent {extent}", help="narrow it with valid_shape, or start earlier"
             )
 
 
@@ -219,7 +219,7 @@ def _infer_assemble(call: Call) -> tuple[ValueType, ...]:
     check_stored("assemble", target.dtype, source.dtype)
     if source.rank != target.rank:
         raise ShapeError(f"assemble takes a source of rank {target.rank}, got {shape_text(source.shape)}", help="reshape it first with pl.reshape")
-    check_window("assemble", target.shape, offset, source.shape if call.level == "tile" else source.valid)
+    check_window("assemble", target.shape, offset, source.shape if call.level == "tile" else source.valid, "writes")
     return (result_type(call, target.shape, target.dtype, written_valid(call, target, offset, source.valid)),)
 
 
@@ -249,7 +249,7 @@ def _infer_write(call: Call) -> tuple[ValueType, ...]:
     target, offset, value = call.shaped("dst"), extents(call, "offset"), call.arg("value")
     assert isinstance(value, ScalarArg)
     one = tuple(1 for _ in offset)
-    check_window("write", target.shape, offset, one)
+    check_window("write", target.shape, offset, one, "writes")
     constant = value.const is not None and (value.dtype.is_float == target.dtype.is_float or is_literal(value))
     if value.dtype is not target.dtype and not (constant and (not isinstance(value.const, int) or not target.dtype.is_integer or fits(value.const, target.dtype))):
         raise DTypeError(f"write takes a {target.dtype} scalar as `value`, got {value.dtype}", help=f"convert it first: pl.cast(value, pl.{target.dtype})")

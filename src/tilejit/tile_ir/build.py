@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from tilejit import ops
 from tilejit.dtypes import BOOL, FP32, INDEX, DType
-from tilejit.errors import Span, TilejitError, in_body
+from tilejit.errors import DTypeError, Span, TilejitError, in_body
 from tilejit.ops.spec import Call, OpSpec, ParamKind, ScalarArg
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import BufferType, ScalarType, ShapedType, TileType, ValueType
@@ -105,6 +105,7 @@ class Builder:
     def _inferred(self, row: OpSpec, level: str, args: Mapping[str, ApplyArg]) -> Sequence[ValueType]:
         call = Call(row, level, {name: self._seen(row, name, arg) for name, arg in args.items()})
         try:
+            _refuse_masks(row, args)
             results = row.infer(call)
         except TilejitError as error:
             raise self.misuse(error, args) from None
@@ -347,6 +348,20 @@ def apply_args(op: d.ApplyOp | d.EffectOp) -> dict[str, SSAValue | list[SSAValue
             out[name] = list(op.args[position : position + count])
             position += count
     return out
+
+
+_NUMERIC = frozenset({"elementwise", "part", "reduction", "expand", "matmul", "mx"})
+_OF_BITS = frozenset({"and_", "or_", "xor", "not_"})
+
+
+def _refuse_masks(row: OpSpec, args: Mapping[str, ApplyArg]) -> None:
+    """A comparison of tiles gives one bit per column: its bytes are no numbers."""
+    if row.family not in _NUMERIC or row.name in _OF_BITS:
+        return
+    for name, arg in args.items():
+        owner = arg.owner if isinstance(arg, SSAValue) else None
+        if isinstance(owner, d.ApplyOp) and owner.op == "cmp_mask" and row.param(name).kind is not ParamKind.Scratch:
+            raise DTypeError(f"{row.name} takes numbers as `{name}`, got a mask of packed bits", help="select by it: pl.sel(mask, a, b, tmp)")
 
 
 def _operand(arg: object) -> SSAValue:
