@@ -217,6 +217,13 @@ def test_break_works_with_explicit_values() -> None:
     np.testing.assert_allclose(out, x + 4, rtol=1e-5)
 
 
+def test_continue_in_an_explicit_loop_keeps_the_carried_value() -> None:
+    body = "for i, (a,) in pl.range(4, init_values=(t,)):\n    if i == cfg[0]:\n        continue\n    r = pl.yield_(pl.add(a, 1.0))\npl.store(r, [0, 0], out)"
+    for skipped, added in ((1, 3), (9, 4)):
+        x, out = result(LOAD + body, skipped)
+        np.testing.assert_allclose(out, x + added, rtol=1e-6)
+
+
 def test_a_loop_that_may_break_becomes_a_while_and_needs_no_branch_for_the_flag() -> None:
     program = kernel(LOAD + "for i in pl.range(cfg[0]):\n    if i == 4:\n        break\n    t = pl.add(t, 1.0)" + STORE)
     assert len(ops(program, d.WhileOp)) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from tests.fuzz.values import Val, integer_range, rounding, settled
@@ -147,9 +148,9 @@ def pad(w: Writer) -> Val | None:
         low, high = {"zero": (0, 0), "max": (integer_range(x.dtype)[1],) * 2, "min": (integer_range(x.dtype)[0],) * 2}[kind] if not x.is_float else (0.0, 0.0)
         return w.shaped_like(x, f"pl.fillpad({x.text}, pad_value=pl.PadValue.{kind})", lo=min(x.lo, low), hi=max(x.hi, high), valid=x.shape)
     if w.chance(0.5):
-        filled = w.shaped_like(x, f"pl.fillpad({x.text}, pad_value=pl.PadValue.min)", lo=x.lo, hi=x.hi, valid=x.shape)
+        filled = w.shaped_like(x, f"pl.fillpad({x.text}, pad_value=pl.PadValue.min)", lo=-math.inf, hi=x.hi, valid=x.shape)
         return w.with_scalar("maximum", filled, -4.0)
-    filled = w.shaped_like(x, f"pl.fillpad({x.text}, pad_value=pl.PadValue.max)", lo=x.lo, hi=x.hi, valid=x.shape)
+    filled = w.shaped_like(x, f"pl.fillpad({x.text}, pad_value=pl.PadValue.max)", lo=x.lo, hi=math.inf, valid=x.shape)
     return w.with_scalar("minimum", filled, 4.0)
 
 

@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass, replace
 
 from tests.fuzz import indexed, movement
-from tests.fuzz.statements import statements, store_rows
+from tests.fuzz.control import store_rows
+from tests.fuzz.statements import statements
 from tests.fuzz.values import Dim, Val
 from tests.fuzz.writer import Names, Param, Writer
 
@@ -69,7 +70,7 @@ class Composer:
         self.entry = self.writer(depth=1)
 
     def writer(self, depth: int) -> Writer:
-        return Writer(self.rng, self.fresh, depth=depth, symbol=SYMBOL if self.dynamic else None, **self.shared)  # type: ignore[arg-type]
+        return Writer(self.rng, self.fresh, depth=depth, symbol=SYMBOL if self.dynamic else None, theme=self.seed, body=statements, **self.shared)  # type: ignore[arg-type]
 
     # stages ---------------------------------------------------------------------------------------------------------------
 
@@ -269,6 +270,7 @@ class Composer:
     def call(self, kind: str, level: str, last: bool) -> None:
         """A helper function, and a call of it with tensors of the entry."""
         w = self.writer(depth=1)
+        w.region = kind == "incore"
         w.level = level
         for buffer in self.entry.buffers.values():
             if buffer.text.startswith("tmp") and self.rng.random() < 0.7:
@@ -295,7 +297,7 @@ class Composer:
     def launch(self) -> None:
         """An incore function that asks for its block, launched on several."""
         w = self.writer(depth=1)
-        w.level = "tile"
+        w.level, w.region = "tile", True
         index, count = w.fresh("b"), self.rng.choice((2, 3))
         w.emit(f"{index} = pl.tile.get_block_idx()")
         w.scalars[index] = Val(index, "scalar", "INDEX", 0, count)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.program import SYMBOL, Case
-from tests.fuzz.values import EPSILON, integer_range
+from tests.fuzz.values import EPSILON, NARROW, integer_range
 from tests.fuzz.writer import Param
 from tilejit.compiler import lower_program
 from tilejit.dtypes import dtype_named
@@ -50,9 +50,11 @@ def make(param: Param, rng: np.random.Generator, size: int) -> Any:
     shape = tuple(size if extent == SYMBOL else int(extent) for extent in param.shape)
     dtype = dtype_named(param.dtype).numpy
     low, high = param.bounds()
+    if param.dtype in NARROW:
+        return rng.uniform(low, high, shape).astype(np.float32).astype(dtype)
     if param.dtype not in EPSILON:
         edge = integer_range(param.dtype)
-        return rng.integers(max(int(low), edge[0]), min(int(high), edge[1]), shape, np.int64, endpoint=True).astype(dtype)
+        return rng.integers(max(int(low), edge[0]), min(int(high), edge[1], 2**63 - 1), shape, np.int64, endpoint=True).astype(dtype)
     values = rng.uniform(low, high, shape)
     return (np.round(values * 8) / 8 if param.style == "grid" else values).astype(dtype)
 

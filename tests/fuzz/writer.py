@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from tests.fuzz.values import EPSILON, FLOATS, INTEGERS, LARGEST, Dim, Val, integer_range, promoted, rounding, settled, too_vague
+from tests.fuzz.values import EPSILON, FLOATS, INTEGERS, LARGEST, NARROW, Dim, Val, integer_range, promoted, rounding, settled, too_vague
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,14 @@ class Param:
     shape: tuple[Dim, ...]
     dtype: str
     style: str
-    """"normal", "grid" (eighths), "positive", "wide" (whole integer type), "small", "config", "lengths", "scalar";
+    """"normal", "grid" (eighths), "positive", "wide" (whole integer type), "small", "config", "lengths", "index", "scalar", "narrow";
     in a helper "=name" for a buffer of the caller."""
     direction: str = "In"
     largest_length: int = 1
 
     def bounds(self) -> tuple[float, float]:
+        if self.dtype in NARROW:
+            return NARROW[self.dtype]
         if self.style == "wide":
             return integer_range(self.dtype)
         low, high = {
@@ -34,6 +36,7 @@ class Param:
             "config": (0, 6),
             "scalar": (-2, 2),
             "lengths": (1, self.largest_length),
+            "index": (0, self.largest_length),
         }[self.style]
         return (max(low, 0), high) if self.dtype.startswith("U") else (low, high)
 
@@ -73,6 +76,12 @@ class Writer:
     """Names that the current block must not rebind."""
     symbol: str | None = None
     """The dynamic extent that row counts of this function's tensors may have."""
+    region: bool = False
+    """Whether what is written runs on the execution plane."""
+    body: Callable[[Writer, int, int], None] = lambda *_: None
+    """Writes a number of statements at a depth (the statements that contain others need it)."""
+    theme: int | None = None
+    """Which entry of the menu this program prefers."""
     block: tuple[str, int] | None = None
     """The block index and the number of blocks, inside spmd and parallel loops."""
     loop_vars: dict[str, int] = field(default_factory=dict[str, int])
@@ -93,14 +102,15 @@ class Writer:
     def nested(self, header: str) -> Generator[None]:
         """A block of statements; names bound in it end with it."""
         self.emit(header)
-        saved = (dict(self.env), dict(self.scalars), set(self.frozen), dict(self.loop_vars), set(self.stable))
+        saved = (dict(self.env), dict(self.scalars), set(self.frozen), dict(self.loop_vars), set(self.stable), self.region)
+        self.region |= "pl.at(level=pl.Level.CORE_GROUP" in header or "pl.spmd(" in header
         self.depth += 1
         before = len(self.lines)
         yield
         if len(self.lines) == before:
             self.emit("pass")
         self.depth -= 1
-        self.env, self.scalars, self.frozen, self.loop_vars, self.stable = saved
+        self.env, self.scalars, self.frozen, self.loop_vars, self.stable, self.region = saved
 
     def chance(self, probability: float) -> bool:
         return self.rng.random() < probability
@@ -192,7 +202,15 @@ class Writer:
 
     # parameters and buffers ---------------------------------------------------------------------------------------------
 
+    def scratch(self, like: Val) -> str:
+        """A scratch tile of a value's shape and dtype."""
+        name = self.fresh("tmp")
+        self.emit(f"{name} = pl.create_tile([{', '.join(map(str, like.shape))}], dtype=pl.{like.dtype})")
+        return name
+
     def style_for(self, dtype: str) -> str:
+        if dtype in NARROW:
+            return "narrow"
         if dtype in EPSILON:
             return self.rng.choice(("normal", "normal", "grid", "positive"))
         return self.rng.choice(("small", "small", "wide"))

@@ -102,12 +102,19 @@ def yield_names(body: Sequence[ast.stmt]) -> list[str]:
             out += [child.id for target in statement.targets for child in ast.walk(target) if isinstance(child, ast.Name)]
         elif isinstance(statement, ast.With):
             out += yield_names(statement.body)
-    return out
+    arm = _elif(body)
+    return yield_names(arm) if arm and not out else out
+
+
+def _elif(body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
+    """What the first arm of an `elif` does, if these statements are one: its arms yield for the whole `if`."""
+    return body[0].body if len(body) == 1 and isinstance(body[0], ast.If) and body[0].orelse else ()
 
 
 def _matching_yields(ctx: Context, yields: Sequence[Sequence[YieldRecord]], node: ast.If) -> list[str]:
     """The names both arms yield to, in order."""
     then, orelse = ([name for record in records for name in record.names] for records in yields)
+    orelse = orelse or yield_names(_elif(node.orelse))
     if then == orelse:
         return then
     place = next((record.node for records in yields for record in records), node)

@@ -72,10 +72,10 @@ def _loop(node: ast.For | ast.While, span: SpanOf) -> list[ast.stmt]:
     if breaks:
         before.append(_assign(stop, False, node))
         new.tilejit_break = stop  # type: ignore[attr-defined]
-        if isinstance(new, ast.For):
-            new, body, carried, finish = _natural_carry(new, span)
-            before += carried
-            after += finish
+    if isinstance(new, ast.For):
+        new, body, carried, finish = _natural_carry(new, span)
+        before += carried
+        after += finish
     flags = [name for name, used in ((stop, breaks), (skip, continues)) if used]
     guarded = _guard(_loops(body, span), stop, skip, flags)
     new.body = [_assign(skip, False, node), *guarded] if continues else guarded
@@ -125,7 +125,7 @@ def is_yield(node: ast.AST | None) -> bool:
 
 
 def _natural_carry(node: ast.For, span: SpanOf) -> tuple[ast.For | ast.While, list[ast.stmt], list[ast.stmt], list[ast.stmt]]:
-    """A loop with init_values and break, as plain rebinding: the loop, its body, statements before and after it."""
+    """A loop with init_values and break or continue, as plain rebinding: the loop, its body, statements before and after it."""
     call = node.iter
     keywords = call.keywords if isinstance(call, ast.Call) else []
     initial = next((keyword.value for keyword in keywords if keyword.arg == "init_values"), None)

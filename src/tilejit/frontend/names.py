@@ -66,7 +66,7 @@ class NameAnalysis:
             body = Facts()
             _bind(body, node.target)
             body.then(self.block(node.body))
-            out.then(Facts(body.reads, body.binds, _yielded(node.body)))
+            out.then(Facts(body.reads, body.binds, _yielded(node.body) or _carried(node.target)))
         elif isinstance(node, ast.While):
             _read(out, node.test)
             body = self.block(node.body)
@@ -92,6 +92,14 @@ def _yielded(body: Sequence[ast.stmt]) -> dict[str, None]:
         if isinstance(statement, ast.Assign) and is_yield(statement.value):
             for target in statement.targets:
                 _bind(out, target)
+    return out.surely
+
+
+def _carried(target: ast.expr) -> dict[str, None]:
+    """Names that an explicit loop without a yield carries: `(a, b)` of `for i, (a, b) in …`, `for (a, b) in …`."""
+    out = Facts()
+    if isinstance(target, ast.Tuple):
+        _bind(out, target.elts[-1] if isinstance(target.elts[-1], ast.Tuple) else target)
     return out.surely
 
 
