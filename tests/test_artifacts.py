@@ -58,7 +58,8 @@ def test_the_directory_has_the_program_its_stages_and_its_code(directory: Path) 
     files = sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
     assert files == [
         "kernel.bin", *(f"kernels/{kernel}.{form}" for kernel in ("main", "main_k0", "whole-program") for form in ("ll", "opt.ll", "s")), "meta.json",
-        "passes/00_frontend.mlir", "passes/01_simplify.mlir", "passes/02_outline.mlir", "passes/03_simplify.mlir", "passes/04_fuse.mlir", "program.py",
+        "passes/00_frontend.mlir", "passes/01_simplify.mlir", "passes/02_outline.mlir", "passes/03_simplify.mlir", "passes/04_fuse.mlir",
+        "passes/05_share.mlir", "program.py",
     ]  # fmt: skip
     meta = json.loads((directory / "meta.json").read_text())
     assert set(meta["files"]) == set(files) - {"meta.json"}

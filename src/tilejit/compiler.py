@@ -142,13 +142,15 @@ def _param(name: str, direction: str, type: ValueType) -> ParamInfo:
     raise InternalError(f"entry parameter {name} has the type {type}")
 
 
-def _entry_infos(program: Program, fused: Program, symbols: Mapping[str, str] | None = None, needs_arena: bool = True) -> dict[str, EntryInfo]:
+def _entry_infos(
+    program: Program, fused: Program, symbols: Mapping[str, str] | None = None, needs_arena: bool = True, threaded: bool = False
+) -> dict[str, EntryInfo]:
     """The entries of a program; `fused` is the same after the CPU's passes, where it can be seen what may happen in place."""
     found: dict[str, EntryInfo] = {}
     for name, function in program.entries.items():
         spent = cost.cost_of(program, name)
         signature = replace(signature_of(function), in_place=in_place_pairs(fused, name))
-        found[name] = EntryInfo(signature, (symbols or {}).get(name, name), needs_arena, spent.brief, spent.terms)
+        found[name] = EntryInfo(signature, (symbols or {}).get(name, name), needs_arena, spent.brief, spent.terms, threaded)
     return found
 
 
@@ -221,7 +223,7 @@ def _build_cpu(program: Program, config: RunConfig, output_dir: str | None, know
     artifact = Artifact(
         program.name,
         "cpu",
-        _entry_infos(prepared, prepared, executable.lowered.entries, executable.lowered.needs_arena),
+        _entry_infos(prepared, prepared, executable.lowered.entries, executable.lowered.needs_arena, executable.lowered.threaded),
         executable.lowered.failures,
         machine.architecture(),
         machine.needed_features(executable.features),
@@ -283,11 +285,23 @@ _BUILDERS: dict[str, Callable[[Program, RunConfig, str | None, CodeCache | None]
 
 def build_dispatcher() -> Blob | None:
     """Machine code of the native dispatcher; None where the platform has no blobs."""
-    from tilejit.backends.cpu.compile import compile_llvm
     from tilejit.backends.cpu.dispatcher import dispatcher_text
+
+    return _build_piece(dispatcher_text())
+
+
+def build_pool() -> Blob | None:
+    """Machine code of the thread pool; None where the platform has no blobs."""
+    from tilejit.backends.cpu.team_pool import pool_text
+
+    return _build_piece(pool_text()) if machine.architecture() == "x86_64" else None
+
+
+def _build_piece(text: str) -> Blob | None:
+    from tilejit.backends.cpu.compile import compile_llvm
     from tilejit.backends.cpu.elf import UnsupportedObject, flatten
 
     try:
-        return flatten(compile_llvm(dispatcher_text()).object_bytes)
+        return flatten(compile_llvm(text).object_bytes)
     except UnsupportedObject:
         return None

@@ -97,7 +97,7 @@ class Setup:
                 guards.append(TensorGuard(sample, extents, symbols, 4, position == 2, 5 * position))
             else:
                 guards.append(ScalarGuard(sample))
-        assert self.path.add(Specialisation(self.code.address(kernel), tuple(guards), arena, 1, brief, self.failed, self.code))
+        assert self.path.add(Specialisation(self.code.address(kernel), tuple(guards), arena, 1, 0, brief, self.failed, self.code))
 
 
 def arrays(rows: int = 4, columns: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -19,6 +19,9 @@ BRIEF_BYTES = 4 << 10
 BRIEF_OPERATIONS = 16 << 10
 """Work below these limits is over in a few microseconds."""
 
+_OPERATIONS_PER_NS, _BYTES_PER_NS = 32, 24
+"""What one core does, within a factor of a few."""
+
 _PER_CELL = frozenset({"elementwise", "expand", "part", "mask"})
 _UNTOUCHED = (d.ConstOp, d.YieldOp, d.ReturnOp, d.WindowOp, d.ViewOp, d.StridedOp, d.DimOp)
 
@@ -48,6 +51,15 @@ def cost_of(program: Program, entry: str) -> Cost:
     return Cost(None if walk.unknown_operations else walk.operations, None if walk.unknown_touched else walk.touched)
 
 
+def estimate(program: Program, part: Block) -> int | None:
+    """Roughly how many nanoseconds one run of `part` takes, every branch counted; None: only the run can tell."""
+    walk = _Walk(program, every_branch=True)
+    walk.block(part, 1)
+    if walk.unknown_operations or walk.unknown_touched or any(product for product in (*walk.operations, *walk.touched)):
+        return None
+    return walk.operations.get((), 0) // _OPERATIONS_PER_NS + walk.touched.get((), 0) // _BYTES_PER_NS
+
+
 def _at_most(sums: dict[Product, int] | None, limit: int) -> bool:
     return sums is not None and all(product == () for product in sums) and sums.get((), 0) <= limit
 
@@ -55,8 +67,9 @@ def _at_most(sums: dict[Product, int] | None, limit: int) -> bool:
 class _Walk:
     """Adds up what the ops cost, each as often as its loops turn."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, every_branch: bool = False) -> None:
         self.functions = program.functions
+        self.every_branch = every_branch
         self.operations: dict[Product, int] = {}
         self.touched: dict[Product, int] = {}
         self.unknown_operations = False
@@ -91,7 +104,7 @@ class _Walk:
                 before = dict(self.operations)
                 self.block(op.then.block, times)
                 self.block(op.orelse.block, times)
-                self.unknown_operations = self.unknown_operations or self.operations != before
+                self.unknown_operations = self.unknown_operations or (self.operations != before and not self.every_branch)
             case d.CallOp():
                 self.function(op.callee.data, times)
             case d.LaunchOp():

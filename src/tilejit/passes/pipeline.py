@@ -7,6 +7,7 @@ from typing import Protocol
 
 from tilejit.passes.fuse import fuse
 from tilejit.passes.outline import outline
+from tilejit.passes.share import share
 from tilejit.passes.simplify import simplify
 from tilejit.tile_ir.program import Program
 
@@ -18,7 +19,7 @@ REFERENCE: tuple[Pass, ...] = ()
 LOWER: tuple[Pass, ...] = (simplify, outline)
 """What `lower()` shows: one kernel per region, still printable as Python."""
 
-CPU: tuple[Pass, ...] = (*LOWER, simplify, fuse)
+CPU: tuple[Pass, ...] = (*LOWER, simplify, fuse, share)
 
 
 class Instrument(Protocol):

@@ -9,6 +9,7 @@ The result is 0, or 1 + the row of the failure table that was hit; up to four in
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 
 CONTEXT_SLOTS = 16
@@ -18,9 +19,70 @@ ARENA_BASE = 0
 ARENA_END = 1
 """Slot: first address past it."""
 THREADS = 2
-"""Slot: number of threads the call may use."""
+"""Slot: number of threads the call may use; 0: as many as torch says."""
+TEAM = 3
+"""Slot: address of the thread pool's state (Team below); 0: everything runs on this thread."""
 FAILURE_VALUES = 4
 """First of four slots with the integers of a failure message."""
+FIBER = 8
+"""Slot: the running fiber (backends/cpu/fibers.py), 0 where kernels do not run side by side. Code sets it; it is 0 at entry."""
+LOCKS = 8
+"""Slot: address of the locks that guard atomic adds while other threads run the same kernel; 0: there are none."""
+
+
+class Team(enum.IntEnum):
+    """The state of the thread pool, in 64-bit slots; what different threads write lies in different cache lines."""
+
+    RUN = 0
+    """Address of the function that shares work out (team.py of the CPU backend)."""
+    COUNT = 1
+    """Address of the C function that tells torch's number of threads, or 0."""
+    LOCK = 2
+    """1 while a call uses the pool; another one runs on its own thread."""
+    WORKERS = 3
+    """How many were started."""
+    GENERATION = 8
+    """Counts the pieces of work; workers sleep until it changes."""
+    SLEEPERS = 9
+    GATE = 16
+    """Number of workers that take part in the present work, and whether it is closed to others."""
+    NEXT = 24
+    """First trip that nobody took yet."""
+    TASK = 32
+    ARGS = 33
+    TRIPS = 34
+    CHUNK = 35
+    """Trips to take at once."""
+    LIMIT = 36
+    """Workers that may take part."""
+    SCRATCH = 37
+    """Bytes of scratch memory that each needs."""
+    FAILED_AT = 40
+    """Lowest trip that failed, its code and the integers of its message."""
+    FAILURE_LOCK = 41
+    FAILURE_CODE = 42
+    FAILURE_VALUES = 43
+    LOCKS = 48
+    """LOCK_COUNT locks for atomic adds, a cache line each."""
+    RECORDS = 48 + 8 * 64
+    """MAX_WORKERS records of workers."""
+    SIZE = 48 + 8 * 64 + 32 * 255
+
+
+LOCK_COUNT = 64
+MAX_WORKERS = 255
+
+
+class Worker(enum.IntEnum):
+    """The record of one worker."""
+
+    CONTEXT = 0
+    """CONTEXT_SLOTS slots."""
+    SCRATCH = 16
+    """Address and size of its scratch memory."""
+    SCRATCH_BYTES = 17
+    TEAM = 18
+    SIZE = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ class EntryInfo:
     """Over so soon that a caller need not let go of the GIL."""
     operations: Terms | None = None
     """Arithmetic operations of one call; None when only the run can tell."""
+    threaded: bool = False
+    """Whether it may share out work to several threads."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,7 @@ def _write_entry(name: str, entry: EntryInfo) -> dict[str, object]:
         "needs_arena": entry.needs_arena,
         "brief": entry.brief,
         "operations": entry.operations,
+        "threaded": entry.threaded,
     }
 
 
@@ -179,7 +182,7 @@ def _read_entry(fields: dict[str, Any]) -> EntryInfo:
         fields["computed"],
     )
     terms = None if operations is None else tuple((coefficient, tuple(symbols)) for coefficient, symbols in operations)
-    return EntryInfo(signature, fields["symbol"], bool(fields["needs_arena"]), bool(fields["brief"]), terms)
+    return EntryInfo(signature, fields["symbol"], bool(fields["needs_arena"]), bool(fields["brief"]), terms, bool(fields["threaded"]))
 
 
 def _write_param(param: ParamInfo) -> dict[str, object]:

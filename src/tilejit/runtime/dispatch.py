@@ -75,6 +75,8 @@ class Specialisation:
     guards: tuple[ArgumentGuard, ...]
     needs_arena: bool
     threads: int
+    team: int
+    """Address of the thread pool's state, or 0."""
     brief: bool
     """Over so soon that it keeps the GIL."""
     failed: Callable[[int, tuple[int, ...]], None] = field(repr=False)
@@ -171,6 +173,7 @@ class FastPath:
         rows[Entry.ID] = number
         rows[Entry.ARENA_NEEDED] = int(specialisation.needs_arena)
         rows[Entry.THREADS] = specialisation.threads
+        rows[Entry.TEAM] = specialisation.team
         rows[Entry.BRIEF] = int(specialisation.brief)
         symbols = [n for guard in specialisation.guards if isinstance(guard, TensorGuard) for n in guard.symbols if n is not None]
         rows[Entry.SYMBOLS] = max(symbols, default=-1) + 1

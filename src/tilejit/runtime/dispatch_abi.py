@@ -59,7 +59,9 @@ class Entry(enum.IntEnum):
     """How many dynamic symbols its guards mention."""
     BRIEF = 5
     """1: so short that giving up the GIL would cost more than the kernel."""
-    GUARDS = 6
+    TEAM = 6
+    """Address of the thread pool's state; 0: the kernel runs on one thread."""
+    GUARDS = 7
     """Slots of Guard × parameter count follow."""
 
 

@@ -6,14 +6,12 @@ import ctypes
 import itertools
 import os
 import struct
-import sys
 import threading
 from collections.abc import Sequence
 from typing import Protocol
 
-from tilejit import config
 from tilejit.dtypes import DType
-from tilejit.runtime import abi, arena
+from tilejit.runtime import abi, arena, threads
 from tilejit.runtime.arrays import ArrayView
 from tilejit.runtime.artifact import Artifact, EntryInfo
 from tilejit.runtime.blob import LoadedBlob
@@ -24,7 +22,6 @@ _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 _BRIEF_ENTRY = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 """Keeps the GIL: for code that is over before another thread could take it."""
 _CONTEXT = ctypes.c_int64 * abi.CONTEXT_SLOTS
-_THREADS = abi.THREADS
 _WORD = (1 << 64) - 1
 
 
@@ -45,6 +42,7 @@ class NativeEntry:
         failures: Sequence[Failure],
         needs_arena: bool = True,
         brief: bool = False,
+        threaded: bool = False,
     ) -> None:
         self._code = code  # keeps the code mapped
         self.address = code.address(symbol)
@@ -57,6 +55,7 @@ class NativeEntry:
         self.failures = tuple(failures)
         self.needs_arena = needs_arena
         self.brief = brief
+        self.threaded = threaded and not brief
 
     def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None:
         """Run on checked arguments."""
@@ -73,10 +72,18 @@ class NativeEntry:
             scratch = arena.this_thread()
             context[abi.ARENA_BASE] = scratch.base
             context[abi.ARENA_END] = scratch.end
-        context[_THREADS] = num_threads or (1 if self.brief else thread_count())
+        if self.threaded:
+            count = num_threads or threads.thread_count()
+            if count > 1:
+                context[abi.THREADS], context[abi.TEAM] = count, threads.team()
         status = self._function(block, context)
         if status != 0:
             self.failed(status, [context[abi.FAILURE_VALUES + i] for i in range(4)])
+
+    def lasting_team(self) -> tuple[int, int]:
+        """Number of threads and the pool for calls to come without Python."""
+        count = threads.lasting_count() if self.threaded else 1
+        return count, threads.team() if count != 1 else 0
 
     def failed(self, status: int, values: Sequence[int]) -> None:
         """Raise what a status other than 0 stands for."""
@@ -101,7 +108,7 @@ class LazyCode:
         with loading():
             if self._loaded is None:
                 self._loaded = LoadedBlob(self._artifact.blob)
-            return NativeEntry(self._loaded, info.symbol, info.signature.code_params, self._artifact.failures, info.needs_arena, info.brief)
+            return NativeEntry(self._loaded, info.symbol, info.signature.code_params, self._artifact.failures, info.needs_arena, info.brief, info.threaded)
 
 
 class LazyEntry:
@@ -175,15 +182,3 @@ def _to_single(value: float) -> float:
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
     return value
-
-
-def thread_count() -> int:
-    """Threads a call may use: the setting, torch's count if torch is loaded, else the CPUs this process may use."""
-    chosen = config.NUM_THREADS.value
-    if chosen:
-        return chosen
-    if "torch" in sys.modules:
-        from tilejit.runtime import torch
-
-        return torch.thread_count()
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -119,3 +120,14 @@ def _word(address: int) -> int:
 def thread_count() -> int:
     """Threads torch uses for one operation."""
     return torch.get_num_threads()
+
+
+@cache
+def thread_count_function() -> int:
+    """Address of the C function that tells the same, or 0 where torch has it under another name."""
+    library = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
+    try:
+        function = ctypes.CDLL(library)._ZN2at15get_num_threadsEv  # at::get_num_threads()
+    except (OSError, AttributeError):
+        return 0
+    return ctypes.cast(function, ctypes.c_void_p).value or 0

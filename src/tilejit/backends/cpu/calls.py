@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import BlockArgument, SSAValue
 
+from tilejit.backends.cpu import team
 from tilejit.backends.cpu.emit import Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.registers import from_memory, to_memory
@@ -133,21 +134,48 @@ def _argument_block(f: FunctionWriter, callee: str, args: Sequence[SSAValue], re
 
 def _invoke(f: FunctionWriter, callee: str, block: Value, index: Value, count: Value) -> None:
     e = f.e
-    code = e.inst("i64", f"call i64 @{internal_name(callee)}({block}, {f.context}, {f.top}, {index}, {count})")
-    stem = e.fresh("called")
-    e.cbr(e.icmp("ne", code, 0), f"{stem}.bad", f"{stem}.good")
-    e.place(f"{stem}.bad")
-    e.void(f"ret {code}")
-    e.place(f"{stem}.good")
+    team.leave_on_failure(e, e.inst("i64", f"call i64 @{internal_name(callee)}({block}, {f.context}, {f.top}, {index}, {count})"))
 
 
 def write_launch(f: FunctionWriter, op: d.LaunchOp) -> None:
-    """A kernel on all its blocks, one after the other."""
+    """A kernel on all its blocks: shared out, or one after the other. Launches that run side by side wait for the last of them."""
+    if op.static("with_next"):
+        f.waiting.append(op)
+        return
+    if f.waiting:
+        together, f.waiting = [*f.waiting, op], []
+        _write_together(f, together)
+        return
     callee = op.callee.data
     block = _argument_block(f, callee, list(op.args), [])
     if op.blocks is None:
         _invoke(f, callee, block, f.block_index, f.block_count)
         return
-    count = f.index(op.blocks)
+    count, estimate = f.index(op.blocks), op.static("share", "never")
+    if estimate != "never" and team.is_worth_it(count, estimate):
+        slot = _slots(list(op.args))
+        f.e.store(f.e.i64(count), f.e.offset(block, slot, "i64"), 8)
+        team.run_task(f, team.blocks_task(f, internal_name(callee), slot), block, count, estimate)
+        return
     with f.e.loop(0, count, name="blocks") as loop:
         _invoke(f, callee, block, loop.iv, f.e.i64(count))
+
+
+def _write_together(f: FunctionWriter, launches: Sequence[d.LaunchOp]) -> None:
+    """Launches that do not touch what another one writes: one trip each."""
+
+    def body(inner: FunctionWriter, trip: Value) -> None:
+        e = inner.e
+        stem = e.fresh("launch")
+        labels = [f"{stem}.{i}" for i in range(len(launches))]
+        cases = " ".join(f"i64 {i}, label %{label}" for i, label in enumerate(labels[:-1]))
+        e.void(f"switch {trip}, label %{labels[-1]} [ {cases} ]")
+        for label, launch in zip(labels, launches, strict=True):
+            e.place(label)
+            callee = launch.callee.data
+            _invoke(inner, callee, _argument_block(inner, callee, list(launch.args), []), inner.block_index, inner.block_count)
+            e.br(f"{stem}.done")
+        e.place(f"{stem}.done")
+
+    task, args = team.write_task(f, launches, body)
+    team.run_task(f, task, args, len(launches), launches[-1].static("share"))

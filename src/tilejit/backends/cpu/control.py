@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tilejit.backends import checks
+from tilejit.backends.cpu import team
 from tilejit.backends.cpu.casts import convert_lane
 from tilejit.backends.cpu.emit import Index, Value
 from tilejit.backends.cpu.escape import Escaping
@@ -203,6 +204,11 @@ def fill_slots(f: FunctionWriter, values: Sequence[Storage], items: Sequence[Car
 def write_for(f: FunctionWriter, op: d.ForOp) -> None:
     e = f.e
     lower, upper, step = f.index(op.lower), f.index(op.upper), f.index(op.step)
+    if not op.results and op.static("share", "never") != "never":
+        count = _trips(f, op, lower, upper, step)
+        if team.is_worth_it(count, op.static("share")):
+            _write_shared(f, op, lower, step, count)
+            return
     items = carriers(f, op, list(op.inits), list(op.results))
     block = op.body.block
     yielded = list(_terminator(block))
@@ -228,6 +234,28 @@ def write_for(f: FunctionWriter, op: d.ForOp) -> None:
         loop.next += escaping.registers()
     escaping.begin(loop.results)
     _bind(f, items, list(op.results), loop.results)
+
+
+def _trips(f: FunctionWriter, op: d.ForOp, lower: Index, upper: Index, step: Index) -> Index:
+    if isinstance(lower, int) and isinstance(upper, int) and isinstance(step, int) and step != 0:
+        return len(range(lower, upper, step))
+    return _turns(f, op, lower, upper, step)
+
+
+def _write_shared(f: FunctionWriter, op: d.ForOp, lower: Index, step: Index, count: Index) -> None:
+    """A loop whose trips may run on several threads."""
+    block = op.body.block
+
+    def body(inner: FunctionWriter, trip: Value) -> None:
+        first, stride = inner.index(op.lower) if isinstance(lower, Value) else lower, inner.index(op.step) if isinstance(step, Value) else step
+        iv = inner.e.i64(inner.e.add(first, inner.e.mul(trip, stride)))
+        type = d.type_of(block.args[0])
+        assert isinstance(type, ScalarType)
+        inner.values[block.args[0]] = convert_lane(inner.e, iv, INDEX, type.dtype, 1)
+        inner.block(block)
+
+    task, args = team.write_task(f, [op], body)
+    team.run_task(f, task, args, count, op.static("share"))
 
 
 def _turns(f: FunctionWriter, op: d.ForOp, lower: Index, upper: Index, step: Index) -> Index:

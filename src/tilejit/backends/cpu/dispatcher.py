@@ -374,7 +374,9 @@ class _Dispatcher:
         # Kernels without scratch leave the arena alone, so that they run side by side.
         taken = e.inst("i64", f"select i1 {needed.text}, i64 0, i64 {base.text}")
         self.put(arena, 0, taken)
-        for slot, value in ((abi.ARENA_BASE, base), (abi.ARENA_END, end), (abi.THREADS, self.get(entry, Entry.THREADS))):
+        threads, team = self.get(entry, Entry.THREADS), self.get(entry, Entry.TEAM)
+        given = ((abi.ARENA_BASE, base), (abi.ARENA_END, end), (abi.THREADS, threads), (abi.TEAM, team), (abi.LOCKS, Value("0", "i64")))
+        for slot, value in given:
             self.put(self.context, slot, value)
         hits = self.get(self.state, State.HITS)
         self.put(self.state, State.HITS, e.i64(e.add(hits, 1)))

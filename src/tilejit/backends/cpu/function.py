@@ -42,6 +42,8 @@ class Unit:
     strided: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
     """Parameters, by function, that some caller passes with gaps between their rows."""
     needs_arena: bool = False
+    threaded: bool = False
+    """Whether any function may share out work."""
 
     def __post_init__(self) -> None:
         self.aliases = Aliases(self.program)
@@ -76,6 +78,8 @@ class FunctionWriter:
         self.rings: dict[Operation, Ring] = {}
         """Where buffers that outlive their turn of a loop are made."""
         self.symbols: dict[str, Index] = {}
+        self.waiting: list[d.LaunchOp] = []
+        """Launches that run together with one that follows."""
 
     # walking ------------------------------------------------------------------------------------------------------------
 

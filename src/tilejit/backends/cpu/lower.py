@@ -43,6 +43,8 @@ class Lowered:
     failures: tuple[Failure, ...]
     needs_arena: bool
     """Whether any function takes scratch memory."""
+    threaded: bool
+    """Whether any function may share out work."""
 
 
 def entry_symbol(name: str) -> str:
@@ -63,7 +65,7 @@ def lower(program: Program, options: CompileOptions) -> Lowered:
     entries = {name: entry_symbol(name) for name in program.entries}
     for name, symbol in entries.items():
         _write_entry(unit, name, symbol)
-    return Lowered(unit.module.text(), entries, tuple(unit.failures), unit.needs_arena)
+    return Lowered(unit.module.text(), entries, tuple(unit.failures), unit.needs_arena, unit.threaded)
 
 
 def callers_first(program: Program) -> list[str]:

@@ -82,7 +82,7 @@ class CpuExecutable:
     def entries(self) -> dict[str, NativeEntry]:
         """The callable functions."""
         return {
-            name: NativeEntry(self.code, self.lowered.entries[name], params_of(function), self.lowered.failures)
+            name: NativeEntry(self.code, self.lowered.entries[name], params_of(function), self.lowered.failures, threaded=self.lowered.threaded)
             for name, function in self.program.entries.items()
         }
 

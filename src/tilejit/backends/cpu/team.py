@@ -1,0 +1,157 @@
+"""Work for several threads: the blocks of a launch, the trips of a parallel loop and launches side by side become tasks for the pool.
+
+A task is a function of a range of trips, so that one thread runs them all with one call:
+
+    internal i64 @task(ptr args, ptr context, ptr arena, i64 begin, i64 end)
+
+What the pass `share` marks is shared out if the call may use several threads and the trips are worth it; `share` carries an estimate of
+one trip in nanoseconds, or None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from xdsl.ir import Operation, SSAValue
+
+from tilejit.backends.cpu.emit import Emitter, Index, Value
+from tilejit.backends.cpu.function import FunctionWriter
+from tilejit.backends.cpu.storage import Storage
+from tilejit.runtime import abi
+from tilejit.runtime.abi import Team
+
+WORTH_NS = 8_000
+"""Work that is estimated below this stays on one thread."""
+CERTAIN_NS = 25_000
+"""Work that is estimated above this wakes sleeping workers at once; between the two, the first trip is measured."""
+CHUNK_NS = 2_000
+"""Work to take at once."""
+
+_PARAMS = tuple(Value(f"%{name}", "i64" if name in ("begin", "end") else "ptr") for name in ("args", "context", "arena", "begin", "end"))
+
+
+def is_worth_it(count: Index, nanoseconds: object) -> bool:
+    """Whether trips may be shared out, as far as it is known now."""
+    if isinstance(count, int) and count < 2:
+        return False
+    return not (isinstance(nanoseconds, int) and isinstance(count, int) and nanoseconds * count < WORTH_NS)
+
+
+def run_task(f: FunctionWriter, task: str, args: Value, count: Index, nanoseconds: object) -> None:
+    """Run the trips [0, count) of a task, on several threads if the call may use them; fails as its lowest failing trip does."""
+    e = f.e
+    f.unit.threaded = True
+    team = e.load("ptr", e.offset(f.context, abi.TEAM, "i64"), 8)
+    least = 2 if not isinstance(nanoseconds, int) else max(2, -(-WORTH_NS // max(nanoseconds, 1)))
+    shared = e.inst("i1", f"icmp ne ptr {team.text}, null")
+    if not isinstance(count, int):
+        shared = e.inst("i1", f"and {shared}, {e.icmp('sge', count, least).text}")
+    stem = e.fresh("team")
+    e.cbr(shared, f"{stem}.share", f"{stem}.alone")
+    e.place(f"{stem}.share")
+    run = e.load("ptr", e.offset(team, int(Team.RUN), "i64"), 8)
+    many = e.i64(count)
+    code = e.inst("i64", f"call i64 {run.text}({team}, ptr @{task}, {args}, {f.context}, {f.top}, {many}, {_chunk(e, count, nanoseconds)})")
+    e.br(f"{stem}.done")
+    e.place(f"{stem}.alone")
+    alone = e.inst("i64", f"call i64 @{task}({args}, {f.context}, {f.top}, i64 0, {many})")
+    e.br(f"{stem}.done")
+    e.place(f"{stem}.done")
+    leave_on_failure(e, e.phi("i64", [(code, f"{stem}.share"), (alone, f"{stem}.alone")]))
+
+
+def _chunk(e: Emitter, count: Index, nanoseconds: object) -> Value:
+    """Trips to take at once; 0: measure."""
+    if not isinstance(nanoseconds, int):
+        return Value("0", "i64")
+    chunk, certain = max(1, CHUNK_NS // max(nanoseconds, 1)), -(-CERTAIN_NS // max(nanoseconds, 1))
+    if isinstance(count, int):
+        return Value(str(chunk if count >= certain else 0), "i64")
+    return e.inst("i64", f"select {e.icmp('sge', count, certain)}, i64 {chunk}, i64 0")
+
+
+def leave_on_failure(e: Emitter, code: Value) -> None:
+    """End the function with the code of what it called, unless that is 0."""
+    stem = e.fresh("called")
+    e.cbr(e.icmp("ne", code, 0), f"{stem}.bad", f"{stem}.good")
+    e.place(f"{stem}.bad")
+    e.void(f"ret {code}")
+    e.place(f"{stem}.good")
+
+
+def blocks_task(f: FunctionWriter, kernel: str, count_slot: int) -> str:
+    """The task that runs blocks of a kernel; the number of all blocks is in a slot after the arguments."""
+    name = f"blocks.{kernel}"
+    if name not in f.unit.module.functions:
+        args, context, arena, begin, end = _PARAMS
+        e = Emitter(f.unit.module, name, "i64", _PARAMS, linkage="internal")
+        blocks = e.load("i64", e.offset(args, count_slot, "i64"), 8)
+        with e.loop(begin, end, name="blocks") as loop:
+            leave_on_failure(e, e.inst("i64", f"call i64 @{kernel}({args}, {context}, {arena}, {loop.iv}, {blocks})"))
+        e.void("ret i64 0")
+        e.finish()
+    return name
+
+
+# code that moves into a task --------------------------------------------------------------------------------------------
+
+
+class Captures:
+    """The run-time values of a function that code moved into a task uses: stored in a block here, loaded from it there."""
+
+    def __init__(self, inner: Emitter) -> None:
+        self.inner = inner
+        self.outer: list[Value] = []
+        self._known: dict[Value, Value] = {}
+
+    def value(self, value: Value) -> Value:
+        if not value.text.startswith("%"):
+            return value
+        if value not in self._known:
+            place = self.inner.offset(_PARAMS[0], len(self.outer), "i64")
+            self._known[value] = self.inner.load(value.type, place, 8)
+            self.outer.append(value)
+        return self._known[value]
+
+    def index(self, index: Index) -> Index:
+        return self.value(index) if isinstance(index, Value) else index
+
+    def storage(self, storage: Storage) -> Storage:
+        if isinstance(storage, Value):
+            return self.value(storage)
+        shape, strides, valid = (tuple(self.index(item) for item in items) for items in (storage.shape, storage.strides, storage.valid))
+        return replace(storage, pointer=self.value(storage.pointer), shape=shape, strides=strides, valid=valid)
+
+    def block(self, e: Emitter) -> Value:
+        """The values as they are now, where the task finds them."""
+        block = e.alloca(f"[{max(1, len(self.outer))} x i64]", 16)
+        for position, value in enumerate(self.outer):
+            e.store(value, e.offset(block, position, "i64"), 8)
+        return block
+
+
+def write_task(f: FunctionWriter, ops: Iterable[Operation], body: Callable[[FunctionWriter, Value], None]) -> tuple[str, Value]:
+    """A task made of `body(writer, trip)`, which writes code for `ops` in terms of values of `f`: its name and its arguments."""
+    name = f"{f.e.name}.{f.e.fresh('task')}"
+    e = Emitter(f.unit.module, name, "i64", _PARAMS, linkage="internal")
+    captures = Captures(e)
+    inner = FunctionWriter(f.unit, e, f.rules)
+    inner.done = f.done
+    inner.block_index, inner.block_count = captures.value(f.block_index), captures.value(f.block_count)
+    inner.symbols = {symbol: captures.index(extent) for symbol, extent in f.symbols.items()}
+    for value in _used(ops):
+        found = f.values.get(value)
+        if found is not None:
+            inner.values[value] = captures.storage(found)
+    with inner.scope(), e.loop(_PARAMS[3], _PARAMS[4], name="trips") as loop:
+        body(inner, loop.iv)
+    e.void("ret i64 0")
+    e.finish()
+    return name, captures.block(f.e)
+
+
+def _used(ops: Iterable[Operation]) -> Sequence[SSAValue]:
+    """Operands of `ops` and of everything inside them."""
+    return list(dict.fromkeys(operand for op in ops for inner in op.walk() for operand in inner.operands))
+

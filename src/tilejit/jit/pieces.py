@@ -1,0 +1,56 @@
+"""Machine code that all kernels share, the dispatcher and the thread pool: from the disk cache, else generated and kept there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+
+from tilejit.errors import ArtifactError
+from tilejit.jit.code import blob_of, entry_of_blob
+from tilejit.jit.disk import store
+from tilejit.jit.fingerprint import sources_changed, toolchain
+from tilejit.runtime.blob import Blob
+
+DISPATCHER, POOL = "native dispatcher", "thread pool"
+SHARED = frozenset({DISPATCHER, POOL})
+"""Names of the cache entries that every kernel needs."""
+
+
+@cache
+def dispatcher_code() -> Blob | None:
+    """The dispatcher's machine code; None where it cannot be made."""
+    return _load_or_make(DISPATCHER, _make_dispatcher)
+
+
+@cache
+def pool_code() -> Blob | None:
+    """The thread pool's machine code; None where it cannot be made."""
+    return _load_or_make(POOL, _make_pool)
+
+
+def _make_dispatcher() -> Blob | None:
+    from tilejit.compiler import build_dispatcher
+
+    return build_dispatcher()
+
+
+def _make_pool() -> Blob | None:
+    from tilejit.compiler import build_pool
+
+    return build_pool()
+
+
+def _load_or_make(name: str, make: Callable[[], Blob | None]) -> Blob | None:
+    fields: dict[str, object] = {"kernel": name, **toolchain()}
+    key = hashlib.sha256(repr(sorted(fields.items())).encode()).hexdigest()
+    found = store().get(key)
+    if found is not None:
+        try:
+            return blob_of(found)
+        except ArtifactError as error:
+            store().reject(key, str(error))
+    blob = make()
+    if blob is not None and not sources_changed():
+        store().put(entry_of_blob(key, fields, blob))
+    return blob

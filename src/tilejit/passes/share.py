@@ -1,0 +1,211 @@
+"""Marks what several threads may run: blocks of a launch, trips of a parallel loop, launches that do not depend on each other.
+
+Marks are statics of the op: `share` is an estimate of one block or trip in nanoseconds (None: unknown), and a launch with `with_next` runs
+side by side with the launch that follows. The author asserts the independence of blocks and parallel trips; where it is plain that
+they all write one place, they run one after the other nevertheless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilejit.passes.cost import estimate
+from tilejit.passes.rewriting import is_scalar_op
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.alias import Aliases, is_buffer, written_by
+from tilejit.tile_ir.build import constant_of
+from tilejit.tile_ir.program import Program
+
+WORTH_NS = 6_000
+"""Launches that save less than this run one after the other."""
+_MEETINGS = ("syncall", "tpush", "tpop", "tfree")
+"""Ops in which one block or side waits for another: such blocks are run by whoever makes them meet, never here."""
+
+
+def share(program: Program) -> None:
+    """Mark the launches and loops of a program."""
+    _Sharing(program).run()
+
+
+class _Sharing:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.functions = program.functions
+        self.aliases = Aliases(program)
+        self.meeting: dict[str, bool] = {}
+
+    def run(self) -> None:
+        for function in self.functions.values():
+            for op in function.walk():
+                if isinstance(op, d.LaunchOp) and op.blocks is not None:
+                    self.launch(op)
+                elif isinstance(op, d.ForOp) and op.static("kind") == "parallel" and not op.results:
+                    self.loop(op)
+        for function in self.functions.values():
+            for op in list(function.walk()):
+                for region in op.regions:
+                    for block in region.blocks:
+                        self.side_by_side(block)
+
+    def launch(self, op: d.LaunchOp) -> None:
+        kernel = self.functions[op.callee.data]
+        if not self.meets(kernel) and Trip(self.program, self.aliases).apart(kernel.body.block, set(), blocks_vary=True):
+            op.attributes["share"] = d.Static(estimate(self.program, kernel.body.block))
+
+    def loop(self, op: d.ForOp) -> None:
+        block = op.body.block
+        if not self.meets(op) and Trip(self.program, self.aliases).apart(block, {block.args[0]}, blocks_vary=False):
+            op.attributes["share"] = d.Static(estimate(self.program, block))
+
+    def meets(self, op: Operation) -> bool:
+        """Whether something in `op` or in what it calls waits for another block or side, or speaks to the outside in order."""
+        for inner in op.walk():
+            if isinstance(inner, d.ApplyOp | d.EffectOp):
+                name = str(inner.static("op"))
+                if name.startswith(_MEETINGS) or name in ("print", "breakpoint"):
+                    return True
+            elif isinstance(inner, d.CallOp | d.LaunchOp):
+                name = inner.callee.data
+                if name not in self.meeting:
+                    self.meeting[name] = False
+                    self.meeting[name] = self.meets(self.functions[name])
+                if self.meeting[name]:
+                    return True
+        return False
+
+    # launches -------------------------------------------------------------------------------------------------------------
+
+    def side_by_side(self, block: Block) -> None:
+        """Mark runs of launches in which none touches what another one writes."""
+        run: list[d.LaunchOp] = []
+        for op in block.ops:
+            if isinstance(op, d.LaunchOp) and op.blocks is None and not self.meets(op):
+                if not all(self.independent(other, op) for other in run):
+                    self.mark(run)
+                    run = []
+                run.append(op)
+            elif not _is_harmless(op):
+                self.mark(run)
+                run = []
+        self.mark(run)
+
+    def mark(self, run: Sequence[d.LaunchOp]) -> None:
+        if len(run) < 2:
+            return
+        costs = [estimate(self.program, self.functions[op.callee.data].body.block) for op in run]
+        known = [cost for cost in costs if cost is not None]
+        if len(known) == len(costs) and sum(known) - max(known) < WORTH_NS:
+            return
+        for op in run[:-1]:
+            op.attributes["with_next"] = d.Static(True)
+        run[-1].attributes["share"] = d.Static(sum(known) // len(known) if len(known) == len(costs) else None)
+
+    def independent(self, first: d.LaunchOp, second: d.LaunchOp) -> bool:
+        written = [self.aliases.written_params(op.callee.data) for op in (first, second)]
+        for i, a in enumerate(first.args):
+            for j, b in enumerate(second.args):
+                if (i in written[0] or j in written[1]) and is_buffer(a) and is_buffer(b) and not self.disjoint(a, b):
+                    return False
+        return True
+
+    def disjoint(self, a: SSAValue, b: SSAValue) -> bool:
+        if not self.aliases.roots(a) & self.aliases.roots(b):
+            return True
+        first, second = _box(a), _box(b)
+        if first is None or second is None or first[0] is not second[0]:
+            return False
+        return any(start + size <= other or other + length <= start for (start, size), (other, length) in zip(first[1], second[1], strict=True))
+
+
+def _box(value: SSAValue) -> tuple[SSAValue, list[tuple[int, int]]] | None:
+    """The buffer of which a handle is a window at a constant place, and start and size in each dim."""
+    owner = value.owner
+    if not isinstance(owner, d.WindowOp) or owner.static("clamp"):
+        return None
+    starts, sizes = [constant_of(item) for item in owner.offsets], [constant_of(item) for item in owner.extents]
+    pairs = [(start, size) for start, size in zip(starts, sizes, strict=True) if isinstance(start, int) and isinstance(size, int)]
+    return (owner.buffer, pairs) if len(pairs) == len(starts) else None
+
+
+def _is_harmless(op: Operation) -> bool:
+    """Whether an op may as well run before the launches in front of it: it reads no memory, and never fails."""
+    if isinstance(op, d.WindowOp):
+        shape, box = d.shaped_type(op.buffer).shape, _box(op.result)
+        inside = box is not None and all(isinstance(extent, int) and a >= 0 and a + n <= extent for (a, n), extent in zip(box[1], shape, strict=True))
+        return inside
+    if isinstance(op, d.CreateOp):
+        return op.static("init") is None and not op.extents
+    if is_scalar_op(op):
+        return isinstance(op, d.ApplyOp) and op.op in ("add", "sub", "mul")
+    return isinstance(op, d.ConstOp | d.DimOp)
+
+
+class Trip:
+    """What differs from trip to trip, and whether every write to shared memory goes where no other trip writes, as far as can be seen."""
+
+    def __init__(self, program: Program, aliases: Aliases) -> None:
+        self.functions = program.functions
+        self.aliases = aliases
+        self.entered: set[tuple[str, frozenset[int]]] = set()
+
+    def apart(self, block: Block, varying: set[SSAValue], blocks_vary: bool) -> bool:
+        """Whether writes below `block` are atomic, or at places that depend on a varying value."""
+        return self._walk(block, varying, blocks_vary, block)
+
+    def _walk(self, block: Block, varying: set[SSAValue], blocks_vary: bool, trip: Block) -> bool:
+        for op in block.ops:
+            if any(operand in varying for operand in op.operands) or (blocks_vary and isinstance(op, d.ApplyOp) and op.op == "get_block_idx"):
+                varying.update(op.results)
+                if isinstance(op, d.IfOp | d.WhileOp):
+                    continue  # Which trips write is decided by something that differs between them.
+                for region in op.regions:
+                    varying.update(region.block.args)
+            for region in op.regions:
+                if not self._walk(region.block, varying, blocks_vary, trip):
+                    return False
+                if _ends_varying(region.block, varying):
+                    varying.update(op.results)
+            if not self._writes_apart(op, varying, blocks_vary, trip):
+                return False
+        return True
+
+    def _writes_apart(self, op: Operation, varying: set[SSAValue], blocks_vary: bool, trip: Block) -> bool:
+        if isinstance(op, d.CallOp | d.LaunchOp):
+            return self._call_apart(op, varying, blocks_vary and not (isinstance(op, d.LaunchOp) and op.blocks is not None), trip)
+        if isinstance(op, d.StoreOp | d.WriteOp):
+            places: Iterable[SSAValue] = (op.buffer, *(op.offsets if isinstance(op, d.StoreOp) else op.indices))
+            return bool(op.static("atomic")) or self._is_own(op.buffer, trip) or any(value in varying for value in places)
+        written = written_by(op)
+        return written is None or self._is_own(written, trip) or any(operand in varying for operand in op.operands)
+
+    def _call_apart(self, op: d.CallOp | d.LaunchOp, varying: set[SSAValue], blocks_vary: bool, trip: Block) -> bool:
+        callee = self.functions[op.callee.data]
+        positions = frozenset(i for i, arg in enumerate(op.args) if arg in varying or (is_buffer(arg) and self._is_own(arg, trip)))
+        if (callee.symbol, positions) in self.entered:
+            return True
+        self.entered.add((callee.symbol, positions))
+        params = callee.body.block.args
+        return self.apart(callee.body.block, {params[i] for i in positions}, blocks_vary)
+
+    def _is_own(self, buffer: SSAValue, trip: Block) -> bool:
+        """Whether a buffer is made anew in every trip."""
+        return all(_inside(root, trip) for root in self.aliases.roots(buffer))
+
+
+def _ends_varying(block: Block, varying: set[SSAValue]) -> bool:
+    last = block.last_op
+    return last is not None and any(operand in varying for operand in last.operands)
+
+
+def _inside(value: SSAValue, block: Block) -> bool:
+    """Whether an op somewhere in `block` makes the value."""
+    owner = value.owner
+    if not isinstance(owner, Operation):
+        return False
+    current: Block | None = owner.parent
+    while current is not None and current is not block:
+        parent = current.parent_op()
+        current = parent.parent if parent is not None else None
+    return current is block
