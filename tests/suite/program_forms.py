@@ -175,7 +175,12 @@ class RuntimeScalars:
 
     @pl.function(type=pl.FunctionType.InCore)
     def axpy(
-        self, a: pl.Tensor[[M, N], pl.FP32], b: pl.Tensor[[M, N], pl.FP32], alpha: pl.Scalar[pl.FP32], times: pl.Scalar[pl.INDEX], out: pl.Out[pl.Tensor[[M, N], pl.FP32]]
+        self,
+        a: pl.Tensor[[M, N], pl.FP32],
+        b: pl.Tensor[[M, N], pl.FP32],
+        alpha: pl.Scalar[pl.FP32],
+        times: pl.Scalar[pl.INDEX],
+        out: pl.Out[pl.Tensor[[M, N], pl.FP32]],
     ) -> pl.Tensor[[M, N], pl.FP32]:
         t = pl.load(a, [0, 0], [M, N])
         step = pl.mul(pl.load(b, [0, 0], [M, N]), alpha)
@@ -185,7 +190,12 @@ class RuntimeScalars:
 
     @pl.function(type=pl.FunctionType.Orchestration)
     def main(
-        self, a: pl.Tensor[[M, N], pl.FP32], b: pl.Tensor[[M, N], pl.FP32], out: pl.Out[pl.Tensor[[M, N], pl.FP32]], alpha: pl.Scalar[pl.FP32], times: pl.Scalar[pl.INDEX]
+        self,
+        a: pl.Tensor[[M, N], pl.FP32],
+        b: pl.Tensor[[M, N], pl.FP32],
+        out: pl.Out[pl.Tensor[[M, N], pl.FP32]],
+        alpha: pl.Scalar[pl.FP32],
+        times: pl.Scalar[pl.INDEX],
     ) -> pl.Tensor[[M, N], pl.FP32]:
         out = self.axpy(a, b, alpha, times, out)
         return out

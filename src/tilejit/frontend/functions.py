@@ -22,18 +22,19 @@ from tilejit.types.values import ANY, BufferType, Dim, ScalarType, TileType, Val
 _INLINE_DEPTH = 64
 
 
-def call_method(ctx: Context, name: str, args: Sequence[object], keywords: Mapping[str, object], node: ast.Call, allocate: bool = False) -> object:
-    """`self.name(…)`; `allocate`: outputs left out at the end get a new tensor."""
+def call_method(ctx: Context, name: str, args: Sequence[object], keywords: Mapping[str, object], node: ast.Call) -> object:
+    """`self.name(…)`"""
     function = ctx.program.resolve(name, ctx.span(node))
     if isinstance(function, InlineFunction):
         return splice(ctx, function, args, keywords, node)
-    if allocate:
-        args = _with_outputs(ctx, function, args)
     return call_function(ctx, function, args, keywords, node)
 
 
-def _with_outputs(ctx: Context, function: d.FuncOp, args: Sequence[object]) -> list[object]:
+def with_outputs(ctx: Context, name: str, args: Sequence[object], node: ast.Call) -> Sequence[object]:
     """The arguments of a submitted call, with new tensors for the outputs it leaves out: those at the end, or all wherever they are."""
+    function = ctx.program.resolve(name, ctx.span(node))
+    if isinstance(function, InlineFunction):
+        return args
     params = list(zip(function.body.block.args, directions(function), strict=True))
     if all(direction != "In" for _, direction in params[len(args) :]):
         kept = [index < len(args) for index in range(len(params))]
@@ -41,7 +42,7 @@ def _with_outputs(ctx: Context, function: d.FuncOp, args: Sequence[object]) -> l
         choices = [[direction not in omitted for _, direction in params] for omitted in (("Out",), ("Out", "InOut"))]
         kept = next((choice for choice in choices if sum(choice) == len(args)), None)
         if kept is None:
-            return list(args)
+            return args
     given = iter(args)
     out: list[object] = [next(given) if keep else None for keep in kept] + list(given)
     for index, ((argument, _), keep) in enumerate(zip(params, kept, strict=True)):
@@ -50,7 +51,7 @@ def _with_outputs(ctx: Context, function: d.FuncOp, args: Sequence[object]) -> l
             assert isinstance(type, BufferType)
             sizes = [_extent_in_call(ctx, dim, params, out) for dim in type.shape]
             if None in sizes:
-                return list(args)
+                return args
             out[index] = buffers.create(ctx, sizes, type.dtype, init=0)
     return out
 

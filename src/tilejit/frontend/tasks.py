@@ -120,7 +120,9 @@ _KEYWORDS = ("deps", "dumps", "allow_early_resolve", "predicate")
 def submit(ctx: Context, node: ast.Call) -> object:
     """`out, tid = pl.submit(self.kernel, …)`"""
     kernel, options = _task(ctx, "submit", node, _KEYWORDS)
-    return guarded(ctx, options.get("predicate"), options.get("deps"), lambda: _launched(ctx, kernel, node))
+    args = _arguments(ctx, kernel, node)
+    why = "is skipped when its predicate is false" if options.get("predicate") is not None else None
+    return guarded(ctx, options.get("predicate"), options.get("deps"), lambda: _launched(ctx, kernel, args, node, why))
 
 
 def spmd_submit(ctx: Context, node: ast.Call) -> object:
@@ -129,11 +131,12 @@ def spmd_submit(ctx: Context, node: ast.Call) -> object:
     if "core_num" not in options:
         ctx.fail(ArgumentError, "pl.spmd_submit needs `core_num`", node)
     blocks = ctx.index(options["core_num"], "core_num")
+    args = _arguments(ctx, kernel, node)
 
     def launch() -> TaskResult:
         block = Block(arg_types=d.ir_types([ScalarType(INDEX)]))
         with ctx.builder.at(block):
-            result = _launched(ctx, kernel, node)
+            result = _launched(ctx, kernel, args, node, "runs once per block")
             ctx.builder.yield_([])
         ctx.builder.region(block, [], blocks, "spmd")
         return result
@@ -156,14 +159,26 @@ def _task(ctx: Context, marker: str, node: ast.Call, keywords: Sequence[str]) ->
     return kernel, options
 
 
-def _launched(ctx: Context, kernel: MethodReference, node: ast.Call) -> TaskResult:
+def _arguments(ctx: Context, kernel: MethodReference, node: ast.Call) -> Sequence[object]:
+    """What the kernel is called with. Tensors for outputs that are left out are made here: once, whatever the predicate and the blocks are."""
+    return functions.with_outputs(ctx, kernel.name, [ctx.value(item) for item in node.args[1:]], node)
+
+
+def _launched(ctx: Context, kernel: MethodReference, args: Sequence[object], node: ast.Call, not_once: str | None) -> TaskResult:
+    """`not_once`: why the kernel may run another number of times than once, so that only tensors it writes can leave it."""
     call = ast.copy_location(ast.Call(node.args[0], node.args[1:], []), node)
-    args = [ctx.value(item) for item in node.args[1:]]
-    result = functions.call_method(ctx, kernel.name, args, {}, call, allocate=True)
+    result = functions.call_method(ctx, kernel.name, args, {}, call)
     ctx.tasks += 1
     handle = TaskHandle(f"task{ctx.tasks}")
     results = () if isinstance(result, NoValue) else result if isinstance(result, tuple) else (result,)
     for item in results:
         if isinstance(item, SSAValue):
+            if not_once is not None and isinstance(item.owner, d.CallOp):
+                ctx.fail(
+                    ParserTypeError,
+                    f"`{kernel.name}` returns a value of its own, but it {not_once}",
+                    node,
+                    help=f"give `{kernel.name}` an output parameter: out: pl.Out[pl.Tensor]",
+                )
             ctx.producers[item] = handle
     return TaskResult((*results, handle))

@@ -15,7 +15,7 @@ from tilejit.jit.infer import items_of
 from tilejit.jit.signature import JitParam
 from tilejit.jit.specialize import Specializer, bind_symbols
 from tilejit.jit.statements import Statements
-from tilejit.jit.values import Abstract, Static, extent_of
+from tilejit.jit.values import Abstract, RuntimeValue, Static, extent_of
 from tilejit.ops.spec import OpFunction
 from tilejit.types.values import BufferType, Dim, TileType
 
@@ -56,8 +56,9 @@ class _Writes:
         rest = tuple(extents)
         self.note_box((*starts, *(0 for _ in rest)), (*sizes, *rest))
 
-    def note_box(self, offsets: Sequence[int | None], sizes: Sequence[Dim]) -> None:
+    def note_box(self, offsets: Sequence[int | None], sizes: Sequence[Dim], dtype: DType | None = None) -> None:
         """A write of `sizes` cells at `offsets`."""
+        self.dtype = self.dtype or dtype
         ends = [offset + size for offset, size in zip(offsets, sizes, strict=False) if offset is not None and offset >= 0 and isinstance(size, int)]
         self.reach.append(tuple(ends) if len(ends) == len(offsets) == len(sizes) else None)
 
@@ -103,10 +104,11 @@ class _Watching(Statements):
         if isinstance(target, ast.Name) and target.id in self.writes and value is not None and offsets is not None:
             places = [extent_of(item) for item in items_of(self.fold(offsets)[1])]
             starts = [place if isinstance(place, int) else None for place in places]
+            written = self.fold(value)[1]
             if roles is _WRITERS["write"]:
-                self.writes[target.id].note_box(starts, (1,) * len(starts))
+                self.writes[target.id].note_box(starts, (1,) * len(starts), written.dtype if isinstance(written, RuntimeValue | Static) else None)
             else:
-                self.writes[target.id].note(self.fold(value)[1], starts)
+                self.writes[target.id].note(written, starts)
 
     def note_window_write(self, name: str, parts: Sequence[Abstract | slice], value: Abstract) -> None:
         if name not in self.writes:
