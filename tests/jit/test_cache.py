@@ -193,6 +193,7 @@ def test_the_key_is_the_same_in_every_process_and_under_every_hash_seed() -> Non
 @pytest.fixture
 def use_store(monkeypatch: pytest.MonkeyPatch) -> Callable[[Store], None]:
     def use(store: Store) -> None:
+        monkeypatch.setattr(disk, "_stores", {})
         monkeypatch.setattr(disk, "_store", lambda *_: store)
 
     return use

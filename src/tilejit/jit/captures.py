@@ -79,11 +79,14 @@ def _step(value: object, kind: str, key: object) -> object:
 # discovery
 
 
+_LINKS = frozenset({ast.Name, ast.Attribute, ast.Subscript})
+
+
 def chains(nodes: Iterable[ast.AST], local: frozenset[str]) -> Iterator[tuple[str, tuple[Step, ...]]]:
     """Every chain among `nodes` (parents before children) that starts at a name which is not local; the longest form of each."""
     inner: set[int] = set()
     for child in nodes:
-        if not isinstance(child, ast.Name | ast.Attribute | ast.Subscript) or id(child) in inner or not isinstance(child.ctx, ast.Load):
+        if type(child) not in _LINKS or id(child) in inner or not isinstance((child := cast("ast.Name | ast.Attribute | ast.Subscript", child)).ctx, ast.Load):
             continue
         steps: list[Step] = []
         base: ast.expr = child
@@ -139,8 +142,8 @@ class Captures:
     def _add_kernel(self, definition: Definition) -> None:
         node = definition.text.node
         owner = _identity(definition.function)
-        options = encode_value(dict(definition.options), f"options of {definition.name}", self.function_digest)
-        defaults = encode_value((definition.function.__defaults__, definition.function.__kwdefaults__), f"defaults of {definition.name}", self.function_digest)  # type: ignore[attr-defined]
+        options = encode_value(dict(definition.options), f"options of {definition.name}", self.function_digest) if definition.options else b""
+        defaults = self._defaults(definition.function)
         receivers = [_type_identity(value) for name, value in definition.extra.items() if name in ("self", "cls")]
         self._texts += [owner.encode(), definition.kind.encode(), options, defaults, "".join(receivers).encode(), definition.tree.text.encode()]
         for annotation in _string_annotations(node):
@@ -201,7 +204,11 @@ class Captures:
         else:
             self._add_chains(owner, tree.nodes, Namespace(function), local)
             text = tree.text.encode()
-        return text + encode_value((function.__defaults__, function.__kwdefaults__), f"defaults of {function.__name__}", self.function_digest)
+        return text + self._defaults(function)
+
+    def _defaults(self, function: Callable[..., object]) -> bytes:
+        values = (getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None))
+        return encode_value(values, f"defaults of {function.__name__}", self.function_digest) if values != (None, None) else b""
 
     # the key --------------------------------------------------------------------------------------------------------------
 

@@ -28,13 +28,13 @@ PROGRAM, SPANS = "program.py", "spans.json"
 """Sections besides those of the artifact: the specialised program, and where its failures lie in the kernels' trees."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Key:
     """What an artifact was made for: named fields, and their digest."""
 
     fields: Mapping[str, object]
 
-    @property
+    @functools.cached_property
     def digest(self) -> str:
         text = json.dumps(self.fields, sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -64,6 +64,18 @@ def kernel_name(definition: Definition) -> str:
 
 def store() -> Store:
     """The cache that the settings name now."""
+    said = tuple(map(settings.raw_text, _NAMING)), os.environ.get("XDG_CACHE_HOME"), os.environ.get("HOME")
+    if said not in _stores:
+        _stores[said] = _named_store()
+    return _stores[said]
+
+
+_NAMING = ("cache", "cache_dir", "cache_path", "cache_bytes", "cache_entries")
+"""Settings that decide which store it is."""
+_stores: dict[object, Store] = {}
+
+
+def _named_store() -> Store:
     layers = tuple(path for path in settings.CACHE_PATH.value.split(os.pathsep) if path)
     return _store(default_root() if settings.CACHE.value else None, layers, settings.CACHE_BYTES.value, settings.CACHE_ENTRIES.value)
 
@@ -154,9 +166,12 @@ class _Relocations:
 
     def apply(self, error: TilejitError) -> None:
         """Point `error` at the source as it is now."""
-        place = self._places.get(error.span) if error.span is not None else None
-        if place is not None and error.span is not None:
-            error.span = self._span(error.span, cast("Place", place), reachable(self._definition))
+        error.span = self._present(error.span)
+        error.related = tuple((text, self._present(span)) for text, span in error.related)
+
+    def _present(self, span: Span | None) -> Span | None:
+        place = self._places.get(span) if span is not None else None
+        return self._span(span, cast("Place", place), reachable(self._definition)) if span is not None and place is not None else span
 
     def _span(self, old: Span, place: Place, definitions: Sequence[Definition]) -> Span:
         parent = self._span(old.parent, place[1:], definitions) if old.parent is not None and len(place) > 1 else old.parent

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tilejit.errors import ParserTypeError, ShapeError, Span, in_body
 from tilejit.jit.definition import Definition
-from tilejit.jit.dependencies import MISSING, bind_call, callee_of, kernel_call, reachable, resolve, returned_params
+from tilejit.jit.dependencies import MISSING, bind_call, callee_of, calls_in, is_language, kernel_call, reachable, resolve, returned_params
 from tilejit.types.annotations import DynVar, dynamic
 
 
@@ -72,6 +72,21 @@ def dynamic_of(definition: Definition, known: dict[Definition, Dynamic]) -> Dyna
     walker = _Walker(definition, known)
     walker.annotations()
     walker.block(definition.text.node.body)
+    return walker.found
+
+
+def may_be_dynamic(definition: Definition) -> bool:
+    """Whether the body could make an extent dynamic: by a helper, or by naming `dynamic` under any name."""
+    if "dynamic" in definition.tree.text:
+        return True
+    calls = calls_in(definition.tree.nodes)
+    return any(kernel_call(call, definition) is not call or not is_language(call.func, definition) for call in calls)
+
+
+def annotated(definition: Definition) -> Dynamic:
+    """The dynamic extents that the annotations declare."""
+    walker = _Walker(definition, {})
+    walker.annotations()
     return walker.found
 
 

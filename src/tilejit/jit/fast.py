@@ -20,7 +20,7 @@ from tilejit.runtime.blob import Blob
 from tilejit.runtime.compiled import CompiledProgram
 from tilejit.runtime.dispatch import ArgumentGuard, FastPath, RuntimeGuard, ScalarGuard, Specialisation, TensorGuard, wanted
 from tilejit.runtime.memory import WORDS
-from tilejit.runtime.native import NativeEntry
+from tilejit.runtime.native import NativeEntry, thread_count
 from tilejit.runtime.native_type import attach, supported
 from tilejit.runtime.signature import ParamInfo
 from tilejit.runtime.straight import MISS, Launch, NewTensor, StraightCall, straight_call
@@ -118,9 +118,9 @@ class WarmCalls:
         words = watched_words(baseline)
         if not self._settings.start(seen) or (baseline is not None and not baseline.holds()):
             return  # changed by another thread meanwhile: the words are not those of this program
-        self._serve_in_python(compiled, native, arguments)
-        if len(arguments) == len(self._runtime) and not compiled.signature.results:
-            self._serve_natively(compiled, native, arguments, words, baseline)
+        whole = len(arguments) == len(self._runtime) and not compiled.signature.results
+        if not whole or not self._serve_natively(compiled, native, arguments, words, baseline):
+            self._serve_in_python(compiled, native, arguments)
 
     def _serve_in_python(self, compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object]) -> None:
         key = self._key(tuple(arguments.values()))
@@ -137,17 +137,20 @@ class WarmCalls:
 
     def _serve_natively(
         self, compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object], words: list[Word] | None, baseline: Baseline | None
-    ) -> None:
+    ) -> bool:
+        """Whether native code takes these calls from now on; False too for those that it had been taught and did not take."""
         path = self._started() if words is not None and wanted() else None
         if path is None or words is None:
             self.stop()
-            return
+            return False
         path.watch(words, (baseline, os.environ))
         token = (id(compiled), *(type(value) for value in arguments.values()))
-        if token not in self._served and path.add(specialisation_of(compiled, native, arguments)):
+        new = token not in self._served and path.add(specialisation_of(compiled, native, arguments))
+        if new:
             self._served.add(token)
         path.serve(self._kernel)
         self._attached = True
+        return new
 
     def stop(self) -> None:
         """Every call goes through Python again. The tables stay: another thread may be in a call that uses them."""
@@ -218,8 +221,7 @@ def specialisation_of(compiled: CompiledProgram, native: NativeEntry, arguments:
             compiled.relocate(error)
             raise
 
-    guards, (threads, team) = guards_of(compiled, native, arguments), native.lasting_team()
-    return Specialisation(native.address, guards, native.needs_arena, threads, team, native.brief, failed, (native, compiled))
+    return Specialisation(native.address, guards_of(compiled, native, arguments), native.needs_arena, thread_count(), native.brief, failed, (native, compiled))
 
 
 class SettingsWatch:

@@ -321,7 +321,7 @@ class JITFunction(Kernel):
     def _dynamic_axes(self, name: str, argument: Argument) -> dict[int, Symbol]:
         if not isinstance(argument, TensorArgument):
             return {}
-        return self._current(check=False).known[self.definition].axes(name, len(argument.shape))
+        return self._current(check=False).dynamic_axes(name, len(argument.shape))
 
     # specialising -------------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from tilejit.jit.captures import Baseline, Captures
 from tilejit.jit.definition import Definition
-from tilejit.jit.dynamic import Dynamic, analyse
+from tilejit.jit.dynamic import Dynamic, Symbol, analyse, annotated, may_be_dynamic
 
 
 @dataclass
@@ -23,6 +23,14 @@ class Standing:
     def known(self) -> Mapping[Definition, Dynamic]:
         """Dynamic extents of the entry and its helpers."""
         return analyse(self.entry)
+
+    @cached_property
+    def _axes(self) -> Dynamic:
+        return self.known[self.entry] if may_be_dynamic(self.entry) else annotated(self.entry)
+
+    def dynamic_axes(self, param: str, rank: int) -> dict[int, Symbol]:
+        """The dynamic axes of a parameter of the entry; where its text declares none, the annotations say all and no body is walked."""
+        return self._axes.axes(param, rank)
 
     @cached_property
     def captures(self) -> Captures:

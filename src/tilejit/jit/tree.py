@@ -21,30 +21,35 @@ def tree_of(node: ast.AST) -> Tree:
     """The tree below `node`."""
     nodes: list[ast.AST] = []
     text: list[str] = []
-    _visit(_without_docstring(node), nodes, text)
-    return Tree(tuple(nodes), "".join(text))
 
-
-def _visit(value: object, nodes: list[ast.AST], text: list[str]) -> None:
-    if isinstance(value, ast.AST):
-        fields = value._fields
-        text.append(type(value).__name__)
-        if not fields and not isinstance(value, ast.stmt):
-            return  # Load, Add, …: they stand for themselves and have no place of their own
-        nodes.append(value)
-        text.append("(")
+    def visit(value: object) -> None:
+        kind = type(value)
+        if kind is list:
+            text.append("[")
+            for item in cast("list[object]", value):
+                visit(item)
+            text.append("]")
+            return
+        fields = _FIELDS.get(kind)
+        if fields is None:
+            text.append(f"{value!r},")
+            return
+        text.append(kind.__name__)
+        if fields or isinstance(value, ast.stmt):
+            nodes.append(cast("ast.AST", value))
         for name in fields:
-            _visit(getattr(value, name, None), nodes, text)
-            text.append(",")
-        text.append(")")
-    elif isinstance(value, list):
-        text.append("[")
-        for item in cast("list[object]", value):
-            _visit(item, nodes, text)
-            text.append(",")
-        text.append("]")
-    else:
-        text.append(repr(value))
+            visit(getattr(value, name, None))
+
+    visit(_without_docstring(node))
+    return Tree(tuple(nodes), " ".join(text))
+
+
+def _meaningful(kind: type[ast.AST]) -> tuple[str, ...]:
+    """Fields without those that the place in the tree implies (Load, Store) or that mean nothing. A kind always has the same ones, so no brackets are needed."""
+    return tuple(name for name in kind._fields if name not in ("ctx", "type_comment", "kind"))
+
+
+_FIELDS: dict[type, tuple[str, ...]] = {kind: _meaningful(kind) for kind in vars(ast).values() if isinstance(kind, type) and issubclass(kind, ast.AST)}
 
 
 def _without_docstring(node: ast.AST) -> ast.AST:

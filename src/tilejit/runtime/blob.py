@@ -25,11 +25,10 @@ class LoadedBlob:
     """A blob in memory; its code is gone when the object is."""
 
     def __init__(self, blob: Blob, addresses: Mapping[str, int] | None = None) -> None:
-        code = bytearray(blob.code)
+        self._memory = mmap.mmap(-1, max(len(blob.code), 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        self._memory[: len(blob.code)] = blob.code
         for name, slot in blob.externals.items():
-            struct.pack_into("<Q", code, slot, (addresses or {}).get(name) or external_address(name))
-        self._memory = mmap.mmap(-1, max(len(code), 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-        self._memory[: len(code)] = bytes(code)
+            struct.pack_into("<Q", self._memory, slot, (addresses or {}).get(name) or external_address(name))
         anchor = ctypes.c_char.from_buffer(self._memory)
         self._base = ctypes.addressof(anchor)
         del anchor
