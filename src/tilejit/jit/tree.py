@@ -45,7 +45,7 @@ def tree_of(node: ast.AST) -> Tree:
 
 
 def _meaningful(kind: type[ast.AST]) -> tuple[str, ...]:
-    """Fields without those that the place in the tree implies (Load, Store) or that mean nothing. A kind always has the same ones, so no brackets are needed."""
+    """Fields without those that the place in the tree implies (Load, Store) or that mean nothing. A kind always has the same ones: no brackets are needed."""
     return tuple(name for name in kind._fields if name not in ("ctx", "type_comment", "kind"))
 
 
