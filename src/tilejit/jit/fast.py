@@ -20,7 +20,7 @@ from tilejit.runtime.blob import Blob
 from tilejit.runtime.compiled import CompiledProgram
 from tilejit.runtime.dispatch import ArgumentGuard, FastPath, RuntimeGuard, ScalarGuard, Specialisation, TensorGuard, wanted
 from tilejit.runtime.memory import WORDS
-from tilejit.runtime.native import NativeEntry, thread_count
+from tilejit.runtime.native import NativeEntry
 from tilejit.runtime.native_type import attach, supported
 from tilejit.runtime.signature import ParamInfo
 from tilejit.runtime.straight import MISS, Launch, NewTensor, StraightCall, straight_call
@@ -221,7 +221,8 @@ def specialisation_of(compiled: CompiledProgram, native: NativeEntry, arguments:
             compiled.relocate(error)
             raise
 
-    return Specialisation(native.address, guards_of(compiled, native, arguments), native.needs_arena, thread_count(), native.brief, failed, (native, compiled))
+    guards, (threads, team) = guards_of(compiled, native, arguments), native.lasting_team()
+    return Specialisation(native.address, guards, native.needs_arena, threads, team, native.brief, failed, (native, compiled))
 
 
 class SettingsWatch:
