@@ -1,4 +1,6 @@
 """Programs written out: orchestration, InCore, Opaque, Group and Inline functions, shared functions, attributes, scalars."""
+# pl.Tuple and bare parameters of inline functions are no types.
+# pyright: reportReturnType=false, reportMissingParameterType=false
 
 from __future__ import annotations
 

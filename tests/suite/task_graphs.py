@@ -1,4 +1,6 @@
 """Submitted tasks: dependencies, arrays of ids, dummies, predicates, outputs left out; manual scopes."""
+# pl.Tuple, and keywords that pl.submit hands on are no types.
+# pyright: reportReturnType=false, reportCallIssue=false
 
 from __future__ import annotations
 
@@ -110,7 +112,7 @@ class ResultsOfATask:
     def main(
         self, x: pl.Tensor[[8, 12], pl.FP32], low: pl.Out[pl.Tensor[[8, 1], pl.FP32]], high: pl.Out[pl.Tensor[[8, 1], pl.FP32]]
     ) -> pl.Tuple[pl.Tensor[[8, 1], pl.FP32], pl.Tensor[[8, 1], pl.FP32]]:
-        (a, b), first = pl.submit(self.extremes, x)
+        (a, _b), first = pl.submit(self.extremes, x)
         everything = pl.submit(self.extremes, x)
         low, _ = pl.submit(self.copy, a, low, deps=[first])
         high, _ = pl.submit(self.copy, everything[1], high, deps=[everything[2]])
