@@ -117,7 +117,8 @@ def test_early_returns_become_branches() -> None:
 
 
 def test_every_arm_of_an_elif_yields_for_the_whole_if() -> None:
-    body = "if cfg[0] > 1:\n    a = pl.yield_(t)\nelif cfg[0] > 0:\n    a = pl.yield_(pl.neg(t))\nelse:\n    a = pl.yield_(pl.add(t, t))\npl.store(a, [0, 0], out)"
+    body = "if cfg[0] > 1:\n    a = pl.yield_(t)\n"
+    body += "elif cfg[0] > 0:\n    a = pl.yield_(pl.neg(t))\nelse:\n    a = pl.yield_(pl.add(t, t))\npl.store(a, [0, 0], out)"
     for flag, factor in ((2, 1), (1, -1), (0, 2)):
         x, out = result(LOAD + body, flag)
         np.testing.assert_array_equal(out, factor * x)

@@ -137,10 +137,10 @@ def _needs_value(value: SSAValue, type: TileType, within: Sequence[Operation]) -
     if type.level == "tile" or not type.fully_valid:
         return True
     members = {inner for op in within for inner in op.walk()}
-    return any(use.operation in members and _takes_values_only(use.operation) for use in value.uses)
+    return any(use.operation in members and takes_values_only(use.operation) for use in value.uses)
 
 
-def _takes_values_only(op: Operation) -> bool:
+def takes_values_only(op: Operation) -> bool:
     """Loops and branches carry values and buffers apart; some ops of the table make views of buffers, or change them."""
     if isinstance(op, d.ApplyOp):
         return bool({"on_buffer", "writes"} & ops.table()[op.op].attrs.keys())

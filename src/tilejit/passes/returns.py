@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilejit.errors import UnsupportedFeatureError
-from tilejit.passes.kernels import load_whole, name_hint, unique_name
+from tilejit.passes.kernels import load_whole, name_hint, takes_values_only, unique_name
 from tilejit.passes.rewriting import Before, remove
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Program
@@ -86,8 +86,18 @@ def _rewrite_call(call: d.CallOp, function: d.FuncOp) -> None:
         buffers.append(builder.create(BufferType(shape, type.dtype), extents))
     builder.call(function.symbol, [*call.args, *buffers], [])
     for result, buffer in zip(call.results, buffers, strict=True):
-        result.replace_all_uses_with(_read_back(builder, buffer, d.type_of(result), call))
+        value = _read_back(builder, buffer, d.type_of(result), call)
+        if value is buffer and isinstance(d.type_of(result), TileType):
+            _copy_where_needed(result, buffer)
+        result.replace_all_uses_with(value)
     remove(call)
+
+
+def _copy_where_needed(result: SSAValue, buffer: SSAValue) -> None:
+    """Ops that mean something else on a buffer get its cells as a value."""
+    for use in list(result.uses):
+        if takes_values_only(use.operation):
+            use.operation.operands[use.index] = Before(use.operation).copy(buffer)
 
 
 def _extent(builder: Before, symbol: str, call: d.CallOp, function: d.FuncOp) -> SSAValue:
