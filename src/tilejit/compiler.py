@@ -217,7 +217,8 @@ def _build_cpu(program: Program, config: RunConfig, output_dir: str | None, know
     from tilejit.backends.cpu import target
 
     dump = _Dump(program, config.dump_passes)
-    prepared = pipeline.run_pipeline(program, pipeline.CPU, [*_instruments(config), dump])
+    passes = pipeline.CPU if config.fast_math else pipeline.CPU_IN_ORDER
+    prepared = pipeline.run_pipeline(program, passes, [*_instruments(config), dump])
     executable = target.build(prepared, _options(config), known)
     blob = executable.blob
     artifact = Artifact(

@@ -41,6 +41,11 @@ def reduced_axis(axis: str, level: str, rank: int) -> int:
     return 0 if level == "tile" and rank > 2 else rank - 2
 
 
+def order_matters(row: OpSpec, dtype: DType) -> bool:
+    """Whether a row reduces along the last axis with rounding after each step; the other axes are always taken in order."""
+    return row.family == "reduction" and row.attrs["axis"] == "row" and row.attrs["combine"] in ("sum", "prod") and dtype.is_float
+
+
 def _infer(call: Call) -> tuple[ValueType, ...]:
     input = call.shaped("input")
     require(call, "input", input.dtype, call.row.dtypes)
@@ -68,7 +73,10 @@ def _reference(name: str, direction: str, combine: str) -> Callable[..., Any]:
         if combine in NEEDS_ELEMENTS and box.shape[axis] == 0 and box.size == 0 and all(n for i, n in enumerate(box.shape) if i != axis):
             raise ShapeError(f"{name} of nothing: dim {axis} has extent 0")
         cells = in_register(box, dtype)
-        if combine in ("sum", "prod"):
+        if combine == "sum" and axis != cells.ndim - 1 and 0 not in cells.shape:
+            # One row after the other, also where a single column would make NumPy add pairwise.
+            out = np.add.accumulate(cells, axis=axis, dtype=cells.dtype).take([-1], axis=axis)
+        elif combine in ("sum", "prod"):
             out = COMBINERS[combine](cells, axis=axis, keepdims=True, dtype=cells.dtype)
         elif box.size == 0:
             out = np.zeros((*box.shape[:axis], 1, *box.shape[axis + 1 :]), cells.dtype)

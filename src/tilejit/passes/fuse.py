@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilejit import ops
-from tilejit.ops.reduce import reduced_axis
+from tilejit.ops.reduce import order_matters, reduced_axis
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import Aliases, Roots, is_buffer, reads_own_cell, same_window
 from tilejit.tile_ir.build import apply_args, constant_of
@@ -30,12 +30,21 @@ Key = tuple[object, ...]
 
 def fuse(program: Program) -> None:
     """Group the ops of every block."""
+    _fuse(program, in_order=False)
+
+
+def fuse_in_order(program: Program) -> None:
+    """As `fuse`, but sums and products of rows stay alone: a nest would take their elements in another order."""
+    _fuse(program, in_order=True)
+
+
+def _fuse(program: Program, in_order: bool) -> None:
     aliases = Aliases(program)
     for function in program.functions.values():
         for op in list(function.walk()):
             for region in op.regions:
                 for block in region.blocks:
-                    _Fuser(aliases, block).run()
+                    _Fuser(aliases, block, in_order).run()
 
 
 @dataclass
@@ -52,16 +61,17 @@ class _Open:
 class _Fuser:
     """Fuses one block."""
 
-    def __init__(self, aliases: Aliases, block: Block) -> None:
+    def __init__(self, aliases: Aliases, block: Block, in_order: bool) -> None:
         self.aliases = aliases
         self.block = block
+        self.in_order = in_order
         self.open = _Open()
 
     def run(self) -> None:
         if isinstance(self.block.parent_op(), d.GroupOp):
             return
         for op in list(self.block.ops):
-            if isinstance(op, d.ApplyOp) and _is_member(op):
+            if isinstance(op, d.ApplyOp) and _is_member(op) and not (self.in_order and _order_matters(op)):
                 self._member(op, *_apply_space(op))
             elif isinstance(op, d.StoreOp) and not op.static("atomic"):
                 type = d.shaped_type(op.value)
@@ -187,6 +197,10 @@ def _escapes(value: SSAValue, members: Sequence[Operation]) -> bool:
 def _is_member(op: d.ApplyOp) -> bool:
     row = ops.table()[op.op]
     return row.family in FAMILIES and len(op.results) == 1 and isinstance(d.type_of(op.results[0]), ShapedType)
+
+
+def _order_matters(op: d.ApplyOp) -> bool:
+    return order_matters(ops.table()[op.op], d.shaped_type(op.args[0]).dtype)
 
 
 def _takes_blocks(op: Operation) -> bool:

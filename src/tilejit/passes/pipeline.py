@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from tilejit.passes.fuse import fuse
+from tilejit.passes.fuse import fuse, fuse_in_order
 from tilejit.passes.outline import outline
 from tilejit.passes.share import share
 from tilejit.passes.simplify import simplify
@@ -20,6 +20,9 @@ LOWER: tuple[Pass, ...] = (simplify, outline)
 """What `lower()` shows: one kernel per region, still printable as Python."""
 
 CPU: tuple[Pass, ...] = (*LOWER, simplify, fuse, share)
+
+CPU_IN_ORDER: tuple[Pass, ...] = (*LOWER, simplify, fuse_in_order, share)
+"""For `fast_math=False`: sums are added up in the order of the reference."""
 
 
 class Instrument(Protocol):

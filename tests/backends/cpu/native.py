@@ -40,9 +40,9 @@ class Native:
 LaneBody = Callable[[Emitter, list[Value], int], Value]
 
 
-def lane_kernel(sources: Sequence[DType], target: DType, body: LaneBody, width: int = 16) -> Callable[..., Array]:
+def lane_kernel(sources: Sequence[DType], target: DType, body: LaneBody, width: int = 16, precise: bool = False) -> Callable[..., Array]:
     """A function on equally long arrays that applies `body` to `width` lanes at a time and to single elements at the end."""
-    module = Module()
+    module = Module(precise=precise)
     pointers = [Value(f"%p{i}", "ptr") for i in range(len(sources) + 1)]
     count = Value("%n", "i64")
     e = Emitter(module, "kernel", "void", [*pointers, count])

@@ -50,11 +50,11 @@ def points(rng: np.random.Generator, count: int = COUNT) -> Array:
     return np.concatenate([SPECIAL, patterns, *[r.astype(np.float32) for r in ranges]])
 
 
-def run(name: str, *arrays: Array, width: int = 16) -> Array:
+def run(name: str, *arrays: Array, width: int = 16, precise: bool = False) -> Array:
     def body(e: Emitter, values: list[Value], lanes: int) -> Value:
         return apply_lane(e, name, FP32, values, lanes)
 
-    return lane_kernel([FP32] * len(arrays), FP32, body, width)(*arrays)
+    return lane_kernel([FP32] * len(arrays), FP32, body, width, precise)(*arrays)
 
 
 def assert_within(got: Array, exact: Wide, ulps: float, x: Array) -> None:
@@ -78,6 +78,14 @@ def test_functions_keep_their_accuracy_over_all_floats(name: str) -> None:
     x = points(np.random.default_rng(1))
     with np.errstate(all="ignore"):
         assert_within(run(name, x), function(x.astype(np.float64)), ulps, x)
+
+
+@pytest.mark.parametrize("width", [1, 8, 16])
+@pytest.mark.parametrize("name", EXACT)
+def test_without_fast_math_functions_are_within_one_unit(name: str, width: int) -> None:
+    x = points(np.random.default_rng(4), COUNT if width == 16 else 2000)
+    with np.errstate(all="ignore"):
+        assert_within(run(name, x, width=width, precise=True), EXACT[name][0](x.astype(np.float64)), 1.0, x)
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 8, 32])

@@ -28,6 +28,8 @@ class Module:
 
     declarations: dict[str, str] = field(default_factory=dict[str, str])
     functions: dict[str, str] = field(default_factory=dict[str, str])
+    precise: bool = False
+    """Whether functions must be within 1 ULP and sums in the order of the reference (`fast_math=False`)."""
 
     def declare(self, name: str, text: str) -> str:
         """Make sure that `declare … @name` is there; returns `@name`."""

@@ -147,6 +147,8 @@ def _reciprocal(at: Lanes, x: Value) -> Value:
 
 
 def _rsqrt(at: Lanes, x: Value) -> Value:
+    if at.e.module.precise:
+        return vmath.call(at.e, "rsqrt", [x])
     return binary(at.e, "fdiv", at.const(1), intrinsic(at.e, "sqrt", x))
 
 

@@ -11,8 +11,8 @@ from xdsl.ir import Operation, SSAValue
 from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.cpu import array, calls, control, gather, generate, machine, matmul, movement, mx, pool, scatter, sort, update, window
-from tilejit.backends.cpu.emit import Emitter, Index, Value
+from tilejit.backends.cpu import array, calls, control, gather, generate, in_order, machine, matmul, movement, mx, pool, scatter, sort, update, window
+from tilejit.backends.cpu.emit import Emitter, Index, Module, Value
 from tilejit.backends.cpu.function import FunctionWriter, Unit, constant
 from tilejit.backends.cpu.group import write_group
 from tilejit.backends.cpu.guards import check_box, check_element, clamp
@@ -53,7 +53,7 @@ def entry_symbol(name: str) -> str:
 
 def lower(program: Program, options: CompileOptions) -> Lowered:
     """LLVM text of a program whose regions are outlined."""
-    unit = Unit(program, options)
+    unit = Unit(program, options, Module(precise=not options.fast_math))
     for entry, function in program.entries.items():
         if calls.returned(function):
             raise InternalError(f"{entry} returns a value that is no parameter", span=function.span)
@@ -151,6 +151,9 @@ def _apply(f: FunctionWriter, op: d.ApplyOp) -> None:
         return
     if row.family == "elementwise" and isinstance(d.type_of(op.results[0]), ScalarType):
         _scalar(f, op)
+        return
+    if in_order.applies(f, op):
+        in_order.write(f, op)
         return
     if recipe(op) is not None:
         write_group(f, [op], [op.results[0]])

@@ -1,7 +1,8 @@
 """Mathematical functions on float lanes, as internal LLVM functions, one per function and width.
 
 Errors against the exact value: exp, log, tanh, sin, cos, pow at most 2 ULP, sigmoid and erf at most 3 ULP, fmod exact, over all
-floats including subnormals; infinities, NaN and signed zeros as in IEEE 754. The polynomials come from scripts/fit_polynomials.py.
+floats including subnormals; infinities, NaN and signed zeros as in IEEE 754. A precise module has the slower functions of
+vmath_precise instead, within 1 ULP. The polynomials come from scripts/fit_polynomials.py.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilejit.backends.cpu import coefficients as c
+from tilejit.backends.cpu import vmath_precise
 from tilejit.backends.cpu.emit import Emitter, Value
 from tilejit.backends.cpu.vector import binary, constant, convert, element_of, fcmp, icmp, intrinsic, select, unary, width_of
 from tilejit.backends.cpu.vmath_blocks import MAGIC, at_least, at_most, bits_of, fabs, fma, lookup, polynomial, scale
@@ -21,9 +23,10 @@ _LOG2E = 1.4426950408889634
 def call(e: Emitter, name: str, operands: Sequence[Value]) -> Value:
     """`name` of float lanes; the function is added to the module when it is first used."""
     type = operands[0].type
+    precise = vmath_precise.FUNCTIONS.get(name) if e.module.precise else None
     function = f"vm.{name}.{width_of(type)}"
     if function not in e.module.functions:
-        body, attributes = _FUNCTIONS[name]
+        body, attributes = (precise, _OUTLINE) if precise is not None else _FUNCTIONS[name]
         params = [Value(f"%x{i}", type) for i in range(len(operands))]
         inner = Emitter(e.module, function, type, params, attributes, "internal")
         inner.void(f"ret {body(inner, *params)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from tilejit.backends.cpu import coefficients as c
@@ -21,28 +22,49 @@ def trigonometric(quarter: int) -> Callable[[Emitter, Value], Value]:
     """sin (quarter 0) or cos (quarter 1: a quarter turn ahead)."""
 
     def body(e: Emitter, x: Value) -> Value:
-        wide = convert(e, "fpext", x, "double")
-        turns = intrinsic(e, "roundeven", binary(e, "fmul", wide, constant(wide.type, 1 / c.HALF_PI_WIDE[0])))
-        rest = fma(e, turns, constant(wide.type, -c.HALF_PI_WIDE[0]), wide)
-        rest = fma(e, turns, constant(wide.type, -c.HALF_PI_WIDE[1]), rest)
-        near = convert(e, "fptrunc", rest, "float")
-        # NaN and far arguments give poison here, which freeze turns into some integer.
-        count = unary(e, "freeze", convert(e, "fptosi", turns, "i32"))
-        far = fcmp(e, "ogt", fabs(e, x), constant(x.type, _FAR))
-        stem = e.fresh("far")
-        before = e.label
-        e.cbr(any_lane(e, far), f"{stem}.then", f"{stem}.done")
-        e.place(f"{stem}.then")
-        far_rest, far_count = _reduce_far(e, x)
-        merged = select(e, far, far_rest, near), select(e, far, far_count, count)
-        after = e.label
-        e.br(f"{stem}.done")
-        e.place(f"{stem}.done")
-        r = e.inst(near.type, f"phi {near.type} [ {near.text}, %{before} ], [ {merged[0].text}, %{after} ]")
-        q = e.inst(count.type, f"phi {count.type} [ {count.text}, %{before} ], [ {merged[1].text}, %{after} ]")
-        return _quadrant(e, r, binary(e, "add", q, constant(q.type, quarter)), x if quarter == 0 else None)
+        rest, count = reduced(e, x)
+        return _quadrant(e, convert(e, "fptrunc", rest, "float"), binary(e, "add", count, constant(count.type, quarter)), x if quarter == 0 else None)
 
     return body
+
+
+def reduced(e: Emitter, x: Value) -> tuple[Value, Value]:
+    """x modulo pi/2 as double lanes between -pi/4 and pi/4, and how often pi/2 was taken away, as i32 lanes."""
+    wide = convert(e, "fpext", x, "double")
+    turns = intrinsic(e, "roundeven", binary(e, "fmul", wide, constant(wide.type, 1 / c.HALF_PI_WIDE[0])))
+    near = fma(e, turns, constant(wide.type, -c.HALF_PI_WIDE[0]), wide)
+    near = fma(e, turns, constant(wide.type, -c.HALF_PI_WIDE[1]), near)
+    # NaN and far arguments give poison here, which freeze turns into some integer.
+    count = unary(e, "freeze", convert(e, "fptosi", turns, "i32"))
+    far = fcmp(e, "ogt", fabs(e, x), constant(x.type, _FAR))
+    stem = e.fresh("far")
+    before = e.label
+    e.cbr(any_lane(e, far), f"{stem}.then", f"{stem}.done")
+    e.place(f"{stem}.then")
+    far_rest, far_count = _reduce_far(e, x)
+    merged = select(e, far, far_rest, near), select(e, far, far_count, count)
+    after = e.label
+    e.br(f"{stem}.done")
+    e.place(f"{stem}.done")
+    rest = e.inst(near.type, f"phi {near.type} [ {near.text}, %{before} ], [ {merged[0].text}, %{after} ]")
+    quadrant = e.inst(count.type, f"phi {count.type} [ {count.text}, %{before} ], [ {merged[1].text}, %{after} ]")
+    return rest, quadrant
+
+
+_SIN_TAYLOR = [(-1.0) ** (n + 1) / math.factorial(2 * n + 3) for n in range(7)]
+_COS_TAYLOR = [(-1.0) ** n / math.factorial(2 * n) for n in range(9)]
+
+
+def quadrant_in_double(e: Emitter, r: Value, q: Value, zero: Value | None) -> Value:
+    """As `_quadrant`, for the rest in double: rounded once."""
+    square = binary(e, "fmul", r, r)
+    sine = fma(e, binary(e, "fmul", r, square), polynomial(e, square, _SIN_TAYLOR), r)
+    cosine = polynomial(e, square, _COS_TAYLOR)
+    odd = icmp(e, "ne", binary(e, "and", q, constant(q.type, 1)), constant(q.type, 0))
+    flip = binary(e, "shl", binary(e, "and", q, constant(q.type, 2)), constant(q.type, 30))
+    out = bits_of(e, convert(e, "fptrunc", select(e, odd, cosine, sine), "float"))
+    out = convert(e, "bitcast", binary(e, "xor", out, flip), "float")
+    return out if zero is None else select(e, fcmp(e, "oeq", zero, constant(zero.type, 0)), zero, out)
 
 
 def _quadrant(e: Emitter, r: Value, q: Value, zero: Value | None) -> Value:
@@ -62,23 +84,27 @@ def _reduce_far(e: Emitter, x: Value) -> tuple[Value, Value]:
     """Rest and quadrant of every lane, one lane at a time: such arguments are rare."""
     width = width_of(x.type)
     _define_far(e)
-    packed = typed("i64", width)
-    box = Value("poison", packed)
+    rests, counts = Value("poison", typed("double", width)), Value("poison", typed("i32", width))
     for lane in range(width):
-        one = e.inst("i64", f"call i64 @vm.far(float {extract(e, x, lane).text})")
-        box = one if width == 1 else e.inst(packed, f"insertelement {box}, {one}, i64 {lane}")
-    rest = convert(e, "bitcast", convert(e, "trunc", box, "i32"), "float")
-    return rest, convert(e, "trunc", binary(e, "lshr", box, constant(packed, 32)), "i32")
+        pair = e.inst(_PAIR, f"call {_PAIR} @vm.far(float {extract(e, x, lane).text})")
+        rest = e.inst("double", f"extractvalue {pair}, 0")
+        count = convert(e, "trunc", e.inst("i64", f"extractvalue {pair}, 1"), "i32")
+        rests = rest if width == 1 else e.inst(rests.type, f"insertelement {rests}, {rest}, i64 {lane}")
+        counts = count if width == 1 else e.inst(counts.type, f"insertelement {counts}, {count}, i64 {lane}")
+    return rests, counts
+
+
+_PAIR = "{ double, i64 }"
 
 
 def _define_far(e: Emitter) -> None:
-    """`i64 @vm.far(float)`: x reduced by pi/2 with 128 bits of 2/pi; the rest's bits below, the quadrant above."""
+    """`{ double, i64 } @vm.far(float)`: x reduced by pi/2 with 128 bits of 2/pi; the rest and the quadrant."""
     if "vm.far" in e.module.functions:
         return
     words = ", ".join(f"i64 {word}" for word in c.TWO_OVER_PI_BITS)
     e.module.declare("vm.digits", f"@vm.digits = internal unnamed_addr constant [4 x i64] [{words}], align 8")
     x = Value("%x", "float")
-    f = Emitter(e.module, "vm.far", "i64", [x], "noinline cold", "internal")
+    f = Emitter(e.module, "vm.far", _PAIR, [x], "noinline cold", "internal")
     bits = convert(f, "zext", bits_of(f, x), "i64")
     exponent = binary(f, "and", binary(f, "lshr", bits, constant("i64", 23)), constant("i64", 255))
     mantissa = binary(f, "or", binary(f, "and", bits, constant("i64", 0x7FFFFF)), constant("i64", 0x800000))
@@ -100,8 +126,9 @@ def _define_far(e: Emitter) -> None:
     rest = select(f, negative, unary(f, "fneg", rest), rest)
     quadrant = select(f, negative, binary(f, "sub", constant("i64", 0), quadrant), quadrant)
     finite = icmp(f, "ne", exponent, constant("i64", 255))
-    out = bits_of(f, select(f, finite, convert(f, "fptrunc", rest, "float"), constant("float", float("nan"))))
-    f.void(f"ret {binary(f, 'or', convert(f, 'zext', out, 'i64'), binary(f, 'shl', quadrant, constant('i64', 32)))}")
+    rest = select(f, finite, rest, constant("double", float("nan")))
+    half = f.inst(_PAIR, f"insertvalue {_PAIR} poison, {rest}, 0")
+    f.void(f"ret {f.inst(_PAIR, f'insertvalue {half}, {quadrant}, 1')}")
     f.finish()
 
 
