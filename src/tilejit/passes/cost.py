@@ -96,7 +96,7 @@ class _Walk:
     def op(self, op: Operation, times: int) -> None:
         match op:
             case d.ForOp():
-                self.repeated(op.body.block, _trips(op), times)
+                self.repeated(op.body.block, trips_of(op), times)
             case d.WhileOp():
                 self.unknown()
             case d.IfOp():
@@ -149,7 +149,8 @@ class _Walk:
         self.unknown_operations = self.unknown_operations or not known
 
 
-def _trips(op: d.ForOp) -> int | None:
+def trips_of(op: d.ForOp) -> int | None:
+    """How often a loop turns, if that is known."""
     lower, upper, step = (constant_of(value) for value in (op.lower, op.upper, op.step))
     if not isinstance(lower, int) or not isinstance(upper, int) or not isinstance(step, int) or not step:
         return None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilejit.passes.cost import estimate
+from tilejit.passes.cost import estimate, trips_of
 from tilejit.passes.rewriting import is_scalar_op
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import Aliases, is_buffer, written_by
@@ -20,7 +20,9 @@ from tilejit.tile_ir.program import Program
 
 WORTH_NS = 6_000
 """Launches that save less than this run one after the other."""
-_MEETINGS = ("syncall", "tpush", "tpop", "tfree")
+_CONTENDED_BYTES_PER_NS = 4
+"""Trips that do little but add to the same memory only hand its cache lines to and fro: less work than this per byte stays on one thread."""
+_MEETINGS = ("syncall", "tpush", "tpop", "tfree", "lane_")
 """Ops in which one block or side waits for another: such blocks are run by whoever makes them meet, never here."""
 
 
@@ -51,13 +53,19 @@ class _Sharing:
 
     def launch(self, op: d.LaunchOp) -> None:
         kernel = self.functions[op.callee.data]
-        if not self.meets(kernel) and Trip(self.program, self.aliases).apart(kernel.body.block, set(), blocks_vary=True):
-            op.attributes["share"] = d.Static(estimate(self.program, kernel.body.block))
+        if not self.meets(kernel):
+            self.trips(op, kernel.body.block, set(), blocks_vary=True)
 
     def loop(self, op: d.ForOp) -> None:
-        block = op.body.block
-        if not self.meets(op) and Trip(self.program, self.aliases).apart(block, {block.args[0]}, blocks_vary=False):
-            op.attributes["share"] = d.Static(estimate(self.program, block))
+        if not self.meets(op):
+            self.trips(op, op.body.block, {op.body.block.args[0]}, blocks_vary=False)
+
+    def trips(self, op: d.LaunchOp | d.ForOp, block: Block, varying: set[SSAValue], blocks_vary: bool) -> None:
+        trip = Trip(self.program, self.aliases)
+        if trip.apart(block, varying, blocks_vary):
+            cost = estimate(self.program, block)
+            if cost is None or cost * _CONTENDED_BYTES_PER_NS >= trip.contended:
+                op.attributes["share"] = d.Static(cost)
 
     def meets(self, op: Operation) -> bool:
         """Whether something in `op` or in what it calls waits for another block or side, or speaks to the outside in order."""
@@ -149,6 +157,8 @@ class Trip:
         self.functions = program.functions
         self.aliases = aliases
         self.entered: set[tuple[str, frozenset[int]]] = set()
+        self.contended = 0
+        """Bytes that each trip adds to memory which the others add to as well."""
 
     def apart(self, block: Block, varying: set[SSAValue], blocks_vary: bool) -> bool:
         """Whether writes below `block` are atomic, or at places that depend on a varying value."""
@@ -176,7 +186,10 @@ class Trip:
             return self._call_apart(op, varying, blocks_vary and not (isinstance(op, d.LaunchOp) and op.blocks is not None), trip)
         if isinstance(op, d.StoreOp | d.WriteOp):
             places: Iterable[SSAValue] = (op.buffer, *(op.offsets if isinstance(op, d.StoreOp) else op.indices))
-            return bool(op.static("atomic")) or self._is_own(op.buffer, trip) or any(value in varying for value in places)
+            if self._is_own(op.buffer, trip) or any(value in varying for value in places):
+                return True
+            self.contended += _bytes_added(op)
+            return bool(op.static("atomic"))
         written = written_by(op)
         return written is None or self._is_own(written, trip) or any(operand in varying for operand in op.operands)
 
@@ -192,6 +205,19 @@ class Trip:
     def _is_own(self, buffer: SSAValue, trip: Block) -> bool:
         """Whether a buffer is made anew in every trip."""
         return all(_inside(root, trip) for root in self.aliases.roots(buffer))
+
+
+def _bytes_added(op: d.StoreOp | d.WriteOp) -> int:
+    """Bytes that an op writes in one run of the function around it, as far as that is known."""
+    size = d.shaped_type(op.buffer).dtype.get_byte()
+    if isinstance(op, d.StoreOp):
+        for extent in d.shaped_type(op.value).shape:
+            size *= extent if isinstance(extent, int) else 1
+    parent = op.parent_op()
+    while parent is not None:
+        size *= trips_of(parent) or 1 if isinstance(parent, d.ForOp) else 1
+        parent = parent.parent_op()
+    return size
 
 
 def _ends_varying(block: Block, varying: set[SSAValue]) -> bool:

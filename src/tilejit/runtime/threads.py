@@ -54,6 +54,11 @@ def team() -> int:
     return address
 
 
+def state() -> ctypes.Array[ctypes.c_int64]:
+    """The pool's state, to look at; there must be a pool."""
+    return _content(team())
+
+
 def _start() -> int:
     if sys.platform != "linux":
         return 0

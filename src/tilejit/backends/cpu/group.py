@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
@@ -18,7 +19,8 @@ from tilejit.backends.cpu.plan import Kind, Write, make_plan
 from tilejit.backends.cpu.recipes import Recipe, dtype_of, recipe
 from tilejit.backends.cpu.registers import load_lanes, load_strided, round_to, store_strided
 from tilejit.backends.cpu.storage import Array, aligned, sub_box
-from tilejit.backends.cpu.vector import shuffle, splat
+from tilejit.backends.cpu.team_atomic import locked, locks_of
+from tilejit.backends.cpu.vector import extract, shuffle, splat
 from tilejit.dtypes import BOOL, DType
 from tilejit.ops.expand import block_columns
 from tilejit.runtime.failures import Failure
@@ -67,6 +69,7 @@ class GroupWriter:
         self.row_values: dict[SSAValue, Value] = {}
         self.pointers: list[Value] = []
         self.streamed: Write | None = None
+        self.locks = locks_of(f) if any(store.static("atomic") for store in stores) else None
 
     # extents --------------------------------------------------------------------------------------------------------------
 
@@ -299,13 +302,24 @@ class GroupWriter:
         pointer = e.offset(self.pointers[place.walk], e.mul(column, stride), place.dtype.llvm)
         value = convert_lane(e, value, source, place.dtype, lanes)
         if write.store is not None and write.store.static("atomic"):
-            old = load_strided(e, place.dtype, pointer, stride, lanes)
-            total = e.inst(value.type, f"{'fadd' if place.dtype.is_float else 'add'} {old}, {value.text}")
-            value = round_to(e, place.dtype, total)
-        if write is self.streamed:
+            self._add(place.dtype, pointer, stride, value, lanes)
+        elif write is self.streamed:
             stream.put(e, place.dtype, pointer, value, lanes)
         else:
             store_strided(e, place.dtype, pointer, stride, value, lanes)
+
+
+    def _add(self, dtype: DType, pointer: Value, stride: Index, value: Value, lanes: int) -> None:
+        """Add lanes to what is in memory; one by one under locks, unless they lie side by side."""
+        if self.locks is not None and stride != 1 and lanes > 1:
+            for lane in range(lanes):
+                self._add(dtype, self.e.offset(pointer, self.e.mul(stride, lane), dtype.llvm), 1, extract(self.e, value, lane), 1)
+            return
+        e = self.e
+        with nullcontext() if self.locks is None else locked(e, self.locks, pointer, lanes * dtype.get_byte()):
+            old = load_strided(e, dtype, pointer, stride, lanes)
+            total = e.inst(value.type, f"{'fadd' if dtype.is_float else 'add'} {old}, {value.text}")
+            store_strided(e, dtype, pointer, stride, round_to(e, dtype, total), lanes)
 
 
 class Cells:

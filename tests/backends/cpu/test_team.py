@@ -1,0 +1,327 @@
+"""Blocks, parallel loops and independent launches on several threads: the bits and the errors of one thread, whatever the number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import tilejit.language as pl
+from tests.backends.cpu.pool import shared
+from tilejit import RunConfig, ir
+from tilejit.errors import OutOfBoundsError
+from tilejit.runtime.compiled import CompiledProgram
+
+NDArray = npt.NDArray[Any]
+COUNTS = (1, 2, 3, 8)
+
+
+@pl.jit
+def blocks(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for i in pl.spmd(40):
+        rows = pl.load(x, [i * 8, 0], [8, 200])
+        scaled = pl.mul(pl.exp(rows), 0.5)
+        out = pl.store(pl.add(scaled, pl.cast(pl.tile.get_block_num() * 100 + pl.tile.get_block_idx(), pl.FP32)), [i * 8, 0], out)
+    return out
+
+
+@pl.jit
+def parallel_regions(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for i in pl.parallel(0, 320, 8):
+        half = pl.create_tensor([8, 200], dtype=pl.FP32)
+        with pl.at(level=pl.Level.CORE_GROUP):
+            half = pl.store(pl.mul(pl.load(x, [i, 0], [8, 200]), 0.5), [0, 0], half)
+        with pl.at(level=pl.Level.CORE_GROUP):
+            rows = pl.load(half, [0, 0], [8, 200])
+            out = pl.store(pl.row_expand_sub(rows, pl.row_max(rows, pl.create_tile([8, 200], dtype=pl.FP32))), [i, 0], out)
+    return out
+
+
+@pl.jit
+def parallel_in_a_region(x: pl.Tensor, trips: pl.Tensor, out: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        first = pl.load(x, [0, 0], [1, 200])
+        for i in pl.parallel(pl.read(trips, [0])):
+            rows = pl.load(x, [i * 8, 0], [8, 200])
+            out = pl.store(pl.exp(pl.col_expand_mul(rows, first)), [i * 8, 0], out)
+    return out
+
+
+@pl.jit
+def nested(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for i in pl.parallel(10):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            for j in pl.parallel(3, -1, -1):
+                row = i * 32 + j * 8
+                out = pl.store(pl.sqrt(pl.abs(pl.load(x, [row, 0], [8, 200]))), [row, 0], out)
+    return out
+
+
+@pl.jit
+def blocked_product(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for i in pl.spmd(20):
+        acc = pl.create_tile([16, 200], dtype=pl.FP32)
+        for k in pl.range(0, 320, 32):
+            left = pl.load(x, [i * 16, (k // 32) * 16], [16, 32])
+            right = pl.load(x, [k, 0], [32, 200])
+            if k == 0:
+                acc = pl.matmul(left, right)
+            else:
+                acc = pl.matmul_acc(acc, left, right)
+        out = pl.store(acc, [i * 16, 0], out)
+    return out
+
+
+@pl.jit
+def side_by_side(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    a = pl.create_tensor([320, 200], dtype=pl.FP32)
+    b = pl.create_tensor([320, 200], dtype=pl.FP32)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        a[:] = pl.exp(x)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        b[:] = pl.tanh(x)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.add(a, b)
+    return out
+
+
+@pl.program
+class Launched:
+    @pl.function(type=pl.FunctionType.InCore)
+    def halve(self, x: pl.Tensor[[320, 200], pl.FP32], out: pl.Out[pl.Tensor[[320, 200], pl.FP32]]) -> pl.Tensor[[320, 200], pl.FP32]:
+        row = pl.tile.get_block_idx() * (320 // pl.tile.get_block_num())
+        out = pl.store(pl.sin(pl.load(x, [row, 0], [16, 200])), [row, 0], out)
+        return out
+
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def main(self, x: pl.Tensor[[320, 200], pl.FP32], out: pl.Out[pl.Tensor[[320, 200], pl.FP32]]) -> pl.Tensor[[320, 200], pl.FP32]:
+        with pl.spmd(20):
+            out = self.halve(x, out)
+        return out
+
+
+def data(seed: int, *shape: int) -> NDArray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def compiled(kernel: Any, *arguments: object) -> CompiledProgram:
+    """The program of a kernel for arguments like these."""
+    kernel(*arguments)
+    return list(kernel._cache.values())[-1]
+
+
+JITTED: list[tuple[Any, tuple[object, ...], Callable[[NDArray], NDArray] | None]] = [
+    (blocks, (), lambda x: np.exp(x) * 0.5 + (4000 + np.repeat(np.arange(40), 8))[:, None]),
+    (parallel_regions, (), lambda x: x / 2 - (x / 2).max(1, keepdims=True)),
+    (parallel_in_a_region, (np.array([40], np.int32),), lambda x: np.exp(x * x[0])),
+    (nested, (), lambda x: np.sqrt(np.abs(x))),
+    (blocked_product, (), None),
+    (side_by_side, (), lambda x: np.exp(x) + np.tanh(x)),
+]
+
+
+@pytest.mark.parametrize(("kernel", "others", "formula"), JITTED, ids=lambda item: getattr(item, "__name__", ""))
+def test_any_number_of_threads_gives_the_bits_of_one(kernel: Any, others: tuple[object, ...], formula: Callable[[NDArray], NDArray] | None) -> None:
+    x = data(1, 320, 200)
+    program = compiled(kernel, x, *others, np.empty_like(x))
+    results: list[NDArray] = []
+    for count in COUNTS:
+        out = np.full_like(x, np.nan)
+        with shared(count > 1):
+            program(x, *others, out, config=RunConfig(num_threads=count))
+        results.append(out)
+    for out in results[1:]:
+        np.testing.assert_array_equal(out, results[0])
+    if formula is not None:
+        np.testing.assert_allclose(results[0], formula(x), rtol=1e-5, atol=1e-5)
+
+
+def test_blocks_of_a_program_know_who_they_are_on_every_thread() -> None:
+    x = data(2, 320, 200)
+    program = ir.compile(Launched)
+    for count in COUNTS:
+        out = np.full_like(x, np.nan)
+        with shared(count > 1):
+            program(x, out, config=RunConfig(num_threads=count))
+        np.testing.assert_allclose(out, np.sin(x), rtol=1e-5, atol=1e-6)
+
+
+@pl.jit
+def tiny(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for i in pl.spmd(4):
+        out = pl.store(pl.mul(pl.load(x, [i * 4, 0], [4, 16]), 2.0), [i * 4, 0], out)
+    return out
+
+
+def test_work_of_a_few_microseconds_stays_on_one_thread() -> None:
+    x = data(3, 16, 16)
+    program = compiled(tiny, x, np.empty_like(x))
+    out = np.empty_like(x)
+    with shared(False):
+        program(x, out, config=RunConfig(num_threads=8))
+    np.testing.assert_array_equal(out, x * 2)
+
+
+# what is not independent ------------------------------------------------------------------------------------------------
+
+
+@pl.jit
+def same_place(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    tmp = pl.create_tensor([8, 200], dtype=pl.FP32)
+    for i in pl.parallel(40):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            tmp = pl.store(pl.exp(pl.load(x, [i * 8, 0], [8, 200])), [0, 0], tmp)
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out = pl.store(pl.load(tmp, [0, 0], [8, 200]), [i * 8, 0], out)
+    return out
+
+
+def test_trips_that_all_write_one_buffer_run_one_after_the_other() -> None:
+    x = data(4, 320, 200)
+    out = np.empty_like(x)
+    program = compiled(same_place, x, out)
+    with shared(False):
+        program(x, out, config=RunConfig(num_threads=8))
+    np.testing.assert_allclose(out, np.exp(x), rtol=1e-5)
+
+
+@pl.jit
+def overlapping(x: pl.Tensor, out: pl.InOut[pl.Tensor]):
+    for i in pl.parallel(300):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out = pl.store(pl.exp(pl.load(x, [i, 0], [20, 200])), [i, 0], out)
+    return out
+
+
+def test_windows_that_overlap_against_the_authors_word_do_no_harm() -> None:
+    x = data(5, 320, 200)
+    out = np.empty_like(x)
+    program = compiled(overlapping, x, out)
+    for count in COUNTS:
+        program(x, out, config=RunConfig(num_threads=count))
+        np.testing.assert_allclose(out[:319], np.exp(x[:319]), rtol=1e-5)
+
+
+@pl.jit
+def dependent(x: pl.Tensor, a: pl.Out[pl.Tensor], b: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        a[:] = pl.exp(x)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        b[:] = pl.sqrt(a)
+    return a, b
+
+
+def test_launches_that_need_each_other_keep_their_order() -> None:
+    x = data(6, 320, 200)
+    a, b = np.empty_like(x), np.empty_like(x)
+    program = compiled(dependent, x, a, b)
+    for _ in range(20):
+        a[:], b[:] = 0, 0
+        program(x, a, b, config=RunConfig(num_threads=2))
+        np.testing.assert_allclose(b, np.exp(x / 2), rtol=1e-5)
+
+
+# failures ---------------------------------------------------------------------------------------------------------------
+
+
+@pl.jit
+def picked_rows(x: pl.Tensor, at: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for i in pl.spmd(40):
+        row = pl.read(at, [i])
+        out = pl.store(pl.exp(pl.exp(pl.load(x, [row, 0], [8, 200]))), [i * 8, 0], out)
+    return out
+
+
+@pl.jit
+def picked_in_a_loop(x: pl.Tensor, at: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.parallel(40):
+            row = pl.read(at, [i])
+            out = pl.store(pl.exp(pl.exp(pl.load(x, [row, 0], [8, 200]))), [i * 8, 0], out)
+    return out
+
+
+@pytest.mark.parametrize("kernel", [picked_rows, picked_in_a_loop], ids=["spmd", "parallel"])
+@pytest.mark.parametrize("bad", [(0,), (39,), (3, 5, 20), (17, 18, 19, 38)])
+def test_the_lowest_failing_block_is_reported_whatever_the_number_of_threads(kernel: Any, bad: tuple[int, ...]) -> None:
+    x, out = data(7, 320, 200), np.empty((320, 200), np.float32)
+    at = np.arange(40, dtype=np.int32) * 8
+    program = compiled(kernel, x, at, out)
+    at[list(bad)] = 1000 + np.array(bad)
+    messages: set[str] = set()
+    for count in (*COUNTS, 2, 3, 8):
+        with pytest.raises(OutOfBoundsError) as found:
+            program(x, at, out, config=RunConfig(num_threads=count))
+        messages.add(str(found.value))
+    assert len(messages) == 1
+    assert str(1000 + bad[0]) in messages.pop()
+
+
+# atomics ----------------------------------------------------------------------------------------------------------------
+
+
+@pl.jit
+def summed(x: pl.Tensor, out: pl.InOut[pl.Tensor]):
+    for i in pl.spmd(64):
+        t = pl.load(x, [i * 4, 0], [4, 72])
+        squares = pl.mul(t, t)
+        for _ in pl.range(12):
+            squares = pl.maximum(pl.mul(squares, t), pl.sub(squares, t))
+        out = pl.store(squares, [1, 3], out, atomic=pl.AtomicType.Add)
+    return out
+
+
+def summed_by_hand(x: NDArray) -> NDArray:
+    t = x
+    squares = t * t
+    for _ in range(12):
+        squares = np.maximum(squares * t, squares - t)
+    return squares.reshape(64, 4, 72)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64])
+def test_atomic_adds_of_integers_are_exact_on_any_number_of_threads(dtype: Any) -> None:
+    x = np.random.default_rng(8).integers(0, 3, (256, 72)).astype(dtype)
+    program = compiled(summed, x, np.zeros((6, 80), dtype))
+    want = np.ones((6, 80), dtype)
+    want[1:5, 3:75] += summed_by_hand(x).sum(0, dtype=dtype)
+    for count in (1, 2, 8, 8, 8):
+        out = np.ones((6, 80), dtype)
+        with shared(count > 1):
+            program(x, out, config=RunConfig(num_threads=count))
+        np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32])
+def test_atomic_adds_of_floats_lose_no_addend(dtype: Any) -> None:
+    # Small integers, so that every order of summation is exact in every dtype.
+    x = np.random.default_rng(9).integers(0, 2, (256, 72)).astype(dtype)
+    program = compiled(summed, x, np.zeros((6, 80), dtype))
+    want = np.zeros((6, 80), np.float64)
+    want[1:5, 3:75] = summed_by_hand(x.astype(np.float64)).sum(0)
+    for count in (1, 2, 8, 8, 8):
+        out = np.zeros((6, 80), dtype)
+        with shared(count > 1):
+            program(x, out, config=RunConfig(num_threads=count))
+        np.testing.assert_array_equal(out.astype(np.float64), want)
+
+
+@pl.jit
+def replaced_and_added(x: pl.Tensor, out: pl.InOut[pl.Tensor]):
+    for i in pl.spmd(64):
+        t = pl.exp(pl.exp(pl.load(x, [i * 4, 0], [4, 72])))
+        out = pl.store(t, [0, 0], out)
+        out = pl.store(t, [0, 0], out, atomic=pl.AtomicType.Add)
+    return out
+
+
+def test_a_plain_write_beside_an_atomic_one_keeps_blocks_in_order() -> None:
+    x, out = data(10, 256, 72), np.zeros((4, 72), np.float32)
+    program = compiled(replaced_and_added, x, out)
+    with shared(False):
+        program(x, out, config=RunConfig(num_threads=4))
+    np.testing.assert_allclose(out, 2 * np.exp(np.exp(x[-4:])), rtol=1e-5)
