@@ -25,10 +25,11 @@ class Arena:
 
 
 def _reserve(size: int) -> mmap.mmap:
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
     while True:
         try:
-            return mmap.mmap(-1, size, flags=flags)
+            if sys.platform == "win32":
+                return mmap.mmap(-1, size)
+            return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
         except OSError as error:
             # A limit on address space (ulimit -v, small containers) is no reason to fail: less may do.
             if size <= _SMALLEST:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -42,13 +43,20 @@ class LoadedBlob:
         return self._base + self._entries[name]
 
 
-@cache
-def _mprotect() -> Callable[[int, int, int], int]:
+def _mprotect() -> Callable[[int, int, int], int] | None:
+    if os.name != "posix":
+        return None
     return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, use_errno=True)(("mprotect", ctypes.CDLL(None)))
 
 
+_protect = _mprotect()
+"""Found when the module is loaded, because the first call of a warm start should not wait for it."""
+
+
 def _make_executable(address: int, size: int) -> None:
-    if _mprotect()(address, size, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
+    if _protect is None:
+        raise ArtifactError("blobs of machine code are for POSIX systems", help="use platform='reference'")
+    if _protect(address, size, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
         help = "native kernels cannot run here: use platform='reference'"
         raise ArtifactError(f"the system refuses executable memory (errno {ctypes.get_errno()})", help=help)
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+_PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+"""Links are not followed, children do not inherit, bytes stay bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +36,13 @@ class Files:
         """Refuse a directory that somebody else could write to: PermissionError says why."""
         found = os.lstat(path)
         if stat.S_ISLNK(found.st_mode):
-            if found.st_uid not in (os.getuid(), 0):
+            if hasattr(os, "getuid") and found.st_uid not in (os.getuid(), 0):
                 raise PermissionError(errno.EPERM, "is a symbolic link of another user", path)
             found = os.stat(path)
         if not stat.S_ISDIR(found.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, "is not a directory", path)
+        if not hasattr(os, "getuid"):
+            return  # no owners and no mode bits: the user's profile directory is private by its access list
         if found.st_uid != os.getuid():
             raise PermissionError(errno.EPERM, "belongs to another user", path)
         if found.st_mode & 0o022:
@@ -41,7 +50,7 @@ class Files:
 
     def read(self, path: str, limit: int) -> bytes:
         """The whole of a regular file."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | _PLAIN | getattr(os, "O_NONBLOCK", 0))
         try:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
@@ -57,7 +66,7 @@ class Files:
 
     def write_new(self, path: str, data: bytes) -> None:
         """Create `path` with `data`; it must not exist."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN, 0o600)
         try:
             view = memoryview(data)
             while view:
@@ -73,7 +82,7 @@ class Files:
         os.unlink(path)
 
     def touch(self, path: str) -> None:
-        os.utime(path, follow_symlinks=False)
+        os.utime(path, follow_symlinks=os.utime not in os.supports_follow_symlinks)
 
     def scan(self, path: str) -> Iterator[FileInfo]:
         """Regular files directly in `path`."""
@@ -91,9 +100,11 @@ class Files:
             return [row.name for row in rows if row.is_dir(follow_symlinks=False)]
 
     def try_lock(self, path: str) -> int | None:
-        """A descriptor that holds the lock file `path`, or None while another process does."""
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        """A descriptor that holds the lock file `path`, or None while another process does; where there are no file locks, everybody compiles."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _PLAIN, 0o600)
         try:
+            if fcntl is None:
+                return descriptor
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Sweeping may have removed the file between open and flock: then this lock guards nothing.
             if os.fstat(descriptor).st_ino == os.stat(path, follow_symlinks=False).st_ino:

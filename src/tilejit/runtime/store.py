@@ -288,8 +288,11 @@ class Store:
         if self.root is None:
             return False
         try:
-            self.files.make_directory(self.root)
-            self.files.check_directory(self.root)
+            try:
+                self.files.check_directory(self.root)
+            except FileNotFoundError:
+                self.files.make_directory(self.root)
+                self.files.check_directory(self.root)
         except OSError as error:
             self._warn("directory", f"the cache directory cannot be used, compiled kernels stay in memory: {error}")
             return False
