@@ -9,6 +9,7 @@ import pytest
 
 import tilejit.language as pl
 from tests.fuzz.runner import _round_trip
+from tilejit import ir
 from tilejit.compiler import lower_program
 from tilejit.runtime.config import RunConfig
 
@@ -117,3 +118,47 @@ class OutputLeftAlone:
 
 def test_an_output_whose_only_write_folds_away_prints_and_parses_back() -> None:
     assert _round_trip(lower_program(OutputLeftAlone), "lower") is None
+
+
+@pl.jit
+def accumulated_into_its_own_operand(x: pl.Tensor, y: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        value = pl.abs(x)
+        out[:] = pl.matmul_acc(value, value, y)
+    return out
+
+
+def test_a_product_may_be_added_to_one_of_its_operands() -> None:
+    rng = np.random.default_rng(5)
+    x, y = rng.standard_normal((7, 40)).astype(np.float32), rng.standard_normal((40, 40)).astype(np.float32)
+    np.testing.assert_allclose(accumulated_into_its_own_operand(x, y), np.abs(x) + np.abs(x) @ y, rtol=1e-4, atol=1e-4)
+
+
+@pl.program
+class ReturnedThenChanged:
+    @pl.function(type=pl.FunctionType.InCore)
+    def helper(self, x: pl.Tensor[[4, 4], pl.FP32]) -> pl.Tensor[[4, 4], pl.FP32]:
+        return pl.neg(x)
+
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def main(self, x: pl.Tensor[[4, 4], pl.FP32], out: pl.Out[pl.Tensor[[4, 4], pl.FP32]], kept: pl.Out[pl.Tensor[[4, 4], pl.FP32]]):
+        value = self.helper(x)
+        old = value
+        with pl.at(level=pl.Level.CORE_GROUP):
+            value = pl.assemble(value, x[0:2, 0:2], [1, 1])
+            out[:] = value
+        with pl.at(level=pl.Level.CORE_GROUP):
+            kept[:] = old
+
+
+def test_a_value_that_a_helper_returned_is_not_changed_under_its_other_name() -> None:
+    lowered = lower_program(ReturnedThenChanged)
+    assert _round_trip(lowered, "lower") is None
+    x = np.random.default_rng(6).standard_normal((4, 4)).astype(np.float32)
+    changed = -x
+    changed[1:3, 1:3] = x[0:2, 0:2]
+    for program in (ReturnedThenChanged, lowered, pl.parse(lowered.as_python())):
+        out, kept = np.zeros((2, 4, 4), np.float32)
+        ir.compile(program)(x, out, kept)
+        np.testing.assert_array_equal(out, changed)
+        np.testing.assert_array_equal(kept, -x)

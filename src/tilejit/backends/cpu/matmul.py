@@ -94,7 +94,7 @@ class _Product:
         else:
             target = result_of(f, self.op, out_shape, out_valid)
         with f.scope():
-            left, right = (self._converted(side) for side in (self.left, self.right))
+            left, right = (self._converted(side, target) for side in (self.left, self.right))
             sum_dtype = accumulator_of(self.operand)
             work = target
             # gemm writes rows of its own accumulator type without gaps between columns.
@@ -134,8 +134,9 @@ class _Product:
         overwrite = f.scalar(condition)
         return target, f.e.inst("i1", f"xor i1 {overwrite.text}, true")
 
-    def _converted(self, side: Array) -> Array:
-        if side.dtype is self.operand:
+    def _converted(self, side: Array, target: Array) -> Array:
+        """The operand in the common dtype, apart from what is being written (`matmul_acc(x, x, y)`)."""
+        if side.dtype is self.operand and not side.tokens & target.tokens:
             return side
         copy = self.f.new_array(self.operand, side.shape, side.valid, self.op.span)
         convert_box(self.f.e, copy, side, side.valid)
