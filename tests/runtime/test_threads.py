@@ -1,0 +1,268 @@
+"""The thread pool of a process: settings, concurrent callers, forks, exit, and kernels that come without a compiler."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import tilejit.language as pl
+from tests.backends.cpu.pool import shared
+from tilejit import RunConfig
+from tilejit.runtime import threads
+from tilejit.runtime.abi import Team
+
+NDArray = npt.NDArray[Any]
+
+
+@pl.jit
+def exponentials(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for i in pl.spmd(32):
+        out = pl.store(pl.exp(pl.exp(pl.load(x, [i * 8, 0], [8, 256]))), [i * 8, 0], out)
+    return out
+
+
+@pl.jit
+def row_sums(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for i in pl.parallel(32):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            rows = pl.exp(pl.load(x, [i * 8, 0], [8, 256]))
+            out = pl.store(pl.row_sum(rows, pl.create_tile([8, 256], dtype=pl.FP32)), [i * 8, 0], out)
+    return out
+
+
+@pl.jit
+def products(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for i in pl.spmd(16):
+        out = pl.store(pl.matmul(pl.load(x, [i * 16, 0], [16, 256]), pl.load(x, [0, 0], [256, 64])), [i * 16, 0], out)
+    return out
+
+
+def data(seed: int = 0) -> NDArray:
+    return np.random.default_rng(seed).uniform(-1, 1, (256, 256)).astype(np.float32)
+
+
+def test_the_setting_and_the_call_decide_the_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = data()
+    out = np.empty_like(x)
+    monkeypatch.setenv("TILEJIT_NUM_THREADS", "1")
+    exponentials(x, out)
+    for _ in range(3):
+        with shared(False):
+            exponentials(x, out)
+    with shared(True):
+        exponentials(x, out, config=RunConfig(num_threads=2))
+    monkeypatch.setenv("TILEJIT_NUM_THREADS", "2")
+    for _ in range(3):
+        out[:] = 0
+        with shared(True):
+            exponentials(x, out)
+        np.testing.assert_allclose(out, np.exp(np.exp(x)), rtol=1e-5)
+
+
+@pytest.mark.torch
+def test_warm_calls_follow_torch_when_its_number_of_threads_changes() -> None:
+    import torch
+
+    before = torch.get_num_threads()
+    x = torch.from_numpy(data())
+    out = torch.empty_like(x)
+    try:
+        for count in (1, 2, 1, 3):
+            torch.set_num_threads(count)
+            for _ in range(3):
+                with shared(count > 1):
+                    exponentials(x, out)
+            torch.testing.assert_close(out, x.exp().exp())
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_second_caller_runs_on_its_own_thread() -> None:
+    x = data(1)
+    want = np.exp(np.exp(x))
+    config = RunConfig(num_threads=2)
+    exponentials(x, np.empty_like(x), config=config)
+    wrong: list[float] = []
+
+    def call() -> None:
+        out = np.empty_like(x)
+        for _ in range(100):
+            out[:] = 0
+            exponentials(x, out, config=config)
+            wrong.append(float(np.abs(out / want - 1).max()))
+
+    callers = [threading.Thread(target=call) for _ in range(6)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(60)
+    assert not any(caller.is_alive() for caller in callers)
+    assert len(wrong) == 600 and max(wrong) < 1e-5
+
+
+def test_sixteen_threads_call_different_kernels_for_seconds_and_memory_stays_flat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_NUM_THREADS", "3")
+    x = data(2)
+    cases: list[tuple[Any, tuple[int, ...], NDArray]] = [
+        (exponentials, (256, 256), np.exp(np.exp(x))),
+        (row_sums, (256, 1), np.exp(x).sum(1, keepdims=True)),
+        (products, (256, 64), x @ x[:, :64]),
+    ]
+    for kernel, shape, _ in cases:
+        kernel(x, np.empty(shape, np.float32))
+    stop = time.monotonic() + 3
+    errors: list[str] = []
+    sizes: list[int] = []
+
+    def call(number: int) -> None:
+        kernel, shape, want = cases[number % len(cases)]
+        out = np.empty(shape, np.float32)
+        while time.monotonic() < stop and not errors:
+            out[:] = np.nan
+            kernel(x, out)
+            if not np.allclose(out, want, rtol=1e-4, atol=1e-4):
+                errors.append(f"{kernel.__name__} differs")
+            if number == 0:
+                sizes.append(_resident())
+
+    callers = [threading.Thread(target=call, args=(number,)) for number in range(16)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(60)
+    assert not errors
+    late = sizes[len(sizes) // 2 :]
+    assert max(late) - late[0] < 8 << 20, "memory grows"
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_has_a_pool_of_its_own() -> None:
+    x = data(3)
+    want = np.exp(np.exp(x))
+    config = RunConfig(num_threads=3)
+    out = np.empty_like(x)
+    exponentials(x, out, config=config)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            before = threads.state()[Team.WORKERS]
+            out[:] = 0
+            exponentials(x, out, config=config)
+            code = 0 if before == 0 and threads.state()[Team.WORKERS] == 2 and np.allclose(out, want, rtol=1e-5) else 2
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    out[:] = 0
+    with shared(True):
+        exponentials(x, out, config=config)
+    np.testing.assert_allclose(out, want, rtol=1e-5)
+
+
+# other processes --------------------------------------------------------------------------------------------------------
+
+KERNEL = """
+import numpy as np
+import tilejit.language as pl
+
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for i in pl.spmd(32):
+        out = pl.store(pl.exp(pl.exp(pl.load(x, [i * 8, 0], [8, 256]))), [i * 8, 0], out)
+    return out
+
+x = np.random.default_rng(0).uniform(-1, 1, (256, 256)).astype(np.float32)
+out = np.empty_like(x)
+"""
+
+
+def _run(folder: Path, code: str, *flags: str, **environment: str) -> str:
+    path = folder / "script.py"
+    path.write_text(textwrap.dedent(KERNEL) + textwrap.dedent(code))
+    command = [sys.executable, *flags, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "TILEJIT_NUM_THREADS": "3", **environment})
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    assert not done.stderr, done.stderr
+    return done.stdout
+
+
+def test_the_interpreter_ends_cleanly_while_workers_spin(tmp_path: Path) -> None:
+    code = """
+        for _ in range(20):
+            kernel(x, out)
+        assert np.allclose(out, np.exp(np.exp(x)), rtol=1e-5)
+        print("done")
+    """
+    for _ in range(3):
+        assert _run(tmp_path, code, "-X", "dev") == "done\n"
+
+
+def test_a_warm_process_shares_work_out_without_a_compiler(tmp_path: Path) -> None:
+    code = """
+        import sys
+        from tilejit.runtime import threads
+        from tilejit.runtime.abi import Team
+        kernel(x, out)
+        print("llvmlite" in sys.modules, "xdsl" in sys.modules, threads.state()[Team.GENERATION])
+    """
+    cache = {"TILEJIT_CACHE_DIR": str(tmp_path / "cache")}
+    _run(tmp_path, code, **cache)
+    assert _run(tmp_path, code, **cache) == "False False 1\n"
+
+
+def test_without_a_pool_kernels_run_on_one_thread(tmp_path: Path) -> None:
+    code = """
+        from tilejit.runtime import threads
+        threads.CODE_SOURCE = "tilejit.no_such_module", "code"
+        kernel(x, out)
+        kernel(x, out)
+        assert threads.team() == 0
+        print(np.allclose(out, np.exp(np.exp(x)), rtol=1e-5))
+    """
+    assert _run(tmp_path, code) == "True\n"
+
+
+def test_a_limit_on_address_space_leaves_the_work_to_one_thread(tmp_path: Path) -> None:
+    code = """
+        import resource
+        from tilejit import RunConfig
+        kernel(x, out, config=RunConfig(num_threads=1))
+        size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (size + (64 << 20), resource.RLIM_INFINITY))
+        for _ in range(5):
+            out[:] = 0
+            kernel(x, out)
+            assert np.allclose(out, np.exp(np.exp(x)), rtol=1e-5)
+        print("done")
+    """
+    assert _run(tmp_path, code) == "done\n"
+
+
+def test_signals_reach_python_not_the_workers(tmp_path: Path) -> None:
+    code = """
+        import os, signal, time
+        kernel(x, out)
+        caught = []
+        signal.signal(signal.SIGALRM, lambda *_: caught.append(time.monotonic()))
+        start = time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        time.sleep(0.8)
+        print(bool(caught) and caught[0] - start < 0.6)
+    """
+    assert _run(tmp_path, code) == "True\n"
+
