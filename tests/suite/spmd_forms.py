@@ -114,10 +114,11 @@ def with_block_written_inline(x: pl.Tensor, out: pl.Out[pl.Tensor]):
 @CASES(f32(15, 7), expected=lambda x: x * x)
 @pl.jit
 def with_block_around_one_region(x: pl.Tensor, out: pl.Out[pl.Tensor]):
-    with pl.spmd(5, name_hint="squares"), pl.at(level=pl.Level.CORE_GROUP):
-        i = pl.tile.get_block_idx()
-        t = pl.load(x, [i * 3, 0], [3, 7])
-        pl.store(pl.mul(t, t), [i * 3, 0], out)
+    with pl.spmd(5, name_hint="squares"):  # noqa: SIM117 - one context manager per `with`
+        with pl.at(level=pl.Level.CORE_GROUP):
+            i = pl.tile.get_block_idx()
+            t = pl.load(x, [i * 3, 0], [3, 7])
+            pl.store(pl.mul(t, t), [i * 3, 0], out)
     return out
 
 

@@ -169,6 +169,18 @@ def _read(args: Arguments, fresh: FreshDim) -> Abstract:
     return RuntimeValue(source.dtype) if isinstance(source, BufferType | TileType) else UNKNOWN
 
 
+def _no_dep(args: Arguments, fresh: FreshDim) -> Abstract:
+    tensor = args["tensor"]
+    return tensor if isinstance(tensor, BufferType | TileType) else UNKNOWN
+
+
+def _view(args: Arguments, fresh: FreshDim) -> Abstract:
+    tensor, layout = args["tensor"], _static(args.get("layout"))
+    assert isinstance(tensor, BufferType)
+    shape = tensor.shape if args.get("shape") is None else _dims(args["shape"], fresh)
+    return BufferType(shape, tensor.dtype, layout.value if isinstance(layout, TensorLayout) else tensor.layout)
+
+
 _STRUCTURAL: dict[str, Callable[[Arguments, FreshDim], Abstract]] = {
     "create_tensor": _create_tensor,
     "create_l1": _create_tensor,
@@ -176,6 +188,8 @@ _STRUCTURAL: dict[str, Callable[[Arguments, FreshDim], Abstract]] = {
     "store": _store,
     "dim": _dim,
     "read": _read,
+    "no_dep": _no_dep,
+    "view": _view,
 }
 
 
