@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 from tilejit.runtime import machine
@@ -21,7 +22,7 @@ def toolchain() -> dict[str, str]:
 @cache
 def target() -> str:
     """The processor: architecture and a digest of its features."""
-    features = " ".join(sorted(machine.features()))
+    features = " ".join(sorted(machine.code_features()))
     return f"{machine.architecture()}-{hashlib.sha256(features.encode()).hexdigest()[:12]}"
 
 
@@ -31,21 +32,51 @@ def sources_changed() -> bool:
 
 
 def _own_sources() -> str:
-    """A digest over name, size and time of our files: an edited compiler never serves what the old one made."""
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    digest = hashlib.sha256()
+    return sources_digest(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def sources_digest(root: str) -> str:
+    """A digest of the Python files below `root`: an edited compiler never serves what the old one made.
+
+    An installed package is known by the contents that the installer recorded, so that kernels compiled here run where the same
+    version is installed; files that somebody edited since, and source checkouts, by name, size and time.
+    """
+    found = dict(_python_files(root))
+    rows = "".join(f"{name}:{facts.st_size}:{facts.st_mtime_ns}\n" for name, facts in sorted(found.items()))
+    return hashlib.sha256((_recorded(root, found) or rows).encode()).hexdigest()[:16]
+
+
+def _python_files(root: str) -> Iterator[tuple[str, os.stat_result]]:
     folders = [root]
     while folders:
         folder = folders.pop()
         with os.scandir(folder) as rows:
-            found = sorted(rows, key=lambda row: row.name)
-        for row in found:
-            if row.name.endswith(".py"):
-                facts = row.stat()
-                digest.update(f"{row.path[len(root) :]}:{facts.st_size}:{facts.st_mtime_ns}\n".encode())
-            elif row.name != "__pycache__" and row.is_dir():
-                folders.append(row.path)
-    return digest.hexdigest()[:16]
+            for row in rows:
+                if row.name.endswith(".py"):
+                    yield row.path[len(root) + 1 :].replace(os.sep, "/"), row.stat()
+                elif row.name != "__pycache__" and row.is_dir():
+                    folders.append(row.path)
+
+
+def _recorded(root: str, found: Mapping[str, os.stat_result]) -> str | None:
+    """The hashes in the installer's RECORD, if it is about these very files: same names and sizes, none newer than it."""
+    parent, package = os.path.split(root)
+    folders = [name for name in os.listdir(parent) if name.startswith(f"{package}-") and name.endswith(".dist-info")]
+    if len(folders) != 1:
+        return None
+    try:
+        path = os.path.join(parent, folders[0], "RECORD")
+        written = os.stat(path).st_mtime_ns
+        with open(path, encoding="utf-8") as file:
+            rows = [line.rstrip("\n").rsplit(",", 2) for line in file if line.startswith(f"{package}/")]
+    except OSError:
+        return None
+    hashes = {name[len(package) + 1 :]: (digest, size) for name, digest, size in rows if name.endswith(".py")}
+    if hashes.keys() != found.keys() or not all(digest for digest, _ in hashes.values()):
+        return None
+    if any(facts.st_mtime_ns > written or str(facts.st_size) != hashes[name][1] for name, facts in found.items()):
+        return None
+    return "".join(f"{name}:{digest}\n" for name, (digest, _) in sorted(hashes.items()))
 
 
 def _library_versions() -> dict[str, str]:

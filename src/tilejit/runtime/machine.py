@@ -9,8 +9,9 @@ from functools import cache
 # LLVM's name of a feature → the kernel's, where the two differ.
 _RENAMED = {"sse4.1": "sse4_1", "sse4.2": "sse4_2", "bmi": "bmi1", "lzcnt": "abm", "cx16": "cx16", "avx512vpopcntdq": "avx512_vpopcntdq",
             "avx512bitalg": "avx512_bitalg", "avx512vnni": "avx512_vnni", "avx512vbmi2": "avx512_vbmi2", "avx512bf16": "avx512_bf16",
-            "avxvnni": "avx_vnni", "avx512fp16": "avx512_fp16"}  # fmt: skip
-_RELEVANT = ("sse", "avx", "fma", "f16c", "bmi", "lzcnt", "popcnt", "movbe", "amx")
+            "avxvnni": "avx_vnni", "avx512fp16": "avx512_fp16", "sse3": "pni", "pclmul": "pclmulqdq", "sha": "sha_ni", "amx-tile": "amx_tile",
+            "amx-int8": "amx_int8", "amx-bf16": "amx_bf16"}  # fmt: skip
+_RELEVANT = ("sse", "ssse", "avx", "fma", "f16c", "bmi", "lzcnt", "popcnt", "movbe", "amx", "gfni", "vaes", "aes", "pclmul", "vpclmul", "sha", "adx")
 """Beginnings of the features that code generation uses; the others (virtualisation, security, …) never matter."""
 
 
@@ -25,6 +26,11 @@ def features() -> frozenset[str]:
     except OSError:
         pass
     return frozenset()
+
+
+def code_features() -> frozenset[str]:
+    """Of `features()` what code generation looks at: the others come and go with the kernel, and would tell equal processors apart."""
+    return features() & _LISTED or features()
 
 
 def architecture() -> str:
@@ -51,7 +57,8 @@ def _known(name: str) -> bool:
 
 _LISTED = frozenset(
     {
-        "sse", "sse2", "ssse3", "sse4_1", "sse4_2", "sse4a", "avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "abm", "popcnt", "movbe",
+        "sse", "sse2", "pni", "ssse3", "gfni", "vaes", "aes", "pclmulqdq", "vpclmulqdq", "sha_ni", "adx",
+        "sse4_1", "sse4_2", "sse4a", "avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "abm", "popcnt", "movbe",
         "avx512f", "avx512dq", "avx512cd", "avx512bw", "avx512vl", "avx512ifma", "avx512vbmi", "avx512_vbmi2", "avx512_vnni", "avx512_bitalg",
         "avx512_vpopcntdq", "avx512_bf16", "avx512_fp16", "avx_vnni", "amx_tile", "amx_int8", "amx_bf16",
     }
