@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from tilejit.backends.pto.launch import launch, refuse_unrunnable
 from tilejit.frontend.pto_text import parse_pto
+from tilejit.jit.pto_program import PtoProgram
 from tilejit.tile_ir.pto.module import PtoFile
 from tilejit.tile_ir.pto.verify import verify
 
@@ -27,21 +29,43 @@ def load(name: str) -> PtoFile:
     return file
 
 
-def run(name: str, *arguments: object, grid: int = 1) -> None:
-    """Launch the entry of a kernel."""
-    file = load(name)
+@cache
+def program(name: str) -> PtoProgram:
+    """The entry of a kernel, as a source-backed kernel would hold it."""
+    return _program(load(name))
+
+
+def _program(file: PtoFile) -> PtoProgram:
     (entry,) = file.entries()
-    refuse_unrunnable(file, entry)
-    launch(file, entry, [f"arg{i}" for i in range(len(arguments))], list(arguments), grid)
+    return PtoProgram(file, entry, tuple(f"arg{i}" for i in range(len(entry.body.block.args))))
+
+
+def run(name: str, *arguments: object, grid: int = 1) -> None:
+    """Launch the entry of a kernel on the interpreter; where it also is machine code, that must give the same."""
+    _run_both(program(name), arguments, grid)
 
 
 def run_text(text: str, *arguments: object, grid: int = 1) -> None:
     """Verify and launch the only entry of a text."""
     file = parse_pto(text)
     verify(file)
-    (entry,) = file.entries()
-    refuse_unrunnable(file, entry)
-    launch(file, entry, [f"arg{i}" for i in range(len(arguments))], list(arguments), grid)
+    _run_both(_program(file), arguments, grid)
+
+
+def _run_both(kernel: PtoProgram, arguments: tuple[object, ...], grid: int) -> None:
+    refuse_unrunnable(kernel.file, kernel.entry)
+    copies = [value.copy() if isinstance(value, np.ndarray) else value for value in arguments]
+    launch(kernel.file, kernel.entry, kernel.names, list(arguments), grid)
+    overlapping = any(np.shares_memory(a, b) for a, b in combinations([value for value in arguments if isinstance(value, np.ndarray)], 2))
+    if kernel.native is not None and not overlapping:
+        kernel.launch(copies, grid)
+        for wanted, got in zip(arguments, copies):
+            if isinstance(wanted, np.ndarray) and isinstance(got, np.ndarray):
+                close(got, wanted, TOLERANCE.get(wanted.dtype.name, 0.0))
+
+
+TOLERANCE = {"float32": 2e-5, "float16": 2e-3, "bfloat16": 1e-2}
+"""How far machine code and interpreter may differ: sums are added in another order."""
 
 
 def close(got: NDArray, wanted: NDArray, tolerance: float) -> None:

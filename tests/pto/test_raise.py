@@ -78,11 +78,8 @@ def test_reductions_expands_and_branches(square: bool, native: bool) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("alias_vectors", "different types"),
-        ("dynamic_valid", "partly valid"),
-        ("loop_handles", "carried"),
-        ("fifo_c2v_0", "func.call"),
-        ("binary_f32", "pto.tmax"),
+        ("printed", "pto.print"),
+        ("histogram_a5", "pto.thistogram"),
     ],
 )
 def test_other_kernels_are_interpreted_and_say_why(name: str, reason: str) -> None:

@@ -1,93 +1,124 @@
-"""PTO → tile IR: kernels whose tiles are plain variables become values, and run through the compiler instead of the interpreter.
+"""PTO → tile IR: kernels run through the compiler instead of the interpreter.
 
-A tile of level 2 has memory of its own, so it is a variable that ops overwrite: its content after each op is a new value, carried by
-loops and joined by branches. What does not fit (aliases, handles as values, partly valid tiles, FIFOs, ops with another meaning for NaN)
-is left to the interpreter: `NotRaisable` says why.
+A tile is a variable whose content after each op is a new value, carried by loops and joined by branches, as long as only its own
+ops see it; tiles that are seen in other ways (handles as values, windows, changing valid regions, shared addresses) are windows of
+local memory. What fits neither is left to the interpreter: `NotRaisable` says why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, StringAttr
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilejit import ops
-from tilejit.dtypes import BOOL, INDEX
-from tilejit.frontend.pto_raise_ops import OPS, Cell, NotRaisable, Pointer, cell_of, dtype_of
+from tilejit.dtypes import INDEX, INT64, DType
+from tilejit.frontend import pto_raise_control as control
+from tilejit.frontend import pto_raise_index, pto_raise_moves, pto_raise_sides, pto_raise_tiles, pto_raise_vector, pto_raise_views
+from tilejit.frontend.pto_handles import Cell, Core, Demoted, Memory, NotRaisable, Num, Pointer, Region
+from tilejit.frontend.pto_plan import StoragePlan, plan_storage
+from tilejit.frontend.pto_raise_scalars import arith, dtype_of
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.build import ApplyArg, Builder, function
+from tilejit.tile_ir.build import ApplyArg, Builder, constant_of, function
 from tilejit.tile_ir.program import Program
-from tilejit.tile_ir.pto.module import PtoFile, kernel_kind
+from tilejit.tile_ir.pto.module import PtoFile
 from tilejit.tile_ir.pto.op import PtoOp
-from tilejit.tile_ir.pto.rules import constant
 from tilejit.tile_ir.pto.spec import Nothing
+from tilejit.tile_ir.pto.specs import TileSpec
 from tilejit.tile_ir.pto.types import PtrType
-from tilejit.types.values import BufferType, ScalarType, TileType, ValueType
+from tilejit.types.values import ANY, BufferType, ScalarType, TileType, ValueType
 
 GRID = "grid__"
 """Name of the last parameter: how many blocks to run."""
+_TRIES = 12
+"""How often a kernel is raised again with one more tile in memory, before all of them go there."""
 
-
-_BINARY = {"tadd": "add", "tsub": "sub", "tmul": "mul", "tadds": "add", "tsubs": "sub", "tmuls": "mul"}
-_UNARY = {"texp": "exp", "tlog": "log", "tsqrt": "sqrt", "trsqrt": "rsqrt", "trecip": "recip", "tneg": "neg", "tabs": "abs"}
-_EXPAND = {
-    f"t{axis}expand{suffix}": f"{axis}_expand_{suffix}" for axis in ("row", "col") for suffix in ("add", "sub", "mul", "div", "expdif")
-}  # fmt: skip
-_INTEGER = {
-    "tmax": "maximum", "tmin": "minimum", "tmaxs": "maximum", "tmins": "minimum", "tand": "and_", "tor": "or_", "txor": "xor",
-    "tands": "and_", "tors": "or_", "txors": "xor", "tshl": "shl", "tshr": "shr", "tshls": "shl", "tshrs": "shr",
-}  # fmt: skip
-"""Ops that raise for integers: floats have no bits, and PTO's maximum of a NaN is another one."""
-_ARITH = {"addi": "add", "subi": "sub", "muli": "mul", "addf": "add", "subf": "sub", "mulf": "mul", "divf": "div", "minsi": "minimum", "maxsi": "maximum"}
-_COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
+OPS = {**pto_raise_views.OPS, **pto_raise_tiles.OPS, **pto_raise_moves.OPS, **pto_raise_vector.OPS, **pto_raise_index.OPS, **pto_raise_sides.OPS}
 
 
 def raise_to_program(file: PtoFile, entry: FuncOp, names: Sequence[str]) -> Program:
     """The entry as a program with one parameter more than the file has: the number of blocks."""
-    if kernel_kind(entry) is not None:
-        raise NotRaisable("functions of one kind of core")
-    written = _written_pointers(entry)
+    functions = {(found.parent_op(), found.sym_name.data): found for found in file.definitions()}
+    plan = plan_storage(reached(functions, entry), file.arch)
+    for attempt in range(_TRIES + 1):
+        try:
+            return _raised(file, functions, entry, names, plan)
+        except Demoted as demoted:
+            if demoted.key in plan.memory and (not demoted.flat or demoted.key in plan.flat):
+                raise NotRaisable("a tile that neither a variable nor memory can hold") from None
+            plan.memory.add(demoted.key)
+            if demoted.flat:
+                plan.flat.add(demoted.key)
+            if attempt == _TRIES - 1:
+                plan.memory.update(op for op in reached(functions, entry) if op.name == "pto.alloc_tile")
+                plan.memory.update(plan.components.values())
+    raise NotRaisable("too many tiles are seen as several types")
+
+
+Functions = dict[tuple[Operation | None, str], FuncOp]
+
+
+def reached(functions: Functions, entry: FuncOp) -> Iterator[Operation]:
+    """The ops of a function and of all it calls."""
+    seen: set[FuncOp] = set()
+    todo = [entry]
+    while todo:
+        current = todo.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        for op in current.body.walk():
+            yield op
+            if isinstance(op, CallOp):
+                todo.append(functions[current.parent_op(), op.callee.string_value()])
+
+
+def _raised(file: PtoFile, functions: Functions, entry: FuncOp, names: Sequence[str], plan: StoragePlan) -> Program:
     params: list[tuple[str, ValueType, str]] = []
+    pointers = written_pointers(functions, entry)
     for number, (name, argument) in enumerate(zip(names, entry.body.block.args, strict=True)):
         if isinstance(argument.type, PtrType):
             element = argument.type.data.element
-            if element.dtype is None or element.dtype.bits < 8:
-                raise NotRaisable(f"pointers to {element}")
-            params.append((name, BufferType((f"n{number}",), element.dtype), "InOut" if argument in written else "In"))
+            dtype = pto_raise_views.dtype_of_element(element)
+            params.append((name, BufferType((f"n{number}",), dtype), "InOut" if pointers is None or argument in pointers else "In"))
         else:
             params.append((name, ScalarType(dtype_of(argument.type)), "In"))
     params.append((GRID, ScalarType(INDEX), "In"))
     op, arguments = function(entry.sym_name.data, "orchestration", params)
     builder = Builder(op.body.block)
     body = Block(arg_types=[d.IRType(ScalarType(INDEX))])
-    raiser = Raiser(file, builder, {}, {}, body.args[0], arguments[-1])
-    raiser.place(entry)
+    raiser = Raiser(file, functions, plan, builder, body, body.args[0], arguments[-1])
     for source, target in zip(entry.body.block.args, arguments):
-        raiser.values[source] = Pointer(target, None) if isinstance(source.type, PtrType) else target
+        raiser.values[source] = Pointer(target, 0, source.type.data.element) if isinstance(source.type, PtrType) else target
     with builder.at(body):
-        raiser.block(entry.body.block)
+        pto_raise_sides.run_entry(raiser, entry)
         builder.yield_([])
+    for made in reversed(raiser.prologue):
+        body.insert_op_before(made, body.first_op) if body.first_op is not None else body.add_op(made)
     builder.region(body, [], blocks=arguments[-1], kind="spmd", name_hint=entry.sym_name.data)
     builder.return_([])
-    module = ModuleOp([op], {"name": StringAttr(entry.sym_name.data)})
-    return Program(module)
+    return Program(ModuleOp([op], {"name": StringAttr(entry.sym_name.data)}))
 
 
-def _written_pointers(entry: FuncOp) -> set[SSAValue]:
-    """The parameters that the kernel stores through."""
+_WRITERS = {"tstore": "dst", "tstore_fp": "dst", "store_scalar": "ptr", "mscatter": "mem"}
+
+
+def written_pointers(functions: Functions, entry: FuncOp) -> set[SSAValue] | None:
+    """The parameters that the kernel stores through; None when that cannot be told apart."""
     found: set[SSAValue] = set()
-    for op in entry.body.walk():
-        if isinstance(op, PtoOp) and op.row.name in ("tstore", "store_scalar"):
-            value = op.operand("dst") if op.row.name == "tstore" else op.operand("ptr")
+    for op in reached(functions, entry):
+        if isinstance(op, PtoOp) and op.row.name in _WRITERS:
+            value = op.operand(_WRITERS[op.row.name])
             while value is not None and isinstance(value.owner, PtoOp):
                 value = value.owner.operand("source") or value.owner.operand("ptr")
-            if value is not None:
-                found.add(value)
+            if value is None or value.owner is not entry.body.block:
+                return None
+            found.add(value)
     return found
 
 
@@ -96,201 +127,235 @@ class Raiser:
     """Builds the body of a kernel, op by op."""
 
     file: PtoFile
+    functions: Functions
+    plan: StoragePlan
     build: Builder
-    values: dict[SSAValue, object]
-    contents: dict[Cell, SSAValue | None]
+    top: Block
     block_index: SSAValue
     block_count: SSAValue
+    values: dict[SSAValue, object] = field(default_factory=dict[SSAValue, object])
+    contents: dict[Cell, SSAValue | None] = field(default_factory=dict[Cell, "SSAValue | None"])
+    core: Core = field(default_factory=Core)
+    prologue: list[Operation] = field(default_factory=list[Operation])
+    """Ops that must come before everything else: memory at fixed addresses."""
+    depth: int = 0
+    """How many loops are around the current op."""
+    touched: set[Cell] | None = None
+    """While a body is tried out: the variables it overwrites."""
+    windows: dict[tuple[object, ...], SSAValue] = field(default_factory=dict[tuple[object, ...], SSAValue])
+    calls: list[FuncOp] = field(default_factory=list[FuncOp])
+    """The functions being followed, the current one last."""
 
-    def place(self, entry: FuncOp) -> None:
-        """Tiles with addresses: those at one address are one variable, when nothing else reaches into its bytes."""
-        placed: dict[tuple[str, int], Cell] = {}
-        for op in entry.body.walk():
-            if isinstance(op, PtoOp) and op.row.name == "alloc_tile" and op.operand("addr") is not None:
-                address, made = constant(op.operand("addr")), cell_of(op)
-                if address is None:
-                    raise NotRaisable("computed addresses")
-                cell = placed.setdefault((made.spec.loc, address), made)
-                if cell.spec != made.spec:
-                    raise NotRaisable("tiles of different types at one address")
-                self.values[op.results[0]] = cell
-                self.contents[cell] = None
-        spans = sorted((loc, address, address + cell.spec.bytes) for (loc, address), cell in placed.items())
-        if any(a[0] == b[0] and a[2] > b[1] for a, b in pairwise(spans)):
-            raise NotRaisable("tiles whose bytes overlap")
+    @property
+    def in_loop(self) -> bool:
+        return self.depth > 0
 
-    def block(self, block: Block) -> None:
+    @contextmanager
+    def at_top(self) -> Generator[None]:
+        """Build ops for the prologue."""
+        block = Block()
+        with self.build.at(block):
+            yield
+        made = list(block.ops)
+        for op in made:
+            op.detach()
+        self.prologue += made
+
+    # statements -------------------------------------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> list[object]:
+        """Raise a body; what its terminator passes on."""
         for op in block.ops:
-            if isinstance(op, ReturnOp | scf.YieldOp):
-                return
+            if op.name in ("func.return", "scf.yield", "scf.condition"):
+                return [self.held(operand) for operand in op.operands]
             with self.build.spanning(self.file.span(op)):
                 self.op(op)
+        return []
 
     def op(self, op: Operation) -> None:
         if isinstance(op, PtoOp):
             self.pto(op)
         elif op.name.startswith("arith."):
-            self.values[op.results[0]] = self.arith(op)
+            if op.name == "arith.select" and not isinstance(self.held(op.operands[1]), SSAValue):
+                control.select(self, op)
+            else:
+                self.values[op.results[0]] = arith(self, op)
         elif isinstance(op, scf.ForOp):
-            self.for_(op)
+            control.for_(self, op)
         elif isinstance(op, scf.IfOp):
-            self.if_(op)
+            control.if_(self, op)
+        elif isinstance(op, scf.WhileOp):
+            control.while_(self, op)
+        elif isinstance(op, CallOp):
+            pto_raise_sides.call(self, op)
         else:
             raise NotRaisable(op.name)
-
-    # access -----------------------------------------------------------------------------------------------------------------
-
-    def scalar(self, value: SSAValue | None) -> SSAValue:
-        found = self.values.get(value) if value is not None else None
-        if not isinstance(found, SSAValue):
-            raise NotRaisable("a scalar that is none")
-        return found
-
-    def index(self, value: SSAValue | None) -> SSAValue:
-        """A number as an INDEX."""
-        found = self.scalar(value)
-        type = d.type_of(found)
-        assert isinstance(type, ScalarType)
-        return found if type.dtype is INDEX else self.apply("cast", "scalar", input=found, target_type=INDEX)
-
-    def cell(self, op: PtoOp, name: str) -> Cell:
-        value = op.operand(name)
-        found = self.values.get(value) if value is not None else None
-        if not isinstance(found, Cell):
-            raise NotRaisable(f"`{name}` of {op.name} is no plain tile")
-        return found
-
-    def content(self, op: PtoOp, name: str) -> SSAValue:
-        found = self.contents[self.cell(op, name)]
-        if found is None:
-            raise NotRaisable("a tile that is read before it is written")
-        return found
-
-    def write(self, op: PtoOp, name: str, value: SSAValue) -> None:
-        cell = self.cell(op, name)
-        type = d.type_of(value)
-        if not isinstance(type, TileType) or type.shape != cell.spec.shape or type.dtype is not cell.dtype or type.valid != type.shape:
-            raise NotRaisable(f"{op.name} makes {type}")
-        self.contents[cell] = value
-
-    def apply(self, row: str, level: str, **args: ApplyArg) -> SSAValue:
-        return self.build.apply(ops.table()[row], level, args)[0]
-
-    def turned(self, value: SSAValue) -> SSAValue:
-        return self.apply("transpose", "tile", input=value, axis1=0, axis2=1)
-
-    # scalars ------------------------------------------------------------------------------------------------------------------
-
-    def arith(self, op: Operation) -> SSAValue:
-        name = op.name.removeprefix("arith.")
-        result = dtype_of(op.results[0].type)
-        if name == "constant":
-            value = op.properties.get("value")
-            if not isinstance(value, IntegerAttr | FloatAttr):
-                raise NotRaisable("constants that are no numbers")
-            number = value.value.data
-            return self.build.const(bool(number) if result is BOOL else number, result)
-        if name == "index_cast" or (name in ("sitofp", "extsi") and dtype_of(op.operands[0].type) is not BOOL):
-            return self.apply("cast", "scalar", input=self.scalar(op.operands[0]), target_type=result)
-        if name in _ARITH:
-            return self.apply(_ARITH[name], "scalar", lhs=self.scalar(op.operands[0]), rhs=self.scalar(op.operands[1]))
-        if name == "cmpi":
-            predicate = op.properties.get("predicate")
-            number = int(predicate.value.data) if isinstance(predicate, IntegerAttr) else 99
-            if number < 6 and dtype_of(op.operands[0].type) is not BOOL:
-                return self.apply("cmp", "scalar", lhs=self.scalar(op.operands[0]), rhs=self.scalar(op.operands[1]), cmp_type=number)
-        raise NotRaisable(op.name)
-
-    # control flow -----------------------------------------------------------------------------------------------------------
-
-    def _touched(self, region_op: Operation) -> list[Cell]:
-        """The tiles from outside that a body overwrites."""
-        found: dict[Cell, None] = {}
-        for op in region_op.walk():
-            if isinstance(op, PtoOp) and op.row.destination_style is not None:
-                for slot in op.row.destination_style[2]:
-                    cell = self.values.get(op.groups[slot.name][0]) if op.groups[slot.name] else None
-                    if isinstance(cell, Cell):
-                        found[cell] = None
-        return list(found)
-
-    def _filled(self, cells: Sequence[Cell]) -> list[SSAValue]:
-        """Their contents; what was never written may be anything, so zero."""
-        out: list[SSAValue] = []
-        for cell in cells:
-            value = self.contents[cell]
-            if value is None:
-                shape = [self.build.const(size) for size in cell.spec.shape]
-                zero = self.build.const(0, cell.dtype)
-                value = self.apply("full", "tile", shape=shape, dtype=cell.dtype, value=zero)
-            out.append(value)
-        return out
-
-    def _body(self, block: Block, inner: Block, cells: Sequence[Cell], start: Sequence[SSAValue]) -> list[SSAValue]:
-        """Run a body in its own block; the contents of the touched tiles after it."""
-        saved = dict(self.contents)
-        self.contents.update(zip(cells, start))
-        with self.build.at(inner):
-            self.block(block)
-            after = [self.contents[cell] for cell in cells]
-            assert all(value is not None for value in after)
-            self.build.yield_([value for value in after if value is not None])
-        self.contents = saved
-        return [value for value in after if value is not None]
-
-    def for_(self, op: scf.ForOp) -> None:
-        if op.iter_args:
-            raise NotRaisable("values carried by a loop")
-        cells = self._touched(op)
-        inits = self._filled(cells)
-        types = [cell.type for cell in cells]
-        body = Block(arg_types=d.ir_types([ScalarType(INDEX), *types]))
-        self.values[op.body.block.args[0]] = body.args[0]
-        self._body(op.body.block, body, cells, list(body.args[1:]))
-        made = self.build.for_(self.index(op.lb), self.index(op.ub), self.index(op.step), inits, body, types)
-        self.contents.update(zip(cells, made.results))
-
-    def if_(self, op: scf.IfOp) -> None:
-        if op.results:
-            raise NotRaisable("values chosen by a branch")
-        cells = self._touched(op)
-        start = self._filled(cells)
-        then, orelse = Block(), Block()
-        self._body(op.true_region.block, then, cells, start)
-        if op.false_region.blocks:
-            self._body(op.false_region.block, orelse, cells, start)
-        else:
-            with self.build.at(orelse):
-                self.build.yield_(start)
-        made = self.build.if_(self.scalar(op.cond), then, orelse, [cell.type for cell in cells])
-        self.contents.update(zip(cells, made.results))
-
-    # ops of the table ---------------------------------------------------------------------------------------------------------
 
     def pto(self, op: PtoOp) -> None:
         name = op.row.name
         if isinstance(op.row.run, Nothing):
             return
-        if name in _BINARY or name in _EXPAND or name in ("tdiv", "tdivs"):
-            self._binary(op, _BINARY.get(name) or _EXPAND.get(name) or "div")
-        elif name in _INTEGER and not self.cell(op, "d").dtype.is_float:
-            self._binary(op, _INTEGER[name])
-        elif name.startswith("section."):
-            self.block(op.regions[0].block)
-        elif name in _UNARY:
-            self.write(op, "d", self.apply(_UNARY[name], "tile", input=self.content(op, "a")))
-        elif name in OPS:
+        if name in OPS:
             OPS[name](self, op)
+        elif name in pto_raise_vector.FAMILIES:
+            pto_raise_vector.family(self, op)
         else:
             raise NotRaisable(op.name)
 
-    def _binary(self, op: PtoOp, row: str) -> None:
-        assert op.row.destination_style is not None
-        slots = [slot.name for slot in op.row.destination_style[0] if not slot.scratch]
-        target = self.cell(op, "d")
-        if not target.dtype.is_float and row in ("div", "row_expand_div", "col_expand_div"):
-            raise NotRaisable("integer division")
-        if row.startswith("row_expand") and self.cell(op, "b").spec.cols != 1:
-            raise NotRaisable("a repeated row operand")
-        operands = [self.content(op, slot) if isinstance(self.values.get(op.groups[slot][0]), Cell) else self.scalar(op.operand(slot)) for slot in slots]
-        self.write(op, "d", self.apply(row, "tile", lhs=operands[0], rhs=operands[1]))
+    def written(self, cell: Cell) -> None:
+        if self.touched is not None:
+            self.touched.add(cell)
+
+    # numbers ----------------------------------------------------------------------------------------------------------------
+
+    def held(self, value: SSAValue | None) -> object:
+        """What a value of the file is here."""
+        if value is None or value not in self.values:
+            raise NotRaisable("a value that cannot be followed")
+        return self.values[value]
+
+    def scalar(self, value: SSAValue | None) -> SSAValue:
+        found = self.held(value)
+        if not isinstance(found, SSAValue):
+            raise NotRaisable("a scalar that is none")
+        return found
+
+    def number(self, value: SSAValue | None) -> Num:
+        """An integer: a constant if it is one, else an INDEX."""
+        found = self.scalar(value)
+        known = constant_of(found)
+        return int(known) if isinstance(known, int) else self.cast(found, INDEX)
+
+    def ssa(self, value: Num) -> SSAValue:
+        return self.build.const(value) if isinstance(value, int) else value
+
+    def cast(self, value: SSAValue, dtype: DType) -> SSAValue:
+        type = d.type_of(value)
+        assert isinstance(type, ScalarType)
+        if type.dtype is dtype:
+            return value
+        known = constant_of(value)
+        if isinstance(known, int) and not isinstance(known, bool) and dtype in (INDEX, INT64):
+            return self.build.const(known, dtype)
+        return self.apply("cast", "scalar", input=value, target_type=dtype)
+
+    def as_scalar(self, value: SSAValue, type: Attribute) -> SSAValue:
+        return self.cast(value, dtype_of(type))
+
+    def plus(self, a: Num, b: Num) -> Num:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        return b if a == 0 else a if b == 0 else self.apply("add", "scalar", lhs=self.ssa(a), rhs=self.ssa(b))
+
+    def minus(self, a: Num, b: int) -> Num:
+        if isinstance(a, int):
+            return a - b
+        return a if b == 0 else self.apply("sub", "scalar", lhs=a, rhs=self.ssa(b))
+
+    def times(self, a: Num, b: int) -> Num:
+        if isinstance(a, int):
+            return a * b
+        return a if b == 1 else self.apply("mul", "scalar", lhs=a, rhs=self.ssa(b))
+
+    def least(self, a: Num, b: Num) -> Num:
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        return self.apply("minimum", "scalar", lhs=self.ssa(a), rhs=self.ssa(b))
+
+    def exact_quotient(self, value: Num, divisor: int) -> Num:
+        """`value` divided by what divides it, which is checked."""
+        if isinstance(value, int):
+            if value % divisor:
+                raise NotRaisable("an address that splits an element")
+            return value // divisor
+        if divisor == 1:
+            return value
+        quotient = self.apply("floordiv", "scalar", lhs=value, rhs=self.ssa(divisor))
+        self.build.check(self.ssa(self.times(quotient, divisor)), value, "an address that splits an element")
+        return quotient
+
+    def within(self, value: Num, upper: int) -> Num:
+        """A number that must lie between 0 and `upper`."""
+        if isinstance(value, int):
+            if not 0 <= value <= upper:
+                raise NotRaisable("a valid region that leaves its tile")
+            return value
+        inside = self.least(value, upper)
+        zero = self.build.const(0)
+        inside = self.apply("maximum", "scalar", lhs=self.ssa(inside), rhs=zero)
+        self.build.check(inside, value, f"the number of valid rows or columns lies between 0 and {upper}")
+        return value
+
+    def valid_slot(self, spec: TileSpec, valid: Region) -> SSAValue | None:
+        """Memory for the valid extents of a handle, if the kernel may change them."""
+        if not self.plan.changes_valid or spec.valid != (None, None):
+            return None
+        slot = self.build.create(BufferType((2,), INT64), [])
+        for axis, extent in enumerate(valid):
+            self.build.write(slot, [self.build.const(axis)], self.cast(self.ssa(extent), INT64))
+        return slot
+
+    # tiles ------------------------------------------------------------------------------------------------------------------
+
+    def apply(self, row: str, level: str = "tile", /, **args: ApplyArg) -> SSAValue:
+        return self.build.apply(ops.table()[row], level, args)[0]
+
+    def applied(self, row: str, **args: ApplyArg) -> list[SSAValue]:
+        return self.build.apply(ops.table()[row], "tile", args)
+
+    def turned(self, value: SSAValue) -> SSAValue:
+        shape = d.shaped_type(value).shape
+        if 1 in shape and d.shaped_type(value).valid == shape:
+            return self.reshaped(value, tuple(n for n in shape[::-1] if isinstance(n, int)))
+        return self.apply("transpose", input=value, axis1=0, axis2=1)
+
+    def reshaped(self, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+        if d.shaped_type(value).shape == shape:
+            return value
+        return self.apply("reshape", input=value, shape=[self.build.const(size) for size in shape])
+
+    def permuted(self, value: SSAValue, order: Sequence[int]) -> SSAValue:
+        """A tile with its dims in another order, by swaps."""
+        now = list(range(len(order)))
+        for place, axis in enumerate(order):
+            other = now.index(axis)
+            if other != place:
+                value = self.apply("transpose", input=value, axis1=place, axis2=other)
+                now[place], now[other] = now[other], now[place]
+        return value
+
+    def cut(self, value: SSAValue, row: Num, col: Num, shape: tuple[int, int]) -> SSAValue:
+        """A box of a tile."""
+        if 0 in shape:
+            raise NotRaisable("an empty region")
+        if d.shaped_type(value).shape == shape:
+            return value
+        return self.apply("slice", input=value, shape=[self.build.const(size) for size in shape], offset=[self.ssa(row), self.ssa(col)])
+
+    def load(self, buffer: SSAValue, region: Region, shape: tuple[int, int]) -> SSAValue:
+        """The first cells of a buffer: a tile of exactly the region where it is known, else of `shape`, valid in the region."""
+        if 0 in region:
+            raise NotRaisable("an empty region")
+        extents = tuple(have if isinstance(have, int) else size for have, size in zip(region, shape))
+        valid = tuple(have if isinstance(have, int) else ANY for have in region)
+        zero = self.build.const(0)
+        type = TileType(extents, d.shaped_type(buffer).dtype, valid, "Vec")
+        return self.build.load(buffer, [zero, zero], [self.ssa(size) for size in region], type)
+
+    def load_whole(self, buffer: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+        zeros = [self.build.const(0)] * len(shape)
+        return self.build.load(buffer, zeros, [self.build.const(size) for size in shape], TileType(shape, d.shaped_type(buffer).dtype, shape, "Vec"))
+
+    def store(self, value: SSAValue, buffer: SSAValue, atomic: bool, at: Sequence[Num] = ()) -> None:
+        offsets = at or (0,) * d.shaped_type(buffer).rank
+        self.build.store(value, buffer, [self.ssa(offset) for offset in offsets], atomic=atomic)
+
+    def window(self, buffer: SSAValue, offsets: Sequence[Num], sizes: Sequence[Num], type: BufferType, drop: Sequence[int] = ()) -> SSAValue:
+        """A window of a buffer; the same one again within a block is the same value."""
+        key = (self.build.block, buffer, tuple(offsets), tuple(sizes), type, tuple(drop))
+        if key not in self.windows:
+            self.windows[key] = self.build.window(buffer, [self.ssa(n) for n in offsets], [self.ssa(n) for n in sizes], type, drop)
+        return self.windows[key]
+
+
+__all__ = ["GRID", "Memory", "NotRaisable", "Raiser", "raise_to_program"]

@@ -1,0 +1,429 @@
+"""Raising of arithmetic: elementwise families, reductions, expands, partial ops, conversion, comparison, matrix products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from xdsl.ir import SSAValue
+
+from tilejit.dtypes import FP32, INT16, INT32, INT64, UINT8, DType
+from tilejit.frontend.pto_handles import Cell, Demoted, Memory, NotRaisable, Region
+from tilejit.frontend.pto_raise_moves import filled, same_bits
+from tilejit.frontend.pto_raise_tiles import Tile, read, region_of, tile, write
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import constant_of
+from tilejit.tile_ir.pto.op import PtoOp
+from tilejit.types.values import BufferType, ScalarType
+
+if TYPE_CHECKING:
+    from tilejit.frontend.pto_raise import Raiser
+
+Operands = Sequence[SSAValue]
+Meaning = Callable[["Raiser", Operands], SSAValue]
+
+
+def _row(name: str, *params: str) -> Meaning:
+    """One row of the op table."""
+
+    def apply(self: Raiser, args: Operands) -> SSAValue:
+        return self.apply(name, **dict(zip(params or ("lhs", "rhs"), args)))
+
+    return apply
+
+
+def _then(first: Meaning, second: Meaning) -> Meaning:
+    """`second(first(a, b), c)`."""
+    return lambda self, args: second(self, [first(self, args[:2]), args[2]])
+
+
+def _dtype(value: SSAValue) -> DType:
+    type = d.type_of(value)
+    assert not isinstance(type, BufferType)
+    return type.dtype
+
+
+def _is_number(value: SSAValue) -> bool:
+    """A scalar that is known, and not NaN."""
+    known = constant_of(value) if isinstance(d.type_of(value), ScalarType) else None
+    return known is not None and not math.isnan(known)
+
+
+def _extreme(row: str) -> Meaning:
+    """`a < b ? b : a`: the first operand wins when the second is NaN."""
+
+    def apply(self: Raiser, args: Operands) -> SSAValue:
+        first, second = args
+        both = self.apply(row, lhs=first, rhs=second)
+        if not _dtype(first).is_float or _is_number(second):
+            return both
+        strange = self.apply("isnan", "scalar" if isinstance(d.type_of(second), ScalarType) else "tile", input=second)
+        return self.apply("where", condition=strange, lhs=first, rhs=both)
+
+    return apply
+
+
+def _divide(self: Raiser, args: Operands) -> SSAValue:
+    dtype = next(_dtype(value) for value in args if not isinstance(d.type_of(value), ScalarType))
+    if dtype.name in ("FP32", "FP16", "INT16", "INT32") or any(isinstance(d.type_of(value), ScalarType) for value in args):
+        return self.apply("div", lhs=args[0], rhs=args[1])
+    wide = [self.apply("cast", input=value, target_type=FP32 if dtype.is_float else INT32, mode="rint") for value in args]
+    return self.apply("cast", input=self.apply("div", lhs=wide[0], rhs=wide[1]), target_type=dtype, mode="rint")
+
+
+def _relu(self: Raiser, args: Operands) -> SSAValue:
+    value = self.apply("relu", input=args[0])
+    if not _dtype(args[0]).is_float:
+        return value
+    return self.apply("where", condition=self.apply("isnan", input=args[0]), lhs=self.build.const(0.0, _dtype(args[0])), rhs=value)
+
+
+def _invert(self: Raiser, args: Operands) -> SSAValue:
+    dtype = _dtype(args[0])
+    return self.apply("xor", lhs=args[0], rhs=self.build.const((1 << dtype.bits) - 1 if dtype.kind == "uint" else -1, dtype))
+
+
+def _expdif(self: Raiser, args: Operands) -> SSAValue:
+    return self.apply("exp", input=self.apply("sub", lhs=args[0], rhs=args[1]))
+
+
+_BINARY: dict[str, Meaning] = {
+    "add": _row("add"), "sub": _row("sub"), "mul": _row("mul"), "div": _divide, "max": _extreme("maximum"), "min": _extreme("minimum"),
+    "and": _row("and_"), "or": _row("or_"), "xor": _row("xor"), "shl": _row("shl"), "shr": _row("shr"), "fmod": _row("fmod"), "rem": _row("rem"),
+}  # fmt: skip
+_MAPS: dict[str, Meaning] = {
+    **{f"t{name}": meaning for name, meaning in _BINARY.items()},
+    **{f"t{name}s": meaning for name, meaning in _BINARY.items()},
+    **{f"t{name}": _row(name, "input") for name in ("exp", "log", "sqrt", "rsqrt", "recip", "neg", "abs")},
+    "tnot": _invert, "trelu": _relu, "tprelu": _row("prelu", "input", "slope"), "tlrelu": _row("lrelu", "input", "slope"),
+    "taddc": _then(_row("add"), _row("add")), "tsubc": _then(_row("sub"), _row("add")),
+    "taddsc": _then(_row("add"), _row("add")), "tsubsc": _then(_row("sub"), _row("add")),
+}  # fmt: skip
+_ALONG: dict[str, Meaning] = {
+    f"t{axis}expand{name}": _expdif if name == "expdif" else _BINARY[name]
+    for axis in ("row", "col")
+    for name in ("add", "sub", "mul", "div", "max", "min", "expdif")
+}
+_FOLDS = {f"t{axis}{name}": f"{axis}_{name}" for axis in ("row", "col") for name in ("sum", "max", "min", "prod", "argmax", "argmin")}
+_PARTS = {f"tpart{name}": _BINARY[name] for name in ("add", "mul", "max", "min")}
+_PRODUCTS = tuple(f"{stem}{scaled}{extra}" for stem in ("tmatmul", "tgemv") for scaled in ("", ".mx") for extra in ("", ".acc", ".bias"))
+
+FAMILIES = frozenset((*_MAPS, *_ALONG, *_FOLDS, *_PARTS, *_PRODUCTS))
+
+
+def family(self: Raiser, op: PtoOp) -> None:
+    """An op that belongs to one of the families."""
+    name = op.row.name
+    if name in _MAPS:
+        _map(self, op, _MAPS[name])
+    elif name in _ALONG:
+        _along(self, op, _ALONG[name])
+    elif name in _FOLDS:
+        _fold(self, op, _FOLDS[name])
+    elif name in _PARTS:
+        _part(self, op, _PARTS[name])
+    else:
+        _product(self, op)
+
+
+def _map(self: Raiser, op: PtoOp, meaning: Meaning) -> None:
+    target = tile(self, op, "d")
+    region = region_of(self, target)
+    assert op.row.destination_style is not None
+    slots = [slot.name for slot in op.row.destination_style[0] if not slot.scratch]
+    operands = [_operand(self, self.held(op.operand(name)), region, target) for name in slots]
+    write(self, target, meaning(self, operands))
+
+
+def _operand(self: Raiser, found: object, region: Region, target: Tile) -> SSAValue:
+    if isinstance(found, Cell | Memory):
+        return read(self, found, region, target.spec.shape)
+    if not isinstance(found, SSAValue):
+        raise NotRaisable("an operand that is no tile and no number")
+    return found
+
+
+def _axpy(self: Raiser, op: PtoOp) -> None:
+    target = tile(self, op, "d")
+    region = region_of(self, target)
+    scaled = self.apply("mul", lhs=read(self, tile(self, op, "a"), region, target.spec.shape), rhs=self.scalar(op.operand("s")))
+    write(self, target, self.apply("add", lhs=read(self, target, region), rhs=scaled))
+
+
+def _fill(self: Raiser, op: PtoOp) -> None:
+    target = tile(self, op, "d")
+    rows, cols = region_of(self, target)
+    value = self.scalar(op.operand("s"))
+    if isinstance(rows, int) and isinstance(cols, int):
+        write(self, target, filled(self, (rows, cols), target.dtype, value))
+    else:
+        whole = filled(self, target.spec.shape, target.dtype, value)
+        write(self, target, self.apply("set_validshape", input=whole, valid_rows=self.ssa(rows), valid_cols=self.ssa(cols)))
+
+
+# along rows and columns ---------------------------------------------------------------------------------------------------------
+
+
+def line(self: Raiser, found: Tile, region: Region, axis: int, shape: tuple[int, int]) -> SSAValue:
+    """One value per row or per column of a region; a row operand of 32 bytes is repeated along the row."""
+    rows, cols = region
+    if axis == 0:
+        return read(self, found, (1, cols), (1, shape[1]))
+    period = 32 // found.dtype.get_byte()
+    if found.spec.cols != period or found.spec.blayout != "row_major" or found.spec.valid[1] == 1:
+        return read(self, found, (rows, 1), (shape[0], 1))
+    if found.spec.valid[1] is None or not isinstance(rows, int) or not isinstance(cols, int):
+        raise NotRaisable("a repeated row operand whose size only the run knows")
+    block = read(self, found, (rows, period))
+    return self.apply("row_expand_add", lhs=filled(self, (rows, cols), found.dtype, self.build.const(0, found.dtype)), rhs=block)
+
+
+def _along(self: Raiser, op: PtoOp, meaning: Meaning) -> None:
+    target = tile(self, op, "d")
+    region = region_of(self, target)
+    axis = 1 if op.row.name.startswith("trow") else 0
+    shape = target.spec.shape
+    big = read(self, tile(self, op, "a"), region, shape)
+    vector = line(self, tile(self, op, "b"), region, axis, shape)
+    row = op.row.name.removeprefix("trowexpand").removeprefix("tcolexpand")
+    if d.shaped_type(vector).shape != d.shaped_type(big).shape and row in ("add", "sub", "mul", "div"):
+        value = self.apply(f"{'row' if axis else 'col'}_expand_{row}", lhs=big, rhs=vector)
+    else:
+        value = meaning(self, [big, vector])
+    write(self, target, value)
+
+
+def _expand(self: Raiser, op: PtoOp) -> None:
+    target = tile(self, op, "d")
+    region = region_of(self, target)
+    rows, cols = region
+    if not isinstance(rows, int) or not isinstance(cols, int):
+        raise NotRaisable("an expand into a region that only the run knows")
+    axis = 1 if op.row.name == "trowexpand" else 0
+    source = tile(self, op, "a")
+    vector = read(self, source, (rows, 1) if axis else (1, cols))
+    base = filled(self, (rows, cols), target.dtype, self.build.const(0, target.dtype))
+    write(self, target, self.apply("row_expand" if axis else "col_expand", lhs=base, rhs=vector))
+
+
+def _fold(self: Raiser, op: PtoOp, row: str) -> None:
+    source, target = tile(self, op, "a"), tile(self, op, "d")
+    value = read(self, source, region_of(self, source))
+    axis, name = row.split("_")
+    if name in ("max", "min") and source.dtype.is_float:
+        # NaN counts only where it comes first.
+        rows, cols = d.shaped_type(value).shape
+        assert isinstance(rows, int) and isinstance(cols, int)
+        nothing = self.build.const(float("-inf") if name == "max" else float("inf"), source.dtype)
+        plain = self.apply("where", condition=self.apply("isnan", input=value), lhs=nothing, rhs=value)
+        first = self.cut(value, 0, 0, (rows, 1) if axis == "row" else (1, cols))
+        result = self.apply(row, input=plain)
+        result = self.apply("where", condition=self.apply("isnan", input=first), lhs=first, rhs=result)
+    else:
+        result = self.apply(row, input=value)
+    write(self, target, same_bits(self, result, target.dtype))
+
+
+def _part(self: Raiser, op: PtoOp, meaning: Meaning) -> None:
+    first, second, target = (tile(self, op, name) for name in ("a", "b", "d"))
+    regions = [region_of(self, side) for side in (first, second, target)]
+    if any(not isinstance(size, int) for region in regions for size in region):
+        raise NotRaisable("a partial op on regions that only the run knows")
+    (ar, ac), (br, bc), (rows, cols) = [(int(r), int(c)) for r, c in regions]  # type: ignore[arg-type]
+    zero = self.build.const(0)
+    out = filled(self, (rows, cols), target.dtype, self.build.const(0, target.dtype))
+    for side, size in ((second, (min(br, rows), min(bc, cols))), (first, (min(ar, rows), min(ac, cols)))):
+        part = read(self, side, size)
+        out = part if size == (rows, cols) else self.apply("assemble", target=out, source=part, offset=[zero, zero])
+    both = (min(ar, br), min(ac, bc))
+    combined = meaning(self, [read(self, first, both), read(self, second, both)])
+    write(self, target, combined if both == (rows, cols) else self.apply("assemble", target=out, source=combined, offset=[zero, zero]))
+
+
+# conversion, comparison, selection -------------------------------------------------------------------------------------------------
+
+_MODES = {"NONE": "trunc", "TRUNC": "trunc", "RINT": "rint", "CAST_RINT": "rint", "ROUND": "round", "FLOOR": "floor", "CEIL": "ceil"}
+
+
+def _convert(self: Raiser, op: PtoOp) -> None:
+    source, target = tile(self, op, "a"), tile(self, op, "d")
+    value = read(self, source, region_of(self, target), target.spec.shape)
+    mode, saturation = op.enum("rmode", "CAST_RINT"), op.enum("sat_mode")
+    dtype = target.dtype
+    if source.dtype is dtype:
+        write(self, target, value)
+    elif source.dtype.is_float and not dtype.is_float:
+        write(self, target, _to_integer(self, value, dtype, mode, saturation != "OFF"))
+    elif dtype.is_float:
+        write(self, target, _to_float(self, value, dtype, saturation == "ON"))
+    elif saturation == "OFF":
+        write(self, target, self.apply("cast", input=value, target_type=dtype, mode="trunc"))
+    else:
+        write(self, target, _clipped(self, value, dtype))
+
+
+def _to_integer(self: Raiser, value: SSAValue, dtype: DType, mode: str, saturate: bool) -> SSAValue:
+    if mode == "ODD":
+        return _to_integer(self, _ties_to_odd(self, value), dtype, "RINT", saturate)
+    if not saturate and dtype is not INT32:
+        wide = self.apply("cast", input=value, target_type=INT64, mode=_MODES[mode])
+        return self.apply("cast", input=wide, target_type=dtype, mode="trunc")
+    cast = self.apply("cast", input=value, target_type=dtype, mode=_MODES[mode])
+    if dtype is not INT32:
+        return cast
+    # What is too large wraps to the smallest number, also when saturating: the limit itself is no float.
+    wide = value if _dtype(value) is FP32 else self.apply("cast", input=value, target_type=FP32, mode="rint")
+    too_large = self.apply("cmp_mask", lhs=wide, rhs=self.build.const(float(2**31), FP32), cmp_type=_COMPARISONS.index("ge"))
+    rows, cols = (int(size) for size in d.shaped_type(value).shape)
+    return self.apply("sel", mask=too_large, lhs=filled(self, (rows, cols), INT32, self.build.const(-(2**31), INT32)), rhs=cast)
+
+
+def _ties_to_odd(self: Raiser, value: SSAValue) -> SSAValue:
+    """The nearest whole number, of two equally near ones the odd one."""
+    wide = value if _dtype(value) is FP32 else self.apply("cast", input=value, target_type=FP32, mode="rint")
+    low = self.apply("floor", input=wide)
+    odd = self.apply("rem", lhs=low, rhs=self.build.const(2.0, FP32))
+    # An odd floor wins as it is, an even one has the odd number above it.
+    above = self.apply("add", lhs=low, rhs=self.apply("sub", lhs=self.build.const(1.0, FP32), rhs=odd))
+    tie = self.apply("cmp_mask", lhs=self.apply("sub", lhs=wide, rhs=low), rhs=self.build.const(0.5, FP32), cmp_type=_COMPARISONS.index("eq"))
+    return self.apply("sel", mask=tie, lhs=above, rhs=wide)
+
+
+def _to_float(self: Raiser, value: SSAValue, dtype: DType, saturate: bool) -> SSAValue:
+    if saturate and dtype.bits < 32:
+        value = _stopped(self, value, dtype)
+    return self.apply("cast", input=value, target_type=dtype, mode="rint")
+
+
+def _stopped(self: Raiser, value: SSAValue, dtype: DType) -> SSAValue:
+    """Finite floats moved into the range of a narrower type."""
+    import ml_dtypes
+
+    limit = float(ml_dtypes.finfo(dtype.numpy).max)
+    wide = value if _dtype(value) is FP32 else self.apply("cast", input=value, target_type=FP32, mode="rint")
+    inside = self.apply("minimum", lhs=self.apply("maximum", lhs=wide, rhs=self.build.const(-limit, FP32)), rhs=self.build.const(limit, FP32))
+    infinite = self.apply("cmp_mask", lhs=self.apply("abs", input=wide), rhs=self.build.const(float("inf"), FP32), cmp_type=_COMPARISONS.index("eq"))
+    return self.apply("sel", mask=infinite, lhs=wide, rhs=inside)
+
+
+def _clipped(self: Raiser, value: SSAValue, dtype: DType) -> SSAValue:
+    """An integer moved into the range of a narrower or differently signed type."""
+    from tilejit.dtypes import integer_range
+
+    source = _dtype(value)
+    (low, high), (own_low, own_high) = integer_range(dtype), integer_range(source)
+    if high < own_high:
+        value = self.apply("minimum", lhs=value, rhs=self.build.const(high, source))
+    if low > own_low:
+        value = self.apply("maximum", lhs=value, rhs=self.build.const(low, source))
+    return self.apply("cast", input=value, target_type=dtype, mode="trunc")
+
+
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+def _static(region: Region) -> tuple[int, int]:
+    rows, cols = region
+    if not isinstance(rows, int) or not isinstance(cols, int):
+        raise NotRaisable("a mask of a region that only the run knows")
+    return rows, cols
+
+
+def _compare(self: Raiser, op: PtoOp) -> None:
+    """One bit per element in bytes, row after row; the other bits of the mask are cleared."""
+    source, mask = tile(self, op, "a"), tile(self, op, "m")
+    rows, cols = _static(region_of(self, source))
+    other = read(self, tile(self, op, "b"), (rows, cols)) if op.operand("b") is not None else self.scalar(op.operand("s"))
+    kind = _COMPARISONS.index(op.enum("cmpMode", "eq"))
+    bits = self.apply("cmp_mask", lhs=read(self, source, (rows, cols)), rhs=other, cmp_type=kind)
+    held, wide = mask.spec.rows, mask.spec.cols * mask.dtype.get_byte()
+    if isinstance(mask, Cell) and mask.shape != mask.spec.shape:
+        raise Demoted(mask.key)
+    part = self.cut(bits, 0, 0, (min(rows, held), min(-(-cols // 8), wide)))
+    zero = self.build.const(0)
+    cleared = filled(self, (held, wide), UINT8, self.build.const(0, UINT8))
+    packed = self.apply("assemble", target=cleared, source=part, offset=[zero, zero])
+    write(self, mask, self.apply("reinterpret_view", data=packed, dtype=mask.dtype, shape=[self.build.const(n) for n in mask.spec.shape]))
+
+
+def _bytes(self: Raiser, mask: Tile, region: tuple[int, int]) -> SSAValue:
+    """Cells of a mask as bytes."""
+    value = read(self, mask, region)
+    if mask.dtype is UINT8:
+        return value
+    shape = (region[0], region[1] * mask.dtype.get_byte())
+    return self.apply("reinterpret_view", data=value, dtype=UINT8, shape=[self.build.const(n) for n in shape])
+
+
+def _select(self: Raiser, op: PtoOp) -> None:
+    """The bits run on through the valid columns of the mask, row after row."""
+    mask, target = tile(self, op, "m"), tile(self, op, "d")
+    rows, cols = _static(region_of(self, target))
+    held = _static(region_of(self, mask))
+    wide = held[1] * mask.dtype.get_byte()
+    bits = _bytes(self, mask, held)
+    if rows > 1 and wide * 8 != cols:
+        if cols % 8 or held[0] * wide * 8 < rows * cols:
+            raise NotRaisable("rows of a mask that begin inside a byte")
+        count = rows * cols // 8
+        bits = self.reshaped(self.cut(self.reshaped(bits, (1, held[0] * wide)), 0, 0, (1, count)), (rows, cols // 8))
+    elif held[0] < rows or wide * 8 < cols:
+        raise NotRaisable("a mask with too few bits")
+    bits = self.cut(bits, 0, 0, (rows, int(d.shaped_type(bits).shape[1])))
+    first, second = (_as_selectable(self, read(self, tile(self, op, name), (rows, cols))) for name in ("a", "b"))
+    write(self, target, same_bits(self, self.apply("sel", mask=bits, lhs=first, rhs=second), target.dtype))
+
+
+def _as_selectable(self: Raiser, value: SSAValue) -> SSAValue:
+    """BF16 cells are chosen by their bits."""
+    return same_bits(self, value, INT16) if _dtype(value).name == "BF16" else value
+
+
+def _select_scalar(self: Raiser, op: PtoOp) -> None:
+    """Every row of the data has its own row of the mask."""
+    mask, target = tile(self, op, "m"), tile(self, op, "d")
+    rows, cols = _static(region_of(self, target))
+    if isinstance(mask, Cell) and mask.shape != mask.spec.shape:
+        raise Demoted(mask.key)
+    bits = _bytes(self, mask, (rows, mask.spec.cols))
+    write(self, target, self.apply("sels", mask=bits, src=read(self, tile(self, op, "a"), (rows, cols)), scalar=self.scalar(op.operand("s"))))
+
+
+# matrix products --------------------------------------------------------------------------------------------------------------------
+
+
+def _product(self: Raiser, op: PtoOp) -> None:
+    left, right, target = (tile(self, op, name) for name in ("a", "b", "d"))
+    (rows, own), (there, cols) = region_of(self, left), region_of(self, right)
+    inner = own if own == there else self.least(own, there)
+    a, b = read(self, left, (rows, inner)), read(self, right, (inner, cols))
+    if ".mx" in op.row.name:
+        a, b = _scaled(self, a, tile(self, op, "as")), self.turned(_scaled(self, self.turned(b), tile(self, op, "bs"), turned=True))
+    elif left.dtype.is_float and left.dtype.bits < 16:
+        a, b = (self.apply("cast", input=side, target_type=FP32, mode="rint") for side in (a, b))
+    if op.operand("c") is not None:
+        value = self.apply("matmul_acc", acc=read(self, tile(self, op, "c"), (rows, cols)), lhs=a, rhs=b)
+    elif op.operand("bias") is not None:
+        value = self.apply("matmul_bias", lhs=a, rhs=b, bias=read(self, tile(self, op, "bias"), (1, cols)))
+    else:
+        value = self.apply("matmul", lhs=a, rhs=b)
+    write(self, target, value)
+
+
+def _scaled(self: Raiser, value: SSAValue, scales: Tile, turned: bool = False) -> SSAValue:
+    """MX: one scale for each block of 32 elements along the inner dim, which is the last one here."""
+    rows, inner = d.shaped_type(value).shape
+    if not isinstance(rows, int) or not isinstance(inner, int) or inner % 32:
+        raise NotRaisable("scaled products whose inner size is no multiple of 32")
+    blocks = inner // 32
+    factors = self.turned(read(self, scales, (blocks, rows))) if turned else read(self, scales, (rows, blocks))
+    single = [self.apply("cast", input=item, target_type=FP32, mode="rint") for item in (value, factors)]
+    spread = self.apply("row_expand_mul", lhs=self.reshaped(single[0], (rows * blocks, 32)), rhs=self.reshaped(single[1], (rows * blocks, 1)))
+    return self.reshaped(spread, (rows, inner))
+
+
+OPS = {
+    "taxpy": _axpy, "texpands": _fill, "trowexpand": _expand, "tcolexpand": _expand, "tcvt": _convert, "tcmp": _compare, "tcmps": _compare,
+    "tsel": _select, "tsels": _select_scalar,
+}  # fmt: skip
