@@ -68,6 +68,8 @@ class TilejitError(Exception):
         self.where: tuple[str, ...] = tuple(where)
         self.hint = help
         self.note = note
+        self.related: tuple[tuple[str, Span | None], ...] = ()
+        """Other places that take part, each with what happens there."""
 
     @property
     def source_lines(self) -> tuple[str, ...]:
@@ -268,8 +270,9 @@ def render(error: TilejitError, colour: bool | None = None) -> str:
             out += _excerpt(site, paint, label="called from")
             site = site.parent
     margin = "   " if span is not None else ""
-    if error.where:
-        out.append(f"{margin}= where: {', '.join(error.where)}")
+    where = [*error.where, *(f"{text} ({place})" if place else text for text, place in error.related)]
+    if where:
+        out.append(f"{margin}= where: {', '.join(where)}")
     if error.note:
         out.append(f"{margin}= note: {error.note}")
     if error.hint:

@@ -157,7 +157,7 @@ def test_a_pop_takes_its_type_from_the_annotation_of_its_target() -> None:
     assert str(d.type_of(pop.results[0])) == "Tile[[8, 16], FP32]"
 
 
-def test_fifos_say_that_they_do_not_run() -> None:
+def test_a_pop_that_nobody_serves_is_refused_before_anything_runs() -> None:
     program = kernel("t = pl.tpop_from_aic(shape=[8, 16], dtype=pl.FP32, split=0)\npl.tfree_to_aic(t)\npl.store(t, [0, 0], out)")
-    with pytest.raises(TilejitError, match="FIFOs"):
+    with pytest.raises(TilejitError, match="nobody puts any in"):
         run(program, np.zeros((8, 16), np.float32), np.zeros(4, np.int32), np.zeros((8, 16), np.float32))

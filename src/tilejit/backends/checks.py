@@ -15,6 +15,7 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from tilejit.runtime.failures import Failure
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.cross_core import Transfer
 
 _WINDOW_HELP = "keep 0 <= offset and offset + size <= extent; for a ragged edge narrow the valid region or pass clamp=True"
 
@@ -84,3 +85,25 @@ def create_failure(op: d.CreateOp | d.ViewOp | d.StridedOp, axis: int) -> Failur
 def _plain(text: str) -> str:
     """`text` as a literal part of a format string."""
     return text.replace("{", "{{").replace("}", "}}")
+
+
+def pop_failure(pop: Transfer) -> Failure:
+    """A pop that waits for ever; integers: the row of another place that waits, or -1."""
+    text = f"deadlock: {_plain(pop.title)} waits for a tile that nobody sends"
+    return Failure("deadlock", text, pop.op.span, "every kernel that runs beside it has ended or waits too: push as many tiles as are popped", related=True)
+
+
+def sync_failure(op: d.EffectOp) -> Failure:
+    """A barrier that is never complete; integers: the row of another place that waits, or -1, and how many are missing."""
+    help = "every block must reach the same number of syncalls; in soft mode `used_cores` says how many blocks take part"
+    return Failure("deadlock", "deadlock: syncall waits for {1} more that never come", op.span, help, related=True)
+
+
+def push_site(push: Transfer) -> Failure:
+    """Not a failure: where a tile was sent from, for those that do not want it."""
+    return Failure("shape", f"{_plain(push.title)} sends {_plain(str(push.type))}", push.op.span)
+
+
+def tile_failure(pop: Transfer) -> Failure:
+    """A tile of another shape or data type arrives; integers: the row of the push."""
+    return Failure("shape", f"{_plain(pop.title)} takes {_plain(str(pop.type))}, another tile arrives", pop.op.span, related=True)

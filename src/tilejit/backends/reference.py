@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,17 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
+from tilejit.backends.crossing import check_crossings
+from tilejit.backends.reference_tasks import BlockPlace, Fifos, side_by_side
 from tilejit.dtypes import TASK_ID, DType
-from tilejit.errors import InternalError, TilejitError, UnsupportedFeatureError
+from tilejit.errors import InternalError, TilejitError
 from tilejit.ops.elementwise import value_dtype
 from tilejit.ops.evaluate import ArrayValue, evaluate, poison, whole
 from tilejit.runtime.failures import NOTE, raise_failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import apply_args
+from tilejit.tile_ir.cross_core import CrossCore, Member, Run, Start, Transfer, sync_class, transfer_of
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import TENSOR_SPACE, BufferType, ScalarType, ShapedType, ValueType, full_tile
 
@@ -39,14 +42,6 @@ Value = Any
 """A run-time value: Buffer, ArrayValue, NumPy scalar, or (an on-core array) NumPy array."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlockPlace:
-    """Which block of how many is running."""
-
-    index: int = 0
-    count: int = 1
-
-
 def build(program: Program, options: CompileOptions) -> ReferenceExecutable:
     """Nothing to prepare: the program itself is what runs."""
     return ReferenceExecutable(program, options)
@@ -59,17 +54,24 @@ class ReferenceExecutable:
         self.program = program
         self.options = options or CompileOptions()
         self._functions = program.functions
+        self.cross = CrossCore(program)
+        check_crossings(self.cross, program)
 
     def run(self, entry: str, arguments: Sequence[NDArray | int | float | bool | np.generic]) -> tuple[object, ...]:
         """Run `entry`; arrays are written in place. Returns the arrays and scalars that the function returns."""
         function = self._functions[entry]
         values = [_argument(d.type_of(param), argument) for param, argument in zip(function.body.block.args, arguments, strict=True)]
-        returned = self.invoke(function, values, BlockPlace())
+        alone = self.cross.alone(entry)
+        place = BlockPlace()
+        if alone is None:
+            returned = self.invoke(function, values, place)
+        else:
+            returned = side_by_side(place, alone, [None], lambda _, own: self.invoke(function, values, own), self.cross)[0]
         return tuple(value.array if isinstance(value, Buffer) else value.box if isinstance(value, ArrayValue) else value for value in returned)
 
     def invoke(self, function: d.FuncOp, arguments: Sequence[Value], place: BlockPlace) -> list[Value]:
         """The values a function returns."""
-        return Frame(self, place).block(function.body.block, arguments)
+        return Frame(self, place, function.symbol).block(function.body.block, arguments)
 
     def call(self, name: str, arguments: Sequence[Value], place: BlockPlace) -> list[Value]:
         """The results of a call: what the callee returns besides its own parameters."""
@@ -106,8 +108,9 @@ def scalar(value: Any, dtype: DType) -> Any:
 class Frame:
     """One running function: the values of its SSA names."""
 
-    def __init__(self, machine: ReferenceExecutable, place: BlockPlace) -> None:
+    def __init__(self, machine: ReferenceExecutable, place: BlockPlace, function: str) -> None:
         self.machine = machine
+        self.function = function
         self.place = place
         self.values: dict[SSAValue, Value] = {}
 
@@ -158,6 +161,8 @@ class Frame:
         row = ops.table()[op.op]
         if op.op in _PLACES:
             return [np.int64(_PLACES[op.op](self.place))]
+        if (transfer := transfer_of(op, self.function)) is not None:
+            return [self._pop(transfer)]
         types = tuple(d.type_of(result) for result in op.results)
         arguments = {name: self._apply_argument(argument) for name, argument in apply_args(op).items()}
         try:
@@ -318,12 +323,14 @@ class Frame:
         return self.block(op.then.block if self.values[op.condition] else op.orelse.block, [])
 
     def region(self, op: d.RegionOp) -> Sequence[Value]:
+        if (run := self.machine.cross.run_of(op)) is not None:
+            return self._part_of_run(op, run)
         if op.blocks is None:
             return self.block(op.body.block, [])
         outer, count = self.place, self._integer(op.blocks)
         results: list[Value] = []
         for index in range(count):
-            self.place = BlockPlace(index, count)
+            self.place = replace(outer, index=index, count=count)
             results = self.block(op.body.block, [np.int64(index)][: len(op.body.block.args)])
         self.place = outer
         return results
@@ -331,13 +338,37 @@ class Frame:
     def group(self, op: d.GroupOp) -> Sequence[Value]:
         return self.block(op.body.block, [])
 
+    def _part_of_run(self, op: Start, run: Run) -> Sequence[Value]:
+        """Kernels that wait for each other start where the last of them stands."""
+        if op is not run.last:
+            return [None] * len(op.results)
+        counts = [None if member.blocks is None else self._integer(member.blocks) for member in run.members]
+        results = side_by_side(self.place, run, counts, self._start, self.machine.cross)
+        for member, values in zip(run.members, results, strict=True):
+            self._bind(member.op.results, values)
+        return results[-1]
+
+    def _start(self, member: Member, place: BlockPlace) -> Sequence[Value]:
+        """One block and lane of a member of a run, in a frame of its own."""
+        op = member.op
+        if isinstance(op, d.RegionOp):
+            frame = Frame(self.machine, place, self.function)
+            frame.values = dict(self.values)
+            return frame.block(op.body.block, [np.int64(place.index)][: len(op.body.block.args)])
+        assert isinstance(op, d.CallOp | d.LaunchOp)
+        return self.machine.call(op.callee.data, [self.values[arg] for arg in op.args], place)
+
     def call(self, op: d.CallOp) -> Sequence[Value]:
+        if (run := self.machine.cross.run_of(op)) is not None:
+            return self._part_of_run(op, run)
         return self.machine.call(op.callee.data, [self.values[arg] for arg in op.args], self.place)
 
     def launch(self, op: d.LaunchOp) -> Sequence[Value]:
+        if (run := self.machine.cross.run_of(op)) is not None:
+            return self._part_of_run(op, run)
         count = 1 if op.blocks is None else self._integer(op.blocks)
         for index in range(count):
-            place = self.place if op.blocks is None else BlockPlace(index, count)
+            place = self.place if op.blocks is None else replace(self.place, index=index, count=count)
             self.machine.call(op.callee.data, [self.values[arg] for arg in op.args], place)
         return []
 
@@ -358,11 +389,32 @@ class Frame:
             _stop({checks.name_of(value).strip("`"): self._shown(value) for value in self.values})
         elif name == "device_assert" and not self.values[op.args[0]]:
             raise_failure(checks.assertion_failure(op), ())
-        elif op.op in ops.table() and (hole := ops.table()[op.op].attrs.get("hole")):
-            raise UnsupportedFeatureError(f"{op.op}: {hole}", span=op.span)
+        elif (transfer := transfer_of(op, self.function)) is not None:
+            fifos, lane = self._fifos(transfer)
+            fifos.push(transfer, self._array(op.args[0]), lane)
+        elif (name := sync_class(op)) is not None:
+            self._sync(op, name)
         elif (written := written_by(op)) is not None:
             self._update(op, self._buffer(written))
         return []
+
+    def _fifos(self, transfer: Transfer) -> tuple[Fifos, int]:
+        """The FIFOs of this block, and the lane that a push or pop is for."""
+        around = self.place.around
+        assert around is not None and around.fifos is not None
+        return around.fifos, around.lane if transfer.lane is None else transfer.lane
+
+    def _pop(self, transfer: Transfer) -> ArrayValue:
+        fifos, lane = self._fifos(transfer)
+        assert self.place.around is not None
+        value = fifos.pop(transfer, lane, self.place.around.scheduler)
+        valid = tuple(extent if isinstance(extent, int) else own for extent, own in zip(transfer.type.valid, value.valid, strict=True))
+        return ArrayValue(value.data, valid)
+
+    def _sync(self, op: d.EffectOp, name: str) -> None:
+        used = apply_args(op).get("used_cores")
+        if self.place.around is not None:
+            self.place.around.sync(op, name, self._integer(used) if isinstance(used, SSAValue) else None)
 
     def _update(self, op: d.EffectOp, array: NDArray) -> None:
         """A statement of the table: its row says what the tensor becomes."""
@@ -412,7 +464,7 @@ def _stop(tiles: dict[str, object]) -> None:
 _PLACES: dict[str, Callable[[BlockPlace], int]] = {
     "get_block_idx": lambda place: place.index,
     "get_block_num": lambda place: place.count,
-    "get_subblock_idx": lambda _: 0,
+    "get_subblock_idx": lambda place: 0 if place.around is None else place.around.lane,
 }
 
 _RULES: dict[type[Operation], Callable[[Frame, Any], Sequence[Value]]] = {

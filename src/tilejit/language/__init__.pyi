@@ -1246,6 +1246,14 @@ class _system:
         """The address of a buffer that another function reserves, as an INT32 scalar."""
 
     @staticmethod
+    def lane_pop(*, shape: Any, dtype: Any, split: Any, lane: Any, id: Any = ...) -> Any:
+        """`tpop_from_aic` of one lane of `pl.split_aiv`, in printed programs."""
+
+    @staticmethod
+    def lane_push(tile: Any, *, split: Any, lane: Any, id: Any = ...) -> Any:
+        """`tpush_to_aic` of one lane of `pl.split_aiv`, in printed programs."""
+
+    @staticmethod
     def reserve_buffer(*, name: Any, size: Any, base: Any = ...) -> Any:
         """The address of a named piece of on-chip memory, as an INT32 scalar."""
 

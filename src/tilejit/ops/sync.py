@@ -1,7 +1,8 @@
 """Rows about the order of things on a core and between cores: barriers, events, caches, pipes.
 
-Statements run in order here, so all of them but the FIFOs are ordered no-ops: they are checked, kept in the program for targets
-that need them, and do nothing. A syncall is met by every block before any goes on.
+Statements of one core run in order here, so what orders them is an ordered no-op: checked, kept in the program for targets that
+need it, and without effect. What crosses between cores has one: FIFOs hand tiles from one kernel of a run to another, and a syncall
+is met by every block before any goes on (tile_ir/cross_core.py).
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tilejit.dtypes import DTYPES, INDEX, INT32, DType
-from tilejit.errors import ArgumentError, DTypeError, ShapeError, UnsupportedFeatureError
+from tilejit.errors import ArgumentError, DTypeError, InternalError, ShapeError
 from tilejit.ops.dtype_rules import require
 from tilejit.ops.movement import STORABLE
-from tilejit.ops.rules import Custom, Nothing, Unsupported
+from tilejit.ops.rules import Custom, Nothing
 from tilejit.ops.shape_rules import extents, new_shape
 from tilejit.ops.spec import Call, InferRule, OpSpec, Scalar, ScalarArg, Scalars, Spelling, Static, Value, declare, spell
 from tilejit.types.annotations import AUTO
@@ -29,8 +30,8 @@ EVENTS = 14
 """Cube and vector cores share events 0 to 13."""
 
 
-def effect(*spellings: Spelling, check: Check | None = None, levels: Sequence[str] = SYSTEM, hole: str | None = None) -> Callable[[Callable[..., object]], OpSpec]:
-    """Declare a statement without result: the front end checks it and keeps it as `tile.effect`. `hole`: why it runs nowhere."""
+def effect(*spellings: Spelling, check: Check | None = None, levels: Sequence[str] = SYSTEM, crosses: bool = False) -> Callable[[Callable[..., object]], OpSpec]:
+    """Declare a statement without result: the front end checks it and keeps it as `tile.effect`. `crosses`: another core sees it."""
 
     def infer(call: Call) -> tuple[ValueType, ...]:
         if check is not None:
@@ -43,8 +44,7 @@ def effect(*spellings: Spelling, check: Check | None = None, levels: Sequence[st
             family="effect",
             infer=infer,
             reference=_nothing,
-            cpu=Nothing() if hole is None else Unsupported(hole),
-            attrs={} if hole is None else {"hole": hole},
+            cpu=Custom() if crosses else Nothing(),
             dtypes=frozenset(DTYPES.values()),
             spellings=spellings,
             levels=levels,
@@ -162,7 +162,7 @@ def _check_syncall(call: Call) -> None:
         require(call, "gm_workspace", workspace.dtype, {INT32})
 
 
-@effect(*spell("syncall", system="(*, core_type='mix', mode='hard', gm_workspace=None, used_cores=None)"), check=_check_syncall)
+@effect(*spell("syncall", system="(*, core_type='mix', mode='hard', gm_workspace=None, used_cores=None)"), check=_check_syncall, crosses=True)
 def syncall(core_type: Static = "mix", mode: Static = "hard", gm_workspace: Value = None, used_cores: Scalar = None) -> object:
     """Every block that takes part waits here for all others."""
 
@@ -278,75 +278,95 @@ def aiv_initialize_pipe(
     """Open the FIFOs of a vector kernel; dir_mask 1 is cube to vector, 2 vector to cube, 3 both."""
 
 
-NO_FIFO = "FIFOs between cube and vector kernels do not run yet"
 SPLITS = 4
 """0 none, 1 up and down, 2 left and right, 3 and 4 the same for odd extents."""
+LANES = 2
+"""Vector cores beside each cube core."""
 
 
-def _check_push(call: Call) -> None:
+def _check_transfer(call: Call) -> None:
     _integer(call, "split", 0, SPLITS, optional=call.row.name.startswith("tfree"))
     _integer(call, "id", optional=True)
     if "lane_stride" in call.row.param_names:
         _integer(call, "lane_stride", 1, optional=True)
+    if "lane" in call.row.param_names:
+        _integer(call, "lane", 0, LANES - 1)
+
+
+def _check_halves(call: Call, tile: ShapedType) -> None:
+    """The cube side has the whole tile: it must have two halves."""
+    split = call.arg("split")
+    if not isinstance(split, int) or split not in (1, 2):
+        return
+    axis = tile.rank - (2 if split == 1 else 1)
+    extent = tile.shape[axis] if axis >= 0 else 1
+    if isinstance(extent, int) and extent % 2:
+        halved = "rows" if split == 1 else "columns"
+        raise ShapeError(f"{call.row.name} with split={split} halves {halved}, which must be even, got {tile}", help=f"split={split + 2} takes odd extents")
+
+
+def _check_push(call: Call) -> None:
+    _check_transfer(call)
     tile = call.arg("tile")
     if isinstance(tile, ShapedType) and tile.level != "tile":
         raise ArgumentError(f"{call.row.name} takes a tile, got {tile}", help="bring it into a tile with pl.load first")
+    if call.row.name == "tpush_to_aiv" and isinstance(tile, ShapedType):
+        _check_halves(call, tile)
 
 
-@effect(*spell("tpush_to_aiv", pl="=system", system="(tile, *, split, lane_stride=None, id=None)"), check=_check_push, hole=NO_FIFO)
+@effect(*spell("tpush_to_aiv", pl="=system", system="(tile, *, split, lane_stride=None, id=None)"), check=_check_push, crosses=True)
 def tpush_to_aiv(tile: Value, split: Static, lane_stride: Static = None, id: Static = None) -> object:
     """Send a tile from the cube side to the vector side."""
 
 
-@effect(*spell("tpush_to_aic", pl="=system", system="(tile, *, split, id=None)"), check=_check_push, hole=NO_FIFO)
+@effect(*spell("tpush_to_aic", pl="=system", system="(tile, *, split, id=None)"), check=_check_push, crosses=True)
 def tpush_to_aic(tile: Value, split: Static, id: Static = None) -> object:
     """Send a tile from the vector side to the cube side."""
+
+
+@effect(*spell("lane_push", system="(tile, *, split, lane, id=None)"), check=_check_push, crosses=True)
+def lane_push(tile: Value, split: Static, lane: Static, id: Static = None) -> object:
+    """`tpush_to_aic` of one lane of `pl.split_aiv`, in printed programs."""
 
 
 _FREE = "(tile, *, split=None, id=None)"
 
 
-@effect(*spell("tfree_to_aic", pl="=system", system=_FREE), check=_check_push, hole=NO_FIFO)
+@effect(*spell("tfree_to_aic", pl="=system", system=_FREE), check=_check_push)
 def tfree_to_aic(tile: Value, split: Static = None, id: Static = None) -> object:
     """Give the slot of a tile from the cube side back; split and id are those of its tpop."""
 
 
-@effect(*spell("tfree_to_aiv", pl="=system", system=_FREE), check=_check_push, hole=NO_FIFO)
+@effect(*spell("tfree_to_aiv", pl="=system", system=_FREE), check=_check_push)
 def tfree_to_aiv(tile: Value, split: Static = None, id: Static = None) -> object:
     """Give the slot of a tile from the vector side back; split and id are those of its tpop."""
 
 
 def _infer_pop(call: Call) -> tuple[ValueType, ...]:
-    _integer(call, "split", 0, SPLITS)
-    _integer(call, "id", optional=True)
+    _check_transfer(call)
     shape, dtype = call.arg("shape"), call.arg("dtype")
     if shape is None or dtype is None:
         raise ArgumentError(f"{call.row.name} needs `shape` and `dtype`", help="or annotate the target: t: pl.Tile[[16, 16], pl.FP32] = …")
     if not isinstance(dtype, DType) or dtype not in STORABLE:
         raise DTypeError(f"{call.row.name} takes a data type as `dtype`, got {dtype}", help="for example dtype=pl.FP32")
     extent = new_shape(Call(call.row, "tile", call.args))
-    return (TileType(extent, dtype, extent),)
+    if any(not isinstance(size, int) for size in extent):
+        raise ShapeError(f"{call.row.name} takes constants as `shape`, got {list(extent)}", help="the slots of a FIFO have a fixed size")
+    tile = TileType(extent, dtype, extent)
+    if call.row.name == "tpop_from_aiv":
+        _check_halves(call, tile)
+    return (tile,)
 
 
-def _no_fifo(**_: object) -> NoReturn:
-    raise UnsupportedFeatureError(NO_FIFO)
+def _taken(**_: object) -> NoReturn:
+    raise InternalError("what arrives is known to the backend only")
 
 
 def pop(*spellings: Spelling) -> Callable[[Callable[..., object]], OpSpec]:
     """Declare a row that takes a tile out of a FIFO: no two calls give the same."""
 
     def declared(stub: Callable[..., object]) -> OpSpec:
-        return declare(
-            stub,
-            family="fifo",
-            infer=_infer_pop,
-            reference=_no_fifo,
-            cpu=Unsupported(NO_FIFO),
-            attrs={"hole": NO_FIFO},
-            dtypes=STORABLE,
-            spellings=spellings,
-            levels=SYSTEM,
-        )
+        return declare(stub, family="fifo", infer=_infer_pop, reference=_taken, cpu=Custom(), dtypes=STORABLE, spellings=spellings, levels=SYSTEM)
 
     return declared
 
@@ -359,6 +379,11 @@ def tpop_from_aic(shape: Scalars = None, dtype: Static = None, split: Static = 0
 @pop(*spell("tpop_from_aiv", pl="=system", system="(*, shape=None, dtype=None, split=0, id=None)"))
 def tpop_from_aiv(shape: Scalars = None, dtype: Static = None, split: Static = 0, id: Static = None) -> object:
     """The next tile that the vector side sent, both lanes joined."""
+
+
+@pop(*spell("lane_pop", system="(*, shape, dtype, split, lane, id=None)"))
+def lane_pop(shape: Scalars, dtype: Static, split: Static, lane: Static, id: Static = None) -> object:
+    """`tpop_from_aic` of one lane of `pl.split_aiv`, in printed programs."""
 
 
 # crossings ------------------------------------------------------------------------------------------------------------

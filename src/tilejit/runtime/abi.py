@@ -24,10 +24,10 @@ TEAM = 3
 """Slot: address of the thread pool's state (Team below); 0: everything runs on this thread."""
 FAILURE_VALUES = 4
 """First of four slots with the integers of a failure message."""
-FIBER = 8
-"""Slot: the running fiber (backends/cpu/fibers.py), 0 where kernels do not run side by side. Code sets it; it is 0 at entry."""
 LOCKS = 8
 """Slot: address of the locks that guard atomic adds while other threads run the same kernel; 0: there are none."""
+FIBER = 9
+"""Slot: the running fiber (backends/cpu/fibers.py), 0 where kernels do not run side by side. Code sets it; it is 0 at entry."""
 
 
 class Team(enum.IntEnum):

@@ -196,11 +196,12 @@ def _read_param(fields: dict[str, Any]) -> ParamInfo:
 
 
 def _write_failure(failure: Failure) -> dict[str, object]:
-    return {"kind": failure.kind, "text": failure.text, "help": failure.help, "span": write_span(failure.span)}
+    fields: dict[str, object] = {"kind": failure.kind, "text": failure.text, "help": failure.help, "span": write_span(failure.span)}
+    return {**fields, "related": True} if failure.related else fields
 
 
 def _read_failure(fields: dict[str, Any]) -> Failure:
-    return Failure(fields["kind"], fields["text"], read_span(fields["span"]), fields["help"])
+    return Failure(fields["kind"], fields["text"], read_span(fields["span"]), fields["help"], bool(fields.get("related")))
 
 
 def write_span(span: Span | None) -> dict[str, object] | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from tilejit.errors import (
+    DeadlockError,
     InternalError,
     KernelArithmeticError,
     KernelAssertionError,
@@ -23,6 +24,7 @@ KINDS: dict[str, type[TilejitError]] = {
     "assert": KernelAssertionError,
     "arithmetic": KernelArithmeticError,
     "memory": ResourceError,
+    "deadlock": DeadlockError,
 }
 
 
@@ -34,14 +36,20 @@ class Failure:
     text: str
     span: Span | None = None
     help: str | None = None
+    related: bool = False
+    """Whether the first integer is the row of another place that takes part, or -1."""
 
 
 NOTE = "found while the kernel ran: outputs may be partly written"
 """What every failure at run time says about the outputs."""
 
 
-def raise_failure(failure: Failure, values: Sequence[int]) -> NoReturn:
-    """Raise what `failure` stands for. Outputs may have been written in part, which the message says."""
+def raise_failure(failure: Failure, values: Sequence[int], table: Sequence[Failure] = ()) -> NoReturn:
+    """Raise what `failure`, a row of `table`, stands for. Outputs may have been written in part, which the message says."""
     if failure.kind not in KINDS:
         raise InternalError(f"unknown failure kind {failure.kind!r}", span=failure.span)
-    raise KINDS[failure.kind](failure.text.format(*values), span=failure.span, help=failure.help, note=NOTE)
+    error = KINDS[failure.kind](failure.text.format(*values), span=failure.span, help=failure.help, note=NOTE)
+    if failure.related and values[0] >= 0:
+        other = table[values[0]]
+        error.related = ((other.text.format(*values), other.span),)
+    raise error

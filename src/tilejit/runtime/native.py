@@ -87,7 +87,7 @@ class NativeEntry:
 
     def failed(self, status: int, values: Sequence[int]) -> None:
         """Raise what a status other than 0 stands for."""
-        raise_failure(self.failures[status - 1], values)
+        raise_failure(self.failures[status - 1], values, self.failures)
 
 
 def _places(params: Sequence[ParamInfo]) -> tuple[tuple[int, ...], int]:

@@ -24,6 +24,8 @@ VIEWS = frozenset(
     }
 )  # fmt: skip
 """Ops of the table whose result may be a view of their first operand."""
+SWITCHES = frozenset({"tpop_from_aic", "tpop_from_aiv", "lane_pop", "syncall"})
+"""Ops of the table that may let another kernel or block run, which may write everything that this one was handed."""
 
 
 class Aliases:
@@ -116,6 +118,8 @@ class Aliases:
         if isinstance(op, d.CallOp | d.LaunchOp):
             written = self.written_params(op.callee.data)
             return [arg for i, arg in enumerate(op.args) if i in written]
+        if isinstance(op, d.ApplyOp | d.EffectOp) and op.op in SWITCHES:
+            return _buffers_handed_in(op)
         written = written_by(op)
         return () if written is None else (written,)
 
@@ -130,6 +134,14 @@ class Aliases:
             found = frozenset(i for i, param in enumerate(params) if is_buffer(param) and self.roots(param) & roots)
             self._written[name] = found
         return found
+
+
+def _buffers_handed_in(op: Operation) -> list[SSAValue]:
+    """The buffers among the parameters of the function around `op`."""
+    current: Operation | None = op
+    while current is not None and not isinstance(current, d.FuncOp):
+        current = current.parent_op()
+    return [param for param in current.body.block.args if is_buffer(param)] if current is not None else []
 
 
 def written_by(op: Operation) -> SSAValue | None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import BlockArgument, SSAValue
 
-from tilejit.backends.cpu import team
+from tilejit.backends.cpu import fibers, team
 from tilejit.backends.cpu.emit import Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.registers import from_memory, to_memory
@@ -91,7 +91,9 @@ def _slots(values: Sequence[SSAValue]) -> int:
 
 
 def write_call(f: FunctionWriter, op: d.CallOp) -> None:
-    """A call of another function, once."""
+    """A call of another function, once; a call that is part of a run waits for the last of it."""
+    if _part_of_run(f, op):
+        return
     e = f.e
     callee = f.unit.program.functions[op.callee.data]
     block = _argument_block(f, op.callee.data, list(op.args), returned(callee))
@@ -139,6 +141,8 @@ def _invoke(f: FunctionWriter, callee: str, block: Value, index: Value, count: V
 
 def write_launch(f: FunctionWriter, op: d.LaunchOp) -> None:
     """A kernel on all its blocks: shared out, or one after the other. Launches that run side by side wait for the last of them."""
+    if _part_of_run(f, op):
+        return
     if op.static("with_next"):
         f.waiting.append(op)
         return
@@ -159,6 +163,23 @@ def write_launch(f: FunctionWriter, op: d.LaunchOp) -> None:
         return
     with f.e.loop(0, count, name="blocks") as loop:
         _invoke(f, callee, block, loop.iv, f.e.i64(count))
+
+
+def _part_of_run(f: FunctionWriter, op: d.CallOp | d.LaunchOp) -> bool:
+    """Kernels that wait for each other start where the last of them stands."""
+    run = f.unit.cross.run_of(op)
+    if run is not None and run.last is op:
+        tasks: list[fibers.Task] = []
+        for member in run.members:
+            start = member.op
+            assert isinstance(start, d.CallOp | d.LaunchOp)
+            if start.results:
+                fibers.refuse_results(start.callee.data, start.span)
+            block = _argument_block(f, start.callee.data, list(start.args), [])
+            count = f.index(member.blocks) if member.blocks is not None else None
+            tasks.append(fibers.Task(internal_name(start.callee.data), block, member, count))
+        fibers.write_run(f, run, tasks)
+    return run is not None
 
 
 def _write_together(f: FunctionWriter, launches: Sequence[d.LaunchOp]) -> None:

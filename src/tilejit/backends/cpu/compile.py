@@ -36,6 +36,7 @@ def target_machine() -> llvm.TargetMachine:
     """The code generator for the host, shared by all compilations."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
     here = host()
     return llvm.Target.from_triple(here.triple).create_target_machine(cpu=here.cpu, features=here.features, opt=2, reloc="pic", codemodel="small")
 

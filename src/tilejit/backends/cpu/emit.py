@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,6 +32,8 @@ class Module:
     functions: dict[str, str] = field(default_factory=dict[str, str])
     precise: bool = False
     """Whether functions must be within 1 ULP and sums in the order of the reference (`fast_math=False`)."""
+    stack_bytes: int = 0
+    """What all functions together reserve on the stack."""
 
     def declare(self, name: str, text: str) -> str:
         """Make sure that `declare … @name` is there; returns `@name`."""
@@ -48,6 +52,11 @@ class Loop:
     carried: list[Value]
     next: list[Value] = field(default_factory=list[Value])
     results: list[Value] = field(default_factory=list[Value])
+
+
+def _bytes_of(type: str) -> int:
+    """No fewer bytes than a type of numbers takes."""
+    return 8 * math.prod(int(count) for count in re.findall(r"(\d+) x ", type))
 
 
 class Emitter:
@@ -85,6 +94,7 @@ class Emitter:
         """Stack memory, reserved once at function entry."""
         name = f"%{self.fresh('s')}"
         self._allocas.append(f"  {name} = alloca {type}, align {align}")
+        self.module.stack_bytes += _bytes_of(type) + align
         return Value(name, "ptr")
 
     def place(self, label: str) -> None:

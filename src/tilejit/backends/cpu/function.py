@@ -21,6 +21,7 @@ from tilejit.runtime import abi
 from tilejit.runtime.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import Aliases
+from tilejit.tile_ir.cross_core import CrossCore
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import ArrayType, Dim, ScalarType, ShapedType
 
@@ -45,8 +46,16 @@ class Unit:
     threaded: bool = False
     """Whether any function may share out work."""
 
+    fibers: bool = False
+    """Whether kernels run side by side."""
+
     def __post_init__(self) -> None:
         self.aliases = Aliases(self.program)
+        self.cross = CrossCore(self.program)
+        transfers = self.cross.every_transfer() if self.cross.active else []
+        self.pushes = [transfer for transfer in transfers if transfer.pushes]
+        self.fifos = sorted({transfer.fifo for transfer in transfers})
+        """The FIFOs of the program; their index is their place in a set."""
         self._rows: dict[Failure, int] = {}
 
     def failure(self, failure: Failure) -> int:
@@ -147,11 +156,12 @@ class FunctionWriter:
         self.top = e.inst("ptr", f"getelementptr i8, ptr {start.text}, {e.i64(rounded)}")
         slot = e.offset(self.context, abi.ARENA_END, "i64")
         end = e.load("ptr", slot, 8)
-        room = e.inst("i64", f"sub i64 {self._address(end).text}, {self._address(start).text}")
+        room = e.inst("i64", f"sub i64 {self.address(end).text}, {self.address(start).text}")
         self.fail_if(e.icmp("slt", room, rounded), memory_failure(span), [rounded, room])
         return start
 
-    def _address(self, pointer: Value) -> Value:
+    def address(self, pointer: Value) -> Value:
+        """A pointer as an integer."""
         return self.e.inst("i64", f"ptrtoint ptr {pointer.text} to i64")
 
     def new_array(self, dtype: DType, shape: Sequence[Index], valid: Sequence[Index] | None = None, span: Span | None = None) -> Array:

@@ -11,7 +11,25 @@ from xdsl.ir import Operation, SSAValue
 from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.cpu import array, calls, control, gather, generate, in_order, machine, matmul, movement, mx, pool, scatter, sort, update, window
+from tilejit.backends.cpu import (
+    array,
+    calls,
+    control,
+    fibers,
+    fifo,
+    gather,
+    generate,
+    in_order,
+    machine,
+    matmul,
+    movement,
+    mx,
+    pool,
+    scatter,
+    sort,
+    update,
+    window,
+)
 from tilejit.backends.cpu.emit import Emitter, Index, Module, Value
 from tilejit.backends.cpu.function import FunctionWriter, Unit, constant
 from tilejit.backends.cpu.group import write_group
@@ -22,13 +40,15 @@ from tilejit.backends.cpu.registers import lane_constant, load_lanes, store_lane
 from tilejit.backends.cpu.storage import Array, element_count, row_major, sub_box
 from tilejit.backends.cpu.vector import binary
 from tilejit.backends.cpu.views import stays_unchanged
+from tilejit.backends.crossing import check_crossings
 from tilejit.dtypes import INDEX
 from tilejit.errors import InternalError, UnsupportedFeatureError
 from tilejit.ops.rules import Unsupported
-from tilejit.runtime.abi import ARENA_BASE
+from tilejit.runtime.abi import ARENA_BASE, FIBER
 from tilejit.runtime.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
+from tilejit.tile_ir.cross_core import Run
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import ScalarType
 
@@ -54,6 +74,7 @@ def entry_symbol(name: str) -> str:
 def lower(program: Program, options: CompileOptions) -> Lowered:
     """LLVM text of a program whose regions are outlined."""
     unit = Unit(program, options, Module(precise=not options.fast_math))
+    check_crossings(unit.cross, program)
     for entry, function in program.entries.items():
         if calls.returned(function):
             raise InternalError(f"{entry} returns a value that is no parameter", span=function.span)
@@ -65,6 +86,8 @@ def lower(program: Program, options: CompileOptions) -> Lowered:
     entries = {name: entry_symbol(name) for name in program.entries}
     for name, symbol in entries.items():
         _write_entry(unit, name, symbol)
+    if unit.fibers:
+        fibers.define(unit)
     return Lowered(unit.module.text(), entries, tuple(unit.failures), unit.needs_arena, unit.threaded)
 
 
@@ -102,8 +125,23 @@ def _write_entry(unit: Unit, name: str, symbol: str) -> None:
     args, context = Value("%args", "ptr"), Value("%context", "ptr")
     e = Emitter(unit.module, symbol, "i64", [args, context])
     arena = e.load("ptr", e.offset(context, ARENA_BASE, "i64"), 8)
+    alone = unit.cross.alone(name)
+    if unit.fibers or alone is not None:
+        e.store(Value("null", "ptr"), e.offset(context, FIBER, "i64"), 8)
+    if alone is not None:
+        _write_lone_entry(unit, alone, name, e, arena)
+        return
     code = e.inst("i64", f"call i64 @{calls.internal_name(name)}({args}, {context}, {arena}, i64 0, i64 1)")
     e.void(f"ret {code}")
+    e.finish()
+
+
+def _write_lone_entry(unit: Unit, run: Run, name: str, e: Emitter, arena: Value) -> None:
+    """An entry that pushes and pops itself."""
+    f = FunctionWriter(unit, e, RULES)
+    f.top, f.block_index, f.block_count = arena, Value("0", "i64"), Value("1", "i64")
+    fibers.write_run(f, run, [fibers.Task(calls.internal_name(name), Value("%args", "ptr"), run.members[0])])
+    e.void("ret i64 0")
     e.finish()
 
 
@@ -117,7 +155,7 @@ def _const(f: FunctionWriter, op: d.ConstOp) -> None:
 PLACES: dict[str, Callable[[FunctionWriter], Value]] = {
     "get_block_idx": lambda f: f.block_index,
     "get_block_num": lambda f: f.block_count,
-    "get_subblock_idx": lambda f: Value("0", "i64"),
+    "get_subblock_idx": fibers.lane,
 }
 
 
@@ -164,10 +202,10 @@ def _apply(f: FunctionWriter, op: d.ApplyOp) -> None:
     rule(f, op)
 
 
-_MODULES = (movement, window, generate, matmul, array, gather, scatter, update, pool, sort, mx, machine)
+_MODULES = (movement, window, generate, matmul, array, gather, scatter, update, pool, sort, mx, machine, fifo)
 OPS: dict[str, Callable[[FunctionWriter, d.ApplyOp], None]] = {name: rule for module in _MODULES for name, rule in module.RULES.items()}
 """Ops of the table with code of their own."""
-EFFECTS: dict[str, Callable[[FunctionWriter, d.EffectOp], None]] = update.EFFECTS
+EFFECTS: dict[str, Callable[[FunctionWriter, d.EffectOp], None]] = {**update.EFFECTS, **fifo.EFFECTS}
 """Statements of the table that do something."""
 
 

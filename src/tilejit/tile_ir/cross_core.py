@@ -1,0 +1,405 @@
+"""Which kernels run side by side, and what crosses between them: the FIFOs, barriers and lanes of a program.
+
+Nothing in the IR marks it. Neighbouring calls, launches or regions of one block whose kernels use FIFOs are a *run*: its members
+are scheduled together, in the order of the text until one has to wait. A launch with blocks whose kernel meets a `syncall` is a run
+too: all its blocks are under way at once. FIFOs belong to one run and one block of it; a vector member that handles halves of
+the tiles of its peer runs as two lanes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import apply_args
+from tilejit.tile_ir.equal import asks_place
+from tilejit.tile_ir.program import Program
+from tilejit.types.values import ScalarType, TileType
+
+KERNEL_KINDS = frozenset({"incore", "aic", "aiv"})
+TO_VECTOR, TO_CUBE = "c2v", "v2c"
+_WAYS = {
+    "tpush_to_aiv": (TO_VECTOR, True),
+    "tpop_from_aic": (TO_VECTOR, False),
+    "lane_pop": (TO_VECTOR, False),
+    "tpush_to_aic": (TO_CUBE, True),
+    "lane_push": (TO_CUBE, True),
+    "tpop_from_aiv": (TO_CUBE, False),
+}
+ROWS, COLUMNS = (1, 3), (2, 4)
+"""Splits that divide the rows and the columns of a tile; the second of each lets the first half be the larger one."""
+
+Fifo = tuple[str, int]
+"""Direction and id."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transfer:
+    """A push or pop."""
+
+    op: d.ApplyOp | d.EffectOp
+    function: str
+    fifo: Fifo
+    pushes: bool
+    split: int
+    lane: int | None
+    type: TileType
+
+    @property
+    def on_vector(self) -> bool:
+        """Whether it stands on the vector side."""
+        return (self.fifo[0] == TO_VECTOR) != self.pushes
+
+    @property
+    def axis(self) -> int:
+        """The dim that the split divides."""
+        return self.type.rank - (2 if self.split in ROWS else 1)
+
+    @property
+    def title(self) -> str:
+        return f"{self.op.op} in `{self.function}`"
+
+
+def transfer_of(op: Operation, function: str = "") -> Transfer | None:
+    """What an op does to a FIFO."""
+    if not isinstance(op, d.ApplyOp | d.EffectOp) or op.op not in _WAYS:
+        return None
+    direction, pushes = _WAYS[op.op]
+    args = apply_args(op)
+    type = d.type_of(op.args[0]) if pushes else d.type_of(op.results[0])
+    number, split, lane = args.get("id"), args.get("split"), args.get("lane")
+    assert isinstance(type, TileType) and isinstance(split, int)
+    return Transfer(op, function, (direction, number if isinstance(number, int) else 0), pushes, split, lane if isinstance(lane, int) else None, type)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which cells of a whole tile one lane holds: those from `first` on along `axis`, at most `size`."""
+
+    axis: int
+    half: int
+    extent: int
+
+    def first(self, lane: int) -> int:
+        return lane * self.half
+
+    def size(self, lane: int) -> int:
+        return min(self.half, self.extent - lane * self.half)
+
+
+def part_of(whole: TileType, piece: TileType, split: int, lane: int | None) -> Part | None:
+    """How `piece` is the half of `whole` that a split gives to a lane (None: to either); None when it is not."""
+    if split == 0 or whole.rank != piece.rank or whole.dtype is not piece.dtype:
+        return None
+    axis = whole.rank - (2 if split in ROWS else 1)
+    if axis < 0 or any(a != b for i, (a, b) in enumerate(zip(whole.shape, piece.shape, strict=True)) if i != axis):
+        return None
+    extent, size = whole.shape[axis], piece.shape[axis]
+    assert isinstance(extent, int)
+    half = -(-extent // 2)
+    if extent % 2 and split in (1, 2):
+        return None
+    return Part(axis, half, extent) if size == half or (lane == 1 and size == extent - half) else None
+
+
+def same_tile(a: TileType, b: TileType) -> bool:
+    return a.dtype is b.dtype and a.shape == b.shape
+
+
+# runs -------------------------------------------------------------------------------------------------------------------
+
+Start = d.CallOp | d.LaunchOp | d.RegionOp
+"""What can be a member of a run."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """One kernel of a run; `lanes`: how many vector cores run it."""
+
+    op: Start | d.FuncOp
+    transfers: tuple[Transfer, ...]
+    lanes: int = 1
+
+    @property
+    def blocks(self) -> SSAValue | None:
+        return None if isinstance(self.op, d.CallOp | d.FuncOp) else self.op.blocks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Kernels that are scheduled together; they start where the last of them stands."""
+
+    members: tuple[Member, ...]
+    syncs: bool
+    """Whether a barrier makes all blocks wait for each other."""
+
+    @property
+    def last(self) -> Start | d.FuncOp:
+        return self.members[-1].op
+
+    @property
+    def transfers(self) -> list[Transfer]:
+        return [transfer for member in self.members for transfer in member.transfers]
+
+    @property
+    def fifos(self) -> tuple[Fifo, ...]:
+        return tuple(dict.fromkeys(transfer.fifo for transfer in self.transfers))
+
+    def readers(self, fifo: Fifo) -> int:
+        """How many lanes take tiles out of a FIFO."""
+        both = any(t.fifo == fifo and not t.pushes and (t.lane == 1 or member.lanes == 2) for member in self.members for t in member.transfers)
+        return 2 if both else 1
+
+
+CLASSES = {"aic": "cube", "cube": "cube", "aiv": "vector", "vector": "vector", "mix": "mix"}
+"""Which barrier a syncall of a core type meets."""
+
+
+def sync_class(op: Operation) -> str | None:
+    """The barrier that an op waits at."""
+    if not isinstance(op, d.EffectOp) or op.op != "syncall":
+        return None
+    return CLASSES[str(apply_args(op)["core_type"])]
+
+
+class CrossCore:
+    """The runs of a program. Valid until the program changes."""
+
+    def __init__(self, program: Program) -> None:
+        self.functions = program.functions
+        self._runs: dict[Operation, Run] = {}
+        self._transfers: dict[Operation, tuple[Transfer, ...]] = {}
+        self._syncs: dict[Operation, Counter[str]] = {}
+        self._planned: set[str] = set()
+        self.active = any(_crosses(op) for op in program.module.walk())
+        """Whether the program has FIFOs or barriers at all."""
+        if self.active:
+            self._inner = _called_inside(self.functions)
+            for name in self.functions:
+                self._plan(name)
+
+    @property
+    def runs(self) -> list[Run]:
+        return list(dict.fromkeys(self._runs.values()))
+
+    def every_transfer(self) -> list[Transfer]:
+        """All pushes and pops of the program."""
+        found = (transfer_of(op, name) for name, function in self.functions.items() for op in function.walk())
+        return [transfer for transfer in found if transfer is not None]
+
+    def run_of(self, op: Operation) -> Run | None:
+        """The run that a call, launch or region is a member of."""
+        return self._runs.get(op)
+
+    def alone(self, name: str) -> Run | None:
+        """A function that is called from outside and uses FIFOs itself is a run of its own."""
+        transfers = self.transfers(self.functions[name]) if self.active else ()
+        return Run((Member(self.functions[name], transfers),), False) if transfers else None
+
+    def waits(self, op: Operation) -> bool:
+        """Whether an op, with what it contains and calls, may wait for a kernel that runs beside its own: it must stay on one thread."""
+        return self.active and (op in self._runs or bool(self.transfers(op) or self.syncs(op)))
+
+    def transfers(self, op: Operation) -> tuple[Transfer, ...]:
+        """Pushes and pops of an op with everything in it, and of what it calls; not those of runs inside it."""
+        found = self._transfers.get(op)
+        if found is None:
+            found = self._transfers[op] = tuple(self._find_transfers(op))
+        return found
+
+    def _find_transfers(self, op: Operation) -> Iterable[Transfer]:
+        function = _function_of(op)
+        for inner in _walk_outside(op, self._runs):
+            transfer = transfer_of(inner, function.symbol)
+            if transfer is not None:
+                yield transfer
+            elif isinstance(inner, d.CallOp | d.LaunchOp):
+                self._plan(inner.callee.data)
+                yield from self.transfers(self.functions[inner.callee.data])
+
+    def syncs(self, op: Operation) -> Counter[str]:
+        """How many tasks of one block meet each barrier in an op, and in what it calls."""
+        found = self._syncs.get(op)
+        if found is None:
+            found = self._syncs[op] = self._find_syncs(op)
+        return found
+
+    def _find_syncs(self, op: Operation) -> Counter[str]:
+        total = Counter[str]()
+        for inner in _walk_outside(op, self._runs):
+            own = sync_class(inner)
+            if own is not None:
+                total |= Counter({own: 1})
+            elif isinstance(inner, d.CallOp | d.LaunchOp):
+                self._plan(inner.callee.data)
+                total |= self.syncs(self.functions[inner.callee.data])
+        inside = [inner for inner in op.walk() if inner is not op and inner in self._runs and self._runs[inner].last is inner]
+        for last in inside:
+            together = Counter[str]()
+            for member in self._runs[last].members:
+                if member.blocks is None:
+                    together += Counter({name: count * member.lanes for name, count in self.met(member).items()})
+            total |= together
+        return total
+
+    def met(self, member: Member) -> Counter[str]:
+        """How many tasks of one block of a member meet each barrier."""
+        op = member.op
+        return self.syncs(op if isinstance(op, d.RegionOp | d.FuncOp) else self.functions[op.callee.data])
+
+    # planning -----------------------------------------------------------------------------------------------------------
+
+    def _plan(self, name: str) -> None:
+        if name in self._planned:
+            return
+        self._planned.add(name)
+        function = self.functions[name]
+        kind = function.static("kind")
+        outside = kind == "group" or (kind not in KERNEL_KINDS and name not in self._inner)
+        self._block(function.body.block, function, outside)
+
+    def _block(self, block: Block, function: d.FuncOp, outside: bool) -> None:
+        open: list[Member] = []
+        for op in block.ops:
+            for region in op.regions:
+                self._block(region.block, function, outside and not isinstance(op, d.RegionOp))
+            transfers = self._started(op, function, outside)
+            uses_open = any(operand.owner is member.op for operand in op.operands for member in open)
+            if transfers is None or uses_open:
+                if uses_open or not _is_neutral(op):
+                    self._close(open, function, outside)
+                    open = []
+                if transfers is None:
+                    continue
+            assert isinstance(op, Start)
+            if transfers:
+                open.append(Member(op, transfers))
+            else:
+                self._close(open, function, outside)
+                open = []
+                self._add([Member(op, ())])
+        self._close(open, function, outside)
+
+    def _started(self, op: Operation, function: d.FuncOp, outside: bool) -> tuple[Transfer, ...] | None:
+        """The transfers of a kernel that may be a member of a run; None when it is none."""
+        if not isinstance(op, Start):
+            return None
+        if isinstance(op, d.RegionOp):
+            if not outside:
+                return None
+            body: Operation = op
+        else:
+            self._plan(op.callee.data)
+            body = self.functions[op.callee.data]
+            kinds = KERNEL_KINDS if outside else ("aic", "aiv")
+            if isinstance(op, d.CallOp) and (body.static("kind") not in kinds or function.static("kind") in ("aic", "aiv")):
+                return None
+        transfers = self.transfers(body)
+        with_blocks = not isinstance(op, d.CallOp) and op.blocks is not None
+        return transfers if transfers or (with_blocks and self.syncs(body)) else None
+
+    def _close(self, members: list[Member], function: d.FuncOp, outside: bool) -> None:
+        """Make runs of neighbours: all in one for a group, else as few as need each other."""
+        if not outside or function.static("kind") == "group":
+            if members and (outside or len(members) > 1):
+                self._add(members)
+            return
+        runs: list[list[Member]] = []
+        for member in members:
+            if runs and not _is_closed(runs[-1]):
+                runs[-1].append(member)
+            else:
+                runs.append([member])
+            while len(runs) > 1 and _missing(runs[-1]) & _pushed(runs[-2]):
+                last = runs.pop()
+                runs[-1] += last
+        for run in runs:
+            self._add(run)
+
+    def _add(self, members: Sequence[Member]) -> None:
+        peers = [transfer for member in members for transfer in member.transfers]
+        laned = tuple(Member(member.op, member.transfers, 2 if _has_halves(member, peers) else 1) for member in members)
+        run = Run(laned, any(member.blocks is not None and self.met(member) for member in laned))
+        for member in laned:
+            self._runs[member.op] = run
+
+
+def _crosses(op: Operation) -> bool:
+    return isinstance(op, d.ApplyOp | d.EffectOp) and (op.op in _WAYS or op.op == "syncall")
+
+
+def _function_of(op: Operation) -> d.FuncOp:
+    current: Operation | None = op
+    while current is not None and not isinstance(current, d.FuncOp):
+        current = current.parent_op()
+    assert current is not None
+    return current
+
+
+def _walk_outside(op: Operation, runs: dict[Operation, Run]) -> Iterable[Operation]:
+    """An op and the ops inside it that are in no run of their own."""
+    yield op
+    for region in op.regions:
+        for inner in region.block.ops:
+            if inner not in runs:
+                yield from _walk_outside(inner, runs)
+
+
+def _called_inside(functions: dict[str, d.FuncOp]) -> set[str]:
+    """Functions that kernels and regions call."""
+    found: set[str] = set()
+    pending: list[Operation] = []
+    for function in functions.values():
+        pending += [function] if function.static("kind") in KERNEL_KINDS else [op for op in function.walk() if isinstance(op, d.RegionOp)]
+    while pending:
+        for op in pending.pop().walk():
+            if isinstance(op, d.CallOp) and op.callee.data not in found:
+                found.add(op.callee.data)
+                pending.append(functions[op.callee.data])
+    return found
+
+
+def _is_neutral(op: Operation) -> bool:
+    """Whether an op between two members may as well stand before the first."""
+    if isinstance(op, d.ApplyOp):
+        return all(isinstance(d.type_of(value), ScalarType) for value in [*op.operands, *op.results]) and not asks_place(op)
+    return isinstance(op, d.ConstOp | d.DimOp | d.ValidOp | d.CreateOp | d.WindowOp | d.ViewOp | d.CheckOp)
+
+
+def _pushed(members: Sequence[Member]) -> set[Fifo]:
+    return {transfer.fifo for member in members for transfer in member.transfers if transfer.pushes}
+
+
+def _popped(members: Sequence[Member]) -> set[Fifo]:
+    return {transfer.fifo for member in members for transfer in member.transfers if not transfer.pushes}
+
+
+def _missing(members: Sequence[Member]) -> set[Fifo]:
+    return _popped(members) - _pushed(members)
+
+
+def _is_closed(members: Sequence[Member]) -> bool:
+    return _popped(members) == _pushed(members)
+
+
+def _has_halves(member: Member, peers: Sequence[Transfer]) -> bool:
+    """Whether a vector kernel handles halves of the tiles that the cube side handles, other than in pl.split_aiv."""
+    if any(not transfer.on_vector for transfer in member.transfers):
+        return False
+    return any(
+        transfer.lane is None and is_half(peer, transfer) for transfer in member.transfers for peer in peers if meets(transfer, peer)
+    )  # fmt: skip
+
+
+def meets(a: Transfer, b: Transfer) -> bool:
+    """Whether two transfers are the two ends of one FIFO."""
+    return a.fifo == b.fifo and a.pushes != b.pushes
+
+
+def is_half(whole: Transfer, piece: Transfer) -> bool:
+    """Whether the vector side's transfer handles half of what the cube side's handles."""
+    return not same_tile(whole.type, piece.type) and part_of(whole.type, piece.type, piece.split, piece.lane) is not None
