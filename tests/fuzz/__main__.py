@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 
+from tests.fuzz.coverage import measure
 from tests.fuzz.program import generate
 from tests.fuzz.runner import Problem, check
 from tests.fuzz.shrink import shrink
@@ -74,11 +75,15 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--max-failures", type=int, default=20)
+    parser.add_argument("--coverage", type=int, metavar="N", help="print what N programs use of the language, and what none uses")
     parser.add_argument("--show", action="store_true", help="print the program of the seed and stop")
     parser.add_argument("--worker", type=int, nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     # Thousands of kernels that are never called again have no place in the user's disk cache.
     os.environ["TILEJIT_CACHE"] = "0"
+    if options.coverage:
+        print(measure(options.coverage, options.seed).report())
+        return 0
     if options.show:
         print(generate(options.seed).text)
         return 0

@@ -53,7 +53,3 @@ def prefetch(w: Writer) -> None:
     w.emit(f"{event} = pl.prefetch.async_prefetch({w.config()}, {ctx})")
     w.emit(f"pl.prefetch.wait({event}, {session})")
 
-
-def machine(w: Writer) -> str:
-    """A number that the machine knows."""
-    return w.rng.choice(("pl.system.available_aiv_count()", "pl.system.available_cluster_count()"))

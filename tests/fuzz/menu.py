@@ -43,6 +43,7 @@ MENU: tuple[tuple[int, Operation], ...] = (
     (2, indexed.rows_by_index),
     (1, special.power),
     (1, special.nan_test),
+    (1, special.flagged),
     (1, special.remainder),
     (1, special.bit_pairs),
     (1, special.scalar_select),

@@ -265,11 +265,11 @@ def choice(w: Writer) -> Val | None:
     if x.level == "tile":
         rows, cols = (int(d) for d in x.shape)
         mask, tmp = w.fresh("m"), w.fresh("tmp")
-        w.emit(f"{mask} = pl.cmp({compared}, cmp_type={w.rng.randrange(6)})")
+        w.emit(f"{mask} = pl.{w.rng.choice(('', 'tile.'))}cmp({compared}, cmp_type={w.rng.randrange(6)})")
         w.emit(f"{tmp} = pl.create_tile([{rows}, {cols}], dtype=pl.{a.dtype})")
         return w.shaped_like(a, f"pl.sel({mask}, {a.text}, {b.text}, {tmp})", lo=merged.lo, hi=merged.hi, err=merged.err)
     mask = w.fresh("m")
-    w.emit(f"{mask} = pl.cmp({compared}, cmp_type={w.rng.randrange(6)})")
+    w.emit(f"{mask} = pl.{w.rng.choice(('', 'tensor.'))}cmp({compared}, cmp_type={w.rng.randrange(6)})")
     return w.shaped_like(a, f"pl.where({mask}, {a.text}, {b.text})", lo=merged.lo, hi=merged.hi, err=merged.err)
 
 
@@ -319,10 +319,14 @@ def expansion(w: Writer) -> Val | None:
     shape = (x.shape[0], 1) if axis == 1 else (1, x.shape[1])
     kept = 1 - axis
     r = w.pick(lambda v: v.shape == shape and v.dtype == x.dtype and v.valid[axis] == 1 and v.valid[kept] in (v.shape[kept], x.valid[kept]))
-    if r is None:
-        return None
+    if r is None or w.chance(0.3):
+        # A vector of its own.
+        if not isinstance(shape[kept], int):
+            return None
+        r = w.new_param("x", shape, x.dtype, w.style_for(x.dtype)).as_value()
+        r = replace(r, text=f"pl.load({r.text}, [0, 0], [{shape[0]}, {shape[1]}])", level="tile") if x.level == "tile" else r
     kind = "row" if axis == 1 else "col"
-    op = w.rng.choice(("add", "sub", "mul", "max", "min", "div", "expdif", ""))
+    op = w.rng.choice(("add", "sub", "mul", "max", "min", "div", "expdif", "expdif", ""))
     if op == "":
         target = x.dtype
         return w.shaped_like(x, f"pl.{kind}_expand({x.text}, {r.text})", target, lo=r.lo, hi=r.hi, err=r.err)
@@ -337,8 +341,12 @@ def expansion(w: Writer) -> Val | None:
         err = x.err / r.lo + r.err * x.magnitude / r.lo**2 + rounding(x.dtype, bound, 2)
         return w.shaped_like(x, f"pl.{kind}_expand_div({x.text}, {r.text})", lo=-bound, hi=bound, err=err)
     if op == "expdif":
-        if not x.is_float or x.hi - r.lo > 3:
+        if not x.is_float:
             return None
+        if x.hi - r.lo > 3:
+            x = w.with_scalar("minimum", x, round(r.lo + 2.5, 2))
+            if x.dtype != r.dtype:
+                return None
         top = math.exp(x.hi - r.lo)
         return w.shaped_like(x, f"pl.{kind}_expand_expdif({x.text}, {r.text})", lo=0.0, hi=top, err=(x.err + r.err + rounding(x.dtype, 12)) * top * 8)
     canonical = {"max": "maximum", "min": "minimum"}.get(op, op)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tests.fuzz import indexed, movement
 from tests.fuzz.control import store_rows
 from tests.fuzz.statements import statements
-from tests.fuzz.values import Dim, Val
+from tests.fuzz.values import Dim, Val, rounding
 from tests.fuzz.writer import Names, Param, Writer
 
 SYMBOL = "M"
@@ -142,9 +142,10 @@ class Regions:
         w.note_error(param.name, tile.err)
         with w.nested(f"for {lane} in pl.split_aiv(2, mode=pl.SplitMode.{mode}):"):
             w.emit(f"{half} = pl.aiv_shard({tile.text})")
-            number = "pl.tile.get_subblock_idx()" if w.chance(0.5) and axis is not None else lane
-            if w.chance(0.5) and tile.dtype == "INT32" and axis is not None:
-                w.emit(f"{half} = pl.add({half}, pl.cast({number} + 0, pl.INT32))")
+            if axis is not None and w.chance(0.7):
+                number = w.rng.choice(("pl.tile.get_subblock_idx()", lane))
+                w.emit(f"{half} = pl.add({half}, pl.cast({number} + 1, pl.{tile.dtype}))")
+                w.note_error(param.name, tile.err + rounding(tile.dtype, tile.magnitude + 2))
             w.emit(f"pl.store({half}, {offsets}, {param.name})")
         if w.chance(0.3):
             w.emit(f"{w.fresh('t')} = pl.aic_gather({tile.text})")
@@ -233,10 +234,10 @@ class Regions:
             if temporary:
                 name = w.fresh("tmp")
                 line = f"{name} = pl.create_tensor({shape_text(value.shape)}, dtype=pl.{value.dtype})"
-                if w.depth == 1:
-                    w.emit(line)
-                else:
+                if w.region:
                     created.append("    " * (w.depth - 1) + line)
+                else:
+                    w.emit(line)
                 self.write(w, value, name, value.shape)
                 w.buffers[name] = replace(value, text=name, level="buffer", product=True)
                 continue

@@ -53,6 +53,8 @@ def make(param: Param, rng: np.random.Generator, size: int) -> Any:
     shape = tuple(size if extent == SYMBOL else int(extent) for extent in param.shape)
     dtype = dtype_named(param.dtype).numpy
     low, high = param.bounds()
+    if param.dtype == "BOOL":
+        return rng.integers(0, 2, shape).astype(bool)
     if param.dtype in NARROW:
         return rng.uniform(low, high, shape).astype(np.float32).astype(dtype)
     if param.dtype not in EPSILON:

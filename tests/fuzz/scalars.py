@@ -26,6 +26,10 @@ def scalar(w: Writer) -> None:
     if floats and w.chance(0.3):
         w.bind(_real(w, w.rng.choice(floats), w.rng.choice(floats)))
         return
+    if w.chance(0.05):
+        name, number = w.rng.choice((("aiv", 16), ("cluster", 8)))
+        w.bind(Val(f"pl.system.available_{name}_count()", "scalar", "INDEX", number, number))
+        return
     if not integers or w.chance(0.4):
         text = f"pl.cast(pl.read({w.config()}, [{w.rng.randrange(8)}]), pl.INDEX)"
         w.bind(Val(text, "scalar", "INDEX", 0, 6))

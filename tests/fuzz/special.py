@@ -39,6 +39,19 @@ def nan_test(w: Writer) -> Val | None:
     return w.shaped_like(y, f"pl.where(pl.isnan(pl.sqrt({x.text})), {y.text}, {other.text})", lo=merged.lo, hi=merged.hi, err=merged.err)
 
 
+def flagged(w: Writer) -> Val | None:
+    """A choice by flags in memory."""
+    x = w.pick(lambda v: v.full and all(isinstance(n, int) for n in v.shape))
+    y = w.pick(lambda v: x is not None and v.full and v.shape == x.shape and v.dtype == x.dtype)
+    if x is None or y is None:
+        return None
+    flags = w.new_param("flags", x.shape, "BOOL", "flags").name
+    if w.level == "tile":
+        flags = f"pl.load({flags}, {[0] * len(x.shape)}, {list(x.shape)})"
+    merged = hull(x, y, "")
+    return w.shaped_like(x, f"pl.where({flags}, {x.text}, {y.text})", lo=merged.lo, hi=merged.hi, err=merged.err)
+
+
 def remainder(w: Writer) -> Val | None:
     """rem, rems, fmod of two arrays, and the operators // and %."""
     x = w.pick(lambda v: v.exact and v.dtype in ("FP32", "INT32", "INT16"))

@@ -18,7 +18,7 @@ class Param:
     shape: tuple[Dim, ...]
     dtype: str
     style: str
-    """"normal", "grid" (eighths), "positive", "wide" (whole integer type), "small", "config", "lengths", "index", "scalar", "narrow";
+    """"normal", "grid" (eighths), "positive", "wide" (whole integer type), "small", "config", "lengths", "index", "scalar", "narrow", "flags";
     in a helper "=name" for a buffer of the caller."""
     direction: str = "In"
     largest_length: int = 1
@@ -37,6 +37,7 @@ class Param:
             "scalar": (-2, 2),
             "lengths": (1, self.largest_length),
             "index": (0, self.largest_length),
+            "flags": (0, 1),
         }[self.style]
         return (max(low, 0), high) if self.dtype.startswith("U") else (low, high)
 
