@@ -83,13 +83,25 @@ def store(ctx: Context, args: Mapping[str, object]) -> SSAValue:
         )
     ctx.needs_execution("pl.store", "tile" if own.level == "tile" else "tensor")
     offsets = per_dim(args["offsets"], type, "offsets")
+    if args["shapes"] is not None:
+        value = _as_window(ctx, value, own, static_extents(per_dim(args["shapes"], type, "shapes"), "shapes"))
     return put(ctx, buffer, value, offsets, is_add(args["atomic"]))
+
+
+def _as_window(ctx: Context, value: SSAValue, own: ShapedType, window: tuple[int, ...]) -> SSAValue:
+    """What `shapes=` of a store says: the tile in the shape of the window that it fills."""
+    if own.shape == window:
+        return value
+    if prod(window) != prod(extent for extent in own.shape if isinstance(extent, int)):
+        message = f"pl.store takes `shapes` with the elements of the tile {shape_text(own.shape)}, got {shape_text(window)}"
+        raise ShapeError(message, help="cut the tile with pl.slice, or narrow it with valid_shape")
+    return reshape(ctx, value, window)
 
 
 def is_add(mode: object) -> bool:
     """Whether an `atomic` argument asks for an atomic add."""
     if not isinstance(mode, AtomicType):
-        raise ArgumentError(f"`atomic` takes a pl.AtomicType, got {describe_value(mode)}")
+        raise ArgumentError(f"`atomic` takes a pl.AtomicType, got {describe_value(mode)}", help="atomic=pl.AtomicType.Add adds to what is there")
     return mode is AtomicType.Add
 
 
@@ -164,7 +176,7 @@ def _from_flat(ctx: Context, value: SSAValue, flat: SSAValue) -> list[SSAValue]:
     known = static_integer(flat)
     total = prod(extent for extent in type.shape if isinstance(extent, int))
     if known is not None and all(isinstance(extent, int) for extent in type.shape) and not 0 <= known < total:
-        raise OutOfBoundsError(f"the flat index {known} is outside {type}")
+        raise OutOfBoundsError(f"the flat index {known} is outside {type}", help="it counts elements in row-major order from 0")
     return [rest, *reversed(out)]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tilejit.dtypes import DType
-from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, TilejitError, UnsupportedFeatureError
+from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, ShapeError, TilejitError, UnsupportedFeatureError
 from tilejit.frontend import buffers, effects, fold, functions, markers, windows
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import (
@@ -337,7 +337,11 @@ def _create(ctx: Context, args: Args, node: ast.AST) -> object:
 def _set_valid(ctx: Context, args: Args, node: ast.AST) -> object:
     if not _is_buffer(args["input"]):
         return NotImplemented
-    return windows.narrowed(ctx, _value(args, "input"), [args["valid_rows"], args["valid_cols"]])
+    tensor = _value(args, "input")
+    if isinstance(tensor.owner, d.WindowOp):
+        message = f"set_validshape takes a whole tensor, got a view, {d.shaped_type(tensor)}"
+        raise ShapeError(message, help="narrow it where it is cut: pl.slice(…, valid_shape=[…])")
+    return windows.narrowed(ctx, tensor, [args["valid_rows"], args["valid_cols"]])
 
 
 def _block_index(ctx: Context, args: Args, node: ast.AST) -> object:

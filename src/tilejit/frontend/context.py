@@ -102,6 +102,8 @@ class Context:
         """Names that may be read after the current statement; kept for compound statements."""
         self.plane = "any"
         """"control", "execution", or "any" where the function's kind does not say."""
+        self.kind = ""
+        """The kind of the function: "aic", "orchestration", …"""
         self.strict = False
         self.strict_ssa = False
         self.in_loop: str | None = None
@@ -312,12 +314,12 @@ class Context:
         if is_number(value):
             number = plain_number(value)
             if isinstance(number, bool) or not isinstance(number, int):
-                raise DTypeError(f"{what} must be an integer, got {number!r}")
+                raise DTypeError(f"{what} must be an integer, got {number!r}", help="// divides integers")
             return self.builder.const(number)
         if isinstance(value, DynVar):
             return self.symbol_value(value)
         if not isinstance(value, SSAValue) or not is_scalar(value):
-            raise ParserTypeError(f"{what} must be an integer scalar, got {describe_value(value)}")
+            raise ParserTypeError(f"{what} must be an integer scalar, got {describe_value(value)}", help="pl.read takes one element, x.shape[k] an extent")
         type = d.type_of(value)
         assert isinstance(type, ScalarType)
         if type.dtype is INDEX:

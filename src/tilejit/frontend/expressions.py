@@ -46,7 +46,7 @@ def evaluate(ctx: Context, node: ast.expr) -> object:
 
 def _constant(ctx: Context, node: ast.Constant) -> object:
     if node.value is ... or isinstance(node.value, bytes | complex):
-        raise UnsupportedFeatureError(f"a kernel cannot contain {node.value!r}")
+        raise UnsupportedFeatureError(f"a kernel cannot contain {node.value!r}", help="write `:` for each dimension" if node.value is ... else None)
     return node.value
 
 

@@ -275,7 +275,7 @@ def _fit_source(ctx: Context, base: SSAValue, found: Window, source: SSAValue, t
     kept = [axis for axis in range(type.rank) if axis not in found.drop]
     axes = kept if own.rank == len(kept) else list(range(type.rank)) if own.rank == type.rank else None
     if axes is None:
-        ctx.fail(ParserTypeError, f"the window has {len(kept)} dimensions, the value {own.rank}: {own}", target)
+        ctx.fail(ParserTypeError, f"the window has {len(kept)} dimensions, the value {own.rank}: {own}", target, help="reshape the value first: pl.reshape")
     for position, axis in enumerate(axes):
         wanted, got = found.extents[axis], own.shape[position]
         known = static_integer(wanted)

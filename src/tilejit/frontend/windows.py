@@ -55,17 +55,17 @@ def static_extents(items: Items, what: str) -> tuple[int, ...]:
 LOAD_HELP = "shrink the window, or pass valid_shape=[…] or clamp=True"
 
 
-def check_window(ctx: Context, type: ShapedType, offsets: Items, sizes: Items, what: str, help: str | None = None) -> None:
-    """Refuse a window that lies outside `type` for certain, in the worst round of the loops around it."""
+def check_window(ctx: Context, type: ShapedType, offsets: Items, sizes: Items, what: str, help: str | None = None, clamp: bool = False) -> None:
+    """Refuse a window that lies outside `type` for certain, in the worst round of the loops around it; `clamp`: its far end may."""
     for axis, (offset, size) in enumerate(zip(offsets, sizes, strict=True)):
         length, extent = static_integer(size), type.shape[axis]
         if length is not None and length < 0:
-            raise ShapeError(f"{what} has the negative extent {length} in dim {axis}")
+            raise ShapeError(f"{what} has the negative extent {length} in dim {axis}", help="an extent is 0 or more")
         reach = extremes(offset, ctx.rounds if ctx.certain else {})
         if reach is not None and reach[0].value < 0:
             raise OutOfBoundsError(f"{what} starts at {reach[0].value} in dim {axis}", help=help, note=reach[0].when)
         start = reach[1].value if reach is not None else 0
-        if isinstance(extent, int) and start + (length or 0) > extent:
+        if isinstance(extent, int) and not clamp and start + (length or 0) > extent:
             needs = f"{start if reach is not None else '…'} + {length if length is not None else '…'}"
             note = reach[1].when if reach is not None else None
             raise OutOfBoundsError(f"{what} reaches {needs} in dim {axis}, the tensor has extent {extent}", help=help, note=note)
@@ -78,7 +78,7 @@ def make_window(ctx: Context, buffer: SSAValue, offsets: Items, extents: Items, 
     """A view of a sub-box of a buffer."""
     type = d.shaped_type(buffer)
     assert isinstance(type, BufferType)
-    check_window(ctx, type, offsets, extents, "the window")
+    check_window(ctx, type, offsets, extents, "the window", "start earlier, shrink it, or pass clamp=True to pl.slice")
     starts, sizes = indices(ctx, offsets, "an offset"), indices(ctx, extents, "an extent")
     shape = tuple(extent_of(size) for axis, size in enumerate(sizes) if axis not in drop)
     return ctx.builder.window(buffer, starts, sizes, BufferType(shape, type.dtype, type.layout), drop)
@@ -220,9 +220,9 @@ def window_value(ctx: Context, buffer: SSAValue, offset_items: object, shape: tu
     for axis, (item, extent) in enumerate(zip(requested, shape, strict=True)):
         known = static_integer(item)
         if known is not None and isinstance(extent, int) and known > extent:
-            raise ShapeError(f"valid_shape is {known} in dim {axis}, the tile has extent {extent}")
-    if not clamp:
-        check_window(ctx, type, offsets, requested, "the load", LOAD_HELP)
+            raise ShapeError(f"valid_shape is {known} in dim {axis}, the tile has extent {extent}", help="a valid region lies inside the tile")
+    # clamping shrinks a window at its far end; where it starts is never changed
+    check_window(ctx, type, offsets, requested, "the load", LOAD_HELP if not clamp else "start inside the tensor: clamp=True cuts only the far end", clamp)
     starts = indices(ctx, offsets, "an offset")
     sizes = [ctx.builder.dim(buffer, axis) if isinstance(item, str) else ctx.index(item, "valid_shape") for axis, item in enumerate(requested)]
     valid: list[Dim] = []

@@ -44,7 +44,7 @@ def element_numpy(dtype: DType) -> np.dtype[Any]:
 def _infer_create(call: Call) -> tuple[ValueType, ...]:
     extent, dtype = call.arg("extent"), call.arg("dtype")
     if not isinstance(extent, int) or isinstance(extent, bool) or extent < 1:
-        raise ArgumentError(f"pl.array.create takes a positive constant as `extent`, got {extent!r}")
+        raise ArgumentError(f"pl.array.create takes a positive constant as `extent`, got {extent!r}", help="for example pl.array.create(8, pl.INT32)")
     if not isinstance(dtype, DType) or dtype not in ELEMENTS:
         raise DTypeError(f"pl.array.create makes arrays of {dtype_names(ELEMENTS)}, got {dtype}", help=f"for example pl.{INT32}")
     return (ArrayType(extent, dtype),)

@@ -178,7 +178,8 @@ def _row_for(function: OpFunction, level: str) -> tuple[Spelling, OpSpec]:
         if level in row.levels or not row.levels:
             return spelling, row
     served = sorted(set().union(*(row.levels for _, row in function.rows)))
-    raise ArgumentError(f"{function!r} works on {' and '.join(f'{name}s' for name in served)}, not on {level}s")
+    help = "load it into a tile with pl.load first" if level == "tensor" else "store it with pl.store and pass the tensor"
+    raise ArgumentError(f"{function!r} works on {' and '.join(f'{name}s' for name in served)}, not on {level}s", help=help)
 
 
 def _check_level(
@@ -211,9 +212,12 @@ def _check_kind(function: OpFunction, spelling: Spelling, row: OpSpec, param: Pa
     accepted, expected = _ACCEPTED[takes], takes.value
     if kind in accepted or (param.kind is ParamKind.Scalars and row.attrs.get("flat_index") and kind in ("scalar", "number")):
         return
-    help = None
+    help = f"the signature is {function!r}{spelling.signature_text}"
     if param.name in spelling.scalar_only and kind in ("tensor", "tile"):
-        help = "for two shaped operands use the form without the trailing s" if function.name.endswith("s") else "it works on two scalars"
+        if function.name.endswith("s"):
+            help = "for two shaped operands use the form without the trailing s"
+        elif set(row.param_names) == set(spelling.scalar_only):
+            help = "it works on two scalars"
     elif param.kind is ParamKind.Static and kind == "scalar":
         help = "it must be known while compiling"
     elif param.kind is ParamKind.Scalars:
@@ -233,5 +237,8 @@ def _check_mixture(function: OpFunction, spelling: Spelling, row: OpSpec, args: 
     own = spelling.same_as or spelling.namespace
     if own in ("tensor", "tile") and shaped and own not in shaped:
         other = "tile" if own == "tensor" else "tensor"
-        help = f"use pl.{other}.{function.name}" if f"{other}" in row.levels else "load it into a tile with pl.load first" if own == "tile" else None
+        if any(s.namespace == other and s.name == function.name for s in row.spellings):
+            help = f"use pl.{other}.{function.name}"
+        else:
+            help = "load it into a tile with pl.load first" if own == "tile" else "store it with pl.store and pass the tensor"
         raise ArgumentError(f"{function!r} works on {own}s, got a {other}", help=help)

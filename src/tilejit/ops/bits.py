@@ -16,7 +16,7 @@ from tilejit.ops.spec import Call, Operand, Scratch, Spelling, spell
 def scalar_shift(call: Call) -> None:
     for name, arg in scalar_operands(call).items():
         if arg.dtype.is_float:
-            raise DTypeError(f"{call.row.name} takes an integer as `{name}`, got {arg.dtype}")
+            raise DTypeError(f"{call.row.name} takes an integer as `{name}`, got {arg.dtype}", help=f"convert it first: pl.cast({name}, pl.INT32)")
         if name == "rhs" and isinstance(arg.const, int) and arg.const < 0:
             raise ArgumentError(f"{call.row.name} takes a shift of 0 or more, got {arg.const}", help="shift the other way instead")
 

@@ -141,7 +141,7 @@ def _check_carrier(call: Call, shape: Shape) -> None:
     rows_fit = mask.rank == len(shape) and all(m == 1 or m == s for m, s in zip(mask.shape[:-1], shape[:-1], strict=True))
     if not rows_fit or held * mask.dtype.get_byte() < -(-columns // 8):
         raise ShapeError(
-            f"{call.row.name} takes a mask with the rows of the data and a bit for each of its {columns} columns, got {shape_text(mask.shape)} {mask.dtype}",
+            f"{call.row.title} takes a mask with the rows of the data and a bit for each of its {columns} columns, got {shape_text(mask.shape)} {mask.dtype}",
             help=f"pl.cmp makes a mask of {shape_text(mask_shape(shape))} UINT8",
         )
 

@@ -35,7 +35,7 @@ def require(call: Call, name: str, dtype: DType, accepted: Iterable[DType], help
     if help is None:
         target = FP32 if FP32 in accepted else INT32 if INT32 in accepted else next(iter(sorted(accepted, key=lambda d: d.name)))
         help = f"convert it first: pl.cast({name}, pl.{target})"
-    raise DTypeError(f"{call.row.name} takes {dtype_names(accepted)} as `{name}`, got {dtype}", help=help)
+    raise DTypeError(f"{call.row.title} takes {dtype_names(accepted)} as `{name}`, got {dtype}", help=help)
 
 
 def operands(call: Call) -> dict[str, ShapedType | ScalarArg]:
@@ -59,13 +59,13 @@ def check_scalar(call: Call, name: str, arg: ScalarArg, partner: DType) -> None:
     """A scalar next to a tensor or tile: no run-time INDEX, no flag, and a literal must fit."""
     if arg.dtype is INDEX and arg.const is None:
         raise DTypeError(
-            f"{call.row.name} cannot combine {partner} data with `{name}`, an INDEX scalar known only at run time",
+            f"{call.row.title} cannot combine {partner} data with `{name}`, an INDEX scalar known only at run time",
             help=f"convert it first: pl.cast({name}, pl.{partner})",
         )
     if arg.dtype is BOOL and partner is not BOOL:
-        raise DTypeError(f"{call.row.name} takes a number as `{name}`, got a BOOL scalar", help=f"convert it first: pl.cast({name}, pl.{partner})")
+        raise DTypeError(f"{call.row.title} takes a number as `{name}`, got a BOOL scalar", help=f"convert it first: pl.cast({name}, pl.{partner})")
     if is_literal(arg) and partner.is_integer and not fits(arg.const, partner):
-        raise DTypeError(f"{call.row.name}: {arg.const} does not fit {partner}", help="convert the data to a wider type first, with pl.cast")
+        raise DTypeError(f"{call.row.title}: {arg.const} does not fit {partner}", help="convert the data to a wider type first, with pl.cast")
 
 
 def fits(value: object, dtype: DType) -> bool:
@@ -116,13 +116,13 @@ def scalar_promoted(call: Call, args: Iterable[ScalarArg]) -> DType:
     result = typed[0]
     for dtype in typed[1:]:
         if (dtype is BOOL) != (result is BOOL):
-            raise DTypeError(f"{call.row.name} cannot combine {result} and {dtype} scalars", help=f"convert the flag first: pl.cast(…, pl.{INT32})")
+            raise DTypeError(f"{call.row.title} cannot combine {result} and {dtype} scalars", help=f"convert the flag first: pl.cast(…, pl.{INT32})")
         result = promote(result, dtype)
     for arg in args:
         if not is_literal(arg):
             continue
         if result is BOOL:
-            raise DTypeError(f"{call.row.name} cannot combine a BOOL scalar with the number {arg.const}", help="use True or False, or cast the flag")
+            raise DTypeError(f"{call.row.title} cannot combine a BOOL scalar with the number {arg.const}", help="use True or False, or cast the flag")
         low, high = integer_range(result) if result.is_integer else (arg.const, arg.const)
         assert isinstance(arg.const, int) and isinstance(low, int) and isinstance(high, int)
         if not low <= arg.const <= high:
@@ -136,5 +136,5 @@ def floating(call: Call) -> DType:
     if dtype.is_float:
         return dtype
     if call.level == "tile":
-        raise DTypeError(f"{call.row.name} of a tile takes {dtype_names(call.row.dtypes & FLOATS)}, got {dtype}", help="convert it first: pl.cast(…, pl.FP32)")
+        raise DTypeError(f"{call.row.title} of a tile takes {dtype_names(call.row.dtypes & FLOATS)}, got {dtype}", help="convert it first: pl.cast(…, pl.FP32)")
     return FP32

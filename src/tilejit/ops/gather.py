@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import INT16, INT32, INT64, UINT32, DType
+from tilejit.dtypes import FP32, INDEX, INT16, INT32, INT64, UINT32, DType
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.compare import COMPARISONS
@@ -39,7 +39,7 @@ def pattern_of(call: Call) -> tuple[int, int]:
     """First column and step of the call's mask pattern."""
     pattern = call.arg("mask_pattern")
     if not isinstance(pattern, int) or isinstance(pattern, bool) or int(pattern) not in PATTERNS:
-        raise ArgumentError(f"{call.row.name} has no mask pattern {pattern!r}", help="one of pl.tile.MaskPattern.P0101, P1010, P0001, P0010, P0100, P1000, P1111")
+        raise ArgumentError(f"{call.row.title} has no mask pattern {pattern!r}", help="one of pl.tile.MaskPattern.P0101, P1010, P0001, P0010, P0100, P1000, P1111")
     return PATTERNS[int(pattern)]
 
 
@@ -47,7 +47,7 @@ def divided(call: Call, columns: Dim, step: int) -> Dim:
     """Columns that a pattern with this step picks."""
     if not isinstance(columns, int):
         return columns if step == 1 else ANY
-    check_columns(call.row.name, columns, step)
+    check_columns(call.row.title, columns, step)
     return columns // step
 
 
@@ -69,7 +69,7 @@ def index_dtype(call: Call, name: str, data: DType) -> None:
 def _infer_by_index(call: Call) -> tuple[ValueType, ...]:
     input, index, dim = call.shaped("input"), call.shaped("index"), call.arg("dim")
     if input.rank < 2 or index.rank != input.rank:
-        raise ShapeError(f"gather takes an index of the input's rank, 2 or more, got {shape_text(input.shape)} and {shape_text(index.shape)}")
+        raise ShapeError(f"gather takes an index of the input's rank, 2 or more, got {shape_text(input.shape)} and {shape_text(index.shape)}", help="give the index as many dims as the input")
     if not isinstance(dim, int) or isinstance(dim, bool) or not -input.rank <= dim < input.rank:
         raise ShapeError(f"gather takes an axis of {input.rank} dims as `dim`, got {dim!r}", help="for example dim=-1")
     index_dtype(call, "index", input.dtype)
@@ -97,7 +97,7 @@ def _infer_by_pattern(call: Call, source: str) -> tuple[ValueType, ...]:
     data, (_, step) = call.shaped(source), pattern_of(call)
     dtype = call.arg("output_dtype") or data.dtype
     if not isinstance(dtype, DType) or dtype.bits != data.dtype.bits:
-        raise DTypeError(f"{call.row.name} takes an `output_dtype` as wide as {data.dtype}, got {dtype}", help="the bits are kept: convert with pl.cast afterwards")
+        raise DTypeError(f"{call.row.title} takes an `output_dtype` as wide as {data.dtype}, got {dtype}", help="the bits are kept: convert with pl.cast afterwards")
     columns = divided(call, data.shape[-1], step)
     valid = columns if data.valid[-1] == data.shape[-1] else _picked_valid(data.valid[-1], pattern_of(call))
     return (result_type(call, (*data.shape[:-1], columns), dtype, (*data.valid[:-1], valid)),)
@@ -123,15 +123,18 @@ def _infer_by_comparison(call: Call, source: str) -> tuple[ValueType, ...]:
     require_rank(call, source, data, 2)
     require(call, source, data.dtype, NUMBERS)
     if not isinstance(kvalue, ScalarArg):
-        raise ArgumentError(f"{call.row.name} takes a scalar as `kvalue`")
+        raise ArgumentError(f"{call.row.title} takes a scalar as `kvalue`", help="for example kvalue=0.0")
     check_scalar(call, "kvalue", kvalue, data.dtype)
+    is_number = kvalue.const is not None and (kvalue.dtype is INDEX or (kvalue.dtype is FP32 and data.dtype.is_float))
+    if kvalue.dtype is not data.dtype and not is_number:
+        raise DTypeError(f"{call.row.title} takes a `kvalue` of the data's {data.dtype}, got {kvalue.dtype}", help=f"convert it first: pl.cast(kvalue, pl.{data.dtype})")
     if call.arg("cmp_mode") not in CMP_MODES:
-        raise ArgumentError(f"{call.row.name} has no cmp_mode {call.arg('cmp_mode')!r}", help=f"one of {', '.join(CMP_MODES)}")
+        raise ArgumentError(f"{call.row.title} has no cmp_mode {call.arg('cmp_mode')!r}", help=f"one of {', '.join(CMP_MODES)}")
     if not isinstance(out_cols, int) or isinstance(out_cols, bool) or out_cols < 1:
-        raise ArgumentError(f"{call.row.name} takes a positive constant as `out_cols`, got {out_cols!r}")
+        raise ArgumentError(f"{call.row.title} takes a positive constant as `out_cols`, got {out_cols!r}", help="the most matches to keep per row: out_cols=16")
     counts = call.arg("count_dtype") or INT32
     if counts not in (INT32, UINT32, INT16, INT64):
-        raise DTypeError(f"{call.row.name} counts in {dtype_names({INT32, UINT32, INT16, INT64})}, got {counts}")
+        raise DTypeError(f"{call.row.title} counts in {dtype_names({INT32, UINT32, INT16, INT64})}, got {counts}", help="count_dtype=pl.INT32 is the default")
     assert isinstance(counts, DType)
     rows, valid = data.shape[0], data.valid[0]
     positions = result_type(call, (rows, out_cols), INT32, (valid, out_cols))
@@ -238,7 +241,7 @@ def _infer_gatherb(call: Call) -> tuple[ValueType, ...]:
     src, offset = call.shaped("src"), call.shaped("offset")
     dtype = call.arg("output_dtype") or src.dtype
     if not isinstance(dtype, DType) or dtype not in STORABLE or dtype.bits % 8:
-        raise DTypeError(f"gatherb takes a data type of whole bytes as `output_dtype`, got {dtype}")
+        raise DTypeError(f"gatherb takes a data type of whole bytes as `output_dtype`, got {dtype}", help="for example output_dtype=pl.INT32")
     require(call, "offset", offset.dtype, {UINT32})
     per_block = BLOCK_BYTES // dtype.get_byte()
     shape, valid = ((*dims[:-1], dims[-1] * per_block if isinstance(dims[-1], int) else ANY) for dims in (offset.shape, offset.valid))

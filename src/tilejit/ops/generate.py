@@ -23,7 +23,7 @@ from tilejit.types.values import TileType, ValueType, shape_text
 def _dtype(call: Call, accepted: frozenset[DType]) -> DType:
     dtype = call.arg("dtype")
     if not isinstance(dtype, DType) or dtype not in accepted:
-        raise DTypeError(f"{call.row.name} makes {dtype_names(accepted)}, got dtype={dtype}", help=f"for example dtype=pl.{INT32 if INT32 in accepted else UINT32}")
+        raise DTypeError(f"{call.row.name} makes {dtype_names(accepted)}, got dtype={dtype if isinstance(dtype, DType) else repr(dtype)}", help=f"for example dtype=pl.{INT32 if INT32 in accepted else UINT32}")
     return dtype
 
 
@@ -58,7 +58,7 @@ def full(shape: Scalars, dtype: Static, value: Scalar) -> object:
 def _infer_create(call: Call) -> tuple[ValueType, ...]:
     shape, dtype, space = new_shape(call), _dtype(call, STORABLE), call.arg("target_memory")
     if not isinstance(space, MemorySpace) or space is MemorySpace.DDR:
-        raise ArgumentError(f"create_tile takes an on-chip memory space as `target_memory`, got {space}", help="pl.create_tensor makes a tensor")
+        raise ArgumentError(f"create_tile takes an on-chip memory space as `target_memory`, got {space!r}", help="pl.create_tensor makes a tensor")
     return (TileType(shape, dtype, shape, space.value),)
 
 
@@ -115,7 +115,7 @@ def _infer_tri(call: Call) -> tuple[ValueType, ...]:
     shape, dtype, diagonal = new_shape(call), _dtype(call, NUMBERS), call.arg("diagonal")
     assert isinstance(diagonal, ScalarArg)
     if len(shape) != 2:
-        raise ShapeError(f"tri makes a matrix, got {shape_text(shape)}")
+        raise ShapeError(f"tri makes a matrix, got {shape_text(shape)}", help="for example pl.tri(0, [16, 16])")
     if not diagonal.dtype.is_integer:
         raise DTypeError(f"tri takes an integer as `diagonal`, got {diagonal.dtype}", help="convert it first: pl.cast(…, pl.INT32)")
     return (result_type(call, shape, dtype, narrowed(call, shape)),)
@@ -159,10 +159,18 @@ def philox(counters: Sequence[NDArray], key: tuple[int, int], rounds: int) -> li
     return [c0, c1, c2, c3]
 
 
+_WORDS = ("key0", "key1", "counter0", "counter1", "counter2", "counter3")
+
+
 def _infer_random(call: Call) -> tuple[ValueType, ...]:
     shape, dtype = new_shape(call), _dtype(call, _RANDOM_DTYPES)
+    for name in _WORDS:
+        word = call.arg(name)
+        assert isinstance(word, ScalarArg)
+        if not word.dtype.is_integer:
+            raise DTypeError(f"random takes an integer as `{name}`, got {word.dtype}", help=f"convert it first: pl.cast({name}, pl.UINT32)")
     if call.arg("rounds") not in (7, 10):
-        raise ArgumentError(f"random takes 7 or 10 rounds, got {call.arg('rounds')!r}")
+        raise ArgumentError(f"random takes 7 or 10 rounds, got {call.arg('rounds')!r}", help="10 is the default")
     return (result_type(call, shape, dtype, narrowed(call, shape)),)
 
 
@@ -182,7 +190,7 @@ def _random(
     return placed(cells[tuple(slice(0, n) for n in valid)], sizes, dtype)
 
 
-_SEED = "key0, key1, counter0, counter1, counter2, counter3, shape"
+_SEED = f"{', '.join(_WORDS)}, shape"
 
 
 @movement(

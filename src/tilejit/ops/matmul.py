@@ -43,7 +43,7 @@ def _contracted(call: Call) -> tuple[Shape, tuple[Dim, ...]]:
     """Shape and valid region of the product of `lhs` and `rhs`."""
     left, right = call.shaped("lhs"), call.shaped("rhs")
     if left.rank == 0 or right.rank == 0:
-        raise ShapeError(f"{call.row.name} takes matrices, got {shape_text(left.shape)} and {shape_text(right.shape)}")
+        raise ShapeError(f"{call.row.name} takes matrices, got {shape_text(left.shape)} and {shape_text(right.shape)}", help="reshape it first with pl.reshape")
     k_left = left.rank - (2 if _flag(call, "a_trans") and left.rank > 1 else 1)
     k_right = right.rank - (1 if _flag(call, "b_trans") or right.rank == 1 else 2)
     rows = () if left.rank == 1 else (2 * left.rank - 3 - k_left,)

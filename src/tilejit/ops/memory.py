@@ -32,19 +32,19 @@ def _infer_mgather(call: Call) -> tuple[ValueType, ...]:
     if call.arg("gather_oob") not in POLICIES:
         raise ArgumentError(f"mgather has no gather_oob {call.arg('gather_oob')!r}", help=f"one of {', '.join(POLICIES)}")
     if not isinstance(space, MemorySpace) or space is MemorySpace.DDR:
-        raise ArgumentError(f"mgather takes an on-chip memory space as `target_memory`, got {space}")
+        raise ArgumentError(f"mgather takes an on-chip memory space as `target_memory`, got {space!r}", help="for example pl.Mem.Vec")
     if space is MemorySpace.Mat:
         _check_mat(call, mem, idx)
     if call.arg("coalesce") == "row":
         if idx.shape.count(1) < 1 or mem.rank < 2:
-            raise ShapeError(f"mgather of rows takes an index [1, R] or [R, 1] and a tensor of rows, got {shape_text(idx.shape)} and {shape_text(mem.shape)}")
+            raise ShapeError(f"mgather of rows takes an index [1, R] or [R, 1] and a tensor of rows, got {shape_text(idx.shape)} and {shape_text(mem.shape)}", help="coalesce='elem' takes an index for every element")
         axis = 1 if idx.shape[0] == 1 else 0
         shape = require_static(call, "mem", (idx.shape[axis], mem.shape[-1]))
         valid: tuple[Dim, ...] = (idx.valid[axis], shape[1])
     elif call.arg("coalesce") == "elem":
         shape, valid = require_static(call, "idx", idx.shape), idx.valid
     else:
-        raise ArgumentError(f"mgather coalesces by 'row' or 'elem', got {call.arg('coalesce')!r}")
+        raise ArgumentError(f"mgather coalesces by 'row' or 'elem', got {call.arg('coalesce')!r}", help="coalesce='row' is the default")
     wanted = narrowed(call, shape)
     valid = tuple(w if v == s else v if w == s else ANY for v, w, s in zip(valid, wanted, shape, strict=True))
     return (TileType(shape, mem.dtype, valid, space.value),)
@@ -106,7 +106,7 @@ def mgather(
 def _constant(call: Call, name: str, least: int) -> int:
     number = call.arg(name)
     if not isinstance(number, int) or isinstance(number, bool) or number < least:
-        raise ArgumentError(f"paged_gather takes a constant of at least {least} as `{name}`, got {number!r}")
+        raise ArgumentError(f"paged_gather takes a constant of at least {least} as `{name}`, got {number!r}", help="it must be known while compiling")
     return number
 
 
@@ -121,7 +121,7 @@ def _infer_paged(call: Call) -> tuple[ValueType, ...]:
     known = [dim for dim in indices.shape if isinstance(dim, int)]
     count: Dim = int(np.prod(known)) if len(known) == indices.rank else ANY
     if isinstance(count, int) and count > limit:
-        raise ShapeError(f"paged_gather: {count} indices for max_indices={limit}")
+        raise ShapeError(f"paged_gather: {count} indices for max_indices={limit}", help="raise max_indices, or cut the indices")
     shape, valid = (limit, size), (count, size)
     if call.arg("is_trans"):
         shape, valid = shape[::-1], valid[::-1]

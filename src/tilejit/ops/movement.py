@@ -144,7 +144,7 @@ def concat(src0: Value, src1: Value) -> object:
 def _infer_move(call: Call) -> tuple[ValueType, ...]:
     input, space = call.shaped("input"), call.arg("target_memory")
     if not isinstance(space, MemorySpace) or space is MemorySpace.DDR:
-        raise ArgumentError(f"move takes an on-chip memory space as `target_memory`, got {space}", help="for example pl.Mem.Left; pl.store writes to a tensor")
+        raise ArgumentError(f"move takes an on-chip memory space as `target_memory`, got {space!r}", help="for example pl.Mem.Left; pl.store writes to a tensor")
     return (TileType(input.shape, input.dtype, input.valid, space.value),)
 
 
@@ -301,7 +301,7 @@ def _infer_reinterpret(call: Call) -> tuple[ValueType, ...]:
         shape = new_shape(call)
         old, new = static_shape(data.shape), static_shape(shape)
         if old is not None and new is not None and math.prod(old) * old_bytes != math.prod(new) * new_bytes:
-            raise ShapeError(f"reinterpret_view keeps the bytes: {data} has {math.prod(old) * old_bytes}, {shape_text(new)} {dtype} has {math.prod(new) * new_bytes}")
+            raise ShapeError(f"reinterpret_view keeps the bytes: {data} has {math.prod(old) * old_bytes}, {shape_text(new)} {dtype} has {math.prod(new) * new_bytes}", help="give a shape of as many bytes")
         if data.valid != data.shape and not (data.shape == shape and old_bytes == new_bytes):
             raise ShapeError(f"reinterpret_view of {data} to another shape needs it to be valid everywhere", help="fill it first: pl.fillpad(…)")
         return (result_type(call, shape, dtype, data.valid if data.shape == shape else shape),)
@@ -315,7 +315,7 @@ def _rescaled(call: Call, dim: Dim, old_bytes: int, new_bytes: int) -> Dim:
     if not isinstance(dim, int):
         return ANY
     if dim * old_bytes % new_bytes:
-        raise ShapeError(f"reinterpret_view: {dim} elements of {old_bytes} bytes are no whole number of {new_bytes}-byte elements")
+        raise ShapeError(f"reinterpret_view: {dim} elements of {old_bytes} bytes are no whole number of {new_bytes}-byte elements", help="give the shape: shape=[…]")
     return dim * old_bytes // new_bytes
 
 

@@ -33,7 +33,7 @@ def _infer(call: Call) -> tuple[ValueType, ...]:
             raise ShapeError(f"{call.row.name} takes tiles that are valid everywhere, got {type} as `{name}`", help="fill it first: pl.fillpad(…)")
     (m, k), (inner, n) = shapes["lhs"], shapes["rhs"]
     if k != inner or k % BLOCK:
-        raise ShapeError(f"{call.row.name} needs equal inner sizes divisible by {BLOCK}, got {shape_text(shapes['lhs'])} and {shape_text(shapes['rhs'])}")
+        raise ShapeError(f"{call.row.name} needs equal inner sizes divisible by {BLOCK}, got {shape_text(shapes['lhs'])} and {shape_text(shapes['rhs'])}", help="pad K with pl.fillpad_expand")
     for name, wanted in (("lhs_scale", (m, k // BLOCK)), ("rhs_scale", (k // BLOCK, n))):
         if shapes[name] != wanted:
             raise ShapeError(f"{call.row.name} takes a `{name}` {shape_text(wanted)}, got {shape_text(shapes[name])}", help=f"one scale for every {BLOCK} elements along K")
@@ -41,7 +41,7 @@ def _infer(call: Call) -> tuple[ValueType, ...]:
         if name in call.row.param_names:
             extra = call.shaped(name)
             if extra.shape != wanted:
-                raise ShapeError(f"{call.row.name} takes a `{name}` {shape_text(wanted)}, got {shape_text(extra.shape)}")
+                raise ShapeError(f"{call.row.name} takes a `{name}` {shape_text(wanted)}, got {shape_text(extra.shape)}", help="it has the shape of the product, or one row of it for a bias")
             if extra.dtype is not FP32:
                 raise DTypeError(f"{call.row.name} takes a `{name}` of FP32, got {extra.dtype}", help=f"convert it first: pl.cast({name}, pl.FP32)")
     return (result_type(call, (m, n), FP32, (m, n), "Acc"),)

@@ -23,7 +23,7 @@ def _index_dtype(call: Call, name: str, data: DType) -> None:
 
 def _same_dtype(call: Call, first: ShapedType, second: ShapedType) -> None:
     if first.dtype is not second.dtype:
-        raise DTypeError(f"{call.row.name} takes data of one dtype, got {first.dtype} and {second.dtype}", help=f"convert one: pl.cast(…, pl.{first.dtype})")
+        raise DTypeError(f"{call.row.title} takes data of one dtype, got {first.dtype} and {second.dtype}", help=f"convert one: pl.cast(…, pl.{first.dtype})")
 
 
 def _like(call: Call, base: ShapedType) -> tuple[ValueType, ...]:
@@ -42,7 +42,7 @@ def _infer_by_index(call: Call) -> tuple[ValueType, ...]:
     _same_dtype(call, input, src)
     _index_dtype(call, "index", input.dtype)
     if index.shape != src.shape or index.rank != 2:
-        raise ShapeError(f"scatter takes `src` and `index` of one shape, got {shape_text(src.shape)} and {shape_text(index.shape)}")
+        raise ShapeError(f"scatter takes `src` and `index` of one shape, got {shape_text(src.shape)} and {shape_text(index.shape)}", help="one index for every element of `src`")
     return _like(call, input)
 
 
@@ -64,7 +64,7 @@ def _infer_by_pattern(call: Call, base: ShapedType, compact: ShapedType) -> tupl
     _same_dtype(call, base, compact)
     wanted = (*base.shape[:-1], divided(call, base.shape[-1], pattern_of(call)[1]))
     if compact.shape != wanted:
-        raise ShapeError(f"{call.row.name} takes {shape_text(wanted)} for the selected columns of {shape_text(base.shape)}, got {shape_text(compact.shape)}")
+        raise ShapeError(f"{call.row.title} takes {shape_text(wanted)} for the selected columns of {shape_text(base.shape)}, got {shape_text(compact.shape)}", help="the compact operand comes first, the base is `dst`")
     return _like(call, base)
 
 
@@ -107,7 +107,7 @@ def _infer_flat(call: Call) -> tuple[ValueType, ...]:
     _same_dtype(call, dst, src)
     _index_dtype(call, "indexes", dst.dtype)
     if indexes.shape != src.shape:
-        raise ShapeError(f"scatter takes `src` and `indexes` of one shape, got {shape_text(src.shape)} and {shape_text(indexes.shape)}")
+        raise ShapeError(f"scatter takes `src` and `indexes` of one shape, got {shape_text(src.shape)} and {shape_text(indexes.shape)}", help="one index for every element of `src`")
     return _like(call, dst)
 
 

@@ -21,7 +21,7 @@ def require_rank(call: Call, name: str, shaped: ShapedType, *ranks: int) -> None
     """Refuse another rank."""
     if shaped.rank not in ranks:
         wanted = " or ".join(map(str, ranks))
-        raise ShapeError(f"{call.row.name} takes a rank-{wanted} {shaped.level} as `{name}`, got {shape_text(shaped.shape)}", help="reshape it first with pl.reshape")
+        raise ShapeError(f"{call.row.title} takes a rank-{wanted} {shaped.level} as `{name}`, got {shape_text(shaped.shape)}", help="reshape it first with pl.reshape")
 
 
 def agree(call: Call, left: tuple[str, int], right: tuple[str, int], problem: str, help: str | None = None) -> Dim:
@@ -29,7 +29,7 @@ def agree(call: Call, left: tuple[str, int], right: tuple[str, int], problem: st
     a, b = (call.shaped(name).shape[axis] for name, axis in (left, right))
     same = same_extent(a, b)
     if same is False:
-        raise ShapeError(f"{call.row.name} {problem}", help=help)
+        raise ShapeError(f"{call.row.title} {problem}", help=help)
     if same is None:
         call.checks.append(ExtentCheck(left, right))
     return better_known(a, b)
@@ -48,7 +48,7 @@ def same_shapes(call: Call, names: Sequence[str]) -> Shape:
         other = call.shaped(name)
         text = f"needs operands of equal shape, got {shape_text(first.shape)} and {shape_text(other.shape)}"
         if other.rank != first.rank:
-            raise ShapeError(f"{call.row.name} {text}", help="it does not broadcast: give both the same rank and shape")
+            raise ShapeError(f"{call.row.title} {text}", help="it does not broadcast: give both the same rank and shape")
         for axis in range(first.rank):
             dim = agree(call, (names[0], axis), (name, axis), text, "it does not broadcast: bring one operand to the shape of the other first")
             shape[axis] = better_known(shape[axis], dim)
@@ -110,7 +110,7 @@ def common_valid(call: Call, names: Sequence[str], shape: Shape) -> Valid:
 def require_static(call: Call, name: str, shape: Sequence[Dim | None]) -> tuple[int, ...]:
     """The extents as integers; tiles have no others."""
     if not all(isinstance(dim, int) for dim in shape):
-        raise ShapeError(f"{call.row.name} needs `{name}` to be known while compiling", help="tile shapes are constants; narrow what is used with valid_shape")
+        raise ShapeError(f"{call.row.title} needs `{name}` to be known while compiling", help="tile shapes are constants; narrow what is used with valid_shape")
     return tuple(dim for dim in shape if isinstance(dim, int))
 
 
@@ -124,7 +124,7 @@ def extents(call: Call, name: str) -> Shape:
 def _extent(call: Call, name: str, item: object) -> Dim:
     assert isinstance(item, ScalarArg)
     if not item.dtype.is_integer:
-        raise DTypeError(f"{call.row.name} takes integers in `{name}`, got {item.dtype}", help="convert it first: pl.cast(…, pl.INDEX)")
+        raise DTypeError(f"{call.row.title} takes integers in `{name}`, got {item.dtype}", help="convert it first: pl.cast(…, pl.INDEX)")
     return item.const if isinstance(item.const, int) else ANY
 
 
@@ -134,9 +134,9 @@ def new_shape(call: Call, name: str = "shape") -> Shape:
     if call.level == "tile":
         require_static(call, name, shape)
         if not 1 <= len(shape) <= MAX_TILE_RANK:
-            raise ShapeError(f"{call.row.name} makes tiles of rank 1 to {MAX_TILE_RANK}, got {shape_text(shape)}")
+            raise ShapeError(f"{call.row.title} makes tiles of rank 1 to {MAX_TILE_RANK}, got {shape_text(shape)}", help="merge dims with pl.reshape")
     if not shape or any(isinstance(dim, int) and dim < 1 for dim in shape):
-        raise ShapeError(f"{call.row.name} takes positive extents in `{name}`, got {shape_text(shape)}")
+        raise ShapeError(f"{call.row.title} takes positive extents in `{name}`, got {shape_text(shape)}", help="a part may be empty, a shape may not: use valid_shape")
     return shape
 
 
@@ -146,7 +146,7 @@ def narrowed(call: Call, shape: Shape, name: str = "valid_shape") -> Valid:
         return shape
     valid = extents(call, name)
     if len(valid) != len(shape) or any(isinstance(v, int) and isinstance(s, int) and not 0 <= v <= s for v, s in zip(valid, shape, strict=True)):
-        raise ShapeError(f"{call.row.name} takes a `{name}` inside {shape_text(shape)}, got {shape_text(valid)}", help="one entry per dimension, at most its extent")
+        raise ShapeError(f"{call.row.title} takes a `{name}` inside {shape_text(shape)}, got {shape_text(valid)}", help="one entry per dimension, at most its extent")
     return valid
 
 

@@ -74,9 +74,9 @@ def _infer_mrgsort(call: Call) -> tuple[ValueType, ...]:
     for name in names:
         require(call, name, call.shaped(name).dtype, SORTABLE)
         if call.shaped(name).dtype is not first.dtype or call.shaped(name).shape[:-1] != first.shape[:-1]:
-            raise DTypeError(f"mrgsort takes lists of one dtype and row count, got {first} and {call.shaped(name)}")
+            raise DTypeError(f"mrgsort takes lists of one dtype and row count, got {first} and {call.shaped(name)}", help="convert or reshape one of them first")
         if require_static(call, name, call.shaped(name).shape)[-1] % 2 or call.shaped(name).valid != call.shaped(name).shape:
-            raise ShapeError(f"mrgsort takes whole rows of (value, index) pairs, got {call.shaped(name)}")
+            raise ShapeError(f"mrgsort takes whole rows of (value, index) pairs, got {call.shaped(name)}", help="pl.sort32 makes such rows")
     if call.arg("exhausted"):
         raise ArgumentError("mrgsort always merges whole lists", help="leave `exhausted` out")
     if (len(names) > 1) == (block is not None):
@@ -87,13 +87,13 @@ def _infer_mrgsort(call: Call) -> tuple[ValueType, ...]:
     shape = (*first.shape[:-1], columns)
     tmp = call.arg("tmp")
     if len(names) > 1 and call.level == "tile" and (not isinstance(tmp, ShapedType) or tmp.shape != shape):
-        raise ShapeError(f"mrgsort of several tiles takes a `tmp` of the result's shape {shape_text(shape)}, got {tmp}")
+        raise ShapeError(f"mrgsort of several tiles takes a `tmp` of the result's shape {shape_text(shape)}, got {tmp}", help=f"pl.create_tile({shape_text(shape)}, dtype=…)")
     return (result_type(call, shape, first.dtype, shape),)
 
 
 def _check_block(block: object, columns: int) -> None:
     if isinstance(block, int) and (block < RUN or block % RUN or columns % block):
-        raise ShapeError(f"mrgsort takes a `block_len` that is a multiple of {RUN} and divides {columns}, got {block}")
+        raise ShapeError(f"mrgsort takes a `block_len` that is a multiple of {RUN} and divides {columns}, got {block}", help="64 after pl.sort32, then four times as long with each merge")
 
 
 def _merged(pairs: NDArray) -> NDArray:

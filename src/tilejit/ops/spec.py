@@ -131,6 +131,11 @@ class OpSpec:
     attrs: Mapping[str, object] = field(default_factory=dict[str, object])
     """Facts of the family (for a reduction: axis and combiner)."""
 
+    @property
+    def title(self) -> str:
+        """The name in messages: one that a user can write."""
+        return self.name if any(s.name == self.name for s in self.spellings) or not self.spellings else self.spellings[0].name
+
     @cached_property
     def param_names(self) -> tuple[str, ...]:
         return tuple(param.name for param in self.params)

@@ -27,7 +27,7 @@ def _infer_mscatter(call: Call) -> tuple[ValueType, ...]:
     if src.dtype is not out.dtype:
         raise DTypeError(f"mscatter takes `src` of the tensor's dtype {out.dtype}, got {src.dtype}", help=f"convert it first: pl.cast(src, pl.{out.dtype})")
     if idx.shape != src.shape:
-        raise ShapeError(f"mscatter takes `src` and `idx` of one shape, got {shape_text(src.shape)} and {shape_text(idx.shape)}")
+        raise ShapeError(f"mscatter takes `src` and `idx` of one shape, got {shape_text(src.shape)} and {shape_text(idx.shape)}", help="one index for every element of `src`")
     return (result_type(call, out.shape, out.dtype, out.shape),)
 
 
@@ -59,14 +59,14 @@ def _infer_update(call: Call) -> tuple[ValueType, ...]:
     if call.arg("dim") != -2 or isinstance(call.arg("dim"), bool):
         raise ArgumentError(f"scatter_update replaces rows: `dim` is -2, got {call.arg('dim')!r}", help="pl.scatter_update(x, -2, index, src)")
     if input.rank not in (2, 4) or src.rank != input.rank:
-        raise ShapeError(f"scatter_update takes `input` and `src` of rank 2 or 4, got {shape_text(input.shape)} and {shape_text(src.shape)}")
+        raise ShapeError(f"scatter_update takes `input` and `src` of rank 2 or 4, got {shape_text(input.shape)} and {shape_text(src.shape)}", help="[rows, columns], or [blocks, block_size, 1, columns] for pages")
     if index.rank != 2:
         raise ShapeError(f"scatter_update takes an `index` of rank 2, got {shape_text(index.shape)}", help="reshape it first: pl.reshape(index, [batch, rows])")
     require(call, "index", index.dtype, {INT32, INT64})
     if src.dtype is not input.dtype:
         raise DTypeError(f"scatter_update takes `src` of the dtype {input.dtype}, got {src.dtype}", help=f"convert it first: pl.cast(src, pl.{input.dtype})")
     if isinstance(input.shape[-1], int) and isinstance(src.shape[-1], int) and input.shape[-1] != src.shape[-1]:
-        raise ShapeError(f"scatter_update takes rows of {input.shape[-1]} elements, got {src.shape[-1]}")
+        raise ShapeError(f"scatter_update takes rows of {input.shape[-1]} elements, got {src.shape[-1]}", help="whole rows are replaced")
     for name, type in (("input", input), ("index", index), ("src", src)):
         if type.valid != type.shape:
             raise ShapeError(f"scatter_update takes operands that are valid everywhere, got {type} as `{name}`", help="fill it first: pl.fillpad(…)")

@@ -35,7 +35,7 @@ def window_valid(source: Dim, source_valid: Dim, offset: Dim, window: Dim, reque
 def check_window(name: str, source: Shape, offset: Shape, read: Shape, deed: str = "reads") -> None:
     """Refuse a window that provably leaves its source; `deed`: what is done to it."""
     if len(offset) != len(source) or len(read) != len(source):
-        raise ShapeError(f"{name} takes one offset and one extent per dim of {shape_text(source)}, got {shape_text(offset)} and {shape_text(read)}")
+        raise ShapeError(f"{name} takes one offset and one extent per dim of {shape_text(source)}, got {shape_text(offset)} and {shape_text(read)}", help="give one entry per dimension")
     for axis, (extent, start, size) in enumerate(zip(source, offset, read, strict=True)):
         if isinstance(start, int) and (start < 0 or (isinstance(size, int) and isinstance(extent, int) and start + size > extent)):
             end = start + size if isinstance(size, int) else "?"
@@ -49,7 +49,8 @@ def _dropped(call: Call, shape: Shape) -> tuple[int, ...]:
     if drop is None:
         return ()
     assert isinstance(drop, list | tuple)
-    axes = tuple(sorted({axis % len(shape) if isinstance(axis, int) else -1 for axis in drop}))
+    rank = len(shape)
+    axes = tuple(sorted({axis % rank if isinstance(axis, int) and -rank <= axis < rank else -1 for axis in drop}))
     if -1 in axes or any(shape[axis] != 1 for axis in axes) or len(axes) == len(shape):
         raise ShapeError(f"slice drops dims of extent 1, got drop_dims={list(drop)} of {shape_text(shape)}", help="at least one dim must stay")
     return axes
@@ -148,7 +149,7 @@ def _infer_extract(call: Call) -> tuple[ValueType, ...]:
     src, shape, space = call.shaped("src"), new_shape(call), call.arg("target_memory")
     require_rank(call, "src", src, 2)
     if not isinstance(space, MemorySpace) or space is MemorySpace.DDR:
-        raise ArgumentError(f"extract takes an on-chip memory space as `target_memory`, got {space}", help="for example pl.Mem.Left")
+        raise ArgumentError(f"extract takes an on-chip memory space as `target_memory`, got {space!r}", help="for example pl.Mem.Left")
     offset = tuple(_index(call, name) for name in ("index_row", "index_col"))
     check_window("extract", src.shape, offset, shape)
     valid = tuple(window_valid(*dims, False) for dims in zip(src.shape, src.valid, offset, shape, shape, strict=True))
