@@ -183,7 +183,7 @@ def prefill_fp16_inputs_fp32_sums(q: pl.Tensor, k: pl.Tensor, v: pl.Tensor, out:
             p = pl.row_expand_expdif(s, top)
             fade = pl.exp(pl.sub(m, top))
             pv = pl.matmul(pl.cast(p, pl.FP16, mode="rint"), tv)
-            m1, l1, o1 = pl.yield_(top, pl.add(pl.mul(l, fade), pl.row_sum(p, tmp)), pl.add(pl.row_expand_mul(o, fade), pv))
+            _, l1, o1 = pl.yield_(top, pl.add(pl.mul(l, fade), pl.row_sum(p, tmp)), pl.add(pl.row_expand_mul(o, fade), pv))
         y = pl.cast(pl.row_expand_div(o1, l1), pl.FP16, mode="rint")
         pl.store(pl.reshape(y, [1, tokens, d]), [h, 0, 0], out)
     return out
