@@ -16,11 +16,11 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
 from tilejit.errors import PtoSyntaxError, SourceText, did_you_mean
+from tilejit.frontend.pto_decode import decoded
 from tilejit.tile_ir.pto.dialect import OPS, dialect
 from tilejit.tile_ir.pto.module import PtoFile, arch_family, span_at, written_arch
 from tilejit.tile_ir.pto.op import SEGMENTS, PtoOp
 
-MAX_TEXT = 16 << 20
 _MAX_NESTING = 100
 _KNOWN_DIALECTS = ("pto", "func", "arith", "scf", "builtin", "memref")
 
@@ -141,19 +141,6 @@ def _refuse_enormous(text: str, source: SourceText) -> None:
             raise PtoSyntaxError("dense constants are unsupported: scalars only", span=span_at(source, text, *match.span()))
         if len(match["width"]) > 4 or int(match["width"]) > _MAX_WIDTH:
             raise PtoSyntaxError(f"integers have at most {_MAX_WIDTH} bits", span=span_at(source, text, *match.span()))
-
-
-def decoded(text: str | bytes, filename: str) -> str:
-    """The text of a file, with plain line ends; PtoSyntaxError when it is no text or far too long."""
-    if len(text) > MAX_TEXT:
-        raise PtoSyntaxError(f"{filename} has {len(text)} characters; {MAX_TEXT} are read at most")
-    if isinstance(text, bytes):
-        try:
-            text = text.decode("utf-8")
-        except UnicodeDecodeError as error:
-            place = span_at(SourceText(filename), "", 0, 1)
-            raise PtoSyntaxError(f"the file is no UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02x}", span=place) from None
-    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 _REWORDED = (

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilejit.backends.pto.launch import flat_arguments, launch, refuse_unrunnable
+from tilejit.backends.pto.arguments import flat_arguments
+from tilejit.backends.pto.launch import launch, parameter_types, refuse_unrunnable
 from tilejit.compiler import compile_program
 from tilejit.errors import AbiError, TilejitError
 from tilejit.frontend.pto_raise import NotRaisable, raise_to_program
@@ -32,7 +33,8 @@ class PtoProgram:
 
     @cached_property
     def native(self) -> CompiledProgram | None:
-        """The kernel as machine code, where its tiles are plain variables; None: it is interpreted, `interpreted_because` says why."""
+        """The kernel as machine code; None: it is interpreted, `interpreted_because` says why. What cannot run at all is refused."""
+        refuse_unrunnable(self.file, self.entry)
         try:
             return compile_program(raise_to_program(self.file, self.entry, self.names), RunConfig(platform="cpu"))
         except (NotRaisable, TilejitError) as error:
@@ -43,13 +45,17 @@ class PtoProgram:
 
     def launch(self, arguments: Sequence[object], grid: int) -> None:
         """Run it; what cannot run is refused before anything is written."""
-        refuse_unrunnable(self.file, self.entry)
         native = self.native
-        flat = None if native is None else flat_arguments(self.entry, self.names, arguments, native.param_infos)
+        flat = None if native is None else flat_arguments(self.names, parameter_types(self.entry), arguments, native.param_infos)
         if native is None or flat is None:
-            launch(self.file, self.entry, self.names, arguments, grid)
+            self.interpret(arguments, grid)
         else:
             native(*flat, grid)
+
+    def interpret(self, arguments: Sequence[object], grid: int) -> None:
+        """Run it op by op."""
+        refuse_unrunnable(self.file, self.entry)
+        launch(self.file, self.entry, self.names, arguments, grid)
 
 
 def load(text: str, filename: str, entry: str, parameters: Sequence[Parameter], target: str | None) -> PtoProgram:

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilejit.errors import ArgumentError, OptionError, SourceNotFoundError, UnsupportedFeatureError
+from tilejit.frontend.pto_decode import decoded
 from tilejit.jit.pto_types import Parameter, parameters_of
 
 if TYPE_CHECKING:
+    from tilejit.jit.pto_code import PtoCode
     from tilejit.jit.pto_program import PtoProgram
 
 BACKENDS = ("vpto", "emitc")
@@ -96,13 +98,7 @@ def read_source(source: str, function: Callable[..., object]) -> Source:
         raise SourceNotFoundError(f"the source {source!r} of {function.__name__} ({path}): file does not exist") from None
     except (OSError, ValueError) as error:
         raise SourceNotFoundError(f"the source {source!r} of {function.__name__} ({path}): {getattr(error, 'strerror', None) or error}") from None
-    return Source(_decoded(raw, path), "path", path)
-
-
-def _decoded(raw: bytes, path: str) -> str:
-    from tilejit.frontend.pto_text import decoded
-
-    return decoded(raw, path)
+    return Source(decoded(raw, path), "path", path)
 
 
 class SourceKernel:
@@ -131,7 +127,7 @@ class SourceKernel:
         key = self._key(source)
         found = self._compiled.get(key)
         if found is None:
-            found = CompiledKernel(self, source, key, self._program(source))
+            found = CompiledKernel(self, source, key, self._code(source))
             self._compiled[key] = found
         return found
 
@@ -143,11 +139,22 @@ class SourceKernel:
         )  # fmt: skip
         return (identity, tuple((parameter.kind, parameter.name, parameter.type) for parameter in self.parameters), ())
 
-    def _program(self, source: Source) -> PtoProgram:
-        from tilejit.jit import pto_program
+    def _code(self, source: Source) -> PtoCode:
+        from tilejit.jit.pto_code import PtoCode, key_of
 
-        arch = self.options.target if self.options.target_given else None
-        return pto_program.load(source.text, source.name, self.name, self.parameters, arch)
+        chosen = self.options
+        arch = chosen.target if chosen.target_given else None
+
+        def check() -> PtoProgram:
+            from tilejit.jit import pto_program
+
+            return pto_program.load(source.text, source.name, self.name, self.parameters, arch)
+
+        arguments = {parameter.name: parameter.type.text for parameter in self.parameters if parameter.type is not None}
+        name = f"{self.function.__module__}.{self.function.__qualname__}"
+        options = {"backend": chosen.backend, "mode": chosen.mode, "insert_sync": chosen.insert_sync, "kernel_kind": repr(chosen.kernel_kind)}
+        fields = {"source": source.digest, "path": source.path, "entry": self.name, "arguments": arguments, "arch": arch, "options": options}
+        return PtoCode(name, key_of(name, fields), tuple(arguments), tuple(arguments.values()), check)
 
     def __getitem__(self, place: object) -> Launcher:
         return self.compile()[place]
@@ -190,8 +197,23 @@ class CompiledKernel:
     kernel: SourceKernel
     source: Source
     specialization_key: object
-    program: PtoProgram = field(repr=False)
+    code: PtoCode = field(repr=False)
     constexpr_bindings: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def program(self) -> PtoProgram:
+        """The checked module and its entry."""
+        return self.code.program
+
+    @property
+    def backend(self) -> str:
+        """"cpu": it runs as machine code; "interpreter": op by op, `interpreted_because` says why."""
+        return self.code.backend
+
+    @property
+    def interpreted_because(self) -> str | None:
+        """Why the kernel is interpreted; None when it is machine code."""
+        return self.code.interpreted_because
 
     @property
     def ir_function_name(self) -> str:
@@ -231,7 +253,7 @@ class Launcher:
         if len(args) != len(wanted):
             names = ", ".join(parameter.name for parameter in wanted)
             raise ArgumentError(f"{self.compiled.kernel.name} takes {len(wanted)} arguments ({names}), got {len(args)}")
-        self.compiled.program.launch(args, self.grid)
+        self.compiled.code.launch(args, self.grid)
 
 
 # the decorator --------------------------------------------------------------------------------------------------------------------

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
-import math
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 from xdsl.dialects.builtin import MemRefType
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Operation
 
-from tilejit.backends.pto import scalars
+from tilejit.backends.pto import arguments, scalars
 from tilejit.backends.pto.machine import Machine
-from tilejit.backends.pto.memory import Global, Pointer
-from tilejit.errors import ArgumentError, DTypeError, RangeError, UnsupportedFeatureError
-from tilejit.runtime.arrays import view_of
-from tilejit.runtime.signature import ParamInfo
-from tilejit.tile_ir.pto.elements import Element
+from tilejit.errors import UnsupportedFeatureError
 from tilejit.tile_ir.pto.module import PtoFile
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.rules import element_of
 from tilejit.tile_ir.pto.spec import Refused
-from tilejit.tile_ir.pto.types import OPAQUE, PtrType
+from tilejit.tile_ir.pto.types import OPAQUE, PtrType, canonical
 
 _CONTROL = ("scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition", "func.return", "func.call")
 
@@ -91,84 +84,20 @@ def _runs(type: Attribute) -> bool:
 _TEXT_ONLY = tuple(kind for name, kind in OPAQUE.items() if name != "pipe")
 
 
-# arguments ------------------------------------------------------------------------------------------------------------------------
+# running --------------------------------------------------------------------------------------------------------------------------
 
 
 def argument(name: str, type: Attribute, value: object) -> object:
     """A Python value as the interpreter holds it."""
-    if isinstance(type, PtrType):
-        return Pointer(_memory(name, type.data.element, value), 0, type.data.element)
-    return _scalar(name, type, value)
-
-
-def _memory(name: str, element: Element, value: object) -> Global:
-    view = view_of(value)
-    if view is not None:
-        if view.dtype is not element.dtype:
-            raise DTypeError(f"`{name}` points to {element}, got an array of {view.dtype}")
-        if view.device != "cpu":
-            raise ArgumentError(f"`{name}` must be in the memory of the CPU, it is on {view.device}")
-        if not view.contiguous:
-            raise ArgumentError(f"`{name}` must be contiguous: the kernel sees a pointer only", help="pass a copy in row-major order")
-        size = math.prod(view.shape) * element.bytes
-        return Global(view.address, size, name, view.writable and not view.copied, view.owner)
-    if isinstance(value, bool):
-        raise ArgumentError(f"`{name}` is a pointer: pass an array, a tensor or an address, got bool")
-    if isinstance(value, int):
-        return Global(value, None, name)
-    if isinstance(value, ctypes.c_void_p):
-        return Global(value.value or 0, None, name)
-    pointer = getattr(value, "data_ptr", None)
-    if callable(pointer):
-        address = pointer()
-        if isinstance(address, int):
-            return Global(address, None, name, True, value)
-    raise ArgumentError(f"`{name}` is a pointer: pass an array, a tensor or an address, got {type(value).__name__}")
-
-
-def _scalar(name: str, type: Attribute, value: object) -> object:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if str(type) in ("f16", "bf16"):
-        raise ArgumentError(f"`{name}` is a scalar of type {type}: such scalars cannot be passed to a launch", help="pass f32")
-    if scalars.is_integer(type):
-        if not isinstance(value, int):
-            raise ArgumentError(f"`{name}` must be an integer ({type}), got {value.__class__.__name__}")
-        narrowed = scalars.wrapped(int(value), type)
-        if narrowed != int(value) and scalars.unsigned(int(value), type) != int(value):
-            raise RangeError(f"{value} does not fit into `{name}`, an {type}")
-        return narrowed
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ArgumentError(f"`{name}` must be a number ({type}), got {value.__class__.__name__}")
-    return scalars.float_scalar(value, type)
+    return arguments.argument(name, canonical(type), value)
 
 
 def launch(file: PtoFile, entry: FuncOp, names: Sequence[str], values: Sequence[object], grid: int = 1) -> None:
     """Run `entry` of a verified file on `grid` blocks."""
     types = entry.function_type.inputs.data
-    arguments = [argument(name, type, value) for name, type, value in zip(names, types, values, strict=True)]
-    Machine(file).run(entry, arguments, grid)
+    Machine(file).run(entry, [argument(name, type, value) for name, type, value in zip(names, types, values, strict=True)], grid)
 
 
-def flat_arguments(entry: FuncOp, names: Sequence[str], values: Sequence[object], params: Sequence[ParamInfo]) -> list[object] | None:
-    """The arguments as the compiled form takes them: arrays as one row, then scalars; None where only the interpreter will do.
-
-    That is with addresses, whose bounds nobody knows, and with arrays that overlap one that is written.
-    """
-    arrays: list[object] = []
-    numbers: list[object] = []
-    ranges: list[tuple[int, int, bool]] = []
-    for name, type, value in zip(names, entry.function_type.inputs.data, values, strict=True):
-        bound = argument(name, type, value)
-        if not isinstance(bound, Pointer):
-            numbers.append(bool(bound) if str(type) == "i1" else float(bound) if isinstance(bound, np.generic) else bound)
-            continue
-        memory, written = bound.memory, params[len(arrays)].direction != "In"
-        if memory.size is None or memory.size == 0 or (written and not memory.writable) or not hasattr(value, "reshape"):
-            return None
-        ranges.append((memory.address, memory.address + memory.size, written))
-        arrays.append(value.reshape(-1))  # type: ignore[attr-defined]
-    for i, (start, end, written) in enumerate(ranges):
-        if any((written or other[2]) and start < other[1] and other[0] < end for other in ranges[i + 1 :]):
-            return None
-    return [*arrays, *numbers]
+def parameter_types(entry: FuncOp) -> tuple[str, ...]:
+    """The types of an entry's parameters, as text."""
+    return tuple(canonical(type) for type in entry.function_type.inputs.data)
