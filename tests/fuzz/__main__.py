@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import queue
 import subprocess
 import sys
 import threading
 import time
+import warnings
 
 from tests.fuzz.coverage import measure
+from tests.fuzz.problem import Problem
 from tests.fuzz.program import generate
-from tests.fuzz.runner import Problem, check
+from tests.fuzz.runner import check
 from tests.fuzz.shrink import shrink
 
 
@@ -27,6 +30,9 @@ def report(seed: int, problem: Problem, small: bool = True) -> str:
 
 def work(first: int, count: int, small: bool) -> None:
     """Worker: one line per program, `ok` or `fail`, a report after the latter."""
+    # What a program leaves behind is much and lives short: look for it rarely.
+    gc.set_threshold(50_000, 20, 100)
+    warnings.simplefilter("ignore")
     for seed in range(first, first + count):
         problem = check(generate(seed))
         if problem is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.fuzz.writer import Writer
 
 ANYWHERE = (
-    "# a comment",
     "pass",
     "pl.static_assert(1 + 1 == 2, 'arithmetic')",
     "pl.static_print('fuzz')",
@@ -30,7 +29,7 @@ IN_REGIONS = (
 def inert(w: Writer) -> None:
     """One or two statements without influence on the result."""
     for _ in range(w.rng.choice((1, 2))):
-        choices = list(ANYWHERE)
+        choices = [*ANYWHERE, f"# {w.fresh('note n')}"]
         if w.region:
             choices += IN_REGIONS
             buffers = [b for b in w.buffers.values() if b.text in {p.name for p in w.params}]

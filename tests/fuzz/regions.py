@@ -124,7 +124,7 @@ class Regions:
         with w.nested(header):
             self.body(w)
             created = self.write_results(w, last)
-            if level == "tile" and self.rng.random() < 0.15:
+            if level == "tile" and "pl.split(" not in header and self.rng.random() < 0.15:
                 self.lanes(w)
         w.lines[start:start] = created
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import linecache
-import re
 import types
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from tests.fuzz.problem import Problem
 from tests.fuzz.program import Case
 from tests.fuzz.regions import SYMBOL
+from tests.fuzz.text_forms import comments_kept, mutated, other_forms, round_trip, told_apart
 from tests.fuzz.values import EPSILON, NARROW, integer_range
 from tests.fuzz.writer import Param
+from tilejit.backends.cpu import team
 from tilejit.compiler import lower_program
 from tilejit.dtypes import dtype_named
 from tilejit.errors import OutOfBoundsError
@@ -22,27 +25,6 @@ from tilejit.errors import OutOfBoundsError
 Arrays = dict[str, Any]
 """Arguments by name: arrays, and numbers for scalar parameters."""
 Outcome = Arrays | OutOfBoundsError
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What went wrong with a program, and at which stage: "reference", "cpu", "print", "lower", "data"."""
-
-    stage: str
-    kind: str
-    """A difference, or the class of the exception."""
-    message: str
-    size: float = 0.0
-    """How far a difference goes beyond what is permitted."""
-
-    def same_as(self, other: Problem | None) -> bool:
-        """Whether a smaller program still shows this; a large difference is not one in the last place."""
-        return other is not None and (self.stage, self.kind, self.gist) == (other.stage, other.kind, other.gist) and other.size >= min(self.size, 100) / 10
-
-    @property
-    def gist(self) -> str:
-        """The message without the names and numbers that shrinking changes."""
-        return "" if self.kind == "difference" else re.sub(r"`[^`]*`|[a-z]*\d+", "#", self.message.partition("\n")[0])
 
 
 def make(param: Param, rng: np.random.Generator, size: int) -> Any:
@@ -111,11 +93,26 @@ def _stages(case: Case, text: str) -> Iterator[tuple[str, Problem | None]]:
     expected = [_outcome(reference, data) for data in tensors]
     yield "reference", _poison(case, expected)
     yield "cpu", _cpu(case, module, program, given, expected)
-    yield "print", _round_trip(program)
+    yield "print", round_trip(program) or comments_kept(case, text, program) or other_forms(program, case.seed) or _changed(case, program, tensors, expected)
     lowered = lower_program(program)
     again = ir.compile(lowered, platform="reference")
     problems = (compare(case, "lower", wanted, _outcome(again, data), exact=True) for data, wanted in zip(tensors, expected, strict=True))
-    yield "lower", next((problem for problem in problems if problem), None) or _round_trip(lowered, "lower")
+    yield "lower", next((problem for problem in problems if problem), None) or round_trip(lowered, "lower") or other_forms(lowered, case.seed, "lower")
+
+
+def _changed(case: Case, program: Any, tensors: list[Arrays], expected: list[Outcome]) -> Problem | None:
+    """A program with one thing changed is told apart, unless the change means nothing."""
+    from tilejit import ir
+
+    other = mutated(program, case.seed) if case.seed % 5 == 4 else None
+    if other is None:
+        return None
+    problem = told_apart(program, other)
+    if problem is None and ir.structural_equal(program, other):
+        run = ir.compile(other, platform="reference")
+        differences = [compare(case, "print", wanted, _outcome(run, data), exact=True) for data, wanted in zip(tensors, expected, strict=True)]
+        problem = next((found for found in differences if found), None)
+    return problem
 
 
 def _program(case: Case, module: types.ModuleType, data: Arrays) -> Any:
@@ -126,17 +123,30 @@ def _program(case: Case, module: types.ModuleType, data: Arrays) -> Any:
     return pl.parse(module.kernel.specialized_source(*_copies(data).values()))
 
 
+@contextmanager
+def shared_out(wanted: bool) -> Generator[None]:
+    """Let the CPU backend share out the smallest piece of work, so that random programs meet its threads."""
+    saved = team.WORTH_NS, team.CERTAIN_NS
+    if wanted:
+        team.WORTH_NS, team.CERTAIN_NS = 0, 1
+    yield
+    team.WORTH_NS, team.CERTAIN_NS = saved
+
+
 def _cpu(case: Case, module: types.ModuleType, program: Any, given: list[Arrays], expected: list[Outcome]) -> Problem | None:
     from tilejit import ir
     from tilejit.runtime.config import RunConfig
 
-    run = _Jit(module.kernel, RunConfig(platform="cpu")) if case.jit else ir.compile(program, platform="cpu")
-    for data, wanted in zip(given, expected, strict=True):
-        problem = compare(case, "cpu", wanted, _outcome(run, data))
-        if problem is None and case.seed % 8 == 0 and "scatter_update" not in case.text:  # which writes into what it is given
-            problem = compare(case, "cpu", wanted, _outcome(run, _with_gaps(case, data)))
-        if problem:
-            return problem
+    with shared_out(case.seed % 2 == 0):
+        compiled = module.kernel if case.jit else ir.compile(program, platform="cpu")
+        for data, wanted in zip(given, expected, strict=True):
+            for threads in (1, 2):
+                run = _Configured(compiled, RunConfig(platform="cpu", num_threads=threads))
+                problem = compare(case, "cpu", wanted, _outcome(run, data))
+                if problem is None and threads == 1 and case.seed % 8 == 0 and "scatter_update" not in case.text:  # which writes into what it is given
+                    problem = compare(case, "cpu", wanted, _outcome(run, _with_gaps(case, data)))
+                if problem:
+                    return replace(problem, message=f"{problem.message} ({threads} thread{'s' * (threads > 1)})")
     return None
 
 
@@ -153,12 +163,12 @@ def _with_gaps(case: Case, data: Arrays) -> Arrays:
 
 
 @dataclass(frozen=True)
-class _Jit:
-    kernel: Any
+class _Configured:
+    compiled: Any
     config: Any
 
     def __call__(self, *args: object) -> object:
-        return self.kernel(*args, config=self.config)
+        return self.compiled(*args, config=self.config)
 
 
 def _copies(data: Arrays) -> Arrays:
@@ -175,21 +185,6 @@ def _outcome(compiled: Any, data: Arrays) -> Outcome:
             raise
         return error
     return copies
-
-
-def _round_trip(program: Any, stage: str = "print") -> Problem | None:
-    from tilejit import ir
-    from tilejit import language as pl
-
-    text = program.as_python()
-    back = pl.parse(text)
-    try:
-        ir.assert_structural_equal(back, program)
-    except AssertionError as error:
-        return Problem(stage, "structure", f"{error}\n{text}")
-    if ir.structural_hash(back) != ir.structural_hash(program):
-        return Problem(stage, "hash", text)
-    return None
 
 
 def _poison(case: Case, results: list[Outcome]) -> Problem | None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
-from tests.fuzz.runner import _round_trip
+from tests.fuzz.text_forms import round_trip
 from tilejit import ir
 from tilejit.compiler import lower_program
 from tilejit.runtime.config import RunConfig
@@ -94,8 +94,8 @@ def test_a_program_that_once_failed(kernel: Any) -> None:
         kernel(x, y, out, config=RunConfig(platform=platform))
     np.testing.assert_array_equal(results["cpu"], results["reference"])
     program = pl.parse(kernel.specialized_source(x, y, results["cpu"]))
-    assert _round_trip(program) is None
-    assert _round_trip(lower_program(program), "lower") is None
+    assert round_trip(program) is None
+    assert round_trip(lower_program(program), "lower") is None
 
 
 @pl.program
@@ -117,7 +117,7 @@ class OutputLeftAlone:
 
 
 def test_an_output_whose_only_write_folds_away_prints_and_parses_back() -> None:
-    assert _round_trip(lower_program(OutputLeftAlone), "lower") is None
+    assert round_trip(lower_program(OutputLeftAlone), "lower") is None
 
 
 @pl.jit
@@ -153,7 +153,7 @@ class ReturnedThenChanged:
 
 def test_a_value_that_a_helper_returned_is_not_changed_under_its_other_name() -> None:
     lowered = lower_program(ReturnedThenChanged)
-    assert _round_trip(lowered, "lower") is None
+    assert round_trip(lowered, "lower") is None
     x = np.random.default_rng(6).standard_normal((4, 4)).astype(np.float32)
     changed = -x
     changed[1:3, 1:3] = x[0:2, 0:2]
