@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from tilejit.errors import ParserTypeError, ShapeError, UnsupportedFeatureError
+from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, ShapeError, UnsupportedFeatureError
 from tilejit.frontend import buffers, windows
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import NoValue, TaskHandle, describe_value, shaped
 from tilejit.ops import table
 from tilejit.ops.spec import OpSpec
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import apply_args
 from tilejit.types.enums import SplitMode
-from tilejit.types.values import BufferType, TileType
+from tilejit.types.values import ANY, BufferType, TileType
 
 Args = Mapping[str, object]
 
@@ -121,24 +122,122 @@ def _shard(ctx: Context, args: Args, node: ast.AST) -> object:
 def _unshard(ctx: Context, args: Args, node: ast.AST) -> object:
     if ctx.lane is None or ctx.split is SplitMode.NONE:
         return NotImplemented
-    raise UnsupportedFeatureError(
-        "aic_gather inside a pl.split_aiv that divides tiles: the lanes run one after the other", help="store both halves and load them after the loop"
-    )
+    raise UnsupportedFeatureError("aic_gather in a helper of a lane", help="call it in the body of the pl.split_aiv loop, where both lanes meet")
+
+
+# FIFOs ----------------------------------------------------------------------------------------------------------------
+
+_SIDES = {"aic": "cube", "aiv": "vector"}
+_ON_CUBE = frozenset({"tpush_to_aiv", "tpop_from_aiv", "tfree_to_aiv", "aic_initialize_pipe"})
+_OTHER_SIDE = {
+    "tpush_to_aiv": "tpush_to_aic",
+    "tpush_to_aic": "tpush_to_aiv",
+    "tpop_from_aic": "tpop_from_aiv",
+    "tpop_from_aiv": "tpop_from_aic",
+    "tfree_to_aic": "tfree_to_aiv",
+    "tfree_to_aiv": "tfree_to_aic",
+    "aic_initialize_pipe": "aiv_initialize_pipe",
+    "aiv_initialize_pipe": "aic_initialize_pipe",
+}
+_POPS = {"tfree_to_aic": ("tpop_from_aic", "lane_pop"), "tfree_to_aiv": ("tpop_from_aiv",)}
+"""Where the tiles come from whose slots an op gives back."""
+
+
+def _check_side(ctx: Context, name: str) -> None:
+    """An op of one kind of core in a function of the other kind, or on no core at all."""
+    side = "cube" if name in _ON_CUBE else "vector"
+    here = "vector" if ctx.lane is not None else _SIDES.get(ctx.kind, side)
+    if here != side:
+        place = "inside pl.split_aiv" if ctx.lane is not None else f"in `{ctx.frame.name}`, a function of the {here} core"
+        raise InvalidOperationError(f"{name} {place}: it belongs to the {side} core", help=f"the {here} core has pl.{_OTHER_SIDE[name]}")
+    if not name.endswith("initialize_pipe"):
+        ctx.needs_execution(f"pl.{name}", "tile")
 
 
 def _pop(name: str) -> Callable[[Context, Args, ast.AST], object]:
     """A tile out of a FIFO; without shape and dtype it has the type that its target is annotated with."""
 
     def popped(ctx: Context, args: Args, node: ast.AST) -> object:
-        if args["shape"] is not None or args["dtype"] is not None or ctx.wanted is None or ctx.wanted[0] is not node:
+        _check_side(ctx, name)
+        type: TileType | None = None
+        if args["shape"] is None and args["dtype"] is None and ctx.wanted is not None and ctx.wanted[0] is node:
+            annotated = ctx.wanted[1]()
+            if not isinstance(annotated, TileType):
+                raise ParserTypeError(f"{name} gives a tile, its target is annotated as {annotated}", help="annotate it as pl.Tile[[…], pl.FP32]")
+            type = annotated
+        if type is None and ctx.lane is None:
             return NotImplemented
-        type = ctx.wanted[1]()
-        if not isinstance(type, TileType):
-            raise ParserTypeError(f"{name} gives a tile, its target is annotated as {type}", help="annotate it as pl.Tile[[…], pl.FP32]")
-        shape = [ctx.index(extent, "an extent") for extent in type.shape]
-        return ctx.builder.apply_typed(table()[name], {**args, "shape": shape, "dtype": type.dtype}, [type])[0]
+        given = args["shape"] if type is None else type.shape
+        if given is None:
+            return NotImplemented  # The row says what is missing.
+        if not isinstance(given, tuple | list):
+            raise ParserTypeError(f"`shape` must be a list, got {describe_value(given)}")
+        ready = {**args, "shape": [ctx.index(extent, "an extent") for extent in given], "dtype": args["dtype"] if type is None else type.dtype}
+        row = table()[name]
+        if ctx.lane is not None:
+            row = table()["lane_pop"]
+            ready = {param.name: ctx.lane if param.name == "lane" else ready[param.name] for param in row.params}
+        (tile,) = ctx.builder.apply(row, "system", ready)
+        return tile if type is None else _as_annotated(ctx, tile, type)
 
     return popped
+
+
+def _as_annotated(ctx: Context, tile: SSAValue, type: TileType) -> SSAValue:
+    """The tile with the valid region and the space of an annotation; an extent that only the run knows is that of what arrives."""
+    if ANY in type.valid:
+        tile.type = d.IRType(type)  # pyright: ignore[reportAttributeAccessIssue]
+    elif not type.fully_valid and type.rank == 2:
+        rows, columns = (ctx.index(extent, "a valid extent") for extent in type.valid)
+        (tile,) = ctx.builder.apply(table()["set_validshape"], "tile", {"input": tile, "valid_rows": rows, "valid_cols": columns})
+    return tile
+
+
+def _push(name: str) -> Callable[[Context, Args, ast.AST], object]:
+    def pushed(ctx: Context, args: Args, node: ast.AST) -> object:
+        _check_side(ctx, name)
+        if ctx.lane is None or name != "tpush_to_aic":
+            return NotImplemented
+        row = table()["lane_push"]
+        return perform(ctx, row, "system", {param.name: ctx.lane if param.name == "lane" else args[param.name] for param in row.params}, f"pl.{name}")
+
+    return pushed
+
+
+def _free(name: str) -> Callable[[Context, Args, ast.AST], object]:
+    def freed(ctx: Context, args: Args, node: ast.AST) -> object:
+        _check_side(ctx, name)
+        tile = args["tile"]
+        owner = tile.owner if isinstance(tile, SSAValue) else None
+        while isinstance(owner, d.ApplyOp) and owner.op == "set_validshape":
+            owner = owner.args[0].owner
+        if isinstance(owner, d.LoadOp) or (isinstance(owner, d.ApplyOp) and owner.op not in _POPS[name]):
+            raise InvalidOperationError(f"{name} takes a tile that {_POPS[name][0]} gave", help="tiles that came from elsewhere have no slot to give back")
+        if isinstance(owner, d.ApplyOp):
+            _check_freed(ctx, name, owner, args)
+        return NotImplemented
+
+    return freed
+
+
+def _check_freed(ctx: Context, name: str, pop: d.ApplyOp, args: Args) -> None:
+    """The slot of one pop is given back once, with the facts of that pop."""
+    facts = apply_args(pop)
+    for fact in ("split", "id"):
+        if args[fact] is not None and args[fact] != facts[fact]:
+            raise ArgumentError(f"{name} has {fact}={args[fact]}, its tile came with {fact}={facts[fact]}", help=f"leave `{fact}` out")
+    tile = args["tile"]
+    assert isinstance(tile, SSAValue)
+    if any(isinstance(use.operation, d.EffectOp) and use.operation.op == name and use.operation.parent is ctx.builder.block for use in tile.uses):
+        raise InvalidOperationError(f"{name} gives this slot back twice", help="each tile has one slot")
+
+
+def _pipe(name: str) -> Callable[[Context, Args, ast.AST], object]:
+    def opened(ctx: Context, args: Args, node: ast.AST) -> object:
+        _check_side(ctx, name)
+        return NotImplemented
+
+    return opened
 
 
 STRUCTURAL: dict[str, Callable[[Context, Args, ast.AST], object]] = {
@@ -148,8 +247,10 @@ STRUCTURAL: dict[str, Callable[[Context, Args, ast.AST], object]] = {
     "prefetch_async_prefetch": _handle("event", ctx="context"),
     "prefetch_wait": _handle("", event="event", session_handle="session"),
     "gather_row": _gather_row,
-    "tpop_from_aic": _pop("tpop_from_aic"),
-    "tpop_from_aiv": _pop("tpop_from_aiv"),
+    **{name: _pop(name) for name in ("tpop_from_aic", "tpop_from_aiv")},
+    **{name: _push(name) for name in ("tpush_to_aic", "tpush_to_aiv")},
+    **{name: _free(name) for name in _POPS},
+    **{name: _pipe(name) for name in ("aic_initialize_pipe", "aiv_initialize_pipe")},
     "aiv_shard": _shard,
     "aic_gather": _unshard,
 }

@@ -8,7 +8,7 @@ from typing import NoReturn
 from xdsl.ir import SSAValue
 
 from tilejit.errors import ArgumentError, ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
-from tilejit.frontend import carried, regions
+from tilejit.frontend import carried, lanes, regions
 from tilejit.frontend.context import Context
 from tilejit.frontend.desugar import break_flag
 from tilejit.frontend.markers import arguments
@@ -41,7 +41,7 @@ def for_(ctx: Context, node: ast.For) -> None:
     elif marker.name == "spmd":
         regions.blocks(ctx, node, node.iter)
     elif marker.name == "split_aiv":
-        regions.lanes(ctx, node, node.iter)
+        lanes.lanes(ctx, node, node.iter)
     else:
         ctx.fail(
             ParserSyntaxError, f"pl.{marker.name} is not a loop", node.iter, help="loops are pl.range, pl.parallel, pl.unroll, pl.pipeline, pl.while_, pl.spmd"

@@ -197,7 +197,7 @@ class FunctionReader:
         op.attributes["span"] = d.SpanAttr(self.span(source.node))
         builder = PoolingBuilder(op.body.block)
         ctx = Context(self.program, builder, Frame(source.name, source.source, source.namespace, source.comments), expressions.evaluate, statements.execute)
-        ctx.plane = _PLANES.get(source.kind, "any")
+        ctx.plane, ctx.kind = _PLANES.get(source.kind, "any"), source.kind
         ctx.strict, ctx.strict_ssa = source.strict, source.strict_ssa
         ctx.auto_scope = source.attrs.get("auto_scope") is not False
         ctx.opening = _opening_calls(source.node.body)

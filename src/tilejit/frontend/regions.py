@@ -15,7 +15,7 @@ from tilejit.frontend.joins import name_hint, unite
 from tilejit.frontend.markers import Hint, arguments
 from tilejit.frontend.values import Binding, TaskHandle, Undefined, defined_inside, describe_value, static_integer
 from tilejit.tile_ir import dialect as d
-from tilejit.types.enums import Level, Role, ScopeMode, SplitMode
+from tilejit.types.enums import Level, Role, ScopeMode
 from tilejit.types.scopes import Marker
 from tilejit.types.values import ScalarType
 
@@ -200,30 +200,6 @@ def blocks(ctx: Context, node: ast.For, call: ast.Call) -> None:
     target, (outer, ctx.in_loop) = node.target.id, (ctx.in_loop, "spmd")
     tasks.guarded(ctx, *predicate, lambda: region(ctx, node, node.body, "spmd", hint, options, count, target))
     ctx.in_loop = outer
-
-
-def lanes(ctx: Context, node: ast.For, call: ast.Call) -> None:
-    """`for lane in pl.split_aiv(2, mode=…)`: both lanes, one after the other."""
-    found = arguments(ctx, "split_aiv", call, ("n", "mode"), required=2)
-    if static_integer(found["n"]) != 2:
-        ctx.fail(ArgumentError, f"pl.split_aiv has two lanes, got {describe_value(found['n'])}", call)
-    if not isinstance(found["mode"], SplitMode):
-        ctx.fail(ParserTypeError, f"`mode` takes a pl.SplitMode, got {describe_value(found['mode'])}", call)
-    if ctx.in_loop == "split_aiv":
-        ctx.fail(ParserSyntaxError, "pl.split_aiv cannot be nested", node)
-    if ctx.split_hint:
-        help = "take pl.split(…) out of `optimizations`: the loop says how to split"
-        ctx.fail(ParserSyntaxError, "pl.split_aiv in a region that pl.split divides", call, help=help)
-    if not isinstance(node.target, ast.Name):
-        ctx.fail(ParserSyntaxError, "the lane must be a name", node.target)
-    outer, ctx.in_loop = ctx.in_loop, "split_aiv"
-    ctx.split = found["mode"]
-    live = {*ctx.live, *ctx.analysis.block(node.body).reads}
-    for lane in range(2):
-        ctx.lane = lane
-        ctx.scope[node.target.id] = Binding(lane, ctx.span(node.target))
-        ctx.run(node.body, live)
-    ctx.in_loop, ctx.lane, ctx.split = outer, None, SplitMode.NONE
 
 
 # the region itself ----------------------------------------------------------------------------------------------------

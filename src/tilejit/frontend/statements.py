@@ -8,7 +8,7 @@ from collections.abc import Callable
 from xdsl.ir import SSAValue
 
 from tilejit.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
-from tilejit.frontend import branches, loops, regions, subscripts
+from tilejit.frontend import branches, lanes, loops, regions, subscripts
 from tilejit.frontend.context import Context, YieldRecord, fits
 from tilejit.frontend.desugar import is_yield
 from tilejit.frontend.expressions import binary
@@ -211,6 +211,8 @@ _HANDLERS: dict[type[ast.stmt], Callable[..., None]] = {
     ast.While: loops.while_,
     ast.If: _if,
     ast.With: regions.with_,
+    lanes.InLane: lanes.in_lane,
+    lanes.JoinLanes: lanes.join_lanes,
     ast.Expr: _expression,
     ast.Return: _return,
     ast.Pass: _pass,

@@ -1,0 +1,252 @@
+"""`pl.split_aiv`: the two vector lanes, one after the other, or in step where they meet each other or the cube side.
+
+Lanes in step are one body in which every statement stands twice: names that the body binds have a second one for lane 1. Loops and
+branches that contain a meeting point are shared, so they must go the same way in both lanes.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+
+from xdsl.ir import SSAValue
+
+from tilejit.errors import ArgumentError, ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
+from tilejit.frontend.context import Context
+from tilejit.frontend.markers import arguments
+from tilejit.frontend.values import Binding, describe_value, static_integer
+from tilejit.ops import table
+from tilejit.tile_ir import dialect as d
+from tilejit.types.enums import SplitMode
+from tilejit.types.values import TileType
+
+_MEETINGS = frozenset({"aic_gather", "tpop_from_aic", "tpush_to_aic", "tfree_to_aic", "syncall"})
+"""Ops at which a lane meets the other one or the cube side."""
+_VARYING = frozenset({"get_subblock_idx", "aiv_shard", "tpop_from_aic"})
+"""Ops that give each lane something else."""
+_SECOND = "__1"
+
+
+def lanes(ctx: Context, node: ast.For, call: ast.Call) -> None:
+    """`for lane in pl.split_aiv(2, mode=…)`."""
+    found = arguments(ctx, "split_aiv", call, ("n", "mode"), required=2)
+    if static_integer(found["n"]) != 2:
+        ctx.fail(ArgumentError, f"pl.split_aiv has two lanes, got {describe_value(found['n'])}", call)
+    if not isinstance(found["mode"], SplitMode):
+        ctx.fail(ParserTypeError, f"`mode` takes a pl.SplitMode, got {describe_value(found['mode'])}", call)
+    if ctx.lane is not None:
+        ctx.fail(ParserSyntaxError, "pl.split_aiv cannot be nested", node)
+    if ctx.split_hint:
+        help = "take pl.split(…) out of `optimizations`: the loop says how to split"
+        ctx.fail(ParserSyntaxError, "pl.split_aiv in a region that pl.split divides", call, help=help)
+    if not isinstance(node.target, ast.Name):
+        ctx.fail(ParserSyntaxError, "the lane must be a name", node.target)
+    outer, ctx.in_loop = ctx.in_loop, "split_aiv"
+    ctx.split = found["mode"]
+    if any(_calls(statement, _MEETINGS) for statement in node.body):
+        _in_step(ctx, node, node.target.id)
+    else:
+        live = {*ctx.live, *ctx.analysis.block(node.body).reads}
+        for lane in range(2):
+            ctx.lane = lane
+            ctx.scope[node.target.id] = Binding(lane, ctx.span(node.target))
+            ctx.run(node.body, live)
+    ctx.in_loop, ctx.lane, ctx.split = outer, None, SplitMode.NONE
+
+
+def _in_step(ctx: Context, node: ast.For, lane: str) -> None:
+    facts = ctx.analysis.block(node.body)
+    names = {name for name in facts.binds if not name.startswith("$")}
+    for name in names:
+        if name in ctx.scope:
+            ctx.scope[name + _SECOND] = ctx.scope[name]
+    for number, name in enumerate((lane, lane + _SECOND)):
+        ctx.scope[name] = Binding(number, ctx.span(node.target))
+    body = InStep(ctx, names | {lane}, lane, node.body).body(node.body)
+    ctx.lane = 0
+    ctx.run(body, {*ctx.live, *(name + _SECOND for name in names)})
+    for name in [*names, lane]:
+        second = ctx.scope.pop(name + _SECOND, None)
+        if second is not None:
+            ctx.scope[name] = second
+
+
+class InLane(ast.With):
+    """Statements of one lane."""
+
+    lane: int
+
+
+class JoinLanes(ast.Assign):
+    """`a = b = the whole tile` of which a and b hold the halves of lane 0 and 1."""
+
+
+def in_lane(ctx: Context, node: InLane) -> None:
+    """Read the statements of one lane."""
+    ctx.lane = node.lane
+    ctx.run(node.body, ctx.live)
+
+
+def join_lanes(ctx: Context, node: JoinLanes) -> None:
+    """Put two halves together, for both lanes."""
+    halves = [ctx.value(target) for target in node.targets]
+    for half in halves:
+        if not isinstance(half, SSAValue) or not isinstance(d.type_of(half), TileType):
+            ctx.fail(ParserTypeError, f"aic_gather takes a tile, got {describe_value(half)}", node.value)
+    whole = _joined(ctx, [half for half in halves if isinstance(half, SSAValue)])
+    for target in node.targets:
+        assert isinstance(target, ast.Name)
+        ctx.bind(target.id, whole, node)
+
+
+def _joined(ctx: Context, halves: Sequence[SSAValue]) -> SSAValue:
+    """The tile made of two halves, whose valid cells must follow each other."""
+    if ctx.split is SplitMode.NONE:
+        return halves[0]
+    type = d.shaped_type(halves[0])
+    axis = type.rank - (2 if ctx.split is SplitMode.UP_DOWN else 1)
+    size = type.shape[axis]
+    assert isinstance(size, int)
+    shape = [ctx.builder.const(2 * size if at == axis else int(extent)) for at, extent in enumerate(type.shape)]
+    (whole,) = ctx.builder.apply(table()["create_tile"], "tile", {"shape": shape, "dtype": type.dtype})
+    for lane, half in enumerate(halves):
+        offset = [ctx.builder.const(lane * size if at == axis else 0) for at in range(type.rank)]
+        (whole,) = ctx.builder.apply(table()["assemble"], "tile", {"target": whole, "source": half, "offset": offset})
+    return whole
+
+
+# writing both lanes out -------------------------------------------------------------------------------------------------
+
+
+class InStep:
+    """Turns the body of a pl.split_aiv into one in which both lanes go on together."""
+
+    def __init__(self, ctx: Context, names: set[str], lane: str, body: Sequence[ast.stmt]) -> None:
+        self._ctx = ctx
+        self._names = names
+        self._halves = 0
+        self._varying = _varying_names(body, lane)
+
+    def body(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
+        return [made for statement in statements for made in self._statement(statement)]
+
+    def _statement(self, node: ast.stmt) -> list[ast.stmt]:
+        if not _calls(node, _MEETINGS):
+            return self._both(node, node)
+        if isinstance(node, ast.For | ast.While | ast.If | ast.With):
+            return self._compound(node)
+        if _calls(node, {"syncall"}):
+            return [_lane(0, node)]
+        if not _calls(node, {"aic_gather"}):
+            return self._both(node, node)
+        hoisted = _Hoist(self._halves)
+        rest = hoisted.visit(copy.deepcopy(node))
+        self._halves += len(hoisted.found)
+        out: list[ast.stmt] = []
+        for name, half in hoisted.found:
+            self._names.add(name)
+            first = ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], half), node)
+            out += self._both(ast.fix_missing_locations(first), first)
+            targets: list[ast.expr] = [ast.Name(name, ast.Store()), ast.Name(name + _SECOND, ast.Store())]
+            values = ast.Tuple([ast.Name(name, ast.Load()), ast.Name(name + _SECOND, ast.Load())], ast.Load())
+            out.append(ast.fix_missing_locations(ast.copy_location(JoinLanes(targets, values), node)))
+        return out + self._both(rest, rest)
+
+    def _both(self, first: ast.stmt, second: ast.stmt) -> list[ast.stmt]:
+        return [_lane(0, first), _lane(1, _Rename(self._names).visit(copy.deepcopy(second)))]
+
+    def _compound(self, node: ast.For | ast.While | ast.If | ast.With) -> list[ast.stmt]:
+        """A loop or branch that both lanes go through together."""
+        header = node.iter if isinstance(node, ast.For) else node.test if isinstance(node, ast.While | ast.If) else None
+        if header is not None and _varies(header, self._varying):
+            if _calls(node, {"aic_gather"}):
+                help = "both lanes must reach it: make the condition the same for both"
+                self._ctx.fail(UnsupportedFeatureError, "aic_gather where only one lane may come", header, help=help)
+            return self._both(node, node)
+        shared = copy.copy(node)
+        shared.body = self.body(node.body)
+        if isinstance(shared, ast.For):
+            if not isinstance(shared.target, ast.Name):
+                self._ctx.fail(
+                    UnsupportedFeatureError, "a loop with `init_values` in which the lanes of pl.split_aiv meet", shared, help="rebind the names instead"
+                )
+            copied = ast.Assign([ast.Name(shared.target.id + _SECOND, ast.Store())], ast.Name(shared.target.id, ast.Load()))
+            shared.body.insert(0, ast.fix_missing_locations(ast.copy_location(copied, shared.target)))
+        if isinstance(shared, ast.If):
+            shared.orelse = self.body(shared.orelse)
+        return [shared]
+
+
+def _lane(lane: int, statement: ast.stmt) -> InLane:
+    node = InLane([], [statement])
+    node.lane = lane
+    return ast.copy_location(node, statement)
+
+
+class _Rename(ast.NodeTransformer):
+    """The names of lane 1."""
+
+    def __init__(self, names: set[str]) -> None:
+        self._names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        if node.id in self._names:
+            node.id += _SECOND
+        return node
+
+
+class _Hoist(ast.NodeTransformer):
+    """Gives each argument of aic_gather a name, and puts that name where the call stood."""
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+        self.found: list[tuple[str, ast.expr]] = []
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if _called(node) != "aic_gather" or len(node.args) != 1 or node.keywords:
+            return node
+        name = f"half{self._first + len(self.found)}_"
+        self.found.append((name, node.args[0]))
+        return ast.copy_location(ast.Name(name, ast.Load()), node)
+
+
+def _called(node: ast.AST) -> str | None:
+    function = node.func if isinstance(node, ast.Call) else None
+    return function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else None
+
+
+def _calls(node: ast.AST, names: AbstractSet[str]) -> bool:
+    return any(_called(inner) in names for inner in ast.walk(node))
+
+
+def _varies(node: ast.AST, names: set[str]) -> bool:
+    """Whether an expression may have another value in each lane."""
+    return any((isinstance(inner, ast.Name) and inner.id in names) or _called(inner) in _VARYING for inner in ast.walk(node))
+
+
+def _varying_names(body: Sequence[ast.stmt], lane: str) -> set[str]:
+    """Names that may hold something else in each lane."""
+    names, before = {lane}, 0
+    while len(names) != before:
+        before = len(names)
+        for statement in body:
+            _spread(statement, names, False)
+    return names
+
+
+def _spread(node: ast.stmt, names: set[str], differs: bool) -> None:
+    if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        gathered = _calls(node, {"aic_gather"})
+        if differs or (node.value is not None and not gathered and _varies(node.value, names)):
+            names |= {inner.id for target in targets for inner in ast.walk(target) if isinstance(inner, ast.Name)}
+        return
+    header = node.iter if isinstance(node, ast.For) else node.test if isinstance(node, ast.If | ast.While) else None
+    inside = differs or (header is not None and _varies(header, names))
+    if inside and isinstance(node, ast.For):
+        names |= {inner.id for inner in ast.walk(node.target) if isinstance(inner, ast.Name)}
+    for inner in [*getattr(node, "body", []), *getattr(node, "orelse", [])]:
+        _spread(inner, names, inside)
