@@ -9,9 +9,13 @@ import time
 from collections.abc import Iterator
 
 from tests.pto.harness import HERE
-from tilejit.errors import PtoSyntaxError, PtoVerifyError
+from tilejit.backends.pto.launch import refuse_unrunnable
+from tilejit.errors import PtoSyntaxError, PtoVerifyError, UnsupportedFeatureError
+from tilejit.frontend.pto_raise import NotRaisable, raise_to_program
 from tilejit.frontend.pto_text import parse_pto
+from tilejit.tile_ir.pto.module import PtoFile
 from tilejit.tile_ir.pto.verify import problems
+from tilejit.tile_ir.verify import verify
 
 LIMIT = 2.0
 _TOKEN = re.compile(r"[\w.%@#!]+|\s+|.", re.S)
@@ -74,11 +78,22 @@ def check(raw: bytes) -> bool:
             break
         if accepted:
             assert parse_pto(file.print(), arch=file.arch).module.is_structurally_equivalent(file.module), "it does not print back"
+            raise_entries(file)
     except (PtoSyntaxError, PtoVerifyError) as error:
         accepted = not str(error)
     took = time.perf_counter() - began
     assert took < LIMIT, f"it took {took:.1f} s"
     return accepted
+
+
+def raise_entries(file: PtoFile) -> None:
+    """What is accepted becomes tile IR that its verifier accepts, or is left to the interpreter for a reason."""
+    for entry in file.entries():
+        try:
+            refuse_unrunnable(file, entry)
+            verify(raise_to_program(file, entry, [f"a{i}" for i in range(len(entry.body.block.args))]))
+        except (NotRaisable, UnsupportedFeatureError):
+            pass
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilejit import ops
 from tilejit.dtypes import INDEX, INT64, DType
+from tilejit.errors import TilejitError
 from tilejit.frontend import pto_raise_control as control
 from tilejit.frontend import pto_raise_index, pto_raise_moves, pto_raise_sides, pto_raise_tiles, pto_raise_vector, pto_raise_views
 from tilejit.frontend.pto_handles import Cell, Core, Demoted, Memory, NotRaisable, Num, Pointer, Region
@@ -35,6 +36,8 @@ from tilejit.types.values import ANY, BufferType, ScalarType, TileType, ValueTyp
 
 GRID = "grid__"
 """Name of the last parameter: how many blocks to run."""
+_LONGEST = 20000
+"""Ops after which a kernel, its calls followed, is left to the interpreter."""
 _TRIES = 12
 """How often a kernel is raised again with one more tile in memory, before all of them go there."""
 
@@ -48,6 +51,9 @@ def raise_to_program(file: PtoFile, entry: FuncOp, names: Sequence[str]) -> Prog
     for attempt in range(_TRIES + 1):
         try:
             return _raised(file, functions, entry, names, plan)
+        except TilejitError as error:
+            # A row of the table that does not take these types or shapes.
+            raise NotRaisable(error.message) from None
         except Demoted as demoted:
             if demoted.key in plan.memory and (not demoted.flat or demoted.key in plan.flat):
                 raise NotRaisable("a tile that neither a variable nor memory can hold") from None
@@ -143,6 +149,7 @@ class Raiser:
     touched: set[Cell] | None = None
     """While a body is tried out: the variables it overwrites."""
     windows: dict[tuple[object, ...], SSAValue] = field(default_factory=dict[tuple[object, ...], SSAValue])
+    length: int = 0
     calls: list[FuncOp] = field(default_factory=list[FuncOp])
     """The functions being followed, the current one last."""
 
@@ -173,6 +180,9 @@ class Raiser:
         return []
 
     def op(self, op: Operation) -> None:
+        self.length += 1
+        if self.length > _LONGEST:
+            raise NotRaisable(f"more than {_LONGEST} ops when its calls are followed")
         if isinstance(op, PtoOp):
             self.pto(op)
         elif op.name.startswith("arith."):
