@@ -265,13 +265,13 @@ def _build_pto(program: Program, config: RunConfig, output_dir: str | None, know
     dump = _Dump(program, config.dump_passes)
     prepared = pipeline.run_pipeline(program, pipeline.LOWER, [*_instruments(config), dump])
     texts = target.kernel_texts(prepared, platform)
-    files = {name: parse_pto(text, f"{name}.pto") for name, text in texts.items()}
+    files = {name: parse_pto(kernel.text, f"{name}.pto") for name, kernel in texts.items()}
     for file in files.values():
         verify(file)
-    executable = target.PtoExecutable(prepared, _options(config), files)
+    executable = target.PtoExecutable(prepared, _options(config), texts, files)
     artifact = Artifact(program.name, platform, _entry_infos(prepared, _fused(program)), (), machine.architecture(), (), _versions())
     runners = {name: _ReferenceRunner(executable.run, name) for name in prepared.entries}
-    kernels = [Stage(f"{name}.pto", f"kernels/{name}.pto", lambda text=text: text) for name, text in texts.items()]
+    kernels = [Stage(f"{name}.pto", f"kernels/{name}.pto", lambda kernel=kernel: kernel.text) for name, kernel in texts.items()]
     stages = [Stage("python", "program.py", program.as_python), Stage("ir", None, lambda: print_text(program)), *dump.stages, *kernels]
     return CompiledProgram(artifact, runners, program=program, stages=stages, output_dir=output_dir)
 

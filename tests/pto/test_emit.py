@@ -135,20 +135,20 @@ def test_the_texts_are_written_with_the_artifact(tmp_path: Path) -> None:
     program = chain.lower(floats(64, 30), floats(64, 30), floats(64, 30))
     ir.compile(program, tmp_path / "out", platform="a5")
     (file,) = (tmp_path / "out" / "kernels").glob("*.pto")
-    assert file.read_text().startswith('module attributes {pto.target_arch = "a5"}')
+    assert 'module attributes {pto.target_arch = "a5"}' in file.read_text()
 
 
 @pl.jit
 def whole(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
-        out[:] = pl.sin(x)
+        out[:] = x**x
 
 
 def test_what_has_no_pto_form_is_refused_with_its_line() -> None:
     x = floats(64, 30)
-    with pytest.raises(UnsupportedFeatureError, match=r"`sin` has no PTO form") as caught:
+    with pytest.raises(UnsupportedFeatureError, match=r"`pow` has no PTO form") as caught:
         whole.compile(x, x.copy(), config=RunConfig(platform="a2a3"))
-    assert caught.value.span is not None and "pl.sin(x)" in caught.value.source_lines[0]
+    assert caught.value.span is not None and "x**x" in caught.value.source_lines[0]
 
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -171,10 +171,9 @@ def test_examples_run_from_their_pto_text(name: str) -> None:
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_values_larger_than_the_local_memory_are_refused() -> None:
-    x = floats(512, 512)
-    with pytest.raises(UnsupportedFeatureError, match="larger than the vec memory"):
-        softmax_of_tensors.compile(x, x.copy(), config=RunConfig(platform="a2a3"))
+@pytest.mark.parametrize("platform", ARCHITECTURES)
+def test_values_larger_than_the_local_memory_are_computed_in_blocks(platform: str) -> None:
+    compare(softmax_of_tensors, platform, floats(512, 512), floats(512, 512))
 
 
 @pl.jit

@@ -364,6 +364,17 @@ def _refuse_masks(row: OpSpec, args: Mapping[str, ApplyArg]) -> None:
             raise DTypeError(f"{row.name} takes numbers as `{name}`, got a mask of packed bits", help="select by it: pl.sel(mask, a, b, tmp)")
 
 
+def operand(op: d.ApplyOp | d.EffectOp, name: str) -> SSAValue:
+    """The operand that a parameter of the row takes."""
+    return _operand(apply_args(op)[name])
+
+
+def operands(op: d.ApplyOp | d.EffectOp, name: str) -> list[SSAValue]:
+    """The operands that a parameter of the row takes which is a list; empty where it was left out."""
+    found = apply_args(op).get(name)
+    return [_operand(item) for item in found] if isinstance(found, list) else []  # pyright: ignore[reportUnknownVariableType]
+
+
 def _operand(arg: object) -> SSAValue:
     assert isinstance(arg, SSAValue), arg
     return arg

@@ -1,336 +1,329 @@
 """Tile IR → PTO text: one function per kernel, level 2, in the subset that both generations of the format read.
 
-Every value gets a tile of its own; rows are padded to 32 bytes, and the valid region says what counts. Dynamic extents and what a kernel
-asks about its place become arguments and queries. What PTO has no op for is an error that names the op and its line.
+Small values are tiles, padded to rows of 32 bytes with the valid region saying what counts. Values that do not fit into the local
+memories are computed block by block where they are used, or pass through the workspace, global memory that a kernel gets as further
+arguments. What PTO has no op for is an error that names the op and its line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilejit.backends.pto.emit_tiles import TileName, TileWriter, Window, element_name, op_name
-from tilejit.dtypes import BOOL, FP32, INDEX, INT32, INT64, DType
+from tilejit.backends.pto import emit_compare, emit_index, emit_math, emit_move, emit_vector
+from tilejit.backends.pto.emit_blocks import Lazy, Tile
+from tilejit.backends.pto.emit_control import ControlWriter
+from tilejit.backends.pto.emit_cube import product
+from tilejit.backends.pto.emit_fit import overflow
+from tilejit.backends.pto.emit_index import MANY
+from tilejit.backends.pto.emit_memory import Memory, Part, Region, Workspace
+from tilejit.backends.pto.emit_move import COPIES, LARGE
+from tilejit.backends.pto.emit_plan import PRODUCTS, Plan, root_of
+from tilejit.backends.pto.emit_scalars import dtype_of, extent_of, scalar, scalar_as, scalar_op
+from tilejit.backends.pto.emit_text import Extent, element_name, hint_of, op_name
+from tilejit.backends.pto.emit_valid import valid_after
+from tilejit.backends.pto.emit_vector import Rule, element_of
+from tilejit.dtypes import BOOL
+from tilejit.errors import ResourceError, Span
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.build import apply_args, constant_of
 from tilejit.tile_ir.program import Program
-from tilejit.tile_ir.pto.elements import ELEMENTS
-from tilejit.tile_ir.pto.specs import TileSpec
 from tilejit.types.values import BufferType, ScalarType, TileType
 
-_BINARY = {"add": "tadd", "sub": "tsub", "mul": "tmul", "div": "tdiv", "maximum": "tmax", "minimum": "tmin", "and_": "tand", "or_": "tor"}
-_UNARY = {"exp": "texp", "log": "tlog", "sqrt": "tsqrt", "rsqrt": "trsqrt", "recip": "trecip", "neg": "tneg", "abs": "tabs", "relu": "trelu"}
-_ROW = {f"row_{name}": f"trow{name}" for name in ("sum", "max", "min", "prod")}
-_COLUMN = {f"col_{name}": f"tcol{name}" for name in ("sum", "max", "min", "prod")}
-_SUFFIXES = ("add", "sub", "mul", "div", "max", "min", "expdif")
-_EXPAND = {f"{axis}_expand_{name}": f"t{axis}expand{name}" for axis in ("row", "col") for name in _SUFFIXES}
-_SCALAR = {"add": "add", "sub": "sub", "mul": "mul"}
-_COMPARE = ("eq", "ne", "slt", "sle", "sgt", "sge")
-_MODES = {"none": "RINT", "rint": "RINT", "round": "ROUND", "floor": "FLOOR", "ceil": "CEIL", "trunc": "TRUNC"}
-"""Rounding modes; `odd` means another rounding in PTO, whose conversions between floats only round to nearest."""
+_SHARES = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125)
+"""The parts of a local memory that one tile may take, tried in order until all tiles that live at once fit."""
 
 
-def emit_program(program: Program, arch: str) -> dict[str, str]:
+RULES: dict[str, Rule] = {
+    **emit_vector.RULES, **emit_compare.RULES, **emit_math.RULES, **emit_move.MOVES, **emit_index.RULES, **dict.fromkeys(PRODUCTS, product),
+}  # fmt: skip
+"""How a block of each op is written."""
+ORDERING = frozenset({
+    "bar_all", "bar_v", "bar_m", "fence", "sync_src", "sync_dst", "cacheinvalid", "prefetch_wait", "prefetch_session", "prefetch_make_context",
+    "prefetch_async_prefetch", "dump_tag",
+})  # fmt: skip
+"""Statements that only order what PTO text orders anyway."""
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """A kernel as PTO text; `lines` has for every line of it where it came from."""
+
+    name: str
+    text: str
+    lines: tuple[Span | None, ...]
+    extents: tuple[str, ...]
+    workspaces: tuple[Workspace, ...]
+
+
+def emit_program(program: Program, arch: str) -> dict[str, KernelText]:
     """The text of every kernel of a lowered program, by name."""
     kernels = [function for function in program.functions.values() if function.static("kind") == "incore"]
-    return {function.symbol: KernelWriter(function, arch).text() for function in kernels}
+    return {function.symbol: emit_kernel(function, arch) for function in kernels}
 
 
-class KernelWriter(TileWriter):
+def emit_kernel(function: d.FuncOp, arch: str) -> KernelText:
+    """The text of one kernel; tiles become smaller until they fit into the local memories together."""
+    for share in _SHARES:
+        writer = KernelWriter(function, arch, Plan(function, arch, share))
+        made = writer.write()
+        problem = overflow(writer.body, writer.capacity)
+        if problem is None:
+            return made
+    span, loc, needed = problem  # pyright: ignore[reportPossiblyUnboundVariable]
+    raise ResourceError(
+        f"{function.symbol}: the tiles that live at once need {needed} bytes of the {loc} memory of {arch}, which has {writer.capacity[loc]}",  # pyright: ignore[reportPossiblyUnboundVariable]
+        span=span, help="load smaller tiles, or split the kernel",
+    )  # fmt: skip
+
+
+class KernelWriter(ControlWriter):
     """Writes one kernel function."""
 
-    def text(self) -> str:
-        """The whole module."""
-        arguments = self._parameters()
-        self._block(self.function.body.block)
-        self.line("return")
-        head = f'module attributes {{pto.target_arch = "{"a5" if self.arch == "a5" else "a3"}"}} {{\n  func.func @{self.function.symbol}({arguments}) {{\n'
-        return head + "\n".join(self.lines) + "\n  }\n}\n"
+    def write(self) -> KernelText:
+        self.parameters()
+        self.write_block(self.function.body.block)
+        for space in self.workspaces:
+            self.arguments.append(f"%{space.name}: !pto.ptr<{element_name(space.dtype)}>")
+        text, lines = self.assembled(self._head(), ", ".join(self.arguments))
+        return KernelText(self.function.symbol, text, tuple(lines), tuple(self.symbols), tuple(self.workspaces))
 
-    # ops ------------------------------------------------------------------------------------------------------------------------
+    def _head(self) -> list[str]:
+        """How the function is called, in words."""
+        names = self.function.static("params")
+        assert isinstance(names, tuple)
+        out = [f"// {self.function.symbol}({', '.join(map(str, names))})"]
+        if self.symbols:
+            out.append(f"// extents, after the tensors: {', '.join(self.symbols)}")
+        out += [f"// workspace {space.name}: [{', '.join(map(str, space.dims))}] {element_name(space.dtype)} for each block" for space in self.workspaces]
+        return out
 
-    def _block(self, block: Block) -> list[SSAValue]:
+    def write_block(self, block: Block) -> list[SSAValue]:
         for op in block.ops:
-            if isinstance(op, d.YieldOp | d.ReturnOp):
+            if isinstance(op, d.YieldOp | d.ReturnOp | d.ConditionOp):
                 return list(op.operands)
             writer = _WRITERS.get(type(op))
             if writer is None:
                 raise self.refuse(op, op_name(op))
+            if not isinstance(op, d.ConstOp):
+                self.at(op)
             writer(self, op)
         return []
 
+    # values ---------------------------------------------------------------------------------------------------------------------------
+
+    def compute(self, op: Operation, region: Region) -> Tile:
+        if isinstance(op, d.LoadOp):
+            return self.load(self.boxes[op.result][0], region, op, hint_of(op.result))
+        assert isinstance(op, d.ApplyOp)
+        rule = RULES.get(op.op)
+        if rule is None:
+            raise self.refuse(op, op_name(op))
+        return rule(self, op, region)
+
     def const(self, op: d.ConstOp) -> None:
-        type, value = d.type_of(op.result), op.static("value")
-        assert isinstance(type, ScalarType)
-        written = f"{float(value):.9e}" if type.dtype.is_float else ("true" if value else "false") if type.dtype is BOOL else str(value)  # type: ignore[arg-type]
-        suffix = "" if type.dtype is BOOL else f" : {element_name(type.dtype)}"
-        self.values[op.result] = self.define(f"arith.constant {written}{suffix}")
-
-    def _slice(self, op: d.LoadOp | d.StoreOp, shape: Sequence[int]) -> tuple[str, str]:
-        window = self.values.get(op.buffer)
-        if not isinstance(window, Window):
-            raise self.refuse(op, "a tensor that is no parameter")
-        return self._part(window, [self.scalar(value, op) for value in op.offsets], shape)
-
-    def load(self, op: d.LoadOp, loc: str = "vec") -> TileName:
-        type = d.type_of(op.result)
-        assert isinstance(type, TileType)
-        if op.static("clamp") or any(constant_of(value) != size for value, size in zip(op.valid, type.shape)):
-            raise self.refuse(op, "a load of a part of a tile")
-        target = self.tile(type, op, loc)
-        self.dest("tload", [self._slice(op, [dim for dim in type.shape if isinstance(dim, int)])], target)
-        self.values[op.result] = target
-        return target
-
-    def store(self, op: d.StoreOp) -> None:
-        tile = self.values.get(op.value)
-        type = d.type_of(op.value)
-        window = self.values.get(op.buffer)
-        if not isinstance(tile, TileName) or not isinstance(type, TileType) or not isinstance(window, Window):
-            raise self.refuse(op, "a store of this value")
-        if tile.spec.loc == "vec" and window.dtype is not type.dtype:
-            raise self.refuse(op, "a store that converts")
-        slice, slice_type = self._slice(op, [dim for dim in type.shape if isinstance(dim, int)])
-        tail = " {atomicType = #pto<atomic_type atomic_add>}" if op.static("atomic") else ""
-        self.line(f"pto.tstore ins({tile.name} : {tile.type}) outs({slice} : {slice_type}){tail}")
+        """Constants are written where they are used."""
 
     def apply(self, op: d.ApplyOp) -> None:
-        result = d.type_of(op.results[0])
-        if isinstance(result, ScalarType):
-            self.values[op.results[0]] = self._scalar_op(op, result.dtype)
+        if isinstance(d.type_of(op.results[0]), ScalarType):
+            self.scalars[op.results[0]] = scalar_op(self, op)
             return
-        assert isinstance(result, TileType)
-        args = apply_args(op)
-        if op.op in ("matmul", "matmul_acc"):
-            self._matmul(op, args, result)
-        elif op.op in _BINARY:
-            self._binary(op, args, result)
-        elif op.op in _UNARY:
-            source = self.vec(args["input"], op)  # type: ignore[arg-type]
-            self._into(op, result, lambda out: self.dest(_UNARY[op.op], [source], out), source)
-        elif op.op in _EXPAND:
-            operands = [self.vec(args["lhs"], op), self.vec(args["rhs"], op)]  # type: ignore[arg-type]
-            self._into(op, result, lambda out: self.dest(_EXPAND[op.op], operands, out), operands[0])
-        elif op.op in _ROW or op.op in _COLUMN:
-            source = self.vec(args["input"], op)  # type: ignore[arg-type]
-            scratch = [self.alloc(source.spec)] if op.op in _ROW else []
-            self._into(op, result, lambda out: self.dest((_ROW | _COLUMN)[op.op], [source, *scratch], out))
-        elif op.op == "cast":
-            source = self.vec(args["input"], op)  # type: ignore[arg-type]
-            mode = _MODES.get(str(args["mode"]), "")
-            if not mode or (source.spec.element.is_float and result.dtype.is_float and mode not in ("RINT", "ROUND")):
-                raise self.refuse(op, f"a cast with mode {args['mode']!r}")
-            if source.spec.element.bytes != ELEMENTS[element_name(result.dtype)].bytes:
-                out = self.alloc(TileSpec("vec", ELEMENTS[element_name(result.dtype)], *source.spec.shape, source.spec.valid, source.spec.blayout))
-                self.values[op.results[0]] = out
-            else:
-                out = self.tile(result, op)
-                self.values[op.results[0]] = out
-            self.dest("tcvt", [source], out, f" {{rmode = #pto<round_mode {mode}>}}")
-        elif op.op == "full" and isinstance(args["value"], SSAValue):
-            value = self.scalar(args["value"], op)
-            self._into(op, result, lambda out: self.dest("texpands", [(value, element_name(result.dtype))], out))
-        elif op.op == "tanh" and result.dtype is FP32:
-            self._tanh(op, self.vec(args["input"], op), result)  # type: ignore[arg-type]
-        elif op.op == "transpose" and len(result.shape) == 2:
-            source = self.vec(args["input"], op)  # type: ignore[arg-type]
-            self._into(op, result, lambda out: self.dest("ttrans", [source, self.alloc(source.spec)], out))
-        elif op.op == "create_tile":
-            self.values[op.results[0]] = self.tile(result, op)
+        if op.op in MANY:
+            self.values.update(zip(op.results, MANY[op.op](self, op)))
+            return
+        value = op.results[0]
+        if op.op not in RULES and op.op not in COPIES:
+            raise self.refuse(op, op_name(op))
+        valid = self._valid(op)
+        self.values[value] = Lazy(valid, ())
+        if value in self.plan.lazy and op.op in LARGE:
+            self.memories[value] = LARGE[op.op](self, op)
+        elif value in self.plan.lazy or op.op in ("full", "create_tile"):
+            self.values[value] = Lazy(valid, self.seen(value))
+            if value in self.plan.stored:
+                # What is read again after its memory changed, or many times, is kept in the workspace.
+                self.memories[value] = self.materialised(value, op)
+        elif op.op in RULES:
+            self.values[value] = self.compute(op, self.whole(value))
+        else:
+            memory = COPIES[op.op](self, op)
+            self.values[value] = self.load(memory, self.whole(value), op, hint_of(value))
+
+    def _valid(self, op: d.ApplyOp) -> tuple[Extent, Extent]:
+        """The valid region of a result, as a matrix."""
+        value, type = op.results[0], d.type_of(op.results[0])
+        assert isinstance(type, TileType)
+        if type.valid == type.shape:
+            return self.matrix(value)
+        return self.known_valid(type, op) or valid_after(self, op)
+
+    # memory ---------------------------------------------------------------------------------------------------------------------------
+
+    def load_op(self, op: d.LoadOp) -> None:
+        type = d.type_of(op.result)
+        assert isinstance(type, TileType)
+        memory = self.memories[op.buffer]
+        offsets = tuple(extent_of(self, value, op) for value in op.offsets)
+        valid = [extent_of(self, value, op) for value in op.valid]
+        if op.static("clamp"):
+            valid = [self.least(size, self.most(self.sub(extent, offset), 0), "inside") for size, extent, offset in zip(valid, memory.shape, offsets)]
+        box = self.box(memory, offsets, tuple(valid))
+        if len(valid) > 2 and tuple(valid[1:-1]) != type.shape[1:-1]:
+            raise self.refuse(op, "a tile of rank 3 or more that is valid in part of an inner dim")
+        rows, cols = self.product(valid[:-1]), valid[-1]
+        self.boxes[op.result] = (box, self.versions.get(box.root, 0))
+        self.values[op.result] = Lazy((rows, cols), self.seen(op.result))
+        if op.result in self.plan.stored:
+            self.memories[op.result] = self.materialised(op.result, op)
+        elif op.result not in self.plan.lazy:
+            self.values[op.result] = self.load(box, self.whole(op.result), op, hint_of(op.result))
+
+    def store_op(self, op: d.StoreOp) -> None:
+        target, value = self.memories[op.buffer], op.value
+        offsets = [extent_of(self, offset, op) for offset in op.offsets]
+        type = d.shaped_type(value)
+        rank, valid = max(1, len(type.shape)), self.valid_of(value)
+        if rank <= 2:
+            sizes: list[Extent] = [*valid][2 - rank :] if type.shape else [1]
+        else:
+            sizes = [self.extent(value, axis) for axis in range(rank)]
+            sizes = [valid[0] if rank == 2 else sizes[0], *sizes[1:-1], valid[1]]
+        leading = len(target.kept) - rank
+        box = self.box(target, tuple(offsets), (*([1] * leading), *sizes), tuple(range(leading)))
+        atomic = bool(op.static("atomic"))
+        found = self.values.get(value)
+        whole = Region(Part(0, 0, valid[0]), Part(0, 0, valid[1]))
+        if isinstance(found, Tile) and value not in self.memories:
+            self.store(self.converted(found, value, box.dtype, op), box, whole, op, atomic)
+            return
+        if isinstance(type, BufferType) and root_of(value) is root_of(op.buffer):
+            self._move_inside(value, box, op)
+            return
+        self.copy(value, box, op, atomic)
+
+    def _move_inside(self, value: SSAValue, box: Memory, op: d.StoreOp) -> None:
+        """One part of a tensor onto another part of it: through the workspace, because they may overlap."""
+        type = d.shaped_type(value)
+        kept = self.workspace(type.dtype, type.shape, op, "moved")
+        self.copy(value, kept, op)
+        self.memories[value], before = kept, self.memories[value]
+        self.copy(value, box, op)
+        self.memories[value] = before
+
+    def window(self, op: d.WindowOp) -> None:
+        memory, drop = self.memories[op.buffer], op.static("drop")
+        assert isinstance(drop, tuple)
+        offsets = tuple(extent_of(self, value, op) for value in op.offsets)
+        extents = [extent_of(self, value, op) for value in op.extents]
+        if op.static("clamp"):
+            extents = [self.least(size, self.most(self.sub(extent, offset), 0)) for size, extent, offset in zip(extents, memory.shape, offsets)]
+        self.memories[op.result] = self.box(memory, offsets, tuple(extents), tuple(int(axis) for axis in drop))
+
+    def view(self, op: d.ViewOp) -> None:
+        type, memory = d.shaped_type(op.result), self.memories[op.buffer]
+        if type.dtype is not memory.dtype:
+            raise self.refuse(op, f"a view of {memory.dtype} as {type.dtype}")
+        given = iter(op.extents)
+        shape = tuple(dim if isinstance(dim, int) else self.symbols[dim] if dim in self.symbols else extent_of(self, next(given), op) for dim in type.shape)
+        self.memories[op.result] = self.reshaped(memory, shape, op)
+
+    def create(self, op: d.CreateOp) -> None:
+        type = d.type_of(op.result)
+        assert isinstance(type, BufferType)
+        memory = self.workspace(type.dtype, type.shape, op, hint_of(op.result) or "local")
+        self.memories[op.result] = memory
+        init = op.static("init")
+        if not isinstance(init, int | float):
+            return
+        rows, cols = self.matrix(op.result)
+        sizes = self.plan.block(op.result, tuple(v if isinstance(v, int) else None for v in (rows, cols)))
+        with self.stretch(rows, sizes[0], "row") as r, self.stretch(cols, sizes[1], "col") as c:
+            tile = self.tile(r.size, c.size, (r.count, c.count), type.dtype)
+            self.dest("texpands", [(self.constant(init, type.dtype), element_name(type.dtype))], tile)
+            self.store(tile, memory, Region(r, c), op)
+
+    def read(self, op: d.ReadOp) -> None:
+        indices = tuple(extent_of(self, value, op) for value in op.indices)
+        hint, dtype = hint_of(op.result), dtype_of(op.result)
+        if op.source in self.memories:
+            self.scalars[op.result] = self.load_scalar(self.memories[op.source], indices, hint)
+            return
+        found, shape = self.values.get(op.source), d.shaped_type(op.source).shape
+        row: Extent = 0
+        for index, dim in zip(indices[:-1], shape):
+            row = self.add(self.mul(row, dim if isinstance(dim, int) else self.symbols[dim]), index)
+        col = indices[-1] if indices else 0
+        if isinstance(found, Tile):
+            tile = self.pull(op.source, self.whole(op.source), op)
+            offset = self.add(self.mul(row, tile.spec.cols), col)
+        else:
+            tile, offset = self.pull(op.source, Region(Part(row, 1, 1), Part(col, 1, 1)), op), 0
+        self.scalars[op.result] = element_of(self, tile, offset, dtype, hint)
+
+    def write_op(self, op: d.WriteOp) -> None:
+        memory = self.memories[op.buffer]
+        indices = tuple(extent_of(self, value, op) for value in op.indices)
+        self.store_scalar(memory, indices, scalar_as(self, op.value, memory.dtype, op))
+        self.touch(memory)
+
+    def dim(self, op: d.DimOp) -> None:
+        axis = op.static("axis")
+        assert isinstance(axis, int)
+        self.scalars[op.result] = self.ssa(self.extent(op.source, axis))
+
+    def valid(self, op: d.ValidOp) -> None:
+        axis, type = op.static("axis"), d.shaped_type(op.source)
+        assert isinstance(axis, int)
+        if len(type.shape) > 2:
+            raise self.refuse(op, "the valid region of a tile of rank 3 or more")
+        self.scalars[op.result] = self.ssa(self.valid_of(op.source)[axis + 2 - len(type.shape)])
+
+    def check(self, op: d.CheckOp) -> None:
+        """Two extents that must agree, or the kernel stops."""
+        left, right = extent_of(self, op.left, op), extent_of(self, op.right, op)
+        if left != right:
+            self._trap_unless(self.define(f"arith.cmpi eq, {self.ssa(left)}, {self.ssa(right)} : index"))
+
+    def _trap_unless(self, condition: str) -> None:
+        wrong = self.define(f"arith.xori {condition}, {self.constant(True, BOOL)} : i1")
+        with self.inside(f"scf.if {wrong} {{"):
+            self.line("pto.trap")
+
+    def effect(self, op: d.EffectOp) -> None:
+        if op.op == "device_assert":
+            self._trap_unless(scalar_as(self, op.args[0], BOOL, op))
+        elif op.op == "print":
+            self._print(op)
+        elif op.op in ORDERING:
+            self.line("pto.barrier <PIPE_ALL>")
         else:
             raise self.refuse(op, op_name(op))
 
-    def _into(self, op: d.ApplyOp, type: TileType, write: Callable[[TileName], None], like: TileName | None = None) -> None:
-        """A new tile for the result; padded like an operand, because some ops want one shape."""
-        if like is not None and like.spec.valid == ((1, *type.shape) if len(type.shape) == 1 else type.shape):
-            out = self.alloc(TileSpec("vec", ELEMENTS[element_name(type.dtype)], *like.spec.shape, like.spec.valid, like.spec.blayout))
-        else:
-            out = self.tile(type, op)
-        self.values[op.results[0]] = out
-        write(out)
-
-    def _binary(self, op: d.ApplyOp, args: dict[str, object], result: TileType) -> None:
-        sides = [args["lhs"], args["rhs"]]
-        tiles = [isinstance(self.values.get(side), TileName | Window) for side in sides]  # type: ignore[arg-type]
-        for side in sides:
-            type = d.type_of(side)  # type: ignore[arg-type]
-            if isinstance(type, TileType | BufferType) and (type.shape != result.shape or type.dtype is not result.dtype):
-                raise self.refuse(op, f"{op_name(op)} of different shapes or types")
-        if all(tiles):
-            operands: list[TileName | tuple[str, str]] = [self.vec(side, op) for side in sides]  # type: ignore[arg-type]
-            name = _BINARY[op.op]
-        else:
-            if not tiles[0] and op.op in ("sub", "and_", "or_"):
-                raise self.refuse(op, f"{op_name(op)} with a scalar on the left")
-            element = element_name(result.dtype)
-            operands = [self.vec(side, op) if is_tile else (self._as(side, result.dtype, op), element) for side, is_tile in zip(sides, tiles)]  # type: ignore[arg-type]
-            if not tiles[0] and op.op != "div":
-                operands.reverse()
-            name = _BINARY[op.op] + "s"
-        self._into(op, result, lambda out: self.dest(name, operands, out), next(item for item in operands if isinstance(item, TileName)))
-
-    def _as(self, value: SSAValue, dtype: DType, op: Operation) -> str:
-        """A scalar operand in the element type of the tile."""
-        type = d.type_of(value)
-        assert isinstance(type, ScalarType)
-        known = constant_of(value)
-        if type.dtype is dtype:
-            return self.scalar(value, op)
-        if known is not None:
-            written = f"{float(known):.9e}" if dtype.is_float else str(int(known))
-            return self.define(f"arith.constant {written} : {element_name(dtype)}")
-        raise self.refuse(op, f"a scalar of type {type.dtype} with a tile of {dtype}")
-
-    def _matmul(self, op: d.ApplyOp, args: dict[str, object], result: TileType) -> None:
-        """Operands are loaded anew into the memories of the cube core; only loaded tiles can get there."""
-        if args.get("init_cond") is not None:
-            raise self.refuse(op, "a product with a condition")
-        parts: list[TileName] = []
-        for name, loc, turn in (("lhs", "left", args.get("a_trans")), ("rhs", "right", args.get("b_trans"))):
-            value = args[name]
-            assert isinstance(value, SSAValue)
-            shape = d.shaped_type(value).shape
-            type = TileType(shape[::-1] if turn else shape, d.shaped_type(value).dtype, shape[::-1] if turn else shape)
-            staged = self._staged(value, type, bool(turn), op)
-            moved = self.tile(type, op, loc)
-            self.dest("tmov", [staged], moved)
-            parts.append(moved)
-        out = self.tile(result, op, "acc")
-        base = self.values.get(args["acc"]) if op.op == "matmul_acc" else None  # type: ignore[arg-type]
-        self.values[op.results[0]] = out
-        if isinstance(base, TileName) and base.spec.loc == "acc":
-            self.dest("tmatmul.acc", [base, *parts], out)
-            return
-        self.dest("tmatmul", parts, out)
-        if base is not None:
-            # Nothing leads back into the accumulator: the vector core adds.
-            first, second = self.vec(args["acc"], op), self.vec(op.results[0], op)  # type: ignore[arg-type]
-            self._into(op, result, lambda total: self.dest("tadd", [first, second], total), first)
-
-    def _staged(self, value: SSAValue, type: TileType, turn: bool, op: Operation) -> TileName:
-        """An operand of a product in the mat memory: a loaded tile loaded once more, or a whole tensor."""
-        known = self.values.get(value)
-        if isinstance(known, Window):
-            window = self._turned(known, op) if turn else known
-            target = self.tile(type, op, "mat")
-            sizes = [dim for dim in type.shape if isinstance(dim, int)]
-            self.dest("tload", [self._part(window, [self.index(0) for _ in sizes], sizes)], target)
-            return target
-        if not isinstance(value.owner, d.LoadOp) or turn:
-            raise self.refuse(op, "a product of computed tiles")
-        staged = self.load(value.owner, "mat")
-        if known is not None:
-            self.values[value] = known
-        return staged
-
-    def _tanh(self, op: d.ApplyOp, source: TileName, result: TileType) -> None:
-        """1 - 2 / (exp(2 x) + 1): PTO has no op of its own."""
-        element = element_name(result.dtype)
-        one, two, minus = (self.define(f"arith.constant {value} : {element}") for value in ("1.000000e+00", "2.000000e+00", "-1.000000e+00"))
-        out = self.tile(result, op)
-        self.values[op.results[0]] = out
-        self.dest("tmuls", [source, (two, element)], out)
-        self.dest("texp", [out], out)
-        self.dest("tadds", [out, (one, element)], out)
-        self.dest("tdivs", [(two, element), out], out)
-        self.dest("tmuls", [out, (minus, element)], out)
-        self.dest("tadds", [out, (one, element)], out)
-
-    def _scalar_op(self, op: d.ApplyOp, dtype: DType) -> str:
-        if op.op in ("get_block_idx", "get_block_num"):
-            place = self.define(f"pto.{op.op}")
-            return self.define(f"arith.index_cast {place} : i64 to index") if dtype is INDEX else place
-        args = apply_args(op)
-        operands = [value for value in args.values() if isinstance(value, SSAValue)]
-        names = [self.scalar(value, op) for value in operands]
-        types = [t.dtype for value in operands if isinstance(t := d.type_of(value), ScalarType)]
-        if op.op in _SCALAR and all(t is dtype for t in types):
-            return self.define(f"arith.{_SCALAR[op.op]}{'f' if dtype.is_float else 'i'} {', '.join(names)} : {element_name(dtype)}")
-        if op.op == "floordiv" and all(t is dtype and not t.is_float for t in types):
-            return self.define(f"arith.floordivsi {', '.join(names)} : {element_name(dtype)}")
-        if op.op in ("minimum", "maximum") and all(t is dtype and not t.is_float for t in types):
-            return self.define(f"arith.{op.op[:3]}si {', '.join(names)} : {element_name(dtype)}")
-        if op.op == "cmp" and isinstance(kind := args["cmp_type"], int) and all(t in (INDEX, INT32, INT64) and t is types[0] for t in types):
-            return self.define(f"arith.cmpi {_COMPARE[kind]}, {', '.join(names)} : {element_name(types[0])}")
-        if op.op == "cast" and {types[0], dtype} <= {INDEX, INT32, INT64} and INDEX in (types[0], dtype):
-            return self.define(f"arith.index_cast {names[0]} : {element_name(types[0])} to {element_name(dtype)}")
-        if op.op == "cast" and types[0] in (INT32, INT64) and dtype is FP32:
-            return self.define(f"arith.sitofp {names[0]} : {element_name(types[0])} to f32")
-        raise self.refuse(op, f"the scalar op {op_name(op)}")
-
-    # control flow ---------------------------------------------------------------------------------------------------------------
-
-    def _slots(self, op: Operation, results: Sequence[SSAValue]) -> list[TileName]:
-        """A tile for every value that crosses the border of a loop or branch."""
-        out: list[TileName] = []
-        for result in results:
-            type = d.type_of(result)
-            if not isinstance(type, TileType):
-                raise self.refuse(op, "a scalar or tensor carried by a loop or branch")
-            out.append(self.tile(type, op))
-        return out
-
-    def _settle(self, op: Operation, values: Sequence[SSAValue], slots: Sequence[TileName]) -> None:
-        """Move values into the slots; copies first, because a slot may be a source too."""
-        copies: list[TileName] = []
-        for value, slot in zip(values, slots):
-            copy = self.alloc(slot.spec) if len(slots) > 1 else slot
-            source = self.vec(value, op)
-            if source.name != copy.name:
-                self.dest("tmov", [source], copy)
-            copies.append(copy)
-        for copy, slot in zip(copies, slots):
-            if copy.name != slot.name:
-                self.dest("tmov", [copy], slot)
-
-    def for_(self, op: d.ForOp) -> None:
-        slots = self._slots(op, op.results)
-        self._settle(op, op.inits, slots)
-        bounds = [self.scalar(value, op) for value in (op.lower, op.upper, op.step)]
-        variable = self.fresh()
-        self.line(f"scf.for {variable} = {bounds[0]} to {bounds[1]} step {bounds[2]} {{")
-        self.values[op.body.block.args[0]] = variable
-        self.values.update(zip(op.body.block.args[1:], slots))
-        self.indent += 1
-        self._settle(op, self._block(op.body.block), slots)
-        self.indent -= 1
-        self.line("}")
-        self.values.update(zip(op.results, slots))
-
-    def if_(self, op: d.IfOp) -> None:
-        slots = self._slots(op, op.results)
-        self.line(f"scf.if {self.scalar(op.condition, op)} {{")
-        for number, region in enumerate((op.then, op.orelse)):
-            self.indent += 1
-            self._settle(op, self._block(region.block), slots)
-            self.indent -= 1
-            self.line("} else {" if number == 0 else "}")
-        self.values.update(zip(op.results, slots))
-
-    def window(self, op: d.WindowOp) -> None:
-        source = self.values.get(op.buffer)
-        if not isinstance(source, Window) or op.static("drop") or op.static("clamp") or len(op.offsets) != 2:
-            raise self.refuse(op, "this part of a tensor")
-        offsets = [self.scalar(value, op) for value in op.offsets]
-        origin = tuple(self.define(f"arith.addi {a}, {b} : index") for a, b in zip(source.origin, offsets)) if source.origin else tuple(offsets)
-        shape = tuple(self.scalar(value, op) for value in op.extents)
-        self.values[op.result] = Window(source.pointer, source.view, shape, source.dtype, origin)
-
-    def dim(self, op: d.DimOp) -> None:
-        window, axis = self.values.get(op.source), op.static("axis")
-        if not isinstance(window, Window) or not isinstance(axis, int):
-            raise self.refuse(op, "the extent of this value")
-        self.values[op.result] = window.shape[axis - len(d.shaped_type(op.source).shape)]
+    def _print(self, op: d.EffectOp) -> None:
+        for value in op.args:
+            if isinstance(d.type_of(value), ScalarType):
+                self.line(f'pto.print ins("{hint_of(value) or "value"} = ", {scalar(self, value, op)} : {element_name(dtype_of(value))})')
+            else:
+                tile = self.pull(value, self.whole(value), op)
+                self.line(f"pto.tprint ins({tile.name} : {tile.type})")
 
 
-_WRITERS: dict[type, Callable[..., object]] = {
+_WRITERS: dict[type, Callable[..., None]] = {
     d.ConstOp: KernelWriter.const,
-    d.LoadOp: KernelWriter.load,
-    d.StoreOp: KernelWriter.store,
     d.ApplyOp: KernelWriter.apply,
+    d.LoadOp: KernelWriter.load_op,
+    d.StoreOp: KernelWriter.store_op,
+    d.WindowOp: KernelWriter.window,
+    d.ViewOp: KernelWriter.view,
+    d.CreateOp: KernelWriter.create,
+    d.ReadOp: KernelWriter.read,
+    d.WriteOp: KernelWriter.write_op,
+    d.DimOp: KernelWriter.dim,
+    d.ValidOp: KernelWriter.valid,
+    d.CheckOp: KernelWriter.check,
+    d.EffectOp: KernelWriter.effect,
     d.ForOp: KernelWriter.for_,
     d.IfOp: KernelWriter.if_,
-    d.DimOp: KernelWriter.dim,
-    d.WindowOp: KernelWriter.window,
+    d.WhileOp: KernelWriter.while_,
 }

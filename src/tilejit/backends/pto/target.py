@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.pto.emit import emit_program
+from tilejit.backends.pto.emit import KernelText, emit_program
+from tilejit.backends.pto.emit_memory import Workspace
 from tilejit.backends.pto.launch import argument
 from tilejit.backends.pto.machine import Launch, Machine
 from tilejit.backends.reference import BlockPlace, Buffer, ReferenceExecutable
@@ -21,8 +23,9 @@ from tilejit.types.values import BufferType
 class PtoExecutable(ReferenceExecutable):
     """A lowered program whose control plane is interpreted as tile IR and whose kernels are interpreted as the PTO text they became."""
 
-    def __init__(self, program: Program, options: CompileOptions, files: Mapping[str, PtoFile]) -> None:
+    def __init__(self, program: Program, options: CompileOptions, texts: Mapping[str, KernelText], files: Mapping[str, PtoFile]) -> None:
         super().__init__(program, options)
+        self.texts = texts
         self.machines = {name: Machine(file) for name, file in files.items()}
 
     def call(self, name: str, arguments: Sequence[Any], place: BlockPlace) -> list[Any]:
@@ -32,7 +35,10 @@ class PtoExecutable(ReferenceExecutable):
         function = self._functions[name]
         (entry,) = machine.file.entries()
         arrays = [np.ascontiguousarray(value.array) if isinstance(value, Buffer) else value for value in arguments]
-        values = [*(value.item() if isinstance(value, np.generic) else value for value in arrays), *_extents(function, arrays)]
+        extents = _extents(function, arrays)
+        scratch = [workspace(space, extents, place.count) for space in self.texts[name].workspaces]
+        given = [value.item() if isinstance(value, np.generic) else value for value in arrays]
+        values = [*given, *(extents[symbol] for symbol in self.texts[name].extents), *scratch]
         names = [str(i) for i in range(len(values))]
         bound = [argument(label, type, value) for label, type, value in zip(names, entry.function_type.inputs.data, values, strict=True)]
         Launch(machine, place.index, place.count).run(entry, bound)
@@ -43,16 +49,22 @@ class PtoExecutable(ReferenceExecutable):
         return []
 
 
-def _extents(function: d.FuncOp, arrays: Sequence[Any]) -> list[int]:
-    """The dynamic extents in the order in which the text takes them."""
+def _extents(function: d.FuncOp, arrays: Sequence[Any]) -> dict[str, int]:
+    """The dynamic extents by name."""
     found: dict[str, int] = {}
     for parameter, array in zip(function.body.block.args, arrays):
         type = d.type_of(parameter)
         if isinstance(type, BufferType):
             found.update({dim: int(size) for dim, size in zip(type.shape, array.shape) if isinstance(dim, str)})
-    return list(found.values())
+    return found
 
 
-def kernel_texts(program: Program, arch: str) -> dict[str, str]:
+def workspace(space: Workspace, extents: Mapping[str, int], blocks: int) -> np.ndarray[Any, Any]:
+    """Memory for a workspace argument of a launch of `blocks` blocks."""
+    size = math.prod(dim if isinstance(dim, int) else extents[dim] for dim in space.dims)
+    return np.empty(max(1, blocks * size), space.dtype.numpy)
+
+
+def kernel_texts(program: Program, arch: str) -> dict[str, KernelText]:
     """The PTO text of every kernel of a lowered program."""
     return emit_program(program, arch)

@@ -1,0 +1,179 @@
+"""Scalars in PTO text: the ops of the table on single numbers as `arith` ops."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, SSAValue
+
+from tilejit.backends.pto.emit_memory import MemoryWriter
+from tilejit.backends.pto.emit_text import Extent, element_name, hint_of, op_name
+from tilejit.dtypes import BOOL, FP32, INDEX, INT64, DType, promote
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import apply_args, constant_of
+from tilejit.types.values import ScalarType
+
+_SAME = {"add": ("addi", "addf"), "sub": ("subi", "subf"), "mul": ("muli", "mulf")}
+_WHOLE = {"and_": "andi", "or_": "ori", "xor": "xori", "logical_and": "andi", "logical_or": "ori", "shl": "shli"}
+_COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
+SCALAR_OPS = frozenset({
+    *_SAME, *_WHOLE, "shr", "floordiv", "mod", "fmod", "div", "minimum", "maximum", "cmp", "cast", "neg", "where", "logical_not", "not_", "abs",
+    "get_block_idx", "get_block_num", "get_subblock_idx",
+})  # fmt: skip
+"""Ops of the table that have a scalar form in PTO text."""
+
+
+def dtype_of(value: SSAValue) -> DType:
+    type = d.type_of(value)
+    assert isinstance(type, ScalarType), value
+    return type.dtype
+
+
+def scalar(w: MemoryWriter, value: SSAValue, op: Operation) -> str:
+    """The name of a scalar."""
+    known = constant_of(value)
+    if known is not None:
+        return w.constant(known, dtype_of(value))
+    if value not in w.scalars:
+        raise w.refuse(op, f"a scalar operand of {op_name(op)}")
+    return w.scalars[value]
+
+
+def extent_of(w: MemoryWriter, value: SSAValue, op: Operation) -> Extent:
+    """A scalar as an extent or offset: a number where it is known."""
+    known = constant_of(value)
+    if known is not None:
+        return int(known)
+    name, dtype = scalar(w, value, op), dtype_of(value)
+    return name if dtype is INDEX else converted(w, name, dtype, INDEX, op)
+
+
+def scalar_as(w: MemoryWriter, value: SSAValue, dtype: DType, op: Operation) -> str:
+    """A scalar in another data type."""
+    known = constant_of(value)
+    if known is not None:
+        return w.constant(known if dtype.is_float else int(known), dtype)
+    return converted(w, scalar(w, value, op), dtype_of(value), dtype, op)
+
+
+def _signless(dtype: DType) -> str:
+    """arith knows no signs: an unsigned type is written as its signless twin."""
+    return element_name(dtype).removeprefix("u")
+
+
+def converted(w: MemoryWriter, name: str, source: DType, to: DType, op: Operation) -> str:
+    if source is to:
+        return name
+    old, new = element_name(source), element_name(to)
+    if "u" in (old[0], new[0]):
+        raise w.refuse(op, f"a scalar conversion from {source} to {to}")
+    if source.is_float and to.is_float:
+        if source.bits == to.bits:
+            return converted(w, w.define(f"arith.extf {name} : {old} to f32"), FP32, to, op)
+        return w.define(f"arith.{'truncf' if to.bits < source.bits else 'extf'} {name} : {old} to {new}")
+    if source.is_float:
+        middle = "i64" if to is INDEX else new
+        found = w.define(f"arith.fptosi {name} : {old} to {middle}")
+        return w.define(f"arith.index_cast {found} : i64 to index") if to is INDEX else found
+    if to.is_float:
+        if source is INDEX:
+            name, old = w.define(f"arith.index_cast {name} : index to i64"), "i64"
+        return w.define(f"arith.{'uitofp' if source is BOOL else 'sitofp'} {name} : {old} to {new}")
+    if to is BOOL:
+        return w.define(f"arith.cmpi ne, {name}, {w.constant(0, source)} : {old}")
+    if INDEX in (source, to):
+        return w.define(f"arith.{'index_castui' if source is BOOL else 'index_cast'} {name} : {old} to {new}")
+    if source.bits == to.bits:
+        return name
+    return w.define(f"arith.{'trunci' if to.bits < source.bits else 'extui' if source is BOOL else 'extsi'} {name} : {old} to {new}")
+
+
+def scalar_op(w: MemoryWriter, op: d.ApplyOp) -> str:
+    """One scalar op; its result's name."""
+    result, hint = dtype_of(op.results[0]), hint_of(op.results[0])
+    if op.op in ("get_block_idx", "get_block_num", "get_subblock_idx"):
+        place = w.define(f"pto.{op.op}", None if result is INDEX else hint)
+        return w.define(f"arith.index_cast {place} : i64 to index", hint) if result is INDEX else converted(w, place, INT64, result, op)
+    args = apply_args(op)
+    values = [value for value in args.values() if isinstance(value, SSAValue)]
+    if op.op == "cast":
+        if dtype_of(values[0]).is_float and not result.is_float and args["mode"] not in ("trunc", "none"):
+            return _rounded(w, op, values[0], result)
+        return scalar_as(w, values[0], result, op)
+    if op.op == "where":
+        names = [scalar_as(w, values[0], BOOL, op), *(scalar_as(w, value, result, op) for value in values[1:])]
+        return w.define(f"arith.select {', '.join(names)} : {_signless(result)}", hint)
+    common = result if op.op != "cmp" else _common(values)
+    names = [scalar_as(w, value, common, op) for value in values]
+    if element_name(common).startswith("u"):
+        raise w.refuse(op, f"the scalar op {op_name(op)} of {common}")
+    text = _arith(w, op, common, names, args)
+    if text is None:
+        raise w.refuse(op, f"the scalar op {op_name(op)} of {common}")
+    return w.define(text, hint)
+
+
+def _common(values: list[SSAValue]) -> DType:
+    first, second = (dtype_of(value) for value in values)
+    if constant_of(values[1]) is not None and first is not BOOL and (first.is_float or not second.is_float):
+        return first
+    if constant_of(values[0]) is not None and second is not BOOL and (second.is_float or not first.is_float):
+        return second
+    return first if first is second else promote(first, second)
+
+
+def _arith(w: MemoryWriter, op: d.ApplyOp, dtype: DType, names: list[str], args: dict[str, object]) -> str | None:
+    both, element, real = ", ".join(names), element_name(dtype), dtype.is_float
+    if op.op in _SAME:
+        return f"arith.{_SAME[op.op][real]} {both} : {element}"
+    if op.op == "cmp":
+        kind = args["cmp_type"]
+        assert isinstance(kind, int)
+        mode = _COMPARE[kind]
+        if real:
+            return f"arith.cmpf {'une' if mode == 'ne' else 'o' + mode}, {both} : {element}"
+        return f"arith.cmpi {mode if kind < 2 else 's' + mode}, {both} : {element}"
+    if op.op == "neg":
+        return f"arith.negf {both} : {element}" if real else f"arith.subi {w.constant(0, dtype)}, {both} : {element}"
+    if op.op in ("minimum", "maximum"):
+        return f"arith.{op.op}f {both} : {element}" if real else f"arith.{op.op[:3]}si {both} : {element}"
+    if op.op == "div" and real:
+        return f"arith.divf {both} : {element}"
+    if op.op == "fmod":
+        return f"arith.{'remf' if real else 'remsi'} {both} : {element}"
+    if real:
+        return f"arith.maximumf {names[0]}, {w.define(f'arith.negf {names[0]} : {element}')} : {element}" if op.op == "abs" else None
+    if op.op == "abs":
+        return f"arith.maxsi {names[0]}, {w.define(f'arith.subi {w.constant(0, dtype)}, {names[0]} : {element}')} : {element}"
+    if op.op in _WHOLE:
+        return f"arith.{_WHOLE[op.op]} {both} : {element}"
+    if op.op == "logical_not" or (op.op == "not_" and dtype is BOOL):
+        return f"arith.xori {names[0]}, {w.constant(True, BOOL)} : i1"
+    if op.op == "not_":
+        return f"arith.xori {names[0]}, {w.constant(-1, dtype)} : {element}"
+    if op.op in ("shr", "floordiv", "div"):
+        return f"arith.{ {'shr': 'shrsi', 'floordiv': 'floordivsi', 'div': 'divsi'}[op.op]} {both} : {element}"
+    if op.op == "mod":
+        quotient = w.define(f"arith.floordivsi {both} : {element}")
+        return f"arith.subi {names[0]}, {w.define(f'arith.muli {quotient}, {names[1]} : {element}')} : {element}"
+    return None
+
+
+def _rounded(w: MemoryWriter, op: d.ApplyOp, value: SSAValue, result: DType) -> str:
+    """A float to the nearest integer, halves to even or away from zero as the mode says."""
+    mode = apply_args(op)["mode"]
+    if mode not in ("round", "floor"):
+        raise w.refuse(op, f"a scalar cast with mode {mode!r}")
+    name, source = scalar(w, value, op), dtype_of(value)
+    element = element_name(source)
+    whole = w.define(f"arith.fptosi {name} : {element} to i64")
+    back = w.define(f"arith.sitofp {whole} : i64 to {element}")
+    rest = w.define(f"arith.subf {name}, {back} : {element}")
+    if mode == "floor":
+        steps = [("olt", 0.0, -1)]
+    else:
+        steps = [("oge", 0.5, 1), ("ole", -0.5, -1)]
+    for kind, limit, step in steps:
+        over = w.define(f"arith.cmpf {kind}, {rest}, {w.constant(limit, source)} : {element}")
+        moved = w.define(f"arith.addi {whole}, {w.constant(step, INT64)} : i64")
+        whole = w.define(f"arith.select {over}, {moved}, {whole} : i64")
+    return converted(w, whole, INT64, result, op)
+
