@@ -61,17 +61,29 @@ def _flag(text: str) -> bool:
     raise ValueError("expected 1 or 0")
 
 
+POLICIES = ("raise", "recompile", "ignore")
+"""What to do about a captured value that changed."""
+
+
+def _policy(text: str) -> str:
+    if text not in POLICIES:
+        raise ValueError("expected raise, recompile or ignore")
+    return text
+
+
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise ValueError("expected a positive integer")
-    return number
+    return int(text)
 
 
 def _bytes(text: str) -> int:
     units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
     unit = units.get(text[-1:].upper(), 1)
-    return _count(text[:-1] if unit > 1 else text) * unit
+    try:
+        return _count(text[:-1] if unit > 1 else text) * unit
+    except ValueError:
+        raise ValueError("expected a number of bytes, such as 500M or 2G") from None
 
 
 PLATFORM = Setting("platform", str, "", True, "where kernels run when neither the call nor the tensors say it; empty: cpu")
@@ -87,7 +99,7 @@ CACHE = Setting("cache", _flag, True, False, "use the disk cache")
 CACHE_BYTES = Setting("cache_bytes", _bytes, 2 << 30, False, "size above which the least recently used entries of the disk cache go")
 CACHE_ENTRIES = Setting("cache_entries", _count, 50_000, False, "number of entries above which the least recently used go")
 RUN_ONLY = Setting("run_only", _flag, False, False, "refuse to compile: run only what the caches hold")
-ON_DRIFT = Setting("on_drift", str, "raise", False, "when a captured value changed since the first call: raise, recompile or ignore")
+ON_DRIFT = Setting("on_drift", _policy, "raise", False, "when a captured value changed since the first call: raise, recompile or ignore")
 LOG = Setting("log", str, "", False, "what to report on stderr: `recompile` prints one line per compile")
 
 SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int], ...] = (

@@ -51,6 +51,17 @@ class Read:
         """The chain as written."""
         return self.root + "".join(f".{key}" if kind == "attr" else f"[{key!r}]" for kind, key in self.steps)
 
+    @property
+    def kind(self) -> str:
+        """Where the chain starts, in a word."""
+        namespace = self.namespace
+        if isinstance(namespace, Namespace):
+            if self.root in namespace.extra:
+                return "attribute"
+            if namespace.cell(self.root) is not None:
+                return "closure"
+        return "global"
+
     def resolve(self) -> object:
         """The present value, or MISSING."""
         value = self.namespace.get(self.root, MISSING)
@@ -247,7 +258,8 @@ class Captures:
         for (owner, path), encoding in self.baseline.items():
             value = self.reads[owner, path].resolve()
             text = repr(value) if isinstance(value, bool | int | float | str | tuple) else hashlib.sha256(encoding).hexdigest()[:12]
-            shown[f"{owner}: {path}"] = text if len(text) <= 120 else text[:117] + "…"
+            where = "" if owner == _identity(self.entry.function) else f" (in {owner})"
+            shown[f"{self.reads[owner, path].kind} `{path}`{where}"] = text if len(text) <= 120 else text[:117] + "…"
         return shown
 
     def covers(self, owner: str, path: str) -> bool:
@@ -316,9 +328,10 @@ class Drift:
     new: object
 
     def error(self, kernel: str) -> StaleCaptureError:
-        new = "deleted" if self.new is MISSING else _short(self.new)
+        what = f"was deleted; it was {self.old}" if self.new is MISSING else f"changed from {self.old} to {_short(self.new)}"
+        where = "" if self.read.owner == kernel else f" in {self.read.owner}"
         return StaleCaptureError(
-            f"`{self.read.path}`, which kernel `{kernel}` read in {self.read.owner} when it was compiled, changed from {self.old} to {new}",
+            f"{self.read.kind} `{self.read.path}`, which kernel `{kernel}` read{where} when it was compiled, {what}",
             help="pass it as an argument; use @pl.jit(on_drift='recompile') to follow changes, or on_drift='ignore' to keep the compiled value; "
             f"or call {kernel.rpartition('.')[2]}.cache_clear()",
         )

@@ -34,7 +34,7 @@ class Explanation:
         return self.hit is not None
 
     def __str__(self) -> str:
-        lines = [f"hit: in {self.hit}"] if self.hit else ["miss: " + self.reason]
+        lines = [f"hit: {'on' if self.hit == 'disk' else 'in'} {self.hit}"] if self.hit else ["miss: " + self.reason]
         if self.note:
             lines.append(self.note)
         return "\n".join(lines)
@@ -48,14 +48,14 @@ class Explanation:
 
 
 def flat_fields(fields: Mapping[str, object]) -> dict[str, str]:
-    """Fields of a key as one level of text: `x: dtype`, `captured BLOCK`, …"""
+    """Fields of a key as one level of text: "`x`: dtype", "global `cfg.BLOCK`", …"""
     out: dict[str, str] = {}
     for name, value in fields.items():
         if name == "arguments":
             for argument, facts in cast("Mapping[str, object]", value).items():
                 out.update(_argument_fields(argument, facts))
         elif name == "reads":
-            out.update({f"captured `{path}`": str(text) for path, text in cast("Mapping[str, object]", value).items()})
+            out.update({path: str(text) for path, text in cast("Mapping[str, object]", value).items()})
         elif isinstance(value, Mapping):
             out.update({f"{name} `{key}`": str(item) for key, item in cast("Mapping[str, object]", value).items()})
         else:
@@ -73,7 +73,7 @@ def differences(old: Mapping[str, object], new: Mapping[str, object]) -> tuple[D
     """What tells two keys apart. A changed definition is named only when no captured value explains it."""
     before, after = flat_fields(old), flat_fields(new)
     rows = [Difference(name, before.get(name, "—"), after.get(name, "—")) for name in dict.fromkeys([*after, *before]) if before.get(name) != after.get(name)]
-    captured = any(row.field.startswith("captured") for row in rows)
+    captured = any(row.field.startswith(("global ", "closure ", "attribute ")) for row in rows)
     out: list[Difference] = []
     for row in rows:
         if row.field == "definition":

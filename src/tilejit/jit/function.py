@@ -62,6 +62,10 @@ class JITFunction(Kernel):
         self._class_caches: dict[type, MemoryCache] = {}
         self._warm: WarmCalls | None = None
         self._cache.when_cleared(self, JITFunction._forget)
+        policy = definition.options.get("on_drift")
+        if policy is not None and policy not in settings.POLICIES:
+            choices = ", ".join(map(repr, settings.POLICIES))
+            raise ArgumentError(f"@pl.jit function '{definition.name}': on_drift is one of {choices}, got {policy!r}", help="write on_drift='recompile'")
 
     def __repr__(self) -> str:
         return f"JITFunction({self.definition.name!r}, func_type={self.definition.kind!r})"
@@ -177,10 +181,7 @@ class JITFunction(Kernel):
     # compiling ----------------------------------------------------------------------------------------------------------------
 
     def _policy(self) -> str:
-        chosen = self.definition.options.get("on_drift") or settings.ON_DRIFT.value
-        if chosen not in ("raise", "recompile", "ignore"):
-            raise ValueError(f"on_drift is 'raise', 'recompile' or 'ignore', got {chosen!r}")
-        return str(chosen)
+        return str(self.definition.options.get("on_drift") or settings.ON_DRIFT.value)
 
     def _current(self, check: bool = True) -> Standing:
         """What the kernel stands on: its helpers, its dynamic extents, the values it captured; checked for drift."""
@@ -226,6 +227,7 @@ class JITFunction(Kernel):
         return BoundArguments(values, {param.name: arguments.get(param.name) or scalars[param.name] for param in definition.params})
 
     def _compiled(self, standing: Standing, bound: BoundArguments, config: RunConfig | None) -> CompiledProgram:
+        standing.baseline  # noqa: B018 - a value without content is what is wrong with a kernel before anything that follows from it
         bound = self._with_outputs(bound)
         return self._cache.find(self._memory_key(standing, bound, config), lambda: self._load_or_compile(standing, bound, config))
 

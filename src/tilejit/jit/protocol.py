@@ -59,7 +59,10 @@ def _by_protocol(value: object, param: str) -> Adapted:
     whole = cast("KernelArgument", value)
     slots = whole.__abi_slots__()
     if not isinstance(slots, tuple) or len(slots) != 1:
-        raise ArgumentError(f"argument `{param}`: {name}.__abi_slots__() must return a tuple of one array or number, got {slots!r}")
+        raise ArgumentError(
+            f"argument `{param}`: {name}.__abi_slots__() must return a tuple of one array or number, got {_described(slots)}",
+            help=f"write return (self.data,) in {name}.__abi_slots__",
+        )
     return Adapted(slots[0], signature_digest(value, param))
 
 
@@ -69,7 +72,13 @@ def signature_digest(value: object, param: str = "argument") -> str:
 
 
 def _refuse(function: Callable[..., object]) -> bytes:
-    raise ArgumentError(f"a cache signature holds plain values, got the function {function!r}")
+    name = getattr(function, "__qualname__", repr(function))
+    help = "return numbers, texts and tuples of them from __cache_signature__"
+    raise ArgumentError(f"a cache signature holds plain values, got the function {name}", help=help)
+
+
+def _described(slots: object) -> str:
+    return f"a tuple of {len(cast('tuple[object, ...]', slots))}" if isinstance(slots, tuple) else f"a {type(slots).__qualname__}"
 
 
 def registration_hint(value: object) -> str:

@@ -47,4 +47,6 @@ class Standing:
         words = self.baseline.words()
         if words is not None:
             return f"drift check: {len(words)} words compared per call"
-        return f"drift check: {len(self.captures.reads)} captured values re-read per call (some are mutable or computed), in Python"
+        count = len(self.captures.reads)
+        what = "1 captured value, which is mutable or computed, is" if count == 1 else f"{count} captured values, some of them mutable or computed, are"
+        return f"drift check: {what} re-read per call, in Python"
