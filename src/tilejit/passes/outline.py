@@ -33,7 +33,9 @@ def outline(program: Program) -> None:
     return_through_parameters(program, _called_outside(program, inner))
     entries = program.entries
     for name, function in program.functions.items():
-        if name in inner:
+        if function.static("kind") == "group":
+            _Outliner(program, function).run()  # Its kernels run side by side, wherever it is called.
+        elif name in inner:
             _flatten(function)
         elif function.static("kind") in CONTROL_KINDS:
             _Outliner(program, function).run()
@@ -239,7 +241,8 @@ class _Outliner:
         if len(calls) != 1 or not isinstance(calls[0], d.CallOp) or calls[0].results or op.results:
             return False
         call = calls[0]
-        if self.program.functions[call.callee.data].static("kind") not in KERNEL_KINDS or any(has_uses(argument) for argument in op.body.block.args):
+        kind = self.program.functions[call.callee.data].static("kind")
+        if kind not in (*KERNEL_KINDS, "group") or any(has_uses(argument) for argument in op.body.block.args):
             return False
         for inner in list(op.body.block.ops):
             if _is_neutral(inner):

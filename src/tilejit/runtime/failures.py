@@ -51,5 +51,5 @@ def raise_failure(failure: Failure, values: Sequence[int], table: Sequence[Failu
     error = KINDS[failure.kind](failure.text.format(*values), span=failure.span, help=failure.help, note=NOTE)
     if failure.related and values[0] >= 0:
         other = table[values[0]]
-        error.related = ((other.text.format(*values), other.span),)
+        error.related = ((other.text.format(*values).removeprefix("deadlock: "), other.span),)
     raise error

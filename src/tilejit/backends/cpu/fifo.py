@@ -132,13 +132,15 @@ class _Pop:
         """Go on by where the tile in a slot came from; a tile that does not fit is a failure."""
         e = self.f.e
         site = e.load("i64", e.offset(slot, int(Slot.SITE), "i64"), 8)
-        labels = [f"{self.stem}.{name}{i}" for i in range(len(cases))]
-        rows = " ".join(f"i64 {self.f.unit.failure(checks.push_site(push))}, label %{label}" for (push, _), label in zip(cases, labels, strict=True))
-        e.void(f"switch {site}, label %{self.stem}.{name}.bad [ {rows} ]")
+        rows: dict[int, Callable[[], None]] = {}
+        for push, write in cases:  # Both lanes of a pl.split_aiv push from one place.
+            rows.setdefault(self.f.unit.failure(checks.push_site(push)), write)
+        table = " ".join(f"i64 {row}, label %{self.stem}.{name}{row}" for row in rows)
+        e.void(f"switch {site}, label %{self.stem}.{name}.bad [ {table} ]")
         e.place(f"{self.stem}.{name}.bad")
         self.f.fail(checks.tile_failure(self.transfer), [site])
-        for (_, write), label in zip(cases, labels, strict=True):
-            e.place(label)
+        for row, write in rows.items():
+            e.place(f"{self.stem}.{name}{row}")
             write()
             e.br(f"{self.stem}.{name}.done")
         e.place(f"{self.stem}.{name}.done")
