@@ -16,7 +16,7 @@ help:
 	@echo "make demo    run the example kernels and compare them with NumPy"
 	@echo "make test    everything that must hold: lint, types, import rules, tests"
 	@echo "make check   lint, types and import rules only"
-	@echo "make bench   the benchmark suites (SUITE=cpu|compile|dispatch|start picks one)"
+	@echo "make bench   the benchmark suites (SUITE=cpu|compile|dispatch|start|pto picks one)"
 	@echo "make fuzz    random programs (PROGRAMS=5000) and every op with every dtype, on reference and cpu"
 	@echo "make faults  the disk cache under injected faults (FAULTS=100000)"
 	@echo "make stubs   write the editors' stub of the language anew from the op table"
@@ -51,7 +51,7 @@ test: check
 	TILEJIT_FASTPATH=0 $(PY) -m pytest -q -n $(JOBS) -m "dispatch and not slow"
 
 bench: $(DEV)
-	@$(PY) bench/run.py $(or $(SUITE),cpu compile dispatch start)
+	@$(PY) bench/run.py $(or $(SUITE),cpu compile dispatch start pto)
 
 fuzz: $(DEV)
 	$(PY) -m tests.fuzz --programs $(or $(PROGRAMS),5000) --jobs $(JOBS)
