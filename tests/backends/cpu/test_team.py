@@ -166,6 +166,68 @@ def test_work_of_a_few_microseconds_stays_on_one_thread() -> None:
     np.testing.assert_array_equal(out, x * 2)
 
 
+# operators --------------------------------------------------------------------------------------------------------------
+
+
+@pl.jit
+def soft_rows(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        e = pl.exp(pl.row_expand_sub(x, pl.row_max(x)))
+        out[:] = pl.row_expand_div(e, pl.row_sum(e))
+    return out
+
+
+@pl.jit
+def every_cell(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.tanh(x) * pl.rsqrt(x * x + 1.0) + pl.sin(x)
+    return out
+
+
+@pl.jit
+def kept_between(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        e = pl.exp(x)
+        total = pl.col_sum(e)
+        out[:] = pl.col_expand_mul(pl.log(e), total)
+    return out
+
+
+@pytest.mark.parametrize("shape", [(300, 400), (1, 100_003), (1000, 101), (3, 50_000)], ids=str)
+@pytest.mark.parametrize("kernel", [soft_rows, every_cell, kept_between], ids=lambda kernel: kernel.__name__)
+def test_operators_on_whole_tensors_give_the_bits_of_one_thread(kernel: Any, shape: tuple[int, int]) -> None:
+    x = data(12, *shape)
+    program = compiled(kernel, x, np.empty_like(x))
+    alone = np.full_like(x, np.nan)
+    program(x, alone, config=RunConfig(num_threads=1))
+    for count in (2, 3, 8):
+        out = np.full_like(x, np.nan)
+        with shared(kernel is not soft_rows or shape[0] > 1):
+            program(x, out, config=RunConfig(num_threads=count))
+        np.testing.assert_array_equal(out, alone)
+
+
+def test_tensors_of_dynamic_extents_are_shared_out_when_they_are_large() -> None:
+    rows = pl.dynamic("rows")
+
+    @pl.jit
+    def dynamic_rows(x: pl.Tensor[[rows, 200], pl.FP32], out: pl.Out[pl.Tensor[[rows, 200], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.row_expand_mul(pl.exp(x), pl.row_max(x))
+        return out
+
+    for size in (4, 2000):
+        x = data(13, size, 200)
+        results: list[NDArray] = []
+        for count in COUNTS:
+            out = np.full_like(x, np.nan)
+            with shared(count > 1 and size > 1000):
+                dynamic_rows(x, out, config=RunConfig(num_threads=count))
+            results.append(out)
+        for out in results[1:]:
+            np.testing.assert_array_equal(out, results[0])
+
+
 # what is not independent ------------------------------------------------------------------------------------------------
 
 

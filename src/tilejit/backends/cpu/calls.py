@@ -155,8 +155,8 @@ def write_launch(f: FunctionWriter, op: d.LaunchOp) -> None:
     if op.blocks is None:
         _invoke(f, callee, block, f.block_index, f.block_count)
         return
-    count, estimate = f.index(op.blocks), op.static("share", "never")
-    if estimate != "never" and team.is_worth_it(count, estimate):
+    count, estimate = f.index(op.blocks), team.estimate_of(op)
+    if "share" in op.attributes and team.is_worth_it(count, estimate):
         slot = _slots(list(op.args))
         f.e.store(f.e.i64(count), f.e.offset(block, slot, "i64"), 8)
         team.run_task(f, team.blocks_task(f, internal_name(callee), slot), block, count, estimate)
@@ -199,4 +199,4 @@ def _write_together(f: FunctionWriter, launches: Sequence[d.LaunchOp]) -> None:
         e.place(f"{stem}.done")
 
     task, args = team.write_task(f, launches, body)
-    team.run_task(f, task, args, len(launches), launches[-1].static("share"))
+    team.run_task(f, task, args, len(launches), team.estimate_of(launches[-1]))

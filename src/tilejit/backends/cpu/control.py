@@ -204,9 +204,9 @@ def fill_slots(f: FunctionWriter, values: Sequence[Storage], items: Sequence[Car
 def write_for(f: FunctionWriter, op: d.ForOp) -> None:
     e = f.e
     lower, upper, step = f.index(op.lower), f.index(op.upper), f.index(op.step)
-    if not op.results and op.static("share", "never") != "never":
+    if "share" in op.attributes:
         count = _trips(f, op, lower, upper, step)
-        if team.is_worth_it(count, op.static("share")):
+        if team.is_worth_it(count, team.estimate_of(op)):
             _write_shared(f, op, lower, step, count)
             return
     items = carriers(f, op, list(op.inits), list(op.results))
@@ -255,7 +255,7 @@ def _write_shared(f: FunctionWriter, op: d.ForOp, lower: Index, step: Index, cou
         inner.block(block)
 
     task, args = team.write_task(f, [op], body)
-    team.run_task(f, task, args, count, op.static("share"))
+    team.run_task(f, task, args, count, team.estimate_of(op))
 
 
 def _turns(f: FunctionWriter, op: d.ForOp, lower: Index, upper: Index, step: Index) -> Index:

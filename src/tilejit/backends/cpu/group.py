@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from tilejit.backends.cpu import fold, stream
+from tilejit.backends.cpu import fold, stream, team_nest
 from tilejit.backends.cpu.casts import convert_lane
 from tilejit.backends.cpu.emit import Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
@@ -146,34 +146,40 @@ class GroupWriter:
     # the nest -------------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        plan, e = self.plan, self.e
         with self.f.scope():
             extents = self._space_valid()
             self.box.extents = list(extents)
             self._add_places()
-            folds = [fold.ColumnFold(self, member) for member in plan.column_reductions]
+            folds = [fold.ColumnFold(self, member) for member in self.plan.column_reductions]
             fold.check_not_empty(self, extents)
             if not any(item.reduction.positions for item in folds):
-                self.box.merge(e, keep_last=plan.has_rows)
-            width = self._width()
+                self.box.merge(self.e, keep_last=self.plan.has_rows)
             self.streamed = stream.choose(self)
-            with self.box.rows(e) as (indices, pointers):
-                self.pointers = pointers
-                self.row_values = {}
-                for stage in range(plan.stages):
-                    self._row_values(stage)
-                    self._sweep(stage, width, folds, indices)
-                self._row_values(plan.stages)
-                self._write_rows()
-            for item in folds:
-                item.finish()
-            if self.streamed is not None:
-                stream.finish(e)
+            if folds or not team_nest.share_rows(self):
+                self.nest(folds)
         for value, array in self.output_arrays.items():
             self.f.values[value] = array
 
+    def nest(self, folds: Sequence[fold.ColumnFold]) -> None:
+        """The loops over the box."""
+        plan, e = self.plan, self.e
+        self._add_row_buffers()
+        width = self._width()
+        with self.box.rows(e) as (indices, pointers):
+            self.pointers = pointers
+            self.row_values = {}
+            for stage in range(plan.stages):
+                self._row_values(stage)
+                self._sweep(stage, width, folds, indices)
+            self._row_values(plan.stages)
+            self._write_rows()
+        for item in folds:
+            item.finish()
+        if self.streamed is not None:
+            stream.finish(e)
+
     def _add_places(self) -> None:
-        """Everything that moves with the loops: inputs, outputs, stores, row buffers."""
+        """Everything that moves with the loops but the row buffers: inputs, outputs, stores."""
         for item in self.by_result.values():
             for position, value in enumerate(item.inputs):
                 if value not in self.by_result and isinstance(d.type_of(value), ShapedType):
@@ -187,6 +193,8 @@ class GroupWriter:
             key = self.target(write)
             is_mask = write.store is None and self.by_result[write.value].is_mask
             self.add_place(key, array, d.shaped_type(write.value).shape, is_mask)
+
+    def _add_row_buffers(self) -> None:
         for value in self.plan.kept:
             dtype = self._lane_dtype(value)
             buffer = self.f.new_array(dtype, [self.box.extents[-1]], span=self.span)

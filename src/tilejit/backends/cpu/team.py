@@ -20,10 +20,11 @@ from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.storage import Storage
 from tilejit.runtime import abi
 from tilejit.runtime.abi import Team
+from tilejit.tile_ir import dialect as d
 
 WORTH_NS = 8_000
 """Work that is estimated below this stays on one thread."""
-CERTAIN_NS = 25_000
+CERTAIN_NS = 100_000
 """Work that is estimated above this wakes sleeping workers at once; between the two, the first trip is measured."""
 CHUNK_NS = 2_000
 """Work to take at once."""
@@ -31,28 +32,39 @@ CHUNK_NS = 2_000
 _PARAMS = tuple(Value(f"%{name}", "i64" if name in ("begin", "end") else "ptr") for name in ("args", "context", "arena", "begin", "end"))
 
 
-def is_worth_it(count: Index, nanoseconds: object) -> bool:
+Estimate = Index | None
+"""Nanoseconds of one trip; None: only the run can tell."""
+
+
+def estimate_of(op: d.TileOp) -> Estimate:
+    """What the pass found, for an op that may be shared out."""
+    found = op.static("share")
+    return found if isinstance(found, int) else None
+
+
+def is_worth_it(count: Index, estimate: Estimate) -> bool:
     """Whether trips may be shared out, as far as it is known now."""
     if isinstance(count, int) and count < 2:
         return False
-    return not (isinstance(nanoseconds, int) and isinstance(count, int) and nanoseconds * count < WORTH_NS)
+    return not (isinstance(estimate, int) and isinstance(count, int) and estimate * count < WORTH_NS)
 
 
-def run_task(f: FunctionWriter, task: str, args: Value, count: Index, nanoseconds: object) -> None:
+def run_task(f: FunctionWriter, task: str, args: Value, count: Index, estimate: Estimate) -> None:
     """Run the trips [0, count) of a task, on several threads if the call may use them; fails as its lowest failing trip does."""
     e = f.e
     f.unit.threaded = True
     team = e.load("ptr", e.offset(f.context, abi.TEAM, "i64"), 8)
-    least = 2 if not isinstance(nanoseconds, int) else max(2, -(-WORTH_NS // max(nanoseconds, 1)))
     shared = e.inst("i1", f"icmp ne ptr {team.text}, null")
-    if not isinstance(count, int):
-        shared = e.inst("i1", f"and {shared}, {e.icmp('sge', count, least).text}")
+    total: Index = WORTH_NS if estimate is None else e.mul(count, estimate)
+    for found, least in ((count, 2), (total, WORTH_NS)):
+        if not isinstance(found, int):
+            shared = e.inst("i1", f"and {shared}, {e.icmp('sge', found, least).text}")
     stem = e.fresh("team")
     e.cbr(shared, f"{stem}.share", f"{stem}.alone")
     e.place(f"{stem}.share")
     run = e.load("ptr", e.offset(team, int(Team.RUN), "i64"), 8)
     many = e.i64(count)
-    code = e.inst("i64", f"call i64 {run.text}({team}, ptr @{task}, {args}, {f.context}, {f.top}, {many}, {_chunk(e, count, nanoseconds)})")
+    code = e.inst("i64", f"call i64 {run.text}({team}, ptr @{task}, {args}, {f.context}, {f.top}, {many}, {_chunk(e, total, estimate)})")
     e.br(f"{stem}.done")
     e.place(f"{stem}.alone")
     alone = e.inst("i64", f"call i64 @{task}({args}, {f.context}, {f.top}, i64 0, {many})")
@@ -61,14 +73,15 @@ def run_task(f: FunctionWriter, task: str, args: Value, count: Index, nanosecond
     leave_on_failure(e, e.phi("i64", [(code, f"{stem}.share"), (alone, f"{stem}.alone")]))
 
 
-def _chunk(e: Emitter, count: Index, nanoseconds: object) -> Value:
+def _chunk(e: Emitter, total: Index, estimate: Estimate) -> Value:
     """Trips to take at once; 0: measure."""
-    if not isinstance(nanoseconds, int):
+    if estimate is None or (isinstance(total, int) and total < CERTAIN_NS):
         return Value("0", "i64")
-    chunk, certain = max(1, CHUNK_NS // max(nanoseconds, 1)), -(-CERTAIN_NS // max(nanoseconds, 1))
-    if isinstance(count, int):
-        return Value(str(chunk if count >= certain else 0), "i64")
-    return e.inst("i64", f"select {e.icmp('sge', count, certain)}, i64 {chunk}, i64 0")
+    if isinstance(estimate, int):
+        chunk = e.i64(max(1, CHUNK_NS // max(estimate, 1)))
+    else:
+        chunk = e.i64(e.max(e.inst("i64", f"sdiv i64 {CHUNK_NS}, {e.i64(e.max(estimate, 1)).text}"), 1))
+    return chunk if isinstance(total, int) else e.inst("i64", f"select {e.icmp('sge', total, CERTAIN_NS)}, {chunk}, i64 0")
 
 
 def leave_on_failure(e: Emitter, code: Value) -> None:
@@ -131,8 +144,12 @@ class Captures:
         return block
 
 
-def write_task(f: FunctionWriter, ops: Iterable[Operation], body: Callable[[FunctionWriter, Value], None]) -> tuple[str, Value]:
-    """A task made of `body(writer, trip)`, which writes code for `ops` in terms of values of `f`: its name and its arguments."""
+RangeBody = Callable[[FunctionWriter, Captures, Value, Value], None]
+"""(writer of the task, what it captured, begin, end) → code for these trips."""
+
+
+def write_range_task(f: FunctionWriter, ops: Iterable[Operation], body: RangeBody) -> tuple[str, Value]:
+    """A task that writes code for `ops` in terms of values of `f`: its name and its arguments."""
     name = f"{f.e.name}.{f.e.fresh('task')}"
     e = Emitter(f.unit.module, name, "i64", _PARAMS, linkage="internal")
     captures = Captures(e)
@@ -144,11 +161,20 @@ def write_task(f: FunctionWriter, ops: Iterable[Operation], body: Callable[[Func
         found = f.values.get(value)
         if found is not None:
             inner.values[value] = captures.storage(found)
-    with inner.scope(), e.loop(_PARAMS[3], _PARAMS[4], name="trips") as loop:
-        body(inner, loop.iv)
+    body(inner, captures, _PARAMS[3], _PARAMS[4])
     e.void("ret i64 0")
     e.finish()
     return name, captures.block(f.e)
+
+
+def write_task(f: FunctionWriter, ops: Iterable[Operation], body: Callable[[FunctionWriter, Value], None]) -> tuple[str, Value]:
+    """A task made of `body(writer, trip)`."""
+
+    def trips(inner: FunctionWriter, captures: Captures, begin: Value, end: Value) -> None:
+        with inner.scope(), inner.e.loop(begin, end, name="trips") as loop:
+            body(inner, loop.iv)
+
+    return write_range_task(f, ops, trips)
 
 
 def _used(ops: Iterable[Operation]) -> Sequence[SSAValue]:

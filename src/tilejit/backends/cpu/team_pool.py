@@ -22,9 +22,11 @@ from tilejit.runtime.abi import Team, Worker
 
 SYMBOL = "tj_team_run"
 SPIN_CYCLES = 50_000
-"""About 20 µs: how long a thread looks for work, or waits for its end, before it sleeps."""
-WORTH_CYCLES = 40_000
-"""Measured work below this is not worth a system call."""
+"""About 20 µs: how long a thread looks for work, or waits for its end, and does nothing else."""
+LINGER_CYCLES = 500_000
+"""About 200 µs: how long it goes on looking, now letting others have the processor, before it sleeps. To wake it takes its waker 10 to 30 µs."""
+WORTH_CYCLES = 200_000
+"""About 80 µs: measured work below this is not worth waking anybody."""
 CHUNK_CYCLES = 5_000
 """Work to take at once, where it was measured."""
 _CLOSED = 1 << 30
@@ -35,7 +37,7 @@ def pool_text() -> str:
     """LLVM text of the module."""
     names = {f"T_{slot.name}": str(int(slot)) for slot in Team} | {f"W_{slot.name}": str(int(slot)) for slot in Worker}
     numbers = {
-        "SPIN": SPIN_CYCLES, "WORTH": WORTH_CYCLES, "CHUNK_CYCLES": CHUNK_CYCLES, "CLOSED": _CLOSED, "LAST": _CLOSED + 1, "LARGEST": _LARGEST,
+        "SPIN": SPIN_CYCLES, "LINGER": LINGER_CYCLES, "WORTH": WORTH_CYCLES, "CHUNK_CYCLES": CHUNK_CYCLES, "CLOSED": _CLOSED, "LAST": _CLOSED + 1, "LARGEST": _LARGEST,
         "MAX_WORKERS": abi.MAX_WORKERS, "ARENA_BASE": abi.ARENA_BASE, "ARENA_END": abi.ARENA_END, "THREADS": abi.THREADS, "TEAM": abi.TEAM,
         "VALUES": abi.FAILURE_VALUES, "LOCKS": abi.LOCKS,
     }  # fmt: skip
@@ -49,6 +51,7 @@ declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i64 @syscall(i64, ...)
 declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
 declare i32 @munmap(ptr, i64)
+declare i32 @sched_yield()
 declare void @llvm.x86.sse2.pause()
 declare i64 @llvm.readcyclecounter()
 declare i64 @llvm.smin.i64(i64, i64)
@@ -67,6 +70,22 @@ define internal void @futex_wait(ptr %word, i32 %seen) noinline {
 define internal void @futex_wake(ptr %word, i32 %count) noinline {
   %r = call i64 (i64, ...) @syscall(i64 202, ptr %word, i32 129, i32 %count, ptr null, ptr null, i32 0)
   ret void
+}
+
+; A moment of waiting; true: it has been long enough to go to sleep.
+define internal i1 @rest(i64 %start) noinline {
+entry:
+  %clock = call i64 @llvm.readcyclecounter()
+  %waited = sub i64 %clock, %start
+  %long = icmp ugt i64 %waited, $SPIN
+  br i1 %long, label %polite, label %pause
+pause:
+  call void @llvm.x86.sse2.pause()
+  ret i1 false
+polite:
+  %r = call i32 @sched_yield()
+  %too_long = icmp ugt i64 %waited, $LINGER
+  ret i1 %too_long
 }
 
 define internal void @wake(ptr %team, i32 %count) noinline {
@@ -240,13 +259,8 @@ spin:
   %new = icmp ne i32 %now, %found
   br i1 %new, label %look, label %wait
 wait:
-  %clock = call i64 @llvm.readcyclecounter()
-  %waited = sub i64 %clock, %start
-  %long = icmp ugt i64 %waited, $SPIN
-  br i1 %long, label %sleep, label %pause
-pause:
-  call void @llvm.x86.sse2.pause()
-  br label %spin
+  %long = call i1 @rest(i64 %start)
+  br i1 %long, label %sleep, label %spin
 sleep:
   %s0 = atomicrmw add ptr %sleepers, i32 1 seq_cst, align 4
   call void @futex_wait(ptr %generation, i32 %found)
@@ -356,12 +370,16 @@ ours:
   %bytes = call i64 @llvm.smax.i64(i64 %left, i64 0)
   %scratch.at = call ptr @slot(ptr %team, i64 $T_SCRATCH)
   store i64 %bytes, ptr %scratch.at, align 8
-  ; Chunks: not so many trips at once that a thread could be left without.
+  ; Chunks: not so many trips at once that a thread could be left without, nor more chunks than balance needs.
   %portions = mul i64 %wanted, 4
   %share = udiv i64 %trips, %portions
   %most = call i64 @llvm.smax.i64(i64 %share, i64 1)
+  %eighth = udiv i64 %most, 8
+  %least = call i64 @llvm.smax.i64(i64 %eighth, i64 1)
   %fit = call i64 @llvm.smin.i64(i64 %chunk, i64 %most)
-  %first = call i64 @llvm.smax.i64(i64 %fit, i64 1)
+  %sized = call i64 @llvm.smax.i64(i64 %fit, i64 %least)
+  %unknown = icmp eq i64 %chunk, 0
+  %first = select i1 %unknown, i64 1, i64 %sized
   %chunk.at = call ptr @slot(ptr %team, i64 $T_CHUNK)
   store atomic i64 %first, ptr %chunk.at monotonic, align 8
   ; This thread takes part with its own context: work inside is not shared again, and atomic adds take locks.
@@ -378,8 +396,7 @@ ours:
   %generation = call ptr @slot(ptr %team, i64 $T_GENERATION)
   %g = atomicrmw add ptr %generation, i32 1 seq_cst, align 4
   %count = trunc i64 %helpers to i32
-  %measure = icmp eq i64 %chunk, 0
-  br i1 %measure, label %probe, label %call
+  br i1 %unknown, label %probe, label %call
 
 call:
   call void @wake(ptr %team, i32 %count)
@@ -404,7 +421,7 @@ judge:
   %took1 = call i64 @llvm.smax.i64(i64 %took, i64 1)
   %at_once = udiv i64 $CHUNK_CYCLES, %took1
   %fit2 = call i64 @llvm.smin.i64(i64 %at_once, i64 %most)
-  %pieces = call i64 @llvm.smax.i64(i64 %fit2, i64 1)
+  %pieces = call i64 @llvm.smax.i64(i64 %fit2, i64 %least)
   store atomic i64 %pieces, ptr %chunk.at monotonic, align 8
   %rest = sub i64 %trips, 1
   %needed = udiv i64 $WORTH, %took1
@@ -427,13 +444,8 @@ spin:
   %empty = icmp eq i32 %now, $CLOSED
   br i1 %empty, label %over, label %wait
 wait:
-  %clock = call i64 @llvm.readcyclecounter()
-  %waited = sub i64 %clock, %start
-  %long = icmp ugt i64 %waited, $SPIN
-  br i1 %long, label %sleep, label %pause
-pause:
-  call void @llvm.x86.sse2.pause()
-  br label %spin
+  %long = call i1 @rest(i64 %start)
+  br i1 %long, label %sleep, label %spin
 sleep:
   call void @futex_wait(ptr %gate, i32 %now)
   br label %spin
