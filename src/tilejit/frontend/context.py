@@ -102,8 +102,8 @@ class Context:
         """Names that may be read after the current statement; kept for compound statements."""
         self.plane = "any"
         """"control", "execution", or "any" where the function's kind does not say."""
-        self.kind = ""
-        """The kind of the function: "aic", "orchestration", …"""
+        self.core: str | None = None
+        """ "aic" or "aiv" in a function of one kind of core."""
         self.strict = False
         self.strict_ssa = False
         self.in_loop: str | None = None

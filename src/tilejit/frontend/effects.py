@@ -146,7 +146,7 @@ _POPS = {"tfree_to_aic": ("tpop_from_aic", "lane_pop"), "tfree_to_aiv": ("tpop_f
 def _check_side(ctx: Context, name: str) -> None:
     """An op of one kind of core in a function of the other kind, or on no core at all."""
     side = "cube" if name in _ON_CUBE else "vector"
-    here = "vector" if ctx.lane is not None else _SIDES.get(ctx.kind, side)
+    here = "vector" if ctx.lane is not None else _SIDES.get(ctx.core or "", side)
     if here != side:
         place = "inside pl.split_aiv" if ctx.lane is not None else f"in `{ctx.frame.name}`, a function of the {here} core"
         raise InvalidOperationError(f"{name} {place}: it belongs to the {side} core", help=f"the {here} core has pl.{_OTHER_SIDE[name]}")

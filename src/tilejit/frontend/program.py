@@ -21,6 +21,7 @@ from tilejit.frontend.source import FunctionText, span_of
 from tilejit.frontend.values import Binding, InlineFunction, NoValue, SelfReference, describe_value, is_number
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import function
+from tilejit.tile_ir.cross_core import core_of_kind
 from tilejit.tile_ir.program import Function, Program
 from tilejit.types.annotations import DynVar
 from tilejit.types.values import ANY, ArrayType, BufferType, ShapedType
@@ -197,7 +198,7 @@ class FunctionReader:
         op.attributes["span"] = d.SpanAttr(self.span(source.node))
         builder = PoolingBuilder(op.body.block)
         ctx = Context(self.program, builder, Frame(source.name, source.source, source.namespace, source.comments), expressions.evaluate, statements.execute)
-        ctx.plane, ctx.kind = _PLANES.get(source.kind, "any"), source.kind
+        ctx.plane, ctx.core = _PLANES.get(source.kind, "any"), core_of_kind(source.kind, source.attrs)
         ctx.strict, ctx.strict_ssa = source.strict, source.strict_ssa
         ctx.auto_scope = source.attrs.get("auto_scope") is not False
         ctx.opening = _opening_calls(source.node.body)

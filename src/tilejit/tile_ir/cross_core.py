@@ -9,18 +9,36 @@ the tiles of its peer runs as two lanes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from tilejit import ops
+from tilejit.ops.rules import Nothing
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 from tilejit.tile_ir.equal import asks_place
 from tilejit.tile_ir.program import Program
-from tilejit.types.values import ScalarType, TileType
+from tilejit.types.enums import Level
+from tilejit.types.values import ShapedType, TileType
 
 KERNEL_KINDS = frozenset({"incore", "aic", "aiv"})
+_CORES = {Level.AIC: "aic", Level.AIV: "aiv"}
+
+
+def core_of_kind(kind: object, attrs: Mapping[str, object]) -> str | None:
+    """ "aic" or "aiv" for a kernel of one kind of core: by its kind, or by its level."""
+    level = attrs.get("level")
+    return str(kind) if kind in ("aic", "aiv") else _CORES.get(level) if kind == "incore" and isinstance(level, Level) else None
+
+
+def core_of(function: d.FuncOp) -> str | None:
+    """The kind of core that a function is for."""
+    attrs = function.static("attrs")
+    return core_of_kind(function.static("kind"), attrs if isinstance(attrs, dict) else {})
+
+
 TO_VECTOR, TO_CUBE = "c2v", "v2c"
 _WAYS = {
     "tpush_to_aiv": (TO_VECTOR, True),
@@ -295,8 +313,8 @@ class CrossCore:
         else:
             self._plan(op.callee.data)
             body = self.functions[op.callee.data]
-            kinds = KERNEL_KINDS if outside else ("aic", "aiv")
-            if isinstance(op, d.CallOp) and (body.static("kind") not in kinds or function.static("kind") in ("aic", "aiv")):
+            is_kernel = body.static("kind") in KERNEL_KINDS if outside else core_of(body) is not None and core_of(function) is None
+            if isinstance(op, d.CallOp) and not is_kernel:
                 return None
         transfers = self.transfers(body)
         with_blocks = not isinstance(op, d.CallOp) and op.blocks is not None
@@ -366,7 +384,9 @@ def _called_inside(functions: dict[str, d.FuncOp]) -> set[str]:
 def _is_neutral(op: Operation) -> bool:
     """Whether an op between two members may as well stand before the first."""
     if isinstance(op, d.ApplyOp):
-        return all(isinstance(d.type_of(value), ScalarType) for value in [*op.operands, *op.results]) and not asks_place(op)
+        return not any(isinstance(d.type_of(value), ShapedType) for value in [*op.operands, *op.results]) and not asks_place(op)
+    if isinstance(op, d.EffectOp):
+        return op.op in ops.table() and isinstance(ops.table()[op.op].cpu, Nothing)
     return isinstance(op, d.ConstOp | d.DimOp | d.ValidOp | d.CreateOp | d.WindowOp | d.ViewOp | d.CheckOp)
 
 
