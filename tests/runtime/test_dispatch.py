@@ -252,4 +252,8 @@ def test_torch_tensors_take_the_same_way() -> None:
     ]  # fmt: skip
     for make in misfits:
         assert setup.call(*make()) is SLOW
+    assert setup.call(a, b, torch.rand(8, 6, requires_grad=True)[:4]) is SLOW, "a view requires grad with its base"
+    whole = torch.full((8, 6), torch.nan)
+    assert setup.call(a, b, whole[4:]) is None, "a view of a plain tensor is plain"
+    assert torch.equal(whole[4:], a + b) and whole[:4].isnan().all()
     assert setup.call(a.clone().requires_grad_(), b, c) is None, "inputs that require grad are plain data"

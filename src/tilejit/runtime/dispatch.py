@@ -230,6 +230,7 @@ class FastPath:
         state[State.TORCH_EXCHANGE] = exchange
         state[State.REQUIRES_GRAD], state[State.REQUIRES_GRAD_CLOSURE] = _attribute_getter(tensor_type, "requires_grad")
         state[State.TORCH_IMPL_AT], state[State.TORCH_KEYS_AT], state[State.TORCH_KEYS] = plain.impl_at, plain.keys_at, plain.keys
+        state[State.TORCH_GRAD_AT] = plain.grad_at
         state[State.TORCH_TYPE] = id(tensor_type)  # last: tensors are looked at from here on
         return True
 

@@ -45,7 +45,9 @@ class State(enum.IntEnum):
     """Byte offset of the C++ tensor's address in a tensor object, of its dispatch keys there, and the keys of a plain dense CPU tensor."""
     TORCH_KEYS_AT = 19
     TORCH_KEYS = 20
-    SIZE = 21
+    TORCH_GRAD_AT = 21
+    """Byte offset of a word there that is 0 if autograd knows nothing of the tensor."""
+    SIZE = 22
 
 
 class Entry(enum.IntEnum):

@@ -88,6 +88,8 @@ class PlainTensor:
     """Byte offset of its set of dispatch keys."""
     keys: int
     """What that set is for a plain tensor."""
+    grad_at: int
+    """Byte offset of the address of what autograd knows about the tensor: 0 as long as it knows nothing."""
 
 
 _IMPL_WORDS = 26
@@ -109,8 +111,19 @@ def plain_tensor() -> PlainTensor | None:
         keys = _word(first._cdata + at)
         pending = {_word(other._cdata + at) ^ keys for other in waiting}
         if len(pending) == 2 and all(bits.bit_count() == 1 for bits in pending) and all(_word(sample._cdata + at) == keys for sample in samples):
-            return PlainTensor(found[0], at, keys - (1 << 64) if keys >> 63 else keys)
+            grad_at = _autograd_at(at)
+            return None if grad_at is None else PlainTensor(found[0], at, keys - (1 << 64) if keys >> 63 else keys, grad_at)
     return None
+
+
+def _autograd_at(end: int) -> int | None:
+    """The only word before `end` that is 0 in a new tensor and not in one that requires grad. (Views are known to autograd in any case.)"""
+    plain, leaf, result = torch.empty(4), torch.empty(4, requires_grad=True), torch.empty(4, requires_grad=True) * 2
+    found = [at for at in range(0, end, 8) if not _word(plain._cdata + at) and _word(leaf._cdata + at) and _word(result._cdata + at)]
+    if len(found) != 1:
+        return None
+    plain.requires_grad_()
+    return found[0] if _word(plain._cdata + found[0]) else None
 
 
 def _word(address: int) -> int:
