@@ -15,7 +15,7 @@ from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.crossing import check_crossings
-from tilejit.backends.reference_tasks import BlockPlace, Fifos, side_by_side
+from tilejit.backends.reference_tasks import BlockPlace, Fifos, Scheduler, side_by_side
 from tilejit.dtypes import TASK_ID, DType
 from tilejit.errors import InternalError, TilejitError
 from tilejit.ops.elementwise import value_dtype
@@ -391,7 +391,7 @@ class Frame:
             raise_failure(checks.assertion_failure(op), ())
         elif (transfer := transfer_of(op, self.function)) is not None:
             fifos, lane = self._fifos(transfer)
-            fifos.push(transfer, self._array(op.args[0]), lane)
+            fifos.push(transfer, self._array(op.args[0]), lane, self._scheduler)
         elif (name := sync_class(op)) is not None:
             self._sync(op, name)
         elif (written := written_by(op)) is not None:
@@ -404,10 +404,14 @@ class Frame:
         assert around is not None and around.fifos is not None
         return around.fifos, around.lane if transfer.lane is None else transfer.lane
 
+    @property
+    def _scheduler(self) -> Scheduler:
+        assert self.place.around is not None
+        return self.place.around.scheduler
+
     def _pop(self, transfer: Transfer) -> ArrayValue:
         fifos, lane = self._fifos(transfer)
-        assert self.place.around is not None
-        value = fifos.pop(transfer, lane, self.place.around.scheduler)
+        value = fifos.pop(transfer, lane, self._scheduler)
         valid = tuple(extent if isinstance(extent, int) else own for extent, own in zip(transfer.type.valid, value.valid, strict=True))
         return ArrayValue(value.data, valid)
 

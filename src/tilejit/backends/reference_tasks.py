@@ -17,7 +17,7 @@ import numpy as np
 from tilejit.backends import checks
 from tilejit.ops.evaluate import ArrayValue, poison
 from tilejit.runtime.failures import Failure, raise_failure
-from tilejit.tile_ir.cross_core import TO_VECTOR, CrossCore, Fifo, Member, Run, Transfer, part_of, same_tile
+from tilejit.tile_ir.cross_core import BACKLOG, TO_VECTOR, CrossCore, Fifo, Member, Run, Transfer, part_of, same_tile
 
 Ready = Callable[[], int]
 """How much is still missing of what a task waits for; 0 or less: it can go on."""
@@ -92,6 +92,14 @@ class Scheduler:
             if own is self.tasks[0]:
                 self._abandon()
                 raise self.error
+            raise _Abandoned
+
+    def pause(self) -> None:
+        """Let others run first, if any can."""
+        own = self.running
+        self._go_on(self.tasks.index(own) + 1)
+        own.turn.acquire()
+        if self.error is not None:
             raise _Abandoned
 
     def _go_on(self, position: int) -> None:
@@ -171,7 +179,7 @@ class Fifos:
         self._readers = readers
         self._queues: dict[tuple[Fifo, int], deque[tuple[Transfer, ArrayValue]]] = defaultdict(deque)
 
-    def push(self, push: Transfer, value: ArrayValue, lane: int) -> None:
+    def push(self, push: Transfer, value: ArrayValue, lane: int, scheduler: Scheduler) -> None:
         """Send a copy: to all lanes that read, or from one."""
         copy = poison(value.data.shape, push.type.dtype)
         box = tuple(slice(0, size) for size in value.valid)
@@ -179,9 +187,15 @@ class Fifos:
         sent = push, ArrayValue(copy, value.valid)
         if push.fifo[0] == TO_VECTOR:
             for side in range(self._readers.get(push.fifo, 1)):
-                self._queues[push.fifo, side].append(sent)
+                self._append(push.fifo, side, sent, scheduler)
         elif push.split or lane == 0:  # Whole tiles are lane 0's business.
-            self._queues[push.fifo, lane if push.split else 0].append(sent)
+            self._append(push.fifo, lane if push.split else 0, sent, scheduler)
+
+    def _append(self, fifo: Fifo, side: int, sent: tuple[Transfer, ArrayValue], scheduler: Scheduler) -> None:
+        queue = self._queues[fifo, side]
+        queue.append(sent)
+        if len(queue) >= BACKLOG:
+            scheduler.pause()
 
     def pop(self, pop: Transfer, lane: int, scheduler: Scheduler) -> ArrayValue:
         """The next tile, or the half of it that the lane needs, or both halves joined."""

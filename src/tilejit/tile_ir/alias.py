@@ -24,7 +24,7 @@ VIEWS = frozenset(
     }
 )  # fmt: skip
 """Ops of the table whose result may be a view of their first operand."""
-SWITCHES = frozenset({"tpop_from_aic", "tpop_from_aiv", "lane_pop", "syncall"})
+SWITCHES = frozenset({"tpop_from_aic", "tpop_from_aiv", "lane_pop", "tpush_to_aic", "tpush_to_aiv", "lane_push", "syncall"})
 """Ops of the table that may let another kernel or block run, which may write everything that this one was handed."""
 
 

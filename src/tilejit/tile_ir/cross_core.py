@@ -48,8 +48,10 @@ _WAYS = {
     "lane_push": (TO_CUBE, True),
     "tpop_from_aiv": (TO_CUBE, False),
 }
-ROWS, COLUMNS = (1, 3), (2, 4)
-"""Splits that divide the rows and the columns of a tile; the second of each lets the first half be the larger one."""
+ROWS = (1, 3)
+"""Splits that divide the rows of a tile; the others divide its columns. 3 and 4 let the first half be the larger one."""
+BACKLOG = 64
+"""Tiles in a FIFO from which on the kernel that pushes lets others run first: FIFOs never block, but need not grow without need."""
 
 Fifo = tuple[str, int]
 """Direction and id."""

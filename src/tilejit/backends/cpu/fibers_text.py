@@ -13,6 +13,7 @@ from tilejit.backends.cpu.emit import Module
 from tilejit.backends.cpu.host import Host
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.runtime import abi
+from tilejit.tile_ir.cross_core import BACKLOG
 
 
 class Fiber(enum.IntEnum):
@@ -117,7 +118,8 @@ def define(module: Module, machine: Machine, stack_bytes: int) -> None:
     values: dict[str, object] = {f"FIBER_{slot.name}": 8 * slot for slot in Fiber}
     values |= {f"QUEUE_{slot.name}": 8 * slot for slot in Queue}
     values |= {"SAVED": saved, "ADDRESS": address, "CODE": r"\0A".join(code), "STACK": stack_bytes, "SLOT_SITE": 8 * Slot.SITE}
-    values |= {"CTX_FIBER": 8 * abi.FIBER, "CTX_END": 8 * abi.ARENA_END, "CTX_VALUES": 8 * abi.FAILURE_VALUES, "CLASSES": len(BARRIER_CLASSES)}
+    values |= {"CTX_FIBER": 8 * abi.FIBER, "CTX_END": 8 * abi.ARENA_END, "CTX_VALUES": 8 * abi.FAILURE_VALUES}
+    values |= {"CLASSES": len(BARRIER_CLASSES), "BACKLOG": BACKLOG}
     text = _TEXT
     for name in sorted(values, key=len, reverse=True):
         text = text.replace(f"${name}", str(values[name]))
@@ -420,7 +422,7 @@ yes:
   ret ptr %slot
 }
 
-define internal void @fifo_push(ptr %queue, ptr %slot) noinline {
+define internal void @fifo_push(ptr %context, ptr %queue, ptr %slot) noinline {
   store ptr null, ptr %slot, align 8
   %count = get i64 %queue $QUEUE_PUSHED
   %more = add i64 %count, 1
@@ -436,6 +438,16 @@ behind:
   %tail = get ptr %queue $QUEUE_TAIL
   store ptr %slot, ptr %tail, align 8
   put ptr %slot %queue $QUEUE_TAIL
+  %waiting = sub i64 %more, %taken
+  %many = icmp sge i64 %waiting, $BACKLOG
+  br i1 %many, label %pause, label %done
+pause:
+  %self = get ptr %context $CTX_FIBER
+  put ptr %queue %self $FIBER_COUNTER
+  put i64 0 %self $FIBER_TARGET
+  call void @fiber_next(ptr %context, ptr %self)
+  br label %done
+done:
   ret void
 }
 

@@ -88,7 +88,7 @@ def _put(f: FunctionWriter, transfer: Transfer, source: Array, side: Index) -> N
     for axis, extent in enumerate(source.valid):
         e.store(e.i64(extent), e.offset(slot, int(Slot.VALID) + axis, "i64"), 8)
     copy_box(e, _cells(f, slot, transfer.type), source, source.valid)
-    e.void(f"call void @fifo_push({queue}, {slot})")
+    e.void(f"call void @fifo_push({f.context}, {queue}, {slot})")
 
 
 def _cells(f: FunctionWriter, slot: Value, type: TileType) -> Array:
