@@ -25,6 +25,32 @@ class Pair:
     """The functions return the seconds to count, for what happens in another process."""
     check: Callable[[], None] = field(default=lambda: None)
     """Raises when the two disagree: a fast wrong answer is no result."""
+    target: Target | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What our time must be: at most so many times the peer's, and at most so many microseconds."""
+
+    of_peer: float
+    microseconds: float | None = None
+
+    def __str__(self) -> str:
+        absolute = "" if self.microseconds is None else f" and ≤ {self.microseconds:g} µs"
+        return f"≤ {self.of_peer:g} × peer{absolute}"
+
+    def met(self, ours_us: float, peer_us: float) -> bool:
+        return ours_us <= self.of_peer * peer_us and (self.microseconds is None or ours_us <= self.microseconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How often something happened that must not happen more than `at_most` times."""
+
+    case: str
+    what: str
+    count: Callable[[], int]
+    at_most: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +62,26 @@ class Row:
     ratio: float
     ours_us: float
     peer_us: float
+    target: str = ""
+    met: bool | None = None
+    """None: there is no target."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountRow:
+    """A count and whether it is what it must be."""
+
+    case: str
+    peer: str
+    count: int
+    target: str
+    met: bool
+
+
+def count(row: Count) -> CountRow:
+    """Count, and compare."""
+    found = row.count()
+    return CountRow(row.case, row.what, found, f"≤ {row.at_most}" if row.at_most else "0", found <= row.at_most)
 
 
 def measure(pair: Pair) -> Row:
@@ -50,7 +96,11 @@ def measure(pair: Pair) -> Row:
         for function, repeat, seconds in zip(functions, repeats, times, strict=True):
             seconds.append(cast("float", function()) if pair.self_timed else _sample(function, repeat))
     ours, theirs = (statistics.median(seconds) for seconds in times)
-    return Row(pair.case, pair.peer, theirs / ours, ours * 1e6, theirs * 1e6)
+    target = pair.target
+    return Row(
+        pair.case, pair.peer, theirs / ours, ours * 1e6, theirs * 1e6,
+        "" if target is None else str(target), None if target is None else target.met(ours * 1e6, theirs * 1e6),
+    )  # fmt: skip
 
 
 def _sample(function: Callable[[], object], repeat: int) -> float:

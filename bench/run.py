@@ -30,15 +30,21 @@ def main() -> int:
 
 
 def run(suites: list[str], only: str) -> Iterator[dict[str, object]]:
-    from measure import measure
+    from measure import Count, count, measure
 
     for suite in suites:
-        print(f"\n{suite:<44} {'peer':<24} {'ratio':>7} {'ours µs':>12} {'peer µs':>12}")
-        for pair in importlib.import_module(f"suites.{suite}").cases():
-            if only not in pair.case:
+        print(f"\n{suite:<44} {'peer':<28} {'ratio':>7} {'ours µs':>12} {'peer µs':>12}  target")
+        for case in importlib.import_module(f"suites.{suite}").cases():
+            if only not in case.case:
                 continue
-            row = measure(pair)
-            print(f"{row.case:<44} {row.peer:<24} {row.ratio:>7.2f} {row.ours_us:>12.2f} {row.peer_us:>12.2f}", flush=True)
+            if isinstance(case, Count):
+                row = count(case)
+                numbers = f"{row.count:>7} {'':>12} {'':>12}"
+            else:
+                row = measure(case)
+                numbers = f"{row.ratio:>7.2f} {row.ours_us:>12.2f} {row.peer_us:>12.2f}"
+            verdict = f"  {row.target}: {'met' if row.met else 'NOT MET'}" if row.target else ""
+            print(f"{row.case:<44} {row.peer:<28} {numbers}{verdict}", flush=True)
             yield {"suite": suite, **asdict(row)}
 
 

@@ -1,21 +1,28 @@
-"""What a warm call costs when the kernel does almost nothing: three arrays of one element, the check of captured values included."""
+"""What a call costs when the kernel does almost nothing: warm, with the check of captured values included, and the first one of a process."""
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib
 import importlib.util
+import inspect
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
 
 import numba
 import numpy as np
 import torch
-from measure import Pair
+from measure import Count, Pair, Target
 
 import tilejit.language as pl
+from suites import start
+from tilejit.jit import protocol
 from tilejit.jit.function import JITFunction
+from tilejit.runtime import arrays
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
@@ -39,6 +46,13 @@ def kernel() -> JITFunction:
 @numba.njit
 def numba_add(a: Array, b: Array, out: Array) -> None:
     out[0, 0] = a[0, 0] + b[0, 0]
+
+
+@numba.njit
+def numba_sum(a: Array, b: Array) -> Array:
+    out = np.zeros((1, 1), np.float32)
+    out[0, 0] = a[0, 0] + b[0, 0]
+    return out
 
 
 def warm(call: Callable[[], object]) -> Callable[[], object]:
@@ -68,13 +82,13 @@ def tvm_ffi_nop() -> Callable[..., object] | None:
     return importlib.import_module("tvm_ffi").get_global_func("testing.nop")
 
 
-def cases() -> Iterator[Pair]:
+def cases() -> Iterator[Pair | Count]:
     a, b, out = (np.ones((1, 1), np.float32) for _ in range(3))
     yield from numpy_cases(a, b, out)
     ta, tb, tout = (torch.ones(1, 1) for _ in range(3))
     add, nop = kernel(), tvm_ffi_nop()
     with_torch = warm(lambda: add(ta, tb, tout))
-    yield Pair("3 torch tensors", "torch.add(out=)", with_torch, lambda: torch.add(ta, tb, out=tout))
+    yield Pair("3 torch tensors", "torch.add(out=)", with_torch, lambda: torch.add(ta, tb, out=tout), target=Target(0.25, 0.35))
     if nop is not None:
         yield Pair("3 torch tensors", "tvm-ffi", with_torch, lambda: nop(ta, tb, tout))
     turns = kernel()
@@ -82,23 +96,60 @@ def cases() -> Iterator[Pair]:
     four = [lambda args=args: turns(*args) for args in sizes]
     for call in four:
         warm(call)
-    yield Pair("4 signatures in turn", "1 signature", rotating([*four]), rotating([four[0]] * 4))
+    yield Pair("4 signatures in turn", "1 signature", rotating([*four]), rotating([four[0]] * 4), target=Target(2))
     yield from python_cases(a, b, out)
+    yield from counters((a, b, out), (ta, tb, tout))
+    yield from start.first_calls()
 
 
 def numpy_cases(a: Array, b: Array, out: Array) -> Iterator[Pair]:
     add, nop = kernel(), tvm_ffi_nop()
     ours = warm(lambda: add(a, b, out))
-    yield Pair("3 NumPy arrays", "numba", ours, lambda: numba_add(a, b, out))
+    yield Pair("3 NumPy arrays", "numba", ours, lambda: numba_add(a, b, out), target=Target(0.6, 0.25))
     if nop is not None:
         yield Pair("3 NumPy arrays", "tvm-ffi", ours, lambda: nop(a, b, out))
     yield Pair("3 NumPy arrays", "ctypes, 3 × .ctypes.data", ours, through_ctypes(a, b, out))
     yield Pair("3 NumPy arrays", "numpy.add(out=)", ours, lambda: np.add(a, b, out=out))
+    returning = kernel()
+    yield Pair("2 NumPy arrays, result returned", "numba", warm(lambda: returning(a, b)), lambda: numba_sum(a, b))
 
 
 def python_cases(a: Array, b: Array, out: Array) -> Iterator[Pair]:
     """Without native dispatch, as on an interpreter that it does not know."""
     add = kernel()
     os.environ["TILEJIT_FASTPATH"] = "0"
-    yield Pair("3 NumPy arrays, pure Python", "ctypes, 3 × .ctypes.data", warm(lambda: add(a, b, out)), through_ctypes(a, b, out))
+    peer = through_ctypes(a, b, out)
+    yield Pair("3 NumPy arrays, pure Python", "ctypes, 3 × .ctypes.data", warm(lambda: add(a, b, out)), peer, target=Target(1))
     del os.environ["TILEJIT_FASTPATH"]
+
+
+# what a warm call must not do -------------------------------------------------------------------------------------------
+
+CALLS = 1000
+WATCHED: tuple[tuple[str, Any, str], ...] = (
+    ("adaptor objects", arrays.ArrayView, "__init__"),
+    ("DLPack capsules", torch.Tensor, "__dlpack__"),
+    ("cache signatures", protocol, "signature_digest"),
+    ("signatures bound", inspect.Signature, "bind"),
+)
+
+
+def counters(*argument_sets: tuple[Any, ...]) -> Iterator[Count]:
+    """How often warm calls do what they must not do, on both paths."""
+    for path in ("1", "0"):
+        for what, owner, name in WATCHED:
+            case = f"{CALLS} warm calls, {'native' if path == '1' else 'pure Python'}"
+            yield Count(case, what, functools.partial(counted, owner, name, path, argument_sets))
+
+
+def counted(owner: Any, name: str, path: str, argument_sets: tuple[tuple[Any, ...], ...]) -> int:
+    with mock.patch.dict(os.environ, {"TILEJIT_FASTPATH": path}):
+        add = kernel()
+        for _ in range(3):
+            for args in argument_sets:
+                add(*args)
+        with mock.patch.object(owner, name, autospec=True, side_effect=getattr(owner, name)) as calls:
+            for _ in range(CALLS // len(argument_sets)):
+                for args in argument_sets:
+                    add(*args)
+            return calls.call_count

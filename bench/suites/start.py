@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from measure import Pair
+from measure import Count, Pair, Target
 
 SAMPLES = 11
 
@@ -83,23 +83,91 @@ def first_call(folder: Path, name: str, expected: int, afterwards: str, source: 
     """Seconds of the first call of a kernel of `folder`, measured in a fresh process."""
     script = folder / f"{'first' if source is TIMED else 'load'}_{name}.py"
     script.write_text(source.format(name=name, expected=expected, afterwards=afterwards, folder=folder))
-    environment = {**os.environ, "TILEJIT_CACHE": "1", "TILEJIT_CACHE_DIR": str(folder / "cache"), "NUMBA_CACHE_DIR": str(folder / "cache")}
+    return lambda *arguments: float(output_of(script, *arguments).stdout)
 
-    def run(*arguments: str) -> float:
-        done = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, check=False, env=environment)
-        if done.returncode:
-            raise RuntimeError(done.stderr)
-        return float(done.stdout)
 
-    return run
+NEXT = """
+import statistics, sys, time
+import numpy as np
+import kernels
+
+a, b, out = (np.ones((64, 64), np.float32) for _ in range(3))
+seconds = []
+for kernel in (kernels.add, *kernels.others):
+    start = time.perf_counter()
+    kernel(a, b, out)
+    seconds.append(time.perf_counter() - start)
+print(seconds[0], statistics.median(seconds[1:]))
+"""
+OTHERS = """
+@pl.jit
+def other{number}(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = a * {number}.5 + b
+"""
+COUNT = 5
+
+
+def prepared(root: str) -> dict[str, Path]:
+    """A folder for each side, with its kernels."""
+    folders = {"ours": Path(root, "ours"), "numbas": Path(root, "numbas")}
+    for folder, source in zip(folders.values(), (OURS, NUMBAS), strict=True):
+        folder.mkdir(mode=0o700)
+        (folder / "kernels.py").write_text(source)
+    with (folders["ours"] / "kernels.py").open("a") as file:
+        file.writelines(OTHERS.format(number=number) for number in range(COUNT))
+        file.write(f"others = [{', '.join(f'other{number}' for number in range(COUNT))}]\n")
+    return folders
+
+
+def environment_of(folder: Path) -> dict[str, str]:
+    return {**os.environ, "TILEJIT_CACHE": "1", "TILEJIT_CACHE_DIR": str(folder / "cache"), "NUMBA_CACHE_DIR": str(folder / "cache")}
+
+
+def output_of(script: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, check=False, env={**environment_of(script.parent), **more})
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return done
+
+
+def first_calls() -> Iterator[Pair | Count]:
+    """The rows of the disk cache: a first call against numba's, the next kernels against the first, and an edit that changes nothing."""
+    with tempfile.TemporaryDirectory(prefix="tilejit-bench-") as root:
+        folders = prepared(root)
+        ours = first_call(folders["ours"], "add", 2, NO_COMPILER)
+        numbas = first_call(folders["numbas"], "add", 2, "")
+        ours("fill")
+        numbas("fill")
+        yield Pair("first call from disk, add", "numba cache=True", ours, numbas, samples=SAMPLES, self_timed=True, target=Target(0.01))
+        following, first = each_next(folders["ours"])
+        yield Pair("each next kernel from disk", "the first one", following, first, samples=SAMPLES, self_timed=True, target=Target(0.3))
+        yield Count("comment-only edit", "recompiles", lambda: recompiles_after_a_comment(folders["ours"]))
+
+
+def each_next(folder: Path) -> tuple[Callable[[], float], Callable[[], float]]:
+    """Seconds of a kernel after the first, and of the first in the same process."""
+    script = folder / "next.py"
+    script.write_text(NEXT)
+    output_of(script)
+    found: list[float] = []
+
+    def following() -> float:
+        found[:] = map(float, output_of(script).stdout.split())
+        return found[1]
+
+    return following, lambda: found[0]
+
+
+def recompiles_after_a_comment(folder: Path) -> int:
+    kernels = folder / "kernels.py"
+    kernels.write_text("# a comment above\n\n" + kernels.read_text().replace("    with pl.at", "    # and one inside\n    with pl.at"))
+    return output_of(folder / "next.py", TILEJIT_LOG="recompile").stderr.count("compiled")
 
 
 def cases() -> Iterator[Pair]:
     with tempfile.TemporaryDirectory(prefix="tilejit-bench-") as root:
-        folders = {"ours": Path(root, "ours"), "numbas": Path(root, "numbas")}
-        for folder, source in zip(folders.values(), (OURS, NUMBAS), strict=True):
-            folder.mkdir(mode=0o700)
-            (folder / "kernels.py").write_text(source)
+        folders = prepared(root)
         for name, expected in (("add", 2), ("product", 64)):
             ours = first_call(folders["ours"], name, expected, NO_COMPILER)
             loaded = first_call(folders["ours"], name, expected, NO_COMPILER, LOADED)
