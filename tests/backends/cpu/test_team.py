@@ -228,6 +228,68 @@ def test_tensors_of_dynamic_extents_are_shared_out_when_they_are_large() -> None
             np.testing.assert_array_equal(out, results[0])
 
 
+@pl.jit
+def product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.matmul(a, b)
+    return c
+
+
+@pl.jit
+def turned_product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.matmul(a, b, b_trans=True)
+    return c
+
+
+@pl.jit
+def added_product(a: pl.Tensor, b: pl.Tensor, c: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.add(c, pl.matmul(a, b))
+    return c
+
+
+@pytest.mark.parametrize(
+    ("sizes", "dtype"), [((131, 1030, 300), np.float32), ((700, 100, 300), np.float16), ((2001, 70, 200), np.float32), ((40, 777, 513), np.float16)], ids=str
+)
+@pytest.mark.parametrize("kernel", [product, turned_product, added_product], ids=lambda kernel: kernel.__name__)
+def test_matrix_products_give_the_bits_of_one_thread(kernel: Any, dtype: Any, sizes: tuple[int, int, int]) -> None:
+    m, n, k = sizes
+    a, b = data(14, m, k).astype(dtype), data(15, *((n, k) if kernel is turned_product else (k, n))).astype(dtype)
+    program = compiled(kernel, a, b, np.empty((m, n), dtype))
+    results: list[NDArray] = []
+    for count in COUNTS:
+        out = np.ones((m, n), dtype)
+        with shared(count > 1):
+            program(a, b, out, config=RunConfig(num_threads=count))
+        results.append(out)
+    for out in results[1:]:
+        np.testing.assert_array_equal(out, results[0])
+    want = a.astype(np.float64) @ (b.T if kernel is turned_product else b).astype(np.float64) + (kernel is added_product)
+    np.testing.assert_allclose(results[0].astype(np.float64), want, rtol=2e-2 if dtype is np.float16 else 1e-4, atol=0.1 if dtype is np.float16 else 1e-3)
+
+
+def test_products_of_a_batch_and_of_dynamic_extents_give_the_bits_of_one_thread() -> None:
+    rows = pl.dynamic("rows")
+
+    @pl.jit
+    def batched(a: pl.Tensor[[6, rows, 150], pl.FP32], b: pl.Tensor[[6, 150, 330], pl.FP32], c: pl.Out[pl.Tensor[[6, rows, 330], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            c[:] = pl.matmul(a, b)
+        return c
+
+    for size in (1, 7, 60, 333):
+        a, b = data(16, 6, size, 150), data(17, 6, 150, 330)
+        results: list[NDArray] = []
+        for count in COUNTS:
+            out = np.full((6, size, 330), np.nan, np.float32)
+            batched(a, b, out, config=RunConfig(num_threads=count))
+            results.append(out)
+        for out in results[1:]:
+            np.testing.assert_array_equal(out, results[0])
+        np.testing.assert_allclose(results[0], a.astype(np.float64) @ b.astype(np.float64), rtol=1e-3, atol=1e-3)
+
+
 # what is not independent ------------------------------------------------------------------------------------------------
 
 

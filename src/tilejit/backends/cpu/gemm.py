@@ -12,6 +12,8 @@ C must not overlap A or B.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilejit.backends.cpu.emit import Emitter, Index, Module, Value
 from tilejit.backends.cpu.gemm_kernels import (
     Block,
@@ -30,7 +32,7 @@ from tilejit.backends.cpu.gemm_kernels import (
 from tilejit.backends.cpu.vector import binary, extract, select, splat, typed
 from tilejit.dtypes import DType
 
-__all__ = ["accumulator_of", "call_gemm", "gemm_function", "scratch_bytes"]
+__all__ = ["accumulator_of", "applies", "call_gemm", "call_variant", "gemm_function", "scratch_bytes", "variants"]
 
 _PARAMS = "ptr a, i64 a_row, i64 a_col, ptr b, i64 b_row, i64 b_col, ptr c, i64 c_row, i64 m, i64 n, i64 k, i1 accumulate, ptr scratch"
 _DIRECT_N, _DIRECT_K = 256, 256
@@ -66,7 +68,34 @@ def call_gemm(
     scratch: Value,
 ) -> None:
     """C[m, n] (+)= A[m, k] @ B[k, n]; `a` and `b` are (address, row stride, column stride), `c` is (address, row stride)."""
-    name = gemm_function(e.module, operand, (a[1], a[2]), (b[1], b[2]), sizes)
+    _call(e, gemm_function(e.module, operand, (a[1], a[2]), (b[1], b[2]), sizes), a, b, c, sizes, accumulate, scratch)
+
+
+def call_variant(
+    e: Emitter,
+    variant: str,
+    operand: DType,
+    a: tuple[Value, Index, Index],
+    b: tuple[Value, Index, Index],
+    c: tuple[Value, Index],
+    sizes: tuple[Index, Index, Index],
+    accumulate: Value | bool,
+    scratch: Value,
+) -> None:
+    """The same with one of `variants`."""
+    _call(e, _BUILDERS[variant](e.module, Elements(operand)), a, b, c, sizes, accumulate, scratch)
+
+
+def _call(
+    e: Emitter,
+    name: str,
+    a: tuple[Value, Index, Index],
+    b: tuple[Value, Index, Index],
+    c: tuple[Value, Index],
+    sizes: tuple[Index, Index, Index],
+    accumulate: Value | bool,
+    scratch: Value,
+) -> None:
     flag = accumulate if isinstance(accumulate, Value) else Value("true" if accumulate else "false", "i1")
     values = [a[0], e.i64(a[1]), e.i64(a[2]), b[0], e.i64(b[1]), e.i64(b[2]), c[0], e.i64(c[1]), *map(e.i64, sizes), flag, scratch]
     e.void(f"call void @{name}({', '.join(map(str, values))})")
@@ -75,14 +104,15 @@ def call_gemm(
 def gemm_function(module: Module, operand: DType, a: tuple[Index, Index], b: tuple[Index, Index], sizes: tuple[Index, Index, Index]) -> str:
     """Name of the function for these strides and sizes, added to `module` when first used; what is known now spares variants."""
     kind = Elements(operand)
-    wanted = _variants(kind, a, b, sizes)
+    wanted = variants(operand, a, b, sizes)
     if len(wanted) == 1:
         return _BUILDERS[wanted[0]](module, kind)
     return _dispatcher(module, kind, wanted)
 
 
-def _variants(kind: Elements, a: tuple[Index, Index], b: tuple[Index, Index], sizes: tuple[Index, Index, Index]) -> list[str]:
-    """Variants that could apply, best first; the last one serves always."""
+def variants(operand: DType, a: Sequence[Index], b: Sequence[Index], sizes: tuple[Index, Index, Index]) -> list[str]:
+    """Variants that could apply to operands of these strides, best first; the last one serves always."""
+    kind = Elements(operand)
     m, n, k = sizes
     out: list[str] = []
     may_few = not isinstance(m, int) or m <= _FEW_ROWS
@@ -109,20 +139,11 @@ def _dispatcher(module: Module, kind: Elements, wanted: list[str]) -> str:
     if name in module.functions:
         return name
     params = params_of(_PARAMS)
-    _, _, a_col, _, b_row, b_col, _, _, m, n, k, _, _ = params
+    _, a_row, a_col, _, b_row, b_col, _, _, m, n, k, _, _ = params
     e = function_emitter(module, name, "void", params)
     for variant in wanted:
         if variant != "packed":
-            if variant == "direct":
-                tests = [e.icmp("eq", b_col, 1), e.icmp("sle", n, _DIRECT_N), e.icmp("sle", k, _DIRECT_K)]
-            elif variant == "stream":
-                tests = [e.icmp("eq", b_col, 1), e.icmp("sle", m, _FEW_ROWS)]
-            else:
-                tests = [e.icmp("eq", b_row, 1), e.icmp("eq", a_col, 1), e.icmp("sle", m, _FEW_ROWS)]
-            condition = tests[0]
-            for test in tests[1:]:
-                condition = binary(e, "and", condition, test)
-            with e.when(condition, variant):
+            with e.when(applies(e, variant, (a_row, a_col), (b_row, b_col), (m, n, k)), variant):
                 e.void(f"call void @{_BUILDERS[variant](module, kind)}({', '.join(map(str, params))})")
                 e.void("ret void")
                 e.place(e.fresh("unreached"))
@@ -131,6 +152,21 @@ def _dispatcher(module: Module, kind: Elements, wanted: list[str]) -> str:
     e.void("ret void")
     e.finish()
     return name
+
+
+def applies(e: Emitter, variant: str, a: Sequence[Index], b: Sequence[Index], sizes: tuple[Index, Index, Index]) -> Value:
+    """Whether a variant other than the packed one is meant for these strides and sizes."""
+    m, n, k = sizes
+    if variant == "direct":
+        tests = [e.icmp("eq", b[1], 1), e.icmp("sle", n, _DIRECT_N), e.icmp("sle", k, _DIRECT_K)]
+    elif variant == "stream":
+        tests = [e.icmp("eq", b[1], 1), e.icmp("sle", m, _FEW_ROWS)]
+    else:
+        tests = [e.icmp("eq", b[0], 1), e.icmp("eq", a[1], 1), e.icmp("sle", m, _FEW_ROWS)]
+    condition = tests[0]
+    for test in tests[1:]:
+        condition = binary(e, "and", condition, test)
+    return condition
 
 
 # packed -----------------------------------------------------------------------------------------------------------------

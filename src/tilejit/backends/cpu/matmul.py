@@ -13,6 +13,7 @@ from tilejit.backends.cpu.gemm import accumulator_of, call_gemm, scratch_bytes
 from tilejit.backends.cpu.movement import result_of
 from tilejit.backends.cpu.nest import convert_box, copy_box
 from tilejit.backends.cpu.storage import Array, aligned, permuted, sub_box
+from tilejit.backends.cpu.team_gemm import Product, share_product
 from tilejit.backends.cpu.views import is_last_use
 from tilejit.dtypes import DType, promote
 from tilejit.runtime.failures import Failure
@@ -148,9 +149,15 @@ class _Product:
         convert_box(self.f.e, work, spread, work.valid)
 
     def _multiply(self, target: Array, left: Array, right: Array, accumulate: Value | bool) -> None:
-        f, e = self.f, self.f.e
-        batch = self.valid[:-2]
+        """The products of the batch, on several threads if they are large."""
         sizes = (self.valid[-2], self.valid[-1], self.left.valid[-1])
+        product = Product(self.operand, target, left, right, self.valid[:-2], sizes, accumulate, self.op.span)
+        if not share_product(self.f, product, lambda: self._one_by_one(product)):
+            self._one_by_one(product)
+
+    def _one_by_one(self, product: Product) -> None:
+        f, e = self.f, self.f.e
+        target, left, right, batch, sizes = product.c, product.a, product.b, product.batch, product.sizes
         known = [size if isinstance(size, int) else None for size in sizes]
         need = scratch_bytes(self.operand, *known)
         scratch = f.allocate(need, self.op.span) if need else Value("null", "ptr")
@@ -163,7 +170,7 @@ class _Product:
                 pointers = [e.offset(pointer, e.mul(index, step), array.dtype.llvm) for pointer, step, array in zip(pointers, steps, arrays, strict=True)]
             a = (pointers[1], left.strides[-2], left.strides[-1])
             b = (pointers[2], right.strides[-2], right.strides[-1])
-            call_gemm(e, self.operand, a, b, (pointers[0], target.strides[-2]), sizes, accumulate, scratch)
+            call_gemm(e, self.operand, a, b, (pointers[0], target.strides[-2]), sizes, product.accumulate, scratch)
 
 
 NAMES = ("matmul", "matmul_acc", "matmul_bias", "gemv", "gemv_acc", "gemv_bias", "batch_matmul", "batch_matmul_acc")

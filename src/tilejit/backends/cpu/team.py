@@ -17,7 +17,8 @@ from xdsl.ir import Operation, SSAValue
 
 from tilejit.backends.cpu.emit import Emitter, Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
-from tilejit.backends.cpu.storage import Storage
+from tilejit.backends.cpu.storage import Array, Storage
+from tilejit.backends.cpu.vector import binary
 from tilejit.runtime import abi
 from tilejit.runtime.abi import Team
 from tilejit.tile_ir import dialect as d
@@ -49,8 +50,12 @@ def is_worth_it(count: Index, estimate: Estimate) -> bool:
     return not (isinstance(estimate, int) and isinstance(count, int) and estimate * count < WORTH_NS)
 
 
-def run_task(f: FunctionWriter, task: str, args: Value, count: Index, estimate: Estimate) -> None:
-    """Run the trips [0, count) of a task, on several threads if the call may use them; fails as its lowest failing trip does."""
+def run_task(
+    f: FunctionWriter, task: str, args: Value, count: Index, estimate: Estimate, alone: Callable[[], None] | None = None, unless: Sequence[Value] = ()
+) -> None:
+    """Run the trips [0, count) of a task, on several threads if the call may use them; fails as its lowest failing trip does.
+
+    `alone` writes what one thread does instead of all trips; it is done too where one of `unless` holds."""
     e = f.e
     f.unit.threaded = True
     team = e.load("ptr", e.offset(f.context, abi.TEAM, "i64"), 8)
@@ -59,6 +64,8 @@ def run_task(f: FunctionWriter, task: str, args: Value, count: Index, estimate: 
     for found, least in ((count, 2), (total, WORTH_NS)):
         if not isinstance(found, int):
             shared = e.inst("i1", f"and {shared}, {e.icmp('sge', found, least).text}")
+    for condition in unless:
+        shared = e.inst("i1", f"and {shared}, {binary(e, 'xor', condition, Value('true', 'i1')).text}")
     stem = e.fresh("team")
     e.cbr(shared, f"{stem}.share", f"{stem}.alone")
     e.place(f"{stem}.share")
@@ -67,10 +74,16 @@ def run_task(f: FunctionWriter, task: str, args: Value, count: Index, estimate: 
     code = e.inst("i64", f"call i64 {run.text}({team}, ptr @{task}, {args}, {f.context}, {f.top}, {many}, {_chunk(e, total, estimate)})")
     e.br(f"{stem}.done")
     e.place(f"{stem}.alone")
-    alone = e.inst("i64", f"call i64 @{task}({args}, {f.context}, {f.top}, i64 0, {many})")
+    if alone is None:
+        other = e.inst("i64", f"call i64 @{task}({args}, {f.context}, {f.top}, i64 0, {many})")
+    else:
+        other = Value("0", "i64")
+        with f.scope():
+            alone()
+    last = e.label
     e.br(f"{stem}.done")
     e.place(f"{stem}.done")
-    leave_on_failure(e, e.phi("i64", [(code, f"{stem}.share"), (alone, f"{stem}.alone")]))
+    leave_on_failure(e, e.phi("i64", [(code, f"{stem}.share"), (other, last)]))
 
 
 def _chunk(e: Emitter, total: Index, estimate: Estimate) -> Value:
@@ -130,11 +143,12 @@ class Captures:
     def index(self, index: Index) -> Index:
         return self.value(index) if isinstance(index, Value) else index
 
+    def array(self, array: Array) -> Array:
+        shape, strides, valid = (tuple(self.index(item) for item in items) for items in (array.shape, array.strides, array.valid))
+        return replace(array, pointer=self.value(array.pointer), shape=shape, strides=strides, valid=valid)
+
     def storage(self, storage: Storage) -> Storage:
-        if isinstance(storage, Value):
-            return self.value(storage)
-        shape, strides, valid = (tuple(self.index(item) for item in items) for items in (storage.shape, storage.strides, storage.valid))
-        return replace(storage, pointer=self.value(storage.pointer), shape=shape, strides=strides, valid=valid)
+        return self.value(storage) if isinstance(storage, Value) else self.array(storage)
 
     def block(self, e: Emitter) -> Value:
         """The values as they are now, where the task finds them."""

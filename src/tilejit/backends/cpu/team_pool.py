@@ -37,7 +37,8 @@ def pool_text() -> str:
     """LLVM text of the module."""
     names = {f"T_{slot.name}": str(int(slot)) for slot in Team} | {f"W_{slot.name}": str(int(slot)) for slot in Worker}
     numbers = {
-        "SPIN": SPIN_CYCLES, "LINGER": LINGER_CYCLES, "WORTH": WORTH_CYCLES, "CHUNK_CYCLES": CHUNK_CYCLES, "CLOSED": _CLOSED, "LAST": _CLOSED + 1, "LARGEST": _LARGEST,
+        "SPIN": SPIN_CYCLES, "LINGER": LINGER_CYCLES,
+        "WORTH": WORTH_CYCLES, "CHUNK_CYCLES": CHUNK_CYCLES, "CLOSED": _CLOSED, "LAST": _CLOSED + 1, "LARGEST": _LARGEST,
         "MAX_WORKERS": abi.MAX_WORKERS, "ARENA_BASE": abi.ARENA_BASE, "ARENA_END": abi.ARENA_END, "THREADS": abi.THREADS, "TEAM": abi.TEAM,
         "VALUES": abi.FAILURE_VALUES, "LOCKS": abi.LOCKS,
     }  # fmt: skip
