@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilejit.backends.pto.launch import launch, refuse_unrunnable
+from tilejit.backends.pto.arguments import flat_arguments
+from tilejit.backends.pto.launch import launch, parameter_types, refuse_unrunnable
 from tilejit.frontend.pto_text import parse_pto
 from tilejit.jit.pto_program import PtoProgram
 from tilejit.tile_ir.pto.module import PtoFile
@@ -58,7 +59,9 @@ def _run_both(kernel: PtoProgram, arguments: tuple[object, ...], grid: int) -> N
     launch(kernel.file, kernel.entry, kernel.names, list(arguments), grid)
     overlapping = any(np.shares_memory(a, b) for a, b in combinations([value for value in arguments if isinstance(value, np.ndarray)], 2))
     if kernel.native is not None and not overlapping:
-        kernel.launch(copies, grid)
+        flat = flat_arguments(kernel.names, parameter_types(kernel.entry), copies, kernel.native.param_infos)
+        assert flat is not None
+        kernel.native(*flat, grid)
         for wanted, got in zip(arguments, copies):
             if isinstance(wanted, np.ndarray) and isinstance(got, np.ndarray):
                 close(got, wanted, TOLERANCE.get(wanted.dtype.name, 0.0))

@@ -132,7 +132,7 @@ class Events:
 class Core:
     """Where code runs: the memories at fixed addresses, and the number of the sub-core."""
 
-    sub: int = 0
+    sub: int | SSAValue = 0
     subs: int = 1
     placed: dict[object, object] = field(default_factory=dict[object, object])
     """Tiles at fixed addresses by component."""

@@ -7,7 +7,7 @@ local memory. What fits neither is left to the interpreter: `NotRaisable` says w
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -20,8 +20,9 @@ from tilejit import ops
 from tilejit.dtypes import INDEX, INT64, DType
 from tilejit.errors import TilejitError
 from tilejit.frontend import pto_raise_control as control
-from tilejit.frontend import pto_raise_index, pto_raise_moves, pto_raise_sides, pto_raise_tiles, pto_raise_vector, pto_raise_views
-from tilejit.frontend.pto_handles import Cell, Core, Demoted, Memory, NotRaisable, Num, Pointer, Region
+from tilejit.frontend import pto_raise_fifo, pto_raise_index, pto_raise_moves, pto_raise_sides, pto_raise_tiles, pto_raise_vector, pto_raise_views
+from tilejit.frontend.pto_flow import Functions, reached, written_pointers
+from tilejit.frontend.pto_handles import Cell, Core, Demoted, NotRaisable, Num, Pointer, Region
 from tilejit.frontend.pto_plan import StoragePlan, plan_storage
 from tilejit.frontend.pto_raise_scalars import arith, dtype_of
 from tilejit.tile_ir import dialect as d
@@ -41,7 +42,8 @@ _LONGEST = 20000
 _TRIES = 12
 """How often a kernel is raised again with one more tile in memory, before all of them go there."""
 
-OPS = {**pto_raise_views.OPS, **pto_raise_tiles.OPS, **pto_raise_moves.OPS, **pto_raise_vector.OPS, **pto_raise_index.OPS, **pto_raise_sides.OPS}
+_MODULES = (pto_raise_views, pto_raise_tiles, pto_raise_moves, pto_raise_vector, pto_raise_index, pto_raise_sides, pto_raise_fifo)
+OPS = {name: rule for module in _MODULES for name, rule in module.OPS.items()}
 
 
 def raise_to_program(file: PtoFile, entry: FuncOp, names: Sequence[str]) -> Program:
@@ -66,24 +68,6 @@ def raise_to_program(file: PtoFile, entry: FuncOp, names: Sequence[str]) -> Prog
     raise NotRaisable("too many tiles are seen as several types")
 
 
-Functions = dict[tuple[Operation | None, str], FuncOp]
-
-
-def reached(functions: Functions, entry: FuncOp) -> Iterator[Operation]:
-    """The ops of a function and of all it calls."""
-    seen: set[FuncOp] = set()
-    todo = [entry]
-    while todo:
-        current = todo.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        for op in current.body.walk():
-            yield op
-            if isinstance(op, CallOp):
-                todo.append(functions[current.parent_op(), op.callee.string_value()])
-
-
 def _raised(file: PtoFile, functions: Functions, entry: FuncOp, names: Sequence[str], plan: StoragePlan) -> Program:
     params: list[tuple[str, ValueType, str]] = []
     pointers = written_pointers(functions, entry)
@@ -91,41 +75,37 @@ def _raised(file: PtoFile, functions: Functions, entry: FuncOp, names: Sequence[
         if isinstance(argument.type, PtrType):
             element = argument.type.data.element
             dtype = pto_raise_views.dtype_of_element(element)
-            params.append((name, BufferType((f"n{number}",), dtype), "InOut" if pointers is None or argument in pointers else "In"))
+            params.append((name, BufferType((f"n{number}",), dtype), "InOut" if argument in pointers else "In"))
         else:
             params.append((name, ScalarType(dtype_of(argument.type)), "In"))
     params.append((GRID, ScalarType(INDEX), "In"))
     op, arguments = function(entry.sym_name.data, "orchestration", params)
     builder = Builder(op.body.block)
     body = Block(arg_types=[d.IRType(ScalarType(INDEX))])
-    raiser = Raiser(file, functions, plan, builder, body, body.args[0], arguments[-1])
-    for source, target in zip(entry.body.block.args, arguments):
-        raiser.values[source] = Pointer(target, 0, source.type.data.element) if isinstance(source.type, PtrType) else target
+    made: list[d.FuncOp] = []
     with builder.at(body):
-        pto_raise_sides.run_entry(raiser, entry)
+        if any(pto_raise_fifo.crosses(found) for found in reached(functions, entry)):
+            group, inner = function(f"{entry.sym_name.data}_sides", "group", params)
+            raiser = Raiser(file, functions, plan, Builder(group.body.block), group.body.block, made=made, crossing=True)
+            _bind(raiser, entry, inner)
+            raiser.finish(group.body.block)
+            raiser.build.return_([])
+            made.append(group)
+            builder.call(group.symbol, arguments, [])
+        else:
+            raiser = Raiser(file, functions, plan, builder, body, body.args[0], arguments[-1])
+            _bind(raiser, entry, arguments)
+            raiser.finish(body)
         builder.yield_([])
-    for made in reversed(raiser.prologue):
-        body.insert_op_before(made, body.first_op) if body.first_op is not None else body.add_op(made)
     builder.region(body, [], blocks=arguments[-1], kind="spmd", name_hint=entry.sym_name.data)
     builder.return_([])
-    return Program(ModuleOp([op], {"name": StringAttr(entry.sym_name.data)}))
+    return Program(ModuleOp([*made, op], {"name": StringAttr(entry.sym_name.data)}))
 
 
-_WRITERS = {"tstore": "dst", "tstore_fp": "dst", "store_scalar": "ptr", "mscatter": "mem"}
-
-
-def written_pointers(functions: Functions, entry: FuncOp) -> set[SSAValue] | None:
-    """The parameters that the kernel stores through; None when that cannot be told apart."""
-    found: set[SSAValue] = set()
-    for op in reached(functions, entry):
-        if isinstance(op, PtoOp) and op.row.name in _WRITERS:
-            value = op.operand(_WRITERS[op.row.name])
-            while value is not None and isinstance(value.owner, PtoOp):
-                value = value.owner.operand("source") or value.owner.operand("ptr")
-            if value is None or value.owner is not entry.body.block:
-                return None
-            found.add(value)
-    return found
+def _bind(raiser: Raiser, entry: FuncOp, arguments: Sequence[SSAValue]) -> None:
+    for source, target in zip(entry.body.block.args, arguments):
+        raiser.values[source] = Pointer(target, 0, source.type.data.element) if isinstance(source.type, PtrType) else target
+    pto_raise_sides.run_entry(raiser, entry)
 
 
 @dataclass
@@ -137,8 +117,9 @@ class Raiser:
     plan: StoragePlan
     build: Builder
     top: Block
-    block_index: SSAValue
-    block_count: SSAValue
+    block_index: SSAValue | None = None
+    block_count: SSAValue | None = None
+    """Where the surroundings do not say them, the code asks."""
     values: dict[SSAValue, object] = field(default_factory=dict[SSAValue, object])
     contents: dict[Cell, SSAValue | None] = field(default_factory=dict[Cell, "SSAValue | None"])
     core: Core = field(default_factory=Core)
@@ -149,6 +130,11 @@ class Raiser:
     touched: set[Cell] | None = None
     """While a body is tried out: the variables it overwrites."""
     windows: dict[tuple[object, ...], SSAValue] = field(default_factory=dict[tuple[object, ...], SSAValue])
+    made: list[d.FuncOp] = field(default_factory=list[d.FuncOp])
+    """Functions of the sides that run side by side."""
+    crossing: bool = False
+    """Whether tiles go from side to side."""
+    fifos: dict[object, int] = field(default_factory=dict[object, int])
     length: int = 0
     calls: list[FuncOp] = field(default_factory=list[FuncOp])
     """The functions being followed, the current one last."""
@@ -167,6 +153,18 @@ class Raiser:
         for op in made:
             op.detach()
         self.prologue += made
+
+    def finish(self, block: Block) -> None:
+        """Put the prologue in front."""
+        for op in reversed(self.prologue):
+            if block.first_op is not None:
+                block.insert_op_before(op, block.first_op)
+            else:
+                block.add_op(op)
+
+    def place(self, row: str) -> SSAValue:
+        """Which block, or which lane, this is."""
+        return self.build.apply(ops.table()[row], min(ops.table()[row].levels), {})[0]
 
     # statements -------------------------------------------------------------------------------------------------------------
 
@@ -366,6 +364,3 @@ class Raiser:
         if key not in self.windows:
             self.windows[key] = self.build.window(buffer, [self.ssa(n) for n in offsets], [self.ssa(n) for n in sizes], type, drop)
         return self.windows[key]
-
-
-__all__ = ["GRID", "Memory", "NotRaisable", "Raiser", "raise_to_program"]

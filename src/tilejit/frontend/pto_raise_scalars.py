@@ -80,10 +80,10 @@ def _constant(self: Raiser, op: Operation, result: DType) -> SSAValue:
     number = value.value.data
     if result is BOOL:
         return self.build.const(bool(number), BOOL)
-    if isinstance(number, int) and result.is_integer and result is not INDEX:
+    if isinstance(number, int) and result.is_integer:
         # Hexadecimal and unsigned spellings: the number that the type holds.
         number &= (1 << result.bits) - 1
-        number -= (1 << result.bits) if result.kind == "int" and number >> (result.bits - 1) else 0
+        number -= (1 << result.bits) if result.kind != "uint" and number >> (result.bits - 1) else 0
     return self.build.const(number, result)
 
 

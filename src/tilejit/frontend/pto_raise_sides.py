@@ -8,7 +8,9 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tilejit.dtypes import BOOL, INDEX, INT64
+from tilejit.frontend.pto_flow import reached
 from tilejit.frontend.pto_handles import Core, Events, NotRaisable
+from tilejit.frontend.pto_raise_fifo import captured, outline
 from tilejit.frontend.pto_raise_scalars import dtype_of
 from tilejit.tile_ir.pto.module import kernel_kind
 from tilejit.tile_ir.pto.op import PtoOp
@@ -23,6 +25,8 @@ _DEEPEST = 32
 
 def run_entry(self: Raiser, entry: FuncOp) -> None:
     """The entry on every sub-core that runs it."""
+    if self.crossing and kernel_kind(entry) is not None:
+        raise NotRaisable("one side of a FIFO alone")
     count = _sub_cores(self, entry)
     self.calls.append(entry)
     for sub in range(count):
@@ -33,16 +37,12 @@ def run_entry(self: Raiser, entry: FuncOp) -> None:
 
 def _sub_cores(self: Raiser, function: FuncOp) -> int:
     """Two sub-cores run a vector function that asks which one it is."""
-    from tilejit.frontend.pto_raise import reached
-
     if kernel_kind(function) != "vector":
         return 1
     return _asking(list(reached(self.functions, function)))
 
 
 def _asking(ops: list[Operation]) -> int:
-    if any(isinstance(op, PtoOp) and "split" in op.row.attributes for op in ops):
-        raise NotRaisable("FIFOs")
     return 2 if any(op.name == "pto.get_subblock_idx" for op in ops) else 1
 
 
@@ -54,6 +54,10 @@ def call(self: Raiser, op: CallOp) -> None:
     own_cores = kernel_kind(callee) is not None and kernel_kind(caller) is None and not op.results
     if len(self.calls) > _DEEPEST:
         raise NotRaisable("calls that nest too deeply")
+    kind = kernel_kind(callee)
+    if own_cores and self.crossing and kind is not None:
+        outline(self, callee.sym_name.data, kind, callee.body.block, list(zip(callee.body.block.args, arguments)), callee)
+        return
     self.calls.append(callee)
     outer = self.core
     count = _sub_cores(self, callee) if own_cores else 1
@@ -70,7 +74,11 @@ def call(self: Raiser, op: CallOp) -> None:
 
 def _section(self: Raiser, op: PtoOp) -> None:
     """A section runs in place; that of the vector core once for each sub-core that asks."""
-    count = _asking(list(op.walk())) if op.row.name == "section.vector" else 1
+    kind = op.row.name.removeprefix("section.")
+    if self.crossing:
+        outline(self, kind, kind, op.regions[0].block, captured(self, op), self.calls[-1])
+        return
+    count = _asking(list(op.walk())) if kind == "vector" else 1
     outer = self.core
     for sub in range(count):
         self.core = Core(sub, count, outer.placed)
@@ -79,9 +87,12 @@ def _section(self: Raiser, op: PtoOp) -> None:
 
 
 def _number(self: Raiser, op: PtoOp) -> None:
-    found: int | SSAValue = {
+    known: dict[str, int | SSAValue | None] = {
         "get_block_idx": self.block_index, "get_block_num": self.block_count, "get_subblock_idx": self.core.sub, "get_subblock_num": self.core.subs,
-    }[op.row.name]  # fmt: skip
+    }  # fmt: skip
+    found = known[op.row.name]
+    if found is None:
+        found = self.place(op.row.name)
     dtype = dtype_of(op.results[0].type)
     self.values[op.results[0]] = self.build.const(found, dtype) if isinstance(found, int) else self.cast(found, dtype)
 

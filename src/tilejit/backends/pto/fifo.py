@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from tilejit.backends.pto.memory import Tile, fresh
 from tilejit.backends.pto.tiles import converted, extents
 from tilejit.errors import OutOfBoundsError, ResourceError, ShapeError
-from tilejit.tile_ir.pto.module import PtoFile, kernel_kind
 from tilejit.tile_ir.pto.op import PtoOp
-from tilejit.tile_ir.pto.pipes import side_of
+from tilejit.tile_ir.pto.pipes import core_of
 from tilejit.tile_ir.pto.types import EventArrayType, TileBufType
 
 if TYPE_CHECKING:
@@ -51,19 +49,6 @@ class Queues:
     def pop(self, key: tuple[object, ...]) -> Parcel:
         self.moves += 1
         return self.waiting[key].popleft()
-
-
-def pipe_groups(file: PtoFile) -> dict[FuncOp, str]:
-    """Functions that share a FIFO have one group: those that import each other's buffers."""
-    functions = {(function.parent_op(), function.sym_name.data): function for function in file.definitions()}
-    groups = {function: function.sym_name.data for function in functions.values()}
-    for (module, _), function in functions.items():
-        for op in side_of(function).imported:
-            peer = functions.get((module, op.string("peer_func")))
-            if peer is not None:
-                joined, left = groups[peer], groups[function]
-                groups = {member: joined if group == left else group for member, group in groups.items()}
-    return groups
 
 
 def _half(parcel: Parcel, split: int, sub: int) -> Parcel:
@@ -151,16 +136,6 @@ class Pipe:
         if self.mask != 3:
             return self.mask == 1
         return (core_of(op) == "vector") != pushing
-
-
-def core_of(op: PtoOp) -> str | None:
-    """The kind of core an op runs on: that of its section or of its function."""
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, FuncOp):
-        if parent.name.startswith("pto.section."):
-            return parent.name.removeprefix("pto.section.")
-        parent = parent.parent_op()
-    return kernel_kind(parent) if isinstance(parent, FuncOp) else None
 
 
 def is_split(op: Operation) -> bool:

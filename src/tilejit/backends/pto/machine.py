@@ -20,6 +20,7 @@ from tilejit.errors import DeadlockError, InternalError, KernelArithmeticError, 
 from tilejit.runtime.failures import NOTE
 from tilejit.tile_ir.pto.module import PtoFile, kernel_kind
 from tilejit.tile_ir.pto.op import PtoOp
+from tilejit.tile_ir.pto.pipes import pipe_groups
 from tilejit.tile_ir.pto.spec import Along, Custom, Fold, Map, Matmul, Nothing, Part
 from tilejit.tile_ir.pto.verify import CAPACITY, build_level
 
@@ -34,7 +35,7 @@ class Machine:
         self.file = file
         self.level = build_level(file)
         self.functions = {(function.parent_op(), function.sym_name.data): function for function in file.definitions()}
-        self.groups = fifo.pipe_groups(file)
+        self.groups = pipe_groups(file)
 
     def run(self, entry: FuncOp, arguments: Sequence[Value], grid: int = 1) -> None:
         """Launch `grid` blocks, one after the other."""

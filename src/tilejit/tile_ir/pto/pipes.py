@@ -94,3 +94,26 @@ def _peers(side: Side, peer: Side) -> Iterator[Problem]:
             return
     if side.opened and peer.opened and side.opened[0].integer("dir_mask") != peer.opened[0].integer("dir_mask"):
         yield side.opened[0], f"{side.opened[0].name}: dir_mask differs from that of @{peer.name}", None
+
+
+def pipe_groups(file: PtoFile) -> dict[FuncOp, str]:
+    """Functions that share a FIFO have one group: those that import each other's buffers."""
+    functions = {(function.parent_op(), function.sym_name.data): function for function in file.definitions()}
+    groups = {function: function.sym_name.data for function in functions.values()}
+    for (module, _), function in functions.items():
+        for op in side_of(function).imported:
+            peer = functions.get((module, op.string("peer_func")))
+            if peer is not None:
+                joined, left = groups[peer], groups[function]
+                groups = {member: joined if group == left else group for member, group in groups.items()}
+    return groups
+
+
+def core_of(op: PtoOp) -> str | None:
+    """The kind of core an op runs on: that of its section or of its function."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, FuncOp):
+        if parent.name.startswith("pto.section."):
+            return parent.name.removeprefix("pto.section.")
+        parent = parent.parent_op()
+    return kernel_kind(parent) if isinstance(parent, FuncOp) else None
