@@ -52,7 +52,8 @@ def other_forms(program: Any, seed: int, stage: str = "print") -> Problem | None
 
 
 MUTATIONS = (
-    ("pl.maximum(", "pl.minimum("), ("pl.add(", "pl.sub("), ("pl.row_max(", "pl.row_sum("), ("pl.neg(", "pl.abs("), (", [0, 0], ", ", [1, 0], "), (" < ", " <= "),
+    ("pl.maximum(", "pl.minimum("), ("pl.add(", "pl.sub("), ("pl.row_max(", "pl.row_sum("), ("pl.neg(", "pl.abs("), (", [0, 0], ", ", [1, 0], "),
+    (" < ", " <= "),
 )  # fmt: skip
 
 
