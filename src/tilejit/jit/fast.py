@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
@@ -10,13 +9,10 @@ from typing import Any, cast
 import numpy as np
 
 from tilejit import config as settings
-from tilejit.errors import ArtifactError, TilejitError
+from tilejit.errors import TilejitError
 from tilejit.jit.captures import Baseline
-from tilejit.jit.code import blob_of, entry_of_blob
-from tilejit.jit.disk import store
-from tilejit.jit.fingerprint import sources_changed, toolchain
+from tilejit.jit.pieces import dispatcher_code
 from tilejit.runtime.bindings import Word, dict_word
-from tilejit.runtime.blob import Blob
 from tilejit.runtime.compiled import CompiledProgram
 from tilejit.runtime.dispatch import ArgumentGuard, FastPath, RuntimeGuard, ScalarGuard, Specialisation, TensorGuard, wanted
 from tilejit.runtime.memory import WORDS
@@ -274,30 +270,3 @@ def watched_words(baseline: Baseline | None) -> list[Word] | None:
     # Settings are read live: they live in the environment, which is a dict like any other.
     environment = cast("dict[str, object]", cast("Any", os.environ)._data)
     return [*words, dict_word(environment)]
-
-
-_code: list[Blob | None] = []
-
-
-def dispatcher_code() -> Blob | None:
-    """The dispatcher's machine code: from the disk cache, else generated and kept there; None where it cannot be made."""
-    if not _code:
-        _code.append(_load_or_make())
-    return _code[0]
-
-
-def _load_or_make() -> Blob | None:
-    fields: dict[str, object] = {"kernel": "native dispatcher", **toolchain()}
-    key = hashlib.sha256(repr(sorted(fields.items())).encode()).hexdigest()
-    found = store().get(key)
-    if found is not None:
-        try:
-            return blob_of(found)
-        except ArtifactError as error:
-            store().reject(key, str(error))
-    from tilejit.compiler import build_dispatcher
-
-    blob = build_dispatcher()
-    if blob is not None and not sources_changed():
-        store().put(entry_of_blob(key, fields, blob))
-    return blob

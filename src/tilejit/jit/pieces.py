@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from functools import cache
 
+from tilejit import config as settings
 from tilejit.errors import ArtifactError
 from tilejit.jit.code import blob_of, entry_of_blob
 from tilejit.jit.disk import store
@@ -50,6 +51,8 @@ def _load_or_make(name: str, make: Callable[[], Blob | None]) -> Blob | None:
             return blob_of(found)
         except ArtifactError as error:
             store().reject(key, str(error))
+    if settings.RUN_ONLY.value:
+        return None  # nothing is compiled: calls go through Python, on one thread
     blob = make()
     if blob is not None and not sources_changed():
         store().put(entry_of_blob(key, fields, blob))

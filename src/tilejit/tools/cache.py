@@ -13,6 +13,7 @@ from typing import cast
 from tilejit.errors import ArtifactError
 from tilejit.jit import disk
 from tilejit.jit.explain import differences, flat_fields
+from tilejit.jit.pieces import SHARED
 from tilejit.runtime.entry import MAX_ENTRY, DamagedEntry, Entry, decode, encode
 from tilejit.runtime.files import FileInfo, Files
 from tilejit.runtime.store import Store
@@ -161,8 +162,8 @@ def _name(entry: Entry) -> str:
 
 
 def _serves_all(entry: Entry) -> bool:
-    """Needed by every kernel: the dispatcher."""
-    return _name(entry) == "native dispatcher"
+    """Needed by every kernel: the dispatcher and the thread pool."""
+    return _name(entry) in SHARED
 
 
 def _arguments(entry: Entry) -> str:
