@@ -86,17 +86,21 @@ class Case:
         return [item.make(rng) if isinstance(item, Random) else item.copy() if isinstance(item, np.ndarray) else item for item in call]
 
     def check(self, platform: str) -> None:
-        """Runs every call and compares every output; inputs must stay as they were."""
+        """Runs every call and compares every output; inputs must stay as they were. On the CPU it also runs in precise mode on two threads."""
         if isinstance(self.kernel, JITFunction):
             self.kernel.cache_clear()
         for threads in self.threads or (0,):
-            config = RunConfig(platform=platform, num_threads=threads) if threads else RunConfig(platform=platform)
-            run = ir.compile(self.kernel, config=config) if isinstance(self.kernel, ir.Program) else None
-            for call in self.calls:
-                self._check_call(run, call, config)
+            self._check_calls(RunConfig(platform=platform, num_threads=threads) if threads else RunConfig(platform=platform))
         if self.compiles is not None:
             assert isinstance(self.kernel, JITFunction)
             assert len(self.kernel._cache) == self.compiles
+        if platform == "cpu":
+            self._check_calls(RunConfig(platform=platform, num_threads=2, fast_math=False))
+
+    def _check_calls(self, config: RunConfig) -> None:
+        run = ir.compile(self.kernel, config=config) if isinstance(self.kernel, ir.Program) else None
+        for call in self.calls:
+            self._check_call(run, call, config)
 
     def check_text(self) -> None:
         """The text of the program, and of what it is lowered to, parses back to the same structure."""

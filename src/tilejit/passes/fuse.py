@@ -200,7 +200,8 @@ def _is_member(op: d.ApplyOp) -> bool:
 
 
 def _order_matters(op: d.ApplyOp) -> bool:
-    return order_matters(ops.table()[op.op], d.shaped_type(op.args[0]).dtype)
+    row = ops.table()[op.op]
+    return row.family == "reduction" and order_matters(row, d.shaped_type(op.args[0]).dtype)
 
 
 def _takes_blocks(op: Operation) -> bool:
