@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tilejit.errors import ArtifactError, OutOfBoundsError
 from tilejit.runtime import machine
 from tilejit.runtime.artifact import read_artifact
 from tilejit.runtime.directory import Stage
+from tilejit.runtime.store import Store
 
 rng = np.random.default_rng(11)
 EXPRESSION = "pl.exp(pl.sub(a, b))"
@@ -415,3 +417,30 @@ def test_loading_and_the_first_call_take_a_fiftieth_of_numbas_first_call_from_it
     numbas()  # fills its cache
     ours = [float(in_new_process(OURS, str(directory)).stdout) for _ in range(5)]
     assert statistics.median(ours) <= 0.02 * statistics.median(numbas() for _ in range(3))
+
+
+def test_artifacts_in_the_cache_are_bounded_and_the_ones_in_use_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "cache"))
+    for age in range(4):
+        path = tmp_path / "cache" / "artifacts" / f"program_{age}"
+        path.mkdir(parents=True, mode=0o700)
+        (path / "meta.json").write_text("{}")
+        (path / "kernel.bin").write_bytes(bytes(1000))
+        moment = time.time() - 1000 * (4 - age)
+        os.utime(path / "meta.json", (moment, moment))
+    leftover = tmp_path / "cache" / "artifacts" / ".program.tmp-4194303-00ff"
+    leftover.mkdir()
+    os.utime(leftover, (1, 1))
+    (tmp_path / "cache").chmod(0o700)
+    assert Store(str(tmp_path / "cache"), max_bytes=2500).sweep() == 3
+    assert sorted(os.listdir(tmp_path / "cache" / "artifacts")) == ["program_2", "program_3"]
+    assert Store(str(tmp_path / "cache")).clear() == 2
+
+
+def test_a_path_that_was_swept_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "cache"))
+    compiled = ir.compile(binary("FP32", EXPRESSION, "M"), platform="cpu")
+    path = str(compiled)
+    assert Store(str(tmp_path / "cache")).clear() >= 1 and not os.path.exists(path)
+    assert str(compiled) == path
+    assert CompiledProgram.from_dir(path).name == compiled.name

@@ -18,7 +18,7 @@ from tilejit.runtime.directory import Stage
 from tilejit.runtime.native import LazyCode, LazyEntry, NativeEntry, loading
 from tilejit.runtime.quick import QuickBinder
 from tilejit.runtime.signature import Bound, ParamInfo, Signature
-from tilejit.runtime.store import default_root
+from tilejit.runtime.store import ARTIFACTS, default_root
 
 if TYPE_CHECKING:
     from tilejit.runtime.bench import BenchmarkStats
@@ -152,6 +152,8 @@ class CompiledProgram:
         """
         whole = os.path.abspath(os.fspath(path))
         artifact, stages = directory.open_directory(whole)
+        if os.path.dirname(whole) == _own_artifacts():
+            directory.note_use(whole)
         compiled = cls(artifact, stages=stages, output_dir=whole)
         compiled._written = True
         return compiled
@@ -264,14 +266,18 @@ class CompiledProgram:
     def output_dir(self) -> str:
         """The artifact directory, written now if it was not."""
         path = self._directory
-        if not self._written:
+        if not self._there(path):
             with loading():
-                if not self._written:
+                if not self._there(path):
                     if self._path is None:
                         _make_root()
                     directory.write_directory(path, self._artifact, self._stages.values())
                     self._written = True
         return path
+
+    def _there(self, path: str) -> bool:
+        """Whether the directory is written; those in the cache may have been swept since."""
+        return self._written and (self._path is not None or os.path.isdir(path))
 
     @cached_property
     def _directory(self) -> str:
@@ -285,8 +291,7 @@ class CompiledProgram:
         passes = ",".join(sorted(file for file in files if file.startswith("passes/")))
         for part in (*self._artifact.sections().values(), program.encode(), passes.encode()):
             digest.update(len(part).to_bytes(8, "little") + part)
-        root = os.path.abspath(default_root() or "no cache directory")
-        return os.path.join(root, "artifacts", f"{self.name}_{digest.hexdigest()[:8]}")
+        return os.path.join(_own_artifacts(), f"{self.name}_{digest.hexdigest()[:8]}")
 
     def __str__(self) -> str:
         return self.output_dir
@@ -308,6 +313,11 @@ class CompiledProgram:
         if not self._artifact.portable:
             raise TypeError(f"{self.name} cannot be pickled: on `{self.platform}` there is no code that another process could load")
         return (CompiledProgram.from_dir, (self.output_dir,))
+
+
+def _own_artifacts() -> str:
+    """Where artifacts go that nobody chose a place for."""
+    return os.path.join(os.path.abspath(default_root() or "no cache directory"), ARTIFACTS)
 
 
 def _make_root() -> None:

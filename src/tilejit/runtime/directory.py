@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -104,6 +106,70 @@ def _content(path: str) -> bytes | None:
             return file.read()
     except OSError:
         return None
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# upkeep
+
+_TEMPORARY = re.compile(r"\..*\.tmp-\d+-[0-9a-f]+\Z")
+_HOUR = 3600.0
+_TOUCH_EVERY = 300.0
+
+
+def note_use(path: str) -> None:
+    """Artifacts of the cache directory that are used last are removed last."""
+    meta = os.path.join(path, META)
+    with contextlib.suppress(OSError):
+        if time.time() - os.stat(meta).st_mtime > _TOUCH_EVERY:
+            os.utime(meta)
+
+
+def sweep_directories(parent: str, max_bytes: int, max_count: int) -> int:
+    """Remove the least recently used artifacts of `parent` over the limits, and what dead writers left; how many."""
+    kept: list[tuple[float, int, str]] = []
+    removed = 0
+    for name in os.listdir(parent) if os.path.isdir(parent) else ():
+        path = os.path.join(parent, name)
+        if os.path.islink(path) or not os.path.isdir(path):
+            continue
+        stamp, size = _stamp_and_size(path)
+        if not _TEMPORARY.match(name):
+            kept.append((stamp, size, path))
+        elif time.time() - stamp > _HOUR:
+            removed += _remove(path)
+    total, count = sum(size for _, size, _ in kept), len(kept)
+    for _, size, path in sorted(kept):
+        if total <= max_bytes and count <= max_count:
+            break
+        removed += _remove(path)
+        total, count = total - size, count - 1
+    return removed
+
+
+def _stamp_and_size(path: str) -> tuple[float, int]:
+    """When an artifact was used last, and its bytes."""
+    stamp, size = 0.0, 0
+    with contextlib.suppress(OSError):
+        stamp = os.stat(path).st_mtime
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with contextlib.suppress(OSError):
+                facts = os.stat(os.path.join(folder, name), follow_symlinks=False)
+                size += facts.st_size
+                stamp = facts.st_mtime if name == META and folder == path else stamp
+    return stamp, size
+
+
+def _remove(path: str) -> int:
+    """Out of sight in one step, then file after file: nobody opens half an artifact."""
+    parent, name = os.path.split(path)
+    hidden = path if _TEMPORARY.match(name) else os.path.join(parent, f".{name}.tmp-{os.getpid()}-{os.urandom(6).hex()}")
+    try:
+        os.replace(path, hidden)
+    except OSError:
+        return 0
+    shutil.rmtree(hidden, ignore_errors=True)
+    return 1
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -13,12 +13,15 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tilejit.errors import TilejitWarning
+from tilejit.runtime.directory import sweep_directories
 from tilejit.runtime.entry import MAX_ENTRY, DamagedEntry, Entry, decode, encode
 from tilejit.runtime.files import FileInfo, Files
 
 _KEY = re.compile(r"[0-9a-f]{64}\Z")
 _TEMPORARY = re.compile(r"\.tmp-(\d+)-[0-9a-f]+\Z")
 _SUFFIX = ".tj"
+ARTIFACTS = "artifacts"
+"""Folder of the artifact directories that were written because somebody asked for their paths."""
 _HOUR = 3600.0
 _TOUCH_EVERY = 300.0
 _QUARANTINE_KEEPS = 16
@@ -215,7 +218,7 @@ class Store:
             removed += self._drop(path)
             total, count = total - size, count - 1
         self._sweep_locks(now)
-        return removed
+        return removed + sweep_directories(os.path.join(self.root, ARTIFACTS), self.max_bytes, self.max_entries)
 
     def _sweep_locks(self, now: float) -> None:
         assert self.root is not None
@@ -246,7 +249,8 @@ class Store:
 
     def clear(self) -> int:
         """Forget everything in the directory (layers stay)."""
-        return sum(self.remove(key) for key, _ in list(self.entries()))
+        removed = sum(self.remove(key) for key, _ in list(self.entries()))
+        return removed + (sweep_directories(os.path.join(self.root, ARTIFACTS), 0, 0) if self._ready() and self.root is not None else 0)
 
     def _shards(self) -> list[str]:
         assert self.root is not None
