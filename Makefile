@@ -10,14 +10,15 @@ BASE   := $(VENV)/.base-installed
 DEV    := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check stubs bench fuzz faults clean
+.PHONY: help demo test check stubs bench fuzz soak faults clean
 
 help:
 	@echo "make demo    run the example kernels and compare them with NumPy"
 	@echo "make test    everything that must hold: lint, types, import rules, tests"
 	@echo "make check   lint, types and import rules only"
 	@echo "make bench   the benchmark suites (SUITE=cpu|compile|dispatch|start|pto picks one)"
-	@echo "make fuzz    random programs (PROGRAMS=5000) and every op with every dtype, on reference and cpu"
+	@echo "make fuzz    random programs (PROGRAMS=20000), every op with every dtype on reference and cpu, and the soak"
+	@echo "make soak    16 threads call different kernels at once (SECONDS=60)"
 	@echo "make faults  the disk cache under injected faults (FAULTS=100000)"
 	@echo "make stubs   write the editors' stub of the language anew from the op table"
 
@@ -54,9 +55,13 @@ bench: $(DEV)
 	@$(PY) bench/run.py $(or $(SUITE),cpu compile dispatch start pto)
 
 fuzz: $(DEV)
-	$(PY) -m tests.fuzz --programs $(or $(PROGRAMS),5000) --jobs $(JOBS)
+	$(PY) -m tests.fuzz --programs $(or $(PROGRAMS),20000) --jobs $(JOBS)
 	$(PY) -m tests.pto.fuzz --files $(or $(FILES),20000)
 	$(PY) -m tests.differential --jobs $(JOBS)
+	$(PY) -m tests.soak --seconds $(or $(SECONDS),60)
+
+soak: $(DEV)
+	$(PY) -m tests.soak --seconds $(or $(SECONDS),60)
 
 faults: $(DEV)
 	TILEJIT_TEST_FAULTS=$(or $(FAULTS),100000) $(PY) -m pytest -q -n $(JOBS) -k faults tests/runtime tests/jit

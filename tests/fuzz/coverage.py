@@ -11,7 +11,7 @@ from tests.fuzz.program import generate
 from tilejit import ops
 from tilejit.dtypes import DTYPES
 
-OPERATORS = {
+OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.Pow: "pow", ast.USub: "neg",
     ast.BitAnd: "and_", ast.BitOr: "or_", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr", ast.Invert: "not_",
     ast.And: "logical_and", ast.Or: "logical_or", ast.Not: "logical_not",

@@ -318,7 +318,8 @@ def expansion(w: Writer) -> Val | None:
     axis = w.rng.choice((0, 1))
     shape = (x.shape[0], 1) if axis == 1 else (1, x.shape[1])
     kept = 1 - axis
-    r = w.pick(lambda v: v.shape == shape and v.dtype == x.dtype and v.valid[axis] == 1 and v.valid[kept] in (v.shape[kept], x.valid[kept]))
+    dtype, covered = x.dtype, x.valid[kept]
+    r = w.pick(lambda v: v.shape == shape and v.dtype == dtype and v.valid[axis] == 1 and v.valid[kept] in (v.shape[kept], covered))
     if r is None or w.chance(0.3):
         # A vector of its own.
         if not isinstance(shape[kept], int):

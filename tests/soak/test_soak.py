@@ -1,0 +1,15 @@
+"""The short form of the soak: sixteen threads, a few seconds."""
+
+from __future__ import annotations
+
+from tests.soak.kernels import CALLS
+from tests.soak.run import SLACK, Soak
+
+
+def test_sixteen_threads_call_different_kernels_at_once() -> None:
+    soak = Soak(threads=16, seconds=4)
+    soak.run()
+    assert not soak.problems, "\n".join(soak.problems)
+    assert sum(soak.calls) > 16 * len(CALLS), soak.report()
+    assert min(soak.calls) > 0
+    assert soak.growth < SLACK, soak.report()
