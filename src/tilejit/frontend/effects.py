@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
+from xdsl.rewriter import Rewriter
 
 from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, ShapeError, UnsupportedFeatureError
 from tilejit.frontend import buffers, windows
@@ -186,7 +187,7 @@ def _pop(name: str) -> Callable[[Context, Args, ast.AST], object]:
 def _as_annotated(ctx: Context, tile: SSAValue, type: TileType) -> SSAValue:
     """The tile with the valid region and the space of an annotation; an extent that only the run knows is that of what arrives."""
     if ANY in type.valid:
-        tile.type = d.IRType(type)  # pyright: ignore[reportAttributeAccessIssue]
+        tile = Rewriter.replace_value_with_new_type(tile, d.IRType(type))
     elif not type.fully_valid and type.rank == 2:
         rows, columns = (ctx.index(extent, "a valid extent") for extent in type.valid)
         (tile,) = ctx.builder.apply(table()["set_validshape"], "tile", {"input": tile, "valid_rows": rows, "valid_cols": columns})

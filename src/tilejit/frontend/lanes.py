@@ -45,15 +45,30 @@ def lanes(ctx: Context, node: ast.For, call: ast.Call) -> None:
         ctx.fail(ParserSyntaxError, "the lane must be a name", node.target)
     outer, ctx.in_loop = ctx.in_loop, "split_aiv"
     ctx.split = found["mode"]
-    if any(_calls(statement, _MEETINGS) for statement in node.body):
+    if any(_calls(statement, _meetings(ctx)) for statement in node.body):
         _in_step(ctx, node, node.target.id)
     else:
-        live = {*ctx.live, *ctx.analysis.block(node.body).reads}
-        for lane in range(2):
-            ctx.lane = lane
-            ctx.scope[node.target.id] = Binding(lane, ctx.span(node.target))
-            ctx.run(node.body, live)
+        _apart(ctx, node, node.target.id)
     ctx.in_loop, ctx.lane, ctx.split = outer, None, SplitMode.NONE
+
+
+def _meetings(ctx: Context) -> AbstractSet[str]:
+    return _MEETINGS - {"aic_gather"} if ctx.split is SplitMode.NONE else _MEETINGS
+
+
+def _apart(ctx: Context, node: ast.For, name: str) -> None:
+    """Lane 0, then lane 1, which knows nothing of what lane 0 bound."""
+    facts = ctx.analysis.block(node.body)
+    before = {bound: ctx.scope.get(bound) for bound in facts.binds}
+    for lane in range(2):
+        ctx.lane = lane
+        for bound, binding in before.items():
+            if binding is not None:
+                ctx.scope[bound] = binding
+            else:
+                ctx.scope.pop(bound, None)
+        ctx.scope[name] = Binding(lane, ctx.span(node.target))
+        ctx.run(node.body, {*ctx.live, *facts.reads})
 
 
 def _in_step(ctx: Context, node: ast.For, lane: str) -> None:
@@ -103,8 +118,6 @@ def join_lanes(ctx: Context, node: JoinLanes) -> None:
 
 def _joined(ctx: Context, halves: Sequence[SSAValue]) -> SSAValue:
     """The tile made of two halves, whose valid cells must follow each other."""
-    if ctx.split is SplitMode.NONE:
-        return halves[0]
     type = d.shaped_type(halves[0])
     axis = type.rank - (2 if ctx.split is SplitMode.UP_DOWN else 1)
     size = type.shape[axis]
@@ -133,13 +146,13 @@ class InStep:
         return [made for statement in statements for made in self._statement(statement)]
 
     def _statement(self, node: ast.stmt) -> list[ast.stmt]:
-        if not _calls(node, _MEETINGS):
+        if not _calls(node, _meetings(self._ctx)):
             return self._both(node, node)
         if isinstance(node, ast.For | ast.While | ast.If | ast.With):
             return self._compound(node)
         if _calls(node, {"syncall"}):
             return [_lane(0, node)]
-        if not _calls(node, {"aic_gather"}):
+        if self._ctx.split is SplitMode.NONE or not _calls(node, {"aic_gather"}):
             return self._both(node, node)
         hoisted = _Hoist(self._halves)
         rest = hoisted.visit(copy.deepcopy(node))
@@ -161,7 +174,7 @@ class InStep:
         """A loop or branch that both lanes go through together."""
         header = node.iter if isinstance(node, ast.For) else node.test if isinstance(node, ast.While | ast.If) else None
         if header is not None and _varies(header, self._varying):
-            if _calls(node, {"aic_gather"}):
+            if _calls(node, {"aic_gather"} & _meetings(self._ctx)):
                 help = "both lanes must reach it: make the condition the same for both"
                 self._ctx.fail(UnsupportedFeatureError, "aic_gather where only one lane may come", header, help=help)
             return self._both(node, node)

@@ -1,0 +1,193 @@
+"""The two vector lanes of pl.split_aiv: apart, or in step where they meet each other or the cube side."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.language.cross_core import Array, lowered, numbers, pair, read, run
+from tilejit.errors import ShapeError, TilejitError, UnsupportedFeatureError
+
+MODES = {"UP_DOWN": (1, (8, 16)), "LEFT_RIGHT": (2, (16, 8)), "NONE": (0, (16, 16))}
+
+
+def kernel(body: str) -> str:
+    lines = "\n".join("        " + line for line in body.strip("\n").splitlines())
+    head = "@pl.function\ndef main(a: pl.Tensor[[16, 16], pl.FP32], w: pl.Tensor[[16, 16], pl.FP32], out: pl.Out[pl.Tensor[[16, 16], pl.FP32]]):\n"
+    return f"{head}    with pl.at(level=pl.Level.CORE_GROUP):\n{lines}\n"
+
+
+def by_lane(mode: str, first: float, second: float) -> Array:
+    """A number per cell: that of the lane that handles it."""
+    out = np.full((16, 16), second, np.float32)
+    out[{"UP_DOWN": np.s_[:8], "LEFT_RIGHT": np.s_[:, :8], "NONE": np.s_[:]}[mode]] = first
+    return out
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_kernel_sends_to_its_lanes_and_takes_back(mode: str) -> None:
+    split, piece = MODES[mode]
+    program = read(
+        kernel(f"""
+t = pl.load(a, [0, 0], [16, 16])
+for i in pl.range(3):
+    pl.tpush_to_aiv(t, split={split})
+    for lane in pl.split_aiv(2, mode=pl.SplitMode.{mode}):
+        h: pl.Tile[{list(piece)}, pl.FP32] = pl.tpop_from_aic(split={split})
+        changed = pl.mul(h, 2.0 + lane)
+        pl.tpush_to_aic(changed, split={split})
+        pl.tfree_to_aic(h)
+    t = pl.tpop_from_aiv(shape=[16, 16], dtype=pl.FP32, split={split})
+out = pl.store(t, [0, 0], out)
+""")
+    )
+    a = numbers(16, 16)
+    for form in (program, lowered(program)):
+        *_, out = run(form, a, a, np.zeros_like(a))
+        np.testing.assert_allclose(out, a * by_lane(mode, 2, 3) ** 3, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["UP_DOWN", "LEFT_RIGHT"])
+def test_lanes_in_step_answer_a_cube_kernel_in_every_trip(mode: str) -> None:
+    split, piece = MODES[mode]
+    text = pair(
+        f"""
+        x = pl.load(a, [0, 0], [16, 16])
+        for i in pl.range(n):
+            pl.tpush_to_aiv(x, split={split})
+            x = pl.tpop_from_aiv(shape=[16, 16], dtype=pl.FP32, split={split})
+        b = pl.store(x, [0, 0], b)
+        """,
+        f"""
+        for lane in pl.split_aiv(2, mode=pl.SplitMode.{mode}):
+            total = pl.tile.full({list(piece)}, dtype=pl.FP32, value=0.0)
+            for i in pl.range(n):
+                h: pl.Tile[{list(piece)}, pl.FP32] = pl.tpop_from_aic(split={split})
+                total = pl.add(total, h)
+                if i > 0:
+                    pl.tpush_to_aic(pl.add(total, 1.0), split={split})
+                else:
+                    pl.tpush_to_aic(pl.sub(h, 1.0 + lane), split={split})
+            out = pl.store(total, [{"lane * 8, 0" if split == 1 else "0, lane * 8"}], out)
+        """,
+    )
+    a = numbers(16, 16)
+    x, total = a, np.zeros_like(a)
+    for i in range(4):
+        total = total + x
+        x = total + 1 if i else x - by_lane(mode, 1, 2)
+    _, b, out = run(text, a, np.zeros_like(a), np.zeros_like(a), 4)
+    np.testing.assert_allclose(b, x, rtol=1e-5)
+    np.testing.assert_allclose(out, total, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_gathered_halves_are_a_whole_tile_in_both_lanes(mode: str) -> None:
+    body = f"""
+c = pl.load(a, [0, 0], [16, 16])
+tw = pl.load(w, [0, 0], [16, 16])
+for lane in pl.split_aiv(2, mode=pl.SplitMode.{mode}):
+    for i in pl.range(3):
+        h = pl.mul(pl.aiv_shard(c), 0.5 + lane)
+        c = pl.matmul(pl.aic_gather(h), tw)
+out = pl.store(c, [0, 0], out)
+"""
+    a, w = numbers(16, 16), numbers(16, 16, seed=1)
+    factor = by_lane(mode, 0.5, 1.5) if mode != "NONE" else np.float32(1.5)  # Lane 1 runs the whole body too, and is the last.
+    expected = a
+    for _ in range(3):
+        expected = expected * factor @ w
+    *_, out = run(kernel(body), a, w, np.zeros_like(a))
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_each_lane_has_its_own_names() -> None:
+    body = """
+total = pl.tile.full([8, 16], dtype=pl.FP32, value=1.0)
+for lane in pl.split_aiv(2, mode=pl.SplitMode.UP_DOWN):
+    for i in pl.range(2):
+        total = pl.add(total, pl.aiv_shard(pl.load(a, [0, 0], [16, 16])))
+    out = pl.store(total, [lane * 8, 0], out)
+"""
+    a = numbers(16, 16)
+    *_, out = run(kernel(body), a, a, np.zeros_like(a))
+    np.testing.assert_allclose(out, 1 + a + a, rtol=1e-6)
+
+
+def test_several_gathers_in_one_expression_and_after_branches() -> None:
+    body = """
+c = pl.load(a, [0, 0], [16, 16])
+flag = pl.read(a, [0, 0]) > 0.0
+for lane in pl.split_aiv(2, mode=pl.SplitMode.UP_DOWN):
+    h = pl.aiv_shard(c)
+    g = pl.exp(h)
+    if flag:
+        both = pl.add(pl.aic_gather(h), pl.aic_gather(g))
+    else:
+        both = pl.sub(pl.aic_gather(h), pl.aic_gather(g))
+    other = pl.row_sum(both, pl.create_tile([16, 16], dtype=pl.FP32))
+    mine = pl.row_expand_add(h, pl.aiv_shard(other))
+    out = pl.store(mine, [lane * 8, 0], out)
+"""
+    for sign in (1, -1):
+        a = np.abs(numbers(16, 16)) * np.float32(sign)
+        both = a + np.exp(a) if sign > 0 else a - np.exp(a)
+        *_, out = run(kernel(body), a, a, np.zeros_like(a))
+        np.testing.assert_allclose(out, a + both.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)
+
+
+def test_a_gather_that_one_lane_may_miss_is_refused() -> None:
+    body = """
+c = pl.load(a, [0, 0], [16, 16])
+for lane in pl.split_aiv(2, mode=pl.SplitMode.UP_DOWN):
+    h = pl.aiv_shard(c)
+    row = lane * 8
+    if row > 0:
+        c = pl.aic_gather(h)
+out = pl.store(c, [0, 0], out)
+"""
+    with pytest.raises(UnsupportedFeatureError, match="only one lane may come") as caught:
+        read(kernel(body))
+    assert caught.value.span is not None and caught.value.span.line == 8
+
+
+MISTAKES = {
+    "cube ops in a lane": ("pl.tpush_to_aiv(pl.load(a, [0, 0], [16, 16]), split=0)", "tpush_to_aiv inside pl.split_aiv"),
+    "nested lanes": (
+        "for other in pl.split_aiv(2, mode=pl.SplitMode.NONE):\n        pl.tpush_to_aic(pl.load(a, [0, 0], [8, 16]), split=1)",
+        "cannot be nested",
+    ),
+    "a shape that is no half": ("h: pl.Tile[[4, 16], pl.FP32] = pl.tpop_from_aic(split=1)\n    out = pl.store(h, [0, 0], out)", "sends Tile[[16, 16], FP32]"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_mistakes_in_lanes_are_named(case: str) -> None:
+    statement, message = MISTAKES[case]
+    text = kernel(f"pl.tpush_to_aiv(pl.load(a, [0, 0], [16, 16]), split=1)\nfor lane in pl.split_aiv(2, mode=pl.SplitMode.UP_DOWN):\n    {statement}\n")
+    with pytest.raises(TilejitError) as caught:
+        run(text, numbers(16, 16), numbers(16, 16), numbers(16, 16))
+    assert message in caught.value.message
+
+
+def test_half_a_tile_outside_lanes_needs_a_kernel_of_its_own() -> None:
+    text = kernel("""
+pl.tpush_to_aiv(pl.load(a, [0, 0], [16, 16]), split=1)
+h: pl.Tile[[8, 16], pl.FP32] = pl.tpop_from_aic(split=1)
+out = pl.store(h, [0, 0], out)
+""")
+    with pytest.raises(TilejitError, match="handles half a tile, but the kernel runs on one core with tpush_to_aiv"):
+        run(text, numbers(16, 16), numbers(16, 16), numbers(16, 16))
+
+
+def test_a_kernel_runs_on_both_lanes_or_on_one() -> None:
+    text = pair(
+        "pl.tpush_to_aiv(pl.load(a, [0, 0], [16, 16]), split=1)\npl.tpush_to_aiv(pl.load(a, [0, 0], [16, 16]), split=1)",
+        """
+        x: pl.Tile[[16, 16], pl.FP32] = pl.tpop_from_aic(split=1)
+        h: pl.Tile[[8, 16], pl.FP32] = pl.tpop_from_aic(split=1)
+        out = pl.store(x, [0, 0], out)
+        """,
+    )
+    with pytest.raises(ShapeError, match="handles half a tile, tpop_from_aic in `aiv` a whole one"):
+        run(text, numbers(16, 16), numbers(16, 16), numbers(16, 16), 0)
