@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tilejit.backends.pto import emit, support
 from tilejit.ops import table
 from tilejit.tools.cli import main
 
@@ -20,7 +21,7 @@ def test_json_has_every_row_with_names_dtypes_and_a_reason_for_each_hole(capsys:
             assert entry[target]["supported"] == (entry[target]["reason"] is None)
     exp = next(entry for entry in entries if entry["op"] == "exp")
     assert "pl.tile.exp(tile)" in exp["spellings"] and exp["dtypes"] == [d for d in exp["dtypes"] if d != "BOOL"]
-    assert exp["reference"]["supported"] and exp["cpu"]["supported"]
+    assert exp["reference"]["supported"] and exp["cpu"]["supported"] and exp["pto"]["supported"]
     pop = next(entry for entry in entries if entry["op"] == "tpop_from_aic")
     assert pop["cpu"]["supported"] and pop["reference"]["supported"]
 
@@ -36,3 +37,12 @@ def test_text_is_one_line_per_op_and_explains_its_marks(capsys: pytest.CaptureFi
 def test_an_unknown_word_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ops", "frobnicate"]) == 1
     assert "no op's name contains frobnicate" in capsys.readouterr().err
+
+
+def test_the_pto_column_is_what_the_writer_has_rules_for(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["ops", "--json"])
+    supported = {entry["op"] for entry in json.loads(capsys.readouterr().out) if entry["pto"]["supported"]}
+    assert set(emit.RULES) <= supported
+    for name, row in table().items():
+        if name in supported and row.family != "structural":
+            assert name in support.written_rows(), name

@@ -14,7 +14,7 @@ from tilejit.ops.rules import Unsupported
 from tilejit.ops.spec import OpSpec
 
 TARGETS = ("reference", "cpu", "cuda", "pto")
-EMITTERS = {"cuda": "the CUDA emitter is not built yet", "pto": "the PTO emitter is not built yet"}
+EMITTERS = {"cuda": "the CUDA emitter is not built yet"}
 """Targets for which rows have no rule, and why."""
 
 
@@ -46,6 +46,10 @@ def hole(row: OpSpec, target: str) -> str | None:
     if target == "reference":
         reason = row.attrs.get("hole")
         return reason if isinstance(reason, str) else None
+    if target == "pto":
+        from tilejit.backends.pto import support
+
+        return support.hole(row)
     rule: object = getattr(row, target, None)
     if rule is None:
         return EMITTERS.get(target, "no rule")
