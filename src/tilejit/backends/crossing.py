@@ -59,6 +59,8 @@ def _fits(push: Transfer, pop: Transfer) -> bool:
 
 
 def _shape_help(push: Transfer, pop: Transfer) -> str:
+    if push.type.dtype is not pop.type.dtype:
+        return f"convert the tile before it is pushed: pl.cast(…, pl.{pop.type.dtype.name})"
     if pop.split == 0:
         return "with split=0 both sides have the whole tile"
     return "the vector side has the whole tile, or the half that the split gives to each lane"

@@ -225,8 +225,8 @@ def _check_freed(ctx: Context, name: str, pop: d.ApplyOp, args: Args) -> None:
     """The slot of one pop is given back once, with the facts of that pop."""
     facts = apply_args(pop)
     for fact in ("split", "id"):
-        if args[fact] is not None and args[fact] != facts[fact]:
-            raise ArgumentError(f"{name} has {fact}={args[fact]}, its tile came with {fact}={facts[fact]}", help=f"leave `{fact}` out")
+        if args[fact] is not None and args[fact] != (facts[fact] or 0):
+            raise ArgumentError(f"{name} has {fact}={args[fact]}, its tile came with {fact}={facts[fact] or 0}", help=f"leave `{fact}` out")
     tile = args["tile"]
     assert isinstance(tile, SSAValue)
     if any(isinstance(use.operation, d.EffectOp) and use.operation.op == name and use.operation.parent is ctx.builder.block for use in tile.uses):

@@ -48,6 +48,8 @@ _WAYS = {
     "lane_push": (TO_CUBE, True),
     "tpop_from_aiv": (TO_CUBE, False),
 }
+_WRITTEN = {"lane_pop": "tpop_from_aic", "lane_push": "tpush_to_aic"}
+"""Ops of one lane, as they stand in pl.split_aiv."""
 ROWS = (1, 3)
 """Splits that divide the rows of a tile; the others divide its columns. 3 and 4 let the first half be the larger one."""
 BACKLOG = 64
@@ -81,7 +83,9 @@ class Transfer:
 
     @property
     def title(self) -> str:
-        return f"{self.op.op} in `{self.function}`"
+        """What it is and where, in the user's names."""
+        span, lane = self.op.span, "" if self.lane is None else f", lane {self.lane}"
+        return f"{_WRITTEN.get(self.op.op, self.op.op)} in `{span.function if span and span.function else self.function}`{lane}"
 
 
 def transfer_of(op: Operation, function: str = "") -> Transfer | None:
