@@ -11,6 +11,8 @@ import pytest
 from xdsl.dialects.builtin import StringAttr
 
 from tests.tile_ir.programs import CASES, Case, Code, block, program, ragged, tensor, tile
+from tilejit import ir
+from tilejit import language as pl
 from tilejit.dtypes import FP16, FP32, INDEX, INT32
 from tilejit.errors import SourceText, Span
 from tilejit.tile_ir import dialect as d
@@ -147,8 +149,20 @@ def test_a_difference_is_told_in_words_with_its_place() -> None:
     changed = small(offset=1)
     load = next(op for op in changed.module.walk() if isinstance(op, d.LoadOp))
     load.attributes["span"] = d.SpanAttr(Span(SourceText("kernel.py"), 12, 5, 12, 9))
-    with pytest.raises(AssertionError, match=r"function `main` differs at step \d+:\n.*tile.load.*\n.*tile.load.*kernel.py:12:5"):
+    with pytest.raises(AssertionError, match=r"function `main` differs at body\[0\]\.load \(step \d+\):\n.*tile.load.*\n.*tile.load.*kernel.py:12:5"):
         assert_structural_equal(small(), changed)
+
+
+def test_a_difference_deep_inside_has_its_path() -> None:
+    def nested(op: str) -> object:
+        return pl.parse(
+            "@pl.function(type=pl.FunctionType.InCore)\ndef main(x: pl.Tensor[[8, 16], pl.FP32], out: pl.Out[pl.Tensor[[8, 16], pl.FP32]]):\n"
+            "    for i in pl.range(3):\n        t = pl.load(x, [i, 0], [4, 16])\n        if x[0, 0] > 1.0:\n            pass\n        else:\n"
+            f"            pl.store(pl.{op}(t, 2.0), [i, 0], out)"
+        )
+
+    with pytest.raises(AssertionError, match=r"function `main` differs at body\[0\]\.for\.body\[\d\]\.if\.else\[0\]\.apply"):
+        ir.assert_structural_equal(nested("add"), nested("mul"))  # type: ignore[arg-type]
 
 
 def test_a_longer_program_is_a_difference() -> None:
@@ -160,7 +174,7 @@ def test_a_longer_program_is_a_difference() -> None:
         b.return_([])
         return program(f)
 
-    with pytest.raises(AssertionError, match="differs at step 2"):
+    with pytest.raises(AssertionError, match=r"differs at body\[1\]\.return \(step 2\)"):
         assert_structural_equal(calls(1), calls(2))
 
 

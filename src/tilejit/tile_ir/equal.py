@@ -25,6 +25,9 @@ from tilejit.types.values import ANY, BufferType, Dim, ScalarType, TileType, Val
 
 _IGNORED = frozenset({"span", "hint", "comment", "sym_name", "params", "operandSegmentSizes"})
 
+_REGIONS: dict[type[Operation], tuple[str, ...]] = {d.IfOp: ("then", "else"), d.WhileOp: ("condition", "body")}
+"""Names of the blocks of ops that have several."""
+
 _IMPLIED = frozenset({"returns"})
 """Facts of a function that its return says too."""
 
@@ -66,10 +69,11 @@ def difference(a: Program, b: Program) -> str | None:
         ours, theirs = canonical_lines(function), canonical_lines(right[name])
         for number, (x, y) in enumerate(zip(ours, theirs, strict=False)):
             if x.text != y.text:
-                return f"function `{name}` differs at step {number}:\n  first:  {x}\n  second: {y}"
+                return f"function `{name}` differs at {x.place} (step {number}):\n  first:  {x}\n  second: {y}"
         if len(ours) != len(theirs):
             longer, which = (ours, "first") if len(ours) > len(theirs) else (theirs, "second")
-            return f"function `{name}`: only the {which} program goes on, with {longer[min(len(ours), len(theirs))]}"
+            rest = longer[min(len(ours), len(theirs))]
+            return f"function `{name}`: only the {which} program goes on at {rest.place}, with {rest}"
     return None
 
 
@@ -79,6 +83,13 @@ class Line:
 
     text: str
     op: Operation
+    path: tuple[str, ...] = ()
+    """The ops around it, outermost first, each with its place among its neighbours."""
+
+    @property
+    def place(self) -> str:
+        """Where in the function: `body[3].for[0].store`."""
+        return ".".join(self.path)
 
     def __str__(self) -> str:
         span = self.op.span if isinstance(self.op, d.TileOp) else None
@@ -89,8 +100,8 @@ def canonical_lines(function: d.FuncOp) -> list[Line]:
     """The canonical text of a function."""
     writer = _Writer()
     params = ", ".join(writer.define(arg) + ": " + writer.full_type(d.type_of(arg)) for arg in function.body.block.args)
-    writer.lines.append(Line(f"func ({params}) {writer.attributes(function)}", function))
-    writer.block(function.body.block, "")
+    writer.lines.append(Line(f"func ({params}) {writer.attributes(function)}", function, ("signature",)))
+    writer.block(function.body.block, "", "body")
     return writer.lines
 
 
@@ -100,7 +111,11 @@ class _Writer:
     names: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     expressions: dict[str, str] = field(default_factory=dict[str, str])
     symbols: dict[str, str] = field(default_factory=dict[str, str])
+    path: tuple[str, ...] = ()
     count: int = 0
+
+    def line(self, text: str, op: Operation) -> None:
+        self.lines.append(Line(text, op, (*self.path, op.name.removeprefix("tile."))))
 
     def define(self, value: SSAValue) -> str:
         """A new number for a value."""
@@ -141,7 +156,7 @@ class _Writer:
             for result in op.results:
                 self.define(result)
             self.expressions[text] = str(first)
-            self.lines.append(Line(f"{indent}%{first} = {text}", op))
+            self.line(f"{indent}%{first} = {text}", op)
         else:
             for offset, result in enumerate(op.results):
                 self.names[result] = f"%{int(start) + offset}"
@@ -153,10 +168,15 @@ class _Writer:
         results = ", ".join(self.result_type(op, result) for result in op.results)
         return f"{op.name} ({operands}){shape} {self.attributes(op)} -> {results}"
 
-    def block(self, block: Block, indent: str) -> None:
+    def block(self, block: Block, indent: str, name: str) -> None:
+        outer = self.path
+        number = 0
         for op in block.ops:
             if not isinstance(op, d.CheckOp) and not is_expression(op):
+                self.path = (*outer, f"{name}[{number}]")
                 self.statement(op, indent)
+                number += 1
+        self.path = outer
 
     def statement(self, op: Operation, indent: str) -> None:
         launch = _launch(op)
@@ -164,21 +184,20 @@ class _Writer:
             callee, args, blocks = launch
             shown = ", ".join(self.use(arg, indent) for arg in args)
             times = self.use(blocks, indent) if blocks is not None else "once"
-            self.lines.append(Line(f"{indent}launch {callee} ({shown}) {times}", op))
+            self.line(f"{indent}launch {callee} ({shown}) {times}", op)
             return
         text = self.text_of(op, indent)
-        at = len(self.lines)
         if not op.regions:
             names = ", ".join(self.define(result) for result in op.results)
-            self.lines.append(Line(f"{indent}{names + ' = ' if names else ''}{text}", op))
+            self.line(f"{indent}{names + ' = ' if names else ''}{text}", op)
             return
-        self.lines.append(Line(f"{indent}{text}", op))
-        for region in op.regions:
+        self.line(f"{indent}{text}", op)
+        for name, region in zip(_REGIONS.get(type(op), ("body",)), op.regions, strict=False):
             arguments = ", ".join(self.define(arg) for arg in region.block.args)
-            self.lines.append(Line(f"{indent}({arguments}) {{", op))
-            self.block(region.block, indent + "  ")
+            self.line(f"{indent}({arguments}) {{", op)
+            self.block(region.block, indent + "  ", f"{op.name.removeprefix('tile.')}.{name}")
         names = ", ".join(self.define(result) for result in op.results)
-        self.lines.append(Line(f"{indent}}} {names}", self.lines[at].op))
+        self.line(f"{indent}}} {names}", op)
 
     def attributes(self, op: Operation) -> str:
         parts: list[str] = []
