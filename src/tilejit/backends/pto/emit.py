@@ -15,18 +15,18 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilejit.backends.pto import emit_compare, emit_index, emit_math, emit_move, emit_vector
 from tilejit.backends.pto.emit_blocks import Lazy, Tile
 from tilejit.backends.pto.emit_control import ControlWriter
-from tilejit.backends.pto.emit_cube import product
+from tilejit.backends.pto.emit_cube import batched, product
 from tilejit.backends.pto.emit_fit import overflow
 from tilejit.backends.pto.emit_index import MANY
 from tilejit.backends.pto.emit_memory import Memory, Part, Region, Workspace
-from tilejit.backends.pto.emit_move import COPIES, LARGE
-from tilejit.backends.pto.emit_plan import PRODUCTS, Plan, root_of
-from tilejit.backends.pto.emit_scalars import dtype_of, extent_of, scalar, scalar_as, scalar_op
-from tilejit.backends.pto.emit_text import Extent, element_name, hint_of, op_name
+from tilejit.backends.pto.emit_move import COPIES, LARGE, stacked_columns
+from tilejit.backends.pto.emit_plan import BATCHES, PRODUCTS, Plan, is_batched, root_of
+from tilejit.backends.pto.emit_scalars import converted, dtype_of, extent_of, scalar, scalar_as, scalar_op
+from tilejit.backends.pto.emit_text import Extent, element_name, hint_of, op_name, scalar_name, stored
 from tilejit.backends.pto.emit_valid import valid_after
 from tilejit.backends.pto.emit_vector import Rule, element_of
 from tilejit.dtypes import BOOL
-from tilejit.errors import ResourceError, Span
+from tilejit.errors import ResourceError, Span, UnsupportedFeatureError
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import BufferType, ScalarType, TileType
@@ -82,7 +82,10 @@ class KernelWriter(ControlWriter):
     """Writes one kernel function."""
 
     def write(self) -> KernelText:
-        self.parameters()
+        try:
+            self.parameters()
+        except UnsupportedFeatureError as error:
+            raise error.located(self.function.span) if error.span is None and self.function.span is not None else error from None
         self.write_block(self.function.body.block)
         for space in self.workspaces:
             self.arguments.append(f"%{space.name}: !pto.ptr<{element_name(space.dtype)}>")
@@ -103,12 +106,17 @@ class KernelWriter(ControlWriter):
         for op in block.ops:
             if isinstance(op, d.YieldOp | d.ReturnOp | d.ConditionOp):
                 return list(op.operands)
+            if isinstance(op, d.ConstOp):
+                # Constants are written where they are used.
+                continue
             writer = _WRITERS.get(type(op))
             if writer is None:
                 raise self.refuse(op, op_name(op))
-            if not isinstance(op, d.ConstOp):
-                self.at(op)
-            writer(self, op)
+            self.at(op)
+            try:
+                writer(self, op)
+            except UnsupportedFeatureError as error:
+                raise error if error.span is not None or self.span is None else error.located(self.span) from None
         return []
 
     # values ---------------------------------------------------------------------------------------------------------------------------
@@ -122,9 +130,6 @@ class KernelWriter(ControlWriter):
             raise self.refuse(op, op_name(op))
         return rule(self, op, region)
 
-    def const(self, op: d.ConstOp) -> None:
-        """Constants are written where they are used."""
-
     def apply(self, op: d.ApplyOp) -> None:
         if isinstance(d.type_of(op.results[0]), ScalarType):
             self.scalars[op.results[0]] = scalar_op(self, op)
@@ -133,22 +138,22 @@ class KernelWriter(ControlWriter):
             self.values.update(zip(op.results, MANY[op.op](self, op)))
             return
         value = op.results[0]
-        if op.op not in RULES and op.op not in COPIES:
+        if op.op not in RULES and op.op not in COPIES and op.op not in BATCHES:
             raise self.refuse(op, op_name(op))
         valid = self._valid(op)
         self.values[value] = Lazy(valid, ())
-        if value in self.plan.lazy and op.op in LARGE:
-            self.memories[value] = LARGE[op.op](self, op)
+        copy = batched if is_batched(op) and op.op in PRODUCTS | BATCHES else stacked_columns if is_batched(op) else COPIES.get(op.op)
+        if value in self.plan.lazy and (copy or op.op in LARGE):
+            self.memories[value] = (copy or LARGE[op.op])(self, op)
         elif value in self.plan.lazy or op.op in ("full", "create_tile"):
             self.values[value] = Lazy(valid, self.seen(value))
             if value in self.plan.stored:
                 # What is read again after its memory changed, or many times, is kept in the workspace.
                 self.memories[value] = self.materialised(value, op)
-        elif op.op in RULES:
-            self.values[value] = self.compute(op, self.whole(value))
+        elif copy is not None:
+            self.values[value] = self.load(copy(self, op), self.whole(value), op, hint_of(value))
         else:
-            memory = COPIES[op.op](self, op)
-            self.values[value] = self.load(memory, self.whole(value), op, hint_of(value))
+            self.values[value] = self.compute(op, self.whole(value))
 
     def _valid(self, op: d.ApplyOp) -> tuple[Extent, Extent]:
         """The valid region of a result, as a matrix."""
@@ -168,6 +173,7 @@ class KernelWriter(ControlWriter):
         valid = [extent_of(self, value, op) for value in op.valid]
         if op.static("clamp"):
             valid = [self.least(size, self.most(self.sub(extent, offset), 0), "inside") for size, extent, offset in zip(valid, memory.shape, offsets)]
+            offsets = tuple(self.least(offset, extent) for offset, extent in zip(offsets, memory.shape))
         box = self.box(memory, offsets, tuple(valid))
         if len(valid) > 2 and tuple(valid[1:-1]) != type.shape[1:-1]:
             raise self.refuse(op, "a tile of rank 3 or more that is valid in part of an inner dim")
@@ -222,7 +228,7 @@ class KernelWriter(ControlWriter):
 
     def view(self, op: d.ViewOp) -> None:
         type, memory = d.shaped_type(op.result), self.memories[op.buffer]
-        if type.dtype is not memory.dtype:
+        if stored(type.dtype) is not memory.dtype:
             raise self.refuse(op, f"a view of {memory.dtype} as {type.dtype}")
         given = iter(op.extents)
         shape = tuple(dim if isinstance(dim, int) else self.symbols[dim] if dim in self.symbols else extent_of(self, next(given), op) for dim in type.shape)
@@ -240,14 +246,15 @@ class KernelWriter(ControlWriter):
         sizes = self.plan.block(op.result, tuple(v if isinstance(v, int) else None for v in (rows, cols)))
         with self.stretch(rows, sizes[0], "row") as r, self.stretch(cols, sizes[1], "col") as c:
             tile = self.tile(r.size, c.size, (r.count, c.count), type.dtype)
-            self.dest("texpands", [(self.constant(init, type.dtype), element_name(type.dtype))], tile)
+            self.dest("texpands", [(self.constant(init, type.dtype), scalar_name(type.dtype))], tile)
             self.store(tile, memory, Region(r, c), op)
 
     def read(self, op: d.ReadOp) -> None:
         indices = tuple(extent_of(self, value, op) for value in op.indices)
         hint, dtype = hint_of(op.result), dtype_of(op.result)
         if op.source in self.memories:
-            self.scalars[op.result] = self.load_scalar(self.memories[op.source], indices, hint)
+            memory = self.memories[op.source]
+            self.scalars[op.result] = converted(self, self.load_scalar(memory, indices, hint), memory.dtype, dtype, op)
             return
         found, shape = self.values.get(op.source), d.shaped_type(op.source).shape
         row: Extent = 0
@@ -259,7 +266,7 @@ class KernelWriter(ControlWriter):
             offset = self.add(self.mul(row, tile.spec.cols), col)
         else:
             tile, offset = self.pull(op.source, Region(Part(row, 1, 1), Part(col, 1, 1)), op), 0
-        self.scalars[op.result] = element_of(self, tile, offset, dtype, hint)
+        self.scalars[op.result] = converted(self, element_of(self, tile, offset, stored(dtype), hint), stored(dtype), dtype, op)
 
     def write_op(self, op: d.WriteOp) -> None:
         memory = self.memories[op.buffer]
@@ -303,14 +310,13 @@ class KernelWriter(ControlWriter):
     def _print(self, op: d.EffectOp) -> None:
         for value in op.args:
             if isinstance(d.type_of(value), ScalarType):
-                self.line(f'pto.print ins("{hint_of(value) or "value"} = ", {scalar(self, value, op)} : {element_name(dtype_of(value))})')
+                self.line(f'pto.print ins("{hint_of(value) or "value"} = ", {scalar(self, value, op)} : {scalar_name(dtype_of(value))})')
             else:
                 tile = self.pull(value, self.whole(value), op)
                 self.line(f"pto.tprint ins({tile.name} : {tile.type})")
 
 
 _WRITERS: dict[type, Callable[..., None]] = {
-    d.ConstOp: KernelWriter.const,
     d.ApplyOp: KernelWriter.apply,
     d.LoadOp: KernelWriter.load_op,
     d.StoreOp: KernelWriter.store_op,

@@ -208,6 +208,27 @@ class BlockWriter(MemoryWriter):
         self.boxes[value] = (memory, self.versions[memory.root])
         return memory
 
+    def source_box(self, value: SSAValue) -> Memory | None:
+        """The global memory that still holds a value: a tensor, or the place a tile was loaded from or stored to."""
+        if value in self.memories:
+            return self.memories[value]
+        if value not in self.boxes:
+            return None
+        memory, version = self.boxes[value]
+        return memory if self.versions.get(memory.root, 0) == version else None
+
+    def memory_of(self, value: SSAValue, op: Operation) -> Memory:
+        """A value in global memory: where it came from, or the workspace."""
+        known = self.source_box(value)
+        if known is not None:
+            return known
+        found = self.values.get(value)
+        if isinstance(found, Tile):
+            return self.spill(value, found, op)
+        memory = self.materialised(value, op)
+        self.boxes[value] = (memory, self.versions[memory.root])
+        return memory
+
     def load(self, memory: Memory, region: Region, op: Operation, hint: str | None = None) -> Tile:
         """A block of a box in the vec memory."""
         out = self.tile(region.rows.size, region.cols.size, (region.rows.count, region.cols.count), memory.dtype, hint)

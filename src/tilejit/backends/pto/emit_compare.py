@@ -7,20 +7,21 @@ from xdsl.ir import SSAValue
 from tilejit.backends.pto.emit_blocks import BlockWriter, Tile
 from tilejit.backends.pto.emit_memory import Region
 from tilejit.backends.pto.emit_scalars import scalar_as
-from tilejit.backends.pto.emit_text import element_name, op_name
+from tilejit.backends.pto.emit_text import op_name, scalar_name
 from tilejit.backends.pto.emit_vector import Rule, cast_tile, finished, full, is_array, line_axis, pulled, side, spread_line, working_dtype
 from tilejit.dtypes import FP32, INT8, INT16, INT32, UINT8, UINT16, DType
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, operand
+from tilejit.tile_ir.pto.elements import ELEMENTS
 from tilejit.tile_ir.pto.specs import TileSpec
 
 COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
-def compared(w: BlockWriter, op: d.ApplyOp, tile: Tile, other: Tile | tuple[str, str], mode: str) -> Tile:
+def compared(w: BlockWriter, tile: Tile, other: Tile | tuple[str, str], mode: str, mask: Tile | None = None) -> Tile:
     """A packed mask: one bit per element, rows of whole 32 bytes."""
     columns = -(-tile.spec.cols // 256) * 32
-    mask = w.tile(tile.spec.rows, columns, (tile.spec.rows, columns), UINT8, hint="mask")
+    mask = mask or w.tile(tile.spec.rows, columns, (tile.spec.rows, columns), UINT8, hint="mask")
     name = "tcmp" if isinstance(other, Tile) else "tcmps"
     return w.dest(name, [tile, other], mask, f" {{cmpMode = #pto<cmp {mode}>}}")
 
@@ -69,8 +70,10 @@ def compare(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     whole = w.result(op, data, dtype) if op.op == "cmp" else first
     full = [spread_line(w, side, line, whole) if isinstance(side, Tile) and (line := line_axis(side, whole)) else side for side in sides]
     assert isinstance(full[0], Tile)
-    mask = compared(w, op, full[0], full[1] if isinstance(full[1], Tile) else (full[1], element_name(dtype)), COMPARE[kind])
-    return mask if op.op == "cmp_mask" else finished(w, op, _flags(w, mask, whole, dtype))
+    other = full[1] if isinstance(full[1], Tile) else (full[1], scalar_name(dtype))
+    if op.op == "cmp_mask":
+        return compared(w, full[0], other, COMPARE[kind], w.result(op, region))
+    return finished(w, op, flags(w, compared(w, full[0], other, COMPARE[kind]), whole, dtype))
 
 
 def _maskside(w: BlockWriter, value: object, region: Region, op: d.ApplyOp, dtype: DType) -> Tile | str:
@@ -83,15 +86,15 @@ def _data_region(w: BlockWriter, value: SSAValue, region: Region) -> Region:
     return Region(region.rows, whole.cols)
 
 
-def _flags(w: BlockWriter, mask: Tile, out: Tile, dtype: DType) -> Tile:
-    ones = w.dest("texpands", [(w.constant(1, dtype), element_name(dtype))], w.like(out))
-    return w.dest("tsels", [mask, ones, w.like(out), (w.constant(0, dtype), element_name(dtype))], out)
+def flags(w: BlockWriter, mask: Tile, out: Tile, dtype: DType) -> Tile:
+    ones = w.dest("texpands", [(w.constant(1, dtype), scalar_name(dtype))], w.like(out))
+    return w.dest("tsels", [mask, ones, w.like(out), (w.constant(0, dtype), scalar_name(dtype))], out)
 
 
 def isnan(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     """What is not equal to itself."""
     source = pulled(w, operand(op, "input"), region, op, FP32)
-    return finished(w, op, _flags(w, compared(w, op, source, source, "ne"), w.like(source), FP32))
+    return finished(w, op, flags(w, compared(w, source, source, "ne"), w.like(source), FP32))
 
 
 def where(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
@@ -101,9 +104,18 @@ def where(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     out = w.result(op, region, dtype)
     flags = pulled(w, condition, region, op, kind)
     flags = spread_line(w, flags, line, w.like(out, kind)) if (line := line_axis(flags, out)) else flags
-    mask = compared(w, op, flags, (w.constant(0, kind), element_name(kind)), "ne")
+    mask = compared(w, flags, (w.constant(0, kind), scalar_name(kind)), "ne")
     sides = [full(w, side(w, args[name], region, op, dtype), out, dtype) for name in ("lhs", "rhs")]
     return finished(w, op, selected(w, op, mask, sides[0], sides[1], out))
+
+
+def _as_bytes(w: BlockWriter, mask: Tile) -> Tile:
+    """A mask held in wider words."""
+    columns = mask.spec.cols * mask.spec.element.bytes
+    spec = TileSpec("vec", ELEMENTS["ui8"], mask.spec.rows, columns, (mask.spec.rows, columns))
+    made = Tile(w.name("mask"), spec, (mask.spec.rows, columns))
+    w.line(f"{made.name} = pto.treshape {mask.name} : {mask.type} -> {made.type}")
+    return made
 
 
 def select(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
@@ -112,11 +124,11 @@ def select(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     mask_value = operand(op, "mask")
     mask = w.pull(mask_value, Region(region.rows, w.whole(mask_value).cols), op)
     if mask.spec.element.bytes != 1:
-        raise w.refuse(op, f"{op_name(op)} with a mask of wide elements")
+        mask = _as_bytes(w, mask)
     out = w.result(op, region, dtype)
     if op.op == "sels":
         source = pulled(w, operand(op, "src"), region, op, dtype)
-        scalar = (scalar_as(w, operand(op, "scalar"), dtype, op), element_name(dtype))
+        scalar = (scalar_as(w, operand(op, "scalar"), dtype, op), scalar_name(dtype))
         return finished(w, op, w.dest("tsels", [mask, source, w.like(out), scalar], out))
     sides = [full(w, side(w, args[name], region, op, dtype), out, dtype) for name in ("lhs", "rhs")]
     return finished(w, op, selected(w, op, mask, sides[0], sides[1], out))

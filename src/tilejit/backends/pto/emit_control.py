@@ -12,7 +12,7 @@ from tilejit.backends.pto.emit_cube import zeroed
 from tilejit.backends.pto.emit_memory import Memory, Region
 from tilejit.backends.pto.emit_plan import PRODUCTS, root_of
 from tilejit.backends.pto.emit_scalars import dtype_of, extent_of, scalar, scalar_as
-from tilejit.backends.pto.emit_text import Extent, element_name, hint_of
+from tilejit.backends.pto.emit_text import Extent, hint_of, scalar_name
 from tilejit.dtypes import BOOL, INDEX, DType
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, constant_of, operand
@@ -118,7 +118,7 @@ class ControlWriter(BlockWriter):
         for value in values:
             type = d.type_of(value)
             if isinstance(type, ScalarType):
-                out.append((value, None, element_name(type.dtype)))
+                out.append((value, None, scalar_name(type.dtype)))
             elif isinstance(type, TileType) and not all(isinstance(dim, int) for dim in type.valid) and type.valid != type.shape:
                 out += [(value, 0, "index"), (value, 1, "index")]
         return out
@@ -189,7 +189,7 @@ class ControlWriter(BlockWriter):
     def _cast_variable(self, variable: SSAValue, op: d.ForOp) -> None:
         dtype = dtype_of(variable)
         if dtype is not INDEX:
-            self.scalars[variable] = self.define(f"arith.index_cast {self.scalars[variable]} : index to {element_name(dtype)}")
+            self.scalars[variable] = self.define(f"arith.index_cast {self.scalars[variable]} : index to {scalar_name(dtype)}")
 
     def _given(self, value: SSAValue, slot: Tile | Memory | None) -> tuple[Extent, Extent] | None:
         """The valid region a slot takes over, where it is open."""

@@ -10,7 +10,7 @@ from tilejit.backends.pto.emit_blocks import BlockWriter, Tile
 from tilejit.backends.pto.emit_memory import Region
 from tilejit.backends.pto.emit_move import counting, whole_tile
 from tilejit.backends.pto.emit_scalars import extent_of
-from tilejit.backends.pto.emit_text import element_name, hint_of, op_name
+from tilejit.backends.pto.emit_text import element_name, hint_of, op_name, scalar_name
 from tilejit.backends.pto.emit_vector import Rule, cast_tile, working_dtype
 from tilejit.dtypes import INT32, DType
 from tilejit.tile_ir import dialect as d
@@ -23,7 +23,7 @@ def _row_starts(w: BlockWriter, tile: Tile, dtype: DType, width: int) -> Tile:
     """One number per row: where the row begins in a tile of `width` columns."""
     rows = tile.spec.rows
     line = counting(w, rows, rows, dtype)
-    w.dest("tmuls", [line, (w.constant(width, dtype), element_name(dtype))], line)
+    w.dest("tmuls", [line, (w.constant(width, dtype), scalar_name(dtype))], line)
     if rows == 1:
         return line
     known = tile.spec.valid[0]
@@ -40,7 +40,7 @@ def _flat_index(w: BlockWriter, index: Tile, axis: int, width: int, dtype: DType
             return index
         name = "trowexpandadd" if index.spec.blayout == "row_major" else "tadd"
         return w.dest(name, [index, _row_starts(w, index, dtype, width)], w.like(index))
-    scaled = w.dest("tmuls", [index, (w.constant(width, dtype), element_name(dtype))], w.like(index))
+    scaled = w.dest("tmuls", [index, (w.constant(width, dtype), scalar_name(dtype))], w.like(index))
     columns = counting(w, index.spec.cols, index.valid[1], dtype)
     if index.spec.blayout == "col_major":
         return scaled
@@ -106,6 +106,8 @@ def sort32(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
 
 def mrgsort(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     args = apply_args(op)
+    if region.rows.size > 1:
+        raise w.refuse(op, f"{op_name(op)} of more than one row")
     sources = [whole_tile(w, value, op) for name in ("src0", "src1", "src2", "src3") if isinstance(value := args.get(name), SSAValue)]
     out = w.result(op, region)
     if isinstance(length := args.get("block_len"), SSAValue):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 
 from tilejit.backends.pto.emit_blocks import BlockWriter, Tile
-from tilejit.backends.pto.emit_compare import compared, selected
+from tilejit.backends.pto.emit_compare import compared, flags, selected
 from tilejit.backends.pto.emit_memory import Region
+from tilejit.backends.pto.emit_text import hint_of, scalar_name
 from tilejit.backends.pto.emit_vector import Rule, cast_tile, finished, pulled
-from tilejit.dtypes import FP32, INT32
+from tilejit.dtypes import BOOL, FP32, INT32, UINT8
+from tilejit.ops.math import cast_mode
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.build import operand
+from tilejit.tile_ir.build import apply_args, operand
 
 _ERF_TOP = (
     -2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05, -7.34990630326855e-04, -2.95459980854025e-03,
@@ -19,6 +21,30 @@ _ERF_TOP = (
 _ERF_BOTTOM = (-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03, -1.42647390514189e-02)
 _FAR = 8388608.0
 """From here on every float is a whole number."""
+_TOO_LARGE = 2147483648.0
+"""The first float that no INT32 holds: conversions make the smallest number of it."""
+MODES = {"none": "RINT", "rint": "RINT", "round": "ROUND", "floor": "FLOOR", "ceil": "CEIL", "trunc": "TRUNC"}
+"""Rounding modes; `odd` means another rounding in PTO, whose conversions between floats only round to nearest."""
+
+
+def cast(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
+    """Floats become the nearest number of a smaller type by the mode; what is too large becomes the largest."""
+    source, result = d.shaped_type(operand(op, "input")).dtype, d.shaped_type(op.results[0]).dtype
+    given = apply_args(op)["mode"]
+    mode = MODES.get(cast_mode(given) or "", "")
+    tile = w.pull(operand(op, "input"), region, op)
+    if result is BOOL:
+        kind = FP32 if source.is_float else INT32
+        return cast_tile(w, flags(w, compared(w, cast_tile(w, tile, kind), (w.constant(0, kind), scalar_name(kind)), "ne"), w.like(tile, kind), kind), UINT8)
+    if not mode or (source.is_float and result.is_float and mode not in ("RINT", "ROUND")):
+        raise w.refuse(op, f"a cast with mode {given!r}")
+    if source.is_float and result is INT32:
+        wide = cast_tile(w, tile, FP32)
+        found = cast_tile(w, wide, INT32, mode, hint_of(op.results[0]))
+        over = compared(w, wide, (w.constant(_TOO_LARGE, FP32), "f32"), "ge")
+        most = w.dest("texpands", [(w.constant(2**31 - 1, INT32), "i32")], w.like(found))
+        return selected(w, op, over, most, found, w.like(found)) if found.spec.cols % 8 == 0 else found
+    return cast_tile(w, tile, result, mode, hint_of(op.results[0]), wrap=not source.is_float and not result.is_float)
 
 
 def _chain(w: BlockWriter, tile: Tile, *steps: tuple[str, float | None]) -> Tile:
@@ -51,7 +77,7 @@ def whole_number(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     source = pulled(w, operand(op, "input"), region, op, FP32)
     mode = {"floor": "FLOOR", "ceil": "CEIL", "round": "RINT"}[op.op]
     rounded = cast_tile(w, cast_tile(w, source, INT32, mode), FP32)
-    near = compared(w, op, w.dest("tabs", [source], w.like(source)), (w.constant(_FAR, FP32), "f32"), "lt")
+    near = compared(w, w.dest("tabs", [source], w.like(source)), (w.constant(_FAR, FP32), "f32"), "lt")
     return finished(w, op, selected(w, op, near, rounded, source, w.like(source)))
 
 
@@ -101,5 +127,5 @@ def erf(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("floor", "ceil", "round"), whole_number),
-    "tanh": tanh, "sigmoid": sigmoid, "sin": trigonometric, "cos": trigonometric, "erf": erf,
+    "cast": cast, "tanh": tanh, "sigmoid": sigmoid, "sin": trigonometric, "cos": trigonometric, "erf": erf,
 }  # fmt: skip

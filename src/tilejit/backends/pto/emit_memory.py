@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from xdsl.ir import Operation, SSAValue
 
-from tilejit.backends.pto.emit_text import Extent, TextWriter, element_name
+from tilejit.backends.pto.emit_text import Extent, TextWriter, element_name, scalar_name, stored
 from tilejit.dtypes import DType
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ANY, BufferType, Dim, ScalarType
@@ -91,7 +91,7 @@ class MemoryWriter(TextWriter):
                 self.arguments.append(f"{label}: !pto.ptr<{element_name(type.dtype)}>")
                 buffers.append((argument, label, type))
             elif isinstance(type, ScalarType):
-                self.arguments.append(f"{label}: {element_name(type.dtype)}")
+                self.arguments.append(f"{label}: {scalar_name(type.dtype)}")
                 self.scalars[argument] = label
             else:
                 raise self.refuse(self.function, f"the parameter `{name}`")
@@ -108,13 +108,15 @@ class MemoryWriter(TextWriter):
 
     def memory(self, pointer: str, shape: tuple[Extent, ...], dtype: DType) -> Memory:
         """All of what a pointer of the top points to."""
+        dtype = stored(dtype)
         shape = shape or (1,)
         dims = (1, *shape) if len(shape) == 1 else shape
         view = self.define_at_top(self._view_text(pointer, dims, self.strides(dims), dtype), f"{pointer[1:]}_view")
         return Memory(pointer, view, dims, dtype, (0,) * len(dims), dims, tuple(range(len(dims) - len(shape), len(dims))), pointer)
 
     def _view_text(self, pointer: str, shape: tuple[Extent, ...], strides: tuple[Extent, ...], dtype: DType) -> str:
-        layout = "nd" if strides[-1] == 1 else "dn"
+        # Of matrices the layout is only a name; with more dims it says which of them are rows.
+        layout = "nd" if strides[-1] == 1 or len(shape) > 2 else "dn"
         extents = f"shape = [{', '.join(map(self.ssa, shape))}], strides = [{', '.join(map(self.ssa, strides))}]"
         return f"pto.make_tensor_view {pointer}, {extents} {{layout = #pto.layout<{layout}>}} : {view_type(len(shape), dtype)}"
 
@@ -139,7 +141,7 @@ class MemoryWriter(TextWriter):
         if ANY in dims:
             raise self.refuse(op, "a value whose size only the run knows and that does not fit into a tile")
         label = self.name(f"{hint}_gm")
-        self.workspaces.append(Workspace(label[1:], dtype, dims))
+        self.workspaces.append(Workspace(label[1:], stored(dtype), dims))
         element = element_name(dtype)
         size: Extent = 1
         for dim in dims:
@@ -219,15 +221,29 @@ class MemoryWriter(TextWriter):
         row_stride: Extent = strides[leading[-1]] if leading else 1
         shape: tuple[Extent, ...] = (self.product([memory.box[dim] for dim in leading]), memory.box[last] if memory.kept else 1)
         pair: tuple[Extent, ...] = (row_stride, strides[last])
-        start: Extent = 0
-        for place, stride in zip(memory.origin, strides):
-            start = self.add(start, self.mul(place, stride))
-        pointer, element = memory.pointer, element_name(memory.dtype)
-        if start != 0:
-            pointer = self.define(f"pto.addptr {pointer}, {self.ssa(start)} : !pto.ptr<{element}> -> !pto.ptr<{element}>")
+        pointer = self._moved_pointer(memory)
         shape, pair = (shape[::-1], pair[::-1]) if turned else (shape, pair)
         view = self.define(self._view_text(pointer, shape, pair, memory.dtype), "view")
         return self._partition(view, 2, memory.dtype, (region.rows.start, region.cols.start), (region.rows.count, region.cols.count))
+
+    def rearranged(self, memory: Memory, shape: tuple[Extent, ...], axes: tuple[int | None, ...]) -> tuple[str, str]:
+        """All of a box as another array: its dim i runs along dim axes[i] of the box, or stands still."""
+        strides = self.strides(memory.whole)
+        steps: tuple[Extent, ...] = tuple(0 if axis is None else strides[memory.kept[axis]] for axis in axes)
+        pointer = self._moved_pointer(memory)
+        dims, steps = (shape, steps) if len(shape) > 1 else ((1, *shape), (0, *steps))
+        view = self.define(self._view_text(pointer, dims, steps, memory.dtype), "view")
+        return self._partition(view, len(dims), memory.dtype, (0,) * len(dims), dims)
+
+    def _moved_pointer(self, memory: Memory) -> str:
+        """A pointer to the first element of a box."""
+        start: Extent = 0
+        for place, stride in zip(memory.origin, self.strides(memory.whole)):
+            start = self.add(start, self.mul(place, stride))
+        if start == 0:
+            return memory.pointer
+        element = element_name(memory.dtype)
+        return self.define(f"pto.addptr {memory.pointer}, {self.ssa(start)} : !pto.ptr<{element}> -> !pto.ptr<{element}>")
 
     def _partition(self, view: str, rank: int, dtype: DType, offsets: tuple[Extent, ...], sizes: tuple[Extent, ...]) -> tuple[str, str]:
         dims = "".join(f"{size}x" if isinstance(size, int) else "?x" for size in sizes)
@@ -239,11 +255,11 @@ class MemoryWriter(TextWriter):
 
     def load_scalar(self, memory: Memory, indices: tuple[Extent, ...], hint: str | None) -> str:
         element, offset = element_name(memory.dtype), self.ssa(self.element_offset(memory, indices))
-        return self.define(f"pto.load_scalar {memory.pointer}[{offset}] : !pto.ptr<{element}> -> {element}", hint)
+        return self.define(f"pto.load_scalar {memory.pointer}[{offset}] : !pto.ptr<{element}> -> {scalar_name(memory.dtype)}", hint)
 
     def store_scalar(self, memory: Memory, indices: tuple[Extent, ...], value: str) -> None:
         element, offset = element_name(memory.dtype), self.ssa(self.element_offset(memory, indices))
-        self.line(f"pto.store_scalar {value}, {memory.pointer}[{offset}] : !pto.ptr<{element}>, {element}")
+        self.line(f"pto.store_scalar {value}, {memory.pointer}[{offset}] : !pto.ptr<{element}>, {scalar_name(memory.dtype)}")
 
 
 def view_type(rank: int, dtype: DType) -> str:

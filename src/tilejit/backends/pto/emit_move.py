@@ -7,11 +7,10 @@ from collections.abc import Callable
 from xdsl.ir import Operation, SSAValue
 
 from tilejit.backends.pto.emit_blocks import BlockWriter, Lazy, Tile
-from tilejit.backends.pto.emit_cube import source_box
 from tilejit.backends.pto.emit_memory import Memory, Part, Region
 from tilejit.backends.pto.emit_scalars import extent_of, scalar_as
-from tilejit.backends.pto.emit_text import Extent, element_name, hint_of, op_name
-from tilejit.backends.pto.emit_vector import Rule
+from tilejit.backends.pto.emit_text import Extent, hint_of, op_name, scalar_name
+from tilejit.backends.pto.emit_vector import Rule, reduced_columns
 from tilejit.dtypes import INT32, DType
 from tilejit.ops.pad import pad_cell
 from tilejit.tile_ir import dialect as d
@@ -21,15 +20,6 @@ from tilejit.types.enums import PadValue
 from tilejit.types.values import TileType
 
 _PADS = {PadValue.zero: 1, PadValue.max: 2, PadValue.min: 3, 0: 1}
-
-
-def memory_of(w: BlockWriter, value: SSAValue, op: Operation) -> Memory:
-    """A value in global memory: where it came from, or the workspace."""
-    known = source_box(w, value)
-    if known is not None:
-        return known
-    found = w.values.get(value)
-    return w.spill(value, found, op) if isinstance(found, Tile) else w.materialised(value, op)
 
 
 def whole_tile(w: BlockWriter, value: SSAValue, op: Operation) -> Tile:
@@ -58,9 +48,20 @@ def transpose(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     if len(axes) < 2:
         return w.pull(value, region, op)
     if len(shape) != 2:
-        raise w.refuse(op, f"{op_name(op)} of a value of rank {len(shape)}")
+        first, second = sorted(axes)
+        order = [*range(first), second, *range(first + 1, second), first, *range(second + 1, len(shape))]
+        return rearranged(w, op, value, tuple(order), region)
     source = w.pull(value, region.turned, op)
     return w.dest("ttrans", [source, w.like(source)], w.result(op, region))
+
+
+def rearranged(w: BlockWriter, op: d.ApplyOp, value: SSAValue, axes: tuple[int | None, ...], region: Region) -> Tile:
+    """All of a value with its dims in another order, or spread, read from memory so."""
+    whole = w.whole(op.results[0])
+    if region != whole:
+        raise w.refuse(op, f"{op_name(op)} of a value of rank 3 or more that is larger than a tile")
+    shape = tuple(w.extent(op.results[0], axis) for axis in range(len(axes)))
+    return w.dest("tload", [w.rearranged(w.memory_of(value, op), shape, axes)], w.result(op, region, d.shaped_type(value).dtype))
 
 
 def slice_rule(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
@@ -82,7 +83,7 @@ def slice_rule(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     for axis, extent in zip(kept[-2:], valid[2 - len(kept[-2:]) :]):
         if len(kept) <= 2:
             sizes[axis] = extent
-    memory = w.box(memory_of(w, value, op), tuple(offsets), tuple(sizes), drop)
+    memory = w.box(w.memory_of(value, op), tuple(offsets), tuple(sizes), drop)
     return w.load(memory, region, op, hint_of(op.results[0]))
 
 
@@ -102,10 +103,29 @@ def _shifted(w: BlockWriter, part: Part, by: Extent) -> Part:
 def reshape(w: BlockWriter, op: d.ApplyOp) -> Memory:
     value, result = operand(op, "input"), op.results[0]
     shape = tuple(w.extent(result, axis) for axis in range(len(d.shaped_type(result).shape)))
-    memory = memory_of(w, value, op)
-    if memory.box[1:] != memory.whole[1:] or not memory.regular or memory.kept != tuple(range(len(memory.whole) - len(memory.kept), len(memory.whole))):
+    memory = w.memory_of(value, op)
+    in_order = memory.kept == tuple(range(len(memory.whole) - len(memory.kept), len(memory.whole)))
+    if result in w.plan.stored or memory.box[1:] != memory.whole[1:] or not in_order:
         memory = w.materialised(value, op)
     return w.reshaped(memory, shape, op)
+
+
+def stacked_columns(w: BlockWriter, op: d.ApplyOp) -> Memory:
+    """Reductions of the columns of a stack of matrices, one matrix after the other."""
+    value, result = operand(op, "input"), op.results[0]
+    dims = [w.extent(value, axis) for axis in range(len(d.shaped_type(value).shape))]
+    rows, cols, type = dims[-2], dims[-1], d.shaped_type(result)
+    if isinstance(rows, str) or isinstance(cols, str) or rows * cols * 4 > w.plan.limit["vec"]:
+        raise w.refuse(op, f"{op_name(op)} of matrices larger than a tile")
+    source = w.reshaped(w.memory_of(value, op), (w.product(dims[:-1]), cols), op)
+    memory = w.workspace(type.dtype, type.shape, op, hint_of(result) or "reduced")
+    flat = w.reshaped(memory, (w.product(dims[:-2]), cols), op)
+    with w.stretch(w.product(dims[:-2]), 1, "batch") as batch:
+        tile = w.load(source, Region(Part(w.mul(batch.start, rows), rows, rows), Part(0, cols, cols)), op)
+        there = Region(Part(batch.start, 1, 1), Part(0, cols, cols))
+        w.store(reduced_columns(w, op, tile, there), flat, there, op)
+    w.touch(memory)
+    return memory
 
 
 def concat(w: BlockWriter, op: d.ApplyOp) -> Memory:
@@ -157,7 +177,7 @@ def padded(w: BlockWriter, op: d.ApplyOp) -> Memory:
     assert isinstance(cell, int | float)
     with w.stretch(rows, sizes[0], "row") as r, w.stretch(cols, sizes[1], "col") as c:
         tile = w.tile(r.size, c.size, (r.count, c.count), type.dtype)
-        w.store(w.dest("texpands", [(w.constant(cell, type.dtype), element_name(type.dtype))], tile), memory, Region(r, c), op)
+        w.store(w.dest("texpands", [(w.constant(cell, type.dtype), scalar_name(type.dtype))], tile), memory, Region(r, c), op)
     _put(w, value, w.box(memory, (0, 0), w.valid_of(value)), op)
     return memory
 
@@ -213,7 +233,7 @@ def write(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
         row = w.add(w.mul(row, dim), index)
     offset, dtype = w.add(w.mul(row, out.spec.cols), indices[-1] if indices else 0), d.shaped_type(op.results[0]).dtype
     value = scalar_as(w, operand(op, "value"), dtype, op)
-    w.line(f"pto.tsetval ins({w.ssa(offset)}, {value} : index, {element_name(dtype)}) outs({out.name} : {out.type})")
+    w.line(f"pto.tsetval ins({w.ssa(offset)}, {value} : index, {scalar_name(dtype)}) outs({out.name} : {out.type})")
     return out
 
 
@@ -224,7 +244,7 @@ def counting(w: BlockWriter, count: int, valid: Extent, dtype: DType = INT32, st
     """One row that counts."""
     out = w.tile(1, count, (1, valid), dtype, "count")
     text = " {descending = true}" if descending else ""
-    return w.dest("tci", [(start or w.constant(0, dtype), element_name(dtype))], out, text)
+    return w.dest("tci", [(start or w.constant(0, dtype), scalar_name(dtype))], out, text)
 
 
 def ci(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:

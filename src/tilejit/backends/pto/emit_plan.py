@@ -11,7 +11,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from tilejit import ops
 from tilejit.ops.spec import ParamKind
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.build import apply_args, constant_of
+from tilejit.tile_ir.build import apply_args, constant_of, operand
 from tilejit.tile_ir.pto.verify import CAPACITY
 from tilejit.types.values import BufferType, TileType, static_shape
 
@@ -19,8 +19,8 @@ PRODUCTS = frozenset({"matmul", "matmul_acc", "matmul_bias", "gemv", "gemv_acc",
 BLOCKWISE = frozenset({"elementwise", "expand", "reduction"})
 """Families of which any block can be computed from blocks of the operands."""
 BLOCKWISE_OPS = PRODUCTS | {"full", "transpose", "transpose_view", "move", "slice", "create_tile", "ci"}
-IN_MEMORY = frozenset({"reshape", "concat", "assemble", "fillpad", "fillpad_expand", "batch_matmul", "batch_matmul_acc"})
-"""Ops on values too large for tiles that are done in global memory."""
+BATCHES = frozenset({"batch_matmul", "batch_matmul_acc"})
+_IN_MEMORY = frozenset({"reshape", "concat", "assemble", "fillpad", "fillpad_expand"})
 _CHUNK = 1024
 """Columns of a block of a wide value."""
 
@@ -40,6 +40,19 @@ def array_operands(op: Operation) -> list[SSAValue]:
 def uses_scratch(op: Operation, value: SSAValue) -> bool:
     """Whether an op takes a value only as scratch."""
     return isinstance(op, d.ApplyOp) and value not in array_operands(op)
+
+
+def is_batched(op: Operation) -> bool:
+    """Whether an op is done matrix by matrix for a stack of them: products, and reductions of columns."""
+    if not isinstance(op, d.ApplyOp):
+        return False
+    names = ("lhs", "rhs") if op.op in PRODUCTS | BATCHES else ("input",) if family(op) == "reduction" and op.op.startswith("col_") else ()
+    return any(len(d.shaped_type(operand(op, name)).shape) > 2 for name in names)
+
+
+def in_memory(op: Operation) -> bool:
+    """Whether a result too large for a tile is made in global memory."""
+    return isinstance(op, d.ApplyOp) and (op.op in _IN_MEMORY or is_batched(op))
 
 
 def family(op: Operation) -> str:
@@ -109,14 +122,14 @@ class Plan:
     def _is_lazy(self, value: SSAValue) -> bool:
         op, type = value.owner, d.type_of(value)
         assert isinstance(op, Operation) and isinstance(type, TileType)
-        if not self.fits(type, "acc" if isinstance(op, d.ApplyOp) and op.op in PRODUCTS else "vec"):
+        if not self.fits(type, "acc" if isinstance(op, d.ApplyOp) and op.op in PRODUCTS and not is_batched(op) else "vec"):
             return True
         if self._only_for_products(value):
             return True
         if not isinstance(op, d.ApplyOp) or not ((family(op) in BLOCKWISE and not op.op.startswith("col_")) or op.op.startswith("col_expand")):
             return False
         rows = type.shape[:-1]
-        return any(self.is_large(operand) and d.shaped_type(operand).shape[:-1] == rows for operand in self.row_operands(value))
+        return any(self.is_large(item) and d.shaped_type(item).shape[:-1] == rows for item in self.row_operands(value))
 
     def is_large(self, value: SSAValue) -> bool:
         """Whether no tile holds a value: it is used block by block."""
@@ -161,13 +174,16 @@ class Plan:
             return frozenset({root_of(value.owner.buffer)})
         if value not in self.lazy:
             return frozenset()
-        return frozenset().union(*(self.reads(operand) for operand in array_operands(value.owner)))
+        if in_memory(value.owner) and not (isinstance(value.owner, d.ApplyOp) and value.owner.op == "reshape"):
+            return frozenset({value})
+        return frozenset().union(*(self.reads(item) for item in array_operands(value.owner)))
 
     def _must_be_stored(self, value: SSAValue) -> bool:
         op = value.owner
         assert isinstance(op, Operation)
-        if isinstance(op, d.ApplyOp) and op.op in IN_MEMORY:
-            return False
+        if in_memory(op):
+            # A reshape is only another view of the memory of its operand.
+            return isinstance(op, d.ApplyOp) and op.op == "reshape" and self._is_overwritten(value)
         if isinstance(op, d.ApplyOp) and family(op) == "reduction" and op.op.startswith("col_"):
             return True
         nested = any(self._ancestor(use.operation, op) is not use.operation for use in value.uses)
@@ -203,8 +219,8 @@ class Plan:
         if value not in self.lazy or value in self.stored or root_of(buffer) not in self.reads(value):
             return True
         return family(op) == "elementwise" and all(  # type: ignore[arg-type]
-            root_of(buffer) not in self.reads(operand) or (self._cellwise(operand, buffer) and d.shaped_type(operand).shape == d.shaped_type(value).shape)
-            for operand in array_operands(op)  # type: ignore[arg-type]
+            root_of(buffer) not in self.reads(item) or (self._cellwise(item, buffer) and d.shaped_type(item).shape == d.shaped_type(value).shape)
+            for item in array_operands(op)  # type: ignore[arg-type]
         )
 
     def _expression(self, value: SSAValue) -> set[SSAValue]:
@@ -272,7 +288,7 @@ class Plan:
         return _even(rows, height), columns
 
     def _width(self, value: SSAValue) -> int:
-        dims = [d.shaped_type(operand).shape[-1:] for operand in (value, *self.row_operands(value))]
+        dims = [d.shaped_type(item).shape[-1:] for item in (value, *self.row_operands(value))]
         return max((dim[0] if isinstance(dim[0], int) else _CHUNK for dim in dims if dim), default=1)
 
 

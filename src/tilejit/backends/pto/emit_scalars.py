@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 
 from tilejit.backends.pto.emit_memory import MemoryWriter
-from tilejit.backends.pto.emit_text import Extent, element_name, hint_of, op_name
+from tilejit.backends.pto.emit_text import Extent, hint_of, op_name, scalar_name
 from tilejit.dtypes import BOOL, FP32, INDEX, INT64, DType, promote
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, constant_of
@@ -54,36 +54,30 @@ def scalar_as(w: MemoryWriter, value: SSAValue, dtype: DType, op: Operation) -> 
     return converted(w, scalar(w, value, op), dtype_of(value), dtype, op)
 
 
-def _signless(dtype: DType) -> str:
-    """arith knows no signs: an unsigned type is written as its signless twin."""
-    return element_name(dtype).removeprefix("u")
-
-
 def converted(w: MemoryWriter, name: str, source: DType, to: DType, op: Operation) -> str:
+    """A scalar in another data type: floats lose their fractions, integers wrap."""
+    old, new = scalar_name(source), scalar_name(to)
     if source is to:
         return name
-    old, new = element_name(source), element_name(to)
-    if "u" in (old[0], new[0]):
-        raise w.refuse(op, f"a scalar conversion from {source} to {to}")
     if source.is_float and to.is_float:
         if source.bits == to.bits:
             return converted(w, w.define(f"arith.extf {name} : {old} to f32"), FP32, to, op)
         return w.define(f"arith.{'truncf' if to.bits < source.bits else 'extf'} {name} : {old} to {new}")
+    unsigned = source is BOOL or source.name.startswith("U")
     if source.is_float:
-        middle = "i64" if to is INDEX else new
-        found = w.define(f"arith.fptosi {name} : {old} to {middle}")
+        found = w.define(f"arith.{'fptoui' if to.name.startswith('U') else 'fptosi'} {name} : {old} to {'i64' if to is INDEX else new}")
         return w.define(f"arith.index_cast {found} : i64 to index") if to is INDEX else found
+    if to is BOOL:
+        return w.define(f"arith.cmpi ne, {name}, {w.constant(0, source)} : {old}")
     if to.is_float:
         if source is INDEX:
             name, old = w.define(f"arith.index_cast {name} : index to i64"), "i64"
-        return w.define(f"arith.{'uitofp' if source is BOOL else 'sitofp'} {name} : {old} to {new}")
-    if to is BOOL:
-        return w.define(f"arith.cmpi ne, {name}, {w.constant(0, source)} : {old}")
+        return w.define(f"arith.{'uitofp' if unsigned else 'sitofp'} {name} : {old} to {new}")
     if INDEX in (source, to):
-        return w.define(f"arith.{'index_castui' if source is BOOL else 'index_cast'} {name} : {old} to {new}")
+        return w.define(f"arith.{'index_castui' if unsigned else 'index_cast'} {name} : {old} to {new}")
     if source.bits == to.bits:
         return name
-    return w.define(f"arith.{'trunci' if to.bits < source.bits else 'extui' if source is BOOL else 'extsi'} {name} : {old} to {new}")
+    return w.define(f"arith.{'trunci' if to.bits < source.bits else 'extui' if unsigned else 'extsi'} {name} : {old} to {new}")
 
 
 def scalar_op(w: MemoryWriter, op: d.ApplyOp) -> str:
@@ -100,11 +94,9 @@ def scalar_op(w: MemoryWriter, op: d.ApplyOp) -> str:
         return scalar_as(w, values[0], result, op)
     if op.op == "where":
         names = [scalar_as(w, values[0], BOOL, op), *(scalar_as(w, value, result, op) for value in values[1:])]
-        return w.define(f"arith.select {', '.join(names)} : {_signless(result)}", hint)
+        return w.define(f"arith.select {', '.join(names)} : {scalar_name(result)}", hint)
     common = result if op.op != "cmp" else _common(values)
     names = [scalar_as(w, value, common, op) for value in values]
-    if element_name(common).startswith("u"):
-        raise w.refuse(op, f"the scalar op {op_name(op)} of {common}")
     text = _arith(w, op, common, names, args)
     if text is None:
         raise w.refuse(op, f"the scalar op {op_name(op)} of {common}")
@@ -121,7 +113,8 @@ def _common(values: list[SSAValue]) -> DType:
 
 
 def _arith(w: MemoryWriter, op: d.ApplyOp, dtype: DType, names: list[str], args: dict[str, object]) -> str | None:
-    both, element, real = ", ".join(names), element_name(dtype), dtype.is_float
+    both, element, real = ", ".join(names), scalar_name(dtype), dtype.is_float
+    sign = "u" if dtype.name.startswith("U") else "s"
     if op.op in _SAME:
         return f"arith.{_SAME[op.op][real]} {both} : {element}"
     if op.op == "cmp":
@@ -130,15 +123,15 @@ def _arith(w: MemoryWriter, op: d.ApplyOp, dtype: DType, names: list[str], args:
         mode = _COMPARE[kind]
         if real:
             return f"arith.cmpf {'une' if mode == 'ne' else 'o' + mode}, {both} : {element}"
-        return f"arith.cmpi {mode if kind < 2 else 's' + mode}, {both} : {element}"
+        return f"arith.cmpi {mode if kind < 2 else sign + mode}, {both} : {element}"
     if op.op == "neg":
         return f"arith.negf {both} : {element}" if real else f"arith.subi {w.constant(0, dtype)}, {both} : {element}"
     if op.op in ("minimum", "maximum"):
-        return f"arith.{op.op}f {both} : {element}" if real else f"arith.{op.op[:3]}si {both} : {element}"
+        return f"arith.{op.op}f {both} : {element}" if real else f"arith.{op.op[:3]}{sign}i {both} : {element}"
     if op.op == "div" and real:
         return f"arith.divf {both} : {element}"
     if op.op == "fmod":
-        return f"arith.{'remf' if real else 'remsi'} {both} : {element}"
+        return f"arith.{'remf' if real else f'rem{sign}i'} {both} : {element}"
     if real:
         return f"arith.maximumf {names[0]}, {w.define(f'arith.negf {names[0]} : {element}')} : {element}" if op.op == "abs" else None
     if op.op == "abs":
@@ -150,7 +143,10 @@ def _arith(w: MemoryWriter, op: d.ApplyOp, dtype: DType, names: list[str], args:
     if op.op == "not_":
         return f"arith.xori {names[0]}, {w.constant(-1, dtype)} : {element}"
     if op.op in ("shr", "floordiv", "div"):
-        return f"arith.{ {'shr': 'shrsi', 'floordiv': 'floordivsi', 'div': 'divsi'}[op.op]} {both} : {element}"
+        name = {"shr": f"shr{sign}i", "div": f"div{sign}i", "floordiv": "floordivsi" if sign == "s" else "divui"}[op.op]
+        return f"arith.{name} {both} : {element}"
+    if op.op == "mod" and sign == "u":
+        return f"arith.remui {both} : {element}"
     if op.op == "mod":
         quotient = w.define(f"arith.floordivsi {both} : {element}")
         return f"arith.subi {names[0]}, {w.define(f'arith.muli {quotient}, {names[1]} : {element}')} : {element}"
@@ -163,7 +159,7 @@ def _rounded(w: MemoryWriter, op: d.ApplyOp, value: SSAValue, result: DType) -> 
     if mode not in ("round", "floor"):
         raise w.refuse(op, f"a scalar cast with mode {mode!r}")
     name, source = scalar(w, value, op), dtype_of(value)
-    element = element_name(source)
+    element = scalar_name(source)
     whole = w.define(f"arith.fptosi {name} : {element} to i64")
     back = w.define(f"arith.sitofp {whole} : i64 to {element}")
     rest = w.define(f"arith.subf {name}, {back} : {element}")

@@ -7,9 +7,10 @@ import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
+import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from tilejit.dtypes import BOOL, INDEX, DType
+from tilejit.dtypes import BOOL, FP8E8M0, INDEX, INT64, UINT8, DType
 from tilejit.errors import Span, UnsupportedFeatureError
 from tilejit.tile_ir import dialect as d
 
@@ -17,15 +18,22 @@ Extent = int | str
 """A number known now, or the name of an index value of the text."""
 
 
+def stored(dtype: DType) -> DType:
+    """The data type of elements in memory: flags are bytes, indices 64 bits."""
+    return {BOOL: UINT8, INDEX: INT64}.get(dtype, dtype)
+
+
 def element_name(dtype: DType) -> str:
-    """The PTO spelling of a data type."""
-    if dtype is BOOL:
-        return "i1"
-    if dtype is INDEX:
-        return "index"
-    if dtype.pto is None:
-        raise UnsupportedFeatureError(f"elements of type {dtype} have no PTO form")
+    """The PTO spelling of the element type of tiles and tensors."""
+    dtype = stored(dtype)
+    if dtype.pto is None or dtype.bits < 8 or dtype is FP8E8M0:
+        raise UnsupportedFeatureError(f"elements of type {dtype} have no PTO form", help="use element types of whole bytes that both generations of PTO have")
     return dtype.pto
+
+
+def scalar_name(dtype: DType) -> str:
+    """The type of a scalar: `arith` knows no signs."""
+    return "i1" if dtype is BOOL else "index" if dtype is INDEX else element_name(dtype).removeprefix("u")
 
 
 def op_name(op: Operation) -> str:
@@ -36,8 +44,9 @@ def op_name(op: Operation) -> str:
 def number_text(value: float, dtype: DType) -> str:
     """A constant as MLIR writes it; floats that are no numbers are written as bits."""
     if not dtype.is_float:
-        return str(int(value))
-    import numpy as np
+        whole, width = int(value), dtype.bits
+        whole &= (1 << width) - 1
+        return str(whole - (1 << width) if whole >> (width - 1) else whole)
 
     rounded = np.asarray(value, np.float64).astype(dtype.numpy)
     if not np.isfinite(rounded.astype(np.float64)):
@@ -120,9 +129,9 @@ class TextWriter:
         if dtype is BOOL:
             text, hint = ("true" if value else "false"), "yes" if value else "no"
         else:
-            text = f"{number_text(value, dtype)} : {element_name(dtype)}"
+            text = f"{number_text(value, dtype)} : {scalar_name(dtype)}"
             shown = f"{value:g}" if dtype.is_float else str(int(value))
-            hint = f"c{shown}" if dtype is INDEX else f"c{shown}_{element_name(dtype)}"
+            hint = f"c{shown}" if dtype is INDEX else f"c{shown}_{scalar_name(dtype)}"
             hint = hint.replace("-", "m")
         return self.define_at_top(f"arith.constant {text}", hint)
 

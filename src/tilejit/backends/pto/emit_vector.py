@@ -11,7 +11,7 @@ from tilejit import ops
 from tilejit.backends.pto.emit_blocks import BlockWriter, Tile
 from tilejit.backends.pto.emit_memory import Part, Region
 from tilejit.backends.pto.emit_scalars import scalar_as
-from tilejit.backends.pto.emit_text import element_name, hint_of, op_name
+from tilejit.backends.pto.emit_text import hint_of, op_name, scalar_name
 from tilejit.dtypes import BF16, BOOL, FP16, FP32, INT8, INT16, INT32, UINT8, UINT16, DType, integer_range
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, operand
@@ -30,8 +30,6 @@ EXPANDING = frozenset({"add", "sub", "mul", "div", "max", "min", "expdif"})
 UNARY = {"exp": "texp", "log": "tlog", "sqrt": "tsqrt", "rsqrt": "trsqrt", "recip": "trecip", "neg": "tneg", "abs": "tabs", "relu": "trelu", "not_": "tnot"}
 FOLDS = {"sum": "add", "max": "max", "min": "min", "prod": "mul"}
 """Reductions, and how their partial results combine."""
-MODES = {"none": "RINT", "rint": "RINT", "round": "ROUND", "floor": "FLOOR", "ceil": "CEIL", "trunc": "TRUNC"}
-"""Rounding modes; `odd` means another rounding in PTO, whose conversions between floats only round to nearest."""
 def working_dtype(w: BlockWriter, dtype: DType, op: d.ApplyOp) -> DType:
     """The type in which the vector core computes: narrow types it lacks are widened, as everywhere in the language."""
     if dtype is BF16:
@@ -51,20 +49,36 @@ def cast_tile(w: BlockWriter, tile: Tile, to: DType, mode: str = "RINT", hint: s
     return w.dest("tcvt", [tile], w.like(tile, to, hint), f" {{rmode = #pto<round_mode {mode}>{saturation}}}")
 
 
-def operand_region(w: BlockWriter, value: SSAValue, region: Region, op: d.ApplyOp) -> Region:
+def operand_region(value: SSAValue, region: Region, op: d.ApplyOp) -> Region:
     """The block of an operand that a block of the result needs: dims of extent 1 are spread."""
     own, whole = d.shaped_type(value).shape, d.shaped_type(op.results[0]).shape
     cols = Part(0, 1, 1) if own and own[-1] == 1 and whole[-1] != 1 else region.cols
     if all(dim == 1 for dim in own[:-1]) and not all(dim == 1 for dim in whole[:-1]):
         return Region(Part(0, 1, 1), cols)
-    if len(whole) > 2 and tuple(own[:-1]) != tuple(whole[len(whole) - len(own) : -1]):
-        raise w.refuse(op, f"{op_name(op)} that spreads an inner dim of a value of rank 3 or more")
     return Region(region.rows, cols)
+
+
+def is_spread(value: SSAValue, op: d.ApplyOp) -> bool:
+    """Whether an operand is spread along inner dims of a stack of matrices."""
+    own, whole = d.shaped_type(value).shape, d.shaped_type(op.results[0]).shape
+    leading = ((1,) * (len(whole) - len(own)) + tuple(own))[:-1]
+    return len(whole) > 2 and leading != whole[:-1] and any(dim != 1 for dim in leading)
+
+
+def spread(w: BlockWriter, value: SSAValue, region: Region, op: d.ApplyOp) -> Tile:
+    """Such an operand in the shape of the result: it is read from memory with steps of 0."""
+    own, whole = d.shaped_type(value).shape, d.shaped_type(op.results[0]).shape
+    if region != w.whole(op.results[0]):
+        raise w.refuse(op, f"{op_name(op)} that spreads an inner dim of a value larger than a tile")
+    missing = len(whole) - len(own)
+    axes = tuple(None if axis < missing or own[axis - missing] == 1 != whole[axis] else axis - missing for axis in range(len(whole)))
+    shape = tuple(w.extent(op.results[0], axis) for axis in range(len(whole)))
+    return w.dest("tload", [w.rearranged(w.memory_of(value, op), shape, axes)], w.result(op, region, d.shaped_type(value).dtype))
 
 
 def pulled(w: BlockWriter, value: SSAValue, region: Region, op: d.ApplyOp, dtype: DType) -> Tile:
     """A block of an operand in the type the op computes in."""
-    tile = w.pull(value, operand_region(w, value, region, op), op)
+    tile = spread(w, value, region, op) if is_spread(value, op) else w.pull(value, operand_region(value, region, op), op)
     own = d.shaped_type(value).dtype
     return cast_tile(w, tile, dtype, "TRUNC" if own.is_float and not dtype.is_float else "RINT", wrap=not own.is_float)
 
@@ -107,11 +121,11 @@ def side(w: BlockWriter, value: object, region: Region, op: d.ApplyOp, dtype: DT
 
 def element_of(w: BlockWriter, tile: Tile, offset: int | str, dtype: DType, hint: str | None = None) -> str:
     """One element of a tile as a scalar."""
-    return w.define(f"pto.tgetval ins({tile.name}, {w.ssa(offset)} : {tile.type}, index) outs : {element_name(dtype)}", hint)
+    return w.define(f"pto.tgetval ins({tile.name}, {w.ssa(offset)} : {tile.type}, index) outs : {scalar_name(dtype)}", hint)
 
 
 def _with_scalar(w: BlockWriter, op: d.ApplyOp, out: Tile, name: str, sides: list[Tile | str], dtype: DType) -> Tile:
-    element = element_name(dtype)
+    element = scalar_name(dtype)
     scratch = [w.like(out)] if name in WITH_SCRATCH else []
     items: list[Tile | tuple[str, str]] = [side if isinstance(side, Tile) else (side, element) for side in sides]
     if isinstance(items[0], Tile) or name == "div":
@@ -160,18 +174,6 @@ def unary(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     return finished(w, op, w.dest(UNARY[op.op], [source], w.result(op, region, dtype)))
 
 
-def cast(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
-    source, result = d.shaped_type(operand(op, "input")).dtype, d.shaped_type(op.results[0]).dtype
-    given = str(apply_args(op)["mode"])
-    mode = MODES.get(given, "")
-    if BOOL in (source, result):
-        raise w.refuse(op, f"a cast from {source} to {result}")
-    if not mode or (source.is_float and result.is_float and mode not in ("RINT", "ROUND")):
-        raise w.refuse(op, f"a cast with mode {given!r}")
-    tile = w.pull(operand(op, "input"), region, op)
-    return cast_tile(w, tile, result, mode, hint_of(op.results[0]), wrap=not source.is_float and not result.is_float)
-
-
 def leaky(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     """lrelu with a scalar slope, prelu with one per element."""
     args, dtype = apply_args(op), working_dtype(w, d.shaped_type(op.results[0]).dtype, op)
@@ -190,13 +192,13 @@ def three(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     first = combined(w, op, region, name, args["lhs"], args["rhs"], dtype)
     third = side(w, args["rhs2"], region, op, dtype)
     out = w.like(first)
-    result = _of_tiles(w, out, region, name, (first, third)) if isinstance(third, Tile) else w.dest(f"t{name}s", [first, (third, element_name(dtype))], out)
+    result = _of_tiles(w, out, region, name, (first, third)) if isinstance(third, Tile) else w.dest(f"t{name}s", [first, (third, scalar_name(dtype))], out)
     return finished(w, op, result)
 
 
 def full(w: BlockWriter, side: Tile | str, out: Tile, dtype: DType) -> Tile:
     if not isinstance(side, Tile):
-        return w.dest("texpands", [(side, element_name(dtype))], w.like(out))
+        return w.dest("texpands", [(side, scalar_name(dtype))], w.like(out))
     return spread_line(w, side, line, out) if (line := line_axis(side, out)) else side
 
 
@@ -213,12 +215,14 @@ def expand(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     else:
         line_region = Region(Part(0, 1, 1), region.cols)
     own = d.shaped_type(vector).dtype
-    line = cast_tile(w, w.pull(vector, line_region, op), dtype, "TRUNC" if own.is_float and not dtype.is_float else "RINT")
+    stack = is_spread(vector, op)
+    found = spread(w, vector, region, op) if stack else w.pull(vector, line_region, op)
+    line = cast_tile(w, found, dtype, "TRUNC" if own.is_float and not dtype.is_float else "RINT")
     out = w.result(op, region, dtype)
     if not name:
         return finished(w, op, w.dest(f"t{axis}expand", [line], out) if line_axis(line, out) else line)
     big = pulled(w, operand(op, "lhs"), region, op, dtype)
-    if out.spec.blayout == "col_major" or (axis == "col" and out.spec.rows == 1):
+    if stack or out.spec.blayout == "col_major" or (axis == "col" and out.spec.rows == 1):
         # One column, or one row: there is nothing to spread.
         if name == "expdif":
             w.dest("tsub", [big, line], out)
@@ -236,7 +240,16 @@ def expand_clone(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
 def fill(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     """full and expands: one number everywhere."""
     dtype, value = d.shaped_type(op.results[0]).dtype, operand(op, "value" if op.op == "full" else "scalar")
-    return w.dest("texpands", [(scalar_as(w, value, dtype, op), element_name(dtype))], w.result(op, region))
+    return w.dest("texpands", [(scalar_as(w, value, dtype, op), scalar_name(dtype))], w.result(op, region))
+
+
+def reduced_columns(w: BlockWriter, op: d.ApplyOp, tile: Tile, region: Region) -> Tile:
+    """One row from all rows of a tile."""
+    name, own = op.op.removeprefix("col_"), d.shaped_type(operand(op, "input")).dtype
+    dtype = working_dtype(w, own, op)
+    source = cast_tile(w, tile, dtype)
+    out = w.result(op, region, INT32 if name.startswith("arg") else dtype)
+    return finished(w, op, w.dest(f"tcol{name}", [source, *([w.like(source)] if name.startswith("arg") else [])], out))
 
 
 def _identity(name: str, dtype: DType) -> float:
@@ -249,8 +262,6 @@ def _identity(name: str, dtype: DType) -> float:
 def reduction(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     axis, name = op.op.split("_")
     value = operand(op, "input")
-    if axis == "col" and len(d.shaped_type(value).shape) != 2:
-        raise w.refuse(op, f"{op_name(op)} of a value of rank {len(d.shaped_type(value).shape)}")
     valid = w.valid_of(value)
     kept, reduced = (region.rows, valid[1]) if axis == "row" else (region.cols, valid[0])
     static = w.matrix(value)[1 if axis == "row" else 0]
@@ -273,7 +284,7 @@ def reduction(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
         return finished(w, op, reduced_block(Part(0, static, reduced), out))
     if name.startswith("arg"):
         raise w.refuse(op, f"{op_name(op)} over more than one block")
-    w.dest("texpands", [(w.constant(_identity(name, dtype), dtype), element_name(dtype))], out)
+    w.dest("texpands", [(w.constant(_identity(name, dtype), dtype), scalar_name(dtype))], out)
     with w.stretch(reduced, most, "at") as part:
         w.dest(f"t{FOLDS[name]}", [out, reduced_block(part, w.like(out))], out)
     return finished(w, op, out)
@@ -284,6 +295,6 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(UNARY, unary),
     **{name: expand for name in ops.table() if name.startswith(("row_expand", "col_expand"))},
     **{f"{axis}_{name}": reduction for axis in ("row", "col") for name in (*FOLDS, "argmax", "argmin")},
-    "cast": cast, "lrelu": leaky, "prelu": leaky, "addc": three, "subc": three, "expand_clone": expand_clone, "expands": fill, "full": fill,
+    "lrelu": leaky, "prelu": leaky, "addc": three, "subc": three, "expand_clone": expand_clone, "expands": fill, "full": fill,
 }  # fmt: skip
 """The rule of each op that works block by block."""

@@ -37,7 +37,7 @@ class PtoExecutable(ReferenceExecutable):
         arrays = [np.ascontiguousarray(value.array) if isinstance(value, Buffer) else value for value in arguments]
         extents = _extents(function, arrays)
         scratch = [workspace(space, extents, place.count) for space in self.texts[name].workspaces]
-        given = [value.item() if isinstance(value, np.generic) else value for value in arrays]
+        given = [_plain(value) for value in arrays]
         values = [*given, *(extents[symbol] for symbol in self.texts[name].extents), *scratch]
         names = [str(i) for i in range(len(values))]
         bound = [argument(label, type, value) for label, type, value in zip(names, entry.function_type.inputs.data, values, strict=True)]
@@ -47,6 +47,15 @@ class PtoExecutable(ReferenceExecutable):
             if isinstance(value, Buffer) and array is not value.array:
                 value.array[...] = array
         return []
+
+
+def _plain(value: Any) -> Any:
+    """An argument as the text takes it: flags are bytes, scalars have no sign."""
+    if isinstance(value, np.ndarray):
+        return value.view(np.uint8) if value.dtype == np.bool_ else value
+    if isinstance(value, np.unsignedinteger):
+        return value.view(f"i{value.dtype.itemsize}").item()
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _extents(function: d.FuncOp, arrays: Sequence[Any]) -> dict[str, int]:
