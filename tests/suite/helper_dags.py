@@ -516,3 +516,73 @@ def returned_outputs_around_a_value(x: pl.Tensor, a: pl.Out[pl.Tensor], b: pl.Ou
     a[:] = pl.sub(x, 1)
     b[:] = pl.add(x, 1)
     return b, pl.mul(x, 3), a
+
+
+@CASES(f32(6, 8), f32(6, 8), expected=lambda a, b: a + b)
+@pl.jit
+def windows_as_outputs_in_a_loop(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for i in pl.range(3):
+        row = i * 2
+        plus(a[row : row + 2], b[2 * i : 2 * i + 2], out[row : 2 + row])
+    return out
+
+
+@pl.jit.incore
+def exponential_and_sum(x: pl.Tensor):
+    return pl.exp(x), pl.row_sum(x)
+
+
+@CASES(f32(6, 8), more=[(f32(2, 8),)], compiles=1, expected=lambda x: np.exp(np.exp(x) * np.float32(0.1)) + x.sum(1, keepdims=True), tol=1e-5)
+@pl.jit
+def values_of_helpers_as_arguments_of_any_rows(x: pl.Tensor[[TOKENS, 8], pl.FP32], out: pl.Out[pl.Tensor[[TOKENS, 8], pl.FP32]]):
+    e, s = exponential_and_sum(x)
+    e2, _ = exponential_and_sum(e * 0.1)
+    out[:] = pl.row_expand_add(e2, s)
+    return out
+
+
+@pl.jit.opaque
+def doubled_in_a_new_tensor(x: pl.Tensor):
+    t = pl.create_tensor([x.shape[0], x.shape[1]], dtype=pl.FP32)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t[:] = pl.mul(x, 2.0)
+    return t
+
+
+@CASES(f32(5, 7), f32(7, 5), expected=lambda x, y: 2 * x + y.T + 1, tol=1e-6)
+@pl.jit
+def expressions_and_new_tensors_as_arguments(x: pl.Tensor, y: pl.Tensor, out: pl.Out[pl.Tensor]):
+    t = doubled_in_a_new_tensor(x)
+    out = plus(t, pl.transpose(y, 0, 1) + 1.0, out)
+    return out
+
+
+@pl.jit.incore
+def rows_and(x: pl.Tensor, k: pl.INT32) -> pl.Scalar[pl.INT32]:
+    return k + pl.cast(pl.tensor.dim(x, 0), pl.INT32)
+
+
+@CASES(f32(5, 7), expected=lambda x: x + 9)
+@pl.jit
+def helper_returns_a_scalar(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    n = rows_and(x, 4)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.add(x, pl.cast(n, pl.FP32))
+    return out
+
+
+@pl.jit.incore
+def chosen(x: pl.Tensor, mode: str, out: pl.Out[pl.Tensor]):
+    if mode == "exp":
+        out[:] = pl.exp(x)
+    elif mode == "neg":
+        out[:] = pl.neg(x)
+    else:
+        pl.static_assert(False, "no such mode")
+
+
+@CASES(f32(5, 7), expected=lambda x: (np.exp(x), -x), tol=1e-6)
+@pl.jit
+def text_as_a_compile_time_argument(x: pl.Tensor, a: pl.Out[pl.Tensor], b: pl.Out[pl.Tensor]):
+    chosen(x, "exp", a)
+    chosen(x, mode="neg", out=b)

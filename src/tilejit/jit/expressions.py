@@ -16,7 +16,7 @@ from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.dependencies import definition_of, helpers_of, kernel_call
 from tilejit.jit.dynamic import Dynamic, Symbol
 from tilejit.jit.meta import DynDim
-from tilejit.jit.nodes import at, dotted, evaluated, relocated
+from tilejit.jit.nodes import at, constant_difference, dotted, evaluated, relocated
 from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, is_language, literal, number_node
 from tilejit.ops.spec import OpFunction
 from tilejit.types.annotations import DynVar, Untracked
@@ -197,7 +197,7 @@ class Expressions:
             )
 
     def indices(self, node: ast.expr) -> tuple[ast.expr, list[Abstract | slice]]:
-        """The index of a tensor subscript, and its parts as types."""
+        """The index of a tensor subscript, and its parts as types; the step of a slice without one is its width, where that is constant."""
         items = node.elts if isinstance(node, ast.Tuple) else [node]
         nodes: list[ast.expr] = []
         parts: list[Abstract | slice] = []
@@ -206,7 +206,9 @@ class Expressions:
                 ends = [self.fold(end) if end is not None else None for end in (item.lower, item.upper, item.step)]
                 new = ast.Slice(*(end[0] if end is not None else None for end in ends))
                 nodes.append(at(new, item))
-                parts.append(slice(*(end[1] if end is not None else None for end in ends)))
+                start, stop, step = (end[1] if end is not None else None for end in ends)
+                width = constant_difference(new.upper, new.lower) if step is None and new.lower is not None and new.upper is not None else None
+                parts.append(slice(start, stop, step if width is None else width))
             else:
                 new_index, value = self.fold(item)
                 nodes.append(new_index)

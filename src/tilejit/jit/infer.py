@@ -210,6 +210,8 @@ def subscript(base: BufferType | TileType, indices: Sequence[Abstract | slice], 
 
 def _slice_extent(index: slice, extent: Dim) -> Dim:
     """Static sizes as given; what is not static falls back to the parent's extent."""
+    if isinstance(index.step, int):
+        return max(0, index.step)
     start = 0 if index.start is None else extent_of(index.start)
     if index.stop is None:
         return extent - start if isinstance(extent, int) and isinstance(start, int) and not isinstance(start, DynDim) else extent

@@ -20,10 +20,11 @@ _MARK = "\N{SECTION SIGN}"
 def extents_of(value: SSAValue, builder: Builder, outside: Callable[[SSAValue], bool]) -> list[SSAValue]:
     """Scalars for the extents of `value` that are no constants, in order; `outside` tells which values are at hand."""
     shape = d.shaped_type(value).shape
-    return [_extent(value, axis, builder, outside) for axis, dim in enumerate(shape) if not isinstance(dim, int)]
+    return [extent_of(value, axis, builder, outside) for axis, dim in enumerate(shape) if not isinstance(dim, int)]
 
 
-def _extent(value: SSAValue, axis: int, builder: Builder, outside: Callable[[SSAValue], bool]) -> SSAValue:
+def extent_of(value: SSAValue, axis: int, builder: Builder, outside: Callable[[SSAValue], bool]) -> SSAValue:
+    """A scalar for one extent of `value`, computed from what is at hand."""
     if outside(value):
         return builder.dim(value, axis)
     dim = d.shaped_type(value).shape[axis]
@@ -36,7 +37,7 @@ def _extent(value: SSAValue, axis: int, builder: Builder, outside: Callable[[SSA
     if isinstance(owner, d.ApplyOp):
         source = _source(owner, list(owner.results).index(value), axis)  # type: ignore[arg-type]
         if isinstance(source, tuple):
-            return _extent(*source, builder, outside)
+            return extent_of(*source, builder, outside)
         if source is not None and outside(source):
             return source
     raise UnsupportedFeatureError(

@@ -13,7 +13,7 @@ from xdsl.rewriter import Rewriter
 from tilejit import ops
 from tilejit.dtypes import INDEX
 from tilejit.errors import UnsupportedFeatureError
-from tilejit.passes.extents import extents_of
+from tilejit.passes.extents import extent_of, extents_of
 from tilejit.passes.kernels import Kernel, Reload, name_hint, unique_name
 from tilejit.passes.returns import return_through_parameters
 from tilejit.passes.rewriting import Before, has_uses, is_buffer, is_operator, is_scalar_op, remove, splice
@@ -100,15 +100,32 @@ class _Outliner:
             if is_operator(op):
                 run.append(op)
             elif _is_neutral(op):
-                if any(operand in _results(run) for operand in op.operands):
+                if run and isinstance(op, d.DimOp) and self.known_before(op, run):
+                    continue
+                if not any(operand in _results(run) for operand in op.operands):
+                    if run:
+                        op.detach()
+                        block.insert_op_before(op, run[0])
+                elif isinstance(op, d.CreateOp):  # What is written into it must be seen after the run too.
+                    self.flush(run, op)
+                    run = []
+                else:
                     run.append(op)
-                elif run:
-                    op.detach()
-                    block.insert_op_before(op, run[0])
             else:
                 self.flush(run, op)
                 run = []
                 self.other(op)
+
+    def known_before(self, op: d.DimOp, run: Sequence[Operation]) -> bool:
+        """Replace an extent of a result of the run by what it is computed from, where that is known before the run starts."""
+        inside = _results(run)
+        try:
+            extent = extent_of(op.source, int(str(op.static("axis"))), Before(run[0]), lambda value: value not in inside)
+        except UnsupportedFeatureError:
+            return False
+        op.result.replace_all_uses_with(extent)
+        remove(op)
+        return True
 
     def other(self, op: Operation) -> None:
         """An op that ends a run."""
