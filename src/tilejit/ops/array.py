@@ -37,6 +37,11 @@ def array_op(name: str, signature: str, infer: InferRule, reference: Callable[..
     return declared
 
 
+def index_help(extent: int) -> str:
+    """What to say about an index outside an array."""
+    return f"from 0 to {extent - 1}"
+
+
 def element_numpy(dtype: DType) -> np.dtype[Any]:
     return np.dtype(np.int64) if dtype is TASK_ID else dtype.numpy
 
@@ -60,13 +65,13 @@ def _array(call: Call) -> ArrayType:
     if not index.dtype.is_integer:
         raise DTypeError(f"an array takes an integer as index, got {index.dtype}", help="convert it first: pl.cast(…, pl.INDEX)")
     if isinstance(index.const, int) and not 0 <= index.const < array.extent:
-        raise OutOfBoundsError(f"index {index.const} of an array with {array.extent} elements", help=f"from 0 to {array.extent - 1}")
+        raise OutOfBoundsError(f"index {index.const} of an array with {array.extent} elements", help=index_help(array.extent))
     return array
 
 
 def _position(array: NDArray, index: Any) -> int:
     if not 0 <= int(index) < len(array):
-        raise OutOfBoundsError(f"index {int(index)} of an array with {len(array)} elements")
+        raise OutOfBoundsError(f"index {int(index)} of an array with {len(array)} elements", help=index_help(len(array)))
     return int(index)
 
 

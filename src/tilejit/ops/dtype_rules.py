@@ -65,7 +65,7 @@ def check_scalar(call: Call, name: str, arg: ScalarArg, partner: DType) -> None:
     if arg.dtype is BOOL and partner is not BOOL:
         raise DTypeError(f"{call.row.title} takes a number as `{name}`, got a BOOL scalar", help=f"convert it first: pl.cast({name}, pl.{partner})")
     if is_literal(arg) and partner.is_integer and not fits(arg.const, partner):
-        raise DTypeError(f"{call.row.title}: {arg.const} does not fit {partner}", help="convert the data to a wider type first, with pl.cast")
+        raise DTypeError(f"{call.row.title}: {arg.const} does not fit {partner}", help="choose a wider dtype; pl.cast converts data")
 
 
 def fits(value: object, dtype: DType) -> bool:

@@ -252,6 +252,9 @@ def reshape(input: Value, shape: Scalars) -> object:
     """The same elements in row-major order with another shape; a partial valid region must stay a box at the origin."""
 
 
+VALID_HELP = "a valid region is 0 to the extent"
+
+
 def _infer_set_valid(call: Call) -> tuple[ValueType, ...]:
     input = call.shaped("input")
     require_rank(call, "input", input, 2)
@@ -262,7 +265,7 @@ def _infer_set_valid(call: Call) -> tuple[ValueType, ...]:
         if not arg.dtype.is_integer:
             raise DTypeError(f"set_validshape takes an integer as `{name}`, got {arg.dtype}", help="convert it first: pl.cast(…, pl.INDEX)")
         if isinstance(arg.const, int) and (arg.const < 0 or (isinstance(extent, int) and arg.const > extent)):
-            raise OutOfBoundsError(f"set_validshape: {name} is {arg.const}, the extent is {extent}", help=f"from 0 to {extent}")
+            raise OutOfBoundsError(f"set_validshape: {name} is {arg.const}, the extent is {extent}", help=VALID_HELP)
         valid.append(arg.const if isinstance(arg.const, int) else ANY)
     return (result_type(call, input.shape, input.dtype, tuple(valid), input.space if isinstance(input, TileType) else "Vec"),)
 
@@ -271,7 +274,7 @@ def _set_valid(results: tuple[TileType, ...], input: ArrayValue, valid_rows: Any
     wanted = (int(valid_rows), int(valid_cols))
     for name, n, extent in zip(("valid_rows", "valid_cols"), wanted, input.data.shape, strict=True):
         if not 0 <= n <= extent:
-            raise OutOfBoundsError(f"set_validshape: {name} is {n}, the extent is {extent}")
+            raise OutOfBoundsError(f"set_validshape: {name} is {n}, the extent is {extent}", help=VALID_HELP)
     data = poison(input.data.shape, results[0].dtype)
     shared = tuple(slice(0, min(a, b)) for a, b in zip(wanted, input.valid, strict=True))
     data[shared] = input.data[shared]

@@ -41,6 +41,9 @@ def reduced_axis(axis: str, level: str, rank: int) -> int:
     return 0 if level == "tile" and rank > 2 else rank - 2
 
 
+NOTHING_HELP = "only sums and products of nothing have a value"
+
+
 def order_matters(row: OpSpec, dtype: DType) -> bool:
     """Whether a row reduces along the last axis with rounding after each step; the other axes are always taken in order."""
     return row.family == "reduction" and row.attrs["axis"] == "row" and row.attrs["combine"] in ("sum", "prod") and dtype.is_float
@@ -71,7 +74,7 @@ def _reference(name: str, direction: str, combine: str) -> Callable[..., Any]:
         axis = reduced_axis(direction, results[0].level, input.data.ndim)
         box, dtype = input.box, value_dtype(input.data)
         if combine in NEEDS_ELEMENTS and box.shape[axis] == 0 and box.size == 0 and all(n for i, n in enumerate(box.shape) if i != axis):
-            raise ShapeError(f"{name} of nothing: dim {axis} has extent 0")
+            raise ShapeError(f"{name} of nothing: dim {axis} has extent 0", help=NOTHING_HELP)
         cells = in_register(box, dtype)
         if combine == "sum" and axis != cells.ndim - 1 and 0 not in cells.shape:
             # One row after the other, also where a single column would make NumPy add pairwise.

@@ -52,7 +52,7 @@ def _dropped(call: Call, shape: Shape) -> tuple[int, ...]:
     rank = len(shape)
     axes = tuple(sorted({axis % rank if isinstance(axis, int) and -rank <= axis < rank else -1 for axis in drop}))
     if -1 in axes or any(shape[axis] != 1 for axis in axes) or len(axes) == len(shape):
-        raise ShapeError(f"slice drops dims of extent 1, got drop_dims={list(drop)} of {shape_text(shape)}", help="at least one dim must stay")
+        raise ShapeError(f"slice drops dims of extent 1, got drop_dims={list(drop)} of {shape_text(shape)}", help="name dims of extent 1, and keep at least one")
     return axes
 
 

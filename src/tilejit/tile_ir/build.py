@@ -145,9 +145,8 @@ class Builder:
         if self.span is None:
             return error
         kind = in_body(type(error))
-        where = [
-            f"{_user_name(arg) or name}: {d.type_of(arg)}" for name, arg in args.items() if isinstance(arg, SSAValue) and isinstance(d.type_of(arg), ShapedType)
-        ]
+        shaped = {name: arg for name, arg in args.items() if isinstance(arg, SSAValue) and isinstance(d.type_of(arg), ShapedType)}
+        where = list(dict.fromkeys(f"{_user_name(arg) or name}: {d.type_of(arg)}" for name, arg in shaped.items()))
         return kind(error.message, span=error.span or self.span, where=error.where or where, help=_in_user_names(error.hint, args), note=error.note)
 
     # buffers ----------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from tilejit.backends.cpu.nest import fill_box
 from tilejit.backends.cpu.registers import lane_constant, load_lanes, store_lanes
 from tilejit.backends.cpu.window import rewritten
 from tilejit.dtypes import INT64, TASK_ID, DType
+from tilejit.ops.array import index_help
 from tilejit.runtime.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
@@ -39,7 +40,7 @@ def _position(f: FunctionWriter, op: d.ApplyOp) -> Index:
     assert isinstance(array, SSAValue) and isinstance(index, SSAValue)
     position, extent = f.index(index), f.array(array).shape[0]
     if not isinstance(position, int):
-        failure = Failure("bounds", "index {0} of an array with {1} elements", op.span)
+        failure = Failure("bounds", "index {0} of an array with {1} elements", op.span, index_help(extent) if isinstance(extent, int) else None)
         f.fail_if(f.e.icmp("uge", position, extent), failure, [position, extent])
     return position
 

@@ -14,6 +14,7 @@ from tilejit.backends.cpu.registers import lane_constant, register_type, round_t
 from tilejit.backends.cpu.storage import Array
 from tilejit.backends.cpu.vector import binary, fcmp, icmp, select, shuffle, splat
 from tilejit.dtypes import FP32, INT32, DType
+from tilejit.ops.reduce import NOTHING_HELP
 from tilejit.runtime.failures import Failure
 from tilejit.types.values import Shape
 
@@ -43,7 +44,7 @@ def check_not_empty(group: GroupWriter, extents: Sequence[Index]) -> None:
 
 def empty_failure(recipe: Recipe) -> Failure:
     assert recipe.reduction is not None
-    return Failure("shape", f"{recipe.op.op} of nothing: dim {recipe.reduction.axis} has extent 0", recipe.op.span)
+    return Failure("shape", f"{recipe.op.op} of nothing: dim {recipe.reduction.axis} has extent 0", recipe.op.span, NOTHING_HELP)
 
 
 # positions of extremes --------------------------------------------------------------------------------------------------

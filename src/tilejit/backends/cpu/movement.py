@@ -17,6 +17,7 @@ from tilejit.backends.cpu.transpose import transpose_into
 from tilejit.backends.cpu.views import aim_at_store, stays_unchanged
 from tilejit.dtypes import DType
 from tilejit.errors import Span
+from tilejit.ops.movement import VALID_HELP
 from tilejit.ops.pad import pad_cell
 from tilejit.runtime.failures import Failure
 from tilejit.tile_ir import dialect as d
@@ -154,7 +155,7 @@ def _set_valid(f: FunctionWriter, op: d.ApplyOp) -> None:
         assert isinstance(value, SSAValue)
         index, extent = f.index(value), array.shape[axis]
         if not isinstance(index, int) or not isinstance(extent, int):
-            failure = Failure("bounds", f"set_validshape: {name} is {{0}}, the extent is {{1}}", op.span)
+            failure = Failure("bounds", f"set_validshape: {name} is {{0}}, the extent is {{1}}", op.span, VALID_HELP)
             f.fail_if(f.e.icmp("ugt", index, extent), failure, [index, extent])
         valid.append(index)
     bind_view(f, op, array.with_valid(valid))

@@ -1,0 +1,18 @@
+"""Clamping does not move the start of a window."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+X = np.arange(128, dtype=np.float32).reshape(8, 16)
+OUT = np.full((8, 16), 7, np.float32)
+
+
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.store(pl.load(x, [-1, 0], [8, 16], clamp=True), [0, 0], out)
+
+
+def mistake() -> object:
+    return kernel(X, OUT)

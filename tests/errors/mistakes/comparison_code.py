@@ -1,0 +1,18 @@
+"""A comparison by name instead of by number."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+X = np.arange(128, dtype=np.float32).reshape(8, 16)
+OUT = np.full((8, 16), 7, np.float32)
+
+
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.cmp(x, x, cmp_type="lt")
+
+
+def mistake() -> object:
+    return kernel(X, OUT)

@@ -1,0 +1,19 @@
+"""Dropping an axis that does not exist."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+X = np.arange(128, dtype=np.float32).reshape(8, 16)
+OUT = np.full((8, 16), 7, np.float32)
+
+
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        row = pl.slice(pl.load(x, [0, 0], [8, 16]), [1, 16], [0, 0], drop_dims=[2])
+        pl.store(row, [0, 0], out)
+
+
+def mistake() -> object:
+    return kernel(X, OUT)

@@ -1,0 +1,18 @@
+"""Extracting without saying where to."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+X = np.arange(128, dtype=np.float32).reshape(8, 16)
+OUT = np.full((8, 16), 7, np.float32)
+
+
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.store(pl.tile.extract(pl.load(x, [0, 0], [8, 16]), 0, 0, [4, 4], target_memory="Left"), [0, 0], out)
+
+
+def mistake() -> object:
+    return kernel(X, OUT)

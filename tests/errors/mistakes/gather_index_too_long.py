@@ -1,0 +1,19 @@
+"""An index longer than the data along another axis."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+X = np.arange(128, dtype=np.float32).reshape(8, 16)
+I = np.arange(128, dtype=np.int32).reshape(8, 16)
+OUT = np.full((4, 32), 7, np.float32)
+
+
+@pl.jit
+def kernel(x: pl.Tensor, i: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.gather(x, dim=0, index=pl.reshape(i, [4, 32]))
+
+
+def mistake() -> object:
+    return kernel(X, I, OUT)

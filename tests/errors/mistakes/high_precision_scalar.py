@@ -1,0 +1,18 @@
+"""A precise division by a constant."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+X = np.arange(128, dtype=np.float32).reshape(8, 16)
+OUT = np.full((8, 16), 7, np.float32)
+
+
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.div(x, 3.0, high_precision=True)
+
+
+def mistake() -> object:
+    return kernel(X, OUT)

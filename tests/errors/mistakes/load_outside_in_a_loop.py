@@ -1,0 +1,19 @@
+"""A window that leaves the tensor in the last round."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+X = np.arange(128, dtype=np.float32).reshape(8, 16)
+OUT = np.full((8, 16), 7, np.float32)
+
+
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for k in pl.range(0, 9, 4):
+            pl.store(pl.load(x, [k, 0], [4, 16]), [0, 0], out)
+
+
+def mistake() -> object:
+    return kernel(X, OUT)

@@ -1,0 +1,20 @@
+"""Selecting by floats instead of a mask."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+X = np.arange(128, dtype=np.float32).reshape(8, 16)
+OUT = np.full((8, 16), 7, np.float32)
+
+
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(x, [0, 0], [8, 16])
+        tmp = pl.create_tile([8, 32], dtype=pl.UINT8)
+        pl.store(pl.sel(t, t, t, tmp), [0, 0], out)
+
+
+def mistake() -> object:
+    return kernel(X, OUT)

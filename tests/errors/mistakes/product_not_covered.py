@@ -1,0 +1,20 @@
+"""A product over more valid columns than the other operand has rows."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+X = np.arange(128, dtype=np.float32).reshape(8, 16)
+OUT = np.full((8, 16), 7, np.float32)
+
+
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        a = pl.load(x, [0, 0], [8, 8])
+        b = pl.load(x, [0, 0], [8, 16], valid_shape=[4, 16])
+        pl.store(pl.matmul(a, b), [0, 0], out)
+
+
+def mistake() -> object:
+    return kernel(X, OUT)

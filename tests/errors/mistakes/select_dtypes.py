@@ -1,0 +1,21 @@
+"""Selecting between tiles of different dtypes."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+X = np.arange(128, dtype=np.float32).reshape(8, 16)
+H = np.arange(128, dtype=np.float16).reshape(8, 16)
+OUT = np.full((8, 16), 7, np.float32)
+
+
+@pl.jit
+def kernel(x: pl.Tensor, h: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(x, [0, 0], [8, 16])
+        tmp = pl.create_tile([8, 32], dtype=pl.UINT8)
+        pl.store(pl.sel(pl.cmps(t, 1.0), t, pl.load(h, [0, 0], [8, 16]), tmp), [0, 0], out)
+
+
+def mistake() -> object:
+    return kernel(X, H, OUT)

@@ -1,0 +1,19 @@
+"""A reshape after which the valid cells would be no box."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+X = np.arange(128, dtype=np.float32).reshape(8, 16)
+OUT = np.full((8, 16), 7, np.float32)
+
+
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(x, [0, 0], [8, 16], valid_shape=[8, 3])
+        pl.store(pl.reshape(t, [4, 32]), [0, 0], out)
+
+
+def mistake() -> object:
+    return kernel(X, OUT)
