@@ -12,16 +12,14 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, SSAValue
 
 from tests.differential.data import NDArray, cells
-from tests.differential.plans import TILE_EXTENTS, Argument, Array, Fixed, Number, Numbers, Use
+from tests.differential.plans import Argument, Array, Fixed, Number, Numbers, Use
+from tests.differential.shapes import SCALARS, TILE_EXTENTS
 from tilejit import ops
 from tilejit.dtypes import BOOL, INDEX, DType
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder, function
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import BufferType, ScalarType, TileType, ValueType
-
-SCALARS = "S"
-"""The extent of the arrays from which scalar-level uses take their operands."""
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from tests.differential.movement import OFFSET, Plan
 from tests.differential.plans import Argument, Arguments, Array, Fixed, Number, Numbers
+from tests.differential.shapes import TABLE_COLUMNS, TABLE_ROWS
 from tilejit.dtypes import FP8E8M0, FP32, INDEX, INT16, INT32, INT64, UINT32, DType
 from tilejit.ops.gather import CMP_MODES
 from tilejit.ops.memory import POLICIES
 from tilejit.ops.spec import OpSpec
 
-ROWS, COLUMNS = 6, 40
+ROWS, COLUMNS = TABLE_ROWS, TABLE_COLUMNS
 
 
 def source(dtype: DType, *shape: int, level: str = "tile") -> Array:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tests.differential.plans import EXECUTABLE, STATICS, TILE_EXTENTS, Argument, Arguments, Array, Fixed, Number, Numbers
+from tests.differential.plans import EXECUTABLE, STATICS, Argument, Arguments, Array, Fixed, Number, Numbers
+from tests.differential.shapes import TILE_EXTENTS
 from tilejit.dtypes import FP32, INDEX, INT32, UINT32, DType
 from tilejit.ops.spec import OpSpec
 from tilejit.types.enums import MemorySpace

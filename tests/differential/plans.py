@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from tests.differential.shapes import TILE_EXTENTS
 from tilejit import ops
 from tilejit.dtypes import (
     BF16,
@@ -37,8 +38,6 @@ from tilejit.types.values import ANY, TENSOR_SPACE, BufferType, Dim, ShapedType,
 EXECUTABLE = (BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, INDEX, INT4, UINT4, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0)
 """Element types that arrays have; those of less than 8 bits and the 8-bit floats are moved, cast and multiplied with scales only."""
 
-TILE_EXTENTS = {"M": 6, "N": 37, "K": 12, "B": 3}
-"""What the symbols stand for in tiles, whose shapes are constant."""
 
 
 @dataclass(frozen=True)

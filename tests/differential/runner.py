@@ -8,25 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tests.differential.build import SCALARS, Bench, tolerance
+from tests.differential.build import Bench, tolerance
 from tests.differential.plans import Use
+from tests.differential.shapes import SIZES
 from tilejit.compiler import compile_program
 from tilejit.errors import TilejitError
 from tilejit.runtime.config import RunConfig
 from tilejit.types.values import BufferType
 
-SIZES = (
-    {"M": 6, "N": 37, "K": 12, "B": 3, SCALARS: 64},
-    {"M": 1, "N": 1, "K": 1, "B": 1, SCALARS: 1},
-    {"M": 5, "N": 67, "K": 33, "B": 2, SCALARS: 200},
-    {"M": 3, "N": 8, "K": 7, "B": 1, SCALARS: 17},
-)
-_MANY = (
-    (2, 2, 2, 2), (1, 97, 5, 1), (13, 1, 1, 3), (7, 64, 16, 2), (17, 31, 3, 1), (4, 128, 8, 3), (1, 257, 2, 1), (64, 5, 64, 1), (11, 33, 31, 2),
-    (3, 1031, 4, 1), (29, 16, 17, 1), (2, 255, 9, 5), (8, 8, 8, 8), (19, 43, 127, 1), (5, 512, 6, 1), (1, 4099, 3, 1),
-)  # fmt: skip
-MANY_SIZES = (*SIZES, *({"M": m, "N": n, "K": k, "B": b, SCALARS: min(m * n, 40)} for m, n, k, b in _MANY))
-"""Twenty sizes: one, odd, prime, powers of two, large."""
 BATCH = 12
 """Uses per program: enough to share the cost of a compile."""
 
