@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -435,3 +441,102 @@ def test_a_group_that_cannot_run_is_refused_before_anything_runs() -> None:
     for platform in ("reference", "cpu"):
         with pytest.raises(TilejitError, match="nobody puts any in"):
             ir.compile(read(text), platform=platform)
+
+
+PIPES = """
+buffer = pl.reserve_buffer(name="{reserved}", size=8192)
+pl.aiv_initialize_pipe(buffer, dir_mask=1, slot_size=1024, slot_num=8)
+x: pl.Tile[[16, 16], pl.FP32] = pl.tpop_from_aic()
+out = pl.store(x, [0, 0], out)
+"""
+PEER = """
+buffer = pl.import_peer_buffer(name="to_vector", peer_func="aiv")
+pl.aic_initialize_pipe(buffer, dir_mask=1, slot_size=1024)
+pl.tpush_to_aiv(pl.load(a, [0, 0], [16, 16]), split=0)
+"""
+
+
+def test_pipes_are_opened_with_the_buffers_of_the_peer() -> None:
+    a = numbers(16, 16)
+    *_, out = run(pair(PEER, PIPES.format(reserved="to_vector")), a, np.zeros_like(a), np.zeros_like(a), 0)
+    np.testing.assert_array_equal(out, a)
+    with pytest.raises(TilejitError, match="`aiv` reserves no buffer 'to_vector'"):
+        ir.compile(read(pair(PEER, PIPES.format(reserved="to_cube"))), platform="reference")
+
+
+def test_many_threads_run_groups_at_once() -> None:
+    text = pair(
+        """
+        x = pl.load(a, [0, 0], [16, 16])
+        for i in pl.range(n):
+            pl.tpush_to_aiv(x, split=1)
+            x = pl.tpop_from_aiv(shape=[16, 16], dtype=pl.FP32, split=1)
+        b = pl.store(x, [0, 0], b)
+        """,
+        """
+        for i in pl.range(n):
+            t: pl.Tile[[8, 16], pl.FP32] = pl.tpop_from_aic(split=1)
+            pl.tpush_to_aic(pl.add(t, 1.0), split=1)
+        """,
+    )
+    compiled = ir.compile(read(text), platform="cpu")
+
+    def call(seed: int) -> float:
+        a = numbers(16, 16, seed=seed)
+        b = np.zeros_like(a)
+        for _ in range(20):
+            compiled(a, b, np.zeros_like(a), 50)
+        return float(np.abs(b - (a + 50)).max())
+
+    with ThreadPoolExecutor(8) as threads:
+        assert max(threads.map(call, range(16))) < 1e-3
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import tilejit.language as pl
+
+@pl.jit.incore(level=pl.Level.AIC)
+def cube(a: pl.Tensor):
+    pl.tpush_to_aiv(pl.load(a, [0, 0], [16, 16]), split=1)
+    y: pl.Tile[[16, 16], pl.FP32] = pl.tpop_from_aiv(split=1)
+
+@pl.jit.incore(level=pl.Level.AIV)
+def vector(out: pl.Out[pl.Tensor], n: pl.INDEX):
+    lane = pl.tile.get_subblock_idx()
+    x: pl.Tile[[8, 16], pl.FP32] = pl.tpop_from_aic(split=1)
+    out = pl.store(pl.exp(x), [lane * 8, 0], out)
+    for i in pl.range(n):
+        pl.tpush_to_aic(x, split=1)
+    return out
+
+@pl.jit(runtime_scalars=("n",))
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor], n: pl.INDEX):
+    with pl.cluster():
+        out = vector(out, n)
+        cube(a)
+    return out
+
+a, out = np.arange(256, dtype=np.float32).reshape(16, 16) / 256, np.zeros((16, 16), np.float32)
+for _ in range(3):
+    kernel(a, out, 1)
+np.testing.assert_allclose(out, np.exp(a), rtol=1e-6)
+try:
+    kernel(a, out, 0)
+except Exception as error:
+    print(type(error).__name__, error.span.line)
+print("llvmlite" in sys.modules, "xdsl" in sys.modules)
+"""
+
+
+def test_a_cached_group_runs_without_the_compiler(tmp_path: Path) -> None:
+    script = tmp_path / "kernels.py"
+    outputs: list[str] = []
+    for comment in ("", "# a comment moves every line\n"):
+        script.write_text(comment + SCRIPT)
+        environment = {**os.environ, "TILEJIT_CACHE_DIR": str(tmp_path / "cache")}
+        done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == 0, done.stderr
+        outputs.append(done.stdout)
+    assert outputs == ["DeadlockError 9\nTrue True\n", "DeadlockError 10\nFalse False\n"]

@@ -191,3 +191,87 @@ def test_a_kernel_runs_on_both_lanes_or_on_one() -> None:
     )
     with pytest.raises(ShapeError, match="handles half a tile, tpop_from_aic in `aiv` a whole one"):
         run(text, numbers(16, 16), numbers(16, 16), numbers(16, 16), 0)
+
+
+EXPLICIT = {
+    "range": """
+for i, (total, last) in pl.range(3, init_values=(zero, zero)):
+    h: pl.Tile[[8, 16], pl.FP32] = pl.tpop_from_aic(split=1)
+    pl.tpush_to_aic(pl.mul(h, 2.0 + lane), split=1)
+    total_next = pl.add(total, h)
+    total_out, last_out = pl.yield_(total_next, h)
+""",
+    "while": """
+i = pl.const(0, pl.INDEX)
+for (i, total, last) in pl.while_(init_values=(i, zero, zero)):
+    pl.cond(i < 3)
+    h: pl.Tile[[8, 16], pl.FP32] = pl.tpop_from_aic(split=1)
+    pl.tpush_to_aic(pl.mul(h, 2.0 + lane), split=1)
+    i_out, total_out, last_out = pl.yield_(i + 1, pl.add(total, h), h)
+""",
+}
+
+
+@pytest.mark.parametrize("form", EXPLICIT)
+def test_loops_that_yield_carry_the_values_of_both_lanes(form: str) -> None:
+    loop = "\n            ".join(EXPLICIT[form].strip().splitlines())
+    text = pair(
+        """
+        x = pl.load(a, [0, 0], [16, 16])
+        for i in pl.range(3):
+            pl.tpush_to_aiv(x, split=1)
+            x = pl.tpop_from_aiv(shape=[16, 16], dtype=pl.FP32, split=1)
+        b = pl.store(x, [0, 0], b)
+        """,
+        f"""
+        for lane in pl.split_aiv(2, mode=pl.SplitMode.UP_DOWN):
+            zero = pl.tile.full([8, 16], dtype=pl.FP32, value=0.0)
+            {loop}
+            out = pl.store(pl.sub(total_out, last_out), [lane * 8, 0], out)
+        """,
+    )
+    a, factor = numbers(16, 16), by_lane("UP_DOWN", 2, 3)
+    _, b, out = run(text, a, np.zeros_like(a), np.zeros_like(a), 0)
+    np.testing.assert_allclose(b, a * factor**3, rtol=1e-6)
+    np.testing.assert_allclose(out, a + a * factor, rtol=1e-5, atol=1e-6)
+
+
+INLINE = """
+@pl.program
+class P:
+    @pl.function(type=pl.FunctionType.{kind})
+    def answer(self, factor: pl.Scalar[pl.FP32]):
+        h: pl.Tile[[8, 16], pl.FP32] = pl.tpop_from_aic(split=1)
+        pl.tpush_to_aic(pl.mul(h, factor), split=1)
+
+    @pl.function(type=pl.FunctionType.AIC)
+    def cube(self, a: pl.Tensor[[16, 16], pl.FP32], out: pl.Out[pl.Tensor[[16, 16], pl.FP32]]):
+        x = pl.load(a, [0, 0], [16, 16])
+        for i in pl.range(3):
+            pl.tpush_to_aiv(x, split=1)
+            x = pl.tpop_from_aiv(shape=[16, 16], dtype=pl.FP32, split=1)
+        out = pl.store(x, [0, 0], out)
+
+    @pl.function(type=pl.FunctionType.AIV)
+    def vector(self):
+        for lane in pl.split_aiv(2, mode=pl.SplitMode.UP_DOWN):
+            for i in pl.range(3):
+                self.answer(2.0 + lane)
+
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def main(self, a: pl.Tensor[[16, 16], pl.FP32], out: pl.Out[pl.Tensor[[16, 16], pl.FP32]]):
+        with pl.cluster():
+            self.cube(a, out)
+            self.vector()
+"""
+
+
+def test_inline_helpers_are_part_of_their_lane() -> None:
+    a = numbers(16, 16)
+    _, out = run(INLINE.format(kind="Inline"), a, np.zeros_like(a))
+    np.testing.assert_allclose(out, a * by_lane("UP_DOWN", 2, 3) ** 3, rtol=1e-6)
+
+
+def test_other_functions_do_not_know_the_lane_that_calls_them() -> None:
+    with pytest.raises(UnsupportedFeatureError, match="`answer` has tpop_from_aic and is called inside"):
+        read(INLINE.format(kind="InCore"))

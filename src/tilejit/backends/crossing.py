@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilejit.errors import ArgumentError, DTypeError, InvalidOperationError, ShapeError, TilejitError, in_body
+from tilejit.errors import ArgumentError, DTypeError, InvalidOperationError, ShapeError, TilejitError, did_you_mean, in_body
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 from tilejit.tile_ir.cross_core import TO_VECTOR, CrossCore, Member, Run, Transfer, is_half, meets, part_of, same_tile
@@ -21,6 +21,7 @@ def check_crossings(cross: CrossCore, program: Program) -> None:
         return
     for function in program.functions.values():
         _check_pipes(function, [transfer for transfer in cross.every_transfer() if transfer.function == function.symbol])
+        _check_imports(function, program)
     alone = [run for name in program.entries if (run := cross.alone(name)) is not None]
     for run in [*cross.runs, *alone]:
         _check_run(run)
@@ -100,6 +101,21 @@ def _check_pipes(function: d.FuncOp, transfers: Sequence[Transfer]) -> None:
         if slots and size > max(slots):
             text = f"{transfer.op.op}: {transfer.type} takes {size} bytes, a slot of the pipe has {max(slots)}"
             raise _error(ShapeError, text, transfer, same[0][0], help=f"slot_size={size}")
+
+
+def _check_imports(function: d.FuncOp, program: Program) -> None:
+    """A buffer of a peer must be one that the peer reserves, where the peer is known."""
+    for op in function.walk():
+        if not isinstance(op, d.ApplyOp) or op.op != "import_peer_buffer":
+            continue
+        args = apply_args(op)
+        peer = program.functions.get(str(args["peer_func"]))
+        if peer is None:
+            continue
+        reserved = [str(apply_args(own)["name"]) for own in peer.walk() if isinstance(own, d.ApplyOp) and own.op == "reserve_buffer"]
+        if args["name"] not in reserved:
+            help = did_you_mean(str(args["name"]), reserved) or f"pl.reserve_buffer(name={args['name']!r}, size=…) in `{peer.symbol}` reserves it"
+            raise in_body(ArgumentError)(f"`{peer.symbol}` reserves no buffer {args['name']!r}", span=op.span, help=help)
 
 
 def _bytes(type: TileType) -> int:

@@ -73,6 +73,10 @@ class ProgramScope(Protocol):
         """A function of the program, read now if it was not yet."""
         ...
 
+    def inline(self, name: str) -> InlineFunction | None:
+        """An inline function of the program, if it has one of that name."""
+        ...
+
     def add_external(self, function: Function, site: Span) -> d.FuncOp:
         """A module-level function, added to the program once."""
         ...

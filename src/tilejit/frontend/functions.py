@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from xdsl.ir import SSAValue
 
 from tilejit.errors import ArgumentError, DTypeError, ParserTypeError, ShapeError, UnsupportedFeatureError
-from tilejit.frontend import buffers
+from tilejit.frontend import buffers, lanes
 from tilejit.frontend.context import Context, Frame
 from tilejit.frontend.desugar import desugar
 from tilejit.frontend.signature import annotation_value, directed
@@ -80,6 +80,8 @@ def call_external(ctx: Context, function: Function, args: Sequence[object], keyw
 
 def call_function(ctx: Context, function: d.FuncOp, args: Sequence[object], keywords: Mapping[str, object], node: ast.Call) -> object:
     """A call of a function of the program; evaluates to what it returns, else to its outputs."""
+    if ctx.lane is not None:
+        lanes.check_call(ctx, function, node)
     names = _names(function)
     if keywords:
         ctx.fail(

@@ -15,10 +15,12 @@ from xdsl.ir import SSAValue
 
 from tilejit.errors import ArgumentError, ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
 from tilejit.frontend.context import Context
+from tilejit.frontend.desugar import is_yield
 from tilejit.frontend.markers import arguments
-from tilejit.frontend.values import Binding, describe_value, static_integer
+from tilejit.frontend.values import Binding, InlineFunction, describe_value, static_integer
 from tilejit.ops import table
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.cross_core import transfer_of
 from tilejit.types.enums import SplitMode
 from tilejit.types.values import TileType
 
@@ -45,7 +47,7 @@ def lanes(ctx: Context, node: ast.For, call: ast.Call) -> None:
         ctx.fail(ParserSyntaxError, "the lane must be a name", node.target)
     outer, ctx.in_loop = ctx.in_loop, "split_aiv"
     ctx.split = found["mode"]
-    if any(_calls(statement, _meetings(ctx)) for statement in node.body):
+    if any(_calls(ctx, statement, _meetings(ctx)) for statement in node.body):
         _in_step(ctx, node, node.target.id)
     else:
         _apart(ctx, node, node.target.id)
@@ -130,6 +132,15 @@ def _joined(ctx: Context, halves: Sequence[SSAValue]) -> SSAValue:
     return whole
 
 
+def check_call(ctx: Context, function: d.FuncOp, node: ast.AST) -> None:
+    """A function that is not expanded here does not know the lane that calls it."""
+    for op in function.walk():
+        if transfer_of(op) is not None or (isinstance(op, d.ApplyOp) and op.op == "get_subblock_idx"):
+            assert isinstance(op, d.ApplyOp | d.EffectOp)
+            help = f"make `{function.symbol}` an inline function: it is then part of the lane"
+            ctx.fail(UnsupportedFeatureError, f"`{function.symbol}` has {op.op} and is called inside pl.split_aiv", node, help=help)
+
+
 # writing both lanes out -------------------------------------------------------------------------------------------------
 
 
@@ -145,14 +156,48 @@ class InStep:
     def body(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
         return [made for statement in statements for made in self._statement(statement)]
 
+    def _share_loop(self, loop: ast.For) -> None:
+        """Both lanes have the loop's index, and carry their own values."""
+        index = loop.target
+        if isinstance(loop.target, ast.Tuple):
+            loop.target, loop.iter = copy.deepcopy(loop.target), copy.deepcopy(loop.iter)
+            carried = loop.target.elts[-1] if isinstance(loop.target.elts[-1], ast.Tuple) else loop.target
+            self._double(carried)
+            for keyword in loop.iter.keywords if isinstance(loop.iter, ast.Call) else ():
+                if keyword.arg == "init_values" and isinstance(keyword.value, ast.Tuple | ast.List):
+                    self._double(keyword.value)
+            index = loop.target.elts[0] if carried is not loop.target else None
+        if isinstance(index, ast.Name):
+            copied = ast.Assign([ast.Name(index.id + _SECOND, ast.Store())], ast.Name(index.id, ast.Load()))
+            loop.body.insert(0, ast.fix_missing_locations(ast.copy_location(copied, loop)))
+
+    def _double(self, values: ast.Tuple | ast.List) -> None:
+        """Let the values of lane 1 follow those of lane 0."""
+        values.elts += [_Rename(self._names).visit(copy.deepcopy(item)) for item in values.elts]
+
+    def _yield(self, node: ast.Assign) -> ast.stmt:
+        """Both lanes hand their values on together."""
+        both = copy.deepcopy(node)
+        call, target = both.value, both.targets[0]
+        assert isinstance(call, ast.Call)
+        call.args += [_Rename(self._names).visit(copy.deepcopy(item)) for item in call.args]
+        names = target if isinstance(target, ast.Tuple) else ast.copy_location(ast.Tuple([target], ast.Store()), target)
+        self._double(names)
+        both.targets = [names]
+        return both
+
     def _statement(self, node: ast.stmt) -> list[ast.stmt]:
-        if not _calls(node, _meetings(self._ctx)):
+        if isinstance(node, ast.Assign) and is_yield(node.value):
+            return [self._yield(node)]
+        if isinstance(node, ast.Expr) and _called(node.value) == "cond":
+            return [node]
+        if not _calls(self._ctx, node, _meetings(self._ctx)):
             return self._both(node, node)
         if isinstance(node, ast.For | ast.While | ast.If | ast.With):
             return self._compound(node)
-        if _calls(node, {"syncall"}):
+        if isinstance(node, ast.Expr) and _called(node.value) == "syncall":
             return [_lane(0, node)]
-        if self._ctx.split is SplitMode.NONE or not _calls(node, {"aic_gather"}):
+        if self._ctx.split is SplitMode.NONE or not _calls(self._ctx, node, {"aic_gather"}):
             return self._both(node, node)
         hoisted = _Hoist(self._halves)
         rest = hoisted.visit(copy.deepcopy(node))
@@ -174,19 +219,14 @@ class InStep:
         """A loop or branch that both lanes go through together."""
         header = node.iter if isinstance(node, ast.For) else node.test if isinstance(node, ast.While | ast.If) else None
         if header is not None and _varies(header, self._varying):
-            if _calls(node, {"aic_gather"} & _meetings(self._ctx)):
+            if _calls(self._ctx, node, {"aic_gather"} & _meetings(self._ctx)):
                 help = "both lanes must reach it: make the condition the same for both"
                 self._ctx.fail(UnsupportedFeatureError, "aic_gather where only one lane may come", header, help=help)
             return self._both(node, node)
         shared = copy.copy(node)
         shared.body = self.body(node.body)
         if isinstance(shared, ast.For):
-            if not isinstance(shared.target, ast.Name):
-                self._ctx.fail(
-                    UnsupportedFeatureError, "a loop with `init_values` in which the lanes of pl.split_aiv meet", shared, help="rebind the names instead"
-                )
-            copied = ast.Assign([ast.Name(shared.target.id + _SECOND, ast.Store())], ast.Name(shared.target.id, ast.Load()))
-            shared.body.insert(0, ast.fix_missing_locations(ast.copy_location(copied, shared.target)))
+            self._share_loop(shared)
         if isinstance(shared, ast.If):
             shared.orelse = self.body(shared.orelse)
         return [shared]
@@ -231,8 +271,30 @@ def _called(node: ast.AST) -> str | None:
     return function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else None
 
 
-def _calls(node: ast.AST, names: AbstractSet[str]) -> bool:
-    return any(_called(inner) in names for inner in ast.walk(node))
+def _calls(ctx: Context, node: ast.AST, names: AbstractSet[str]) -> bool:
+    """Whether one of some ops is called, here or in an inline function that is called here."""
+    todo, seen = [node], set[ast.AST]()
+    while todo:
+        current = todo.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        for inner in ast.walk(current):
+            if _called(inner) in names:
+                return True
+            if isinstance(inner, ast.Call) and (helper := _inline(ctx, inner.func)) is not None:
+                todo.append(helper.text.node)
+    return False
+
+
+def _inline(ctx: Context, function: ast.expr) -> InlineFunction | None:
+    """The inline function that an expression names, if it does."""
+    if isinstance(function, ast.Name):
+        value = ctx.scope[function.id].value if function.id in ctx.scope else ctx.frame.namespace.get(function.id)
+        return value if isinstance(value, InlineFunction) else None
+    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "self":
+        return ctx.program.inline(function.attr)
+    return None
 
 
 def _varies(node: ast.AST, names: set[str]) -> bool:
@@ -253,7 +315,7 @@ def _varying_names(body: Sequence[ast.stmt], lane: str) -> set[str]:
 def _spread(node: ast.stmt, names: set[str], differs: bool) -> None:
     if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        gathered = _calls(node, {"aic_gather"})
+        gathered = any(_called(inner) == "aic_gather" for inner in ast.walk(node))
         if differs or (node.value is not None and not gathered and _varies(node.value, names)):
             names |= {inner.id for target in targets for inner in ast.walk(target) if isinstance(inner, ast.Name)}
         return

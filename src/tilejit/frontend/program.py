@@ -122,12 +122,9 @@ class ProgramBuilder:
     def resolve(self, name: str, site: Span) -> d.FuncOp | InlineFunction:
         """A function of the program by name."""
         source = self._sources[name]
-        if source.kind == "inline":
-            if name not in self._inline:
-                text = FunctionText(source.node, source.source, source.comments)
-                namespace = _WithSelf(source.namespace, SelfReference(frozenset(self._sources), self._owner))
-                self._inline[name] = InlineFunction(name, text, namespace)
-            return self._inline[name]
+        inline = self.inline(name)
+        if inline is not None:
+            return inline
         if name not in self._built:
             if name in self._reading:
                 chain = " → ".join([*self._reading[self._reading.index(name) :], name])
@@ -136,6 +133,17 @@ class ProgramBuilder:
             self._built[name] = FunctionReader(self, source, SelfReference(frozenset(self._sources), self._owner)).read()
             self._reading.pop()
         return self._built[name]
+
+    def inline(self, name: str) -> InlineFunction | None:
+        """An inline function of the program, if it has one of that name."""
+        source = self._sources.get(name)
+        if source is None or source.kind != "inline":
+            return None
+        if name not in self._inline:
+            text = FunctionText(source.node, source.source, source.comments)
+            namespace = _WithSelf(source.namespace, SelfReference(frozenset(self._sources), self._owner))
+            self._inline[name] = InlineFunction(name, text, namespace)
+        return self._inline[name]
 
     def add_external(self, function: Function, site: Span) -> d.FuncOp:
         """A module-level function and what it calls, added once."""

@@ -224,10 +224,6 @@ class CrossCore:
         transfers = self.transfers(self.functions[name]) if self.active else ()
         return Run((Member(self.functions[name], transfers),), False) if transfers else None
 
-    def waits(self, op: Operation) -> bool:
-        """Whether an op, with what it contains and calls, may wait for a kernel that runs beside its own: it must stay on one thread."""
-        return self.active and (op in self._runs or bool(self.transfers(op) or self.syncs(op)))
-
     def transfers(self, op: Operation) -> tuple[Transfer, ...]:
         """Pushes and pops of an op with everything in it, and of what it calls; not those of runs inside it."""
         found = self._transfers.get(op)
