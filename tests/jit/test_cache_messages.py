@@ -92,6 +92,18 @@ def double(number: float) -> float:
     return 2 * number
 
 
+def drift_defaults(bench: Bench) -> str:
+    kernel = bench.make("""
+    @pl.jit
+    def shifted(x: pl.Tensor, out: pl.Out[pl.Tensor], n: pl.FP32 = 3.0):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x + n
+    """)
+    kernel(X, X.copy())
+    setattr(kernel.definition.function, "__defaults__", (4.0,))  # noqa: B010 - a Callable has none for the type checker
+    return error_of(lambda: kernel(X, X.copy()))
+
+
 def drift_recompile(bench: Bench) -> str:
     kernel = bench.called(2.0, "(on_drift='recompile')")
 
@@ -263,6 +275,7 @@ CASES: dict[str, Callable[[Bench], str]] = {
     "drift_in_place": drift(lambda bench: bench.model.VALUE.append(4.0), [2.0, 3.0], body="x * len(model.VALUE)"),
     "drift_function": drift(lambda bench: setattr(bench.model, "VALUE", abs), double, body="x * model.VALUE(2.0)"),
     "drift_raise_option": drift(lambda bench: setattr(bench.model, "VALUE", 3.0), options="(on_drift='raise')"),
+    "drift_defaults": drift_defaults,
     "drift_recompile": drift_recompile,
     "drift_ignore": drift_ignore,
     "drift_setting": drift_setting,

@@ -45,12 +45,15 @@ class Row:
     helpers: str = ""
     """Text of a second module `other`."""
     kernel: str = KERNEL
+    where: str = "other.py"
+    """Where that module lies in the package."""
 
 
 def closure(name: str, value: str, expression: str, edit: tuple[str, str], mutate: str, restore: str = "") -> Row:
     """A kernel made by a function, which reads a cell."""
     text = f"""
-import collections, dataclasses, enum
+import collections, dataclasses, enum, types
+OBJ = types.SimpleNamespace(block=3)
 @dataclasses.dataclass
 class Config:
     block: int = 3
@@ -71,8 +74,57 @@ kernel, change = make()
     return Row(f"closure {name}", text, expression, edit, mutate, restore)
 
 
-def world(name: str, setup: str, expression: str, edit: tuple[str, str], mutate: str, restore: str = "", helpers: str = "", kernel: str = KERNEL) -> Row:
-    return Row(name, setup, expression, edit, mutate, restore, helpers, kernel)
+def world(
+    name: str,
+    setup: str,
+    expression: str,
+    edit: tuple[str, str],
+    mutate: str,
+    restore: str = "",
+    helpers: str = "",
+    kernel: str = KERNEL,
+    where: str = "other.py",
+) -> Row:
+    return Row(name, setup, expression, edit, mutate, restore, helpers, kernel, where)
+
+
+RELOAD = "import importlib, pathlib; o = sys.modules[m.__package__ + '.other']; pathlib.Path(o.__file__).write_text({text!r}); importlib.reload(o)"
+ELSEWHERE = "import os, sys\nsys.path.insert(0, os.path.join(os.path.dirname(__file__), 'elsewhere'))\nfrom {package}_lib import helper"
+DTYPED = """
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.cast(pl.cast(x * 0.3, {expression}), pl.FP32)
+    return out
+"""
+INLINE = """
+@pl.jit.inline
+def inner(t: pl.Tensor):
+    return t + float({expression})
+
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = inner(x)
+    return out
+"""
+LOOPED = """
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = x * 1.0
+        for i in pl.range({expression}):
+            t = t + 1.0
+        out[:] = t
+    return out
+"""
+DEFAULT = """
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor], n: int = {expression}):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x + float(n)
+    return out
+"""
 
 
 ROWS = [
@@ -83,6 +135,32 @@ ROWS = [
     closure("list", "[1, 2]", "captured[0]", ("[1, 2]", "[5, 2]"), "m.change([5, 2])"),
     closure("dataclass", "Config()", "captured.block", ("block: int = 3", "block: int = 4"), "m.change(m.Config(4))"),
     closure("enum", "Colour.RED", "captured.value", ("captured = Colour.RED", "captured = Colour.BLUE"), "m.change(m.Colour.BLUE)"),
+    closure("object", "OBJ", "captured.block", ("block=3", "block=4"), "m.change(m.types.SimpleNamespace(block=4))"),
+    closure("object in place", "OBJ", "captured.block", ("block=3", "block=4"), "m.OBJ.block = 4", "m.OBJ.block = 3"),
+    closure("chain", "types.SimpleNamespace(a=OBJ)", "captured.a.block", ("block=3", "block=4"), "m.OBJ.block = 4", "m.OBJ.block = 3"),
+    closure("namedtuple", "collections.namedtuple('P', 'a b')(3, 1)", "captured.a", ("(3, 1)", "(4, 1)"), "m.change(m.collections.namedtuple('P', 'a b')(4, 1))"),
+    world("global bool", "N = False", "3.0 if N else 4.0", ("False", "True"), "m.N = True", "m.N = False"),
+    world("global complex", "N = 3j", "N.imag", ("3j", "4j"), "m.N = 4j", "m.N = 3j"),
+    world("global bytes", "N = b'ab'", "len(N)", ("b'ab'", "b'abc'"), "m.N = b'abc'", "m.N = b'ab'"),
+    world("global range", "N = range(3)", "len(N)", ("range(3)", "range(4)"), "m.N = range(4)", "m.N = range(3)"),
+    world("global frozenset", "N = frozenset({1, 2})", "len(N)", ("{1, 2}", "{1, 2, 3}"), "m.N = frozenset({1, 2, 3})"),
+    world("global dtype", "DT = pl.BF16", "DT", ("BF16", "FP16"), "m.DT = m.pl.FP16", "m.DT = m.pl.BF16", kernel=DTYPED),
+    world("loop bound", "N = 3", "N", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3", kernel=LOOPED),
+    world("global read by an inline kernel", "N = 3", "N", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3", kernel=INLINE),
+    world("comprehension of a helper", "N = (1, 2)\ndef helper():\n    return sum(2 * n for n in N)", "helper()", ("(1, 2)", "(1, 3)"), "m.N = (1, 3)", "m.N = (1, 2)"),
+    world("conditional", "FLAG = True\nA = 3\nB = 9", "A if FLAG else B", ("A = 3", "A = 4"), "m.FLAG = False", "m.FLAG = True"),
+    world("default of the kernel", "N = 3", "N", ("N = 3", "N = 4"), "m.kernel.__wrapped__.__defaults__ = (4,)", kernel=DEFAULT),
+    world("torch scalar", "import torch\nN = torch.tensor(3.0)", "float(N)", ("3.0", "4.0"), "m.N.fill_(4.0)", "m.N.fill_(3.0)"),
+    world("torch scalar of a narrow type", "import torch\nN = torch.tensor(3.0, dtype=torch.bfloat16)", "N.item()", ("3.0", "4.0"), "m.N = m.torch.tensor(4.0)"),
+    world("numpy 0-d array", "import numpy as np\nN = np.array(3.0)", "float(N)", ("3.0", "4.0"), "m.N[()] = 4.0", "m.N[()] = 3.0"),
+    world("reloaded constant", "import {package}.other as mod", "mod.X", ("", ""), RELOAD.format(text="X =  4"), RELOAD.format(text="X   = 3"), helpers="X = 3"),
+    world("reloaded helper", "import {package}.other as mod", "mod.helper()", ("", ""), RELOAD.format(text="def helper():\n    return 4 + 0\n"), helpers="def helper():\n    return 3"),
+    world("reloaded global of a helper", "from {package}.other import helper", "helper()", ("", ""), RELOAD.format(text="X =  4\ndef helper():\n    return X"), helpers="X = 3\ndef helper():\n    return X"),
+    world("helper in another directory", ELSEWHERE, "helper(2)", ("", ""), "m.helper = lambda n: n * 7", helpers="def helper(n):\n    return n * 3", where="elsewhere/{package}_lib.py"),
+    world("helper in another package", "from {package}.sub.deep.mod import helper", "helper(2)", ("", ""), "sys.modules[m.__package__ + '.sub.deep.mod'].X = 4", helpers="X = 3\ndef helper(n):\n    return n * X", where="sub/deep/mod.py"),
+    world("helper of a helper", "from {package}.other import outer", "outer()", ("", ""), "sys.modules[m.__package__ + '.other'].inner = lambda: 4", helpers="def inner():\n    return 3\ndef outer():\n    return inner()"),
+    world("static method", "class C:\n    @staticmethod\n    def f():\n        return 3", "C.f()", ("return 3", "return 4"), "m.C.f = staticmethod(lambda: 4)"),
+    world("method of a dataclass", "import dataclasses\n@dataclasses.dataclass\nclass C:\n    k: int\n    def f(self):\n        return self.k\nOBJ = C(3)", "OBJ.f()", ("C(3)", "C(4)"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
     world("global int", "N = 3", "N", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3"),
     world("global float", "N = 3.5", "N", ("3.5", "4.5"), "m.N = 4.5"),
     world("global str", "N = 'ab'", "len(N)", ("'ab'", "'abc'"), "m.N = 'abc'"),
@@ -140,7 +218,12 @@ def write(row: Row, root: Path, package: str, edited: bool) -> None:
     indented = textwrap.indent(textwrap.dedent(kernel), "    ")
     body = setup.replace("{indented}", indented) if "{indented}" in setup else setup + "\n" + kernel
     (folder / "__init__.py").write_text("")
-    (folder / "other.py").write_text(helpers)
+    other = folder / row.where.replace("{package}", package)
+    other.parent.mkdir(parents=True, exist_ok=True)
+    for place in [other.parent, *other.parent.parents]:
+        if folder in place.parents and place.name != "elsewhere":
+            (place / "__init__.py").write_text("")
+    other.write_text(helpers)
     (folder / "main.py").write_text("import tilejit.language as pl\n" + body)
 
 
@@ -363,3 +446,24 @@ def test_a_value_that_changes_after_compile_or_a_returning_call_is_noticed(platf
         monkeypatch.setattr(Settings, "factor", 3.0)
         with pytest.raises(StaleCaptureError, match=r"Settings\.factor"):
             kernel(x)
+
+
+@pytest.mark.parametrize("remedy", ["recompile", "cache_clear"])
+def test_replaced_defaults_of_a_kernel_are_followed_by_both_remedies(remedy: str, make_kernel: Any) -> None:
+    kernel = make_kernel(f"""
+    @pl.jit{"(on_drift='recompile')" if remedy == "recompile" else ""}
+    def shifted(x: pl.Tensor, out: pl.Out[pl.Tensor], n: pl.FP32 = 3.0):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x + n
+    """)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    out = np.empty_like(x)
+    for _ in range(3):
+        kernel(x, out)
+    np.testing.assert_array_equal(out, x + 3)
+    kernel.definition.function.__defaults__ = (4.0,)
+    if remedy == "cache_clear":
+        kernel.cache_clear()
+    for _ in range(3):
+        kernel(x, out)
+        np.testing.assert_array_equal(out, x + 4)

@@ -145,7 +145,9 @@ class Captures:
         self._texts: list[bytes] = []
         self._seen_functions: dict[int, bytes] = {}
         self._language: set[tuple[str, str]] = set()
-        for definition in reachable(self.entry):
+        self.definitions = reachable(self.entry)
+        """The kernel and its helpers, leaf first."""
+        for definition in self.definitions:
             self._add_kernel(definition)
 
     # functions ------------------------------------------------------------------------------------------------------------
@@ -352,18 +354,24 @@ class Baseline:
         self.captures = captures
         self.encodings = captures.baseline
         self.values = {key: read.resolve() for key, read in captures.reads.items()}
+        plain = [definition.function for definition in captures.definitions if isinstance(definition.function, types.FunctionType)]
+        self.own = [(function, function.__code__, function.__defaults__, function.__kwdefaults__) for function in plain]
+        """The kernels themselves: their code and defaults can be replaced too."""
         self.functions = {key: _function_state(value) for key, value in self.values.items() if isinstance(value, types.FunctionType)}
         self.shown = {key: _short(value) for key, value in self.values.items()}
         self.simple = all(type(value) in _ATOMS or _is_fixed(value) or isinstance(value, types.FunctionType) for value in self.values.values())
         """Whether all values are immutable (functions: but for three fields), so that only bindings can change."""
 
-        plain = {key: namespace for key, read in captures.reads.items() if (namespace := _plain_namespace(read, self.values[key])) is not None}
-        self._plain = [(namespace, captures.reads[key].root, self.values[key]) for key, namespace in plain.items()]
+        globals_of = {key: namespace for key, read in captures.reads.items() if (namespace := _plain_namespace(read, self.values[key])) is not None}
+        self._plain = [(namespace, captures.reads[key].root, self.values[key]) for key, namespace in globals_of.items()]
         """Immutable values of module globals: one lookup tells that they are the same."""
-        self._only_plain = len(plain) == len(captures.reads)
+        self._only_plain = len(globals_of) == len(captures.reads)
 
     def holds(self) -> bool:
         """Whether nothing changed; the quick way to ask."""
+        for function, code, defaults, keywords in self.own:
+            if function.__code__ is not code or function.__defaults__ is not defaults or function.__kwdefaults__ is not keywords:
+                return False
         for namespace, name, value in self._plain:
             if namespace.get(name, MISSING) is not value:
                 return not self.drifts()
@@ -371,7 +379,7 @@ class Baseline:
 
     def drifts(self) -> list[Drift]:
         """What changed since the baseline was taken."""
-        out: list[Drift] = []
+        out = [drift for function, *parts in self.own for drift in _replaced(function, parts)]
         for key, read in self.captures.reads.items():
             old, new = self.values[key], read.resolve()
             if new is old and (type(new) in _ATOMS or _is_fixed(new) or (isinstance(new, types.FunctionType) and _function_state(new) == self.functions[key])):
@@ -392,7 +400,7 @@ class Baseline:
         """Memory words that all stay the same while no binding changes; None when that is not enough. In the order they must be compared."""
         if not supported() or not self.simple:
             return None
-        found: dict[int, Word] = {}
+        found = {item[0]: item for function, *_ in self.own for item in _function_words(function)}
         for read in self.captures.reads.values():
             words = _words_of(read)
             if words is None:
@@ -405,6 +413,17 @@ class Baseline:
 def _function_state(function: types.FunctionType) -> tuple[int, ...]:
     """What of a function object can be replaced in place; what it reads is watched by reads of its own."""
     return id(function.__code__), id(function.__defaults__), id(function.__kwdefaults__)
+
+
+def _function_words(function: types.FunctionType) -> list[Word]:
+    return [word(id(function) + offset) for offset in _FUNCTION_FIELDS]
+
+
+def _replaced(function: types.FunctionType, parts: Iterable[object]) -> Iterator[Drift]:
+    """What of a kernel's own function is another object now."""
+    for name, old in zip(("__code__", "__defaults__", "__kwdefaults__"), parts, strict=True):
+        if getattr(function, name) is not old:
+            yield Drift(Read(_identity(function), {}, f"{function.__qualname__}.{name}", ()), _short(old), getattr(function, name))
 
 
 def _is_fixed(value: object) -> bool:
@@ -438,7 +457,7 @@ def _words_of(read: Read) -> list[Word] | None:
             words += binding_words(builtins.__dict__, read.root)
     value = read.resolve()
     if isinstance(value, types.FunctionType):
-        words += [word(id(value) + offset) for offset in _FUNCTION_FIELDS]
+        words += _function_words(value)
     for container, (kind, key) in zip(read.containers(), read.steps, strict=True):
         found = _attribute_words(container, str(key)) if kind == "attr" else None
         if found is None:

@@ -75,6 +75,10 @@ class Definition:
         found = [node for node in self.tree.nodes if isinstance(node, ast.Return)]
         return tuple(sorted(found, key=lambda node: node.lineno))
 
+    def anew(self) -> Definition:
+        """The same function, to be read again: its text and its defaults may have changed."""
+        return Definition(self.function, self.kind, self.options, self.extra)
+
     def param(self, name: str) -> JitParam:
         return next(param for param in self.params if param.name == name)
 

@@ -7,6 +7,7 @@ import enum
 import functools
 import math
 import struct
+import sys
 import types
 from collections.abc import Callable, Iterable
 from typing import Any, cast
@@ -123,7 +124,17 @@ class _Encoder:
             return _pack("dataclass", _type_name(type(value)), *(_pack(name, self.encode(item)) for name, item in fields))
         if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
             return _pack("torch.dtype", str(value).encode())
+        if type(value).__module__ == "torch" and type(value).__name__ == "Tensor":
+            return self._tensor(value)
         raise self.refuse(value)
+
+    def _tensor(self, value: Any) -> bytes:
+        size = value.numel() * value.element_size()
+        if size > ARRAY_LIMIT or not value.is_cpu or value.layout is not sys.modules["torch"].strided:
+            raise self.refuse(value, f"a torch tensor of {size} bytes on {value.device}")
+        shape = ",".join(map(str, value.shape)).encode()
+        plain = value.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+        return _pack("tensor", str(value.dtype).encode(), shape, plain.view(sys.modules["torch"].uint8).numpy().tobytes())
 
     def _array(self, value: Any) -> bytes:
         if value.dtype.hasobject or value.nbytes > ARRAY_LIMIT:

@@ -134,6 +134,7 @@ class JITFunction(Kernel):
         self._cache.clear()
         self._outputs.clear()
         self._standing = None
+        self.definition = self.definition.anew()
 
     def _clear_disk(self) -> None:
         name = disk.kernel_name(self.definition)
@@ -195,6 +196,7 @@ class JITFunction(Kernel):
                 if self._policy() == "raise":
                     raise changed[0].error(disk.kernel_name(self.definition))
                 with self._lock:
+                    self.definition = self.definition.anew()
                     standing = self._standing = Standing(self.definition)
                 self._forget()
                 self._outputs.clear()
