@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from xdsl.ir import SSAValue
 
 from tilejit.errors import ArgumentError, DTypeError, ParserTypeError, ShapeError, UnsupportedFeatureError
-from tilejit.frontend import buffers, lanes
+from tilejit.frontend import buffers
 from tilejit.frontend.context import Context, Frame
 from tilejit.frontend.desugar import desugar
 from tilejit.frontend.signature import annotation_value, directed
 from tilejit.frontend.source import span_of
 from tilejit.frontend.values import Binding, InlineFunction, NoValue, describe_value, is_scalar, shaped
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.cross_core import transfer_of
 from tilejit.tile_ir.program import Function
 from tilejit.types.annotations import DynVar, TensorAnnotation, TileAnnotation
 from tilejit.types.values import ANY, BufferType, Dim, ScalarType, TileType, ValueType, same_extent
@@ -81,7 +82,7 @@ def call_external(ctx: Context, function: Function, args: Sequence[object], keyw
 def call_function(ctx: Context, function: d.FuncOp, args: Sequence[object], keywords: Mapping[str, object], node: ast.Call) -> object:
     """A call of a function of the program; evaluates to what it returns, else to its outputs."""
     if ctx.lane is not None:
-        lanes.check_call(ctx, function, node)
+        _check_lane(ctx, function, node)
     names = _names(function)
     if keywords:
         ctx.fail(
@@ -114,6 +115,15 @@ def call_function(ctx: Context, function: d.FuncOp, args: Sequence[object], keyw
         return NoValue(function.symbol) if not outputs else outputs[0] if len(outputs) == 1 else tuple(outputs)
     items = [next(results) if item == ("value",) else operands[_position(item)] for item in returns]
     return items[0] if len(items) == 1 else tuple(items)
+
+
+def _check_lane(ctx: Context, function: d.FuncOp, node: ast.AST) -> None:
+    """A function that is not expanded here does not know the lane that calls it."""
+    for op in function.walk():
+        if transfer_of(op) is not None or (isinstance(op, d.ApplyOp) and op.op == "get_subblock_idx"):
+            assert isinstance(op, d.ApplyOp | d.EffectOp)
+            help = f"make `{function.symbol}` an inline function: it is then part of the lane"
+            ctx.fail(UnsupportedFeatureError, f"`{function.symbol}` has {op.op} and is called inside pl.split_aiv", node, help=help)
 
 
 def _names(function: d.FuncOp) -> tuple[str, ...]:

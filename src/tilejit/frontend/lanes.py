@@ -20,7 +20,6 @@ from tilejit.frontend.markers import arguments
 from tilejit.frontend.values import Binding, InlineFunction, describe_value, static_integer
 from tilejit.ops import table
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.cross_core import transfer_of
 from tilejit.types.enums import SplitMode
 from tilejit.types.values import TileType
 
@@ -130,15 +129,6 @@ def _joined(ctx: Context, halves: Sequence[SSAValue]) -> SSAValue:
         offset = [ctx.builder.const(lane * size if at == axis else 0) for at in range(type.rank)]
         (whole,) = ctx.builder.apply(table()["assemble"], "tile", {"target": whole, "source": half, "offset": offset})
     return whole
-
-
-def check_call(ctx: Context, function: d.FuncOp, node: ast.AST) -> None:
-    """A function that is not expanded here does not know the lane that calls it."""
-    for op in function.walk():
-        if transfer_of(op) is not None or (isinstance(op, d.ApplyOp) and op.op == "get_subblock_idx"):
-            assert isinstance(op, d.ApplyOp | d.EffectOp)
-            help = f"make `{function.symbol}` an inline function: it is then part of the lane"
-            ctx.fail(UnsupportedFeatureError, f"`{function.symbol}` has {op.op} and is called inside pl.split_aiv", node, help=help)
 
 
 # writing both lanes out -------------------------------------------------------------------------------------------------
