@@ -291,13 +291,6 @@ def build_dispatcher() -> Blob | None:
     return _build_piece(dispatcher_text())
 
 
-def build_pool() -> Blob | None:
-    """Machine code of the thread pool; None where the platform has no blobs."""
-    from tilejit.backends.cpu.team_pool import pool_text
-
-    return _build_piece(pool_text()) if machine.architecture() == "x86_64" else None
-
-
 def _build_piece(text: str) -> Blob | None:
     from tilejit.backends.cpu.compile import compile_llvm
     from tilejit.backends.cpu.elf import UnsupportedObject, flatten

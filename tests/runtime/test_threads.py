@@ -160,10 +160,12 @@ def test_a_forked_child_has_a_pool_of_its_own() -> None:
     if child == 0:
         code = 1
         try:
-            before = threads.state()[Team.WORKERS]
+            state = threads.state()
+            assert state is not None
+            before = state[Team.WORKERS]
             out[:] = 0
             exponentials(x, out, config=config)
-            code = 0 if before == 0 and threads.state()[Team.WORKERS] == 2 and np.allclose(out, want, rtol=1e-5) else 2
+            code = 0 if before == 0 and state[Team.WORKERS] == 2 and np.allclose(out, want, rtol=1e-5) else 2
         finally:
             os._exit(code)
     _, status = os.waitpid(child, 0)
@@ -225,13 +227,41 @@ def test_a_warm_process_shares_work_out_without_a_compiler(tmp_path: Path) -> No
     assert _run(tmp_path, code, **cache) == "False False 1\n"
 
 
-def test_without_a_pool_kernels_run_on_one_thread(tmp_path: Path) -> None:
+def test_an_artifact_directory_brings_its_pool_along(tmp_path: Path) -> None:
+    compile = """
+        kernel.compile(x, out).output_dir
+        import shutil
+        shutil.copytree(kernel.compile(x, out).output_dir, FOLDER)
+    """
+    folder = tmp_path / "moved"
+    _run(tmp_path, compile.replace("FOLDER", repr(str(folder))))
+    path = tmp_path / "run.py"
+    path.write_text(
+        textwrap.dedent(f"""
+            import sys
+            import numpy as np
+            from tilejit import CompiledProgram
+            from tilejit.runtime import threads
+            from tilejit.runtime.abi import Team
+            x = np.random.default_rng(0).uniform(-1, 1, (256, 256)).astype(np.float32)
+            out = np.empty_like(x)
+            CompiledProgram.from_dir({str(folder)!r})(x, out)
+            assert np.allclose(out, np.exp(np.exp(x)), rtol=1e-5)
+            print("llvmlite" in sys.modules, threads.state()[Team.GENERATION])
+        """)
+    )
+    environment = {**os.environ, "TILEJIT_NUM_THREADS": "2", "TILEJIT_CACHE_DIR": str(tmp_path / "nothing")}
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False, timeout=60, env=environment)
+    assert done.stdout == "False 1\n", done.stderr
+
+
+def test_kernels_of_another_version_run_on_one_thread(tmp_path: Path) -> None:
     code = """
-        from tilejit.runtime import threads
-        threads.CODE_SOURCE = "tilejit.no_such_module", "code"
+        from tilejit.runtime import abi, threads
+        abi.TEAM_RUN = "the pool of another version"
         kernel(x, out)
         kernel(x, out)
-        assert threads.team() == 0
+        assert threads.state() is None
         print(np.allclose(out, np.exp(np.exp(x)), rtol=1e-5))
     """
     assert _run(tmp_path, code) == "True\n"

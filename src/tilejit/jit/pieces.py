@@ -1,4 +1,4 @@
-"""Machine code that all kernels share, the dispatcher and the thread pool: from the disk cache, else generated and kept there."""
+"""Machine code that all kernels share, the dispatcher: from the disk cache, else generated and kept there."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tilejit.jit.disk import store
 from tilejit.jit.fingerprint import sources_changed, toolchain
 from tilejit.runtime.blob import Blob
 
-DISPATCHER, POOL = "native dispatcher", "thread pool"
-SHARED = frozenset({DISPATCHER, POOL})
+DISPATCHER = "native dispatcher"
+SHARED = frozenset({DISPATCHER})
 """Names of the cache entries that every kernel needs."""
 
 
@@ -24,22 +24,10 @@ def dispatcher_code() -> Blob | None:
     return _load_or_make(DISPATCHER, _make_dispatcher)
 
 
-@cache
-def pool_code() -> Blob | None:
-    """The thread pool's machine code; None where it cannot be made."""
-    return _load_or_make(POOL, _make_pool)
-
-
 def _make_dispatcher() -> Blob | None:
     from tilejit.compiler import build_dispatcher
 
     return build_dispatcher()
-
-
-def _make_pool() -> Blob | None:
-    from tilejit.compiler import build_pool
-
-    return build_pool()
 
 
 def _load_or_make(name: str, make: Callable[[], Blob | None]) -> Blob | None:

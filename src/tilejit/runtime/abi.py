@@ -30,6 +30,10 @@ FIBER = 9
 """Slot: the running fiber (backends/cpu/fibers.py), 0 where kernels do not run side by side. Code sets it; it is 0 at entry."""
 
 
+TEAM_RUN, TEAM_YIELD = "tj_team_run.1", "tj_team_yield.1"
+"""Functions of the pool, in the code of every kernel that shares out work; numbered, so that no kernel meets the pool of another version."""
+
+
 class Team(enum.IntEnum):
     """The state of the thread pool, in 64-bit slots; what different threads write lies in different cache lines."""
 
@@ -62,6 +66,8 @@ class Team(enum.IntEnum):
     FAILURE_LOCK = 41
     FAILURE_CODE = 42
     FAILURE_VALUES = 43
+    YIELD = 47
+    """Address of a function without arguments that lets other threads run; in front of the locks, for those who have only them."""
     LOCKS = 48
     """LOCK_COUNT locks for atomic adds, a cache line each."""
     RECORDS = 48 + 8 * 64

@@ -22,6 +22,18 @@ class Blob:
     externals: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
+_UNIT = 64
+"""Alignment that code may ask for."""
+
+
+def joined(first: Blob, second: Blob) -> Blob:
+    """Two blobs in one piece; they use different names."""
+    start = -(-len(first.code) // _UNIT) * _UNIT
+    entries, externals = ({name: start + at for name, at in table.items()} for table in (second.entries, second.externals))
+    assert not (entries.keys() & first.entries.keys() or externals.keys() & first.externals.keys())
+    return Blob(first.code.ljust(start, b"\xcc") + second.code, {**first.entries, **entries}, {**first.externals, **externals})
+
+
 class LoadedBlob:
     """A blob in memory; its code is gone when the object is."""
 
@@ -41,6 +53,14 @@ class LoadedBlob:
         if name not in self._entries:
             raise ArtifactError(f"the code has no function `{name}`")
         return self._base + self._entries[name]
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a function."""
+        return name in self._entries
+
+    def copy(self) -> LoadedBlob:
+        """The same code in memory of its own."""
+        return LoadedBlob(Blob(self._memory[:], self._entries))
 
 
 def _mprotect() -> Callable[[int, int, int], int] | None:

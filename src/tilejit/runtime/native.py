@@ -8,7 +8,6 @@ import os
 import struct
 import threading
 from collections.abc import Sequence
-from typing import Protocol
 
 from tilejit.dtypes import DType
 from tilejit.runtime import abi, arena, threads
@@ -17,18 +16,13 @@ from tilejit.runtime.artifact import Artifact, EntryInfo
 from tilejit.runtime.blob import LoadedBlob
 from tilejit.runtime.failures import Failure, raise_failure
 from tilejit.runtime.signature import Bound, ParamInfo
+from tilejit.runtime.threads import Code
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 _BRIEF_ENTRY = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 """Keeps the GIL: for code that is over before another thread could take it."""
 _CONTEXT = ctypes.c_int64 * abi.CONTEXT_SLOTS
 _WORD = (1 << 64) - 1
-
-
-class Code(Protocol):
-    """Loaded machine code that can tell where its functions are."""
-
-    def address(self, name: str) -> int: ...
 
 
 class NativeEntry:
@@ -75,15 +69,14 @@ class NativeEntry:
         if self.threaded:
             count = num_threads or threads.thread_count()
             if count > 1:
-                context[abi.THREADS], context[abi.TEAM] = count, threads.team()
+                context[abi.THREADS], context[abi.TEAM] = count, threads.team(self._code)
         status = self._function(block, context)
         if status != 0:
             self.failed(status, [context[abi.FAILURE_VALUES + i] for i in range(4)])
 
     def lasting_team(self) -> tuple[int, int]:
         """Number of threads and the pool for calls to come without Python."""
-        count = threads.lasting_count() if self.threaded else 1
-        return count, threads.team() if count != 1 else 0
+        return threads.lasting_team(self._code) if self.threaded else (1, 0)
 
     def failed(self, status: int, values: Sequence[int]) -> None:
         """Raise what a status other than 0 stands for."""

@@ -6,21 +6,25 @@ import ctypes
 import os
 import sys
 import threading
-from importlib import import_module
+from typing import Protocol
 
 from tilejit import config
+from tilejit.runtime import abi
 from tilejit.runtime.abi import Team
-from tilejit.runtime.blob import Blob, LoadedBlob
-
-CODE_SOURCE = "tilejit.jit.pieces", "pool_code"
-"""Who has the code. Named, not imported: kernels run without a compiler, on one thread if nobody has it."""
+from tilejit.runtime.blob import LoadedBlob
 
 _CLOSED = 1 << 30
 _ALIGNMENT = 64
 
 _lock = threading.RLock()
 _state: list[int] = []
-"""The address of the pool's state once it was looked for; 0: there is no pool."""
+"""The address of the pool's state once it was started."""
+
+
+class Code(Protocol):
+    """Loaded machine code that can tell where its functions are."""
+
+    def address(self, name: str) -> int: ...
 
 
 def thread_count() -> int:
@@ -35,49 +39,42 @@ def thread_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def lasting_count() -> int:
-    """The number of threads for calls to come without Python: 0 where torch is asked by each of them."""
-    if not config.NUM_THREADS.value and "torch" in sys.modules and team() and _content(team())[Team.COUNT]:
+def team(code: Code) -> int:
+    """The address of the pool's state (abi.Team), started with the code of the kernel that asks; 0: there is no pool for it."""
+    if not isinstance(code, LoadedBlob) or not code.has(abi.TEAM_RUN):
         return 0
-    return thread_count()
-
-
-def team() -> int:
-    """The address of the pool's state (abi.Team), or 0 where there is no pool."""
     if not _state:
         with _lock:
             if not _state:
-                _state.append(_start())
+                _state.append(_start(code.copy()))
     address = _state[0]
-    if address and "torch" in sys.modules and not _content(address)[Team.COUNT]:
+    if "torch" in sys.modules and not _content(address)[Team.COUNT]:
         _ask_torch(address)
     return address
 
 
-def state() -> ctypes.Array[ctypes.c_int64]:
-    """The pool's state, to look at; there must be a pool."""
-    return _content(team())
+def lasting_team(code: Code) -> tuple[int, int]:
+    """The number of threads and the pool for calls to come without Python; 0 threads where each of them asks torch."""
+    count, address = thread_count(), team(code)
+    if not config.NUM_THREADS.value and "torch" in sys.modules and address and _content(address)[Team.COUNT]:
+        count = 0
+    return (count, address) if address and count != 1 else (1, 0)
 
 
-def _start() -> int:
-    if sys.platform != "linux":
-        return 0
-    try:
-        module, name = CODE_SOURCE
-        blob: Blob | None = getattr(import_module(module), name)()
-    except ImportError:  # an installation that can only run what others compiled
-        blob = None
-    if blob is None:
-        return 0
-    code = LoadedBlob(blob)
+def state() -> ctypes.Array[ctypes.c_int64] | None:
+    """The pool's state, to look at; None: it was not started."""
+    return _content(_state[0]) if _state else None
+
+
+def _start(code: LoadedBlob) -> int:
     memory = (ctypes.c_int64 * (int(Team.SIZE) + _ALIGNMENT // 8))()
     # Workers sleep in this code and look at this memory until the process ends, later than the interpreter takes its objects apart.
     for thing in (code, memory):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
     address = -(-ctypes.addressof(memory) // _ALIGNMENT) * _ALIGNMENT
-    state = _content(address)
-    state[Team.RUN] = code.address("tj_team_run")
-    state[Team.GATE] = _CLOSED
+    words = _content(address)
+    words[Team.RUN], words[Team.YIELD] = code.address(abi.TEAM_RUN), code.address(abi.TEAM_YIELD)
+    words[Team.GATE] = _CLOSED
     return address
 
 
@@ -95,12 +92,12 @@ def _forget_workers() -> None:
     """The child of a fork has none of the threads, whatever they were doing; their scratch memory is there to be used again."""
     global _lock
     _lock = threading.RLock()
-    if _state and _state[0]:
-        state = _content(_state[0])
-        kept = int(Team.LOCK)
-        for slot in range(kept, int(Team.RECORDS)):
-            state[slot] = 0
-        state[Team.GATE] = _CLOSED
+    if _state:
+        words = _content(_state[0])
+        kept = {slot: words[slot] for slot in (Team.RUN, Team.COUNT, Team.YIELD)}
+        for slot in range(int(Team.RECORDS)):
+            words[slot] = kept.get(slot, 0)  # type: ignore[call-overload]
+        words[Team.GATE] = _CLOSED
 
 
 if hasattr(os, "register_at_fork"):

@@ -162,7 +162,7 @@ def _name(entry: Entry) -> str:
 
 
 def _serves_all(entry: Entry) -> bool:
-    """Needed by every kernel: the dispatcher and the thread pool."""
+    """Needed by every kernel: the dispatcher."""
     return _name(entry) in SHARED
 
 

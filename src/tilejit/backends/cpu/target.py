@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,9 +16,11 @@ from tilejit.backends.cpu.compile import Compiled, compile_llvm, target_machine
 from tilejit.backends.cpu.elf import UnsupportedObject, flatten
 from tilejit.backends.cpu.host import host
 from tilejit.backends.cpu.lower import Lowered, lower
+from tilejit.backends.cpu.team_pool import pool_text
 from tilejit.errors import InternalError
+from tilejit.runtime.abi import TEAM_RUN, TEAM_YIELD
 from tilejit.runtime.arrays import view_of
-from tilejit.runtime.blob import Blob, LoadedBlob
+from tilejit.runtime.blob import Blob, LoadedBlob, joined
 from tilejit.runtime.directory import Stage
 from tilejit.runtime.native import Code, NativeEntry
 from tilejit.runtime.signature import Bound, ParamInfo
@@ -30,10 +33,26 @@ def build(program: Program, options: CompileOptions, known: CodeCache | None = N
     """Machine code of a program that the CPU passes prepared; `known` has the code of some LLVM texts already."""
     lowered = lower(program, options)
     found = known.find(lowered.text) if known is not None else None
-    executable = CpuExecutable(program, lowered, found)
-    if found is None and (made := executable.blob) is not None and known is not None:
+    executable = CpuExecutable(program, lowered, found, pool_blob(known) if lowered.threaded else None)
+    if found is None and (made := executable.own_blob) is not None and known is not None:
         known.keep(lowered.text, made)
     return executable
+
+
+_pool: list[Blob] = []
+
+
+def pool_blob(known: CodeCache | None) -> Blob | None:
+    """The code of the thread pool, made once per process at most; None where it does not run."""
+    if not _pool and sys.platform == "linux" and host().is_x86:
+        text = pool_text()
+        found = known.find(text) if known is not None else None
+        if found is None:
+            found = flatten(compile_llvm(text).object_bytes)
+            if known is not None:
+                known.keep(text, found)
+        _pool.append(Blob(found.code, {name: found.entries[name] for name in (TEAM_RUN, TEAM_YIELD)}, found.externals))
+    return _pool[0] if _pool else None
 
 
 class CodeCache(Protocol):
@@ -52,6 +71,8 @@ class CpuExecutable:
     lowered: Lowered
     found: Blob | None = None
     """The code, where it was there already."""
+    pool: Blob | None = None
+    """The code of the thread pool, where it is needed."""
 
     @cached_property
     def compiled(self) -> Compiled:
@@ -60,7 +81,12 @@ class CpuExecutable:
 
     @cached_property
     def blob(self) -> Blob | None:
-        """The code as one position-independent piece; None where the platform needs a real linker."""
+        """All code as one position-independent piece; None where the platform needs a real linker."""
+        return joined(self.own_blob, self.pool) if self.own_blob is not None and self.pool is not None else self.own_blob
+
+    @cached_property
+    def own_blob(self) -> Blob | None:
+        """What was generated for the program."""
         if self.found is not None:
             return self.found
         try:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from tilejit.backends.cpu.emit import Emitter, Module, Value
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.runtime import abi
+from tilejit.runtime.abi import Team
 from tilejit.tile_ir import dialect as d
 
 STRIPE_BITS = 10
@@ -40,7 +41,6 @@ def locked(e: Emitter, locks: Value, pointer: Value, size: int) -> Generator[Non
 def _functions(module: Module) -> tuple[str, str]:
     names = "atomic.take", "atomic.release"
     if names[0] not in module.functions:
-        module.declare("sched_yield", "declare i32 @sched_yield()")
         module.declare("llvm.x86.sse2.pause", "declare void @llvm.x86.sse2.pause()")
         module.functions["atomic.lock_of"] = _LOCK_OF
         module.functions["atomic.take_one"] = _TAKE_ONE
@@ -59,7 +59,7 @@ define internal ptr @atomic.lock_of(ptr %locks, i64 %address) alwaysinline {{
 }}
 """
 _TAKE_ONE = """
-define internal void @atomic.take_one(ptr %lock) noinline {
+define internal void @atomic.take_one(ptr %locks, ptr %lock) noinline {
 entry:
   br label %try
 try:
@@ -80,12 +80,14 @@ pause:
   call void @llvm.x86.sse2.pause()
   br label %look
 yield:
-  %r = call i32 @sched_yield()
+  %yield.at = getelementptr i64, ptr %locks, i64 AT
+  %let_others = load ptr, ptr %yield.at, align 8
+  call void %let_others()
   br label %try
 held:
   ret void
 }
-"""
+""".replace("AT", str(Team.YIELD - Team.LOCKS))
 _TAKE = """
 define internal void @atomic.take(ptr %locks, ptr %pointer, i64 %size) noinline {
 entry:
@@ -98,11 +100,11 @@ entry:
   %ordered = icmp ule ptr %a, %b
   %low = select i1 %ordered, ptr %a, ptr %b
   %high = select i1 %ordered, ptr %b, ptr %a
-  call void @atomic.take_one(ptr %low)
+  call void @atomic.take_one(ptr %locks, ptr %low)
   %one = icmp eq ptr %a, %b
   br i1 %one, label %done, label %second
 second:
-  call void @atomic.take_one(ptr %high)
+  call void @atomic.take_one(ptr %locks, ptr %high)
   br label %done
 done:
   ret void

@@ -1,6 +1,8 @@
-"""The thread pool as LLVM text: one piece of code for all kernels, whose state (abi.Team) lies in a block of the heap.
+"""The thread pool as LLVM text: one piece of code that goes with every kernel; its state (abi.Team) lies in a block of the heap.
 
-    i64 @tj_team_run(ptr team, ptr task, ptr args, ptr context, ptr arena, i64 trips, i64 chunk)
+The first kernel of a process that wants it starts the pool, with a copy of the code that stays; the others find it running.
+
+    i64 @tj_team_run.1(ptr team, ptr task, ptr args, ptr context, ptr arena, i64 trips, i64 chunk)
 
 runs the trips [0, trips) of `task`, an
 
@@ -20,7 +22,6 @@ from string import Template
 from tilejit.runtime import abi
 from tilejit.runtime.abi import Team, Worker
 
-SYMBOL = "tj_team_run"
 SPIN_CYCLES = 50_000
 """About 20 µs: how long a thread looks for work, or waits for its end, and does nothing else."""
 LINGER_CYCLES = 500_000
@@ -40,7 +41,7 @@ def pool_text() -> str:
         "SPIN": SPIN_CYCLES, "LINGER": LINGER_CYCLES,
         "WORTH": WORTH_CYCLES, "CHUNK_CYCLES": CHUNK_CYCLES, "CLOSED": _CLOSED, "LAST": _CLOSED + 1, "LARGEST": _LARGEST,
         "MAX_WORKERS": abi.MAX_WORKERS, "ARENA_BASE": abi.ARENA_BASE, "ARENA_END": abi.ARENA_END, "THREADS": abi.THREADS, "TEAM": abi.TEAM,
-        "VALUES": abi.FAILURE_VALUES, "LOCKS": abi.LOCKS,
+        "VALUES": abi.FAILURE_VALUES, "LOCKS": abi.LOCKS, "RUN": abi.TEAM_RUN, "YIELD": abi.TEAM_YIELD,
     }  # fmt: skip
     return Template(_TEXT).substitute(names, **{name: str(number) for name, number in numbers.items()})
 
@@ -70,6 +71,11 @@ define internal void @futex_wait(ptr %word, i32 %seen) noinline {
 
 define internal void @futex_wake(ptr %word, i32 %count) noinline {
   %r = call i64 (i64, ...) @syscall(i64 202, ptr %word, i32 129, i32 %count, ptr null, ptr null, i32 0)
+  ret void
+}
+
+define void @$YIELD() {
+  %r = call i32 @sched_yield()
   ret void
 }
 
@@ -334,7 +340,7 @@ done:
   ret i64 %capped
 }
 
-define i64 @tj_team_run(ptr %team, ptr %task, ptr %args, ptr %context, ptr %arena, i64 %trips, i64 %chunk) {
+define i64 @$RUN(ptr %team, ptr %task, ptr %args, ptr %context, ptr %arena, i64 %trips, i64 %chunk) {
 entry:
   %threads = call i64 @thread_count(ptr %team, ptr %context)
   %wanted = call i64 @llvm.smin.i64(i64 %threads, i64 %trips)
