@@ -78,8 +78,8 @@ class JITFunction(Kernel):
         if plain and self._warm is not None and (found := self._warm.run(args)) is not MISS:
             return found
         seen = settings.snapshot()
+        standing = self._current()  # first: a kernel that follows changes has new defaults after it
         bound = bind_arguments(self.definition, args, kwargs, running=True)
-        standing = self._current()
         compiled = self._compiled(standing, bound, config)
         values = [bound.values[param.name] for param in compiled.param_infos if param.name in bound.values]
         try:
