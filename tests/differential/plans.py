@@ -315,6 +315,7 @@ UNREACHED = {
     "place": "the block index is a fact about the launch: the random programs of tests/fuzz run several blocks",
     "create_tile": "its content is undefined: there is nothing to compare",
     "effect": "statements that give nothing: tests/frontend/test_effects.py",
+    "fifo": "what comes out is what another kernel sent: tests/language/test_fifos.py, tests/ops/small_kernels.py",
     "machine": "facts about the machine without operands: tests/frontend/test_effects.py",
     "address": "numbers that only Ascend looks at: tests/frontend/test_effects.py",
     "mscatter": "it changes a tensor in memory: tests/backends/cpu/test_index.py",

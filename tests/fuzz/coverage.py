@@ -20,12 +20,7 @@ OPERATORS: dict[type[ast.AST], str] = {
 
 UNREACHED: dict[str, str] = {
     "alloc": "it appears in printed IR only; nothing can be computed with a token",
-    **dict.fromkeys(
-        ("tpush_to_aiv", "tpush_to_aic", "tpop_from_aic", "tpop_from_aiv", "tfree_to_aic", "tfree_to_aiv"),
-        "two sides that talk must be written together: tests/kernels and tests/frontend have them by hand",
-    ),
-    **dict.fromkeys(("lane_push", "lane_pop"), "made by the front end only, out of a pl.split_aiv"),
-    "syncall": "a barrier needs all blocks at once: tests of blocks have it by hand",
+    **dict.fromkeys(("lane_push", "lane_pop"), "made by the front end only, out of FIFOs in a pl.split_aiv: tests/ops/small_kernels.py"),
 }
 """Rows that no random program has, and why."""
 

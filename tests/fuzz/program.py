@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tests.fuzz.calls import Calls, annotation
+from tests.fuzz.calls import annotation
 from tests.fuzz.regions import AT, SYMBOL, Helper, shape_text
+from tests.fuzz.side_by_side import SideBySide
 from tests.fuzz.values import Val
 from tests.fuzz.writer import Param, Writer
 
@@ -19,7 +20,7 @@ SCOPES = (
     "with pl.at(level=pl.Level.CHIP):",
     "with pl.at(level=pl.Level.HOST):",
 )
-DECORATORS = {"incore": "InCore", "opaque": "Opaque", "inline": "Inline"}
+DECORATORS = {"incore": "InCore", "opaque": "Opaque", "inline": "Inline", "aic": "AIC", "aiv": "AIV"}
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Case:
     """Values of the dynamic extent to run with."""
 
 
-class Composer(Calls):
+class Composer(SideBySide):
     """Builds one case from a seed."""
 
     def compose(self) -> Case:
@@ -98,9 +99,12 @@ class Composer(Calls):
                 ("spmd with", 1, lambda: self.blocks("spmd_with")),
                 ("parallel", 1, lambda: self.blocks("parallel")),
                 ("shares", 1, self.shares),
+                ("barrier", 1, self.barrier),
                 ("opaque", 1, lambda: self.call("opaque", "tile")),
                 ("inline", 2, lambda: self.call("inline", "tensor")),
             ]
+        if not self.jit:
+            found += [("fifo", 1, self.fifo)]
         if self.jit:
             found += [("control", 2, lambda: self.control(last))]
         if self.dynamic and not self.orchestration:

@@ -79,6 +79,8 @@ class Writer:
     """The dynamic extent that row counts of this function's tensors may have."""
     region: bool = False
     """Whether what is written runs on the execution plane."""
+    side: str = ""
+    """"aic" or "aiv" for the two sides of a FIFO."""
     body: Callable[[Writer, int, int], None] = lambda *_: None
     """Writes a number of statements at a depth (the statements that contain others need it)."""
     theme: int | None = None
