@@ -56,12 +56,12 @@ class PrefetchHandle:
 
 
 def _task_dummy(ctx: Context, args: Args, node: ast.AST) -> object:
+    from tilejit.frontend.tasks import dependencies
+
     deps = args["deps"]
     if not isinstance(deps, tuple | list):
         raise ParserTypeError(f"`deps` must be a list of task ids, got {describe_value(deps)}", help="pl.system.task_dummy(deps=[a, b])")
-    for item in deps:
-        if item is not None and not isinstance(item, TaskHandle | SSAValue):
-            raise ParserTypeError(f"`deps` takes task ids, got {describe_value(item)}", help="`with pl.at(…) as tid:` binds one")
+    dependencies(deps)
     ctx.builder.perform(table()["task_dummy"], "system", {"deps": ()})
     ctx.tasks += 1
     return TaskHandle(f"task{ctx.tasks}")

@@ -144,6 +144,9 @@ class Hint:
     name: str
     value: object
 
+    def __repr__(self) -> str:
+        return f"pl.{self.name}(…)"
+
 
 def _split(ctx: Context, node: ast.Call) -> object:
     mode = arguments(ctx, "split", node, ("mode",), required=1)["mode"]

@@ -96,7 +96,8 @@ def _options(ctx: Context, found: dict[str, object], call: ast.Call) -> dict[str
     out: dict[str, object] = {}
     for hint in _list(ctx, found.get("optimizations"), "optimizations", call):
         if not isinstance(hint, Hint):
-            ctx.fail(ParserTypeError, f"`optimizations` takes pl.split(…) and pl.cross_core_slot(…), got {describe_value(hint)}", call)
+            message = f"`optimizations` takes pl.split(…) and pl.cross_core_slot(…), got {describe_value(hint)}"
+            ctx.fail(ParserTypeError, message, call, help="write optimizations=[pl.split(pl.SplitMode.UP_DOWN)]")
         out[hint.name] = hint.value
     tasks.check_options(found)
     if "role" in found and found["role"] is not None and not isinstance(found["role"], Role):
@@ -115,7 +116,7 @@ def _list(ctx: Context, value: object, name: str, call: ast.Call) -> list[object
 def _name_hint(ctx: Context, found: dict[str, object], call: ast.Call) -> str | None:
     hint = found.get("name_hint")
     if hint is not None and not (isinstance(hint, str) and hint.isidentifier()):
-        ctx.fail(ParserTypeError, f"`name_hint` must be an identifier, got {describe_value(hint)}", call)
+        ctx.fail(ParserTypeError, f"`name_hint` must be an identifier, got {describe_value(hint)}", call, help='write name_hint="my_kernel"')
     return hint
 
 
@@ -124,7 +125,7 @@ def _bind_task(ctx: Context, node: ast.With, options: dict[str, object]) -> None
     if target is None:
         return
     if not isinstance(target, ast.Name):
-        ctx.fail(ParserSyntaxError, "a task id is bound to one name", target)
+        ctx.fail(ParserSyntaxError, "a task id is bound to one name", target, help="write `with pl.at(…) as tid:`")
     ctx.tasks += 1
     ctx.scope[target.id] = Binding(TaskHandle(target.id), ctx.span(target))
 
@@ -138,7 +139,7 @@ def _spmd_options(ctx: Context, call: ast.Call) -> tuple[SSAValue, str | None, d
     count = found["core_num"]
     known = static_integer(count)
     if known is not None and known <= 0:
-        ctx.fail(ArgumentError, f"pl.spmd needs at least one block, got {known}", call)
+        ctx.fail(ArgumentError, f"pl.spmd needs at least one block, got {known}", call, help="a number of blocks known at run time may be 0")
     return ctx.index(count, "the number of blocks"), _name_hint(ctx, found, call), _options(ctx, found, call), (found.get("predicate"), found.get("deps"))
 
 

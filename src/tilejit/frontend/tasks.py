@@ -8,13 +8,13 @@ from typing import TypeVar
 
 from xdsl.ir import Block, SSAValue
 
-from tilejit.dtypes import INDEX
-from tilejit.errors import ArgumentError, ParserTypeError, did_you_mean
+from tilejit.dtypes import INDEX, TASK_ID
+from tilejit.errors import ArgumentError, ParserSyntaxError, ParserTypeError, did_you_mean
 from tilejit.frontend import functions
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import MethodReference, NoValue, TaskHandle, describe_value, shaped
 from tilejit.tile_ir import dialect as d
-from tilejit.types.values import BufferType, ScalarType
+from tilejit.types.values import ArrayType, BufferType, ScalarType, ValueType
 
 
 class TaskResult(tuple[object, ...]):
@@ -34,11 +34,15 @@ def dependencies(given: object) -> list[TaskHandle | SSAValue]:
     """The task ids of `deps=`; None in it stands for "no producer"."""
     found: list[TaskHandle | SSAValue] = []
     for item in _listed(given, "deps"):
-        if isinstance(item, TaskHandle | SSAValue):
+        if isinstance(item, TaskHandle) or (isinstance(item, SSAValue) and _holds_ids(d.type_of(item))):
             found.append(item)
         elif item is not None:
             raise ParserTypeError(f"`deps` takes task ids, got {describe_value(item)}", help="`with pl.at(…) as tid:` and `out, tid = pl.submit(…)` bind one")
     return found
+
+
+def _holds_ids(type: ValueType) -> bool:
+    return isinstance(type, ScalarType | ArrayType) and type.dtype is TASK_ID
 
 
 def check_options(options: Mapping[str, object]) -> None:
@@ -129,7 +133,7 @@ def spmd_submit(ctx: Context, node: ast.Call) -> object:
     """`out, tid = pl.spmd_submit(self.kernel, …, core_num=n)`"""
     kernel, options = _task(ctx, "spmd_submit", node, (*_KEYWORDS, "core_num", "sync_start"))
     if "core_num" not in options:
-        ctx.fail(ArgumentError, "pl.spmd_submit needs `core_num`", node)
+        ctx.fail(ArgumentError, "pl.spmd_submit needs `core_num`", node, help="write core_num=4, the number of blocks")
     blocks = ctx.index(options["core_num"], "core_num")
     args = _arguments(ctx, kernel, node)
 
@@ -145,11 +149,13 @@ def spmd_submit(ctx: Context, node: ast.Call) -> object:
 
 
 def _task(ctx: Context, marker: str, node: ast.Call, keywords: Sequence[str]) -> tuple[MethodReference, Mapping[str, object]]:
+    if ctx.plane == "execution":
+        ctx.fail(ParserSyntaxError, f"pl.{marker} inside a kernel", node, help="tasks are started on the control plane; inside a kernel call the function")
     if not node.args:
         ctx.fail(ArgumentError, f"pl.{marker} needs a kernel", node, help=f"write pl.{marker}(self.kernel, …)")
     kernel = ctx.value(node.args[0])
     if not isinstance(kernel, MethodReference):
-        ctx.fail(ParserTypeError, f"pl.{marker} takes a function of the program, got {describe_value(kernel)}", node.args[0], help="write self.kernel")
+        ctx.fail(ParserTypeError, f"pl.{marker} takes a function of the program, got {describe_value(kernel)}", node.args[0], help=f"write pl.{marker}(kernel, …): a @pl.jit.incore function, or self.kernel in a program")
     options: dict[str, object] = {}
     for keyword in node.keywords:
         if keyword.arg is None or keyword.arg not in keywords:

@@ -51,6 +51,9 @@ class TaskHandle:
 
     name: str
 
+    def __repr__(self) -> str:
+        return "a task id"
+
 
 @dataclass(frozen=True, slots=True)
 class NoValue:

@@ -1,0 +1,21 @@
+"""Half of seven rows."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+X = np.arange(128, dtype=np.float32).reshape(8, 16)
+FLAGS = np.ones(4, np.int32)
+OUT = np.full((8, 16), 7, np.float32)
+
+
+@pl.jit
+def kernel(x: pl.Tensor, flags: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(x, [0, 0], [7, 16])
+        for lane in pl.split_aiv(2, mode=pl.SplitMode.UP_DOWN):
+            pl.store(pl.aiv_shard(t), [lane, 0], out)
+
+
+def mistake() -> object:
+    return kernel(X, FLAGS, OUT)

@@ -1,0 +1,21 @@
+"""A float into an array of integers."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+X = np.arange(128, dtype=np.float32).reshape(8, 16)
+FLAGS = np.ones(4, np.int32)
+OUT = np.full((8, 16), 7, np.float32)
+
+
+@pl.jit
+def kernel(x: pl.Tensor, flags: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        counts = pl.array.create(3, pl.INT32)
+        counts[0] = 1.5
+        out[:] = x
+
+
+def mistake() -> object:
+    return kernel(X, FLAGS, OUT)

@@ -1,0 +1,31 @@
+"""A predicate on what another task computes, without waiting for it."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+X = np.arange(128, dtype=np.float32).reshape(8, 16)
+FLAGS = np.ones(4, np.int32)
+OUT = np.full((8, 16), 7, np.float32)
+
+
+@pl.jit.incore
+def count(x: pl.Tensor, out: pl.Out[pl.Tensor[[1], pl.INT32]]):
+    pl.write(out, [0], pl.cast(pl.read(x, [0, 0]), pl.INT32))
+    return out
+
+
+@pl.jit.incore
+def plus(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = pl.add(a, b)
+    return out
+
+
+@pl.jit
+def kernel(x: pl.Tensor, flags: pl.Tensor, out: pl.Out[pl.Tensor]):
+    n, _ = pl.submit(count, x)
+    _, _ = pl.submit(plus, x, x, out, predicate=n[0] > 0)
+
+
+def mistake() -> object:
+    return kernel(X, FLAGS, OUT)

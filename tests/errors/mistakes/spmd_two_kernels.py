@@ -1,0 +1,26 @@
+"""A block of pl.spmd starts two kernels."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+X = np.arange(128, dtype=np.float32).reshape(8, 16)
+FLAGS = np.ones(4, np.int32)
+OUT = np.full((8, 16), 7, np.float32)
+
+
+@pl.jit.incore
+def plus(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = pl.add(a, b)
+    return out
+
+
+@pl.jit
+def kernel(x: pl.Tensor, flags: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.spmd(4):
+        plus(x, x, out)
+        plus(x, x, out)
+
+
+def mistake() -> object:
+    return kernel(X, FLAGS, OUT)
