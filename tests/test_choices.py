@@ -1,4 +1,4 @@
-"""Every row of docs/choices.md, on every platform."""
+"""Every row of docs/choices.md, on every platform; tests/language has those about kernels that run side by side."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _check_pipes(function: d.FuncOp, transfers: Sequence[Transfer]) -> None:
             raise _error(ArgumentError, text, transfer, op, help="1 is cube to vector, 2 vector to cube, 3 both")
         size = _bytes(transfer.type)
         slots = [slot for args in fitting if isinstance(slot := args["slot_size"], int)]
-        if slots and size > max(slots):
+        if slots and size > max(slots) * (2 if transfer.split else 1):  # Some count the bytes of a half.
             text = f"{transfer.op.op}: {transfer.type} takes {size} bytes, a slot of the pipe has {max(slots)}"
             raise _error(ShapeError, text, transfer, same[0][0], help=f"slot_size={size}")
 
