@@ -1,4 +1,4 @@
-"""`python bench/run.py SUITE... [--json FILE]`: time tilejit against its peers, one thread each, in the same process."""
+"""`python bench/run.py SUITE... [--json FILE]`: time tilejit against its peers in the same process, one thread each but for the suite `threads`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-SUITES = ("cpu", "compile", "dispatch", "start", "pto")
+SUITES = ("cpu", "threads", "compile", "dispatch", "start", "pto")
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "TILEJIT_NUM_THREADS")
 NO_DISK_CACHE = {"TILEJIT_CACHE": "0"}
 
