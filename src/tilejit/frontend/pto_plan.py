@@ -31,9 +31,9 @@ class Component:
         return same and self.end - self.base == first.bytes
 
     @property
-    def one_region(self) -> bool:
-        """Whether all tiles also have one valid region, known now."""
-        return self.plain and None not in self.specs[0].valid and all(spec.valid == self.specs[0].valid for spec in self.specs)
+    def one_type(self) -> bool:
+        """Whether all tiles have the very same type, its valid region known now."""
+        return self.plain and None not in self.specs[0].valid and all(spec == self.specs[0] for spec in self.specs)
 
 
 def _layout(spec: TileSpec) -> tuple[object, ...]:

@@ -19,8 +19,17 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tilejit import ops
 from tilejit.dtypes import INDEX, INT64, DType
 from tilejit.errors import TilejitError
+from tilejit.frontend import (
+    pto_raise_cells,
+    pto_raise_fifo,
+    pto_raise_index,
+    pto_raise_moves,
+    pto_raise_sides,
+    pto_raise_tiles,
+    pto_raise_vector,
+    pto_raise_views,
+)
 from tilejit.frontend import pto_raise_control as control
-from tilejit.frontend import pto_raise_fifo, pto_raise_index, pto_raise_moves, pto_raise_sides, pto_raise_tiles, pto_raise_vector, pto_raise_views
 from tilejit.frontend.pto_flow import Functions, reached, written_pointers
 from tilejit.frontend.pto_handles import Cell, Core, Demoted, NotRaisable, Num, Pointer, Region
 from tilejit.frontend.pto_plan import StoragePlan, plan_storage
@@ -42,7 +51,7 @@ _LONGEST = 20000
 _TRIES = 12
 """How often a kernel is raised again with one more tile in memory, before all of them go there."""
 
-_MODULES = (pto_raise_views, pto_raise_tiles, pto_raise_moves, pto_raise_vector, pto_raise_index, pto_raise_sides, pto_raise_fifo)
+_MODULES = (pto_raise_views, pto_raise_tiles, pto_raise_moves, pto_raise_vector, pto_raise_index, pto_raise_cells, pto_raise_sides, pto_raise_fifo)
 OPS = {name: rule for module in _MODULES for name, rule in module.OPS.items()}
 
 

@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP16, FP32, INT8, INT16, INT32, UINT8, UINT16, UINT32, DType
 from tilejit.frontend.pto_handles import Cell, Demoted, Memory, NotRaisable, Num
-from tilejit.frontend.pto_raise_moves import filled, flat_memory, same_bits
+from tilejit.frontend.pto_raise_moves import filled, same_bits
 from tilejit.frontend.pto_raise_scalars import dtype_of
 from tilejit.frontend.pto_raise_tiles import Tile, content, read, region_of, tile, write
 from tilejit.tile_ir import dialect as d
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _PATTERNS = ("P0101", "P1010", "P0001", "P0010", "P0100", "P1000", "P1111")
 
 
-def _static(self: Raiser, found: Tile) -> tuple[int, int]:
+def static_region(self: Raiser, found: Tile) -> tuple[int, int]:
     rows, cols = region_of(self, found)
     if not isinstance(rows, int) or not isinstance(cols, int):
         raise NotRaisable("elements picked from a region that only the run knows")
@@ -45,18 +45,18 @@ def _index(self: Raiser, value: SSAValue, data: DType, narrow: bool) -> SSAValue
 def _gather(self: Raiser, op: PtoOp) -> None:
     source, target = tile(self, op, "src"), tile(self, op, "d")
     if "maskPattern" in op.attributes:
-        picked = self.apply("gather_mask", src=read(self, source, _static(self, source)), mask_pattern=_PATTERNS.index(op.enum("maskPattern")) + 1)
+        picked = self.apply("gather_mask", src=read(self, source, static_region(self, source)), mask_pattern=_PATTERNS.index(op.enum("maskPattern")) + 1)
         _fill_in_order(self, target, picked)
     elif op.operand("cnt") is not None:
         _gather_matches(self, op, source, target)
     else:
-        index = read(self, tile(self, op, "idx"), _static(self, target))
+        index = read(self, tile(self, op, "idx"), static_region(self, target))
         write(self, target, self.apply("gather_flat", src=_whole(self, source), indices=_index(self, index, source.dtype, False)))
 
 
 def _fill_in_order(self: Raiser, target: Tile, values: SSAValue) -> None:
     """Values into the valid cells, row after row."""
-    rows, cols = _static(self, target)
+    rows, cols = static_region(self, target)
     shape = d.shaped_type(values).shape
     assert isinstance(shape[0], int) and isinstance(shape[1], int)
     count = shape[0] * shape[1]
@@ -73,8 +73,8 @@ def _fill_in_order(self: Raiser, target: Tile, values: SSAValue) -> None:
 def _gather_matches(self: Raiser, op: PtoOp, source: Tile, target: Tile) -> None:
     """The columns of every row that compare with a value, and how many there are; the columns after them keep what they hold."""
     other, counts = self.held(op.operand("idx")), tile(self, op, "cnt")
-    (rows, cols), (_, out_cols) = _static(self, source), _static(self, target)
-    if not isinstance(other, SSAValue) or out_cols < cols or _static(self, target)[0] != rows:
+    (rows, cols), (_, out_cols) = static_region(self, source), static_region(self, target)
+    if not isinstance(other, SSAValue) or out_cols < cols or static_region(self, target)[0] != rows:
         raise NotRaisable("matches with a value per row")
     found, number = self.applied(
         "gather_compare", src=read(self, source, (rows, cols)), kvalue=other, cmp_mode=op.enum("cmpMode", "eq"), offset=op.integer("offset"),
@@ -93,7 +93,7 @@ def _gather_matches(self: Raiser, op: PtoOp, source: Tile, target: Tile) -> None
 
 def _gather_blocks(self: Raiser, op: PtoOp) -> None:
     source, target = tile(self, op, "src"), tile(self, op, "d")
-    rows, cols = _static(self, target)
+    rows, cols = static_region(self, target)
     blocks = -(-cols // (32 // target.dtype.get_byte()))
     offsets = same_bits(self, read(self, tile(self, op, "idx"), (rows, blocks)), UINT32)
     write(self, target, self.cut(self.apply("gatherb", src=_whole(self, source), offset=offsets), 0, 0, (rows, cols)))
@@ -101,7 +101,7 @@ def _gather_blocks(self: Raiser, op: PtoOp) -> None:
 
 def _scatter(self: Raiser, op: PtoOp) -> None:
     source, target = tile(self, op, "src"), tile(self, op, "d")
-    region = _static(self, source)
+    region = static_region(self, source)
     index = _index(self, read(self, tile(self, op, "idx"), region), source.dtype, True)
     write(self, target, self.apply("scatter_flat", dst=_whole(self, target), src=read(self, source, region), indexes=index))
 
@@ -111,7 +111,7 @@ def _scatter(self: Raiser, op: PtoOp) -> None:
 
 def _sort(self: Raiser, op: PtoOp) -> None:
     source, target = tile(self, op, "src"), tile(self, op, "d")
-    region = _static(self, source)
+    region = static_region(self, source)
     values, index = read(self, source, region), same_bits(self, read(self, tile(self, op, "idx"), region), UINT32)
     wide = values if source.dtype is FP32 else self.apply("cast", input=values, target_type=FP32, mode="rint")
     write(self, target, _as_records(self, self.apply("sort32", src=wide, idx=index), target.dtype))
@@ -125,7 +125,7 @@ def _merge(self: Raiser, op: PtoOp) -> None:
         raise NotRaisable("merges that end with the first list")
     length = op.operand("blockLen")
     lists = [item for item in (sources if length is not None else sources[:-1]) if isinstance(item, Cell | Memory)]
-    rows = [_as_pairs(self, read(self, item, (1, _static(self, item)[1]))) for item in lists]
+    rows = [_as_pairs(self, read(self, item, (1, static_region(self, item)[1]))) for item in lists]
     if length is not None:
         known = self.number(length)
         if not isinstance(known, int):
@@ -167,7 +167,7 @@ def _as_pairs(self: Raiser, records: SSAValue) -> SSAValue:
 
 def _count(self: Raiser, op: PtoOp) -> None:
     target = tile(self, op, "d")
-    _, cols = _static(self, target)
+    _, cols = static_region(self, target)
     dtype = INT16 if target.dtype.bits == 16 else INT32
     shape = [self.build.const(1), self.build.const(cols)]
     row = self.apply("ci", start=self.scalar(op.operand("s")), shape=shape, dtype=dtype, descending=op.flag("descending"))
@@ -176,14 +176,14 @@ def _count(self: Raiser, op: PtoOp) -> None:
 
 def _triangle(self: Raiser, op: PtoOp) -> None:
     target = tile(self, op, "d")
-    shape = [self.build.const(size) for size in _static(self, target)]
+    shape = [self.build.const(size) for size in static_region(self, target)]
     diagonal, upper = self.ssa(self.number(op.operand("s"))), bool(op.integer("upperOrLower"))
     write(self, target, self.apply("tri", diagonal=diagonal, shape=shape, dtype=target.dtype, upper=upper))
 
 
 def _random(self: Raiser, op: PtoOp) -> None:
     target = tile(self, op, "d")
-    shape = [self.build.const(size) for size in _static(self, target)]
+    shape = [self.build.const(size) for size in static_region(self, target)]
     seeds = {name: self.scalar(op.operand(f"{name[0]}{name[-1]}")) for name in ("key0", "key1", "counter0", "counter1", "counter2", "counter3")}
     write(self, target, self.apply("random", **seeds, shape=shape, dtype=target.dtype, rounds=op.integer("rounds", 10)))
 
@@ -233,7 +233,7 @@ def _get(self: Raiser, op: PtoOp) -> None:
 
 def _parameters(self: Raiser, found: Tile, rows: int, cols: int) -> SSAValue:
     """One parameter for all rows or per row, for all columns or per column."""
-    have = _static(self, found)
+    have = static_region(self, found)
     if have[0] not in (1, rows) or (have[1] != 1 and have[1] < cols):
         raise NotRaisable("parameters for some of the columns")
     value = read(self, found, (have[0], min(have[1], cols)))
@@ -246,7 +246,7 @@ def _single(self: Raiser, value: SSAValue) -> SSAValue:
 
 def _quantise(self: Raiser, op: PtoOp) -> None:
     target = tile(self, op, "d")
-    rows, cols = _static(self, target)
+    rows, cols = static_region(self, target)
     value = self.apply("mul", lhs=_single(self, read(self, tile(self, op, "src"), (rows, cols))), rhs=_parameters(self, tile(self, op, "fp"), rows, cols))
     if op.operand("offset") is not None:
         value = self.apply("add", lhs=value, rhs=_parameters(self, tile(self, op, "offset"), rows, cols))
@@ -257,41 +257,13 @@ def _quantise(self: Raiser, op: PtoOp) -> None:
 
 def _dequantise(self: Raiser, op: PtoOp) -> None:
     target = tile(self, op, "d")
-    rows, cols = _static(self, target)
+    rows, cols = static_region(self, target)
     scale, offset = (_parameters(self, tile(self, op, name), rows, cols) for name in ("scale", "offset"))
     value = self.apply("sub", lhs=_single(self, read(self, tile(self, op, "src"), (rows, cols))), rhs=offset)
     write(self, target, self.apply("mul", lhs=value, rhs=scale))
 
 
-# global memory by index -------------------------------------------------------------------------------------------------------
-
-
-def _gather_memory(self: Raiser, op: PtoOp) -> None:
-    target = tile(self, op, "dst")
-    region = _static(self, target)
-    index = same_bits(self, read(self, tile(self, op, "idx"), region), INT32)
-    mode, memory = op.enum("gatherOob", "undefined"), flat_memory(self, op)
-    if mode == "wrap":
-        count = self.cast(self.build.dim(memory, 0), INT32)
-        index, mode = self.apply("rem", lhs=index, rhs=count), "undefined"
-    elif mode == "clamp":
-        index = self.apply("maximum", lhs=index, rhs=self.build.const(0, INT32))
-    write(self, target, self.apply("mgather", mem=memory, idx=index, coalesce="elem", gather_oob=mode))
-
-
-def _scatter_memory(self: Raiser, op: PtoOp) -> None:
-    if op.enum("scatterAtomicOp", "none") != "none" or op.enum("scatterOob", "undefined") != "undefined":
-        raise NotRaisable("scatters that combine or leave out")
-    from tilejit import ops
-
-    source = tile(self, op, "src")
-    region = _static(self, source)
-    index = same_bits(self, read(self, tile(self, op, "idx"), region), INT32)
-    self.build.perform(ops.table()["mscatter"], "tile", {"src": read(self, source, region), "idx": index, "output_tensor": flat_memory(self, op)})
-
-
 OPS = {
     "tgather": _gather, "tgatherb": _gather_blocks, "tscatter": _scatter, "tsort32": _sort, "tmrgsort": _merge, "tci": _count, "ttri": _triangle,
-    "trandom": _random, "tsetval": _set, "tgetval": _get, "tquant": _quantise, "tdequant": _dequantise, "mgather": _gather_memory,
-    "mscatter": _scatter_memory,
+    "trandom": _random, "tsetval": _set, "tgetval": _get, "tquant": _quantise, "tdequant": _dequantise,
 }  # fmt: skip

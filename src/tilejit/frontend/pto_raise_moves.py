@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP32, INT64, UINT32, DType, integer_range
-from tilejit.frontend.pto_handles import Cell, Demoted, Memory, NotRaisable, Pointer, Region, View
+from tilejit.frontend.pto_handles import Cell, Demoted, Memory, NotRaisable, Region
 from tilejit.frontend.pto_raise_tiles import Tile, read, region_of, tile, write
 from tilejit.frontend.pto_raise_views import read_slice, slice_of, write_slice
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.specs import TileSpec
-from tilejit.types.values import ANY, BufferType
+from tilejit.types.values import BufferType
 
 if TYPE_CHECKING:
     from tilejit.frontend.pto_raise import Raiser
@@ -191,24 +191,6 @@ def _fill_pad(self: Raiser, op: PtoOp) -> None:
     if region != target.spec.shape:
         write(self, target, filled(self, target.spec.shape, target.dtype, pad))
     write(self, target, value)
-
-
-# by index --------------------------------------------------------------------------------------------------------------------
-
-
-def flat_memory(self: Raiser, op: PtoOp) -> SSAValue:
-    """The memory of mgather and mscatter as one row of elements."""
-    found = self.held(op.operand("mem"))
-    if isinstance(found, Pointer):
-        size = self.build.dim(found.buffer, 0)
-        start = self.ssa(found.offset)
-        rest = self.apply("sub", "scalar", lhs=size, rhs=start)
-        return self.build.window(found.buffer, [start], [rest], BufferType((ANY,), d.shaped_type(found.buffer).dtype))
-    if isinstance(found, View) and found.rank == 1:
-        type = d.shaped_type(found.buffer)
-        zero, one = self.build.const(0), self.build.const(1)
-        return self.build.window(found.buffer, [zero, zero], [one, self.build.dim(found.buffer, 1)], BufferType(type.shape[1:], type.dtype), (0,))
-    raise NotRaisable("gathers from views of more than one dim")
 
 
 OPS = {

@@ -81,7 +81,7 @@ def _placed(self: Raiser, op: PtoOp, spec: TileSpec, valid: Region, address: Num
     """The tile at an address: a variable, the one array there, or a window of the bytes that overlapping tiles share."""
     component = self.plan.components[op]
     found = self.core.placed.get(component)
-    if component.one_region and component not in self.plan.memory and 0 not in spec.valid:
+    if component.one_type and component not in self.plan.memory and 0 not in spec.valid:
         if found is None:
             found = Cell(spec, dtype_of_element(spec.element), component)
             self.core.placed[component] = found
@@ -166,12 +166,26 @@ def _treshape(self: Raiser, op: PtoOp) -> None:
     source, spec = tile(self, op, "source"), spec_of(op)
     if not isinstance(source, Memory) or source.flat is None:
         if source.key is None:
-            raise NotRaisable("a tile from elsewhere is reinterpreted")
+            assert isinstance(source, Memory)
+            self.values[op.results[0]] = _viewed(self, source, spec)
+            return
         raise Demoted(source.key, flat=True)
     same = spec.shape == source.spec.shape
     old = region_of(self, source)
     rows, cols = (written if written is not None else extent if same else size for written, extent, size in zip(spec.valid, old, spec.shape))
     self.values[op.results[0]] = _window(self, source.flat, source.start, spec, (rows, cols), source.key)
+
+
+def _viewed(self: Raiser, source: Memory, spec: TileSpec) -> Memory:
+    """Another view of a tile of which only the handle is known: its rows must lie one after the other."""
+    if source.layout != "row" or source.spec.boxed or _strides(source.spec)[0] != "row" or _strides(spec)[0] != "row":
+        raise NotRaisable("a tile from elsewhere in another layout is reinterpreted")
+    dtype = dtype_of_element(spec.element)
+    same = spec.shape == source.spec.shape
+    old = region_of(self, source)
+    rows, cols = (written if written is not None else extent if same else size for written, extent, size in zip(spec.valid, old, spec.shape))
+    buffer = self.build.view(source.buffer, [], BufferType(spec.shape, dtype))
+    return Memory(spec, dtype, buffer, "row", (rows, cols), self.valid_slot(spec, (rows, cols)))
 
 
 def _memory(found: Tile) -> Memory:
