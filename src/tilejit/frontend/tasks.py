@@ -155,7 +155,8 @@ def _task(ctx: Context, marker: str, node: ast.Call, keywords: Sequence[str]) ->
         ctx.fail(ArgumentError, f"pl.{marker} needs a kernel", node, help=f"write pl.{marker}(self.kernel, …)")
     kernel = ctx.value(node.args[0])
     if not isinstance(kernel, MethodReference):
-        ctx.fail(ParserTypeError, f"pl.{marker} takes a function of the program, got {describe_value(kernel)}", node.args[0], help=f"write pl.{marker}(kernel, …): a @pl.jit.incore function, or self.kernel in a program")
+        help = f"write pl.{marker}(kernel, …): a @pl.jit.incore function, or self.kernel in a program"
+        ctx.fail(ParserTypeError, f"pl.{marker} takes a function of the program, got {describe_value(kernel)}", node.args[0], help=help)
     options: dict[str, object] = {}
     for keyword in node.keywords:
         if keyword.arg is None or keyword.arg not in keywords:
