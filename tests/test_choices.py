@@ -1,4 +1,4 @@
-"""Every row of docs/choices.md, on every platform; tests/language has those about kernels that run side by side."""
+"""Every row of docs/choices.md, on every platform; tests/language has those about kernels that run side by side, tests/backends/cpu/test_team.py those about threads."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 from measure import Pair
-from suites.cpu import products, row_kernels
 
 import tilejit.language as pl
+from suites.cpu import products, row_kernels
 from tilejit import RunConfig
 
 COUNT = 2
