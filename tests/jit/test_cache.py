@@ -284,6 +284,18 @@ def test_planted_entries_are_set_aside_and_replaced(make_kernel: MakeKernel, cac
 # many at once -------------------------------------------------------------------------------------------------------------
 
 
+def test_an_entry_whose_fields_are_not_those_of_its_key_is_replaced(make_kernel: MakeKernel, cache_dir: Path) -> None:
+    """Whole and with the right key, but its code is another kernel's."""
+    check(make_kernel(source(3.0)))
+    other = next(entry for entry in disk.entries() if "definition" in entry.fields)
+    check(make_kernel(source(4.0)), 4.0)
+    mine = next(entry for entry in disk.entries() if "definition" in entry.fields and entry.key != other.key)
+    assert disk.store().put(Entry(mine.key, other.fields, other.sections))
+    with pytest.warns(TilejitWarning, match="other fields"):
+        check(make_kernel(source(4.0)), 4.0)
+    assert next(entry for entry in disk.entries() if entry.key == mine.key).fields == mine.fields
+
+
 def test_sixty_four_processes_compile_once(make_kernel: MakeKernel, compiles: Callable[[], tuple[int, int]]) -> None:
     check(make_kernel(source(9.0)), 9.0)  # loads the compiler before the forks
     before = compiles()
@@ -366,6 +378,38 @@ def test_a_child_forked_after_the_first_call_calls_and_compiles(make_kernel: Mak
         assert child.exitcode == 0
     check(kernel)
     check(kernel, shape=(3, 17))
+
+
+def test_a_child_forked_while_another_thread_compiles_does_not_wait_for_it(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = make_kernel(source())
+    started, go_on = threading.Event(), threading.Event()
+    original = JITFunction._compile
+
+    def slow(self: JITFunction, *args: Any) -> Any:
+        if os.getpid() == parent:
+            started.set()
+            go_on.wait(60)
+        return original(self, *args)
+
+    parent = os.getpid()
+    monkeypatch.setattr(JITFunction, "_compile", slow)
+    thread = threading.Thread(target=check, args=(kernel,))
+    thread.start()
+    assert started.wait(60)
+    child = multiprocessing.get_context("fork").Process(target=check, args=(make_kernel(source(5.0)), 5.0))
+    same = multiprocessing.get_context("fork").Process(target=_check_alone, args=(kernel,))
+    for process in (child, same):
+        process.start()
+        process.join(60)
+    go_on.set()
+    thread.join()
+    assert (child.exitcode, same.exitcode) == (0, 0)
+
+
+def _check_alone(kernel: JITFunction) -> None:
+    """In a child: the lock on disk is the parent's, who goes on only when we are done."""
+    disk.store().lock_timeout = 0.1
+    check(kernel)
 
 
 def test_readers_win_against_eviction(make_kernel: MakeKernel, use_store: Callable[[Store], None], cache_dir: Path) -> None:

@@ -12,6 +12,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -340,3 +341,65 @@ def test_the_death_of_a_lock_holder_releases_the_others(tmp_path: Path) -> None:
     assert time.monotonic() - start < 20
     holder.wait()
     holder.stdout.close()
+
+
+def test_waiting_for_a_lock_is_bounded_and_ends_in_a_build_of_ones_own(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "cache"), lock_timeout=0.2)
+    assert store.put(entry_of(1, hashlib.sha256(b"other").hexdigest()))
+    (tmp_path / "cache" / "locks").mkdir(mode=0o700)
+    held = store.files.try_lock(str(tmp_path / "cache" / "locks" / f"{KEY}.lock"))
+    assert held is not None
+    start = time.monotonic()
+    assert store.get_or_build(KEY, lambda: entry_of(4)) == entry_of(4)
+    assert 0.15 < time.monotonic() - start < 20 and store.counters.waits > 1
+    store.files.unlock(held)
+
+
+def test_a_lock_that_was_held_during_a_fork_is_free_when_its_holder_is_done(tmp_path: Path) -> None:
+    path = str(tmp_path / "key.lock")
+    held = Files().try_lock(path)
+    assert held is not None
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(30,))
+    child.start()  # inherits the descriptor
+    try:
+        Files().unlock(held)
+        again = Files().try_lock(path)
+        assert again is not None
+        Files().unlock(again)
+    finally:
+        child.kill()
+        child.join()
+
+
+def test_a_directory_behind_somebody_elses_link_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "real" / "cache").mkdir(parents=True, mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    original = os.lstat
+
+    def theirs(path: str) -> os.stat_result:
+        found = original(path)
+        return os.stat_result((*found[:4], 12345, *found[5:])) if path == str(tmp_path / "link") else found
+
+    assert Store(str(tmp_path / "link" / "cache")).put(entry_of(1)), "one's own link is fine"
+    monkeypatch.setattr(os, "lstat", theirs)
+    with pytest.warns(TilejitWarning, match="symbolic link of another user"):
+        assert not Store(str(tmp_path / "link" / "cache")).put(entry_of(1))
+
+
+def test_a_process_that_writes_one_entry_sweeps_if_nobody_did_for_an_hour(tmp_path: Path) -> None:
+    root = tmp_path / "cache"
+    keys = [hashlib.sha256(bytes([i])).hexdigest() for i in range(6)]
+
+    def written(count: int) -> int:
+        store = Store(str(root), max_entries=2)
+        for key in keys[:count]:
+            store.put(entry_of(1, key))
+        for thread in threading.enumerate():
+            if thread.name == "tilejit-cache-sweep":
+                thread.join()
+        return len(list(store.entries()))
+
+    written(1)
+    assert written(6) == 6, "swept a moment ago"
+    os.utime(root / "swept", (1, 1))
+    assert written(1) == 2

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
 from tilejit.runtime.compiled import CompiledProgram
+
+_forked: list[tuple[weakref.ref[Any], Callable[[Any], None]]] = []
+
+
+def when_forked(owner: Any, action: Callable[[Any], None]) -> None:
+    """Run `action(owner)` in every child process, as long as `owner` lives."""
+    if len(_forked) >= 64 and len(_forked).bit_count() == 1:  # now and then: kernels of functions that ended are gone
+        _forked[:] = [row for row in _forked if row[0]() is not None]
+    _forked.append((weakref.ref(owner), action))
+
+
+def _in_child() -> None:
+    for reference, action in _forked:
+        owner = reference()
+        if owner is not None:
+            action(owner)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
 
 
 class CacheInfo(NamedTuple):
@@ -44,6 +65,7 @@ class MemoryCache(dict[Hashable, CompiledProgram]):
         self._listeners: list[tuple[weakref.ref[Any], Callable[[Any], None]]] = []
         self._lock = threading.Lock()
         self._flights: dict[Hashable, _Flight] = {}
+        when_forked(self, MemoryCache._land)
 
     def find(self, key: Hashable, make: Callable[[], CompiledProgram]) -> CompiledProgram:
         """The program of `key`, made once if it is not there."""
@@ -84,6 +106,11 @@ class MemoryCache(dict[Hashable, CompiledProgram]):
         assert flight.result is not None
         self.hits += 1
         return flight.result
+
+    def _land(self) -> None:
+        """In the child of a fork: whoever was compiling is in the parent, and so is whoever held the lock."""
+        self._lock = threading.Lock()
+        self._flights = {}
 
     def compiled(self, seconds: float) -> None:
         """Count time spent compiling."""

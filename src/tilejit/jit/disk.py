@@ -108,9 +108,11 @@ def entry_of(key: Key, compiled: CompiledProgram, captures: Captures) -> Entry |
     return Entry(key.digest, {**key.fields, "reads": captures.described()}, sections)
 
 
-def program_of_entry(entry: Entry, definition: Definition) -> CompiledProgram:
+def program_of_entry(entry: Entry, key: Key, definition: Definition) -> CompiledProgram:
     """The program of an entry; no compiler is loaded. Its failures point at the source as it is now."""
     sections = entry.sections
+    if {name: value for name, value in entry.fields.items() if name != "reads"} != key.fields:
+        raise ArtifactError("the cache entry was made for other fields than its key says")
     for name in (META, CODE, PROGRAM, SPANS):
         if name not in sections:
             raise ArtifactError(f"the cache entry lacks its section {name}")

@@ -24,7 +24,7 @@ from tilejit.jit.arguments import (
     bind_arguments,
     stays_runtime,
 )
-from tilejit.jit.cache import CacheInfo, MemoryCache
+from tilejit.jit.cache import CacheInfo, MemoryCache, when_forked
 from tilejit.jit.captures import uncovered
 from tilejit.jit.code import CodeCache
 from tilejit.jit.definition import Definition, Kernel
@@ -62,6 +62,7 @@ class JITFunction(Kernel):
         self._class_caches: dict[type, MemoryCache] = {}
         self._warm: WarmCalls | None = None
         self._cache.when_cleared(self, JITFunction._forget)
+        when_forked(self, JITFunction._new_lock)
         policy = definition.options.get("on_drift")
         if policy is not None and policy not in settings.POLICIES:
             choices = ", ".join(map(repr, settings.POLICIES))
@@ -157,6 +158,9 @@ class JITFunction(Kernel):
             self._warm = WarmCalls(self, functools.partial(JITFunction.__call__, self), stays)
         self._warm.serve(compiled, values, standing.baseline if self._policy() != "ignore" else None, seen)
 
+    def _new_lock(self) -> None:
+        self._lock = threading.RLock()
+
     def _forget(self) -> None:
         if self._warm is not None:
             self._warm.forget()
@@ -251,7 +255,7 @@ class JITFunction(Kernel):
             return fresh[0]
         assert entry is not None
         try:
-            loaded = disk.program_of_entry(entry, self.definition)
+            loaded = disk.program_of_entry(entry, key, self.definition)
         except (ArtifactError, ValueError, TypeError, LookupError) as error:
             # Whole, but it means nothing here: as good as not there, and written anew.
             store.reject(key.digest, str(error))

@@ -33,12 +33,12 @@ class Files:
         os.makedirs(path, mode=0o700, exist_ok=True)
 
     def check_directory(self, path: str) -> None:
-        """Refuse a directory that somebody else could write to: PermissionError says why."""
-        found = os.lstat(path)
-        if stat.S_ISLNK(found.st_mode):
-            if hasattr(os, "getuid") and found.st_uid not in (os.getuid(), 0):
-                raise PermissionError(errno.EPERM, "is a symbolic link of another user", path)
-            found = os.stat(path)
+        """Refuse a directory that somebody else could write to, or that a link of somebody else leads to: PermissionError says why."""
+        for part in _upwards(os.path.abspath(path)) if hasattr(os, "getuid") else ():
+            step = os.lstat(part)
+            if stat.S_ISLNK(step.st_mode) and step.st_uid not in (os.getuid(), 0):
+                raise PermissionError(errno.EPERM, "is a symbolic link of another user", part)
+        found = os.stat(path)
         if not stat.S_ISDIR(found.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, "is not a directory", path)
         if not hasattr(os, "getuid"):
@@ -118,4 +118,16 @@ class Files:
         return None
 
     def unlock(self, descriptor: int) -> None:
-        os.close(descriptor)
+        try:
+            # Closing is not enough: a process forked meanwhile has the descriptor too, and with it the lock.
+            if fcntl is not None:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+        finally:
+            os.close(descriptor)
+
+
+def _upwards(path: str) -> Iterator[str]:
+    """The path and the directories above it, but for the root."""
+    while (above := os.path.dirname(path)) != path:
+        yield path
+        path = above

@@ -56,6 +56,7 @@ class Store:
         self._warned: set[str] = set()
         self._usable: bool | None = None
         self._writes_since_sweep = 0
+        self._asked = False
 
     # reading ------------------------------------------------------------------------------------------------------------
 
@@ -118,9 +119,23 @@ class Store:
             return False
         self.counters.writes += 1
         self._writes_since_sweep += 1
-        if self._writes_since_sweep >= _SWEEP_EVERY:
+        if self._writes_since_sweep >= _SWEEP_EVERY or self._overdue():
             self._writes_since_sweep = 0
             threading.Thread(target=self.sweep, name="tilejit-cache-sweep", daemon=True).start()
+        return True
+
+    def _overdue(self) -> bool:
+        """Whether nobody swept for an hour; asked once, because thousands of processes that write a little each fill a disk too."""
+        if self._asked or self.root is None:
+            return False
+        self._asked = True
+        stamp = os.path.join(self.root, "swept")
+        with contextlib.suppress(OSError):
+            if time.time() - os.stat(stamp, follow_symlinks=False).st_mtime < _HOUR:
+                return False
+            self.files.remove(stamp)
+        with contextlib.suppress(OSError):
+            self.files.write_new(stamp, b"swept\n")
         return True
 
     def reject(self, key: str, why: str) -> None:
