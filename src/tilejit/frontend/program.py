@@ -21,7 +21,7 @@ from tilejit.frontend.source import FunctionText, span_of
 from tilejit.frontend.values import Binding, InlineFunction, NoValue, SelfReference, describe_value, is_number
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import function
-from tilejit.tile_ir.cross_core import core_of_kind
+from tilejit.tile_ir.cross_core import core_of_kind, transfer_of
 from tilejit.tile_ir.program import Function, Program
 from tilejit.types.annotations import DynVar
 from tilejit.types.values import ANY, ArrayType, BufferType, ShapedType
@@ -278,7 +278,7 @@ class FunctionReader:
             written = isinstance(spec.type, BufferType) and ctx.aliases.written(argument)
             if direction == "In" and written:
                 direction = "InOut"
-            if direction == "Out" and not written and not external and spec.name not in excused:
+            if direction == "Out" and not written and not external and spec.name not in excused and not _peer_writes(ctx, op, spec):
                 self._never_written(ctx, spec)
             directions.append(direction)
         op.attributes["directions"] = d.Static(tuple(directions))
@@ -338,3 +338,8 @@ class FunctionReader:
 
 def _any_extent(symbol: DynVar) -> str:
     return ANY
+
+
+def _peer_writes(ctx: Context, function: d.FuncOp, spec: ParamSpec) -> bool:
+    """Whether an output may be left to the kernel on the other side of a FIFO: both are often given the same parameters."""
+    return ctx.core is not None and ctx.parameters[spec.name].rebound is None and any(transfer_of(op) is not None for op in function.walk())

@@ -14,7 +14,7 @@ from tilejit import ops
 from tilejit.dtypes import INDEX
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.extents import extent_of, extents_of
-from tilejit.passes.kernels import Kernel, Reload, name_hint, unique_name
+from tilejit.passes.kernels import Kernel, Reload, direction, name_hint, unique_name
 from tilejit.passes.returns import return_through_parameters
 from tilejit.passes.rewriting import Before, has_uses, is_buffer, is_operator, is_scalar_op, remove, splice
 from tilejit.passes.valid import ValidExtents
@@ -306,6 +306,8 @@ class _Outliner:
             function.attributes["span"] = d.SpanAttr(anchor.span)
         module = self.program.module.body.block
         module.insert_op_before(function, self.function)
+        if any(isinstance(op, d.CallOp) for op in function.walk()):  # What calls do to a parameter is known now that the callees can be found.
+            function.attributes["directions"] = d.Static(tuple(direction(argument) for argument in function.body.block.args))
         anchor.launch(kernel.name, kernel.arguments, blocks)
 
 
