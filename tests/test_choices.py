@@ -1,4 +1,4 @@
-"""Every row of docs/choices.md, on every platform; tests/language has those about kernels that run side by side, tests/backends/cpu/test_team.py those about threads."""
+"""Every row of docs/choices.md, on every platform; tests/language has those about kernels that run side by side, backends/cpu those about threads."""
 
 from __future__ import annotations
 

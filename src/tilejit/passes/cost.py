@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -51,10 +52,11 @@ def cost_of(program: Program, entry: str) -> Cost:
     return Cost(None if walk.unknown_operations else walk.operations, None if walk.unknown_touched else walk.touched)
 
 
-def estimate(program: Program, part: Block) -> int | None:
-    """Roughly how many nanoseconds one run of `part` takes, every branch counted; None: only the run can tell."""
+def estimate(program: Program, part: Iterable[Operation]) -> int | None:
+    """Roughly how many nanoseconds one run of these ops takes, every branch counted; None: only the run can tell."""
     walk = _Walk(program, every_branch=True)
-    walk.block(part, 1)
+    for op in part:
+        walk.op(op, 1)
     if walk.unknown_operations or walk.unknown_touched or any(product for product in (*walk.operations, *walk.touched)):
         return None
     return walk.operations.get((), 0) // _OPERATIONS_PER_NS + walk.touched.get((), 0) // _BYTES_PER_NS

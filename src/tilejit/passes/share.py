@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue, Use
 
 from tilejit.passes.cost import estimate, trips_of
 from tilejit.passes.rewriting import is_scalar_op
@@ -63,7 +63,7 @@ class _Sharing:
     def trips(self, op: d.LaunchOp | d.ForOp, block: Block, varying: set[SSAValue], blocks_vary: bool) -> None:
         trip = Trip(self.program, self.aliases)
         if trip.apart(block, varying, blocks_vary):
-            cost = estimate(self.program, block)
+            cost = estimate(self.program, block.ops)
             if cost is None or cost * _CONTENDED_BYTES_PER_NS >= trip.contended:
                 op.attributes["share"] = d.Static(cost)
 
@@ -89,7 +89,7 @@ class _Sharing:
         """Mark runs of launches in which none touches what another one writes."""
         run: list[d.LaunchOp] = []
         for op in block.ops:
-            if isinstance(op, d.LaunchOp) and op.blocks is None and not self.meets(op):
+            if isinstance(op, d.LaunchOp) and op.blocks is None and not self.meets(op) and not self.scales(self.functions[op.callee.data]):
                 if not all(self.independent(other, op) for other in run):
                     self.mark(run)
                     run = []
@@ -99,10 +99,19 @@ class _Sharing:
                 run = []
         self.mark(run)
 
+    def scales(self, kernel: d.FuncOp) -> bool:
+        """Whether most of a kernel is large operators and loops that are shared out themselves, to more threads than there are launches."""
+        whole = estimate(self.program, kernel.body.block.ops)
+        if whole is not None and whole < WORTH_NS:
+            return False
+        parts = [op for op in kernel.body.block.ops if isinstance(op, d.GroupOp | d.ApplyOp) or "share" in op.attributes]
+        own = estimate(self.program, parts)
+        return bool(parts) and (whole is None or own is None or 2 * own > whole)
+
     def mark(self, run: Sequence[d.LaunchOp]) -> None:
         if len(run) < 2:
             return
-        costs = [estimate(self.program, self.functions[op.callee.data].body.block) for op in run]
+        costs = [estimate(self.program, self.functions[op.callee.data].body.block.ops) for op in run]
         known = [cost for cost in costs if cost is not None]
         if len(known) == len(costs) and sum(known) - max(known) < WORTH_NS:
             return
@@ -114,34 +123,51 @@ class _Sharing:
         written = [self.aliases.written_params(op.callee.data) for op in (first, second)]
         for i, a in enumerate(first.args):
             for j, b in enumerate(second.args):
-                if (i in written[0] or j in written[1]) and is_buffer(a) and is_buffer(b) and not self.disjoint(a, b):
-                    return False
+                if (i in written[0] or j in written[1]) and is_buffer(a) and is_buffer(b) and self.aliases.roots(a) & self.aliases.roots(b):
+                    boxes = self.touched(first, i), self.touched(second, j)
+                    if boxes[0] is None or boxes[1] is None or boxes[0][0] is not boxes[1][0]:
+                        return False
+                    if not all(_apart(box, other) for box in boxes[0][1] for other in boxes[1][1]):
+                        return False
         return True
 
-    def disjoint(self, a: SSAValue, b: SSAValue) -> bool:
-        if not self.aliases.roots(a) & self.aliases.roots(b):
-            return True
-        first, second = _box(a), _box(b)
-        if first is None or second is None or first[0] is not second[0]:
-            return False
-        return any(start + size <= other or other + length <= start for (start, size), (other, length) in zip(first[1], second[1], strict=True))
+    def touched(self, launch: d.LaunchOp, position: int) -> tuple[SSAValue, list[Box]] | None:
+        """A buffer, and the places in it to which a launch has access through one of its arguments; None: not known."""
+        argument = launch.args[position]
+        outer = _box(argument)
+        if outer is not None:
+            return argument.owner.buffer if isinstance(argument.owner, d.WindowOp) else argument, [outer]
+        boxes = [_box(use.operation.results[0]) if isinstance(use.operation, d.WindowOp) and use.index == 0 else None for use in self.uses(launch, position)]
+        known = [box for box in boxes if box is not None]
+        return (argument, known) if len(known) == len(boxes) else None
+
+    def uses(self, launch: d.LaunchOp, position: int) -> list[Use]:
+        return list(self.functions[launch.callee.data].body.block.args[position].uses)
 
 
-def _box(value: SSAValue) -> tuple[SSAValue, list[tuple[int, int]]] | None:
-    """The buffer of which a handle is a window at a constant place, and start and size in each dim."""
+Box = list[tuple[int, int]]
+"""Start and size in each dim."""
+
+
+def _box(value: SSAValue) -> Box | None:
+    """The place of a handle that is a window at a constant place."""
     owner = value.owner
     if not isinstance(owner, d.WindowOp) or owner.static("clamp"):
         return None
     starts, sizes = [constant_of(item) for item in owner.offsets], [constant_of(item) for item in owner.extents]
     pairs = [(start, size) for start, size in zip(starts, sizes, strict=True) if isinstance(start, int) and isinstance(size, int)]
-    return (owner.buffer, pairs) if len(pairs) == len(starts) else None
+    return pairs if len(pairs) == len(starts) else None
+
+
+def _apart(first: Box, second: Box) -> bool:
+    return any(start + size <= other or other + length <= start for (start, size), (other, length) in zip(first, second, strict=True))
 
 
 def _is_harmless(op: Operation) -> bool:
     """Whether an op may as well run before the launches in front of it: it reads no memory, and never fails."""
     if isinstance(op, d.WindowOp):
         shape, box = d.shaped_type(op.buffer).shape, _box(op.result)
-        inside = box is not None and all(isinstance(extent, int) and a >= 0 and a + n <= extent for (a, n), extent in zip(box[1], shape, strict=True))
+        inside = box is not None and all(isinstance(extent, int) and a >= 0 and a + n <= extent for (a, n), extent in zip(box, shape, strict=True))
         return inside
     if isinstance(op, d.CreateOp):
         return op.static("init") is None and not op.extents

@@ -374,7 +374,10 @@ ours:
   %arena.end = load i64, ptr %end.at, align 8
   %arena.top = ptrtoint ptr %arena to i64
   %left = sub i64 %arena.end, %arena.top
-  %bytes = call i64 @llvm.smax.i64(i64 %left, i64 0)
+  %positive = call i64 @llvm.smax.i64(i64 %left, i64 0)
+  ; A kernel that needs none may have been given no address.
+  %nowhere = icmp eq ptr %arena, null
+  %bytes = select i1 %nowhere, i64 0, i64 %positive
   %scratch.at = call ptr @slot(ptr %team, i64 $T_SCRATCH)
   store i64 %bytes, ptr %scratch.at, align 8
   ; Chunks: not so many trips at once that a thread could be left without, nor more chunks than balance needs.
