@@ -98,6 +98,31 @@ def test_a_registered_class_and_its_subclasses_are_converted() -> None:
         np.testing.assert_array_equal(out, 2 * x)
 
 
+class Celsius(Quantity):
+    """What a parameter is annotated with; plain arrays and numbers are wrapped."""
+
+    def __init__(self, values: Any) -> None:
+        super().__init__(values, "°C")
+
+
+def test_an_annotation_that_is_a_protocol_class_wraps_plain_arguments(make_kernel: Any) -> None:
+    kernel = make_kernel(
+        """
+    @pl.jit
+    def doubled(x: Celsius, factor: Celsius, out: pl.Out[pl.Tensor]):
+        out[:] = x * factor
+    """,
+        Celsius=Celsius,
+    )
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for _ in range(3):
+        for argument in (x, Celsius(x), Quantity(x, "°C")):
+            out = np.zeros_like(x)
+            kernel(argument, 2.5, out)
+            np.testing.assert_array_equal(out, np.float32(2.5) * x)
+    assert kernel.cache_info().misses == 1, "equal signatures share a kernel"
+
+
 def test_a_class_without_a_signature_is_refused() -> None:
     with pytest.raises(ArgumentError, match="`x`: NoSignature has __abi_slots__ but no __cache_signature__"):
         doubled(NoSignature(), np.zeros((2, 3), np.float32))

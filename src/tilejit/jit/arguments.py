@@ -47,14 +47,17 @@ def bind_arguments(definition: Definition, args: tuple[object, ...], kwargs: Map
     outputs = [param for param in definition.params if param.direction == "Out"]
     if missing and missing != outputs:
         raise _missing(definition, missing, outputs)
-    signatures = _adapt(values)
+    signatures = _adapt(definition, values)
     arguments = {name: _classify(definition, definition.param(name), value, running) for name, value in values.items()}
     return BoundArguments(values, arguments, tuple(param.name for param in missing), signatures)
 
 
-def _adapt(values: dict[str, object]) -> tuple[tuple[str, str], ...]:
+def _adapt(definition: Definition, values: dict[str, object]) -> tuple[tuple[str, str], ...]:
     """Replace arguments of foreign classes by what they stand for; their signatures."""
     signatures: list[tuple[str, str]] = []
+    for param in definition.params:
+        if param.wrap is not None and param.name in values and not hasattr(type(values[param.name]), "__abi_slots__"):
+            values[param.name] = param.wrap(values[param.name])
     for name, value in values.items():
         if type(value) not in _KNOWN and (adapted := adapt(value, name)) is not None:
             values[name] = adapted.value

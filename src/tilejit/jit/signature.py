@@ -41,6 +41,8 @@ class JitParam:
     """Of a scalar."""
     default: object = _EMPTY
     node: ast.arg = field(default_factory=lambda: ast.arg("?"), repr=False)
+    wrap: type | None = None
+    """A class of KernelArguments, if the annotation is one: other arguments are given to it."""
 
     @property
     def stays_runtime(self) -> bool:
@@ -107,7 +109,8 @@ def _classify(arg: ast.arg, annotation: object, default: object) -> JitParam:
         return JitParam(arg.arg, "scalar", dtype=annotation, default=default, node=arg)
     if annotation is int or annotation is float or annotation is bool:
         return JitParam(arg.arg, "scalar", default=default, node=arg)
-    return JitParam(arg.arg, "other", direction, default=default, node=arg)
+    wrap = annotation if isinstance(annotation, type) and hasattr(annotation, "__abi_slots__") else None
+    return JitParam(arg.arg, "other", direction, default=default, node=arg, wrap=wrap)
 
 
 def as_declared(number: int | float | bool, param: JitParam) -> int | float | bool:
