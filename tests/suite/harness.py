@@ -103,12 +103,15 @@ class Case:
             self._check_call(run, call, config)
 
     def check_text(self) -> None:
-        """The text of the program, and of what it is lowered to, parses back to the same structure."""
+        """The text of the program, and of what it is lowered to, parses back to the same structure, in both forms."""
         if isinstance(self.kernel, ir.Program):
-            program = self.kernel
+            programs = [self.kernel]
         else:
-            program = self.kernel.lower(*self._given(self.arguments(self.calls[0]))[0])
-        ir.assert_structural_equal(cast(ir.Program, pl.parse(program.as_python())), program)
+            arguments = self._given(self.arguments(self.calls[0]))[0]
+            programs = [cast(ir.Program, pl.parse(self.kernel.specialized_source(*arguments))), self.kernel.lower(*arguments)]
+        for program in programs:
+            for concise in (False, True):
+                ir.assert_structural_equal(cast(ir.Program, pl.parse(program.as_python(concise=concise))), program)
 
     def _check_call(self, run: Callable[..., Any] | None, call: Sequence[Any], config: RunConfig) -> None:
         given = self.arguments(call)

@@ -167,16 +167,17 @@ def element_indices(ctx: Context, value: SSAValue, position: object) -> list[SSA
 
 def _from_flat(ctx: Context, value: SSAValue, flat: SSAValue) -> list[SSAValue]:
     type = d.shaped_type(value)
+    known, sizes = static_integer(flat), [extent for extent in type.shape if isinstance(extent, int)]
+    if known is not None and len(sizes) == type.rank:
+        if not 0 <= known < prod(sizes):
+            raise OutOfBoundsError(f"the flat index {known} is outside {type}", help="it counts elements in row-major order from 0")
+        return [ctx.index(known // prod(sizes[axis + 1 :]) % size) for axis, size in enumerate(sizes)]
     out: list[SSAValue] = []
     rest = flat
     for axis in range(type.rank - 1, 0, -1):
         size = ctx.builder.dim(value, axis)
         out.append(ctx.scalar_op("mod", rest, size))
         rest = ctx.scalar_op("floordiv", rest, size)
-    known = static_integer(flat)
-    total = prod(extent for extent in type.shape if isinstance(extent, int))
-    if known is not None and all(isinstance(extent, int) for extent in type.shape) and not 0 <= known < total:
-        raise OutOfBoundsError(f"the flat index {known} is outside {type}", help="it counts elements in row-major order from 0")
     return [rest, *reversed(out)]
 
 

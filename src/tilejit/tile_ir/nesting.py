@@ -31,7 +31,7 @@ def _block(block: Block, found: set[SSAValue]) -> None:
 
 def _operands(op: Operation, last: int, ordered: list[Operation], found: set[SSAValue], depth: dict[Operation, int], level: int) -> int:
     """Mark operands of `op` that may be nested, from the last one back; `last`: the effect that must come right before."""
-    if op.regions or level >= _LONGEST or isinstance(op, d.YieldOp | d.ConditionOp):
+    if op.regions or level >= _LONGEST or isinstance(op, d.YieldOp | d.ConditionOp) or _in_a_block_of_its_own(op):
         return last
     for operand in reversed(_as_written(op)):
         maker = operand.owner
@@ -46,6 +46,11 @@ def _operands(op: Operation, last: int, ordered: list[Operation], found: set[SSA
         else:
             return -1
     return last
+
+
+def _in_a_block_of_its_own(op: Operation) -> bool:
+    """A launch of several blocks is written inside `with pl.spmd(n):`; what is nested into it would run there."""
+    return isinstance(op, d.LaunchOp) and op.blocks is not None
 
 
 def _as_written(op: Operation) -> list[SSAValue]:
