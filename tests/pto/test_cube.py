@@ -182,3 +182,10 @@ def test_products_of_one_row(body: str, scaled: bool, times: int, biased: bool) 
     run_text(gemv("f8E4M3FN", 64, body), a, x.astype(e8m0), b, y.astype(e8m0), z, out)
     left, right = (a.astype(f32) * np.repeat(x, 32, 1), b.astype(f32) * np.repeat(y, 32, 0)) if scaled else (a, b)
     close(out, times * product(left, right) + (z if biased else 0), 1e-3)
+
+
+def test_the_optional_tensor_results_change_nothing() -> None:
+    a, b, out = (RNG.standard_normal((16, 16)).astype(dtype) for dtype in (np.float16, np.float16, np.float32))
+    wanted = out + a.astype(np.float32) @ b.astype(np.float32)
+    run("tensor_results", a, b, out)
+    close(out, wanted, 1e-3)

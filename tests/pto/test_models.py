@@ -82,3 +82,8 @@ def test_split_k_with_atomic_add() -> None:
     a, b, out = halves(16, 160), halves(160, 48), np.zeros((16, 48), np.float32)
     split_k[5, None](a, b, out)
     close(out, wide(a) @ wide(b), 5e-3)
+
+
+@pytest.mark.parametrize("kernel", [flash_attention, tiled_ffn, gqa_decode, rmsnorm_projection, split_k], ids=lambda kernel: kernel.name)
+def test_they_run_as_machine_code(kernel: pto.SourceKernel) -> None:
+    assert kernel.compile().backend == "cpu", kernel.compile().interpreted_because

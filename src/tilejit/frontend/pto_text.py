@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import Builtin, DenseArrayBase, ModuleOp
 from xdsl.dialects.func import Func
 from xdsl.dialects.memref import MemRef
 from xdsl.dialects.scf import Scf
-from xdsl.ir import Operation
+from xdsl.ir import Operation, TypeAttribute
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
@@ -20,14 +20,22 @@ from tilejit.frontend.pto_decode import decoded
 from tilejit.tile_ir.pto.dialect import OPS, dialect
 from tilejit.tile_ir.pto.module import PtoFile, arch_family, span_at, written_arch
 from tilejit.tile_ir.pto.op import SEGMENTS, PtoOp
+from tilejit.tile_ir.pto.types import vmi_type
 
 _MAX_NESTING = 100
 _KNOWN_DIALECTS = ("pto", "func", "arith", "scf", "builtin", "memref")
 
 
+class _PtoContext(Context):
+    """Knows the dialects of PTO files, and the open family of `!pto.vmi.*` types."""
+
+    def get_optional_type(self, name: str) -> type[TypeAttribute] | None:
+        return vmi_type(name) if name.startswith("pto.vmi.") else super().get_optional_type(name)
+
+
 @cache
 def _context() -> Context:
-    context = Context()
+    context = _PtoContext()
     for part in (Builtin, Func, Arith, Scf, MemRef):
         context.load_dialect(part)
     context.load_dialect(dialect())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilejit.backends.pto import arguments, scalars
 from tilejit.backends.pto.machine import Machine
@@ -63,7 +63,7 @@ def _reason(file: PtoFile, op: Operation) -> str | None:
         known = next((f for f in file.functions() if f.sym_name.data == callee), None)
         if known is not None and not known.body.blocks:
             return f"@{callee} is declared, but has no body"
-    for value in (*op.operands, *op.results):
+    for value in (*op.operands, *(result for result in op.results if not _unused_tensor(result))):
         element = element_of(value)
         if element is not None and (element.dtype is None or element.dtype.bits < 8):
             return f"there are no arrays of {element}"
@@ -72,6 +72,11 @@ def _reason(file: PtoFile, op: Operation) -> str | None:
         if not _runs(value.type):
             return f"there are no values of type {value.type} here"
     return None
+
+
+def _unused_tensor(result: SSAValue) -> bool:
+    """The optional tensor that some ops give: it may be there, as long as nobody wants it."""
+    return isinstance(result.type, TensorType) and not any(result.uses)
 
 
 def _runs(type: Attribute) -> bool:

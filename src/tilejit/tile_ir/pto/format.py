@@ -127,6 +127,8 @@ def _parse_destination(state: _State) -> None:
         parser.parse_punctuation("=")
         state.attributes[name] = _attribute_value(state, name)
     _parse_dictionary(state)
+    if row.result == "type?" and parser.parse_optional_punctuation("->") is not None:
+        state.results.append(parser.parse_type())
 
 
 def _parse_typed_list(state: _State) -> tuple[list[UnresolvedOperand], list[Attribute]]:
@@ -330,6 +332,9 @@ def _print_destination(printer: Printer, op: PtoOp) -> None:
     if outer:
         printer.print_string(" ")
         _print_dictionary(printer, outer)
+    if op.results:
+        printer.print_string(" -> ")
+        printer.print_attribute(op.results[0].type)
 
 
 def _print_typed(printer: Printer, value: SSAValue) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, MemRefType
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, MemRefType, TensorType
 from xdsl.ir import SSAValue
 
 from tilejit.tile_ir.pto.elements import Element
@@ -178,6 +178,11 @@ def element_bytes(name: str, *sizes: int) -> Rule:
         return None
 
     return rule
+
+
+def tensor_result(op: PtoOp, arch: str) -> str | None:
+    """The optional result of some ops is a tensor."""
+    return None if not op.results or isinstance(op.results[0].type, TensorType) else f"its result is a tensor, got {op.results[0].type}"
 
 
 # rules of one op -------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilejit.tile_ir.pto.op import PtoOp
-from tilejit.tile_ir.pto.rules import dims, located, valid_is
+from tilejit.tile_ir.pto.rules import dims, located, tensor_result, valid_is
 from tilejit.tile_ir.pto.spec import A5, Matmul, Row, Rule
 from tilejit.tile_ir.pto.specs import TileSpec
 
@@ -80,11 +80,12 @@ _PLACES: tuple[Rule, ...] = (located("left", "a"), located("right", "b"), locate
 def _products(stem: str, one_row: bool) -> tuple[Row, ...]:
     what = "one row: " if one_row else ""
     extra: tuple[Rule, ...] = (valid_is("a", 0, 1),) if one_row else ()
-    plain, scaled = (*_PLACES, _types, _bias, *extra), (*_PLACES, located("scaling", "as", "bs"), _mx_types, _bias, *extra)
+    valued = None if one_row else "type?"
+    plain, scaled = (*_PLACES, _types, _bias, tensor_result, *extra), (*_PLACES, located("scaling", "as", "bs"), _mx_types, _bias, *extra)
     return (
-        Row(stem, "matrix", "ins(a, b) outs(d)", f"{what}a @ b", Matmul(), plain),
-        Row(f"{stem}.acc", "matrix", "ins(c, a, b) outs(d)", f"{what}c + a @ b", Matmul(), plain),
-        Row(f"{stem}.bias", "matrix", "ins(a, b, bias) outs(d)", f"{what}a @ b + bias", Matmul(), plain),
+        Row(stem, "matrix", "ins(a, b) outs(d)", f"{what}a @ b", Matmul(), plain, result=valued),
+        Row(f"{stem}.acc", "matrix", "ins(c, a, b) outs(d)", f"{what}c + a @ b", Matmul(), plain, result=valued),
+        Row(f"{stem}.bias", "matrix", "ins(a, b, bias) outs(d)", f"{what}a @ b + bias", Matmul(), plain, result=valued),
         Row(f"{stem}.mx", "matrix", "ins(a, as, b, bs) outs(d)", f"{what}(a * as) @ (b * bs)", Matmul(True), scaled, arch=A5),
         Row(f"{stem}.mx.acc", "matrix", "ins(c, a, as, b, bs) outs(d)", f"{what}c + (a * as) @ (b * bs)", Matmul(True), scaled, arch=A5),
         Row(f"{stem}.mx.bias", "matrix", "ins(a, as, b, bs, bias) outs(d)", f"{what}(a * as) @ (b * bs) + bias", Matmul(True), scaled, arch=A5),

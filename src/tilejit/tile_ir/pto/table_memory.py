@@ -21,6 +21,7 @@ from tilejit.tile_ir.pto.rules import (
     same_shape,
     same_valid,
     same_valid_dim,
+    tensor_result,
     view_spec,
 )  # fmt: skip
 from tilejit.tile_ir.pto.spec import A5, Custom, Refused, Row
@@ -227,8 +228,8 @@ def _flat_memory(op: PtoOp, arch: str) -> str | None:
 _STORE = {"stPhase": "st_phase", "atomicType": "atomic_type", "reluPreMode": "relu_pre_mode"}
 
 TRANSFERS = (
-    Row("tload", "transfer", "ins(src:view) outs(dst)", "a slice into the valid region", Custom(), (located("vec|mat", "dst"), _load)),
-    Row("tstore", "transfer", "ins(src, quant:i64?) outs(dst:view)", "the valid region into a slice; atomic_add adds", Custom(), (located("vec|mat|acc", "src", a5="vec|acc"), _store), _STORE, order=("src", "dst", "quant"), paired=True),
+    Row("tload", "transfer", "ins(src:view) outs(dst)", "a slice into the valid region", Custom(), (located("vec|mat", "dst"), _load, tensor_result), result="type?"),
+    Row("tstore", "transfer", "ins(src, quant:i64?) outs(dst:view)", "the valid region into a slice; atomic_add adds", Custom(), (located("vec|mat|acc", "src", a5="vec|acc"), _store, tensor_result), _STORE, result="type?", order=("src", "dst", "quant"), paired=True),
     Row("tstore_fp", "transfer", "ins(src, fp) outs(dst:view)", "an acc tile times one scale per column", Custom(), (located("acc", "src"), located("scaling", "fp"), _store), _STORE),
     Row("tprefetch", "transfer", "ins(src:view) outs(dst)", "a hint; loads like tload", Custom("tload"), (_load,)),
     Row("mgather", "transfer", "ins(mem:any, idx) outs(dst)", "dst[i] = mem[idx[i]]", Custom(), (located("vec", "idx", "dst"), elements("idx", ("i32",)), same_valid("idx", "dst"), _flat_memory), {"gatherOob": "gather_oob"}, arch=A5),
@@ -326,7 +327,7 @@ _FILL = (located("vec", "src", "dst"), same_dtype("src", "dst"), element_bytes("
 _QUANT = {"accToVecMode": "acc_to_vec_mode", "reluPreMode": "relu_pre_mode"}
 
 MOVEMENT = (
-    Row("tmov", "move", "ins(src, fp?, quant:i64?) outs(dst)", "a copy; layouts convert freely", Custom(), (_move,), _QUANT, order=("src", "dst", "fp", "quant"), paired=True),
+    Row("tmov", "move", "ins(src, fp?, quant:i64?) outs(dst)", "a copy; layouts convert freely", Custom(), (_move, tensor_result), _QUANT, result="type?", order=("src", "dst", "fp", "quant"), paired=True),
     Row("tmov.fp", "move", "ins(src, fp) outs(dst)", "a copy times one scale per column", Custom("tmov"), (located("acc", "src"), located("scaling", "fp")), _QUANT),
     Row("textract", "move", "ins(src, row:index, col:index) outs(dst)", "dst = src[row:, col:]", Custom(), (_extract, _inside("dst", "src", "it takes")), _QUANT),
     Row("textract_fp", "move", "ins(src, fp, row:index, col:index) outs(dst)", "dst = src[row:, col:] times one scale per column", Custom("textract"), (_inside("dst", "src", "it takes"),), _QUANT),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
+from typing import cast
 
 from xdsl.ir import Attribute, Data, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
@@ -144,15 +146,23 @@ class _OpaqueType(Data[str]):
         printer.print_string(f"<{self.data}>" if self.data else "")
 
 
-def _opaque(name: str) -> type[Attribute]:
+def _opaque(name: str) -> type[TypeAttribute]:
     made = type(f"{name.title().replace('_', '')}Type", (_OpaqueType, TypeAttribute), {"name": f"pto.{name}", "__doc__": f"!pto.{name}"})
-    return irdl_attr_definition(made)
+    return cast("type[TypeAttribute]", irdl_attr_definition(made))
 
 
 OPAQUE_NAMES = (
     "pipe", "async_session", "async_event", "multi_tile_buf", "local_array", "struct", "vreg", "mask", *(e.name for e in ELEMENTS.values() if e.extended),
 )  # fmt: skip
 OPAQUE: dict[str, type[Attribute]] = {name: _opaque(name) for name in OPAQUE_NAMES}
+
+
+
+@cache
+def vmi_type(name: str) -> type[TypeAttribute]:
+    """A type of the virtual micro instructions, `!pto.vmi.name<…>`: read and kept as text, whatever its name."""
+    return _opaque(name.removeprefix("pto."))
+
 
 TYPES: list[type[Attribute]] = [TileBufType, PtrType, TensorViewType, PartitionViewType, ValueTileType, EventArrayType, *OPAQUE.values()]
 

@@ -16,7 +16,7 @@ from tilejit.tile_ir.pto.module import PtoFile, enclosing_function, is_entry, ke
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.pipes import pipe_problems
 from tilejit.tile_ir.pto.rules import any_memref, constant, dims
-from tilejit.tile_ir.pto.spec import A5
+from tilejit.tile_ir.pto.spec import A5, Refused
 from tilejit.tile_ir.pto.specs import TileSpec
 from tilejit.tile_ir.pto.types import TileBufType
 
@@ -265,8 +265,8 @@ def _attributes(op: PtoOp) -> str | None:
     known = op.row.attributes
     for name, value in op.attributes.items():
         if name not in known:
-            if "." in name:
-                continue
+            if "." in name or isinstance(op.row.run, Refused):
+                continue  # Ops of other stages are read, not judged.
             hint = did_you_mean(name, known)
             return f"it has no attribute `{name}`" + (f": {hint}" if hint else f"; it has {', '.join(known)}" if known else "")
         kind = known[name].rstrip("!")
