@@ -11,12 +11,22 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 
 from tests.fuzz.coverage import measure
+from tests.fuzz.mistakes import check_mistake, spoiled
 from tests.fuzz.problem import Problem
 from tests.fuzz.program import generate
 from tests.fuzz.runner import check
 from tests.fuzz.shrink import shrink
+
+CHUNK = 250
+"""Programs per process: what one of them leaves behind does not pile up."""
+PATIENCE = 180.0
+"""Seconds without a word after which a process counts as stuck."""
+MISTAKES = 2
+"""Spoiled variants of each program."""
+RULE = "-" * 100
 
 
 def report(seed: int, problem: Problem, small: bool = True) -> str:
@@ -24,54 +34,77 @@ def report(seed: int, problem: Problem, small: bool = True) -> str:
     case = generate(seed)
     text = shrink(case.text, lambda candidate: problem.same_as(check(case, candidate))) if small else case.text
     final = check(case, text) or problem
-    rule = "-" * 100
-    return f"{rule}\nseed {seed}: {final.stage}: {final.kind}\n{final.message}\n{rule}\n{text}\n{rule}"
+    return f"{RULE}\nseed {seed}: {final.stage}: {final.kind}\n{final.message}\n{RULE}\n{text}\n{RULE}"
+
+
+def problems_of(seed: int, small: bool) -> Iterator[str]:
+    """Reports about a program, and about what it becomes with a mistake in it."""
+    case = generate(seed)
+    problem = check(case)
+    if problem is not None:
+        yield report(seed, problem, small)
+    for number in range(MISTAKES):
+        text = spoiled(case, number)
+        problem = check_mistake(case, text) if text is not None else None
+        if problem is not None and text is not None:
+            short = shrink(text, lambda candidate, seen=problem: seen.same_as(check_mistake(case, candidate)), 100) if small else text
+            yield f"{RULE}\nseed {seed}, mistake {number}: {problem.stage}: {problem.kind}\n{problem.message}\n{RULE}\n{short}\n{RULE}"
 
 
 def work(first: int, count: int, small: bool) -> None:
-    """Worker: one line per program, `ok` or `fail`, a report after the latter."""
+    """Worker: one line per program, `ok` or `fail`, reports after the latter."""
     # What a program leaves behind is much and lives short: look for it rarely.
     gc.set_threshold(50_000, 20, 100)
     warnings.simplefilter("ignore")
     for seed in range(first, first + count):
-        problem = check(generate(seed))
-        if problem is None:
-            print(f"ok {seed}", flush=True)
-        else:
-            print(f"fail {seed}", flush=True)
-            print(report(seed, problem, small), flush=True)
-            print("end", flush=True)
+        found = list(problems_of(seed, small))
+        print(f"{'fail' if found else 'ok'} {seed}", flush=True)
+        if found:
+            print("\n".join(found), "end", sep="\n", flush=True)
 
 
 class Worker(threading.Thread):
-    """A process that checks a range of seeds; after a crash the next one goes on behind the culprit."""
+    """Takes ranges of seeds and has a process check each; after a crash the next process goes on behind the culprit."""
 
-    def __init__(self, first: int, count: int, small: bool, results: queue.Queue[str | None]) -> None:
+    def __init__(self, ranges: queue.Queue[range], small: bool, results: queue.Queue[str]) -> None:
         super().__init__(daemon=True)
-        self.next, self.end, self.small, self.results = first, first + count, small, results
+        self.ranges, self.small, self.results = ranges, small, results
         self.process: subprocess.Popen[str] | None = None
+        self.heard = time.monotonic()
 
     def run(self) -> None:
         """Puts "" per good program and a report per bad one."""
-        while self.next < self.end:
-            command = [sys.executable, "-m", "tests.fuzz", "--worker", str(self.next), str(self.end - self.next)]
-            self.process = subprocess.Popen(command + ([] if self.small else ["--no-shrink"]), stdout=subprocess.PIPE, text=True)
-            self.follow(self.process)
-            if self.next < self.end:
-                self.results.put(f"seed {self.next}: the process died with exit code {self.process.wait()}\n{generate(self.next).text}")
-                self.next += 1
+        while True:
+            try:
+                seeds = self.ranges.get_nowait()
+            except queue.Empty:
+                return
+            self.next = seeds.start
+            while self.next < seeds.stop:
+                self._check(seeds.stop)
 
-    def follow(self, process: subprocess.Popen[str]) -> None:
+    def _check(self, end: int) -> None:
+        command = [sys.executable, "-m", "tests.fuzz", "--worker", str(self.next), str(end - self.next), *([] if self.small else ["--no-shrink"])]
+        self.heard = time.monotonic()
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self._follow(self.process)
+        if self.next < end:
+            code = self.process.wait()
+            how = "was stuck" if self.is_stuck() else f"died with exit code {code}"
+            self.results.put(f"{RULE}\nseed {self.next}: the process {how}\n{generate(self.next).text}\n{RULE}")
+            self.next += 1
+
+    def _follow(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         for line in process.stdout:
+            self.heard = time.monotonic()
             word, _, seed = line.strip().partition(" ")
-            if word == "ok":
-                self.results.put("")
+            if word in ("ok", "fail") and seed.isdecimal():
+                self.results.put("" if word == "ok" else "".join(iter(process.stdout.readline, "end\n")))
                 self.next = int(seed) + 1
-            elif word == "fail":
-                lines = list(iter(process.stdout.readline, "end\n"))
-                self.results.put("".join(lines))
-                self.next = int(seed) + 1
+
+    def is_stuck(self) -> bool:
+        return time.monotonic() - self.heard > PATIENCE
 
 
 def main() -> int:
@@ -101,14 +134,22 @@ def main() -> int:
 
 def supervise(first: int, programs: int, jobs: int, small: bool, max_failures: int) -> int:
     """Run the workers, show progress and failures; the exit code."""
-    share = -(-programs // jobs)
-    results: queue.Queue[str | None] = queue.Queue()
-    workers = [Worker(first + job * share, min(share, programs - job * share), small, results) for job in range(jobs) if programs > job * share]
+    ranges: queue.Queue[range] = queue.Queue()
+    for start in range(first, first + programs, CHUNK):
+        ranges.put(range(start, min(start + CHUNK, first + programs)))
+    results: queue.Queue[str] = queue.Queue()
+    workers = [Worker(ranges, small, results) for _ in range(jobs)]
     for worker in workers:
         worker.start()
     done, failures, started = 0, 0, time.monotonic()
     while done < programs and failures < max_failures:
-        outcome = results.get()
+        try:
+            outcome = results.get(timeout=10)
+        except queue.Empty:
+            for worker in workers:
+                if worker.process is not None and worker.is_stuck():
+                    worker.process.kill()
+            continue
         done += 1
         if outcome:
             failures += 1

@@ -20,7 +20,7 @@ from tests.fuzz.writer import Param
 from tilejit.backends.cpu import team
 from tilejit.compiler import lower_program
 from tilejit.dtypes import dtype_named
-from tilejit.errors import OutOfBoundsError
+from tilejit.errors import InternalError, OutOfBoundsError, TilejitError
 
 Arrays = dict[str, Any]
 """Arguments by name: arrays, and numbers for scalar parameters."""
@@ -86,7 +86,7 @@ def _stages(case: Case, text: str) -> Iterator[tuple[str, Problem | None]]:
 
     module = load(text, str(case.seed))
     given = [arguments(case, size) for size in case.sizes]
-    program = _program(case, module, given[0])
+    program = program_of(case, module, given[0])
     reference = ir.compile(program, platform="reference")
     # What was specialised away is no parameter of the text.
     tensors = [{name: value for name, value in data.items() if not case.jit or isinstance(value, np.ndarray)} for data in given]
@@ -98,6 +98,25 @@ def _stages(case: Case, text: str) -> Iterator[tuple[str, Problem | None]]:
     again = ir.compile(lowered, platform="reference")
     problems = (compare(case, "lower", wanted, _outcome(again, data), exact=True) for data, wanted in zip(tensors, expected, strict=True))
     yield "lower", next((problem for problem in problems if problem), None) or round_trip(lowered, "lower") or other_forms(lowered, case.seed, "lower")
+
+
+def run_for_errors(case: Case, program: Any, given: Arrays) -> Problem | None:
+    """Run a program that may be wrong: both backends refuse it, or neither does."""
+    from tilejit import ir
+
+    tensors = {name: value for name, value in given.items() if not case.jit or isinstance(value, np.ndarray)}
+    outcomes: list[str] = []
+    for platform in ("reference", "cpu"):
+        try:
+            ir.compile(program, platform=platform)(*_copies(tensors).values())
+            outcomes.append("no error")
+        except InternalError:
+            raise
+        except TilejitError as error:
+            outcomes.append(type(error).__name__)
+    # What one finds while compiling, the other may find while running.
+    agree = (outcomes[0] == "no error") == (outcomes[1] == "no error")
+    return None if agree else Problem("running", "error", f"reference: {outcomes[0]}; cpu: {outcomes[1]}")
 
 
 def _changed(case: Case, program: Any, tensors: list[Arrays], expected: list[Outcome]) -> Problem | None:
@@ -115,7 +134,7 @@ def _changed(case: Case, program: Any, tensors: list[Arrays], expected: list[Out
     return problem
 
 
-def _program(case: Case, module: types.ModuleType, data: Arrays) -> Any:
+def program_of(case: Case, module: types.ModuleType, data: Arrays) -> Any:
     from tilejit import language as pl
 
     if not case.jit:
