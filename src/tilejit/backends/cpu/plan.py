@@ -132,33 +132,42 @@ def _write_stage(plan: Plan, value: SSAValue, late: bool) -> int:
 
 def _keep(plan: Plan) -> None:
     """Decide which full values are kept in row buffers."""
-    for member in plan.row_reductions:
-        _demand(plan, member.recipe.inputs[0], member.stage - 1)
-    for member in plan.column_reductions:
-        _demand(plan, member.recipe.inputs[0], member.stage)
-    for write in plan.writes:
-        _demand(plan, write.value, write.stage)
+    wanted = [(member.recipe.inputs[0], member.stage - 1) for member in plan.row_reductions]
+    wanted += [(member.recipe.inputs[0], member.stage) for member in plan.column_reductions]
+    wanted += [(write.value, write.stage) for write in plan.writes]
+    seen: set[tuple[SSAValue, int]] = set()
+    pending = wanted[::-1]
+    while pending:
+        demand = pending.pop()
+        if demand not in seen:
+            seen.add(demand)
+            pending += reversed(_demands(plan, *demand))
 
 
-def _demand(plan: Plan, value: SSAValue, stage: int) -> None:
-    """A full value is needed in `stage`: keep it from its own stage when computing it again would cost too much."""
+def _demands(plan: Plan, value: SSAValue, stage: int) -> list[tuple[SSAValue, int]]:
+    """A full value is needed in `stage`: what that needs in turn. It is kept from its own stage when computing it again would cost too much."""
     member = plan.members.get(value)
     if member is None or member.kind is not Kind.FULL:
-        return
-    if member.stage < stage and value not in plan.kept and _work(plan, value, stage) > CHEAP:
+        return []
+    if member.stage < stage and value not in plan.kept and _costs_much(plan, value, stage):
         plan.kept[value] = member.stage
     if value in plan.kept and member.stage < stage:
-        _demand(plan, value, member.stage)
-        return
-    for operand in member.recipe.inputs:
-        _demand(plan, operand, stage)
+        return [(value, member.stage)]
+    return [(operand, stage) for operand in member.recipe.inputs]
 
 
-def _work(plan: Plan, value: SSAValue, stage: int) -> int:
-    """Work of computing a full value in `stage` from memory, row values and what is kept."""
-    member = plan.members.get(value)
-    if member is None or member.kind is not Kind.FULL:
-        return 1 if isinstance(d.type_of(value), ShapedType) and member is None else 0
-    if value in plan.kept and plan.kept[value] < stage:
-        return 1
-    return member.recipe.cost + sum(_work(plan, operand, stage) for operand in member.recipe.inputs)
+def _costs_much(plan: Plan, value: SSAValue, stage: int) -> bool:
+    """Whether computing a full value in `stage` from memory, row values and what is kept is more than cheap."""
+    work, seen, pending = 0, {value}, [value]
+    while pending and work <= CHEAP:
+        current = pending.pop()
+        member = plan.members.get(current)
+        if member is None or member.kind is not Kind.FULL:
+            work += 1 if isinstance(d.type_of(current), ShapedType) and member is None else 0
+        elif current in plan.kept and plan.kept[current] < stage:
+            work += 1
+        else:
+            work += member.recipe.cost
+            pending += [operand for operand in member.recipe.inputs if operand not in seen]
+            seen.update(member.recipe.inputs)
+    return work > CHEAP
