@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilejit import config as settings
 from tilejit.backends.base import CompileOptions
-from tilejit.errors import InternalError, PlatformError, TilejitError
+from tilejit.errors import ArtifactError, InternalError, PlatformError, TilejitError
 from tilejit.frontend.results import as_program
 from tilejit.passes import context, cost, pipeline
 from tilejit.passes.in_place import in_place_pairs
@@ -21,7 +21,7 @@ from tilejit.runtime.artifact import Artifact, EntryInfo
 from tilejit.runtime.blob import Blob
 from tilejit.runtime.compiled import CompiledProgram
 from tilejit.runtime.config import OptimizationStrategy, RunConfig, resolve_platform, warn_about_unknown_settings
-from tilejit.runtime.directory import Stage
+from tilejit.runtime.directory import Stage, open_directory
 from tilejit.runtime.signature import Bound, ParamInfo, Signature
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Function, Program
@@ -257,7 +257,7 @@ def _options(config: RunConfig) -> CompileOptions:
 
 def _build_pto(program: Program, config: RunConfig, output_dir: str | None, known: CodeCache | None) -> CompiledProgram:
     """One `.pto` text per kernel, read back by our own reader: what leaves is what runs."""
-    from tilejit.backends.pto import target
+    from tilejit.backends.pto import ptoas, target
     from tilejit.frontend.pto_text import parse_pto
     from tilejit.tile_ir.pto.verify import verify
 
@@ -268,12 +268,43 @@ def _build_pto(program: Program, config: RunConfig, output_dir: str | None, know
     files = {name: parse_pto(kernel.text, f"{name}.pto") for name, kernel in texts.items()}
     for file in files.values():
         verify(file)
+    ptoas.check(texts, platform)
     executable = target.PtoExecutable(prepared, _options(config), texts, files)
     artifact = Artifact(program.name, platform, _entry_infos(prepared, _fused(program)), (), machine.architecture(), (), _versions())
     runners = {name: _ReferenceRunner(executable.run, name) for name in prepared.entries}
     kernels = [Stage(f"{name}.pto", f"kernels/{name}.pto", lambda kernel=kernel: kernel.text) for name, kernel in texts.items()]
-    stages = [Stage("python", "program.py", program.as_python), Stage("ir", None, lambda: print_text(program)), *dump.stages, *kernels]
+    stages = [
+        Stage("python", "program.py", program.as_python),
+        Stage("orchestration", "orchestration.py", prepared.as_python),
+        Stage("ir", None, lambda: print_text(program)),
+        *dump.stages,
+        *kernels,
+        *(Stage(f"{name}.abi", f"abi/{name}.json", kernel.abi) for name, kernel in texts.items()),
+    ]
     return CompiledProgram(artifact, runners, program=program, stages=stages, output_dir=output_dir)
+
+
+def load_pto(directory: str) -> CompiledProgram:
+    """An artifact directory of a2a3 or a5 as it is on disk: `orchestration.py` calls, the texts under `kernels/` run."""
+    from tilejit.backends.pto import target
+    from tilejit.backends.pto.emit import KernelText
+    from tilejit.frontend.pto_text import parse_pto
+    from tilejit.tile_ir.pto.verify import verify
+
+    artifact, stages = open_directory(directory, with_code=False)
+    named = {stage.name: stage for stage in stages}
+    if "orchestration" not in named:
+        raise ArtifactError(f"{directory} holds no PTO texts: it was compiled for {artifact.platform}", help="compile with platform='a2a3' or 'a5'")
+    program = _parse_python(named["orchestration"].text())
+    kernels = [name.removesuffix(".pto") for name in named if name.endswith(".pto")]
+    texts = {name: KernelText.read(named[f"{name}.pto"].text(), named[f"{name}.abi"].text()) for name in kernels}
+    files = {name: parse_pto(kernel.text, os.path.join(directory, "kernels", f"{name}.pto")) for name, kernel in texts.items()}
+    for file in files.values():
+        verify(file)
+    executable = target.PtoExecutable(program, CompileOptions(), texts, files)
+    runners = {name: _ReferenceRunner(executable.run, name) for name in program.entries}
+    made = Artifact(program.name, artifact.platform, _entry_infos(program, program), (), machine.architecture(), (), _versions())
+    return CompiledProgram(made, runners, program=program, stages=stages)
 
 
 _BUILDERS: dict[str, Callable[[Program, RunConfig, str | None, CodeCache | None], CompiledProgram]] = {

@@ -101,10 +101,11 @@ CACHE_ENTRIES = Setting("cache_entries", _count, 50_000, False, "number of entri
 RUN_ONLY = Setting("run_only", _flag, False, False, "refuse to compile: run only what the caches hold")
 ON_DRIFT = Setting("on_drift", _policy, "raise", False, "when a captured value changed since the first call: raise, recompile or ignore")
 LOG = Setting("log", str, "", False, "what to report on stderr: `recompile` prints one line per compile")
+PTOAS = Setting("ptoas", str, "", False, "the program that checks emitted PTO text; empty: `ptoas` if it is on PATH, `off`: none")
 
 SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int], ...] = (
     PLATFORM, CHECK_BOUNDS, FAST_MATH, NUM_THREADS, ARENA_BYTES, VERIFY, FASTPATH,
-    CACHE, CACHE_DIR, CACHE_PATH, CACHE_BYTES, CACHE_ENTRIES, RUN_ONLY, ON_DRIFT, LOG,
+    CACHE, CACHE_DIR, CACHE_PATH, CACHE_BYTES, CACHE_ENTRIES, RUN_ONLY, ON_DRIFT, LOG, PTOAS,
 )  # fmt: skip
 
 

@@ -176,8 +176,10 @@ def _remove(path: str) -> int:
 # reading
 
 
-def open_directory(path: str) -> tuple[Artifact, tuple[Stage, ...]]:
-    """The artifact in `path`; only its description is read now, each other file when it is needed, checked against its checksum."""
+def open_directory(path: str, with_code: bool = True) -> tuple[Artifact, tuple[Stage, ...]]:
+    """The artifact in `path`; only its description is read now, each other file when it is needed, checked against its checksum.
+
+    One without machine code is refused, unless its texts are all that is wanted (`with_code=False`)."""
     if not os.path.isdir(path):
         raise ArtifactError(f"there is no artifact directory {path}", help="pass the directory that ir.compile(output_dir=…) wrote")
     meta = _content(os.path.join(path, META))
@@ -190,7 +192,7 @@ def open_directory(path: str) -> tuple[Artifact, tuple[Stage, ...]]:
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(f"{os.path.join(path, META)} is malformed: {error!r}", help=_AGAIN) from None
     artifact = read_artifact(fields, lambda: _checked(path, CODE, rows))
-    if CODE not in rows or not artifact.portable:
+    if with_code and (CODE not in rows or not artifact.portable):
         raise ArtifactError(
             f"{artifact.name} was compiled for `{artifact.platform}` without code that another process could load",
             help="compile program.py of that directory here, or compile for platform='cpu' on x86-64 Linux",

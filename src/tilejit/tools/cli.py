@@ -30,7 +30,7 @@ COMMANDS = (
     # The comparison is on equal terms, and its compile times are times of compiling, not of reading the disk cache.
     Command("demo", "tilejit.tools.demo", "run the example kernels and compare them with NumPy", (*ONE_THREAD, ("TILEJIT_CACHE", "0"))),
     Command("cache", "tilejit.tools.cache", "list, explain, check, ship and clear the compiled kernels on disk"),
-    Command("pto", "tilejit.tools.pto", "check, run or format PTO files"),
+    Command("pto", "tilejit.tools.pto", "check, run or format PTO files; write kernels as PTO"),
     Command("run", "tilejit.tools.run", "run a compiled program from its artifact directory on .npy files"),
 )
 

@@ -1,14 +1,16 @@
-"""`tilejit pto check|run|fmt FILE`: PTO files from the shell."""
+"""`tilejit pto check|run|fmt|emit FILE`: PTO files from the shell, and PTO files from kernels."""
 
 from __future__ import annotations
 
 import argparse
+import runpy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from tilejit.dtypes import DTYPES
 from tilejit.errors import AbiError, ArgumentError, PtoSyntaxError, SourceNotFoundError
 
 if TYPE_CHECKING:
@@ -25,15 +27,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--write", action="store_true", help="write the files instead of printing them (comments are lost)")
     form.add_argument("--long", action="store_true", help="tile types with all their keys")
     form.add_argument("--generic", action="store_true", help="MLIR's generic form")
+    emit = actions.add_parser("emit", help="write the kernels of a Python file as PTO text")
+    emit.add_argument("file", metavar="FILE", help="a Python file; it is run")
+    emit.add_argument("name", metavar="NAME", help="a @pl.jit kernel, or a @pl.program, of the file")
+    emit.add_argument("arguments", nargs="*", metavar="ARG", help="what a kernel is specialised on: .npy files, tensors like 64x128:FP32, numbers")
+    emit.add_argument("--platform", choices=("a2a3", "a5"), default="a2a3", help="the architecture (default a2a3)")
+    emit.add_argument("--out", metavar="DIR", help="write the artifact directory instead of printing the kernels")
     run = actions.add_parser("run", help="run an entry on .npy files and numbers")
-    run.add_argument("file", metavar="FILE")
+    run.add_argument("file", metavar="FILE", help="a PTO file, or the artifact directory of a program compiled for a2a3 or a5")
     run.add_argument("arguments", nargs="*", metavar="ARG", help="one .npy file per pointer (written back when it changed), one number per scalar, in order")
     run.add_argument("--entry", metavar="NAME", help="which function, when the file has several entries")
     run.add_argument("--grid", type=int, default=1, metavar="N", help="number of blocks (default 1)")
+    run.add_argument("--interpret", action="store_true", help="op by op, never as machine code")
 
 
 def run(options: argparse.Namespace) -> int:
-    action = {"check": _check, "fmt": _format, "run": _run}[options.action]
+    action = {"check": _check, "fmt": _format, "run": _run, "emit": _emit}[options.action]
     return action(options)
 
 
@@ -80,8 +89,74 @@ def _format(options: argparse.Namespace) -> int:
     return 0
 
 
+def _emit(options: argparse.Namespace) -> int:
+    from tilejit.compiler import compile_program
+    from tilejit.jit.function import JITFunction
+    from tilejit.runtime.config import RunConfig
+    from tilejit.tile_ir.program import Function, Program
+
+    try:
+        names = runpy.run_path(options.file)
+    except OSError as error:
+        raise SourceNotFoundError(f"{options.file}: {error.strerror or error}") from None
+    found = names.get(options.name)
+    config = RunConfig(platform=options.platform)
+    if isinstance(found, JITFunction):
+        given = [_example(text) for text in cast("Sequence[str]", options.arguments)]
+        compiled = compile_program(found.lower(*given), config, options.out)
+    elif isinstance(found, Program | Function):
+        compiled = compile_program(found, config, options.out)
+    else:
+        known = [name for name, value in names.items() if isinstance(value, JITFunction | Program | Function)]
+        raise ArgumentError(f"{options.file} defines no kernel or program {options.name}", help=f"it defines {', '.join(known) or 'none'}")
+    print(compiled.output_dir if options.out else "\n".join(stage.text() for stage in compiled.kernel_stages()), end="\n" if options.out else "")
+    return 0
+
+
+def _example(text: str) -> object:
+    """What a kernel is specialised on: a .npy file, a shape and data type, or a number."""
+    shape, _, name = text.partition(":")
+    if name:
+        dtype = DTYPES.get(name)
+        if dtype is None or not all(part.isdigit() for part in shape.split("x")):
+            raise ArgumentError(f"{text!r} is no tensor", help="write 64x128:FP32")
+        return np.zeros([int(part) for part in shape.split("x")], dtype.numpy)
+    if text.endswith(".npy"):
+        try:
+            return np.load(text, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise ArgumentError(f"{text} is no .npy file that could be read: {error}") from None
+    try:
+        return int(text) if text.lstrip("-").isdigit() else float(text)
+    except ValueError:
+        raise ArgumentError(f"{text!r} is no argument", help="a .npy file, 64x128:FP32, or a number") from None
+
+
+def _run_directory(options: argparse.Namespace) -> int:
+    """A whole program: its orchestration calls the texts."""
+    from tilejit.compiler import load_pto
+
+    compiled = load_pto(options.file)
+    entry = compiled[options.entry] if options.entry else compiled.only("run")
+    given = cast("Sequence[str]", options.arguments)
+    values = [_example(text) for text in given]
+    before = [value.copy() if isinstance(value, np.ndarray) else value for value in values]
+    entry(*values)
+    _write_back(given, values, before)
+    return 0
+
+
+def _write_back(paths: Sequence[str], values: Sequence[object], before: Sequence[object]) -> None:
+    for path, value, old in zip(paths, values, before):
+        if isinstance(value, np.ndarray) and path.endswith(".npy") and value.tobytes() != cast("np.ndarray[Any, Any]", old).tobytes():
+            np.save(path, value)
+            print(f"{path} written")
+
+
 def _run(options: argparse.Namespace) -> int:
-    from tilejit.backends.pto.launch import launch, refuse_unrunnable
+    if Path(options.file).is_dir():
+        return _run_directory(options)
+    from tilejit.jit.pto_program import PtoProgram
     from tilejit.tile_ir.pto.types import canonical
     from tilejit.tile_ir.pto.verify import verify
 
@@ -104,12 +179,9 @@ def _run(options: argparse.Namespace) -> int:
     names = [argument.name_hint or f"arg{i}" for i, argument in enumerate(entry.body.block.args)]
     values = [_argument(label, type, text) for label, type, text in zip(names, types, given)]
     before = [value.copy() if isinstance(value, np.ndarray) else value for value in values]
-    refuse_unrunnable(file, entry)
-    launch(file, entry, names, values, options.grid)
-    for path, value, old in zip(given, values, before):
-        if isinstance(value, np.ndarray) and value.tobytes() != cast("np.ndarray[Any, Any]", old).tobytes():
-            np.save(path, value)
-            print(f"{path} written")
+    program = PtoProgram(file, entry, tuple(names))
+    (program.interpret if options.interpret else program.launch)(values, options.grid)
+    _write_back(given, values, before)
     return 0
 
 

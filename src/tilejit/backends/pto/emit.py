@@ -7,6 +7,7 @@ arguments. What PTO has no op for is an error that names the op and its line.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -25,10 +26,11 @@ from tilejit.backends.pto.emit_scalars import converted, dtype_of, extent_of, sc
 from tilejit.backends.pto.emit_text import Extent, element_name, hint_of, op_name, scalar_name, stored
 from tilejit.backends.pto.emit_valid import valid_after
 from tilejit.backends.pto.emit_vector import Rule, element_of
-from tilejit.dtypes import BOOL
+from tilejit.dtypes import BOOL, DType
 from tilejit.errors import ResourceError, Span, UnsupportedFeatureError
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Program
+from tilejit.tile_ir.pto.elements import ELEMENTS
 from tilejit.types.values import BufferType, ScalarType, TileType
 
 _SHARES = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125)
@@ -55,11 +57,39 @@ class KernelText:
     lines: tuple[Span | None, ...]
     extents: tuple[str, ...]
     workspaces: tuple[Workspace, ...]
+    parameters: tuple[str, ...] = ()
+
+    @staticmethod
+    def read(text: str, abi: str) -> KernelText:
+        """What `text` and `abi` were written from, without the lines."""
+        fields = json.loads(abi)
+        spaces = tuple(Workspace(item["name"], _dtype(item["element"]), tuple(item["elements_per_block"])) for item in fields["workspaces"])
+        return KernelText(fields["function"], text, (), tuple(fields["extents"]), spaces, tuple(fields["parameters"]))
+
+    def abi(self) -> str:
+        """How the function is called, and which Python every line comes from, as JSON."""
+        spaces = [{"name": space.name, "element": element_name(space.dtype), "elements_per_block": list(space.dims)} for space in self.workspaces]
+        lines = {number: str(span) for number, span in enumerate(self.lines, 1) if span is not None}
+        fields = {"function": self.name, "parameters": self.parameters, "extents": self.extents, "workspaces": spaces, "lines": lines}
+        return json.dumps(fields, indent=1) + "\n"
+
+
+def _dtype(element: str) -> DType:
+    found = ELEMENTS[element].dtype
+    assert found is not None
+    return found
 
 
 def emit_program(program: Program, arch: str) -> dict[str, KernelText]:
     """The text of every kernel of a lowered program, by name."""
-    kernels = [function for function in program.functions.values() if function.static("kind") == "incore"]
+    kernels: list[d.FuncOp] = []
+    for function in program.functions.values():
+        kind = function.static("kind")
+        if kind == "incore":
+            kernels.append(function)
+        elif kind in ("aic", "aiv", "group"):
+            help = "keep this program on the platform cpu; hand-written PTO can say it (docs/pto.md)"
+            raise UnsupportedFeatureError(f"a function of type {kind} (`{function.symbol}`) is not written as PTO", span=function.span, help=help)
     return {function.symbol: emit_kernel(function, arch) for function in kernels}
 
 
@@ -90,7 +120,9 @@ class KernelWriter(ControlWriter):
         for space in self.workspaces:
             self.arguments.append(f"%{space.name}: !pto.ptr<{element_name(space.dtype)}>")
         text, lines = self.assembled(self._head(), ", ".join(self.arguments))
-        return KernelText(self.function.symbol, text, tuple(lines), tuple(self.symbols), tuple(self.workspaces))
+        names = self.function.static("params")
+        assert isinstance(names, tuple)
+        return KernelText(self.function.symbol, text, tuple(lines), tuple(self.symbols), tuple(self.workspaces), tuple(map(str, names)))
 
     def _head(self) -> list[str]:
         """How the function is called, in words."""
@@ -112,23 +144,24 @@ class KernelWriter(ControlWriter):
             writer = _WRITERS.get(type(op))
             if writer is None:
                 raise self.refuse(op, op_name(op))
-            self.at(op)
-            try:
-                writer(self, op)
-            except UnsupportedFeatureError as error:
-                raise error if error.span is not None or self.span is None else error.located(self.span) from None
+            with self.at(op):
+                try:
+                    writer(self, op)
+                except UnsupportedFeatureError as error:
+                    raise error if error.span is not None or self.span is None else error.located(self.span) from None
         return []
 
     # values ---------------------------------------------------------------------------------------------------------------------------
 
     def compute(self, op: Operation, region: Region) -> Tile:
-        if isinstance(op, d.LoadOp):
-            return self.load(self.boxes[op.result][0], region, op, hint_of(op.result))
-        assert isinstance(op, d.ApplyOp)
-        rule = RULES.get(op.op)
-        if rule is None:
-            raise self.refuse(op, op_name(op))
-        return rule(self, op, region)
+        with self.at(op):
+            if isinstance(op, d.LoadOp):
+                return self.load(self.boxes[op.result][0], region, op, hint_of(op.result))
+            assert isinstance(op, d.ApplyOp)
+            rule = RULES.get(op.op)
+            if rule is None:
+                raise self.refuse(op, op_name(op))
+            return rule(self, op, region)
 
     def apply(self, op: d.ApplyOp) -> None:
         if isinstance(d.type_of(op.results[0]), ScalarType):

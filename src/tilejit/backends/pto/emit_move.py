@@ -111,9 +111,11 @@ def reshape(w: BlockWriter, op: d.ApplyOp) -> Memory:
 
 
 def stacked_columns(w: BlockWriter, op: d.ApplyOp) -> Memory:
-    """Reductions of the columns of a stack of matrices, one matrix after the other."""
+    """Reductions of the columns of a stack of matrices, one matrix after the other; along the first dim the rest is one long row."""
     value, result = operand(op, "input"), op.results[0]
     dims = [w.extent(value, axis) for axis in range(len(d.shaped_type(value).shape))]
+    if d.shaped_type(result).shape[-2] != 1:
+        dims = [dims[0], w.product(dims[1:])]
     rows, cols, type = dims[-2], dims[-1], d.shaped_type(result)
     if isinstance(rows, str) or isinstance(cols, str) or rows * cols * 4 > w.plan.limit["vec"]:
         raise w.refuse(op, f"{op_name(op)} of matrices larger than a tile")

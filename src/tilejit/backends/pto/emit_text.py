@@ -72,7 +72,14 @@ class TextWriter:
     # lines --------------------------------------------------------------------------------------------------------------------
 
     def line(self, text: str) -> None:
-        self.body.append(("  " * self.indent + text, self.span))
+        """One line; a new source line is shown before it as a comment."""
+        span = self.span
+        if span is not None and self._shown != (span.filename, span.line) and not text.startswith("}"):
+            self._shown = (span.filename, span.line)
+            source = span.source.line(span.line)
+            if source is not None:
+                self.body.append((f"{'  ' * self.indent}// {os.path.basename(span.filename)}:{span.line}: {source.strip()}", span))
+        self.body.append(("  " * self.indent + text, span))
 
     @contextmanager
     def inside(self, head: str, tail: str = "}") -> Generator[None]:
@@ -83,16 +90,13 @@ class TextWriter:
         self.indent -= 1
         self.line(tail)
 
-    def at(self, op: Operation) -> None:
-        """What follows comes from `op`; a new source line is shown as a comment."""
-        span = op.span if isinstance(op, d.TileOp) else None
-        if span is None:
-            return
-        self.span = span
-        text = span.source.line(span.line)
-        if text is not None and self._shown != (span.filename, span.line):
-            self._shown = (span.filename, span.line)
-            self.line(f"// {os.path.basename(span.filename)}:{span.line}: {text.strip()}")
+    @contextmanager
+    def at(self, op: Operation) -> Generator[None]:
+        """What is written inside comes from `op`."""
+        before = self.span
+        self.span = (op.span if isinstance(op, d.TileOp) else None) or before
+        yield
+        self.span = before
 
     def name(self, hint: str | None = None) -> str:
         """A new name, the user's where there is one."""
