@@ -1,4 +1,4 @@
-"""What a kernel reads besides its arguments: found in the text before anything is compiled, encoded for the key, watched for drift.
+"""What a kernel reads besides its arguments: found in the text before anything is compiled, encoded for the key.
 
 Discovery is static and generous: every name, attribute chain and constant subscript of the body, the annotations and the
 defaults, through all helpers. What specialisation really reads is recorded and compared with it (`uncovered`): a kernel
@@ -8,7 +8,6 @@ that reads something discovery did not see is compiled, but never kept on disk.
 from __future__ import annotations
 
 import ast
-import builtins
 import hashlib
 import inspect
 import sys
@@ -18,15 +17,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import cast
 
-from tilejit.errors import ParserSyntaxError, StaleCaptureError
+from tilejit.errors import ParserSyntaxError
 from tilejit.frontend.fold import Namespace
 from tilejit.frontend.source import function_text
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.dependencies import reachable
 from tilejit.jit.encode import encode_value
 from tilejit.jit.tree import tree_of
-from tilejit.runtime.bindings import Word, binding_words, cell_word, class_dict, word
-from tilejit.runtime.native_type import supported
 
 MISSING = object()
 _LIBRARIES = frozenset({"numpy", "torch", "ml_dtypes", "tilejit"})
@@ -154,7 +151,7 @@ class Captures:
 
     def _add_kernel(self, definition: Definition) -> None:
         node = definition.text.node
-        owner = _identity(definition.function)
+        owner = identity(definition.function)
         options = encode_value(dict(definition.options), f"options of {definition.name}", self.function_digest) if definition.options else b""
         defaults = self._defaults(definition.function)
         receivers = [_type_identity(value) for name, value in definition.extra.items() if name in ("self", "cls")]
@@ -193,16 +190,16 @@ class Captures:
     def function_digest(self, function: Callable[..., object]) -> bytes:
         """A plain Python function by its text and what it reads; library functions by name. Recursion ends at the name."""
         plain = inspect.unwrap(function.__func__ if isinstance(function, types.MethodType) else function)
-        identity = _identity(plain).encode()
+        name = identity(plain).encode()
         if _is_library(plain) or not isinstance(plain, types.FunctionType):
-            return identity + _version_of(plain).encode()
+            return name + _version_of(plain).encode()
         if id(plain) not in self._seen_functions:
-            self._seen_functions[id(plain)] = identity
-            self._seen_functions[id(plain)] = hashlib.sha256(identity + self._function_content(plain)).digest()
+            self._seen_functions[id(plain)] = name
+            self._seen_functions[id(plain)] = hashlib.sha256(name + self._function_content(plain)).digest()
         return self._seen_functions[id(plain)]
 
     def _function_content(self, function: types.FunctionType) -> bytes:
-        owner = _identity(function)
+        owner = identity(function)
         try:
             node = function_text(function).node
             tree = tree_of(node)
@@ -241,8 +238,14 @@ class Captures:
         if value is MISSING:
             return b"missing"
         if isinstance(value, Kernel):
-            return b"kernel " + _identity(value.definition.function).encode()
+            return b"kernel " + identity(value.definition.function).encode()
         return encode_value(value, read.path, self.function_digest)
+
+    def encoding_anew(self, read: Read) -> bytes:
+        """The same, with functions read again: a monkeypatched or reloaded helper has another text."""
+        fresh = Captures.__new__(Captures)
+        fresh.entry, fresh.reads, fresh._texts, fresh._seen_functions, fresh._language = self.entry, {}, [], {}, set()
+        return fresh.encoding(read)
 
     @cached_property
     def digest(self) -> str:
@@ -260,7 +263,7 @@ class Captures:
         for (owner, path), encoding in self.baseline.items():
             value = self.reads[owner, path].resolve()
             text = repr(value) if isinstance(value, bool | int | float | str | tuple) else hashlib.sha256(encoding).hexdigest()[:12]
-            where = "" if owner == _identity(self.entry.function) else f" (in {owner})"
+            where = "" if owner == identity(self.entry.function) else f" (in {owner})"
             shown[f"{self.reads[owner, path].kind} `{path}`{where}"] = text if len(text) <= 120 else text[:117] + "…"
         return shown
 
@@ -278,7 +281,8 @@ def _plain_constants(code: types.CodeType) -> tuple[object, ...]:
     return tuple(item.co_code if isinstance(item, types.CodeType) else item for item in code.co_consts)
 
 
-def _identity(function: Callable[..., object]) -> str:
+def identity(function: Callable[..., object]) -> str:
+    """A function by module and name."""
     return f"{getattr(function, '__module__', None)}.{getattr(function, '__qualname__', type(function).__qualname__)}"
 
 
@@ -314,184 +318,6 @@ def _carries_data(value: object) -> bool:
 def _is_method_of(owner: object, value: object) -> bool:
     bound = isinstance(value, types.BuiltinMethodType | types.MethodWrapperType) and getattr(value, "__self__", None) is owner
     return bound and not isinstance(owner, types.ModuleType)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# drift
-
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """A captured value that is no longer what it was."""
-
-    read: Read
-    old: str
-    """The old value as it was shown then: a container may have changed in place."""
-    new: object
-
-    def error(self, kernel: str) -> StaleCaptureError:
-        what = f"was deleted; it was {self.old}" if self.new is MISSING else f"changed from {self.old} to {_short(self.new)}"
-        where = "" if self.read.owner == kernel else f" in {self.read.owner}"
-        return StaleCaptureError(
-            f"{self.read.kind} `{self.read.path}`, which kernel `{kernel}` read{where} when it was compiled, {what}",
-            help="pass it as an argument; use @pl.jit(on_drift='recompile') to follow changes, or on_drift='ignore' to keep the compiled value; "
-            f"or call {kernel.rpartition('.')[2]}.cache_clear()",
-        )
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "…"
-
-
-_ATOMS = (bool, int, float, complex, str, bytes, type(None))
-
-
-class Baseline:
-    """The values that a compiled kernel stands on, and how to tell cheaply that they still hold."""
-
-    def __init__(self, captures: Captures) -> None:
-        self.captures = captures
-        self.encodings = captures.baseline
-        self.values = {key: read.resolve() for key, read in captures.reads.items()}
-        plain = [definition.function for definition in captures.definitions if isinstance(definition.function, types.FunctionType)]
-        self.own = [(function, function.__code__, function.__defaults__, function.__kwdefaults__) for function in plain]
-        """The kernels themselves: their code and defaults can be replaced too."""
-        self.functions = {key: _function_state(value) for key, value in self.values.items() if isinstance(value, types.FunctionType)}
-        self.shown = {key: _short(value) for key, value in self.values.items()}
-        self.simple = all(type(value) in _ATOMS or _is_fixed(value) or isinstance(value, types.FunctionType) for value in self.values.values())
-        """Whether all values are immutable (functions: but for three fields), so that only bindings can change."""
-
-        globals_of = {key: namespace for key, read in captures.reads.items() if (namespace := _plain_namespace(read, self.values[key])) is not None}
-        self._plain = [(namespace, captures.reads[key].root, self.values[key]) for key, namespace in globals_of.items()]
-        """Immutable values of module globals: one lookup tells that they are the same."""
-        self._only_plain = len(globals_of) == len(captures.reads)
-
-    def holds(self) -> bool:
-        """Whether nothing changed; the quick way to ask."""
-        for function, code, defaults, keywords in self.own:
-            if function.__code__ is not code or function.__defaults__ is not defaults or function.__kwdefaults__ is not keywords:
-                return False
-        for namespace, name, value in self._plain:
-            if namespace.get(name, MISSING) is not value:
-                return not self.drifts()
-        return self._only_plain or not self.drifts()
-
-    def drifts(self) -> list[Drift]:
-        """What changed since the baseline was taken."""
-        out = [drift for function, *parts in self.own for drift in _replaced(function, parts)]
-        for key, read in self.captures.reads.items():
-            old, new = self.values[key], read.resolve()
-            if new is old and (type(new) in _ATOMS or _is_fixed(new) or (isinstance(new, types.FunctionType) and _function_state(new) == self.functions[key])):
-                continue
-            if self._encoding_now(read) != self.encodings[key]:
-                out.append(Drift(read, self.shown[key], new))
-        return out
-
-    def _encoding_now(self, read: Read) -> bytes:
-        fresh = Captures.__new__(Captures)  # encodes functions anew: a monkeypatched or reloaded helper has another text
-        fresh.entry, fresh.reads, fresh._texts, fresh._seen_functions, fresh._language = self.captures.entry, {}, [], {}, set()
-        try:
-            return fresh.encoding(read)
-        except Exception:
-            return b"cannot be encoded"
-
-    def words(self) -> list[Word] | None:
-        """Memory words that all stay the same while no binding changes; None when that is not enough. In the order they must be compared."""
-        if not supported() or not self.simple:
-            return None
-        found = {item[0]: item for function, *_ in self.own for item in _function_words(function)}
-        for read in self.captures.reads.values():
-            words = _words_of(read)
-            if words is None:
-                return None
-            for item in words:
-                found.setdefault(item[0], item)
-        return list(found.values())
-
-
-def _function_state(function: types.FunctionType) -> tuple[int, ...]:
-    """What of a function object can be replaced in place; what it reads is watched by reads of its own."""
-    return id(function.__code__), id(function.__defaults__), id(function.__kwdefaults__)
-
-
-def _function_words(function: types.FunctionType) -> list[Word]:
-    return [word(id(function) + offset) for offset in _FUNCTION_FIELDS]
-
-
-def _replaced(function: types.FunctionType, parts: Iterable[object]) -> Iterator[Drift]:
-    """What of a kernel's own function is another object now."""
-    for name, old in zip(("__code__", "__defaults__", "__kwdefaults__"), parts, strict=True):
-        if getattr(function, name) is not old:
-            yield Drift(Read(_identity(function), {}, f"{function.__qualname__}.{name}", ()), _short(old), getattr(function, name))
-
-
-def _is_fixed(value: object) -> bool:
-    """Objects whose content cannot change, or whose text is all that counts."""
-    return isinstance(value, types.ModuleType | types.BuiltinFunctionType | type | Kernel) or type(value).__name__ in ("DType", "DynVar")
-
-
-def _plain_namespace(read: Read, value: object) -> dict[str, object] | None:
-    """The module's dict, where `read` is one of its names and holds an immutable value."""
-    namespace = read.namespace
-    if read.steps or type(value) not in _ATOMS or not isinstance(namespace, Namespace):
-        return None
-    if namespace.cell(read.root) is not None or read.root in namespace.extra or read.root not in namespace.globals:
-        return None
-    return cast("dict[str, object]", namespace.globals)
-
-
-def _words_of(read: Read) -> list[Word] | None:
-    """Words that tell whether the chain of `read` still leads to the same object."""
-    namespace = read.namespace
-    if not isinstance(namespace, Namespace):
-        return None
-    words: list[Word] = []
-    cell = namespace.cell(read.root)
-    if cell is not None:
-        words.append(cell_word(cell))
-    elif read.root not in namespace.extra:
-        module = cast("dict[str, object]", namespace.globals)
-        words += binding_words(module, read.root)
-        if read.root not in module:
-            words += binding_words(builtins.__dict__, read.root)
-    value = read.resolve()
-    if isinstance(value, types.FunctionType):
-        words += _function_words(value)
-    for container, (kind, key) in zip(read.containers(), read.steps, strict=True):
-        found = _attribute_words(container, str(key)) if kind == "attr" else None
-        if found is None:
-            return None
-        words += found
-    return words
-
-
-_FUNCTION_FIELDS = (48, 56, 64)
-"""Byte offsets of code, defaults and keyword defaults in a function object of CPython 3.11."""
-
-
-def _attribute_words(container: object, name: str) -> list[Word] | None:
-    if isinstance(container, types.ModuleType):
-        return binding_words(cast("dict[str, object]", vars(container)), name)
-    if isinstance(container, type):
-        return [item for cls in _up_to(container, name) for item in binding_words(class_dict(cls), name)]
-    cls = type(container)
-    if any(hasattr(vars(base)[name], "__get__") for base in cls.__mro__ if name in vars(base)) or hasattr(cls, "__getattr__"):
-        return None
-    own = getattr(container, "__dict__", None)
-    if not isinstance(own, dict):
-        return None
-    return [*binding_words(cast("dict[str, object]", own), name), *(item for base in _up_to(cls, name) for item in binding_words(class_dict(base), name))]
-
-
-def _up_to(cls: type, name: str) -> list[type]:
-    """The classes that a lookup of `name` asks, as far as the one that has it."""
-    asked: list[type] = []
-    for base in cls.__mro__:
-        asked.append(base)
-        if name in vars(base):
-            break
-    return asked
 
 
 def uncovered(captures: Captures, recorded: Iterable[tuple[str, str, object]]) -> list[str]:

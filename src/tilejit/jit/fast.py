@@ -10,7 +10,7 @@ import numpy as np
 
 from tilejit import config as settings
 from tilejit.errors import TilejitError
-from tilejit.jit.captures import Baseline
+from tilejit.jit.drift import Baseline
 from tilejit.jit.pieces import dispatcher_code
 from tilejit.runtime.bindings import Word, dict_word
 from tilejit.runtime.compiled import CompiledProgram

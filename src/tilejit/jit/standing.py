@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tilejit.jit.captures import Baseline, Captures
+from tilejit.jit.captures import Captures
 from tilejit.jit.definition import Definition
+from tilejit.jit.drift import Baseline
 from tilejit.jit.dynamic import Dynamic, Symbol, analyse, annotated, may_be_dynamic
 
 

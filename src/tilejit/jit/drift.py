@@ -1,0 +1,188 @@
+"""Captured values that change after a kernel was compiled: what they were, and how to tell cheaply that they still are."""
+
+from __future__ import annotations
+
+import builtins
+import types
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import cast
+
+from tilejit.errors import StaleCaptureError
+from tilejit.frontend.fold import Namespace
+from tilejit.jit.captures import MISSING, Captures, Read, identity
+from tilejit.jit.definition import Kernel
+from tilejit.runtime.bindings import Word, binding_words, cell_word, class_dict, word
+from tilejit.runtime.native_type import supported
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A captured value that is no longer what it was."""
+
+    read: Read
+    old: str
+    """The old value as it was shown then: a container may have changed in place."""
+    new: object
+
+    def error(self, kernel: str) -> StaleCaptureError:
+        what = f"was deleted; it was {self.old}" if self.new is MISSING else f"changed from {self.old} to {_short(self.new)}"
+        where = "" if self.read.owner == kernel else f" in {self.read.owner}"
+        return StaleCaptureError(
+            f"{self.read.kind} `{self.read.path}`, which kernel `{kernel}` read{where} when it was compiled, {what}",
+            help="pass it as an argument; use @pl.jit(on_drift='recompile') to follow changes, or on_drift='ignore' to keep the compiled value; "
+            f"or call {kernel.rpartition('.')[2]}.cache_clear()",
+        )
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+_ATOMS = (bool, int, float, complex, str, bytes, type(None))
+
+
+class Baseline:
+    """The values that a compiled kernel stands on, and how to tell cheaply that they still hold."""
+
+    def __init__(self, captures: Captures) -> None:
+        self.captures = captures
+        self.encodings = captures.baseline
+        self.values = {key: read.resolve() for key, read in captures.reads.items()}
+        plain = [definition.function for definition in captures.definitions if isinstance(definition.function, types.FunctionType)]
+        self.own = [(function, function.__code__, function.__defaults__, function.__kwdefaults__) for function in plain]
+        """The kernels themselves: their code and defaults can be replaced too."""
+        self.functions = {key: _function_state(value) for key, value in self.values.items() if isinstance(value, types.FunctionType)}
+        self.shown = {key: _short(value) for key, value in self.values.items()}
+        self.simple = all(type(value) in _ATOMS or _is_fixed(value) or isinstance(value, types.FunctionType) for value in self.values.values())
+        """Whether all values are immutable (functions: but for three fields), so that only bindings can change."""
+
+        globals_of = {key: namespace for key, read in captures.reads.items() if (namespace := _plain_namespace(read, self.values[key])) is not None}
+        self._plain = [(namespace, captures.reads[key].root, self.values[key]) for key, namespace in globals_of.items()]
+        """Immutable values of module globals: one lookup tells that they are the same."""
+        self._only_plain = len(globals_of) == len(captures.reads)
+
+    def holds(self) -> bool:
+        """Whether nothing changed; the quick way to ask."""
+        for function, code, defaults, keywords in self.own:
+            if function.__code__ is not code or function.__defaults__ is not defaults or function.__kwdefaults__ is not keywords:
+                return False
+        for namespace, name, value in self._plain:
+            if namespace.get(name, MISSING) is not value:
+                return not self.drifts()
+        return self._only_plain or not self.drifts()
+
+    def drifts(self) -> list[Drift]:
+        """What changed since the baseline was taken."""
+        out = [drift for function, *parts in self.own for drift in _replaced(function, parts)]
+        for key, read in self.captures.reads.items():
+            old, new = self.values[key], read.resolve()
+            if new is old and (type(new) in _ATOMS or _is_fixed(new) or (isinstance(new, types.FunctionType) and _function_state(new) == self.functions[key])):
+                continue
+            if self._encoding_now(read) != self.encodings[key]:
+                out.append(Drift(read, self.shown[key], new))
+        return out
+
+    def _encoding_now(self, read: Read) -> bytes:
+        try:
+            return self.captures.encoding_anew(read)
+        except Exception:
+            return b"cannot be encoded"
+
+    def words(self) -> list[Word] | None:
+        """Memory words that all stay the same while no binding changes; None when that is not enough. In the order they must be compared."""
+        if not supported() or not self.simple:
+            return None
+        found = {item[0]: item for function, *_ in self.own for item in _function_words(function)}
+        for read in self.captures.reads.values():
+            words = _words_of(read)
+            if words is None:
+                return None
+            for item in words:
+                found.setdefault(item[0], item)
+        return list(found.values())
+
+
+def _function_state(function: types.FunctionType) -> tuple[int, ...]:
+    """What of a function object can be replaced in place; what it reads is watched by reads of its own."""
+    return id(function.__code__), id(function.__defaults__), id(function.__kwdefaults__)
+
+
+def _function_words(function: types.FunctionType) -> list[Word]:
+    return [word(id(function) + offset) for offset in _FUNCTION_FIELDS]
+
+
+def _replaced(function: types.FunctionType, parts: Iterable[object]) -> Iterator[Drift]:
+    """What of a kernel's own function is another object now."""
+    for name, old in zip(("__code__", "__defaults__", "__kwdefaults__"), parts, strict=True):
+        if getattr(function, name) is not old:
+            yield Drift(Read(identity(function), {}, f"{function.__qualname__}.{name}", ()), _short(old), getattr(function, name))
+
+
+def _is_fixed(value: object) -> bool:
+    """Objects whose content cannot change, or whose text is all that counts."""
+    return isinstance(value, types.ModuleType | types.BuiltinFunctionType | type | Kernel) or type(value).__name__ in ("DType", "DynVar")
+
+
+def _plain_namespace(read: Read, value: object) -> dict[str, object] | None:
+    """The module's dict, where `read` is one of its names and holds an immutable value."""
+    namespace = read.namespace
+    if read.steps or type(value) not in _ATOMS or not isinstance(namespace, Namespace):
+        return None
+    if namespace.cell(read.root) is not None or read.root in namespace.extra or read.root not in namespace.globals:
+        return None
+    return cast("dict[str, object]", namespace.globals)
+
+
+def _words_of(read: Read) -> list[Word] | None:
+    """Words that tell whether the chain of `read` still leads to the same object."""
+    namespace = read.namespace
+    if not isinstance(namespace, Namespace):
+        return None
+    words: list[Word] = []
+    cell = namespace.cell(read.root)
+    if cell is not None:
+        words.append(cell_word(cell))
+    elif read.root not in namespace.extra:
+        module = cast("dict[str, object]", namespace.globals)
+        words += binding_words(module, read.root)
+        if read.root not in module:
+            words += binding_words(builtins.__dict__, read.root)
+    value = read.resolve()
+    if isinstance(value, types.FunctionType):
+        words += _function_words(value)
+    for container, (kind, key) in zip(read.containers(), read.steps, strict=True):
+        found = _attribute_words(container, str(key)) if kind == "attr" else None
+        if found is None:
+            return None
+        words += found
+    return words
+
+
+_FUNCTION_FIELDS = (48, 56, 64)
+"""Byte offsets of code, defaults and keyword defaults in a function object of CPython 3.11."""
+
+
+def _attribute_words(container: object, name: str) -> list[Word] | None:
+    if isinstance(container, types.ModuleType):
+        return binding_words(cast("dict[str, object]", vars(container)), name)
+    if isinstance(container, type):
+        return [item for cls in _up_to(container, name) for item in binding_words(class_dict(cls), name)]
+    cls = type(container)
+    if any(hasattr(vars(base)[name], "__get__") for base in cls.__mro__ if name in vars(base)) or hasattr(cls, "__getattr__"):
+        return None
+    own = getattr(container, "__dict__", None)
+    if not isinstance(own, dict):
+        return None
+    return [*binding_words(cast("dict[str, object]", own), name), *(item for base in _up_to(cls, name) for item in binding_words(class_dict(base), name))]
+
+
+def _up_to(cls: type, name: str) -> list[type]:
+    """The classes that a lookup of `name` asks, as far as the one that has it."""
+    asked: list[type] = []
+    for base in cls.__mro__:
+        asked.append(base)
+        if name in vars(base):
+            break
+    return asked
