@@ -341,11 +341,24 @@ class Cells:
         self.known: dict[SSAValue, Value] = {}
 
     def get(self, value: SSAValue) -> Value:
-        """Lanes of a value in register form."""
-        found = self.known.get(value)
-        if found is None:
-            found = self.known[value] = self._find(value)
-        return found
+        """Lanes of a value in register form; what it is computed from comes first, without recursion, as chains may be long."""
+        pending = [value]
+        while pending:
+            current = pending[-1]
+            missing = [] if current in self.known else [operand for operand in self._operands(current) if operand not in self.known]
+            pending += reversed(missing)
+            if not missing:
+                if current not in self.known:
+                    self.known[current] = self._find(current)
+                pending.pop()
+        return self.known[value]
+
+    def _operands(self, value: SSAValue) -> list[SSAValue]:
+        """The lanes that a value is computed from here; none when it is read."""
+        member = self.group.plan.members.get(value)
+        if member is None or member.kind is Kind.ROW or (value in self.group.plan.kept and member.stage < self.stage):
+            return []
+        return [operand for i, operand in enumerate(member.recipe.inputs) if i not in member.recipe.blocks]
 
     def _find(self, value: SSAValue) -> Value:
         group, e = self.group, self.group.e
