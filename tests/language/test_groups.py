@@ -109,6 +109,85 @@ def test_regions_side_by_side_may_pop_before_they_push() -> None:
         np.testing.assert_allclose(out, np.exp(a), rtol=1e-6)
 
 
+REGIONS = """
+@pl.program
+class P:
+    @pl.function(type=pl.FunctionType.Group)
+    def group(self, a: pl.Tensor[[16, 16], pl.FP32], out: pl.Out[pl.Tensor[[16, 16], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            t: pl.Tile[[16, 16], pl.FP32] = pl.tpop_from_aic()
+            out = pl.store(pl.exp(t), [0, 0], out)
+        with pl.at(level=pl.Level.CORE_GROUP):
+            pl.tpush_to_aiv(pl.load(a, [0, 0], [16, 16]), split=0)
+
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def main(self, a: pl.Tensor[[16, 16], pl.FP32], out: pl.Out[pl.Tensor[[16, 16], pl.FP32]]):
+        with pl.spmd(1):
+            self.group(a, out)
+"""
+RESULTS = """
+@pl.program
+class P:
+    @pl.function(type=pl.FunctionType.AIC)
+    def aic(self, a: pl.Tensor[[16, 16], pl.FP32]):
+        pl.tpush_to_aiv(pl.load(a, [0, 0], [16, 16]), split=0)
+
+    @pl.function(type=pl.FunctionType.AIV)
+    def aiv(self) -> pl.Tensor[[16, 16], pl.FP32]:
+        t: pl.Tile[[16, 16], pl.FP32] = pl.tpop_from_aic()
+        new = pl.create_tensor([16, 16], dtype=pl.FP32)
+        new = pl.store(pl.neg(t), [0, 0], new)
+        return new
+
+    @pl.function(type=pl.FunctionType.Group)
+    def group(self, a: pl.Tensor[[16, 16], pl.FP32]) -> pl.Tensor[[16, 16], pl.FP32]:
+        new = self.aiv()
+        self.aic(a)
+        return new
+
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def main(self, a: pl.Tensor[[16, 16], pl.FP32], out: pl.Out[pl.Tensor[[16, 16], pl.FP32]]):
+        new = self.group(a)
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.exp(pl.neg(new))
+"""
+BETWEEN = """
+@pl.program
+class P:
+    @pl.function(type=pl.FunctionType.AIC)
+    def aic(self, a: pl.Tensor[[16, 16], pl.FP32]):
+        pl.tpush_to_aiv(pl.load(a, [0, 0], [16, 16]), split=0)
+
+    @pl.function(type=pl.FunctionType.AIV)
+    def aiv(self, out: pl.Out[pl.Tensor[[16, 16], pl.FP32]]):
+        t: pl.Tile[[16, 16], pl.FP32] = pl.tpop_from_aic()
+        out = pl.store(t, [0, 0], out)
+
+    @pl.function(type=pl.FunctionType.AIV)
+    def exp(self, a: pl.Tensor[[16, 16], pl.FP32], out: pl.InOut[pl.Tensor[[16, 16], pl.FP32]]):
+        out = pl.store(pl.exp(pl.load(a, [0, 0], [16, 16])), [0, 0], out)
+
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def main(self, a: pl.Tensor[[16, 16], pl.FP32], out: pl.Out[pl.Tensor[[16, 16], pl.FP32]]):
+        copy = pl.create_tensor([16, 16], dtype=pl.FP32)
+        other = pl.create_tensor([16, 16], dtype=pl.FP32)
+        with pl.cluster():
+            self.aiv(copy)
+            self.exp(a, other)
+            self.aic(a)
+        self.exp(copy, out)
+"""
+
+
+@pytest.mark.parametrize("text", [REGIONS, RESULTS, BETWEEN], ids=["regions", "new tensors", "another kernel between"])
+def test_a_group_may_have(text: str) -> None:
+    program = read(text)
+    a = numbers(16, 16)
+    for form in (program, lowered(program)):
+        _, out = run(form, a, np.zeros_like(a))
+        np.testing.assert_allclose(out, np.exp(a), rtol=1e-6)
+
+
 # ways to start a pair of kernels ----------------------------------------------------------------------------------------
 
 KERNELS = """

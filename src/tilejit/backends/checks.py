@@ -15,7 +15,7 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from tilejit.runtime.failures import Failure
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.cross_core import Transfer
+from tilejit.tile_ir.transfers import Transfer
 
 _WINDOW_HELP = "keep 0 <= offset and offset + size <= extent; for a ragged edge narrow the valid region or pass clamp=True"
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from tilejit.errors import ArgumentError, DTypeError, InvalidOperationError, ShapeError, TilejitError, did_you_mean, in_body
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
-from tilejit.tile_ir.cross_core import TO_VECTOR, CrossCore, Member, Run, Transfer, is_half, meets, part_of, same_tile
+from tilejit.tile_ir.cross_core import CrossCore, Member, Run
 from tilejit.tile_ir.program import Program
+from tilejit.tile_ir.transfers import TO_VECTOR, Transfer, is_half, meets, part_of, same_tile
 from tilejit.types.values import TileType
 
 _MASKS = {"c2v": 1, "v2c": 2}

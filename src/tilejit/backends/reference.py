@@ -24,8 +24,9 @@ from tilejit.runtime.failures import NOTE, raise_failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import apply_args
-from tilejit.tile_ir.cross_core import CrossCore, Member, Run, Start, Transfer, sync_class, transfer_of
+from tilejit.tile_ir.cross_core import CrossCore, Member, Run, Start
 from tilejit.tile_ir.program import Program
+from tilejit.tile_ir.transfers import Transfer, sync_class, transfer_of
 from tilejit.types.values import TENSOR_SPACE, BufferType, ScalarType, ShapedType, ValueType, full_tile
 
 NDArray = npt.NDArray[Any]

@@ -17,7 +17,8 @@ import numpy as np
 from tilejit.backends import checks
 from tilejit.ops.evaluate import ArrayValue, poison
 from tilejit.runtime.failures import Failure, raise_failure
-from tilejit.tile_ir.cross_core import BACKLOG, TO_VECTOR, CrossCore, Fifo, Member, Run, Transfer, part_of, same_tile
+from tilejit.tile_ir.cross_core import CrossCore, Member, Run
+from tilejit.tile_ir.transfers import BACKLOG, TO_VECTOR, Fifo, Transfer, part_of, same_tile
 
 Ready = Callable[[], int]
 """How much is still missing of what a task waits for; 0 or less: it can go on."""

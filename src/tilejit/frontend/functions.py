@@ -15,8 +15,8 @@ from tilejit.frontend.signature import annotation_value, directed
 from tilejit.frontend.source import span_of
 from tilejit.frontend.values import Binding, InlineFunction, NoValue, describe_value, is_scalar, shaped
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.cross_core import transfer_of
 from tilejit.tile_ir.program import Function
+from tilejit.tile_ir.transfers import transfer_of
 from tilejit.types.annotations import DynVar, TensorAnnotation, TileAnnotation
 from tilejit.types.values import ANY, BufferType, Dim, ScalarType, TileType, ValueType, same_extent
 

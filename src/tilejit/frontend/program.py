@@ -21,8 +21,8 @@ from tilejit.frontend.source import FunctionText, span_of
 from tilejit.frontend.values import Binding, InlineFunction, NoValue, SelfReference, describe_value, is_number
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import function
-from tilejit.tile_ir.cross_core import core_of_kind, transfer_of
 from tilejit.tile_ir.program import Function, Program
+from tilejit.tile_ir.transfers import core_of_kind, transfer_of
 from tilejit.types.annotations import DynVar
 from tilejit.types.values import ANY, ArrayType, BufferType, ShapedType
 

@@ -48,7 +48,7 @@ def _called_outside(program: Program, inner: set[str]) -> set[str]:
     functions = program.functions
     found: set[str] = set()
     for name, function in functions.items():
-        if function.static("kind") in CONTROL_KINDS and name not in inner:
+        if function.static("kind") == "group" or (function.static("kind") in CONTROL_KINDS and name not in inner):
             calls = (op for op in function.walk() if isinstance(op, d.CallOp) and not _in_region(op))
             found.update(op.callee.data for op in calls)
     return found

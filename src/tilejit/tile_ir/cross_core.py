@@ -1,4 +1,4 @@
-"""Which kernels run side by side, and what crosses between them: the FIFOs, barriers and lanes of a program.
+"""Which kernels run side by side.
 
 Nothing in the IR marks it. Neighbouring calls, launches or regions of one block whose kernels use FIFOs are a *run*: its members
 are scheduled together, in the order of the text until one has to wait. A launch with blocks whose kernel meets a `syncall` is a run
@@ -9,7 +9,7 @@ the tiles of its peer runs as two lanes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -17,125 +17,12 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilejit import ops
 from tilejit.ops.rules import Nothing
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.build import apply_args
 from tilejit.tile_ir.equal import asks_place
 from tilejit.tile_ir.program import Program
-from tilejit.types.enums import Level
-from tilejit.types.values import ShapedType, TileType
+from tilejit.tile_ir.transfers import Fifo, Transfer, core_of, crosses, is_half, meets, sync_class, transfer_of
+from tilejit.types.values import BufferType, ShapedType
 
 KERNEL_KINDS = frozenset({"incore", "aic", "aiv"})
-_CORES = {Level.AIC: "aic", Level.AIV: "aiv"}
-
-
-def core_of_kind(kind: object, attrs: Mapping[str, object]) -> str | None:
-    """ "aic" or "aiv" for a kernel of one kind of core: by its kind, or by its level."""
-    level = attrs.get("level")
-    return str(kind) if kind in ("aic", "aiv") else _CORES.get(level) if kind == "incore" and isinstance(level, Level) else None
-
-
-def core_of(function: d.FuncOp) -> str | None:
-    """The kind of core that a function is for."""
-    attrs = function.static("attrs")
-    return core_of_kind(function.static("kind"), attrs if isinstance(attrs, dict) else {})
-
-
-TO_VECTOR, TO_CUBE = "c2v", "v2c"
-_WAYS = {
-    "tpush_to_aiv": (TO_VECTOR, True),
-    "tpop_from_aic": (TO_VECTOR, False),
-    "lane_pop": (TO_VECTOR, False),
-    "tpush_to_aic": (TO_CUBE, True),
-    "lane_push": (TO_CUBE, True),
-    "tpop_from_aiv": (TO_CUBE, False),
-}
-_WRITTEN = {"lane_pop": "tpop_from_aic", "lane_push": "tpush_to_aic"}
-"""Ops of one lane, as they stand in pl.split_aiv."""
-ROWS = (1, 3)
-"""Splits that divide the rows of a tile; the others divide its columns. 3 and 4 let the first half be the larger one."""
-BACKLOG = 64
-"""Tiles in a FIFO from which on the kernel that pushes lets others run first: FIFOs never block, but need not grow without need."""
-
-Fifo = tuple[str, int]
-"""Direction and id."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Transfer:
-    """A push or pop."""
-
-    op: d.ApplyOp | d.EffectOp
-    function: str
-    fifo: Fifo
-    pushes: bool
-    split: int
-    lane: int | None
-    type: TileType
-
-    @property
-    def on_vector(self) -> bool:
-        """Whether it stands on the vector side."""
-        return (self.fifo[0] == TO_VECTOR) != self.pushes
-
-    @property
-    def axis(self) -> int:
-        """The dim that the split divides."""
-        return self.type.rank - (2 if self.split in ROWS else 1)
-
-    @property
-    def title(self) -> str:
-        """What it is and where, in the user's names."""
-        span, lane = self.op.span, "" if self.lane is None else f", lane {self.lane}"
-        return f"{_WRITTEN.get(self.op.op, self.op.op)} in `{span.function if span and span.function else self.function}`{lane}"
-
-
-def transfer_of(op: Operation, function: str = "") -> Transfer | None:
-    """What an op does to a FIFO."""
-    if not isinstance(op, d.ApplyOp | d.EffectOp) or op.op not in _WAYS:
-        return None
-    direction, pushes = _WAYS[op.op]
-    args = apply_args(op)
-    type = d.type_of(op.args[0]) if pushes else d.type_of(op.results[0])
-    number, split, lane = args.get("id"), args.get("split"), args.get("lane")
-    assert isinstance(type, TileType) and isinstance(split, int)
-    return Transfer(op, function, (direction, number if isinstance(number, int) else 0), pushes, split, lane if isinstance(lane, int) else None, type)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Which cells of a whole tile one lane holds: those from `first` on along `axis`, at most `size`."""
-
-    axis: int
-    half: int
-    extent: int
-
-    def first(self, lane: int) -> int:
-        return lane * self.half
-
-    def size(self, lane: int) -> int:
-        return min(self.half, self.extent - lane * self.half)
-
-
-def part_of(whole: TileType, piece: TileType, split: int, lane: int | None) -> Part | None:
-    """How `piece` is the half of `whole` that a split gives to a lane (None: to either); None when it is not."""
-    if split == 0 or whole.rank != piece.rank or whole.dtype is not piece.dtype:
-        return None
-    axis = whole.rank - (2 if split in ROWS else 1)
-    if axis < 0 or any(a != b for i, (a, b) in enumerate(zip(whole.shape, piece.shape, strict=True)) if i != axis):
-        return None
-    extent, size = whole.shape[axis], piece.shape[axis]
-    assert isinstance(extent, int)
-    half = -(-extent // 2)
-    if extent % 2 and split in (1, 2):
-        return None
-    return Part(axis, half, extent) if size == half or (lane == 1 and size == extent - half) else None
-
-
-def same_tile(a: TileType, b: TileType) -> bool:
-    return a.dtype is b.dtype and a.shape == b.shape
-
-
-# runs -------------------------------------------------------------------------------------------------------------------
-
 Start = d.CallOp | d.LaunchOp | d.RegionOp
 """What can be a member of a run."""
 
@@ -179,17 +66,6 @@ class Run:
         return 2 if both else 1
 
 
-CLASSES = {"aic": "cube", "cube": "cube", "aiv": "vector", "vector": "vector", "mix": "mix"}
-"""Which barrier a syncall of a core type meets."""
-
-
-def sync_class(op: Operation) -> str | None:
-    """The barrier that an op waits at."""
-    if not isinstance(op, d.EffectOp) or op.op != "syncall":
-        return None
-    return CLASSES[str(apply_args(op)["core_type"])]
-
-
 class CrossCore:
     """The runs of a program. Valid until the program changes."""
 
@@ -199,7 +75,7 @@ class CrossCore:
         self._transfers: dict[Operation, tuple[Transfer, ...]] = {}
         self._syncs: dict[Operation, Counter[str]] = {}
         self._planned: set[str] = set()
-        self.active = any(_crosses(op) for op in program.module.walk())
+        self.active = any(crosses(op) for op in program.module.walk())
         """Whether the program has FIFOs or barriers at all."""
         if self.active:
             self._inner = _called_inside(self.functions)
@@ -289,6 +165,10 @@ class CrossCore:
                 self._block(region.block, function, outside and not isinstance(op, d.RegionOp))
             transfers = self._started(op, function, outside)
             uses_open = any(operand.owner is member.op for operand in op.operands for member in open)
+            if transfers is None and not uses_open and open and self._independent(op, open):
+                assert isinstance(op, Start)
+                open.append(Member(op, ()))
+                continue
             if transfers is None or uses_open:
                 if uses_open or not _is_neutral(op):
                     self._close(open, function, outside)
@@ -322,8 +202,40 @@ class CrossCore:
         with_blocks = not isinstance(op, d.CallOp) and op.blocks is not None
         return transfers if transfers or (with_blocks and self.syncs(body)) else None
 
+    def _independent(self, op: Operation, members: Sequence[Member]) -> bool:
+        """Whether a kernel without FIFOs may run while members wait: it touches nothing that they write, and writes nothing that they touch."""
+        if not isinstance(op, d.CallOp | d.LaunchOp) or op.results or self.functions[op.callee.data].static("kind") not in KERNEL_KINDS:
+            return False
+        own = self._touched(op)
+        for member in members:
+            other = self._touched(member.op)
+            if own is None or other is None or any(root in other and (writes or other[root]) for root, writes in own.items()):
+                return False
+        return True
+
+    def _touched(self, op: Operation) -> dict[SSAValue, bool] | None:
+        """The tensors that a call or launch is handed, and whether it writes them; None when that is not plain."""
+        if not isinstance(op, d.CallOp | d.LaunchOp):
+            return None
+        directions = self.functions[op.callee.data].static("directions")
+        assert isinstance(directions, tuple)
+        found: dict[SSAValue, bool] = {}
+        for argument, direction in zip(op.args, directions, strict=True):
+            if not isinstance(d.type_of(argument), BufferType):
+                continue
+            root = argument
+            while isinstance(root.owner, d.WindowOp | d.ViewOp):
+                root = root.owner.buffer
+            owner = root.owner.parent_op() if isinstance(root.owner, Block) else root.owner
+            if not isinstance(owner, d.FuncOp | d.CreateOp):
+                return None
+            found[root] = found.get(root, False) or direction != "In"
+        return found
+
     def _close(self, members: list[Member], function: d.FuncOp, outside: bool) -> None:
         """Make runs of neighbours: all in one for a group, else as few as need each other."""
+        while members and not members[-1].transfers:
+            members.pop()
         if not outside or function.static("kind") == "group":
             if members and (outside or len(members) > 1):
                 self._add(members)
@@ -346,10 +258,6 @@ class CrossCore:
         run = Run(laned, any(member.blocks is not None and self.met(member) for member in laned))
         for member in laned:
             self._runs[member.op] = run
-
-
-def _crosses(op: Operation) -> bool:
-    return isinstance(op, d.ApplyOp | d.EffectOp) and (op.op in _WAYS or op.op == "syncall")
 
 
 def _function_of(op: Operation) -> d.FuncOp:
@@ -415,13 +323,3 @@ def _has_halves(member: Member, peers: Sequence[Transfer]) -> bool:
     return any(
         transfer.lane is None and is_half(peer, transfer) for transfer in member.transfers for peer in peers if meets(transfer, peer)
     )  # fmt: skip
-
-
-def meets(a: Transfer, b: Transfer) -> bool:
-    """Whether two transfers are the two ends of one FIFO."""
-    return a.fifo == b.fifo and a.pushes != b.pushes
-
-
-def is_half(whole: Transfer, piece: Transfer) -> bool:
-    """Whether the vector side's transfer handles half of what the cube side's handles."""
-    return not same_tile(whole.type, piece.type) and part_of(whole.type, piece.type, piece.split, piece.lane) is not None

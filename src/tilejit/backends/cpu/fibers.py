@@ -14,7 +14,8 @@ from tilejit.backends.cpu.host import host
 from tilejit.backends.cpu.team import leave_on_failure
 from tilejit.errors import Span, UnsupportedFeatureError
 from tilejit.runtime import abi
-from tilejit.tile_ir.cross_core import Fifo, Member, Run
+from tilejit.tile_ir.cross_core import Member, Run
+from tilejit.tile_ir.transfers import Fifo
 
 _PAGE = 4096
 _LEAST_SCRATCH = 16 << 10

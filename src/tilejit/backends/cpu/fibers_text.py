@@ -13,7 +13,7 @@ from tilejit.backends.cpu.emit import Module
 from tilejit.backends.cpu.host import Host
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.runtime import abi
-from tilejit.tile_ir.cross_core import BACKLOG
+from tilejit.tile_ir.transfers import BACKLOG
 
 
 class Fiber(enum.IntEnum):
@@ -103,12 +103,14 @@ class Machine(enum.Enum):
 
 def machine_of(host: Host) -> Machine:
     """The way of changing stacks on this processor."""
-    if host.is_x86:
-        return Machine.X86
-    if host.triple.startswith(("aarch64", "arm64")):
-        return Machine.ARM
+    if "windows" not in host.triple:
+        if host.is_x86:
+            return Machine.X86
+        if host.triple.startswith(("aarch64", "arm64")):
+            return Machine.ARM
     raise UnsupportedFeatureError(
-        f"kernels that wait for each other do not run on {host.triple.split('-')[0]}: only on x86-64 and AArch64", help="run them with platform='reference'"
+        f"kernels that wait for each other do not run on {host.triple}: only on x86-64 and AArch64, with Linux or macOS",
+        help="run them with platform='reference'",
     )
 
 

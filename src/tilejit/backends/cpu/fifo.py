@@ -16,7 +16,7 @@ from tilejit.backends.cpu.nest import copy_box
 from tilejit.backends.cpu.storage import Array, row_major, sub_box
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
-from tilejit.tile_ir.cross_core import TO_VECTOR, Fifo, Part, Transfer, part_of, same_tile, sync_class, transfer_of
+from tilejit.tile_ir.transfers import TO_VECTOR, Fifo, Part, Transfer, part_of, same_tile, sync_class, transfer_of
 from tilejit.types.values import TileType
 
 HEADER_BYTES = 8 * Slot.SIZE
