@@ -365,3 +365,40 @@ def static_statements(x: pl.Tensor, out: pl.Out[pl.Tensor]):
             t = pl.add(t, pl.mul(t, 2.0))
         pl.store(t, [0, 0], out)
     return out
+
+
+# long kernels -------------------------------------------------------------------------------------------------------------
+
+
+def logistic_steps(x: Array) -> Array:
+    for _ in range(24):
+        x = x - x * x
+    return x
+
+
+@CASES(f32(9, 17, low=0.0, high=1.0), expected=logistic_steps, tol=1e-5)
+@pl.jit
+def values_used_twice_in_a_chain(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(x, [0, 0], [9, 17])
+        for _ in pl.unroll(24):
+            t = pl.sub(t, pl.mul(t, t))
+        pl.store(t, [0, 0], out)
+    return out
+
+
+def faded(x: Array) -> Array:
+    for _ in range(300):
+        x = x * np.float32(0.99) + np.float32(0.01)
+    return x
+
+
+@CASES(f32(3, 21), expected=faded, tol=1e-4)
+@pl.jit
+def chain_of_six_hundred_operators(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = x
+        for _ in pl.unroll(300):
+            t = pl.add(pl.mul(t, 0.99), 0.01)
+        out[:] = t
+    return out

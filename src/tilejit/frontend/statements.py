@@ -77,7 +77,8 @@ def _annotated(ctx: Context, node: ast.AnnAssign) -> None:
 
     def declared() -> ValueType:
         span = ctx.span(node.annotation)
-        local = {name: _in_annotation(name, binding) for name, binding in ctx.scope.items() if name.isidentifier()}
+        names = _names_in(node.annotation)
+        local = {name: _in_annotation(name, binding) for name in names if (binding := ctx.scope.get(name)) is not None}
         annotation = annotation_value(node.annotation, ctx.frame.namespace, span, local)
         return value_type(annotation, _extent_name(ctx, local), span)
 
@@ -86,6 +87,16 @@ def _annotated(ctx: Context, node: ast.AnnAssign) -> None:
     if not isinstance(node.target, ast.Name):
         ctx.fail(UnsupportedFeatureError, "only names can be annotated", node.target)
     ctx.bind(node.target.id, _checked(ctx, node, declared(), value), node)
+
+
+def _names_in(annotation: ast.expr) -> set[str]:
+    """Names that an annotation mentions, also one that is text."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        try:
+            annotation = ast.parse(annotation.value, mode="eval").body
+        except SyntaxError:
+            return set()
+    return {node.id for node in ast.walk(annotation) if isinstance(node, ast.Name)}
 
 
 def _extent_name(ctx: Context, local: dict[str, object]) -> Callable[[DynVar], str]:
