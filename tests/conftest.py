@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,12 +30,19 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need what is not here are skipped, and say so."""
+    """Tests that need what is not here are skipped, and say so; tests of files that call kernels are dispatch tests."""
     needs = {"torch": _module_is_here("torch"), "gpu": _gpu_is_here()}
     for item in items:
         for need, here in needs.items():
             if not here and item.get_closest_marker(need):
                 item.add_marker(pytest.mark.skip(reason=f"needs {need}"))
+        if _calls_kernels(item.path):
+            item.add_marker(pytest.mark.dispatch)
+
+
+@cache
+def _calls_kernels(path: Path) -> bool:
+    return any(text in path.read_text() for text in ("@pl.jit\n", "make_kernel"))
 
 
 def _module_is_here(name: str) -> bool:
