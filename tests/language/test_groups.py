@@ -13,6 +13,8 @@ import pytest
 
 from tests.language.cross_core import lowered, numbers, pair, read, run
 from tilejit import ir
+from tilejit.passes.pipeline import CPU, run_pipeline
+from tilejit.tile_ir import dialect as d
 
 FLASH = """
 @pl.program
@@ -256,6 +258,23 @@ def test_a_pair_of_kernels_can_be_started_in_many_ways(way: str, split: int) -> 
     for form in (program, lowered(program)):
         *_, out = run(form, a, w, np.zeros_like(a), platforms=["reference", "cpu"] if form is program else ["cpu"])
         np.testing.assert_allclose(out, a @ w + a, rtol=1e-5, atol=1e-5)
+
+
+def test_blocks_of_groups_may_run_on_several_threads_unless_they_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_NUM_THREADS", "2")
+    program = read(FLASH.format(split=1, rows=8, start=IN_GROUPS))
+    barrier = "        row = pl.tile.get_block_idx()"
+    meeting = read(FLASH.format(split=1, rows=8, start=IN_GROUPS).replace(barrier, f"        pl.system.syncall(core_type='aiv')\n{barrier}"))
+    for form, shared in ((program, True), (meeting, False)):
+        launches = [op for op in run_pipeline(form, CPU).module.walk() if isinstance(op, d.LaunchOp) and op.blocks is not None]
+        assert ["share" in launch.attributes for launch in launches] == [shared]
+        q, k, v = numbers(64, 32), numbers(48, 32, seed=1), numbers(48, 32, seed=2)
+        weights = np.exp(q @ k.T)
+        compiled = ir.compile(form, platform="cpu")
+        for _ in range(20):
+            out = np.zeros_like(q)
+            compiled(q, k, v, out)
+            np.testing.assert_allclose(out, weights / weights.sum(1, keepdims=True) @ v, rtol=1e-4, atol=1e-5)
 
 
 def test_many_threads_run_groups_at_once() -> None:

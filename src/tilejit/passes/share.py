@@ -16,14 +16,13 @@ from tilejit.passes.rewriting import is_scalar_op
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import Aliases, is_buffer, written_by
 from tilejit.tile_ir.build import constant_of
+from tilejit.tile_ir.cross_core import CrossCore
 from tilejit.tile_ir.program import Program
 
 WORTH_NS = 6_000
 """Launches that save less than this run one after the other."""
 _CONTENDED_BYTES_PER_NS = 4
 """Trips that do little but add to the same memory only hand its cache lines to and fro: less work than this per byte stays on one thread."""
-_MEETINGS = ("syncall", "tpush", "tpop", "tfree", "lane_")
-"""Ops in which one block or side waits for another: such blocks are run by whoever makes them meet, never here."""
 
 
 def share(program: Program) -> None:
@@ -36,7 +35,8 @@ class _Sharing:
         self.program = program
         self.functions = program.functions
         self.aliases = Aliases(program)
-        self.meeting: dict[str, bool] = {}
+        self.cross = CrossCore(program)
+        self.speaking: dict[str, bool] = {}
 
     def run(self) -> None:
         for function in self.functions.values():
@@ -68,18 +68,22 @@ class _Sharing:
                 op.attributes["share"] = d.Static(cost)
 
     def meets(self, op: Operation) -> bool:
-        """Whether something in `op` or in what it calls waits for another block or side, or speaks to the outside in order."""
+        """Whether `op`, or what it calls, waits for another block or side, or speaks to the outside in order.
+
+        Kernels that only wait for each other, inside one block or trip, are nobody else's business.
+        """
+        return (self.cross.active and bool(self.cross.transfers(op) or self.cross.syncs(op))) or self.speaks(op)
+
+    def speaks(self, op: Operation) -> bool:
         for inner in op.walk():
-            if isinstance(inner, d.ApplyOp | d.EffectOp):
-                name = str(inner.static("op"))
-                if name.startswith(_MEETINGS) or name in ("print", "breakpoint"):
-                    return True
-            elif isinstance(inner, d.CallOp | d.LaunchOp):
+            if isinstance(inner, d.EffectOp) and inner.op in ("print", "breakpoint"):
+                return True
+            if isinstance(inner, d.CallOp | d.LaunchOp):
                 name = inner.callee.data
-                if name not in self.meeting:
-                    self.meeting[name] = False
-                    self.meeting[name] = self.meets(self.functions[name])
-                if self.meeting[name]:
+                if name not in self.speaking:
+                    self.speaking[name] = False
+                    self.speaking[name] = self.speaks(self.functions[name])
+                if self.speaking[name]:
                     return True
         return False
 
