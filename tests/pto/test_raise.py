@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.pto import random_kernels
-from tests.pto.harness import KERNELS, load
+from tests.pto.harness import HERE, KERNELS, load, run_text
 from tilejit.backends.pto.launch import launch
 from tilejit.errors import OutOfBoundsError
 from tilejit.jit.pto_program import PtoProgram
@@ -79,3 +79,13 @@ def test_a_view_outside_its_array_is_an_error_in_both() -> None:
             run([short, out], 1)
         assert caught.value.span is not None and "make_tensor_view" in caught.value.source_lines[0]
         assert (out == 1).all()
+
+
+def test_a_hundred_loops_in_a_row_compile() -> None:
+    # LLVM's redundancy elimination aborts the process on such functions: it must not see them.
+    text = (HERE / "kernels" / "scale2.pto").read_text()
+    line = next(line for line in text.splitlines() if "pto.tstore" in line)
+    muls = next(line for line in text.splitlines() if "pto.tmuls" in line)
+    x, y = RNG.standard_normal((2, 16, 16)).astype(np.float32)
+    run_text(text.replace(line, "\n".join([line, muls] * 110 + [line])), x, y)
+    np.testing.assert_array_equal(y, np.float32(2.0) ** 111 * x)

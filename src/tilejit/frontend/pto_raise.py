@@ -46,7 +46,7 @@ from tilejit.types.values import ANY, BufferType, ScalarType, TileType, ValueTyp
 
 GRID = "grid__"
 """Name of the last parameter: how many blocks to run."""
-_LONGEST = 20000
+_LONGEST = 4000
 """Ops after which a kernel, its calls followed, is left to the interpreter."""
 _TRIES = 12
 """How often a kernel is raised again with one more tile in memory, before all of them go there."""
@@ -302,6 +302,10 @@ class Raiser:
         inside = self.apply("maximum", "scalar", lhs=self.ssa(inside), rhs=zero)
         self.build.check(inside, value, f"the number of valid rows or columns lies between 0 and {upper}")
         return value
+
+    def demand(self, condition: SSAValue, message: str) -> None:
+        """What must hold while the kernel runs."""
+        self.build.effect("device_assert", [condition], {"message": message})
 
     def valid_slot(self, spec: TileSpec, valid: Region) -> SSAValue | None:
         """Memory for the valid extents of a handle, if the kernel may change them."""

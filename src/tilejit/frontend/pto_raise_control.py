@@ -13,10 +13,14 @@ from tilejit.dtypes import INDEX
 from tilejit.frontend.pto_handles import Cell, Demoted, Events, Memory, NotRaisable, Pointer, Slice, View
 from tilejit.frontend.pto_raise_tiles import content
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import constant_of
 from tilejit.types.values import ANY, BufferType, ScalarType, ValueType, join
 
 if TYPE_CHECKING:
     from tilejit.frontend.pto_raise import Raiser
+
+_GREATER = 4
+"""The comparison `>` of the op table."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +184,8 @@ def _settle(self: Raiser, op: Operation, cells: Sequence[Cell], items: Sequence[
 
 def for_(self: Raiser, op: scf.ForOp) -> None:
     lower, upper, step = (self.ssa(self.number(value)) for value in (op.lb, op.ub, op.step))
+    if constant_of(step) is None or int(constant_of(step) or 0) <= 0:
+        self.demand(self.apply("cmp", "scalar", lhs=step, rhs=self.build.const(0), cmp_type=_GREATER), "the step of a loop must be positive")
     inits = [self.held(value) for value in op.iter_args]
     block = op.body.block
     self.depth += 1

@@ -98,7 +98,7 @@ def _number(self: Raiser, op: PtoOp) -> None:
 
 
 def _trap(self: Raiser, op: PtoOp) -> None:
-    self.build.effect("device_assert", [self.build.const(False, BOOL)], {"message": "the kernel reached pto.trap"})
+    self.demand(self.build.const(False, BOOL), "the kernel reached pto.trap")
 
 
 # event ids -------------------------------------------------------------------------------------------------------------------

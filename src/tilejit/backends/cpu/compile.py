@@ -41,7 +41,16 @@ def target_machine() -> llvm.TargetMachine:
     return llvm.Target.from_triple(here.triple).create_target_machine(cpu=here.cpu, features=here.features, opt=2, reloc="pic", codemodel="small")
 
 
-def _run_passes(module: llvm.ModuleRef) -> None:
+_MOST_BLOCKS = 256
+"""LLVM's NewGVN goes through a function once for each loop in a row, and aborts the process when there are a hundred of them."""
+
+
+def _is_long(text: str) -> bool:
+    """Whether a function of the module has more basic blocks than NewGVN may see."""
+    return any(function.count(":\n") > _MOST_BLOCKS for function in text.split("\ndefine ")[1:])
+
+
+def _run_passes(module: llvm.ModuleRef, long: bool) -> None:
     """Inlining, scalar replacement, peephole and redundancy elimination: what explicit vector code still gains from."""
     machine = target_machine()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
@@ -51,7 +60,8 @@ def _run_passes(module: llvm.ModuleRef) -> None:
     passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
     passes.add_loop_rotate_pass()
-    passes.add_new_gvn_pass()
+    if not long:
+        passes.add_new_gvn_pass()
     passes.add_instruction_combine_pass()
     passes.add_dead_code_elimination_pass()
     passes.add_global_dead_code_eliminate_pass()
@@ -69,7 +79,7 @@ def compile_llvm(text: str, *, optimise: bool = True) -> Compiled:
     except RuntimeError as error:
         raise InternalError(_explain(text, str(error))) from error
     if optimise:
-        _run_passes(module)
+        _run_passes(module, _is_long(text))
     return Compiled(machine.emit_object(module), module)
 
 
