@@ -72,11 +72,14 @@ class Team(enum.IntEnum):
     """LOCK_COUNT locks for atomic adds, a cache line each."""
     RECORDS = 48 + 8 * 64
     """MAX_WORKERS records of workers."""
-    SIZE = 48 + 8 * 64 + 32 * 255
+    MEASURED = 48 + 8 * 64 + 32 * 255
+    """MEASURED_COUNT pairs: a task, and the cycles that its first trip took the last time."""
+    SIZE = 48 + 8 * 64 + 32 * 255 + 2 * 64
 
 
 LOCK_COUNT = 64
 MAX_WORKERS = 255
+MEASURED_COUNT = 64
 
 
 class Worker(enum.IntEnum):

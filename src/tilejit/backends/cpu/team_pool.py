@@ -10,7 +10,8 @@ runs the trips [0, trips) of `task`, an
 
 on this thread and on workers, which take `chunk` trips at a time. Of the trips that fail the lowest one counts: a thread takes trips
 in order, so that all before it have run. With `chunk` 0 nobody knows how long a trip takes: the first one is measured, and
-workers that sleep are woken only if the others are worth it. Work that is over before a worker arrives waits for none.
+workers that sleep are woken only if the others are worth it, or at once if they were the last time. Work that is over before a
+worker arrives waits for none.
 
 Who finds the pool in use, by another Python thread or because the task itself shares out work, runs all trips alone.
 """
@@ -39,7 +40,8 @@ def pool_text() -> str:
     names = {f"T_{slot.name}": str(int(slot)) for slot in Team} | {f"W_{slot.name}": str(int(slot)) for slot in Worker}
     numbers = {
         "SPIN": SPIN_CYCLES, "LINGER": LINGER_CYCLES,
-        "WORTH": WORTH_CYCLES, "CHUNK_CYCLES": CHUNK_CYCLES, "CLOSED": _CLOSED, "LAST": _CLOSED + 1, "LARGEST": _LARGEST,
+        "WORTH": WORTH_CYCLES, "CHUNK_CYCLES": CHUNK_CYCLES, "MEASURED_MASK": abi.MEASURED_COUNT - 1,
+        "CLOSED": _CLOSED, "LAST": _CLOSED + 1, "LARGEST": _LARGEST,
         "MAX_WORKERS": abi.MAX_WORKERS, "ARENA_BASE": abi.ARENA_BASE, "ARENA_END": abi.ARENA_END, "THREADS": abi.THREADS, "TEAM": abi.TEAM,
         "VALUES": abi.FAILURE_VALUES, "LOCKS": abi.LOCKS, "RUN": abi.TEAM_RUN, "YIELD": abi.TEAM_YIELD,
     }  # fmt: skip
@@ -413,6 +415,26 @@ call:
   br label %work
 
 probe:
+  %rest = sub i64 %trips, 1
+  %task.word = ptrtoint ptr %task to i64
+  %hash = lshr i64 %task.word, 4
+  %place = and i64 %hash, $MEASURED_MASK
+  %pair = shl i64 %place, 1
+  %pair.at = add i64 %pair, $T_MEASURED
+  %known.at = call ptr @slot(ptr %team, i64 %pair.at)
+  %known.took.at = call ptr @slot(ptr %known.at, i64 1)
+  %known = load i64, ptr %known.at, align 8
+  %known.took = load i64, ptr %known.took.at, align 8
+  %is_known = icmp eq i64 %known, %task.word
+  %known.took1 = call i64 @llvm.smax.i64(i64 %known.took, i64 1)
+  %known.needed = udiv i64 $WORTH, %known.took1
+  %was_worth = icmp ugt i64 %rest, %known.needed
+  %early = and i1 %is_known, %was_worth
+  br i1 %early, label %call_early, label %measure
+call_early:
+  call void @wake(ptr %team, i32 %count)
+  br label %measure
+measure:
   %begin = atomicrmw add ptr %next.at, i64 1 monotonic, align 8
   %some = icmp slt i64 %begin, %trips
   br i1 %some, label %try, label %close
@@ -433,10 +455,13 @@ judge:
   %fit2 = call i64 @llvm.smin.i64(i64 %at_once, i64 %most)
   %pieces = call i64 @llvm.smax.i64(i64 %fit2, i64 %least)
   store atomic i64 %pieces, ptr %chunk.at monotonic, align 8
-  %rest = sub i64 %trips, 1
+  store i64 %task.word, ptr %known.at, align 8
+  store i64 %took1, ptr %known.took.at, align 8
   %needed = udiv i64 $WORTH, %took1
   %worth = icmp ugt i64 %rest, %needed
-  br i1 %worth, label %call, label %work
+  %late = xor i1 %early, true
+  %call_now = and i1 %worth, %late
+  br i1 %call_now, label %call, label %work
 
 work:
   call void @take_part(ptr %team, ptr %context, ptr %arena)
