@@ -187,3 +187,26 @@ def test_unrolled_writes_tell_the_shape_of_an_output(platform: str) -> None:
 
     x = data(3, 4)
     np.testing.assert_array_equal(kernel(x), x[::-1])
+
+
+def test_results_come_in_the_order_of_the_return_statement_in_warm_calls_too(platform: str) -> None:
+    @pl.jit
+    def kernel(x: pl.Tensor[[M, 4], pl.FP32], a: pl.Out[pl.Tensor[[M, 4], pl.FP32]], b: pl.Out[pl.Tensor[[M, 4], pl.FP32]]):
+        a[:] = x - 1.0
+        b[:] = x + 1.0
+        return b, x * 3.0, a
+
+    @pl.jit
+    def doubled(x: pl.Tensor[[M, 4], pl.FP32]):
+        both = pl.create_tensor([2 * x.shape[0] + 1, 4], dtype=pl.FP32, init_value=5.0)
+        both[0 : x.shape[0]] = x
+        return both
+
+    for rows in (3, 3, 7, 7, 1):
+        x = np.random.default_rng(rows).standard_normal((rows, 4)).astype(np.float32)
+        for got, right in zip(kernel(x), (x + 1, x * 3, x - 1), strict=True):
+            np.testing.assert_array_equal(got, right)
+        a, b = np.empty_like(x), np.empty_like(x)
+        np.testing.assert_array_equal(kernel(x, a, b), x * 3)
+        np.testing.assert_array_equal(doubled(x), np.concatenate([x, np.full((rows + 1, 4), 5, np.float32)]))
+    assert len(kernel._cache) == len(doubled._cache) == 1

@@ -197,10 +197,14 @@ def _extents(compiled: CompiledProgram, info: ParamInfo) -> tuple[tuple[int | No
 def straight_call_of(compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object]) -> StraightCall | None:
     """Calls with arguments like these as one Python function, new tensors for those that are left out and for results; None: no such form."""
     signature = compiled.signature
+    if signature.computed:
+        return None
     left_out = [info for info in compiled.param_infos if info.name not in arguments]
     places = dict(zip((param.name for param in native.params), native.places, strict=True))
     returned = [(info, places[info.name]) for info in left_out]
     returned += zip(signature.results, native.places[len(native.places) - len(signature.results) :], strict=True)
+    order = list(signature.returned)
+    returned.sort(key=lambda item: order.index(item[0].name) if item[0].name in order else len(order))
     new = [NewTensor(info.dtype, *_extents(compiled, info), slot) for info, slot in returned]
     names = list(arguments)
     same_buffer = [(names.index(output), names.index(source)) for output, source in signature.in_place if output in names and source in names]
