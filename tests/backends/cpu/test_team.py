@@ -265,9 +265,17 @@ def added_product(a: pl.Tensor, b: pl.Tensor, c: pl.InOut[pl.Tensor]):
     return c
 
 
-@pytest.mark.parametrize(
-    ("sizes", "dtype"), [((131, 1030, 300), np.float32), ((700, 100, 300), np.float16), ((2001, 70, 200), np.float32), ((40, 777, 513), np.float16)], ids=str
-)
+PRODUCTS = [
+    ((131, 1030, 300), np.float32),
+    ((700, 100, 300), np.float16),
+    ((2001, 70, 200), np.float32),
+    ((40, 777, 513), np.float16),
+    ((3, 2100, 700), np.float32),
+    ((1, 3000, 500), np.float16),
+]
+
+
+@pytest.mark.parametrize(("sizes", "dtype"), PRODUCTS, ids=str)
 @pytest.mark.parametrize("kernel", [product, turned_product, added_product], ids=lambda kernel: kernel.__name__)
 def test_matrix_products_give_the_bits_of_one_thread(kernel: Any, dtype: Any, sizes: tuple[int, int, int]) -> None:
     m, n, k = sizes

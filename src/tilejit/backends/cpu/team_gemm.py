@@ -19,6 +19,8 @@ from tilejit.errors import Span
 
 PIECES = 16
 """Stretches that a product is cut into, if they are not too narrow then."""
+STREAM_PIECES = 4
+"""The same where B is read once, row after row: the longer the stretches of a row, the better."""
 COLUMNS, ROWS = 256, 120
 """The least of each: below, packing the other operand anew for every stretch would show."""
 _OPERATIONS_PER_NS = 60
@@ -42,14 +44,13 @@ def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]
     """Write a product as a task if it may be worth it, with `alone` as the code for one thread; False: nothing was written."""
     wanted = variants(product.operand, product.a.strides[-2:], product.b.strides[-2:], product.sizes)
     variant = wanted[-1]
-    if variant not in ("packed", "direct"):
-        return False
     e = f.e
     m, n, k = product.sizes
-    by_columns = variant == "packed" and not (isinstance(n, int) and n < 2 * COLUMNS)
+    # Few rows are not cut, and the columns of a small B would be too narrow.
+    by_columns = variant in ("stream", "dots") or (variant == "packed" and not (isinstance(n, int) and n < 2 * COLUMNS))
     unit = host_block().vectors * Elements(product.operand).lanes if by_columns else host_block().rows
     whole, across = (n, m) if by_columns else (m, n)
-    size = _stretch(e, whole, unit, COLUMNS if by_columns else ROWS)
+    size = _stretch(e, whole, unit, COLUMNS if by_columns else ROWS, PIECES if variant != "stream" else STREAM_PIECES)
     pieces = _quotient_up(e, whole, size)
     count = pieces
     for extent in product.batch:
@@ -113,10 +114,10 @@ def _write_stretch(
 # sizes ------------------------------------------------------------------------------------------------------------------
 
 
-def _stretch(e: Emitter, whole: Index, unit: int, least: int) -> Index:
-    """About a PIECES-th of `whole`, but at least `least`, in whole units."""
+def _stretch(e: Emitter, whole: Index, unit: int, least: int, pieces: int) -> Index:
+    """`whole` in so many pieces, but at least `least`, in whole units."""
     least = -(-least // unit) * unit
-    return e.max(e.mul(_quotient_up(e, whole, PIECES * unit), unit), least)
+    return e.max(e.mul(_quotient_up(e, whole, pieces * unit), unit), least)
 
 
 def _nanoseconds(e: Emitter, size: Index, across: Index, k: Index) -> Index:
