@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,10 @@ import pytest
 
 import tilejit.language as pl
 from tilejit import ir
-from tilejit.errors import UnsupportedFeatureError
+from tilejit.compiler import load_pto
+from tilejit.errors import PlatformError, PtoVerifyError, UnsupportedFeatureError
 from tilejit.runtime.config import RunConfig
+from tilejit.tools.cli import main
 
 RNG = np.random.default_rng(5)
 ARCHITECTURES = ["a2a3", "a5"]
@@ -141,34 +145,39 @@ def test_the_texts_are_written_with_the_artifact(tmp_path: Path) -> None:
 @pl.jit
 def whole(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
-        out[:] = x**x
+        out[:] = pl.pow(x, x)
 
 
 def test_what_has_no_pto_form_is_refused_with_its_line() -> None:
     x = floats(64, 30)
     with pytest.raises(UnsupportedFeatureError, match=r"`pow` has no PTO form") as caught:
         whole.compile(x, x.copy(), config=RunConfig(platform="a2a3"))
-    assert caught.value.span is not None and "x**x" in caught.value.source_lines[0]
+    assert caught.value.span is not None and "pl.pow(x, x)" in caught.value.source_lines[0]
 
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-EMITTED = [
-    "chunked_add", "geglu", "gelu", "hello_add", "layernorm", "linear_bias_relu", "matmul", "scalar_operands", "silu", "softmax", "swiglu", "vector_dag",
-]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EMITTED)
-def test_examples_run_from_their_pto_text(name: str) -> None:
-    """The last inputs of an example are its odd small ones."""
+def example(name: str) -> Any:
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    *_, arguments = module.inputs(np.random.default_rng(1))
-    wanted = module.reference(*arguments)
-    got = np.full_like(wanted, np.nan)
-    getattr(module, name)(*arguments, got, config=RunConfig(platform="a2a3"))
-    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+    return module
+
+
+@pytest.mark.parametrize("platform", ARCHITECTURES)
+@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
+def test_every_example_runs_from_its_pto_text_like_on_the_cpu(name: str, platform: str) -> None:
+    """The last two inputs of an example: the odd small ones, or a large and a small one."""
+    module = example(name)
+    for arguments in list(module.inputs(np.random.default_rng(1)))[-2:]:
+        formula = module.reference(*arguments)
+        native, written = np.full_like(formula, np.nan), np.full_like(formula, np.nan)
+        getattr(module, name)(*arguments, native)
+        getattr(module, name)(*arguments, written, config=RunConfig(platform=platform))
+        np.testing.assert_allclose(written, native, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(written, formula, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("platform", ARCHITECTURES)
@@ -181,3 +190,145 @@ def softmax_of_tensors(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         e = pl.exp(pl.row_expand_sub(x, pl.row_max(x)))
         out[:] = pl.row_expand_div(e, pl.row_sum(e))
+
+
+@pl.jit
+def overlapping(x: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        y = x * 2.0
+        x[1:, :] = x[:-1, :]
+        x[0:1, :] = y[5:6, :]
+
+
+@pytest.mark.parametrize("platform", ARCHITECTURES)
+def test_what_is_computed_in_blocks_sees_the_memory_as_it_was(platform: str) -> None:
+    x = floats(600, 300)
+    expected = np.concatenate([2 * x[5:6], x[:-1]])
+    overlapping(x, config=RunConfig(platform=platform))
+    np.testing.assert_array_equal(x, expected)
+
+
+ROWS = pl.dynamic("ROWS")
+
+
+@pl.jit
+def normalised_product(x: pl.Tensor[[ROWS, 70], pl.FP32], w: pl.Tensor[[70, 300], pl.FP32], out: pl.Out[pl.Tensor[[ROWS, 300], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        y = pl.matmul(x, w)
+        out[:] = pl.row_expand_sub(y, pl.row_max(y))
+
+
+@pytest.mark.parametrize("platform", ARCHITECTURES)
+def test_extents_follow_the_tensors_and_the_workspace_follows_the_extents(platform: str) -> None:
+    x, w = floats(45, 70), floats(70, 300)
+    program = normalised_product.lower(x, w, floats(45, 300))
+    compiled = ir.compile(program, platform=platform)
+    (kernel,) = compiled.kernel_stages()
+    assert "%out: !pto.ptr<f32>, %ROWS: index, %y_gm: !pto.ptr<f32>)" in kernel.text()
+    assert "// workspace y_gm: [ROWS, 300] f32 for each block" in kernel.text()
+    for rows in (45, 1, 200):
+        x, out = floats(rows, 70), floats(rows, 300)
+        compiled(x, w, out)
+        y = x @ w
+        np.testing.assert_allclose(out, y - y.max(1, keepdims=True), rtol=1e-4, atol=1e-4)
+
+
+@pl.jit
+def too_much_at_once(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(x, [0, 0], [64, 512])
+        s, i = pl.load(x, [0, 0], [64, 512]), pl.load(x, [64, 0], [64, 512])
+        pl.store(pl.add(pl.exp(t), pl.mul(pl.exp(s), pl.exp(i))), [0, 0], out)
+
+
+@pytest.mark.parametrize("platform", ARCHITECTURES)
+def test_tiles_that_do_not_fit_together_are_split(platform: str) -> None:
+    (text,) = compare(too_much_at_once, platform, floats(128, 512), floats(64, 512)).values()
+    assert "rows=64, cols=512" not in text and "scf.for" in text
+
+
+def test_the_text_has_the_names_and_lines_of_the_kernel() -> None:
+    (text,) = compare(softmax, "a2a3", floats(64, 48), floats(64, 48)).values()
+    assert "// test_emit.py:" in text and ": e = pl.exp(pl.row_expand_sub(t, pl.row_max(t, tmp)))" in text
+    assert "%t = pto.alloc_tile" in text and "%e = pto.alloc_tile" in text
+
+
+def test_a_whole_program_runs_from_its_directory_of_texts(tmp_path: Path) -> None:
+    x = floats(17, 23)
+    ir.compile(two_steps.lower(x, x.copy()), tmp_path / "out", platform="a5")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["abi", "kernels", "meta.json", "orchestration.py", "program.py"]
+    out = np.empty_like(x)
+    load_pto(str(tmp_path / "out"))(x, out)
+    np.testing.assert_allclose(out, np.exp(x * x), rtol=1e-5)
+
+
+@pl.jit.incore
+def squared(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = pl.mul(x, x)
+    return out
+
+
+@pl.jit
+def two_steps(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    between = pl.create_tensor([x.shape[0], x.shape[1]], dtype=pl.FP32)
+    between = squared(x, between)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.exp(between)
+    return out
+
+
+def compile_softmax(platform: str) -> None:
+    ir.compile(softmax.lower(floats(64, 48), floats(64, 48)), platform=platform)
+
+
+def assembler(folder: Path, script: str) -> Path:
+    """A program that says it is ptoas."""
+    path = folder / "ptoas"
+    path.write_text(f"#!{sys.executable}\nimport sys\nname = sys.argv[1]\ntext = open(name).read().splitlines()\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+FIND = "line = next(i for i, t in enumerate(text, 1) if 'pto.texp' in t)"
+
+
+def test_errors_of_ptoas_are_said_about_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assembler(tmp_path, f"{FIND}\nprint(f'{{name}}:{{line}}:5: error: tile is too pretty', file=sys.stderr)\nsys.exit(1)")
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(PtoVerifyError, match="ptoas: tile is too pretty") as caught:
+        compile_softmax("a2a3")
+    assert "pl.exp(pl.row_expand_sub(t" in caught.value.source_lines[0] and "softmax_k0.pto:" in str(caught.value.note)
+
+
+def test_ptoas_may_warn_and_is_told_the_architecture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = assembler(tmp_path, f"{FIND}\nassert '--pto-arch=a5' in sys.argv and '--more' in sys.argv\nprint(f'{{name}}:{{line}}:1: warning: slow')")
+    monkeypatch.setenv("TILEJIT_PTOAS", str(path))
+    monkeypatch.setenv("PTOAS_FLAGS", "--more")
+    with pytest.warns(UserWarning, match=r"ptoas: softmax_k0.pto:\d+:1 \(from .*test_emit.py:\d+:\d+\): slow"):
+        compile_softmax("a5")
+
+
+def test_a_ptoas_that_fails_without_a_line_or_is_not_there_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_PTOAS", str(assembler(tmp_path, "sys.exit('no licence')")))
+    with pytest.raises(PtoVerifyError, match=r"ptoas refuses softmax_k0\.pto: no licence"):
+        compile_softmax("a5")
+    monkeypatch.setenv("TILEJIT_PTOAS", str(tmp_path / "nowhere"))
+    with pytest.raises(PlatformError, match="which is no program"):
+        compile_softmax("a5")
+    monkeypatch.setenv("TILEJIT_PTOAS", "off")
+    compile_softmax("a5")
+
+
+def test_the_command_prints_and_writes_pto_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(EXAMPLES / "rmsnorm.py")
+    assert main(["pto", "emit", file, "rmsnorm", "77x250:FP32", "1x250:FP32", "77x250:FP32", "--platform", "a5"]) == 0
+    assert "%TOKENS: index" in capsys.readouterr().out
+    x, weight = floats(5, 250), floats(1, 250)
+    for name, array in (("x", x), ("w", weight), ("out", np.zeros_like(x))):
+        np.save(tmp_path / f"{name}.npy", array)
+    arguments = [str(tmp_path / f"{name}.npy") for name in ("x", "w", "out")]
+    assert main(["pto", "emit", file, "rmsnorm", *arguments, "--out", str(tmp_path / "art")]) == 0
+    assert main(["pto", "run", str(tmp_path / "art"), *arguments]) == 0
+    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), example("rmsnorm").reference(x, weight), rtol=1e-4, atol=1e-5)
+    assert main(["pto", "emit", file, "nothing"]) == 1
+    assert "it defines rmsnorm" in capsys.readouterr().err

@@ -8,6 +8,7 @@ arguments. What PTO has no op for is an error that names the op and its line.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,6 +34,7 @@ from tilejit.tile_ir.program import Program
 from tilejit.tile_ir.pto.elements import ELEMENTS
 from tilejit.types.values import BufferType, ScalarType, TileType
 
+_DEPTH = 50_000
 _SHARES = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125)
 """The parts of a local memory that one tile may take, tried in order until all tiles that live at once fit."""
 
@@ -95,6 +97,8 @@ def emit_program(program: Program, arch: str) -> dict[str, KernelText]:
 
 def emit_kernel(function: d.FuncOp, arch: str) -> KernelText:
     """The text of one kernel; tiles become smaller until they fit into the local memories together."""
+    # A block is computed from blocks of its operands, and those from theirs: as deep as the longest chain of ops.
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEPTH))
     for share in _SHARES:
         writer = KernelWriter(function, arch, Plan(function, arch, share))
         made = writer.write()

@@ -293,12 +293,16 @@ class BlockWriter(MemoryWriter):
 
     def _hoist(self, value: SSAValue, rows: Part, op: Operation) -> None:
         """Columns that a block needs (the results of row reductions) are computed once for all blocks of a row."""
-        for operand in self.plan.row_operands(value):
-            if isinstance(self.values.get(operand), Lazy):
+        todo, known = [value], {value}
+        while todo:
+            for operand in self.plan.row_operands(todo.pop()):
+                if operand in known or not isinstance(self.values.get(operand), Lazy):
+                    continue
+                known.add(operand)
                 if d.shaped_type(operand).shape[-1:] == (1,):
                     self.pull(operand, Region(rows, Part(0, 1, 1)), op)
                 else:
-                    self._hoist(operand, rows, op)
+                    todo.append(operand)
 
     def copy(self, value: SSAValue, target: Memory, op: Operation, atomic: bool = False) -> None:
         """A value into a box of memory, block by block; a matrix of the same extents."""

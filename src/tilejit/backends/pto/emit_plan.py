@@ -86,6 +86,7 @@ class Plan:
         self._order = {op: number for number, op in enumerate(function.walk())}
         self._last = {op: max((self._order[inner] for inner in op.walk()), default=0) for op in self._order}
         self._reads: dict[SSAValue, frozenset[SSAValue]] = {}
+        self._last_uses: dict[SSAValue, int] = {}
         for value in self._arrays():
             if self._is_lazy(value):
                 self.lazy.add(value)
@@ -243,15 +244,15 @@ class Plan:
         return user
 
     def _last_use(self, value: SSAValue) -> int:
+        """The last op that needs a value, also through values that are computed from it where they are used."""
         op = value.owner
         assert isinstance(op, Operation)
-        last = 0
-        for use in value.uses:
-            last = max(last, self._last[self._ancestor(use.operation, op)])
-            for result in use.operation.results:
-                if result in self.lazy:
-                    last = max(last, self._last_use(result))
-        return last
+        if value not in self._last_uses:
+            self._last_uses[value] = 0
+            last = [self._last[self._ancestor(use.operation, op)] for use in value.uses]
+            later = [self._last_use(result) for use in value.uses for result in use.operation.results if result in self.lazy]
+            self._last_uses[value] = max([0, *last, *later])
+        return self._last_uses[value]
 
     # blocks -----------------------------------------------------------------------------------------------------------------------------
 
