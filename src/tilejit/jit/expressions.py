@@ -40,7 +40,7 @@ class Expressions:
         """What the locals hold at this point."""
         self.params: dict[str, Abstract] = dict(types)
         self.inlined: dict[str, object] = {}
-        """Locals whose assignment vanished because they only name a constant extent."""
+        """Locals whose assignment vanished because they only name a constant extent, or an object that no text can stand for."""
         self.dims: dict[Symbol, DynDim] = {}
         """The extents that the function's own symbols stand for."""
         self.in_annotation = False
@@ -63,10 +63,15 @@ class Expressions:
             new, value = getattr(self, rule)(node) if rule is not None else (copy.deepcopy(node), UNKNOWN)
         except TilejitError as error:
             raise self.located(error, node) from error.__cause__
-        if isinstance(value, Static) and not value.local and not isinstance(node, ast.Constant):
+        if isinstance(value, Static) and not isinstance(node, ast.Constant) and (not value.local or self._reads_outside(new)):
             short = literal(value.value)
             new = relocated(short, node) if short is not None else new
         return new, value
+
+    def _reads_outside(self, node: ast.expr) -> bool:
+        """Whether an expression still has names that the text does not: of the module, the closure, or of locals that vanished."""
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        return any(name in self.inlined or (name not in self.definition.local_names and name != "pl") for name in names)
 
     def rewrite(self, node: ast.expr) -> ast.expr:
         return self.fold(node)[0]
@@ -79,7 +84,7 @@ class Expressions:
         assert isinstance(node, ast.Name)
         same = at(ast.Name(node.id, ast.Load()), node)
         if node.id in self.inlined:
-            return same, Static(self.inlined[node.id])
+            return same, Static(self.inlined[node.id], local=literal(self.inlined[node.id]) is None)
         if node.id in self.dynamic.names:
             return self.extent(self.dynamic.names[node.id], node)
         if node.id in self.definition.local_names:

@@ -6,7 +6,7 @@ import ast
 import copy
 import functools
 from collections.abc import Iterable, Sequence
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 
 from tilejit.dtypes import BOOL, FP32, INDEX
 from tilejit.errors import ShapeError, in_body
@@ -15,7 +15,7 @@ from tilejit.jit.dynamic import dynamic_literal, is_bind_dynamic
 from tilejit.jit.expressions import Expressions
 from tilejit.jit.infer import operator, operator_name
 from tilejit.jit.nodes import at
-from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, number_of
+from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, number_of
 from tilejit.ops.spec import OpFunction
 from tilejit.types.scopes import MARKERS
 from tilejit.types.values import BufferType, TileType, join
@@ -48,8 +48,20 @@ class Statements(Expressions):
         value_node, value = self.fold(node.value)
         if isinstance(value, Unknown):
             value = self._kept(node)
+        if self._names_an_object(node.targets, value):
+            return []
         targets = [self.target(target, value) for target in node.targets]
         return [at(ast.Assign(targets, value_node), node)]
+
+    def _names_an_object(self, targets: Sequence[ast.expr], value: Abstract) -> bool:
+        """`c = CONFIGS[i]`: what the name stands for is read where it is used, as it has no literal."""
+        if not isinstance(value, Static) or literal(value.value) is not None or len(targets) != 1:
+            return False
+        target = targets[0]
+        if not isinstance(target, ast.Name) or self.bindings_of(target.id) != 1:
+            return False
+        self.inlined[target.id] = value.value
+        return True
 
     def _kept(self, node: ast.Assign) -> Abstract:
         """`v = pl.op(…)` whose result is not known here: what was known of `v` stays, as ops that rebind a name rarely change its type."""
@@ -170,7 +182,7 @@ class Statements(Expressions):
 
     def _calls_what_runs_here(self, body: Sequence[ast.stmt]) -> bool:
         callees = [resolve(call.func, self.definition) for statement in body for call in calls_in(ast.walk(statement))]
-        return any(definition_of(callee) is not None or isinstance(callee, FunctionType | functools.partial) for callee in callees)
+        return any(definition_of(callee) is not None or isinstance(callee, FunctionType | functools.partial) or _in_a_module(callee) for callee in callees)
 
     def _loop_target(self, target: ast.expr, iterable: ast.expr) -> ast.expr:
         """The induction variable is an INDEX; carried names start with what `init_values` holds."""
@@ -243,6 +255,11 @@ class Statements(Expressions):
 
     def note_window_write(self, name: str, parts: Sequence[Abstract | slice], value: Abstract) -> None:
         """Overridden where output shapes are looked for."""
+
+
+def _in_a_module(callee: object) -> bool:
+    """`math.sqrt` and its like; the builtins themselves need no import in the text."""
+    return isinstance(callee, BuiltinFunctionType) and callee.__module__ != "builtins"
 
 
 def _members(value: Abstract) -> tuple[Abstract, ...]:
