@@ -105,7 +105,7 @@ def _check_pipes(function: d.FuncOp, transfers: Sequence[Transfer]) -> None:
 
 
 def _check_imports(function: d.FuncOp, program: Program) -> None:
-    """A buffer of a peer must be one that the peer reserves, where the peer is known."""
+    """A buffer of a peer must be one that the peer reserves, where it reserves any."""
     for op in function.walk():
         if not isinstance(op, d.ApplyOp) or op.op != "import_peer_buffer":
             continue
@@ -114,7 +114,7 @@ def _check_imports(function: d.FuncOp, program: Program) -> None:
         if peer is None:
             continue
         reserved = [str(apply_args(own)["name"]) for own in peer.walk() if isinstance(own, d.ApplyOp) and own.op == "reserve_buffer"]
-        if args["name"] not in reserved:
+        if reserved and args["name"] not in reserved:
             help = did_you_mean(str(args["name"]), reserved) or f"pl.reserve_buffer(name={args['name']!r}, size=…) in `{peer.symbol}` reserves it"
             raise in_body(ArgumentError)(f"`{peer.symbol}` reserves no buffer {args['name']!r}", span=op.span, help=help)
 
