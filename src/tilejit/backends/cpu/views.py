@@ -15,6 +15,8 @@ def stays_unchanged(f: FunctionWriter, op: Operation, value: SSAValue) -> bool:
     """Whether nothing writes the memory that `value`, a result of `op`, would look into before its last use."""
     aliases = f.unit.aliases
     roots = aliases.roots(value)
+    if _leaves(op, value):
+        return False
     last = last_use(value, op)
     if last is op:
         return True
@@ -22,6 +24,12 @@ def stays_unchanged(f: FunctionWriter, op: Operation, value: SSAValue) -> bool:
         if aliases.writes(other) & roots and not (other is last and isinstance(op, d.LoadOp) and _replaces(f, op, other)):
             return False
     return True
+
+
+def _leaves(op: Operation, value: SSAValue) -> bool:
+    """Whether `value`, or a view of it, is used outside the block of `op`: a branch hands it on."""
+    assert op.parent is not None
+    return any(ancestor_in(op.parent, use.operation) is None for item in views_of(value) for use in item.uses)
 
 
 def _replaces(f: FunctionWriter, load: d.LoadOp, last: Operation) -> bool:
