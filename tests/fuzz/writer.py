@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from tests.fuzz.values import EPSILON, FLOATS, INTEGERS, LARGEST, NARROW, Dim, Val, integer_range, promoted, rounding, settled, too_vague
+from tilejit import ops
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,8 @@ class Writer:
         note = ""
         if value.level == "tile" and value.full and self.chance(0.1):
             note = f": pl.Tile[[{', '.join(map(str, value.shape))}], pl.{value.dtype}]"
-        self.emit(f"{name}{note} = {value.text}")
+        text = respelled(value.text, value.level) if value.level in ("tile", "tensor") and self.chance(0.2) else value.text
+        self.emit(f"{name}{note} = {text}")
         bound = value.named(name)
         self.hold(name, bound)
         return bound
@@ -263,6 +266,18 @@ class Writer:
 
     def shaped_like(self, value: Val, text: str, dtype: str | None = None, **facts: object) -> Val:
         return replace(value, text=text, level="tile" if value.level == "tile" else "tensor", dtype=dtype or value.dtype, product=False, gaps=False, **facts)  # type: ignore[arg-type]
+
+
+RESPELLED = re.compile(
+    r"\bpl\.(exp|log|sqrt|recip|tanh|sigmoid|erf|sin|cos|neg|relu|add|sub|mul|maximum|minimum|div|fmod|fmods|and_|or_|ands|ors|shls|shrs|not_|floor|ceil|round"
+    r"|pow|where|isnan|part_\w+|row_\w+|col_\w+|transpose|concat|expands|matmul_acc|fillpad_expand|set_validshape|reinterpret_view)\("
+)
+"""Names that mean the same op in `pl` and in the namespace of the operands' level."""
+
+
+def respelled(text: str, level: str) -> str:
+    """An expression with its ops in the namespace of their level: `pl.tile.exp(x)`."""
+    return RESPELLED.sub(lambda found: f"pl.{level}.{found[1]}(" if ops.public(level, found[1]) is not None else found[0], text)
 
 
 def _larger(a: Dim, b: Dim) -> bool:
