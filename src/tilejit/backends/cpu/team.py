@@ -29,6 +29,9 @@ CERTAIN_NS = 100_000
 """Work that is estimated above this wakes sleeping workers at once; between the two, the first trip is measured."""
 CHUNK_NS = 2_000
 """Work to take at once."""
+CREW_NS = 20_000
+"""Work that is worth a thread."""
+_EVERYBODY = (1 << 63) - 1
 
 _PARAMS = tuple(Value(f"%{name}", "i64" if name in ("begin", "end") else "ptr") for name in ("args", "context", "arena", "begin", "end"))
 
@@ -71,7 +74,8 @@ def run_task(
     e.place(f"{stem}.share")
     run = e.load("ptr", e.offset(team, int(Team.RUN), "i64"), 8)
     many = e.i64(count)
-    code = e.inst("i64", f"call i64 {run.text}({team}, ptr @{task}, {args}, {f.context}, {f.top}, {many}, {_chunk(e, total, estimate)})")
+    chunk, crew = _chunk(e, total, estimate), _crew(e, total, estimate)
+    code = e.inst("i64", f"call i64 {run.text}({team}, ptr @{task}, {args}, {f.context}, {f.top}, {many}, {chunk}, {crew})")
     e.br(f"{stem}.done")
     e.place(f"{stem}.alone")
     if alone is None:
@@ -95,6 +99,13 @@ def _chunk(e: Emitter, total: Index, estimate: Estimate) -> Value:
     else:
         chunk = e.i64(e.max(e.inst("i64", f"sdiv i64 {CHUNK_NS}, {e.i64(e.max(estimate, 1)).text}"), 1))
     return chunk if isinstance(total, int) else e.inst("i64", f"select {e.icmp('sge', total, CERTAIN_NS)}, {chunk}, i64 0")
+
+
+def _crew(e: Emitter, total: Index, estimate: Estimate) -> Value:
+    """The most threads that have enough to do."""
+    if estimate is None:
+        return Value(str(_EVERYBODY), "i64")
+    return e.i64(max(2, total // CREW_NS) if isinstance(total, int) else e.max(e.inst("i64", f"sdiv {total}, {CREW_NS}"), 2))
 
 
 def leave_on_failure(e: Emitter, code: Value) -> None:

@@ -2,13 +2,13 @@
 
 The first kernel of a process that wants it starts the pool, with a copy of the code that stays; the others find it running.
 
-    i64 @tj_team_run.1(ptr team, ptr task, ptr args, ptr context, ptr arena, i64 trips, i64 chunk)
+    i64 @tj_team_run.1(ptr team, ptr task, ptr args, ptr context, ptr arena, i64 trips, i64 chunk, i64 crew)
 
 runs the trips [0, trips) of `task`, an
 
     i64 @task(ptr args, ptr context, ptr arena, i64 begin, i64 end)
 
-on this thread and on workers, which take `chunk` trips at a time. Of the trips that fail the lowest one counts: a thread takes trips
+on this thread and on workers, `crew` threads at most, which take `chunk` trips at a time. Of the trips that fail the lowest one counts: a thread takes trips
 in order, so that all before it have run. With `chunk` 0 nobody knows how long a trip takes: the first one is measured, and
 workers that sleep are woken only if the others are worth it, or at once if they were the last time. Work that is over before a
 worker arrives waits for none.
@@ -342,10 +342,11 @@ done:
   ret i64 %capped
 }
 
-define i64 @$RUN(ptr %team, ptr %task, ptr %args, ptr %context, ptr %arena, i64 %trips, i64 %chunk) {
+define i64 @$RUN(ptr %team, ptr %task, ptr %args, ptr %context, ptr %arena, i64 %trips, i64 %chunk, i64 %crew) {
 entry:
   %threads = call i64 @thread_count(ptr %team, ptr %context)
-  %wanted = call i64 @llvm.smin.i64(i64 %threads, i64 %trips)
+  %useful = call i64 @llvm.smin.i64(i64 %crew, i64 %trips)
+  %wanted = call i64 @llvm.smin.i64(i64 %threads, i64 %useful)
   %several = icmp sgt i64 %wanted, 1
   br i1 %several, label %lock, label %alone
 lock:
@@ -411,7 +412,8 @@ ours:
   br i1 %unknown, label %probe, label %call
 
 call:
-  call void @wake(ptr %team, i32 %count)
+  %called = phi i32 [ %count, %ours ], [ %measured.count, %judge ]
+  call void @wake(ptr %team, i32 %called)
   br label %work
 
 probe:
@@ -461,6 +463,11 @@ judge:
   %worth = icmp ugt i64 %rest, %needed
   %late = xor i1 %early, true
   %call_now = and i1 %worth, %late
+  ; To wake a thread takes time: no more of them than have something to do.
+  %work.left = mul i64 %rest, %took1
+  %most.useful = udiv i64 %work.left, $SPIN
+  %measured.helpers = call i64 @llvm.smin.i64(i64 %most.useful, i64 %helpers)
+  %measured.count = trunc i64 %measured.helpers to i32
   br i1 %call_now, label %call, label %work
 
 work:
