@@ -215,3 +215,42 @@ def test_inputs_may_have_any_strides() -> None:
     x = np.random.default_rng(4).standard_normal((9, 22), np.float32)
     for view in (x[:, ::2], x.T, x[::-1, 3:17]):
         np.testing.assert_array_equal(square(view), view * view)
+
+
+@pl.jit
+def skipped_rounds(x: pl.Tensor, cfg: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        start = pl.load(x, [0, 0], [1, 4])
+        for i, (value,) in pl.range(5, init_values=(start,)):
+            if i == cfg[0]:
+                continue
+            result = pl.yield_(pl.add(value, 1.0))
+        pl.store(result, [0, 0], out)
+    return out
+
+
+def test_a_round_that_continues_yields_nothing() -> None:
+    x, out = np.array([[1, 2, 3, 4]], np.float32), np.zeros((1, 4), np.float32)
+    skipped_rounds(x, np.array([2], np.int32), out)
+    np.testing.assert_array_equal(out, x + 4)
+
+
+@pl.jit
+def three_arms(x: pl.Tensor, cfg: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        start = pl.load(x, [0, 0], [1, 4])
+        if cfg[0] > 1:
+            result = pl.yield_(start)
+        elif cfg[0] > 0:
+            result = pl.yield_(pl.neg(start))
+        else:
+            result = pl.yield_(pl.add(start, start))
+        pl.store(result, [0, 0], out)
+    return out
+
+
+@pytest.mark.parametrize(("flag", "factor"), [(2, 1), (1, -1), (0, 2)])
+def test_every_arm_yields_for_the_whole_statement(flag: int, factor: int) -> None:
+    x, out = np.array([[1, 2, 3, 4]], np.float32), np.zeros((1, 4), np.float32)
+    three_arms(x, np.array([flag], np.int32), out)
+    np.testing.assert_array_equal(out, factor * x)
