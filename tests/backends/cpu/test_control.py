@@ -216,13 +216,13 @@ def test_a_carried_mask_is_not_overwritten_by_what_it_selects() -> None:
 
 
 def test_a_branch_hands_on_what_it_loaded_before_the_memory_changed() -> None:
-    def body(k: Kernel, a: SSAValue, out: SSAValue, flag: SSAValue) -> None:
-        condition = k.op("cmp", flag, k.const(0, INT32), cmp_type=4, level="scalar")
+    def body(k: Kernel, flag: SSAValue, a: SSAValue, out: SSAValue) -> None:
+        condition = k.op("cmp", flag, k.const(1), level="scalar")
         type = full_tile((8, 8), FP32, "Vec")
         (chosen,) = k.branch(condition, lambda: [k.tile(a, [0, 0], [8, 8])], lambda: [k.tile(a, [8, 0], [8, 8])], [type])
         k.put(k.op("add", k.tile(a, [0, 0], [16, 8]), k.const(1.0)), a)
         k.put(k.op("transpose", chosen, axis1=0, axis2=1), out)
 
-    source = program([buffer(16, 8), buffer(8, 8), ScalarType(INT32)], body)
+    source = program([ScalarType(INT64), buffer(16, 8), buffer(8, 8)], body, outputs=2)
     for flag in (0, 1):
-        check(source, [random(rng, (16, 8)), random(rng, (8, 8)), flag])
+        check(source, [flag, random(rng, (16, 8)), random(rng, (8, 8))], outputs=2)
