@@ -370,6 +370,29 @@ def test_scalars() -> None:
         k[1, None](out, True, 1.5, 1, 7.9, 2)
 
 
+def test_pointers_to_bytes_of_floats() -> None:
+    text = """module {
+  func.func @copy(%a: !pto.ptr<f8E4M3FN>, %o: !pto.ptr<f8E4M3FN>) {
+    %c0 = arith.constant 0 : index
+    %c3 = arith.constant 3 : index
+    %v = pto.load_scalar %a[%c3] : !pto.ptr<f8E4M3FN> -> f8E4M3FN
+    pto.store_scalar %v, %o[%c0] : !pto.ptr<f8E4M3FN>, f8E4M3FN
+    return
+  }
+}
+"""
+    eight = pto.ptr(pto.f8E4M3FN, "gm")
+
+    @pto.jit(source=text)
+    def copy(a: eight, o: eight) -> None: ...  # type: ignore[valid-type]
+
+    copy.compile()
+    with pytest.raises(TypeError, match=r"no scalars of type pto\.f8E4M3FN"):
+
+        @pto.jit(source=text)
+        def wrong(a: pto.f8E4M3FN) -> None: ...  # type: ignore[valid-type]
+
+
 def test_half_scalars_cannot_be_launched() -> None:
     @pto.jit(source="module {\n func.func @k(%x: f16) {\n return\n }\n}")
     def k(x: pto.f16) -> None: ...  # type: ignore[valid-type]

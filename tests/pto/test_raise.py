@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.pto import random_kernels
+from tests.pto import random_kernels, random_views
 from tests.pto.harness import HERE, KERNELS, load, run_text
 from tilejit.backends.pto.launch import launch
 from tilejit.errors import OutOfBoundsError
@@ -33,6 +33,11 @@ def test_every_kernel_of_the_folder_is_machine_code_or_known_not_to_be(name: str
 @pytest.mark.parametrize("seed", range(24))
 def test_random_kernels_agree(seed: int) -> None:
     random_kernels.check(seed)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_views_agree(seed: int) -> None:
+    random_views.check(seed)
 
 
 def test_tiles_at_fixed_addresses_are_carried_by_loops() -> None:

@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import inspect
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -278,7 +279,7 @@ def jit(
         raise _tracing(getattr(name, "__name__", "kernel"))
 
     def decorate(function: Callable[..., object]) -> SourceKernel:
-        parameters = parameters_of(function)
+        parameters = parameters_of(function, sys._getframe(1).f_locals)
         symbol = name or function.__name__
         _check_choices(function, symbol, backend, mode)
         chosen = Options(

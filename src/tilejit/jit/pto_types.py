@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tilejit.errors import ArgumentError
 
 ELEMENT_NAMES = ("i1", "i8", "i16", "i32", "i64", "si8", "si16", "si32", "si64", "ui8", "ui16", "ui32", "ui64", "f16", "bf16", "f32", "index")
+
+POINTED_NAMES = ("f8E4M3FN", "f8E4M3", "f8E5M2")
+"""Element types that pointers have and scalars do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class TensorSpec:
 
 CONST_EXPR = Marker("const_expr")
 MARKERS = {name: Marker(name) for name in ("Tile", "TensorView", "PartitionTensorView", "VReg", "mask")}
-SCALARS = {name: ScalarType(name) for name in ELEMENT_NAMES}
+SCALARS = {name: ScalarType(name) for name in (*ELEMENT_NAMES, *POINTED_NAMES)}
 
 
 def ptr(element: ScalarType, space: str = "ub") -> PointerType:
@@ -91,11 +94,11 @@ class Parameter:
         return "const" if self.type is None else "ptr" if isinstance(self.type, PointerType) else "scalar"
 
 
-def parameters_of(function: Callable[..., object]) -> tuple[Parameter, ...]:
-    """The ABI that a Python signature declares."""
+def parameters_of(function: Callable[..., object], scope: Mapping[str, object] | None = None) -> tuple[Parameter, ...]:
+    """The ABI that a Python signature declares; `scope`: names around the function that its annotations may use."""
     name = function.__name__
     try:
-        signature = inspect.signature(function, eval_str=True)
+        signature = inspect.signature(function, locals=scope, eval_str=True)
     except Exception as error:
         raise ArgumentError(f"the annotations of {name} cannot be evaluated: {error}") from None
     return tuple(_parameter(name, parameter) for parameter in signature.parameters.values())
@@ -122,6 +125,8 @@ def _parameter(kernel: str, parameter: inspect.Parameter) -> Parameter:
 
 def _annotated(annotation: Any, wrong: Callable[..., ArgumentError]) -> ScalarType | PointerType:
     if isinstance(annotation, ScalarType):
+        if annotation.name in POINTED_NAMES:
+            raise wrong(f"there are no scalars of type {annotation!r}", f'write pto.ptr({annotation!r}, "gm")')
         return annotation
     if isinstance(annotation, PointerType):
         if annotation.space.lower() != "gm":

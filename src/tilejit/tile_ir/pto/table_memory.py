@@ -25,7 +25,7 @@ from tilejit.tile_ir.pto.rules import (
     view_spec,
 )  # fmt: skip
 from tilejit.tile_ir.pto.spec import A5, Custom, Refused, Row
-from tilejit.tile_ir.pto.specs import TileSpec
+from tilejit.tile_ir.pto.specs import LOCATIONS, TileSpec
 from tilejit.tile_ir.pto.types import PtrType, TileBufType, tile_of
 
 _LOWERED = Refused("it belongs to files of a later stage of the vendor's tool chain")
@@ -228,7 +228,7 @@ def _flat_memory(op: PtoOp, arch: str) -> str | None:
 _STORE = {"stPhase": "st_phase", "atomicType": "atomic_type", "reluPreMode": "relu_pre_mode"}
 
 TRANSFERS = (
-    Row("tload", "transfer", "ins(src:view) outs(dst)", "a slice into the valid region", Custom(), (located("vec|mat", "dst"), _load, tensor_result), result="type?"),
+    Row("tload", "transfer", "ins(src:view) outs(dst)", "a slice into the valid region", Custom(), (located("vec|mat", "dst", a5="|".join(LOCATIONS)), _load, tensor_result), result="type?"),
     Row("tstore", "transfer", "ins(src, quant:i64?) outs(dst:view)", "the valid region into a slice; atomic_add adds", Custom(), (located("vec|mat|acc", "src", a5="vec|acc"), _store, tensor_result), _STORE, result="type?", order=("src", "dst", "quant"), paired=True),
     Row("tstore_fp", "transfer", "ins(src, fp) outs(dst:view)", "an acc tile times one scale per column", Custom(), (located("acc", "src"), located("scaling", "fp"), _store), _STORE),
     Row("tprefetch", "transfer", "ins(src:view) outs(dst)", "a hint; loads like tload", Custom("tload"), (_load,)),
