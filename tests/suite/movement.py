@@ -355,6 +355,24 @@ def filled_tensors(x: pl.Tensor, out: pl.Out[pl.Tensor], zero: pl.Out[pl.Tensor[
     return out, zero
 
 
+@CASES(f32(6, 10), f32(4, 3, 10), expected=lambda x, o: np.concatenate([o[:1], x.reshape(2, 3, 10), o[3:]]))
+@pl.jit
+def window_of_a_store(x: pl.Tensor, out: pl.InOut[pl.Tensor]):
+    """The rows of a matrix as two planes of a cube."""
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out = pl.store(pl.load(x, [0, 0], [6, 10]), [1, 0, 0], out, [2, 3, 10])
+    return out
+
+
+@CASES(f32(3, 8), f32(2, 3, 8), expected=lambda x, o: np.stack([o[0], x * float32(2)]))
+@pl.jit
+def matrix_into_a_cube(x: pl.Tensor, out: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(x, [0, 0], [3, 8])
+        out = pl.store(t + t, [1, 0, 0], out, shapes=[1, 3, 8])
+    return out
+
+
 @CASES(f32(4, 10), expected=lambda x: np.roll(x, 3, 1))
 @pl.program
 class Rotated:
