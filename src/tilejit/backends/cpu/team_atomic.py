@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from tilejit.backends.cpu.emit import Emitter, Module, Value
 from tilejit.backends.cpu.function import FunctionWriter
+from tilejit.backends.cpu.host import host
 from tilejit.runtime import abi
 from tilejit.runtime.abi import Team
 from tilejit.tile_ir import dialect as d
@@ -20,8 +21,8 @@ STRIPE_BITS = 10
 
 
 def locks_of(f: FunctionWriter) -> Value | None:
-    """The locks of this call, null on one thread; None where no kernel of the program is ever shared out."""
-    if not any(isinstance(op, d.ForOp | d.LaunchOp) and "share" in op.attributes for op in f.unit.program.module.walk()):
+    """The locks of this call, null on one thread; None where no kernel of the program is ever shared out, or there is no pool."""
+    if not host().is_x86 or not any(isinstance(op, d.ForOp | d.LaunchOp) and "share" in op.attributes for op in f.unit.program.module.walk()):
         return None
     return f.e.load("ptr", f.e.offset(f.context, abi.LOCKS, "i64"), 8)
 
