@@ -270,6 +270,39 @@ def test_injected_faults_never_give_an_exception_or_a_wrong_entry(tmp_path: Path
     quiet(lambda: inject(tmp_path / "cache", faults, seed))
 
 
+OPERATIONS = ("make_directory", "check_directory", "read", "write_new", "rename", "remove", "touch", "scan", "subdirectories", "try_lock", "unlock")
+ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EMFILE, errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_no_operation_that_fails_with_any_error_reaches_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
+    def everything(store: Store) -> None:
+        damaged = tmp_path / "cache" / keys[2][:2] / f"{keys[2]}.tj"
+        if damaged.exists():
+            damaged.write_bytes(b"damaged")
+        for index, key in enumerate(keys):
+            assert store.get_or_build(key, lambda index=index, key=key: entry_of(index, key)) == entry_of(index, key)
+        store.sweep()
+        store.remove(keys[0])
+        store.reject(keys[1], "a test")
+        store.clear()
+
+    keys = [hashlib.sha256(bytes([i])).hexdigest() for i in range(4)]
+    for code in ERRORS:
+        files = Files()
+
+        def fail(*args: object, code: int = code) -> None:
+            if operation == "unlock":
+                Files().unlock(*args)  # type: ignore[arg-type] # says that it failed, and did it
+            raise OSError(code, os.strerror(code))
+
+        Store(str(tmp_path / "cache"), lock_timeout=0.01).get_or_build(keys[3], lambda: entry_of(3, keys[3]))
+        with monkeypatch.context() as patched:
+            patched.setattr(files, operation, fail)
+            quiet(lambda files=files: everything(Store(str(tmp_path / "cache"), files=files, max_entries=2, lock_timeout=0.01)))
+    quiet(lambda: everything(Store(str(tmp_path / "cache"), lock_timeout=0.01)))
+
+
 WRITER = """
 import hashlib, random, sys
 from tilejit.runtime.entry import Entry

@@ -253,10 +253,13 @@ class Store:
         """(key, file) of everything in the directory, readable or not."""
         if not self._ready():
             return
-        for shard in self._shards():
-            for found in self.files.scan(shard):
-                if found.name.endswith(_SUFFIX) and _KEY.match(found.name.removesuffix(_SUFFIX)):
-                    yield found.name.removesuffix(_SUFFIX), found
+        try:
+            for shard in self._shards():
+                for found in self.files.scan(shard):
+                    if found.name.endswith(_SUFFIX) and _KEY.match(found.name.removesuffix(_SUFFIX)):
+                        yield found.name.removesuffix(_SUFFIX), found
+        except OSError as error:
+            self._warn("list", f"cannot list the cache: {error}")
 
     def remove(self, key: str) -> bool:
         """Forget one entry."""
