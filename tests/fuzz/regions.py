@@ -50,7 +50,7 @@ class Regions:
         self.dynamic = self.rng.random() < 0.25
         dtypes = ("FP32", self.rng.choice(("FP32", "FP16", "BF16")), self.rng.choice(("INT32", "INT32", "INT16", "INT8", "UINT8", "INT64", "UINT16")))
         rows = tuple(self.rng.sample((1, 2, 3, 4, 5, 8, 12, 16), 2))
-        cols = tuple(self.rng.sample((1, 3, 7, 8, 15, 16, 24, 31, 32, 33, 40, 70, 130), 2))
+        cols = tuple(self.rng.sample((1, 3, 7, 8, 15, 16, 24, 31, 32, 33, 40, 70, 130, 257), 2))
         self.shared = {"rows": rows, "cols": cols, "dtypes": dtypes}
         self.entry = self.writer(depth=1)
 

@@ -9,6 +9,7 @@ from tests.fuzz.control import branch, loop
 from tests.fuzz.effects import inert
 from tests.fuzz.menu import expression
 from tests.fuzz.scalars import indices, on_core_array, scalar
+from tests.fuzz.traffic import traffic
 from tests.fuzz.values import Val, hull, too_vague
 from tests.fuzz.writer import Writer
 
@@ -101,8 +102,10 @@ def statements(w: Writer, count: int, depth: int = 0) -> None:
             inert(w)
         elif kind < 0.74:
             special.store_narrow(w)
-        elif kind < 0.80:
+        elif kind < 0.79:
             rebind(w)
+        elif kind < 0.82:
+            traffic(w)
         elif kind < 0.88:
             branch(w, depth)
         else:

@@ -75,6 +75,8 @@ class Writer:
     env: dict[str, Val] = field(default_factory=dict[str, Val])
     scalars: dict[str, Val] = field(default_factory=dict[str, Val])
     buffers: dict[str, Val] = field(default_factory=dict[str, Val])
+    memory: dict[str, Val] = field(default_factory=dict[str, Val])
+    """Tensors that this function writes and reads again."""
     frozen: set[str] = field(default_factory=set[str])
     """Names that the current block must not rebind."""
     symbol: str | None = None
