@@ -14,15 +14,17 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilejit.backends.pto import emit_compare, emit_index, emit_math, emit_move, emit_vector
-from tilejit.backends.pto.emit_blocks import Lazy, Tile
+from tilejit.backends.pto import emit_compare, emit_index, emit_math, emit_move, emit_rows, emit_vector
+from tilejit.backends.pto.emit_array import ARRAYS
+from tilejit.backends.pto.emit_blocks import BlockWriter, Lazy, Tile
 from tilejit.backends.pto.emit_control import ControlWriter
 from tilejit.backends.pto.emit_cube import batched, product
 from tilejit.backends.pto.emit_fit import overflow
 from tilejit.backends.pto.emit_index import MANY
 from tilejit.backends.pto.emit_memory import Memory, Part, Region, Workspace
-from tilejit.backends.pto.emit_move import COPIES, LARGE, stacked_columns
+from tilejit.backends.pto.emit_move import LARGE, stacked_columns
 from tilejit.backends.pto.emit_plan import BATCHES, PRODUCTS, Plan, is_batched, root_of
+from tilejit.backends.pto.emit_rows import EFFECTS
 from tilejit.backends.pto.emit_scalars import converted, dtype_of, extent_of, scalar, scalar_as, scalar_op
 from tilejit.backends.pto.emit_text import Extent, element_name, hint_of, op_name, scalar_name, stored
 from tilejit.backends.pto.emit_valid import valid_after
@@ -43,6 +45,9 @@ RULES: dict[str, Rule] = {
     **emit_vector.RULES, **emit_compare.RULES, **emit_math.RULES, **emit_move.MOVES, **emit_index.RULES, **dict.fromkeys(PRODUCTS, product),
 }  # fmt: skip
 """How a block of each op is written."""
+COPIES: dict[str, Callable[[BlockWriter, d.ApplyOp], Memory]] = {**emit_move.COPIES, **emit_rows.COPIES}
+"""Ops whose result is made in global memory."""
+_CROSSING = frozenset({"aic_initialize_pipe", "aiv_initialize_pipe", "syncall", "sync_set", "sync_wait", "set_ffts", "reserve_buffer", "import_peer_buffer"})
 ORDERING = frozenset({
     "bar_all", "bar_v", "bar_m", "fence", "sync_src", "sync_dst", "cacheinvalid", "prefetch_wait", "prefetch_session", "prefetch_make_context",
     "prefetch_async_prefetch", "dump_tag",
@@ -84,14 +89,12 @@ def _dtype(element: str) -> DType:
 
 def emit_program(program: Program, arch: str) -> dict[str, KernelText]:
     """The text of every kernel of a lowered program, by name."""
-    kernels: list[d.FuncOp] = []
-    for function in program.functions.values():
-        kind = function.static("kind")
-        if kind == "incore":
-            kernels.append(function)
-        elif kind in ("aic", "aiv", "group"):
-            help = "keep this program on the platform cpu; hand-written PTO can say it (docs/pto.md)"
-            raise UnsupportedFeatureError(f"a function of type {kind} (`{function.symbol}`) is not written as PTO", span=function.span, help=help)
+    kernels = [function for function in program.functions.values() if function.static("kind") in ("incore", "aic", "aiv")]
+    for function in kernels:
+        for op in function.walk():
+            if isinstance(op, d.ApplyOp | d.EffectOp) and (op.op in _CROSSING or op.op.startswith(("tpush", "tpop", "tfree", "lane_"))):
+                help = "keep this program on the platform cpu; hand-written PTO can say it (docs/pto.md)"
+                raise UnsupportedFeatureError(f"a kernel that meets another one (`{op.op}`) is not written as PTO", span=op.span, help=help)
     return {function.symbol: emit_kernel(function, arch) for function in kernels}
 
 
@@ -168,10 +171,13 @@ class KernelWriter(ControlWriter):
             return rule(self, op, region)
 
     def apply(self, op: d.ApplyOp) -> None:
+        if op.op in ARRAYS:
+            ARRAYS[op.op](self, op)
+            return
         if isinstance(d.type_of(op.results[0]), ScalarType):
             self.scalars[op.results[0]] = scalar_op(self, op)
             return
-        if op.op in MANY:
+        if len(op.results) > 1 and op.op in MANY:
             self.values.update(zip(op.results, MANY[op.op](self, op)))
             return
         value = op.results[0]
@@ -291,7 +297,7 @@ class KernelWriter(ControlWriter):
         hint, dtype = hint_of(op.result), dtype_of(op.result)
         if op.source in self.memories:
             memory = self.memories[op.source]
-            self.scalars[op.result] = converted(self, self.load_scalar(memory, indices, hint), memory.dtype, dtype, op)
+            self.scalars[op.result] = converted(self, self.load_scalar(memory, indices, hint), memory.dtype, dtype)
             return
         found, shape = self.values.get(op.source), d.shaped_type(op.source).shape
         row: Extent = 0
@@ -303,7 +309,7 @@ class KernelWriter(ControlWriter):
             offset = self.add(self.mul(row, tile.spec.cols), col)
         else:
             tile, offset = self.pull(op.source, Region(Part(row, 1, 1), Part(col, 1, 1)), op), 0
-        self.scalars[op.result] = converted(self, element_of(self, tile, offset, stored(dtype), hint), stored(dtype), dtype, op)
+        self.scalars[op.result] = converted(self, element_of(self, tile, offset, stored(dtype), hint), stored(dtype), dtype)
 
     def write_op(self, op: d.WriteOp) -> None:
         memory = self.memories[op.buffer]
@@ -339,6 +345,8 @@ class KernelWriter(ControlWriter):
             self._trap_unless(scalar_as(self, op.args[0], BOOL, op))
         elif op.op == "print":
             self._print(op)
+        elif op.op in EFFECTS:
+            EFFECTS[op.op](self, op)
         elif op.op in ORDERING:
             self.line("pto.barrier <PIPE_ALL>")
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation, SSAValue
 
@@ -95,6 +95,15 @@ class BlockWriter(MemoryWriter):
         spec = tile.spec
         element = spec.element if dtype is None else ELEMENTS[element_name(dtype)]
         return self.alloc(TileSpec("vec", element, spec.rows, spec.cols, spec.valid, spec.blayout), tile.valid, hint)
+
+    def reread(self, tile: Tile, dtype: DType) -> Tile:
+        """The bytes of a tile as elements of another type of the same size."""
+        element = ELEMENTS[element_name(dtype)]
+        if element == tile.spec.element:
+            return tile
+        made = Tile(self.name(tile.name[1:]), replace(tile.spec, element=element), tile.valid)
+        self.line(f"{made.name} = pto.treshape {tile.name} : {tile.type} -> {made.type}")
+        return made
 
     def dest(self, name: str, ins: Sequence[Tile | tuple[str, str]], out: Tile, inner: str = "", tail: str = "") -> Tile:
         """One op in destination style."""

@@ -7,16 +7,17 @@ from dataclasses import replace
 
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
+from tilejit.backends.pto.emit_array import array_memory, copy_array
 from tilejit.backends.pto.emit_blocks import BlockWriter, Lazy, Tile
 from tilejit.backends.pto.emit_cube import zeroed
 from tilejit.backends.pto.emit_memory import Memory, Region
-from tilejit.backends.pto.emit_plan import PRODUCTS, root_of
+from tilejit.backends.pto.emit_plan import PRODUCTS, root_of, written
 from tilejit.backends.pto.emit_scalars import dtype_of, extent_of, scalar, scalar_as
 from tilejit.backends.pto.emit_text import Extent, hint_of, scalar_name
 from tilejit.dtypes import BOOL, INDEX, DType
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, constant_of, operand
-from tilejit.types.values import BufferType, ScalarType, TileType
+from tilejit.types.values import ArrayType, BufferType, ScalarType, TileType
 
 
 class ControlWriter(BlockWriter):
@@ -33,6 +34,9 @@ class ControlWriter(BlockWriter):
         type = d.type_of(value)
         if isinstance(type, BufferType | ScalarType):
             return None
+        if isinstance(type, ArrayType):
+            assert isinstance(op, d.TileOp)
+            return array_memory(self, value, op)
         assert isinstance(type, TileType)
         if not self.plan.fits(type):
             return self.workspace(type.dtype, type.shape, op, hint_of(value) or "carried")
@@ -64,6 +68,9 @@ class ControlWriter(BlockWriter):
         moves = [(value, slot, valid) for value, slot, valid in zip(values, slots, valids) if slot is not None and not self._is_there(value, slot)]
         ready: list[tuple[Tile | Memory, Tile | Memory, tuple[Extent, Extent] | None, SSAValue]] = []
         for value, slot, valid in moves:
+            if isinstance(slot, Memory) and isinstance(d.type_of(value), ArrayType):
+                ready.append((self.memories[value], slot, valid, value))
+                continue
             if isinstance(slot, Memory):
                 ready.append((self.materialised(value, op), slot, valid, value))
                 continue
@@ -74,8 +81,11 @@ class ControlWriter(BlockWriter):
             ready.append((source, slot, valid, value))
         for source, slot, valid, value in ready:
             if isinstance(slot, Memory):
-                assert isinstance(source, Memory)
-                self._copy_memory(source, slot, value, op)
+                assert isinstance(source, Memory) and isinstance(op, d.TileOp)
+                if isinstance(d.type_of(value), ArrayType):
+                    copy_array(self, source, slot, op)
+                else:
+                    self._copy_memory(source, slot, value, op)
             else:
                 assert isinstance(source, Tile)
                 if valid is not None:
@@ -106,7 +116,8 @@ class ControlWriter(BlockWriter):
             self.memories[value] = self.memories[init]
         elif isinstance(slot, Memory):
             self.memories[value] = slot
-            self.values[value] = Lazy(valid or self.matrix(value), ())
+            if not isinstance(d.type_of(value), ArrayType):
+                self.values[value] = Lazy(valid or self.matrix(value), ())
         else:
             self.values[value] = replace(slot, valid=valid) if valid is not None else slot
 
@@ -145,8 +156,8 @@ class ControlWriter(BlockWriter):
     def _bump(self, op: Operation) -> None:
         """What the turns of a loop write may have changed when a turn begins."""
         for inner in op.walk():
-            if isinstance(inner, d.StoreOp | d.WriteOp) and root_of(inner.buffer) in self.memories:
-                self.touch(self.memories[root_of(inner.buffer)])
+            if (buffer := written(inner)) is not None and root_of(buffer) in self.memories:
+                self.touch(self.memories[root_of(buffer)])
 
     def _arrays(self, values: Sequence[SSAValue]) -> list[SSAValue]:
         return [value for value in values if not isinstance(d.type_of(value), ScalarType)]
@@ -156,9 +167,14 @@ class ControlWriter(BlockWriter):
     def for_(self, op: d.ForOp) -> None:
         variable, *arguments = op.body.block.args
         step = constant_of(op.step)
-        if step is not None and step <= 0:
-            raise self.refuse(op, "a loop that counts down")
-        bounds = [self.ssa(extent_of(self, value, op)) for value in (op.lower, op.upper, op.step)]
+        lower, upper = extent_of(self, op.lower, op), extent_of(self, op.upper, op)
+        down = step is not None and step < 0
+        if down:
+            # PTO counts up only: the trips are counted, and the variable follows from the number of the trip.
+            count = self.define(f"arith.ceildivsi {self.ssa(self.sub(lower, upper))}, {self.ssa(-int(step or 0))} : index", "trips")
+            bounds = [self.ssa(0), count, self.ssa(1)]
+        else:
+            bounds = [self.ssa(lower), self.ssa(upper), self.ssa(extent_of(self, op.step, op))]
         slots = [self._slot_of(argument, op, init) for argument, init in zip(arguments, op.inits)]
         items, finals = self.carried(arguments), self.carried(op.results)
         self.settle(op, list(op.inits), slots, [self._given(init, slot) for init, slot in zip(op.inits, slots)])
@@ -170,7 +186,8 @@ class ControlWriter(BlockWriter):
         head = f"{', '.join(results)} = " if results else ""
         self._bump(op)
         with self.scope(), self.inside(f"{head}scf.for {index} = {bounds[0]} to {bounds[1]} step {bounds[2]}{carried} {{"):
-            self.scalars[variable] = index
+            start = self.add(lower, self.mul(index, int(step or 0)), hint_of(variable)) if down else index
+            self.scalars[variable] = self.ssa(start)
             self._cast_variable(variable, op)
             valids = self.take(items, names)
             for argument, slot, init in zip(arguments, slots, op.inits):

@@ -226,10 +226,11 @@ class MemoryWriter(TextWriter):
         view = self.define(self._view_text(pointer, shape, pair, memory.dtype), "view")
         return self._partition(view, 2, memory.dtype, (region.rows.start, region.cols.start), (region.rows.count, region.cols.count))
 
-    def rearranged(self, memory: Memory, shape: tuple[Extent, ...], axes: tuple[int | None, ...]) -> tuple[str, str]:
-        """All of a box as another array: its dim i runs along dim axes[i] of the box, or stands still."""
+    def rearranged(self, memory: Memory, shape: tuple[Extent, ...], axes: tuple[int | None, ...], by: tuple[int, ...] = ()) -> tuple[str, str]:
+        """All of a box as another array: its dim i runs along dim axes[i] of the box, in steps of by[i], or stands still."""
         strides = self.strides(memory.whole)
         steps: tuple[Extent, ...] = tuple(0 if axis is None else strides[memory.kept[axis]] for axis in axes)
+        steps = tuple(self.mul(step, n) for step, n in zip(steps, by)) if by else steps
         pointer = self._moved_pointer(memory)
         dims, steps = (shape, steps) if len(shape) > 1 else ((1, *shape), (0, *steps))
         view = self.define(self._view_text(pointer, dims, steps, memory.dtype), "view")

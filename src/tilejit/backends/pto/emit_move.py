@@ -6,15 +6,16 @@ from collections.abc import Callable
 
 from xdsl.ir import Operation, SSAValue
 
-from tilejit.backends.pto.emit_blocks import BlockWriter, Lazy, Tile
+from tilejit.backends.pto.emit_blocks import BlockWriter, Lazy, Tile, rounded_up
 from tilejit.backends.pto.emit_memory import Memory, Part, Region
 from tilejit.backends.pto.emit_scalars import extent_of, scalar_as
-from tilejit.backends.pto.emit_text import Extent, hint_of, op_name, scalar_name
+from tilejit.backends.pto.emit_text import Extent, element_name, hint_of, op_name, scalar_name
 from tilejit.backends.pto.emit_vector import Rule, reduced_columns
 from tilejit.dtypes import INT32, DType
 from tilejit.ops.pad import pad_cell
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, operand, operands
+from tilejit.tile_ir.pto.elements import ELEMENTS
 from tilejit.tile_ir.pto.specs import TileSpec
 from tilejit.types.enums import PadValue
 from tilejit.types.values import TileType
@@ -139,12 +140,12 @@ def concat(w: BlockWriter, op: d.ApplyOp) -> Memory:
     for value in (first, second):
         rows, cols = w.valid_of(value)
         rows = w.least(rows, w.valid_of(result)[0])
-        _put(w, value, w.box(memory, (0, start), (rows, cols)), op)
+        put(w, value, w.box(memory, (0, start), (rows, cols)), op)
         start = w.add(start, cols)
     return memory
 
 
-def _put(w: BlockWriter, value: SSAValue, box: Memory, op: Operation, atomic: bool = False) -> None:
+def put(w: BlockWriter, value: SSAValue, box: Memory, op: Operation, atomic: bool = False) -> None:
     """A value into a box."""
     found, valid = w.values.get(value), w.valid_of(value)
     if isinstance(found, Tile) and value not in w.memories:
@@ -162,9 +163,9 @@ def assemble(w: BlockWriter, op: d.ApplyOp) -> Memory:
     memory = w.workspace(type.dtype, type.shape, op, hint_of(result) or "joined")
     owner = target.owner
     if not (isinstance(owner, d.ApplyOp) and owner.op == "create_tile"):
-        _put(w, target, w.box(memory, (0, 0), w.valid_of(target)), op)
+        put(w, target, w.box(memory, (0, 0), w.valid_of(target)), op)
     offsets = tuple(extent_of(w, item, op) for item in operands(op, "offset"))
-    _put(w, source, w.box(memory, offsets, w.valid_of(source)), op, bool(getattr(apply_args(op).get("atomic"), "value", 0)))
+    put(w, source, w.box(memory, offsets, w.valid_of(source)), op, bool(getattr(apply_args(op).get("atomic"), "value", 0)))
     return memory
 
 
@@ -180,7 +181,7 @@ def padded(w: BlockWriter, op: d.ApplyOp) -> Memory:
     with w.stretch(rows, sizes[0], "row") as r, w.stretch(cols, sizes[1], "col") as c:
         tile = w.tile(r.size, c.size, (r.count, c.count), type.dtype)
         w.store(w.dest("texpands", [(w.constant(cell, type.dtype), scalar_name(type.dtype))], tile), memory, Region(r, c), op)
-    _put(w, value, w.box(memory, (0, 0), w.valid_of(value)), op)
+    put(w, value, w.box(memory, (0, 0), w.valid_of(value)), op)
     return memory
 
 
@@ -239,6 +240,29 @@ def write(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     return out
 
 
+def reinterpret(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
+    """The bytes of a tile as another type; through memory where its padding is not that of the new type."""
+    value = operand(op, "data")
+    source, result = whole_tile(w, value, op), d.shaped_type(op.results[0])
+    old, new = source.spec.element.bytes, result.dtype.get_byte()
+    if old == new and d.shaped_type(value).shape == result.shape:
+        return w.reread(source, result.dtype)
+    width = d.shaped_type(value).shape[-1]
+    if source.spec.blayout != "row_major" or (source.spec.rows > 1 and width != source.spec.cols):
+        raise w.refuse(op, f"{op_name(op)} of padded rows")
+    assert isinstance(width, int)
+    rows, cols = region.rows.size, region.cols.size
+    whole = source.spec.rows * width * old // new
+    shape = (rows, cols) if source.spec.rows > 1 else (1, source.spec.cols * old // new)
+    if source.spec.rows == 1 and rows > 1:
+        raise w.refuse(op, f"{op_name(op)} of one row as several")
+    spec = TileSpec("vec", ELEMENTS[element_name(result.dtype)], *shape, (rows, cols))
+    made = Tile(w.name(hint_of(op.results[0]) or "bits"), spec, (rows, cols))
+    assert whole == rows * cols
+    w.line(f"{made.name} = pto.treshape {source.name} : {source.type} -> {made.type}")
+    return made if spec.shape == (rows, rounded_up(cols, w.plan.period)) else w.load(w.spill(op.results[0], made, op), region, op)
+
+
 # generators ---------------------------------------------------------------------------------------------------------------------------------
 
 
@@ -265,7 +289,7 @@ def tri(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
 
 MOVES: dict[str, Rule] = {
     "move": move, "create_tile": create, "transpose": transpose, "transpose_view": transpose, "slice": slice_rule, "extract": slice_rule, "fillpad": fillpad,
-    "fillpad_expand": fillpad, "set_validshape": set_validshape, "write": write, "ci": ci, "tri": tri,
+    "fillpad_expand": fillpad, "set_validshape": set_validshape, "write": write, "ci": ci, "tri": tri, "reinterpret_view": reinterpret,
 }  # fmt: skip
 
 COPIES: dict[str, Callable[[BlockWriter, d.ApplyOp], Memory]] = {"reshape": reshape, "concat": concat, "assemble": assemble}

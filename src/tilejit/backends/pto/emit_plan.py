@@ -20,7 +20,9 @@ BLOCKWISE = frozenset({"elementwise", "expand", "reduction"})
 """Families of which any block can be computed from blocks of the operands."""
 BLOCKWISE_OPS = PRODUCTS | {"full", "transpose", "transpose_view", "move", "slice", "create_tile", "ci"}
 BATCHES = frozenset({"batch_matmul", "batch_matmul_acc"})
-_IN_MEMORY = frozenset({"reshape", "concat", "assemble", "fillpad", "fillpad_expand"})
+_IN_MEMORY = frozenset({
+    "reshape", "concat", "assemble", "fillpad", "fillpad_expand", "mgather", "paged_gather", "gather_row", "scatter_update", "scatter_mask",
+})  # fmt: skip
 _CHUNK = 1024
 """Columns of a block of a wide value."""
 
@@ -71,6 +73,15 @@ def root_of(buffer: SSAValue) -> SSAValue:
             buffer = loop.inits[buffer.index - 1]
         else:
             return buffer
+
+
+def written(op: Operation) -> SSAValue | None:
+    """The buffer that an op writes, if any."""
+    if isinstance(op, d.StoreOp | d.WriteOp):
+        return op.buffer
+    if isinstance(op, d.EffectOp) and op.op in ops.table() and isinstance(name := ops.table()[op.op].attrs.get("writes"), str):
+        return operand(op, name)
+    return None
 
 
 class Plan:
@@ -198,7 +209,7 @@ class Plan:
         assert isinstance(op, Operation)
         first, last, reads = self._last[op], self._last_use(value), self.reads(value)
         for other, position in self._order.items():
-            if isinstance(other, d.StoreOp | d.WriteOp) and first < position <= last and root_of(other.buffer) in reads:
+            if first < position <= last and (buffer := written(other)) is not None and root_of(buffer) in reads:
                 if isinstance(other, d.StoreOp) and position == last and self._in_place(other, value):
                     continue
                 return True
@@ -253,6 +264,17 @@ class Plan:
             later = [self._last_use(result) for use in value.uses for result in use.operation.results if result in self.lazy]
             self._last_uses[value] = max([0, *last, *later])
         return self._last_uses[value]
+
+    def is_used_after(self, value: SSAValue, op: Operation) -> bool:
+        """Whether somebody besides `op` may still need a value when `op` is done: a later use, or one around a loop again."""
+        owner = value.owner
+        block = owner if isinstance(owner, Block) else owner.parent_block()
+        inside = op
+        while inside.parent_block() is not block:
+            parent = inside.parent_op()
+            assert parent is not None
+            inside = parent
+        return inside is not op or any(use.operation is not op and self._last[use.operation] > self._order[op] for use in value.uses)
 
     # blocks -----------------------------------------------------------------------------------------------------------------------------
 

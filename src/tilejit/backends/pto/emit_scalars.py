@@ -14,9 +14,11 @@ from tilejit.types.values import ScalarType
 _SAME = {"add": ("addi", "addf"), "sub": ("subi", "subf"), "mul": ("muli", "mulf")}
 _WHOLE = {"and_": "andi", "or_": "ori", "xor": "xori", "logical_and": "andi", "logical_or": "ori", "shl": "shli"}
 _COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
+_COUNTS = {"available_cluster_count": 8, "available_aiv_count": 16}
+"""What the language says of every machine."""
 SCALAR_OPS = frozenset({
     *_SAME, *_WHOLE, "shr", "floordiv", "mod", "fmod", "div", "minimum", "maximum", "cmp", "cast", "neg", "where", "logical_not", "not_", "abs",
-    "get_block_idx", "get_block_num", "get_subblock_idx",
+    "get_block_idx", "get_block_num", "get_subblock_idx", *_COUNTS,
 })  # fmt: skip
 """Ops of the table that have a scalar form in PTO text."""
 
@@ -43,7 +45,7 @@ def extent_of(w: MemoryWriter, value: SSAValue, op: Operation) -> Extent:
     if known is not None:
         return int(known)
     name, dtype = scalar(w, value, op), dtype_of(value)
-    return name if dtype is INDEX else converted(w, name, dtype, INDEX, op)
+    return name if dtype is INDEX else converted(w, name, dtype, INDEX)
 
 
 def scalar_as(w: MemoryWriter, value: SSAValue, dtype: DType, op: Operation) -> str:
@@ -51,17 +53,17 @@ def scalar_as(w: MemoryWriter, value: SSAValue, dtype: DType, op: Operation) -> 
     known = constant_of(value)
     if known is not None:
         return w.constant(known if dtype.is_float else int(known), dtype)
-    return converted(w, scalar(w, value, op), dtype_of(value), dtype, op)
+    return converted(w, scalar(w, value, op), dtype_of(value), dtype)
 
 
-def converted(w: MemoryWriter, name: str, source: DType, to: DType, op: Operation) -> str:
+def converted(w: MemoryWriter, name: str, source: DType, to: DType) -> str:
     """A scalar in another data type: floats lose their fractions, integers wrap."""
     old, new = scalar_name(source), scalar_name(to)
     if source is to:
         return name
     if source.is_float and to.is_float:
         if source.bits == to.bits:
-            return converted(w, w.define(f"arith.extf {name} : {old} to f32"), FP32, to, op)
+            return converted(w, w.define(f"arith.extf {name} : {old} to f32"), FP32, to)
         return w.define(f"arith.{'truncf' if to.bits < source.bits else 'extf'} {name} : {old} to {new}")
     unsigned = source is BOOL or source.name.startswith("U")
     if source.is_float:
@@ -73,8 +75,11 @@ def converted(w: MemoryWriter, name: str, source: DType, to: DType, op: Operatio
         if source is INDEX:
             name, old = w.define(f"arith.index_cast {name} : index to i64"), "i64"
         return w.define(f"arith.{'uitofp' if unsigned else 'sitofp'} {name} : {old} to {new}")
+    if to is INDEX and unsigned:
+        wide = name if source.bits == 64 else w.define(f"arith.extui {name} : {old} to i64")
+        return w.define(f"arith.index_cast {wide} : i64 to index")
     if INDEX in (source, to):
-        return w.define(f"arith.{'index_castui' if unsigned else 'index_cast'} {name} : {old} to {new}")
+        return w.define(f"arith.index_cast {name} : {old} to {new}")
     if source.bits == to.bits:
         return name
     return w.define(f"arith.{'trunci' if to.bits < source.bits else 'extui' if unsigned else 'extsi'} {name} : {old} to {new}")
@@ -85,7 +90,9 @@ def scalar_op(w: MemoryWriter, op: d.ApplyOp) -> str:
     result, hint = dtype_of(op.results[0]), hint_of(op.results[0])
     if op.op in ("get_block_idx", "get_block_num", "get_subblock_idx"):
         place = w.define(f"pto.{op.op}", None if result is INDEX else hint)
-        return w.define(f"arith.index_cast {place} : i64 to index", hint) if result is INDEX else converted(w, place, INT64, result, op)
+        return w.define(f"arith.index_cast {place} : i64 to index", hint) if result is INDEX else converted(w, place, INT64, result)
+    if op.op in _COUNTS:
+        return w.constant(_COUNTS[op.op], result)
     args = apply_args(op)
     values = [value for value in args.values() if isinstance(value, SSAValue)]
     if op.op == "cast":
@@ -171,5 +178,5 @@ def _rounded(w: MemoryWriter, op: d.ApplyOp, value: SSAValue, result: DType) -> 
         over = w.define(f"arith.cmpf {kind}, {rest}, {w.constant(limit, source)} : {element}")
         moved = w.define(f"arith.addi {whole}, {w.constant(step, INT64)} : i64")
         whole = w.define(f"arith.select {over}, {moved}, {whole} : i64")
-    return converted(w, whole, INT64, result, op)
+    return converted(w, whole, INT64, result)
 

@@ -15,7 +15,7 @@ _BEFORE_KERNELS = frozenset({"task_dummy", "task_invalid", "no_dep"})
 @cache
 def written_rows() -> frozenset[str]:
     """Rows with a rule: block by block, in memory, as statements, or as scalars."""
-    tables = (emit.RULES, emit.ORDERING, emit_index.MANY, emit_move.COPIES, emit_move.LARGE, emit_plan.BATCHES, emit_scalars.SCALAR_OPS)
+    tables = (emit.RULES, emit.ORDERING, emit_index.MANY, emit.COPIES, emit_move.LARGE, emit.EFFECTS, emit.ARRAYS, emit_plan.BATCHES, emit_scalars.SCALAR_OPS)
     return frozenset(name for table in tables for name in table) | _BEFORE_KERNELS
 
 
