@@ -47,6 +47,17 @@ def test_run_reads_and_writes_arrays(capsys: pytest.CaptureFixture[str], tmp_pat
     assert "y.npy written" in capsys.readouterr().out
 
 
+def test_run_interprets_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilejit.jit.pto_program import PtoProgram
+
+    monkeypatch.setattr(PtoProgram, "native", property(lambda program: pytest.fail("it is compiled")))
+    x = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", np.zeros_like(x))
+    assert main(["pto", "run", "--interpret", SCALE2, str(tmp_path / "x.npy"), str(tmp_path / "y.npy")]) == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), 2 * x)
+
+
 def test_run_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pto", "run", SCALE2]) != 0
     assert "takes 2 arguments (!pto.ptr<f32, gm>, !pto.ptr<f32, gm>), got 0" in capsys.readouterr().err
