@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,6 +16,7 @@ from suites.cpu import products, row_kernels
 from tilejit import RunConfig
 
 COUNT = 2
+REST, CALLS = 0.01, 4
 
 
 @pl.jit
@@ -58,7 +61,28 @@ def speedup(name: str, kernel: Any, inputs: tuple[torch.Tensor, ...], out: torch
     return Pair(name, "one thread", lambda: compiled(*inputs, out, config=two), lambda: compiled(*inputs, alone, config=one), check=check)
 
 
+def rested(pair: Pair) -> Pair:
+    """Each side in calls that follow each other, after a rest: threads of the other side look for work in vain for a while."""
+
+    def timed(call: Callable[[], object]) -> Callable[[], float]:
+        def seconds() -> float:
+            time.sleep(REST)
+            call()
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                call()
+            return (time.perf_counter() - start) / CALLS
+
+        return seconds
+
+    return replace(pair, ours=timed(pair.ours), theirs=timed(pair.theirs), self_timed=True)
+
+
 def cases() -> Iterator[Pair]:
+    return map(rested, pairs())
+
+
+def pairs() -> Iterator[Pair]:
     torch.manual_seed(0)
     torch.set_num_threads(COUNT)
     os.environ["TILEJIT_NUM_THREADS"] = str(COUNT)
