@@ -206,6 +206,27 @@ def where_of_rank_three(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
     return out
 
 
+@CASES(f32(6, 21), f32(6, 21), expected=lambda a, b: (np.where(a > b, a, b), np.where(a > 0, a, float32(0.1) * a), np.where(b < 1, float32(-1), b)))
+@pl.jit
+def where_of_tiles(a: pl.Tensor, b: pl.Tensor, top: pl.Out[pl.Tensor], leaky: pl.Out[pl.Tensor], cut: pl.Out[pl.Tensor]):
+    """The mask that a comparison of tiles gives also serves pl.where."""
+    with pl.at(level=pl.Level.CORE_GROUP):
+        ta, tb = pl.load(a, [0, 0], [6, 21]), pl.load(b, [0, 0], [6, 21])
+        pl.store(pl.where(ta > tb, ta, tb), [0, 0], top)
+        pl.store(pl.where(ta > 0.0, ta, 0.1 * ta), [0, 0], leaky)
+        pl.store(pl.tile.where(tb < 1.0, -1.0, tb), [0, 0], cut)
+    return top, leaky, cut
+
+
+@CASES(data(np.int16, 4, 40), 9, expected=lambda x, n: np.where(np.pad(x[:, :n], ((0, 0), (0, 40 - n))) > 5, np.pad(x[:, :n], ((0, 0), (0, 40 - n))), 0))
+@pl.jit
+def where_of_a_partial_tile(x: pl.Tensor, n: pl.INDEX, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(x, [0, 0], [4, 40], valid_shape=[4, n])
+        pl.store(pl.fillpad(pl.where(t > 5, t, 0)), [0, 0], out)
+    return out
+
+
 def _clipped(x: Any, low: Any, high: Any) -> Any:
     return np.where(x < low, low, np.where(x > high, high, x)), ((x >= low) & (x <= high)).astype(np.float32)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
-from tilejit.dtypes import DType
+from tilejit.dtypes import UINT8, DType
 from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, ShapeError, TilejitError, UnsupportedFeatureError
 from tilejit.frontend import buffers, effects, fold, functions, markers, windows
 from tilejit.frontend.context import Context
@@ -23,6 +23,7 @@ from tilejit.frontend.values import (
     plain_number,
     shaped,
 )
+from tilejit.ops import public
 from tilejit.ops.binding import Kind, bind
 from tilejit.ops.evaluate import evaluate
 from tilejit.ops.spec import Call, OpFunction, OpSpec, ParamKind, ScalarArg
@@ -344,6 +345,29 @@ def _set_valid(ctx: Context, args: Args, node: ast.AST) -> object:
     return windows.narrowed(ctx, tensor, [args["valid_rows"], args["valid_cols"]])
 
 
+def _where(ctx: Context, args: Args, node: ast.AST) -> object:
+    """By a mask of packed bits, as a comparison of tiles gives it: a selection between tiles."""
+    mask = args["condition"]
+    if not isinstance(mask, SSAValue) or not isinstance(mask.owner, d.ApplyOp) or mask.owner.op != "cmp_mask":
+        return NotImplemented
+    like = next((args[name] for name in ("lhs", "rhs") if shaped(args[name]) is not None), None)
+    if like is None:
+        raise ArgumentError("where takes at least one tile to choose from, got two scalars", help="make one of them a tile with pl.tile.full")
+    chosen: dict[str, object] = {}
+    for name in ("lhs", "rhs"):
+        value = args[name]
+        chosen[name] = value if shaped(value) is not None else op_call(ctx, _tile_op("expands"), (like, value), {}, node)
+    rows = d.shaped_type(mask).shape
+    tmp = op_call(ctx, _tile_op("create"), (rows, UINT8), {}, node)
+    return op_call(ctx, _tile_op("sel"), (mask, chosen["lhs"], chosen["rhs"], tmp), {}, node)
+
+
+def _tile_op(name: str) -> OpFunction:
+    function = public("tile", name)
+    assert function is not None, name
+    return function
+
+
 def _block_index(ctx: Context, args: Args, node: ast.AST) -> object:
     return NotImplemented if ctx.block is None else ctx.block[0]
 
@@ -378,6 +402,7 @@ _STRUCTURAL: dict[str, Callable[[Context, Args, ast.AST], object]] = {
     "create_tensor": _create,
     "create_l1": _create,
     "set_validshape": _set_valid,
+    "where": _where,
     "get_block_idx": _block_index,
     "get_block_num": _block_count,
     "get_subblock_idx": _lane,

@@ -599,7 +599,7 @@ class _tensor:
 
     @staticmethod
     def where(condition: Any, lhs: Any, rhs: Any) -> Any:
-        """lhs where the condition is not zero, else rhs. The condition of tiles and scalars is BOOL, that of tensors any number."""
+        """lhs where the condition is not zero, else rhs. The condition of tiles is BOOL or a mask, that of scalars BOOL, that of tensors any number."""
 
     @staticmethod
     def write(tensor: Any, indices: Any, value: Any) -> Any:
@@ -1189,7 +1189,7 @@ class _tile:
 
     @staticmethod
     def where(condition: Any, lhs: Any, rhs: Any) -> Any:
-        """lhs where the condition is not zero, else rhs. The condition of tiles and scalars is BOOL, that of tensors any number."""
+        """lhs where the condition is not zero, else rhs. The condition of tiles is BOOL or a mask, that of scalars BOOL, that of tensors any number."""
 
     @staticmethod
     def write(tile: Any, indices: Any, value: Any) -> Any:
@@ -1796,7 +1796,7 @@ def tri(diagonal: Any, shape: Any, valid_shape: Any = ..., dtype: Any = ..., upp
     """1 in the lower triangle (column <= row + diagonal) or the upper one (column >= row + diagonal), else 0."""
 
 def where(condition: Any, lhs: Any, rhs: Any) -> Any:
-    """lhs where the condition is not zero, else rhs. The condition of tiles and scalars is BOOL, that of tensors any number."""
+    """lhs where the condition is not zero, else rhs. The condition of tiles is BOOL or a mask, that of scalars BOOL, that of tensors any number."""
 
 def write(dst: Any, offset: Any, value: Any) -> Any:
     """dst with one element replaced, by one index per dim (the front end also takes one flat index)."""

@@ -250,7 +250,7 @@ _WHERE = "(condition, lhs, rhs)"
     check=_check_condition,
 )
 def where(condition: Operand, lhs: Operand, rhs: Operand) -> object:
-    """lhs where the condition is not zero, else rhs. The condition of tiles and scalars is BOOL, that of tensors any number."""
+    """lhs where the condition is not zero, else rhs. The condition of tiles is BOOL or a mask, that of scalars BOOL, that of tensors any number."""
 
 
 @elementwise(
