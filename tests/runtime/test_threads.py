@@ -32,6 +32,16 @@ def exponentials(x: pl.Tensor, out: pl.Out[pl.Tensor]):
 
 
 @pl.jit
+def scaled(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for i in pl.spmd(32):
+        t = pl.load(x, [i * 8, 0], [8, 256])
+        for _ in pl.range(40):
+            t = pl.mul(t, 1.01)
+        out = pl.store(t, [i * 8, 0], out)
+    return out
+
+
+@pl.jit
 def row_sums(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     for i in pl.parallel(32):
         with pl.at(level=pl.Level.CORE_GROUP):
@@ -85,6 +95,26 @@ def test_warm_calls_follow_torch_when_its_number_of_threads_changes() -> None:
             torch.testing.assert_close(out, x.exp().exp())
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.torch
+def test_workers_treat_tiny_numbers_as_their_caller_does() -> None:
+    import torch
+
+    x = (data() * 1e-39).astype(np.float32)
+    results: list[NDArray] = []
+    try:
+        for flushed in (True, False):
+            torch.set_flush_denormal(flushed)
+            for count in (1, 4):
+                out = np.empty_like(x)
+                scaled(x, out, config=RunConfig(num_threads=count))
+                results.append(out)
+    finally:
+        torch.set_flush_denormal(False)
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[2], results[3])
+    assert not results[0].any() and results[2].any()
 
 
 def test_a_second_caller_runs_on_its_own_thread() -> None:

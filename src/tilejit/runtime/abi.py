@@ -61,6 +61,8 @@ class Team(enum.IntEnum):
     """Workers that may take part."""
     SCRATCH = 37
     """Bytes of scratch memory that each needs."""
+    FLOAT_MODE = 38
+    """The caller's floating-point control word: whether tiny numbers count as zero is its choice."""
     FAILED_AT = 40
     """Lowest trip that failed, its code and the integers of its message."""
     FAILURE_LOCK = 41

@@ -156,7 +156,8 @@ class Captures:
 
     def array(self, array: Array) -> Array:
         shape, strides, valid = (tuple(self.index(item) for item in items) for items in (array.shape, array.strides, array.valid))
-        return replace(array, pointer=self.value(array.pointer), shape=shape, strides=strides, valid=valid)
+        # Every trip sees it: none may write its own results there.
+        return replace(array, pointer=self.value(array.pointer), shape=shape, strides=strides, valid=valid, owned=False)
 
     def storage(self, storage: Storage) -> Storage:
         return self.value(storage) if isinstance(storage, Value) else self.array(storage)

@@ -56,6 +56,8 @@ declare i64 @syscall(i64, ...)
 declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
 declare i32 @munmap(ptr, i64)
 declare i32 @sched_yield()
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
 declare void @llvm.x86.sse2.pause()
 declare i64 @llvm.readcyclecounter()
 declare i64 @llvm.smin.i64(i64, i64)
@@ -249,6 +251,8 @@ prepare:
   %ready = call i1 @have_scratch(ptr %me, i64 %bytes)
   br i1 %ready, label %work, label %leave
 work:
+  %mode.at = call ptr @slot(ptr %team, i64 $T_FLOAT_MODE)
+  call void @llvm.x86.sse.ldmxcsr(ptr %mode.at)
   %arena.at = call ptr @slot(ptr %me, i64 $ARENA_BASE)
   %arena = load ptr, ptr %arena.at, align 8
   call void @take_part(ptr %team, ptr %me, ptr %arena)
@@ -372,6 +376,8 @@ ours:
   store atomic i64 0, ptr %next.at monotonic, align 8
   %failed.at = call ptr @slot(ptr %team, i64 $T_FAILED_AT)
   store atomic i64 $LARGEST, ptr %failed.at monotonic, align 8
+  %mode.at = call ptr @slot(ptr %team, i64 $T_FLOAT_MODE)
+  call void @llvm.x86.sse.stmxcsr(ptr %mode.at)
   ; Scratch memory: as much as this thread has left, so that a trip finds the same everywhere.
   %end.at = call ptr @slot(ptr %context, i64 $ARENA_END)
   %arena.end = load i64, ptr %end.at, align 8
