@@ -111,6 +111,27 @@ def test_regions_side_by_side_may_pop_before_they_push() -> None:
         np.testing.assert_allclose(out, np.exp(a), rtol=1e-6)
 
 
+def test_regions_side_by_side_hand_out_tiles_and_numbers() -> None:
+    text = """
+    @pl.function
+    def main(a: pl.Tensor[[16, 16], pl.FP32], out: pl.Out[pl.Tensor[[16, 16], pl.FP32]]):
+        with pl.cluster():
+            with pl.at(level=pl.Level.CORE_GROUP):
+                t: pl.Tile[[16, 16], pl.FP32] = pl.tpop_from_aic()
+                y = pl.exp(t)
+                s = pl.read(t, [0, 1])
+            with pl.at(level=pl.Level.CORE_GROUP):
+                pl.tpush_to_aiv(pl.load(a, [0, 0], [16, 16]), split=0)
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out = pl.store(pl.add(y, s), [0, 0], out)
+    """
+    a = numbers(16, 16)
+    program = read(text)
+    for form in (program, lowered(program)):
+        _, out = run(form, a, np.zeros_like(a))
+        np.testing.assert_allclose(out, np.exp(a) + a[0, 1], rtol=1e-5)
+
+
 REGIONS = """
 @pl.program
 class P:

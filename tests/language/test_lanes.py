@@ -136,6 +136,58 @@ for lane in pl.split_aiv(2, mode=pl.SplitMode.UP_DOWN):
         np.testing.assert_allclose(out, a + both.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)
 
 
+def test_gathers_in_while_loops_and_expanded_ones() -> None:
+    text = """
+    @pl.function
+    def main(a: pl.Tensor[[16, 16], pl.FP32], n: pl.Tensor[[1], pl.INT32], out: pl.Out[pl.Tensor[[16, 16], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            c = pl.load(a, [0, 0], [16, 16])
+            for lane in pl.split_aiv(2, mode=pl.SplitMode.UP_DOWN):
+                i = pl.const(0, pl.INT32)
+                limit = pl.read(n, [0])
+                while i < limit:
+                    h = pl.aiv_shard(c)
+                    h[0, 0] = 1.0
+                    c = pl.aic_gather(pl.add(h, 1.0 + lane))
+                    i += 1
+                    if i == 4:
+                        break
+                for j in pl.unroll(2):
+                    c = pl.aic_gather(pl.mul(pl.aiv_shard(c), 2.0 + j))
+                out = pl.store(pl.aiv_shard(c), [lane * 8, 0], out)
+    """
+    program, a = read(text), numbers(16, 16)
+    for trips in (0, 2, 7):
+        expected = a.copy()
+        for _ in range(min(trips, 4)):
+            expected[::8, 0] = 1
+            expected = expected + by_lane("UP_DOWN", 1, 2)
+        *_, out = run(program, a, np.array([trips], np.int32), np.zeros_like(a))
+        np.testing.assert_allclose(out, expected * 6, rtol=1e-5)
+
+
+def test_one_lane_may_talk_to_the_cube_side_alone() -> None:
+    body = """
+pl.tpush_to_aiv(pl.load(a, [0, 0], [16, 16]), split=0)
+for lane in pl.split_aiv(2, mode=pl.SplitMode.NONE):
+    if lane == 0:
+        h: pl.Tile[[16, 16], pl.FP32] = pl.tpop_from_aic(split=0)
+        pl.tpush_to_aic(pl.add(h, 1.0), split=0)
+    else:
+        g = pl.load(w, [0, 0], [16, 16])
+        g[3, 4] = 5.0
+        g += 2.0
+        out = pl.store(g, [0, 0], out)
+p: pl.Tile[[8, 16], pl.FP32] = pl.tpop_from_aiv()
+out = pl.store(p, [0, 0], out)
+"""
+    a, w = numbers(16, 16), numbers(16, 16, seed=1)
+    with pytest.raises(ShapeError):
+        run(kernel(body), a, w, np.zeros_like(a))
+    *_, out = run(kernel(body.replace("p: pl.Tile[[8, 16]", "p: pl.Tile[[16, 16]")), a, w, np.zeros_like(a))
+    np.testing.assert_allclose(out, a + 1, rtol=1e-6)
+
+
 def test_a_gather_that_one_lane_may_miss_is_refused() -> None:
     body = """
 c = pl.load(a, [0, 0], [16, 16])

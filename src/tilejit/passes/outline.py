@@ -19,6 +19,7 @@ from tilejit.passes.returns import return_through_parameters
 from tilejit.passes.rewriting import Before, has_uses, is_buffer, is_operator, is_scalar_op, remove, splice
 from tilejit.passes.valid import ValidExtents
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.alias import ancestor_in
 from tilejit.tile_ir.build import Builder
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import BufferType, ScalarType, TileType
@@ -90,9 +91,13 @@ class _Outliner:
         self.loads: dict[SSAValue, Reload] = {}
         """Buffers that stand for tiles: how a kernel that uses one gets the tile back."""
         self.valid = ValidExtents(function)
+        self.reads: list[SSAValue] = []
+        """Scalars that regions handed out."""
 
     def run(self) -> None:
         self.block(self.function.body.block)
+        for value in self.reads:
+            _sink(value)
 
     def block(self, block: Block) -> None:
         run: list[Operation] = []
@@ -239,6 +244,7 @@ class _Outliner:
             outer = crossing.get(value, value)
             if value in crossing and isinstance(d.type_of(value), ScalarType):
                 outer = anchor.read(outer, [anchor.const(0)])
+                self.reads.append(outer)
                 for extents in self.valid.known.values():  # Shared with the reloads made of them.
                     extents.update({axis: outer for axis, extent in extents.items() if extent is result})
             elif outer in self.loads and result in self.valid.known:
@@ -309,6 +315,18 @@ class _Outliner:
         if any(isinstance(op, d.CallOp) for op in function.walk()):  # What calls do to a parameter is known now that the callees can be found.
             function.attributes["directions"] = d.Static(tuple(direction(argument) for argument in function.body.block.args))
         anchor.launch(kernel.name, kernel.arguments, blocks)
+
+
+def _sink(value: SSAValue) -> None:
+    """Read a scalar where it is first needed, so that launches that stood side by side still do: nothing else writes its buffer."""
+    op = value.owner
+    assert isinstance(op, Operation) and op.parent is not None
+    users = [user for use in value.uses if (user := ancestor_in(op.parent, use.operation)) is not None]
+    first = next((user for user in users if not any(other.is_before_in_block(user) for other in users)), None)
+    if first is not None:
+        block = op.parent
+        op.detach()
+        block.insert_op_before(op, first)
 
 
 def _buffer_type(type: TileType) -> BufferType:
