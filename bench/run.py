@@ -45,7 +45,12 @@ def run(suites: list[str], only: str) -> Iterator[dict[str, object]]:
                 numbers = f"{row.ratio:>7.2f} {row.ours_us:>12.2f} {row.peer_us:>12.2f}"
             verdict = f"  {row.target}: {'met' if row.met else 'NOT MET'}" if row.target else ""
             print(f"{row.case:<44} {row.peer:<28} {numbers}{verdict}", flush=True)
-            yield {"suite": suite, **asdict(row)}
+            yield {"suite": suite, **asdict(row), "load": _load()}
+
+
+def _load() -> float | None:
+    """How busy the machine is: absolute times mean nothing without it."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 
 if __name__ == "__main__":
