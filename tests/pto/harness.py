@@ -46,11 +46,13 @@ def run(name: str, *arguments: object, grid: int = 1) -> None:
     _run_both(program(name), arguments, grid)
 
 
-def run_text(text: str, *arguments: object, grid: int = 1) -> None:
-    """Verify and launch the only entry of a text."""
+def run_text(text: str, *arguments: object, grid: int = 1, native: bool = False) -> None:
+    """Verify and launch the only entry of a text; `native`: it must be machine code."""
     file = parse_pto(text)
     verify(file)
-    _run_both(_program(file), arguments, grid)
+    kernel = _program(file)
+    assert not native or kernel.native is not None, kernel.interpreted_because
+    _run_both(kernel, arguments, grid)
 
 
 def _run_both(kernel: PtoProgram, arguments: tuple[object, ...], grid: int) -> None:

@@ -94,3 +94,62 @@ def test_a_hundred_loops_in_a_row_compile() -> None:
     x, y = RNG.standard_normal((2, 16, 16)).astype(np.float32)
     run_text(text.replace(line, "\n".join([line, muls] * 110 + [line])), x, y)
     np.testing.assert_array_equal(y, np.float32(2.0) ** 111 * x)
+
+
+OPEN = "!pto.tile_buf<vec, 16x32xf32, valid=?x?>"
+COLUMN = "!pto.tile_buf<vec, 16x1xf32, valid=?x1, blayout=col_major>"
+LINE = "!pto.tile_buf<vec, 1x32xf32, valid=1x?>"
+NUMBERS, BITS, SMALL = "!pto.tile_buf<vec, 16x32xi32, valid=?x?>", "!pto.tile_buf<vec, 16x32xui8>", "!pto.tile_buf<vec, 16x32xi8, valid=?x?>"
+OPEN_OPS = {
+    "binary": f"pto.tmax ins(%a, %b : {OPEN}, {OPEN}) outs(%d : {OPEN})",
+    "scalar": f"pto.tmins ins(%a, %f : {OPEN}, f32) outs(%d : {OPEN})",
+    "axpy": f"pto.taxpy ins(%a, %f : {OPEN}, f32) outs(%d : {OPEN})",
+    "fill": f"pto.texpands ins(%f : f32) outs(%d : {OPEN})",
+    "row max": f"pto.trowmax ins(%a : {OPEN}) outs(%c : {COLUMN})\n pto.trowexpandsub ins(%a, %c : {OPEN}, {COLUMN}) outs(%d : {OPEN})",
+    "row expand": f"pto.trowsum ins(%a : {OPEN}) outs(%c : {COLUMN})\n pto.trowexpand ins(%c : {COLUMN}) outs(%d : {OPEN})",
+    "col min": f"pto.tcolmin ins(%a : {OPEN}) outs(%l : {LINE})\n pto.tcolexpandmul ins(%b, %l : {OPEN}, {LINE}) outs(%d : {OPEN})",
+    "col expand": f"pto.tcolsum ins(%a : {OPEN}) outs(%l : {LINE})\n pto.tcolexpand ins(%l : {LINE}) outs(%d : {OPEN})",
+    "part": f"pto.set_validshape %b, %two, %w : {OPEN}\n pto.tpartadd ins(%a, %b : {OPEN}, {OPEN}) outs(%d : {OPEN})",
+    "compare": f"pto.tcmp ins(%a, %b {{cmpMode = #pto<cmp gt>}} : {OPEN}, {OPEN}) outs(%m8 : {BITS})\n"
+    f" pto.tsels ins(%m8, %a, %f : {BITS}, {OPEN}, f32) outs(%d : {OPEN})",
+    "convert": f"pto.tcvt ins(%a {{rmode = #pto<round_mode FLOOR>}} : {OPEN}) outs(%i : {NUMBERS})\n pto.tcvt ins(%i : {NUMBERS}) outs(%d : {OPEN})",
+    "triangle": f"%one32 = arith.constant 1 : i32\n pto.ttri ins(%one32 {{upperOrLower = 1}} : i32) outs(%d : {OPEN})",
+    "quantise": f"pto.trowsum ins(%b : {OPEN}) outs(%c : {COLUMN})\n"
+    f" pto.tquant ins(%a, %c : {OPEN}, {COLUMN}) outs(%q : {SMALL}) {{quant_type = #pto<quant_type INT8_SYM>}}\n"
+    f" pto.tdequant ins(%q, %c, %c : {SMALL}, {COLUMN}, {COLUMN}) outs(%d : {OPEN})",
+    "concat": f"pto.set_validshape %a, %rows, %two : {OPEN}\n pto.set_validshape %b, %rows, %two : {OPEN}\n"
+    f" pto.tconcat ins(%a, %b : {OPEN}, {OPEN}) outs(%d : {OPEN})",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [(5, 7), (16, 32), (1, 1)])
+@pytest.mark.parametrize("name", OPEN_OPS)
+def test_ops_on_regions_that_only_the_run_knows(name: str, size: tuple[int, int]) -> None:
+    slice_type, view = "!pto.partition_tensor_view<16x32xf32>", "!pto.tensor_view<?x?xf32>"
+    allocs = "".join(f" %{n} = pto.alloc_tile valid_row = %rows valid_col = %w : {OPEN}\n" for n in "abd")
+    loads = "".join(f" pto.tload ins(%s{n} : {slice_type}) outs(%{n} : {OPEN})\n" for n in "abd")
+    views = "".join(
+        f" %v{n} = pto.make_tensor_view %{p}, shape = [%c16, %c32], strides = [%c32, %c1] : {view}\n"
+        f" %s{n} = pto.partition_view %v{n}, offsets = [%c0, %c0], sizes = [%c16, %c32] : {view} -> {slice_type}\n"
+        for n, p in (("a", "x"), ("b", "y"), ("d", "o"))
+    )
+    constants = "".join(f" %{n} = arith.constant {v} : index\n" for n, v in (("c0", 0), ("c1", 1), ("c16", 16), ("c32", 32), ("two", 1)))
+    whole = "!pto.partition_tensor_view<?x?xf32>"
+    text = f"""module {{
+ func.func @open(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %o: !pto.ptr<f32>, %rows: index, %w: index, %f: f32) {{
+{constants}{views}{allocs} %c = pto.alloc_tile valid_row = %rows : {COLUMN}
+ %l = pto.alloc_tile valid_col = %w : {LINE}
+ %i = pto.alloc_tile valid_row = %rows valid_col = %w : {NUMBERS}
+ %m8 = pto.alloc_tile : {BITS}
+ %q = pto.alloc_tile valid_row = %rows valid_col = %w : {SMALL}
+{loads} {OPEN_OPS[name]}
+ %so = pto.partition_view %vd, offsets = [%c0, %c0], sizes = [%rows, %w] : {view} -> {whole}
+ pto.tstore ins(%d : {OPEN}) outs(%so : {whole})
+ return
+ }}
+}}"""
+    x, y, o = (RNG.standard_normal((16, 32)).astype(np.float32) for _ in range(3))
+    before = o.copy()
+    run_text(text, x, y, o, *size, 0.25, native=True)
+    assert (o[: size[0], : size[1]] != before[: size[0], : size[1]]).any() or name == "scalar"
+    np.testing.assert_array_equal(o[size[0] :], before[size[0] :])

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP16, FP32, INT8, INT16, INT32, UINT8, UINT16, UINT32, DType
-from tilejit.frontend.pto_handles import Cell, Demoted, Memory, NotRaisable, Num
-from tilejit.frontend.pto_raise_moves import filled, same_bits
+from tilejit.frontend.pto_handles import Cell, Demoted, Memory, NotRaisable, Num, Region
+from tilejit.frontend.pto_raise_moves import filled, narrowed, same_bits
 from tilejit.frontend.pto_raise_scalars import dtype_of
 from tilejit.frontend.pto_raise_tiles import Tile, content, read, region_of, tile, write
 from tilejit.tile_ir import dialect as d
@@ -50,7 +50,7 @@ def _gather(self: Raiser, op: PtoOp) -> None:
     elif op.operand("cnt") is not None:
         _gather_matches(self, op, source, target)
     else:
-        index = read(self, tile(self, op, "idx"), static_region(self, target))
+        index = read(self, tile(self, op, "idx"), region_of(self, target), target.spec.shape)
         write(self, target, self.apply("gather_flat", src=_whole(self, source), indices=_index(self, index, source.dtype, False)))
 
 
@@ -101,8 +101,8 @@ def _gather_blocks(self: Raiser, op: PtoOp) -> None:
 
 def _scatter(self: Raiser, op: PtoOp) -> None:
     source, target = tile(self, op, "src"), tile(self, op, "d")
-    region = static_region(self, source)
-    index = _index(self, read(self, tile(self, op, "idx"), region), source.dtype, True)
+    region = region_of(self, source)
+    index = _index(self, read(self, tile(self, op, "idx"), region, source.spec.shape), source.dtype, True)
     write(self, target, self.apply("scatter_flat", dst=_whole(self, target), src=read(self, source, region), indexes=index))
 
 
@@ -167,18 +167,18 @@ def _as_pairs(self: Raiser, records: SSAValue) -> SSAValue:
 
 def _count(self: Raiser, op: PtoOp) -> None:
     target = tile(self, op, "d")
-    _, cols = static_region(self, target)
     dtype = INT16 if target.dtype.bits == 16 else INT32
-    shape = [self.build.const(1), self.build.const(cols)]
+    shape = [self.build.const(1), self.build.const(target.spec.cols)]
     row = self.apply("ci", start=self.scalar(op.operand("s")), shape=shape, dtype=dtype, descending=op.flag("descending"))
-    write(self, target, same_bits(self, row, target.dtype))
+    write(self, target, same_bits(self, narrowed(self, row, (1, region_of(self, target)[1])), target.dtype))
 
 
 def _triangle(self: Raiser, op: PtoOp) -> None:
     target = tile(self, op, "d")
-    shape = [self.build.const(size) for size in static_region(self, target)]
+    shape = [self.build.const(size) for size in target.spec.shape]
     diagonal, upper = self.ssa(self.number(op.operand("s"))), bool(op.integer("upperOrLower"))
-    write(self, target, self.apply("tri", diagonal=diagonal, shape=shape, dtype=target.dtype, upper=upper))
+    whole = self.apply("tri", diagonal=diagonal, shape=shape, dtype=target.dtype, upper=upper)
+    write(self, target, narrowed(self, whole, region_of(self, target)))
 
 
 def _random(self: Raiser, op: PtoOp) -> None:
@@ -231,12 +231,13 @@ def _get(self: Raiser, op: PtoOp) -> None:
 # quantisation ------------------------------------------------------------------------------------------------------------------
 
 
-def _parameters(self: Raiser, found: Tile, rows: int, cols: int) -> SSAValue:
+def _parameters(self: Raiser, found: Tile, region: Region, shape: tuple[int, int]) -> SSAValue:
     """One parameter for all rows or per row, for all columns or per column."""
-    have = static_region(self, found)
-    if have[0] not in (1, rows) or (have[1] != 1 and have[1] < cols):
+    rows, cols = region
+    have = region_of(self, found)
+    if all(isinstance(size, int) for size in (*region, *have)) and (have[0] not in (1, rows) or (have[1] != 1 and have[1] < cols)):  # type: ignore[operator]
         raise NotRaisable("parameters for some of the columns")
-    value = read(self, found, (have[0], min(have[1], cols)))
+    value = read(self, found, (1 if have[0] == 1 else rows, 1 if have[1] == 1 else cols), (1 if have[0] == 1 else shape[0], 1 if have[1] == 1 else shape[1]))
     return value if found.dtype is FP32 else self.apply("cast", input=value, target_type=FP32, mode="rint")
 
 
@@ -246,10 +247,11 @@ def _single(self: Raiser, value: SSAValue) -> SSAValue:
 
 def _quantise(self: Raiser, op: PtoOp) -> None:
     target = tile(self, op, "d")
-    rows, cols = static_region(self, target)
-    value = self.apply("mul", lhs=_single(self, read(self, tile(self, op, "src"), (rows, cols))), rhs=_parameters(self, tile(self, op, "fp"), rows, cols))
+    region, shape = region_of(self, target), target.spec.shape
+    scale = _parameters(self, tile(self, op, "fp"), region, shape)
+    value = self.apply("mul", lhs=_single(self, read(self, tile(self, op, "src"), region, shape)), rhs=scale)
     if op.operand("offset") is not None:
-        value = self.apply("add", lhs=value, rhs=_parameters(self, tile(self, op, "offset"), rows, cols))
+        value = self.apply("add", lhs=value, rhs=_parameters(self, tile(self, op, "offset"), region, shape))
     if target.dtype not in (INT8, UINT8):
         raise NotRaisable("quantisation to other types than 8 bits")
     write(self, target, self.apply("cast", input=value, target_type=target.dtype, mode="rint"))
@@ -257,9 +259,9 @@ def _quantise(self: Raiser, op: PtoOp) -> None:
 
 def _dequantise(self: Raiser, op: PtoOp) -> None:
     target = tile(self, op, "d")
-    rows, cols = static_region(self, target)
-    scale, offset = (_parameters(self, tile(self, op, name), rows, cols) for name in ("scale", "offset"))
-    value = self.apply("sub", lhs=_single(self, read(self, tile(self, op, "src"), (rows, cols))), rhs=offset)
+    region, shape = region_of(self, target), target.spec.shape
+    scale, offset = (_parameters(self, tile(self, op, name), region, shape) for name in ("scale", "offset"))
+    value = self.apply("sub", lhs=_single(self, read(self, tile(self, op, "src"), region, shape)), rhs=offset)
     write(self, target, self.apply("mul", lhs=value, rhs=scale))
 
 

@@ -52,6 +52,22 @@ def filled(self: Raiser, shape: tuple[int, int], dtype: DType, value: SSAValue) 
     return self.apply("full", shape=[self.build.const(size) for size in shape], dtype=dtype, value=value)
 
 
+def filled_region(self: Raiser, region: Region, shape: tuple[int, int], dtype: DType, value: SSAValue) -> SSAValue:
+    """A region full of one number: of its own shape where that is known, else of `shape` and valid in the region."""
+    rows, cols = region
+    if isinstance(rows, int) and isinstance(cols, int):
+        return filled(self, (rows, cols), dtype, value)
+    return narrowed(self, filled(self, shape, dtype, value), region)
+
+
+def narrowed(self: Raiser, value: SSAValue, region: Region) -> SSAValue:
+    """The first rows and columns of a tile."""
+    rows, cols = region
+    if isinstance(rows, int) and isinstance(cols, int):
+        return self.cut(value, 0, 0, (rows, cols))
+    return self.apply("set_validshape", input=value, valid_rows=self.ssa(rows), valid_cols=self.ssa(cols))
+
+
 def _pad_outside(self: Raiser, found: Tile, region: Region) -> None:
     """Fill the memory of a tile before a region of it is written; a variable has no cells outside."""
     if isinstance(found, Memory) and region != found.spec.shape:

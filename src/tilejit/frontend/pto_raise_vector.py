@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP32, INT16, INT32, INT64, UINT8, DType
 from tilejit.frontend.pto_handles import Cell, Demoted, Memory, NotRaisable, Region
-from tilejit.frontend.pto_raise_moves import filled, same_bits
+from tilejit.frontend.pto_raise_moves import filled, filled_region, same_bits
 from tilejit.frontend.pto_raise_tiles import Tile, read, region_of, tile, write
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
@@ -153,13 +153,7 @@ def _axpy(self: Raiser, op: PtoOp) -> None:
 
 def _fill(self: Raiser, op: PtoOp) -> None:
     target = tile(self, op, "d")
-    rows, cols = region_of(self, target)
-    value = self.scalar(op.operand("s"))
-    if isinstance(rows, int) and isinstance(cols, int):
-        write(self, target, filled(self, (rows, cols), target.dtype, value))
-    else:
-        whole = filled(self, target.spec.shape, target.dtype, value)
-        write(self, target, self.apply("set_validshape", input=whole, valid_rows=self.ssa(rows), valid_cols=self.ssa(cols)))
+    write(self, target, filled_region(self, region_of(self, target), target.spec.shape, target.dtype, self.scalar(op.operand("s"))))
 
 
 # along rows and columns ---------------------------------------------------------------------------------------------------------
@@ -198,12 +192,10 @@ def _expand(self: Raiser, op: PtoOp) -> None:
     target = tile(self, op, "d")
     region = region_of(self, target)
     rows, cols = region
-    if not isinstance(rows, int) or not isinstance(cols, int):
-        raise NotRaisable("an expand into a region that only the run knows")
-    axis = 1 if op.row.name == "trowexpand" else 0
+    axis, shape = 1 if op.row.name == "trowexpand" else 0, target.spec.shape
     source = tile(self, op, "a")
-    vector = read(self, source, (rows, 1) if axis else (1, cols))
-    base = filled(self, (rows, cols), target.dtype, self.build.const(0, target.dtype))
+    vector = read(self, source, (rows, 1), (shape[0], 1)) if axis else read(self, source, (1, cols), (1, shape[1]))
+    base = filled_region(self, region, shape, target.dtype, self.build.const(0, target.dtype))
     write(self, target, self.apply("row_expand" if axis else "col_expand", lhs=base, rhs=vector))
 
 
@@ -229,7 +221,8 @@ def _part(self: Raiser, op: PtoOp, meaning: Meaning) -> None:
     first, second, target = (tile(self, op, name) for name in ("a", "b", "d"))
     regions = [region_of(self, side) for side in (first, second, target)]
     if any(not isinstance(size, int) for region in regions for size in region):
-        raise NotRaisable("a partial op on regions that only the run knows")
+        _open_part(self, (first, second, target), regions, meaning)
+        return
     (ar, ac), (br, bc), (rows, cols) = [(int(r), int(c)) for r, c in regions]  # type: ignore[arg-type]
     zero = self.build.const(0)
     out = filled(self, (rows, cols), target.dtype, self.build.const(0, target.dtype))
@@ -239,6 +232,20 @@ def _part(self: Raiser, op: PtoOp, meaning: Meaning) -> None:
     both = (min(ar, br), min(ac, bc))
     combined = meaning(self, [read(self, first, both), read(self, second, both)])
     write(self, target, combined if both == (rows, cols) else self.apply("assemble", target=out, source=combined, offset=[zero, zero]))
+
+
+def _open_part(self: Raiser, tiles: tuple[Tile, Tile, Tile], regions: Sequence[Region], meaning: Meaning) -> None:
+    """The same through memory, where only the run knows how far the tiles reach."""
+    first, second, target = tiles
+    shape, (whole, dtype) = target.spec.shape, (regions[2], target.dtype)
+    room = self.build.create(BufferType(shape, dtype), [])
+    self.store(filled(self, shape, dtype, self.build.const(0, dtype)), room, False)
+    inside = [(self.least(region[0], whole[0]), self.least(region[1], whole[1])) for region in regions[:2]]
+    for side, region in ((second, inside[1]), (first, inside[0])):
+        self.store(read(self, side, region, shape), room, False)
+    both = (self.least(inside[0][0], inside[1][0]), self.least(inside[0][1], inside[1][1]))
+    self.store(meaning(self, [read(self, first, both, shape), read(self, second, both, shape)]), room, False)
+    write(self, target, self.load(room, whole, shape))
 
 
 # conversion, comparison, selection -------------------------------------------------------------------------------------------------
@@ -333,10 +340,19 @@ def _static(region: Region) -> tuple[int, int]:
 def _compare(self: Raiser, op: PtoOp) -> None:
     """One bit per element in bytes, row after row; the other bits of the mask are cleared."""
     source, mask = tile(self, op, "a"), tile(self, op, "m")
-    rows, cols = _static(region_of(self, source))
-    other = read(self, tile(self, op, "b"), (rows, cols)) if op.operand("b") is not None else self.scalar(op.operand("s"))
+    region, shape = region_of(self, source), source.spec.shape
+    other = read(self, tile(self, op, "b"), region, shape) if op.operand("b") is not None else self.scalar(op.operand("s"))
     kind = _COMPARISONS.index(op.enum("cmpMode", "eq"))
-    bits = self.apply("cmp_mask", lhs=read(self, source, (rows, cols)), rhs=other, cmp_type=kind)
+    bits = self.apply("cmp_mask", lhs=read(self, source, region), rhs=other, cmp_type=kind)
+    rows, cols = region
+    if not isinstance(rows, int) or not isinstance(cols, int):
+        if isinstance(mask, Cell):
+            raise Demoted(mask.key)
+        if mask.dtype.bits != 8:
+            raise NotRaisable("a mask of wide elements for a region that only the run knows")
+        write(self, mask, filled(self, mask.spec.shape, mask.dtype, self.build.const(0, mask.dtype)))
+        write(self, mask, same_bits(self, bits, mask.dtype))
+        return
     held, wide = mask.spec.rows, mask.spec.cols * mask.dtype.get_byte()
     if isinstance(mask, Cell) and mask.shape != mask.spec.shape:
         raise Demoted(mask.key)
@@ -350,8 +366,8 @@ def _compare(self: Raiser, op: PtoOp) -> None:
 def _bytes(self: Raiser, mask: Tile, region: tuple[int, int]) -> SSAValue:
     """Cells of a mask as bytes."""
     value = read(self, mask, region)
-    if mask.dtype is UINT8:
-        return value
+    if mask.dtype.bits == 8:
+        return same_bits(self, value, UINT8)
     shape = (region[0], region[1] * mask.dtype.get_byte())
     return self.apply("reinterpret_view", data=value, dtype=UINT8, shape=[self.build.const(n) for n in shape])
 
@@ -383,11 +399,16 @@ def _as_selectable(self: Raiser, value: SSAValue) -> SSAValue:
 def _select_scalar(self: Raiser, op: PtoOp) -> None:
     """Every row of the data has its own row of the mask."""
     mask, target = tile(self, op, "m"), tile(self, op, "d")
-    rows, cols = _static(region_of(self, target))
+    region, shape = region_of(self, target), target.spec.shape
     if isinstance(mask, Cell) and mask.shape != mask.spec.shape:
         raise Demoted(mask.key)
-    bits = _bytes(self, mask, (rows, mask.spec.cols))
-    write(self, target, self.apply("sels", mask=bits, src=read(self, tile(self, op, "a"), (rows, cols)), scalar=self.scalar(op.operand("s"))))
+    if isinstance(region[0], int):
+        bits = _bytes(self, mask, (region[0], mask.spec.cols))
+    elif mask.dtype.bits == 8:
+        bits = same_bits(self, read(self, mask, (region[0], mask.spec.cols), (shape[0], mask.spec.cols)), UINT8)
+    else:
+        raise NotRaisable("a mask of wide elements for a region that only the run knows")
+    write(self, target, self.apply("sels", mask=bits, src=read(self, tile(self, op, "a"), region, shape), scalar=self.scalar(op.operand("s"))))
 
 
 # matrix products --------------------------------------------------------------------------------------------------------------------
