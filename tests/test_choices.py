@@ -254,3 +254,39 @@ def test_every_arm_yields_for_the_whole_statement(flag: int, factor: int) -> Non
     x, out = np.array([[1, 2, 3, 4]], np.float32), np.zeros((1, 4), np.float32)
     three_arms(x, np.array([flag], np.int32), out)
     np.testing.assert_array_equal(out, factor * x)
+
+
+@pl.jit.incore
+def shifted(x: pl.Tensor[[ROWS, 3], pl.FP32], out: pl.Out[pl.Tensor[[ROWS, 3], pl.FP32]], amount: pl.FP32, state: pl.InOut[pl.Tensor[[ROWS, 1], pl.FP32]]):
+    state[:] = state + pl.row_sum(x)
+    out[:] = x + amount
+    return out, state
+
+
+@pl.jit
+def submits_inputs_only(x: pl.Tensor, out: pl.Out[pl.Tensor], state: pl.Out[pl.Tensor]):
+    (a, s), first = pl.submit(shifted, x, 2.0)
+    (b, s), _ = pl.submit(shifted, a, 3.0, s, deps=[first])
+    out[:] = b
+    state[:] = s
+
+
+def test_outputs_left_out_of_a_submit_are_new_and_zero() -> None:
+    x = np.random.default_rng(5).standard_normal((4, 3)).astype(np.float32)
+    out, state = np.empty_like(x), np.empty((4, 1), np.float32)
+    submits_inputs_only(x, out, state)
+    np.testing.assert_allclose(out, x + 5, rtol=1e-6)
+    np.testing.assert_allclose(state, (2 * x + 2).sum(1, keepdims=True), rtol=1e-5)
+
+
+@pl.jit
+def updates(table: pl.Tensor, rows: pl.Tensor, new: pl.Tensor):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.scatter_update(table, -2, rows, new)
+
+
+def test_scatter_update_changes_its_tensor() -> None:
+    table, new = np.zeros((5, 2), np.float32), np.array([[1, 2], [3, 4]], np.float32)
+    updates(table, np.array([[4, 1]], np.int32), new)
+    np.testing.assert_array_equal(table[[4, 1]], new)
+    assert not table[[0, 2, 3]].any()

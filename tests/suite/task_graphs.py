@@ -317,3 +317,27 @@ def ids_through_while_and_branches(x: pl.Tensor, n: pl.Tensor, out: pl.Out[pl.Te
         i = i + 1
     out, last = pl.submit(scale_in_place, out, 0.5, deps=[last], predicate=n[0] >= 1)
     return out
+
+
+@pl.jit.incore
+def split_signs(x: pl.Tensor[[M, 12], pl.FP32], low: pl.Out[pl.Tensor[[M, 12], pl.FP32]], high: pl.Out[pl.Tensor[[M, 12], pl.FP32]]):
+    low[:] = pl.minimum(x, 0.0)
+    high[:] = pl.maximum(x, 0.0)
+    return low, high
+
+
+@CASES(f32(8, 12), more=[(f32(3, 12),)], compiles=1, expected=lambda x: np.abs(x), returned=True)
+@pl.jit
+def nested_results_of_any_rows(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    (low, high), first = pl.submit(split_signs, x)
+    both = pl.submit(split_signs, high, deps=[first])
+    pair, _ = pl.submit(split_signs, low, deps=[first, both[2]])
+    neg, t = pl.submit(rows_plus, both[1], amount=0.0, deps=[both[2]])
+    out, _ = pl.submit(rows_minus, neg, pair[0], out, deps=[t])
+    return out
+
+
+@pl.jit.incore
+def rows_minus(a: pl.Tensor[[M, 12], pl.FP32], b: pl.Tensor[[M, 12], pl.FP32], out: pl.Out[pl.Tensor[[M, 12], pl.FP32]]):
+    out[:] = pl.sub(a, b)
+    return out

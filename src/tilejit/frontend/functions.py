@@ -37,13 +37,12 @@ def with_outputs(ctx: Context, name: str, args: Sequence[object], node: ast.Call
     if isinstance(function, InlineFunction):
         return args
     params = list(zip(function.body.block.args, directions(function), strict=True))
-    if all(direction != "In" for _, direction in params[len(args) :]):
-        kept = [index < len(args) for index in range(len(params))]
-    else:
-        choices = [[direction not in omitted for _, direction in params] for omitted in (("Out",), ("Out", "InOut"))]
-        kept = next((choice for choice in choices if sum(choice) == len(args)), None)
-        if kept is None:
+    choices = [[direction not in omitted for _, direction in params] for omitted in ((), ("Out",), ("Out", "InOut"))]
+    kept = next((choice for choice in choices if sum(choice) == len(args)), None)
+    if kept is None:
+        if any(direction == "In" for _, direction in params[len(args) :]):
             return args
+        kept = [index < len(args) for index in range(len(params))]
     given = iter(args)
     out: list[object] = [next(given) if keep else None for keep in kept] + list(given)
     for index, ((argument, _), keep) in enumerate(zip(params, kept, strict=True)):

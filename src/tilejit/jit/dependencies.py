@@ -169,18 +169,18 @@ def bind_call(helper: Definition, call: ast.Call, caller: Definition, may_omit: 
 
 
 def _with_outputs_named(helper: Definition, call: ast.Call) -> ast.Call:
-    """A call that leaves outputs out before its last input, with the arguments after them named."""
+    """A call that leaves out exactly the pure outputs, or all outputs, with its arguments named, as others may stand after them."""
     named = {keyword.arg for keyword in call.keywords}
     if any(isinstance(argument, ast.Starred) for argument in call.args):
         return call
     for omitted in ((), ("Out",), ("Out", "InOut")):
         places = [param for param in helper.params if param.direction not in omitted and param.name not in named]
         given = {param.name for param in places[: len(call.args)]} | named
-        lacking = [param for param in helper.params if param.name not in given and param.default is inspect.Parameter.empty and param.direction == "In"]
+        lacking = [param for param in places if param.name not in given and param.default is inspect.Parameter.empty]
         if len(call.args) <= len(places) and not lacking:
             keywords = [ast.copy_location(ast.keyword(param.name, value), value) for param, value in zip(places, call.args, strict=False)]
             return ast.copy_location(ast.Call(call.func, [], [*keywords, *call.keywords]), call) if omitted else call
-    return call
+    return call  # Outputs at the end may be missing.
 
 
 def returned_params(helper: Definition) -> tuple[str | None, ...]:

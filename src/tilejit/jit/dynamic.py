@@ -105,7 +105,14 @@ class _Local:
     dims: tuple[_Held, ...]
 
 
-_Held = str | _Extent | _Local | Symbol | None
+@dataclass(frozen=True, slots=True)
+class _Several:
+    """A tuple bound to one name: the results of a task and its id."""
+
+    items: tuple[_Held, ...]
+
+
+_Held = str | _Extent | _Local | _Several | Symbol | None
 """What an expression evaluates to, as far as dynamic extents care: a parameter's tensor (its name), an extent, a local tensor, a symbol."""
 
 
@@ -196,8 +203,14 @@ class _Walker:
 
     def _assign(self, target: ast.expr, held: tuple[_Held, ...]) -> None:
         if isinstance(target, ast.Name):
-            self.held[target.id] = held[0] if len(held) == 1 else None
+            self.held[target.id] = held[0] if len(held) == 1 else _Several(held)
         elif isinstance(target, ast.Tuple | ast.List):
+            if len(held) == 1 and isinstance(held[0], _Several):
+                held = held[0].items
+            if len(target.elts) == 2 < len(held):  # `(a, b), tid = pl.submit(…)`: the results as one
+                self._assign(target.elts[0], held[:-1])
+                self._assign(target.elts[1], held[-1:])
+                return
             matched = held if len(held) == len(target.elts) else (None,) * len(target.elts)
             for item, value in zip(target.elts, matched, strict=True):
                 self._assign(item, (value,))
@@ -217,7 +230,13 @@ class _Walker:
             owner = self.expression(node.value.value)
             return (self._extent(owner[0] if len(owner) == 1 else None, _known_integer(node.slice, self.definition)),)
         self._children(node)
-        return (None,)
+        return (self._member(node),)
+
+    def _member(self, node: ast.expr) -> _Held:
+        """`results[0]` of several results that one name holds."""
+        owner = self._name(node.value) if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) else None
+        index = _known_integer(node.slice, self.definition) if isinstance(node, ast.Subscript) and isinstance(owner, _Several) else None
+        return owner.items[index] if isinstance(owner, _Several) and index is not None and -len(owner.items) <= index < len(owner.items) else None
 
     def _name(self, node: ast.Name) -> _Held:
         if node.id in self.found.names:
@@ -253,7 +272,7 @@ class _Walker:
 
     def _helper_call(self, helper: Definition, call: ast.Call, submitted: bool) -> tuple[_Held, ...]:
         bound = bind_call(helper, call, self.definition, may_omit=submitted)
-        held = {name: self._name(argument) if isinstance(argument, ast.Name) else None for name, argument in bound.arguments.items()}
+        held = {name: self._name(item) if isinstance(item, ast.Name) else self._member(item) for name, item in bound.arguments.items()}
         here: dict[Symbol, Symbol] = {}
         for name, axes in self.known[helper].dims.items():
             for axis, symbol in axes.items():

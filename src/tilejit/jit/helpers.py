@@ -70,8 +70,9 @@ def _extent_text(dim: Dim, folded: Mapping[str, Folded]) -> str | None:
     if isinstance(dim, int):
         return str(dim)
     for argument, value in folded.values():
-        if isinstance(value, BufferType) and dim in value.shape and isinstance(argument, ast.Name):
-            return f"pl.tensor.dim({argument.id}, {value.shape.index(dim)})"
+        again = not any(isinstance(node, ast.Call) for node in ast.walk(argument))  # Evaluating it twice is evaluating it once.
+        if isinstance(value, BufferType) and dim in value.shape and again:
+            return f"pl.tensor.dim({ast.unparse(argument)}, {value.shape.index(dim)})"
     return None
 
 

@@ -114,6 +114,8 @@ class Statements(Expressions):
             return at(ast.Name(target.id, ast.Store()), target)
         if isinstance(target, ast.Tuple | ast.List):
             items = _members(value)
+            if len(target.elts) == 2 < len(items):  # `(a, b), tid = pl.submit(…)`: the results as one
+                items = (Items(items[:-1]), items[-1])
             matched = items if len(items) == len(target.elts) else (UNKNOWN,) * len(target.elts)
             new = [self.target(item, part) for item, part in zip(target.elts, matched, strict=True)]
             return at(type(target)(new, ast.Store()), target)
