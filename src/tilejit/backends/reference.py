@@ -15,7 +15,7 @@ from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.crossing import check_crossings
-from tilejit.backends.reference_tasks import BlockPlace, Fifos, Scheduler, side_by_side
+from tilejit.backends.reference_tasks import BlockPlace, Surroundings, side_by_side
 from tilejit.dtypes import TASK_ID, DType
 from tilejit.errors import InternalError, TilejitError
 from tilejit.ops.elementwise import value_dtype
@@ -26,7 +26,7 @@ from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import apply_args
 from tilejit.tile_ir.cross_core import CrossCore, Member, Run, Start
 from tilejit.tile_ir.program import Program
-from tilejit.tile_ir.transfers import Transfer, sync_class, transfer_of
+from tilejit.tile_ir.transfers import sync_class, transfer_of
 from tilejit.types.values import TENSOR_SPACE, BufferType, ScalarType, ShapedType, ValueType, full_tile
 
 NDArray = npt.NDArray[Any]
@@ -163,7 +163,7 @@ class Frame:
         if op.op in _PLACES:
             return [np.int64(_PLACES[op.op](self.place))]
         if (transfer := transfer_of(op, self.function)) is not None:
-            return [self._pop(transfer)]
+            return [self._around.pop(transfer)]
         types = tuple(d.type_of(result) for result in op.results)
         arguments = {name: self._apply_argument(argument) for name, argument in apply_args(op).items()}
         try:
@@ -391,35 +391,18 @@ class Frame:
         elif name == "device_assert" and not self.values[op.args[0]]:
             raise_failure(checks.assertion_failure(op), ())
         elif (transfer := transfer_of(op, self.function)) is not None:
-            fifos, lane = self._fifos(transfer)
-            fifos.push(transfer, self._array(op.args[0]), lane, self._scheduler)
-        elif (name := sync_class(op)) is not None:
-            self._sync(op, name)
+            self._around.push(transfer, self._array(op.args[0]))
+        elif (name := sync_class(op)) is not None and self.place.around is not None:
+            used = apply_args(op).get("used_cores")
+            self.place.around.sync(op, name, self._integer(used) if isinstance(used, SSAValue) else None)
         elif (written := written_by(op)) is not None:
             self._update(op, self._buffer(written))
         return []
 
-    def _fifos(self, transfer: Transfer) -> tuple[Fifos, int]:
-        """The FIFOs of this block, and the lane that a push or pop is for."""
-        around = self.place.around
-        assert around is not None and around.fifos is not None
-        return around.fifos, around.lane if transfer.lane is None else transfer.lane
-
     @property
-    def _scheduler(self) -> Scheduler:
+    def _around(self) -> Surroundings:
         assert self.place.around is not None
-        return self.place.around.scheduler
-
-    def _pop(self, transfer: Transfer) -> ArrayValue:
-        fifos, lane = self._fifos(transfer)
-        value = fifos.pop(transfer, lane, self._scheduler)
-        valid = tuple(extent if isinstance(extent, int) else own for extent, own in zip(transfer.type.valid, value.valid, strict=True))
-        return ArrayValue(value.data, valid)
-
-    def _sync(self, op: d.EffectOp, name: str) -> None:
-        used = apply_args(op).get("used_cores")
-        if self.place.around is not None:
-            self.place.around.sync(op, name, self._integer(used) if isinstance(used, SSAValue) else None)
+        return self.place.around
 
     def _update(self, op: d.EffectOp, array: NDArray) -> None:
         """A statement of the table: its row says what the tensor becomes."""

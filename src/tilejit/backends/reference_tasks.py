@@ -162,6 +162,21 @@ class Surroundings:
     barriers: Barriers | None = None
     lane: int = 0
 
+    def push(self, transfer: Transfer, value: ArrayValue) -> None:
+        """Send a tile."""
+        assert self.fifos is not None
+        self.fifos.push(transfer, value, self._lane(transfer), self.scheduler)
+
+    def pop(self, transfer: Transfer) -> ArrayValue:
+        """Receive a tile; its valid region is what the type says, or what arrives where that leaves it open."""
+        assert self.fifos is not None
+        value = self.fifos.pop(transfer, self._lane(transfer), self.scheduler)
+        valid = tuple(extent if isinstance(extent, int) else own for extent, own in zip(transfer.type.valid, value.valid, strict=True))
+        return ArrayValue(value.data, valid)
+
+    def _lane(self, transfer: Transfer) -> int:
+        return self.lane if transfer.lane is None else transfer.lane
+
     def sync(self, op: Any, name: str, used: int | None) -> None:
         """Wait until all that take part are here."""
         if self.barriers is None:

@@ -1,27 +1,27 @@
 """Rows about the order of things on a core and between cores: barriers, events, caches, pipes.
 
 Statements of one core run in order here, so what orders them is an ordered no-op: checked, kept in the program for targets that
-need it, and without effect. What crosses between cores has one: FIFOs hand tiles from one kernel of a run to another, and a syncall
-is met by every block before any goes on (tile_ir/cross_core.py).
+need it, and without effect. What crosses between cores has one: FIFOs (fifo.py) hand tiles from one kernel of a run to another, and a
+syncall is met by every block before any goes on (tile_ir/cross_core.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import DTYPES, INDEX, INT32, DType
-from tilejit.errors import ArgumentError, DTypeError, InternalError, ShapeError
+from tilejit.dtypes import DTYPES, INT32
+from tilejit.errors import ArgumentError, DTypeError, ShapeError
 from tilejit.ops.dtype_rules import require
 from tilejit.ops.movement import STORABLE
 from tilejit.ops.rules import Custom, Nothing
-from tilejit.ops.shape_rules import extents, new_shape
+from tilejit.ops.shape_rules import extents
 from tilejit.ops.spec import Call, InferRule, OpSpec, Scalar, ScalarArg, Scalars, Spelling, Static, Value, declare, spell
 from tilejit.types.annotations import AUTO
 from tilejit.types.enums import PipeType
-from tilejit.types.values import BufferType, ScalarType, ShapedType, TileType, ValueType
+from tilejit.types.values import BufferType, ScalarType, TileType, ValueType
 
 Check = Callable[[Call], None]
 SYSTEM = ("system",)
@@ -60,7 +60,8 @@ def _nothing(**_: object) -> tuple[object, ...]:
 # checks ---------------------------------------------------------------------------------------------------------------
 
 
-def _integer(call: Call, name: str, least: int = 0, most: int | None = None, optional: bool = False) -> None:
+def whole_number(call: Call, name: str, least: int = 0, most: int | None = None, optional: bool = False) -> None:
+    """An argument must be a constant within limits."""
     number = call.arg(name)
     if number is None and optional:
         return
@@ -111,7 +112,7 @@ def fence() -> object:
 
 
 def _check_event(call: Call) -> None:
-    _integer(call, "event_id")
+    whole_number(call, "event_id")
     for name in ("set_pipe", "wait_pipe"):
         _pipe(call, name)
 
@@ -130,11 +131,11 @@ def sync_dst(set_pipe: Static, wait_pipe: Static, event_id: Static) -> object:
 
 
 def _check_shared_event(call: Call) -> None:
-    _integer(call, "event_id", 0, EVENTS - 1)
+    whole_number(call, "event_id", 0, EVENTS - 1)
     _pipe(call, "pipe")
     _core_type(call)
     if "ffts_mode" in call.row.param_names:
-        _integer(call, "ffts_mode", 0, 3, optional=True)
+        whole_number(call, "ffts_mode", 0, 3, optional=True)
 
 
 @effect(*spell("sync_set", system="(event_id, *, pipe, ffts_mode=None, core_type=None)"), check=_check_shared_event)
@@ -204,8 +205,8 @@ def _named(call: Call, name: str) -> str:
 
 def _infer_reserve(call: Call) -> tuple[ValueType, ...]:
     _named(call, "name")
-    _integer(call, "size", 1)
-    _integer(call, "base", AUTO)
+    whole_number(call, "size", 1)
+    whole_number(call, "base", AUTO)
     return (ScalarType(INT32),)
 
 
@@ -243,147 +244,6 @@ def _import(results: tuple[ScalarType, ...], name: str, peer_func: object) -> An
 @address(*spell("import_peer_buffer", pl="=system", system="(*, name, peer_func)"), infer=_infer_import, reference=_import)
 def import_peer_buffer(name: Static, peer_func: Static) -> object:
     """The address of a buffer that another function reserves, as an INT32 scalar."""
-
-
-# pipes ----------------------------------------------------------------------------------------------------------------
-
-_PIPE = "(c2v_consumer_buf=0, v2c_consumer_buf=0, *, dir_mask, slot_size, slot_num=None, local_slot_num=None, id=None)"
-
-
-def _check_pipe(call: Call) -> None:
-    _integer(call, "dir_mask", 1, 3)
-    _integer(call, "slot_size", 1)
-    for name in ("slot_num", "local_slot_num"):
-        _integer(call, name, 1, optional=True)
-    _integer(call, "id", optional=True)
-    for name in ("c2v_consumer_buf", "v2c_consumer_buf"):
-        buffer = call.arg(name)
-        if isinstance(buffer, ScalarArg) and buffer.dtype not in (INT32, INDEX):
-            raise DTypeError(f"{call.row.name} takes an INT32 scalar as `{name}`, got {buffer.dtype}", help="pl.reserve_buffer gives one")
-
-
-@effect(*spell("aic_initialize_pipe", pl="=system", system=_PIPE), check=_check_pipe)
-def aic_initialize_pipe(
-    c2v_consumer_buf: Scalar = 0, v2c_consumer_buf: Scalar = 0, dir_mask: Static = None, slot_size: Static = None,
-    slot_num: Static = None, local_slot_num: Static = None, id: Static = None,
-) -> object:  # fmt: skip
-    """Open the FIFOs of a cube kernel; dir_mask 1 is cube to vector, 2 vector to cube, 3 both."""
-
-
-@effect(*spell("aiv_initialize_pipe", pl="=system", system=_PIPE), check=_check_pipe)
-def aiv_initialize_pipe(
-    c2v_consumer_buf: Scalar = 0, v2c_consumer_buf: Scalar = 0, dir_mask: Static = None, slot_size: Static = None,
-    slot_num: Static = None, local_slot_num: Static = None, id: Static = None,
-) -> object:  # fmt: skip
-    """Open the FIFOs of a vector kernel; dir_mask 1 is cube to vector, 2 vector to cube, 3 both."""
-
-
-SPLITS = 4
-"""0 none, 1 up and down, 2 left and right, 3 and 4 the same for odd extents."""
-LANES = 2
-"""Vector cores beside each cube core."""
-
-
-def _check_transfer(call: Call) -> None:
-    _integer(call, "split", 0, SPLITS, optional=call.row.name.startswith("tfree"))
-    _integer(call, "id", optional=True)
-    if "lane_stride" in call.row.param_names:
-        _integer(call, "lane_stride", 1, optional=True)
-    if "lane" in call.row.param_names:
-        _integer(call, "lane", 0, LANES - 1)
-
-
-def _check_halves(call: Call, tile: ShapedType) -> None:
-    """The cube side has the whole tile: it must have two halves."""
-    split = call.arg("split")
-    if not isinstance(split, int) or split not in (1, 2):
-        return
-    axis = tile.rank - (2 if split == 1 else 1)
-    extent = tile.shape[axis] if axis >= 0 else 1
-    if isinstance(extent, int) and extent % 2:
-        halved = "rows" if split == 1 else "columns"
-        raise ShapeError(f"{call.row.name} with split={split} halves {halved}, which must be even, got {tile}", help=f"split={split + 2} takes odd extents")
-
-
-def _check_push(call: Call) -> None:
-    _check_transfer(call)
-    tile = call.arg("tile")
-    if isinstance(tile, ShapedType) and tile.level != "tile":
-        raise ArgumentError(f"{call.row.name} takes a tile, got {tile}", help="bring it into a tile with pl.load first")
-    if call.row.name == "tpush_to_aiv" and isinstance(tile, ShapedType):
-        _check_halves(call, tile)
-
-
-@effect(*spell("tpush_to_aiv", pl="=system", system="(tile, *, split, lane_stride=None, id=None)"), check=_check_push, crosses=True)
-def tpush_to_aiv(tile: Value, split: Static, lane_stride: Static = None, id: Static = None) -> object:
-    """Send a tile from the cube side to the vector side."""
-
-
-@effect(*spell("tpush_to_aic", pl="=system", system="(tile, *, split, id=None)"), check=_check_push, crosses=True)
-def tpush_to_aic(tile: Value, split: Static, id: Static = None) -> object:
-    """Send a tile from the vector side to the cube side."""
-
-
-@effect(*spell("lane_push", system="(tile, *, split, lane, id=None)"), check=_check_push, crosses=True)
-def lane_push(tile: Value, split: Static, lane: Static, id: Static = None) -> object:
-    """`tpush_to_aic` of one lane of `pl.split_aiv`, in printed programs."""
-
-
-_FREE = "(tile, *, split=None, id=None)"
-
-
-@effect(*spell("tfree_to_aic", pl="=system", system=_FREE), check=_check_push)
-def tfree_to_aic(tile: Value, split: Static = None, id: Static = None) -> object:
-    """Give the slot of a tile from the cube side back; split and id are those of its tpop."""
-
-
-@effect(*spell("tfree_to_aiv", pl="=system", system=_FREE), check=_check_push)
-def tfree_to_aiv(tile: Value, split: Static = None, id: Static = None) -> object:
-    """Give the slot of a tile from the vector side back; split and id are those of its tpop."""
-
-
-def _infer_pop(call: Call) -> tuple[ValueType, ...]:
-    _check_transfer(call)
-    shape, dtype = call.arg("shape"), call.arg("dtype")
-    if shape is None or dtype is None:
-        raise ArgumentError(f"{call.row.name} needs `shape` and `dtype`", help="or annotate the target: t: pl.Tile[[16, 16], pl.FP32] = …")
-    if not isinstance(dtype, DType) or dtype not in STORABLE:
-        raise DTypeError(f"{call.row.name} takes a data type as `dtype`, got {dtype}", help="for example dtype=pl.FP32")
-    extent = new_shape(Call(call.row, "tile", call.args))
-    if any(not isinstance(size, int) for size in extent):
-        raise ShapeError(f"{call.row.name} takes constants as `shape`, got {list(extent)}", help="the slots of a FIFO have a fixed size")
-    tile = TileType(extent, dtype, extent)
-    if call.row.name == "tpop_from_aiv":
-        _check_halves(call, tile)
-    return (tile,)
-
-
-def _taken(**_: object) -> NoReturn:
-    raise InternalError("what arrives is known to the backend only")
-
-
-def pop(*spellings: Spelling) -> Callable[[Callable[..., object]], OpSpec]:
-    """Declare a row that takes a tile out of a FIFO: no two calls give the same."""
-
-    def declared(stub: Callable[..., object]) -> OpSpec:
-        return declare(stub, family="fifo", infer=_infer_pop, reference=_taken, cpu=Custom(), dtypes=STORABLE, spellings=spellings, levels=SYSTEM)
-
-    return declared
-
-
-@pop(*spell("tpop_from_aic", pl="=system", system="(*, shape=None, dtype=None, split=0, lane_stride=None, id=None)"))
-def tpop_from_aic(shape: Scalars = None, dtype: Static = None, split: Static = 0, lane_stride: Static = None, id: Static = None) -> object:
-    """The next tile that the cube side sent."""
-
-
-@pop(*spell("tpop_from_aiv", pl="=system", system="(*, shape=None, dtype=None, split=0, id=None)"))
-def tpop_from_aiv(shape: Scalars = None, dtype: Static = None, split: Static = 0, id: Static = None) -> object:
-    """The next tile that the vector side sent, both lanes joined."""
-
-
-@pop(*spell("lane_pop", system="(*, shape, dtype, split, lane, id=None)"))
-def lane_pop(shape: Scalars, dtype: Static, split: Static, lane: Static, id: Static = None) -> object:
-    """`tpop_from_aic` of one lane of `pl.split_aiv`, in printed programs."""
 
 
 # crossings ------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from tilejit.backends.cpu import fibers_text
 from tilejit.backends.cpu.emit import Index, Value
-from tilejit.backends.cpu.fibers_text import BARRIER_CLASSES, BARRIERS_SIZE, Fiber, Queue
+from tilejit.backends.cpu.fibers_layout import BARRIER_CLASSES, BARRIERS_SIZE, STACK_BYTES, Fiber, Queue
 from tilejit.backends.cpu.function import FunctionWriter, Unit, memory_failure
 from tilejit.backends.cpu.host import host
 from tilejit.backends.cpu.team import leave_on_failure
@@ -35,7 +35,7 @@ class Task:
 
 def define(unit: Unit) -> None:
     """Add the code that fibers need, once every function is written."""
-    stack = fibers_text.STACK_BYTES + unit.module.stack_bytes
+    stack = STACK_BYTES + unit.module.stack_bytes
     fibers_text.define(unit.module, fibers_text.machine_of(host()), -(-stack // _PAGE) * _PAGE)
 
 

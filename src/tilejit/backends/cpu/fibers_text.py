@@ -10,73 +10,11 @@ from __future__ import annotations
 import enum
 
 from tilejit.backends.cpu.emit import Module
+from tilejit.backends.cpu.fibers_layout import BARRIER_CLASSES, Fiber, Queue
 from tilejit.backends.cpu.host import Host
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.runtime import abi
 from tilejit.tile_ir.transfers import BACKLOG
-
-
-class Fiber(enum.IntEnum):
-    """A fiber, in 64-bit slots; it lies at the start of its memory, followed by its stack and its scratch memory."""
-
-    STACK = 0
-    """Stack pointer while it waits."""
-    NEXT = 1
-    PREVIOUS = 2
-    COUNTER = 3
-    """Address of what it waits for."""
-    TARGET = 4
-    ROW = 5
-    """Status that says where it waits; 0: for the fibers it started."""
-    ARENA_END = 6
-    FIFOS = 7
-    BARRIERS = 8
-    LANE = 9
-    FUNCTION = 10
-    ARGS = 11
-    ARENA = 12
-    BLOCK = 13
-    BLOCKS = 14
-    DONE = 15
-    """Address of the counter that says how many of its siblings have ended."""
-    ROOT = 16
-    CONTEXT = 17
-    FAILURE = 18
-    """Root only: the status to return."""
-    HEAP = 19
-    """Root only: memory for tiles on their way."""
-    HEAP_END = 20
-    SIZE = 24
-
-
-class Queue(enum.IntEnum):
-    """One lane's end of a FIFO, in 64-bit slots."""
-
-    PUSHED = 0
-    POPPED = 1
-    HEAD = 2
-    TAIL = 3
-    FREE = 4
-    READERS = 5
-    """In the first queue of a FIFO to the vector side: how many lanes take tiles out."""
-    SIZE = 8
-
-
-class Slot(enum.IntEnum):
-    """A tile on its way, in 64-bit slots; the cells follow."""
-
-    NEXT = 0
-    SITE = 1
-    """Row of the push in the failure table."""
-    VALID = 2
-    SIZE = 8
-
-
-BARRIER_CLASSES = ("mix", "cube", "vector")
-BARRIERS_SIZE = 3 * len(BARRIER_CLASSES)
-"""Slots of the barriers of a launch: arrivals in hard mode, in soft mode, and how many arrive in hard mode."""
-STACK_BYTES = 512 << 10
-"""Room on a fiber's stack besides what functions reserve explicitly."""
 
 _SAVED = ("rbp", "rbx", "r12", "r13", "r14", "r15")
 _X86 = [*(f"pushq %{name}" for name in _SAVED), "movq %rsp, (%rdi)", "movq (%rsi), %rsp", *(f"popq %{name}" for name in reversed(_SAVED)), "retq"]
@@ -119,7 +57,7 @@ def define(module: Module, machine: Machine, stack_bytes: int) -> None:
     code, saved, address = machine.value
     values: dict[str, object] = {f"FIBER_{slot.name}": 8 * slot for slot in Fiber}
     values |= {f"QUEUE_{slot.name}": 8 * slot for slot in Queue}
-    values |= {"SAVED": saved, "ADDRESS": address, "CODE": r"\0A".join(code), "STACK": stack_bytes, "SLOT_SITE": 8 * Slot.SITE}
+    values |= {"SAVED": saved, "ADDRESS": address, "CODE": r"\0A".join(code), "STACK": stack_bytes}
     values |= {"CTX_FIBER": 8 * abi.FIBER, "CTX_END": 8 * abi.ARENA_END, "CTX_VALUES": 8 * abi.FAILURE_VALUES}
     values |= {"CLASSES": len(BARRIER_CLASSES), "BACKLOG": BACKLOG}
     text = _TEXT

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from tilejit.backends import checks
 from tilejit.backends.cpu import fibers
 from tilejit.backends.cpu.emit import Index, Value
-from tilejit.backends.cpu.fibers_text import BARRIER_CLASSES, Queue, Slot
+from tilejit.backends.cpu.fibers_layout import BARRIER_CLASSES, Queue, Slot
 from tilejit.backends.cpu.function import FunctionWriter, memory_failure
 from tilejit.backends.cpu.nest import copy_box
 from tilejit.backends.cpu.storage import Array, row_major, sub_box
