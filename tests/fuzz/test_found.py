@@ -162,3 +162,24 @@ def test_a_value_that_a_helper_returned_is_not_changed_under_its_other_name() ->
         ir.compile(program)(x, out, kept)
         np.testing.assert_array_equal(out, changed)
         np.testing.assert_array_equal(kept, -x)
+
+
+@pl.jit
+def window_moved_within_its_tensor(x: pl.InOut[pl.Tensor], y: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        x[4:7, 0:40] = x[3:6, 2:42]
+        tile = pl.load(y, [3, 2], [3, 40])
+        pl.store(tile, [4, 0], y)
+        y[0:3, 1:41] = pl.neg(y[1:4, 0:40])
+
+
+def test_a_window_may_move_onto_itself() -> None:
+    x = np.random.default_rng(7).standard_normal((8, 44)).astype(np.float32)
+    expected = x.copy()
+    expected[4:7, 0:40] = x[3:6, 2:42].copy()
+    other = expected.copy()
+    other[0:3, 1:41] = -expected[1:4, 0:40]
+    y = x.copy()
+    window_moved_within_its_tensor(x, y)
+    np.testing.assert_array_equal(x, expected)
+    np.testing.assert_array_equal(y, other)

@@ -114,7 +114,7 @@ class Writer:
         self.depth += 1
         before = len(self.lines)
         yield
-        if len(self.lines) == before:
+        if all(line.lstrip().startswith("#") for line in self.lines[before:]):
             self.emit("pass")
         self.depth -= 1
         self.env, self.scalars, self.frozen, self.loop_vars, self.stable, self.region = saved
