@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 
-_USER_SPACE = 1 << 47
+_USER_SPACE = 1 << 56  # more than any 64-bit system gives a process
 
 
 def _all_words() -> memoryview | None:
