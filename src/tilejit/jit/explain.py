@@ -35,6 +35,8 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [f"hit: {'on' if self.hit == 'disk' else 'in'} {self.hit}"] if self.hit else ["miss: " + self.reason]
+        if not self.hit and self.nearest is not None:
+            lines.append(f"nearest entry: {self.nearest[:12]}")
         if self.note:
             lines.append(self.note)
         return "\n".join(lines)
