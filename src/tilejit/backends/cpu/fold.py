@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -199,6 +200,12 @@ class ColumnFold:
         cells.store(place, joined[0])
         if self.reduction.positions:
             cells.store(self.group.places["positions", result], joined[1])
+
+    def in_group(self, group: GroupWriter) -> ColumnFold:
+        """The same fold in code that moved into another function."""
+        moved = copy.copy(self)
+        moved.group = group
+        return moved
 
     def finish(self) -> None:
         """Round what was summed in a wider type."""

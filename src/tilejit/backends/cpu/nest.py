@@ -53,11 +53,11 @@ class Box:
         for walk in self.walks:
             walk.strides[axis : axis + 2] = [walk.strides[axis] if inner == 1 else walk.strides[axis + 1]]
 
-    def narrow(self, e: Emitter, begin: Index, end: Index) -> None:
-        """Keep only [begin, end) of the outermost dim."""
+    def narrow(self, e: Emitter, axis: int, begin: Index, end: Index) -> None:
+        """Keep only [begin, end) of a dim."""
         for walk in self.walks:
-            walk.pointer = e.offset(walk.pointer, e.mul(begin, walk.strides[0]), walk.dtype.llvm)
-        self.extents[0] = e.sub(end, begin)
+            walk.pointer = e.offset(walk.pointer, e.mul(begin, walk.strides[axis]), walk.dtype.llvm)
+        self.extents[axis] = e.sub(end, begin)
 
     @contextmanager
     def rows(self, e: Emitter) -> Generator[tuple[list[Index], list[Value]]]:

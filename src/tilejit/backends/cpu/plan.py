@@ -80,7 +80,11 @@ class Plan:
         """Whether rows mean something, so that the last dim must stay apart from the others."""
         recipes = [member.recipe for member in self.members.values()]
         special = any(item.masks or item.is_mask or item.blocks or item.reduction for item in recipes)
-        return special or any(member.kind is Kind.ROW for member in self.members.values())
+        return special or self.has_row_values
+
+    @property
+    def has_row_values(self) -> bool:
+        return any(member.kind is Kind.ROW for member in self.members.values())
 
 
 def make_plan(recipes: Sequence[Recipe], stores: Sequence[d.StoreOp], outputs: Iterable[SSAValue], delayed: Iterable[SSAValue | d.StoreOp] = ()) -> Plan:
