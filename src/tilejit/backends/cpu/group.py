@@ -14,7 +14,7 @@ from tilejit.backends.cpu.emit import Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.guards import check_box
 from tilejit.backends.cpu.masks import load_mask, store_mask
-from tilejit.backends.cpu.nest import Box, Walk, sweep, vector_width
+from tilejit.backends.cpu.nest import Box, Walk, copy_box, sweep, vector_width
 from tilejit.backends.cpu.plan import Kind, Write, make_plan
 from tilejit.backends.cpu.recipes import Recipe, dtype_of, recipe
 from tilejit.backends.cpu.registers import load_lanes, load_strided, round_to, store_strided
@@ -25,7 +25,8 @@ from tilejit.dtypes import BOOL, DType
 from tilejit.ops.expand import block_columns
 from tilejit.runtime.failures import Failure
 from tilejit.tile_ir import dialect as d
-from tilejit.types.values import ScalarType, Shape, ShapedType
+from tilejit.tile_ir.build import constant_of
+from tilejit.types.values import BufferType, ScalarType, Shape, ShapedType
 
 WIDE, NARROW = 32, 16
 """Lanes of 32 bits per vector: many for short code, fewer where polynomials fill the registers."""
@@ -33,7 +34,21 @@ WIDE, NARROW = 32, 16
 
 def write_group(f: FunctionWriter, ops: Sequence[d.ApplyOp | d.StoreOp], outputs: Sequence[SSAValue]) -> None:
     """Code for ops that form one nest; `outputs` are the results that are used elsewhere."""
+    replaced = {store.value: f.array(store.value) for store in ops if isinstance(store, d.StoreOp) and _moves_within(f, store)}
+    for value, source in replaced.items():
+        copy = f.new_array(source.dtype, source.shape, source.valid, ops[0].span)
+        copy_box(f.e, copy, source, source.valid)
+        f.values[value] = copy
     GroupWriter(f, ops, outputs).run()
+    f.values.update(replaced)
+
+
+def _moves_within(f: FunctionWriter, store: d.StoreOp) -> bool:
+    """Whether a store puts a window of a tensor into another window that may overlap it. (A load that overlaps is a copy already.)"""
+    value = store.value
+    if not isinstance(d.type_of(value), BufferType) or not f.array(value).tokens & f.array(store.buffer).tokens:
+        return False
+    return value is not store.buffer or any(constant_of(offset) != 0 for offset in store.offsets)
 
 
 @dataclass(slots=True)
