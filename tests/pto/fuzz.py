@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from tests.pto.harness import HERE
 from tilejit.backends.pto.launch import refuse_unrunnable
 from tilejit.errors import PtoSyntaxError, PtoVerifyError, UnsupportedFeatureError
-from tilejit.frontend.pto_handles import NotRaisable
-from tilejit.frontend.pto_raise import raise_to_program
+from tilejit.frontend.pto_raise.handles import NotRaisable
+from tilejit.frontend.pto_raise.raiser import raise_to_program
 from tilejit.frontend.pto_text import parse_pto
 from tilejit.tile_ir.pto.module import PtoFile
 from tilejit.tile_ir.pto.verify import problems

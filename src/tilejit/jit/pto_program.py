@@ -10,8 +10,8 @@ from tilejit.backends.pto.arguments import flat_arguments
 from tilejit.backends.pto.launch import launch, parameter_types, refuse_unrunnable
 from tilejit.compiler import compile_program
 from tilejit.errors import AbiError, TilejitError
-from tilejit.frontend.pto_handles import NotRaisable
-from tilejit.frontend.pto_raise import raise_to_program
+from tilejit.frontend.pto_raise.handles import NotRaisable
+from tilejit.frontend.pto_raise.raiser import raise_to_program
 from tilejit.frontend.pto_text import parse_pto
 from tilejit.jit.pto_types import Parameter
 from tilejit.runtime.compiled import CompiledProgram

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Block, SSAValue
 
 from tilejit.dtypes import DTYPES, INDEX, INT64
-from tilejit.frontend.pto_handles import NotRaisable, Pointer, Slice, View
-from tilejit.frontend.pto_raise_index import static_region
-from tilejit.frontend.pto_raise_moves import filled, same_bits
-from tilejit.frontend.pto_raise_tiles import read, tile, write
+from tilejit.frontend.pto_raise.handles import NotRaisable, Pointer, Slice, View
+from tilejit.frontend.pto_raise.index import static_region
+from tilejit.frontend.pto_raise.moves import filled, same_bits
+from tilejit.frontend.pto_raise.tiles import read, tile, write
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.types.values import BufferType, ScalarType
 
 if TYPE_CHECKING:
-    from tilejit.frontend.pto_raise import Raiser
+    from tilejit.frontend.pto_raise.raiser import Raiser
 
 LT, GE = 2, 5
 

@@ -10,14 +10,14 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilejit.dtypes import INDEX
-from tilejit.frontend.pto_handles import Cell, Demoted, Events, Memory, NotRaisable, Pointer, Slice, View
-from tilejit.frontend.pto_raise_tiles import content
+from tilejit.frontend.pto_raise.handles import Cell, Demoted, Events, Memory, NotRaisable, Pointer, Slice, View
+from tilejit.frontend.pto_raise.tiles import content
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
 from tilejit.types.values import ANY, BufferType, ScalarType, ValueType, join
 
 if TYPE_CHECKING:
-    from tilejit.frontend.pto_raise import Raiser
+    from tilejit.frontend.pto_raise.raiser import Raiser
 
 _GREATER = 4
 """The comparison `>` of the op table."""

@@ -11,10 +11,10 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilejit import ops
 from tilejit.dtypes import INT32, DType
-from tilejit.frontend.pto_handles import Cell, Core, Demoted, NotRaisable
-from tilejit.frontend.pto_raise_control import Packed, pack
-from tilejit.frontend.pto_raise_tiles import Tile, fresh, read, spec_of, tile, write
-from tilejit.frontend.pto_raise_views import dtype_of_element
+from tilejit.frontend.pto_raise.control import Packed, pack
+from tilejit.frontend.pto_raise.handles import Cell, Core, Demoted, NotRaisable
+from tilejit.frontend.pto_raise.tiles import Tile, fresh, read, spec_of, tile, write
+from tilejit.frontend.pto_raise.views import dtype_of_element
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder, function
 from tilejit.tile_ir.pto.op import PtoOp
@@ -23,7 +23,7 @@ from tilejit.tile_ir.pto.specs import TileSpec
 from tilejit.types.values import BufferType, ValueType
 
 if TYPE_CHECKING:
-    from tilejit.frontend.pto_raise import Raiser
+    from tilejit.frontend.pto_raise.raiser import Raiser
 
 KINDS = {"cube": "aic", "vector": "aiv"}
 
@@ -47,7 +47,7 @@ class Pipe:
 
 def outline(self: Raiser, stem: str, kind: str, block: Block, bound: Sequence[tuple[SSAValue, object]], followed: FuncOp) -> None:
     """Make a function of a side and call it: neighbouring calls run side by side."""
-    from tilejit.frontend.pto_raise import Raiser
+    from tilejit.frontend.pto_raise.raiser import Raiser
 
     pipes = {source: value for source, value in bound if isinstance(value, Pipe)}
     packed: list[tuple[SSAValue, Packed]] = [(source, pack(self, value)) for source, value in bound if not isinstance(value, Pipe)]

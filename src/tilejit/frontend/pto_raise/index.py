@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP16, FP32, INT8, INT16, INT32, UINT8, UINT16, UINT32, DType
-from tilejit.frontend.pto_handles import Cell, Demoted, Memory, NotRaisable, Num, Region
-from tilejit.frontend.pto_raise_moves import filled, narrowed, same_bits
-from tilejit.frontend.pto_raise_scalars import dtype_of
-from tilejit.frontend.pto_raise_tiles import Tile, content, read, region_of, tile, write
+from tilejit.frontend.pto_raise.handles import Cell, Demoted, Memory, NotRaisable, Num, Region
+from tilejit.frontend.pto_raise.moves import filled, narrowed, same_bits
+from tilejit.frontend.pto_raise.scalars import dtype_of
+from tilejit.frontend.pto_raise.tiles import Tile, content, read, region_of, tile, write
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.pto.op import PtoOp
 
 if TYPE_CHECKING:
-    from tilejit.frontend.pto_raise import Raiser
+    from tilejit.frontend.pto_raise.raiser import Raiser
 
 _PATTERNS = ("P0101", "P1010", "P0001", "P0010", "P0100", "P1000", "P1111")
 

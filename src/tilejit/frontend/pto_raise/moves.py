@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP32, INT64, UINT32, DType, integer_range
-from tilejit.frontend.pto_handles import Cell, Demoted, Memory, NotRaisable, Region
-from tilejit.frontend.pto_raise_tiles import Tile, read, region_of, tile, write
-from tilejit.frontend.pto_raise_views import read_slice, slice_of, write_slice
+from tilejit.frontend.pto_raise.handles import Cell, Demoted, Memory, NotRaisable, Region
+from tilejit.frontend.pto_raise.tiles import Tile, read, region_of, tile, write
+from tilejit.frontend.pto_raise.views import read_slice, slice_of, write_slice
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.specs import TileSpec
 from tilejit.types.values import BufferType
 
 if TYPE_CHECKING:
-    from tilejit.frontend.pto_raise import Raiser
+    from tilejit.frontend.pto_raise.raiser import Raiser
 
 
 def same_bits(self: Raiser, value: SSAValue, dtype: DType) -> SSAValue:

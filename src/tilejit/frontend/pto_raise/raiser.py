@@ -19,21 +19,11 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tilejit import ops
 from tilejit.dtypes import INDEX, INT64, DType
 from tilejit.errors import TilejitError
-from tilejit.frontend import (
-    pto_raise_cells,
-    pto_raise_fifo,
-    pto_raise_index,
-    pto_raise_moves,
-    pto_raise_sides,
-    pto_raise_tiles,
-    pto_raise_vector,
-    pto_raise_views,
-)
-from tilejit.frontend import pto_raise_control as control
-from tilejit.frontend.pto_flow import Functions, reached, written_pointers
-from tilejit.frontend.pto_handles import Cell, Core, Demoted, NotRaisable, Num, Pointer, Region
-from tilejit.frontend.pto_plan import StoragePlan, plan_storage
-from tilejit.frontend.pto_raise_scalars import arith, dtype_of
+from tilejit.frontend.pto_raise import cells, control, convert, fifo, index, moves, sides, tiles, vector, views
+from tilejit.frontend.pto_raise.flow import Functions, reached, written_pointers
+from tilejit.frontend.pto_raise.handles import Cell, Core, Demoted, NotRaisable, Num, Pointer, Region
+from tilejit.frontend.pto_raise.plan import StoragePlan, plan_storage
+from tilejit.frontend.pto_raise.scalars import arith, dtype_of
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import ApplyArg, Builder, constant_of, function
 from tilejit.tile_ir.program import Program
@@ -51,7 +41,7 @@ _LONGEST = 4000
 _TRIES = 12
 """How often a kernel is raised again with one more tile in memory, before all of them go there."""
 
-_MODULES = (pto_raise_views, pto_raise_tiles, pto_raise_moves, pto_raise_vector, pto_raise_index, pto_raise_cells, pto_raise_sides, pto_raise_fifo)
+_MODULES = (views, tiles, moves, vector, convert, index, cells, sides, fifo)
 OPS = {name: rule for module in _MODULES for name, rule in module.OPS.items()}
 
 
@@ -83,7 +73,7 @@ def _raised(file: PtoFile, functions: Functions, entry: FuncOp, names: Sequence[
     for number, (name, argument) in enumerate(zip(names, entry.body.block.args, strict=True)):
         if isinstance(argument.type, PtrType):
             element = argument.type.data.element
-            dtype = pto_raise_views.dtype_of_element(element)
+            dtype = views.dtype_of_element(element)
             params.append((name, BufferType((f"n{number}",), dtype), "InOut" if argument in pointers else "In"))
         else:
             params.append((name, ScalarType(dtype_of(argument.type)), "In"))
@@ -93,7 +83,7 @@ def _raised(file: PtoFile, functions: Functions, entry: FuncOp, names: Sequence[
     body = Block(arg_types=[d.IRType(ScalarType(INDEX))])
     made: list[d.FuncOp] = []
     with builder.at(body):
-        if any(pto_raise_fifo.crosses(found) for found in reached(functions, entry)):
+        if any(fifo.crosses(found) for found in reached(functions, entry)):
             group, inner = function(f"{entry.sym_name.data}_sides", "group", params)
             raiser = Raiser(file, functions, plan, Builder(group.body.block), group.body.block, made=made, crossing=True)
             _bind(raiser, entry, inner)
@@ -114,7 +104,7 @@ def _raised(file: PtoFile, functions: Functions, entry: FuncOp, names: Sequence[
 def _bind(raiser: Raiser, entry: FuncOp, arguments: Sequence[SSAValue]) -> None:
     for source, target in zip(entry.body.block.args, arguments):
         raiser.values[source] = Pointer(target, 0, source.type.data.element) if isinstance(source.type, PtrType) else target
-    pto_raise_sides.run_entry(raiser, entry)
+    sides.run_entry(raiser, entry)
 
 
 @dataclass
@@ -204,7 +194,7 @@ class Raiser:
         elif isinstance(op, scf.WhileOp):
             control.while_(self, op)
         elif isinstance(op, CallOp):
-            pto_raise_sides.call(self, op)
+            sides.call(self, op)
         else:
             raise NotRaisable(op.name)
 
@@ -214,8 +204,8 @@ class Raiser:
             return
         if name in OPS:
             OPS[name](self, op)
-        elif name in pto_raise_vector.FAMILIES:
-            pto_raise_vector.family(self, op)
+        elif name in vector.FAMILIES:
+            vector.family(self, op)
         else:
             raise NotRaisable(op.name)
 

@@ -8,14 +8,14 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, Signednes
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilejit.dtypes import BOOL, INDEX, INT64, DType
-from tilejit.frontend.pto_handles import NotRaisable
+from tilejit.frontend.pto_raise.handles import NotRaisable
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
 from tilejit.tile_ir.pto.elements import ELEMENTS
 from tilejit.types.values import ScalarType
 
 if TYPE_CHECKING:
-    from tilejit.frontend.pto_raise import Raiser
+    from tilejit.frontend.pto_raise.raiser import Raiser
 
 _ROWS = {
     "addi": "add", "subi": "sub", "muli": "mul", "minsi": "minimum", "maxsi": "maximum", "andi": "and_", "ori": "or_", "xori": "xor", "shli": "shl",

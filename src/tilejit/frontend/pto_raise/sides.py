@@ -8,17 +8,17 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tilejit.dtypes import BOOL, INDEX, INT64
-from tilejit.frontend.pto_flow import reached
-from tilejit.frontend.pto_handles import Core, Events, NotRaisable
-from tilejit.frontend.pto_raise_fifo import captured, outline
-from tilejit.frontend.pto_raise_scalars import dtype_of
+from tilejit.frontend.pto_raise.fifo import captured, outline
+from tilejit.frontend.pto_raise.flow import reached
+from tilejit.frontend.pto_raise.handles import Core, Events, NotRaisable
+from tilejit.frontend.pto_raise.scalars import dtype_of
 from tilejit.tile_ir.pto.module import kernel_kind
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.types import EventArrayType
 from tilejit.types.values import BufferType
 
 if TYPE_CHECKING:
-    from tilejit.frontend.pto_raise import Raiser
+    from tilejit.frontend.pto_raise.raiser import Raiser
 
 _DEEPEST = 32
 

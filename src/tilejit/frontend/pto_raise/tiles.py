@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from tilejit.dtypes import INDEX, INT8, INT64
-from tilejit.frontend.pto_handles import Cell, Demoted, Memory, NotRaisable, Num, Region
-from tilejit.frontend.pto_raise_views import dtype_of_element
+from tilejit.frontend.pto_raise.handles import Cell, Demoted, Memory, NotRaisable, Num, Region
+from tilejit.frontend.pto_raise.views import dtype_of_element
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.specs import TileSpec
@@ -17,7 +17,7 @@ from tilejit.tile_ir.pto.types import TileBufType
 from tilejit.types.values import BufferType, ShapedType
 
 if TYPE_CHECKING:
-    from tilejit.frontend.pto_raise import Raiser
+    from tilejit.frontend.pto_raise.raiser import Raiser
 
 Tile = Cell | Memory
 

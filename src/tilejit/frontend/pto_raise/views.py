@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from tilejit.dtypes import DType
-from tilejit.frontend.pto_handles import NotRaisable, Num, Pointer, Region, Slice, View
+from tilejit.frontend.pto_raise.handles import NotRaisable, Num, Pointer, Region, Slice, View
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.types.values import ANY, BufferType, TileType
 
 if TYPE_CHECKING:
-    from tilejit.frontend.pto_raise import Raiser
+    from tilejit.frontend.pto_raise.raiser import Raiser
 
 _ROWS = {"nd": (0, 1, 2, 3), "dn": (3,), "nz": (2, 3)}
 """Which of five dims run along the rows of a tile, by layout; the others run along its columns."""
