@@ -586,3 +586,36 @@ def chosen(x: pl.Tensor, mode: str, out: pl.Out[pl.Tensor]):
 def text_as_a_compile_time_argument(x: pl.Tensor, a: pl.Out[pl.Tensor], b: pl.Out[pl.Tensor]):
     chosen(x, "exp", a)
     chosen(x, mode="neg", out=b)
+
+
+@CASES(f32(6, 8), expected=lambda x: x + x)
+@pl.jit
+def windows_between_named_ends(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    rows = 2
+    for first in pl.range(0, 6, rows):
+        end = first + rows
+        plus(x[first:end], x[first:end, :], out[end - 2 : end])
+    return out
+
+
+@CASES(f32(2, 3, 4, 5), expected=lambda q: q + q)
+@pl.jit
+def pages_of_rank_four_as_arguments(q: pl.Tensor, out: pl.Out[pl.Tensor]):
+    batch, heads, _, _ = q.shape
+    for i in pl.range(batch):
+        for j in pl.parallel(heads):
+            plus(q[i, j], q[i, j], out[i, j])
+    return out
+
+
+@CASES(f32(6, 8), more=[(f32(3, 8),)], compiles=1, expected=lambda x: x * 4, tol=1e-6)
+@pl.jit
+def local_of_twice_the_rows(x: pl.Tensor[[TOKENS, 8], pl.FP32], out: pl.Out[pl.Tensor[[TOKENS, 8], pl.FP32]]):
+    n = pl.tensor.dim(x, 0)
+    both = pl.create_tensor([n * 2, 8], dtype=pl.FP32)
+    both[0:n] = x
+    both[n : 2 * n] = pl.neg(x)
+    twice = pl.create_tensor([n * 2, 8], dtype=pl.FP32)
+    twice = plus(both, both, twice)
+    out[:] = twice[0:n] - twice[n : 2 * n]
+    return out

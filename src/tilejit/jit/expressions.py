@@ -44,6 +44,8 @@ class Expressions:
         self.dims: dict[Symbol, DynDim] = {}
         """The extents that the function's own symbols stand for."""
         self.in_annotation = False
+        self.spelled: dict[str, ast.expr] = {}
+        """Names bound once, to an index expression of names bound once."""
         self.follows_types = definition is not specializer.entry or bool(helpers_of(definition))
         """Types of locals matter to the helpers that get them, and those of a helper's results to its caller."""
 
@@ -212,7 +214,7 @@ class Expressions:
                 new = ast.Slice(*(end[0] if end is not None else None for end in ends))
                 nodes.append(at(new, item))
                 start, stop, step = (end[1] if end is not None else None for end in ends)
-                width = constant_difference(new.upper, new.lower) if step is None and new.lower is not None and new.upper is not None else None
+                width = constant_difference(new.upper, new.lower, self.spelled) if step is None and new.lower is not None and new.upper is not None else None
                 parts.append(slice(start, stop, step if width is None else width))
             else:
                 new_index, value = self.fold(item)

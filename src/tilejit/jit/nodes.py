@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from tilejit.frontend import fold
@@ -35,32 +35,42 @@ def dotted(node: ast.expr) -> str:
     return f"{dotted(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else ast.unparse(node)
 
 
-def constant_difference(upper: ast.expr, lower: ast.expr) -> int | None:
-    """`upper - lower` if it is the same number whatever the names in them hold: `i * 16 + 16` minus `i * 16` is 16."""
-    terms = _terms(upper)
-    for term, coefficient in _terms(lower).items():
+def constant_difference(upper: ast.expr, lower: ast.expr, spelled: Mapping[str, ast.expr]) -> int | None:
+    """`upper - lower` if it is the same number whatever the names in them hold: `i * 16 + 16` minus `i * 16` is 16.
+
+    `spelled`: names that stand for an expression wherever they are read.
+    """
+    terms = _terms(upper, spelled)
+    for term, coefficient in _terms(lower, spelled).items():
         terms[term] = terms.get(term, 0) - coefficient
     constant = terms.pop("", 0)
     return constant if not any(terms.values()) else None
 
 
-def _terms(node: ast.expr) -> dict[str, int]:
+def _terms(node: ast.expr, spelled: Mapping[str, ast.expr]) -> dict[str, int]:
     """Coefficients of an index expression by the text of each term; that of the constant is empty."""
+    if isinstance(node, ast.Name) and node.id in spelled:
+        return _terms(spelled[node.id], spelled)
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return {"": node.value}
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return {term: -coefficient for term, coefficient in _terms(node.operand).items()}
+        return {term: -coefficient for term, coefficient in _terms(node.operand, spelled).items()}
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
-        sign, out = (1 if isinstance(node.op, ast.Add) else -1), _terms(node.left)
-        for term, coefficient in _terms(node.right).items():
+        sign, out = (1 if isinstance(node.op, ast.Add) else -1), _terms(node.left, spelled)
+        for term, coefficient in _terms(node.right, spelled).items():
             out[term] = out.get(term, 0) + sign * coefficient
         return out
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         for factor, other in ((node.left, node.right), (node.right, node.left)):
-            known = _terms(factor)
+            known = _terms(factor, spelled)
             if set(known) <= {""}:
-                return {term: coefficient * known.get("", 0) for term, coefficient in _terms(other).items()}
+                return {term: coefficient * known.get("", 0) for term, coefficient in _terms(other, spelled).items()}
     return {ast.unparse(node): 1}
+
+
+def is_index_expression(node: ast.expr) -> bool:
+    """Whether an expression is made of names, integers, sums, differences and products alone."""
+    return all(isinstance(part, ast.Name | ast.BinOp | ast.Add | ast.Sub | ast.Mult | ast.Load | ast.Constant) for part in ast.walk(node))
 
 
 def evaluated(node: ast.expr, function: Callable[..., object], *args: object) -> object:

@@ -14,7 +14,7 @@ from tilejit.jit.dependencies import calls_in, definition_of, resolve
 from tilejit.jit.dynamic import dynamic_literal, is_bind_dynamic
 from tilejit.jit.expressions import Expressions
 from tilejit.jit.infer import operator, operator_name
-from tilejit.jit.nodes import at
+from tilejit.jit.nodes import at, is_index_expression
 from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, number_of
 from tilejit.ops.spec import OpFunction
 from tilejit.types.scopes import MARKERS
@@ -51,7 +51,15 @@ class Statements(Expressions):
         if self._names_an_object(node.targets, value):
             return []
         targets = [self.target(target, value) for target in node.targets]
+        self._note_spelling(node.targets, value_node)
         return [at(ast.Assign(targets, value_node), node)]
+
+    def _note_spelling(self, targets: Sequence[ast.expr], value: ast.expr) -> None:
+        """`hi = lo + 16`: the width of `x[lo:hi]` can be told."""
+        if self.follows_types and is_index_expression(value) and all(isinstance(target, ast.Name) for target in targets):
+            names = {node.id for item in (*targets, value) for node in ast.walk(item) if isinstance(node, ast.Name)}
+            if all(self.bindings_of(name) <= 1 for name in names):
+                self.spelled.update({target.id: value for target in targets if isinstance(target, ast.Name)})
 
     def _names_an_object(self, targets: Sequence[ast.expr], value: Abstract) -> bool:
         """`c = CONFIGS[i]`: what the name stands for is read where it is used, as it has no literal."""
