@@ -162,6 +162,8 @@ def test_read_only_layers_are_searched_and_never_written(tmp_path: Path) -> None
 
 
 def test_sweeping_keeps_the_recently_used_and_removes_leftovers_of_dead_writers(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir(mode=0o700)
+    (tmp_path / "cache" / "swept").touch()  # a moment ago: no write sweeps on its own
     store = Store(str(tmp_path / "cache"), max_entries=3)
     keys = [hashlib.sha256(bytes([i])).hexdigest() for i in range(6)]
     for age, key in enumerate(keys):
