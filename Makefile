@@ -57,6 +57,7 @@ bench: $(DEV)
 fuzz: $(DEV)
 	$(PY) -m tests.fuzz --programs $(or $(PROGRAMS),20000) --jobs $(JOBS)
 	$(PY) -m tests.pto.fuzz --files $(or $(FILES),20000)
+	$(PY) -m tests.pto.random_kernels --kernels $(or $(KERNELS),500)
 	$(PY) -m tests.differential --jobs $(JOBS)
 	$(PY) -m tests.soak --seconds $(or $(SECONDS),60)
 
