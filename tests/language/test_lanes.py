@@ -209,6 +209,8 @@ MISTAKES = {
         "for other in pl.split_aiv(2, mode=pl.SplitMode.NONE):\n        pl.tpush_to_aic(pl.load(a, [0, 0], [8, 16]), split=1)",
         "cannot be nested",
     ),
+    "halves of two shapes": ("t = pl.aic_gather(x=pl.load(a, [0, 0], [8 - lane * 4, 16]))", "lane 0 has Tile[[8, 16], FP32], lane 1 has Tile[[4, 16], FP32]"),
+    "a name that one lane lacks": ("if lane == 0:\n        h = pl.load(a, [0, 0], [8, 16])\n    t = pl.aic_gather(h)", "`h` is not defined"),
     "a shape that is no half": ("h: pl.Tile[[4, 16], pl.FP32] = pl.tpop_from_aic(split=1)\n    out = pl.store(h, [0, 0], out)", "sends Tile[[16, 16], FP32]"),
 }
 

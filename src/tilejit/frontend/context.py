@@ -30,6 +30,7 @@ from tilejit.frontend.values import (
     number_dtype,
     plain_number,
     shaped,
+    user_name,
 )
 from tilejit.ops import table
 from tilejit.tile_ir import dialect as d
@@ -262,7 +263,7 @@ class Context:
     def hint(self, name: str, value: object) -> None:
         """Remember the user's name on the op that made `value`."""
         if isinstance(value, OpResult) and not name.startswith("$") and value.index == 0:
-            value.op.attributes.setdefault("hint", StringAttr(name))
+            value.op.attributes.setdefault("hint", StringAttr(user_name(name)))
 
     def lookup(self, node: ast.Name) -> object:
         """What a name holds."""
@@ -274,8 +275,8 @@ class Context:
         try:
             return self.frame.namespace[node.id]
         except KeyError:
-            help = did_you_mean(node.id, [*self.scope, *self.frame.namespace])
-            self.fail(UndefinedVariableError, f"`{node.id}` is not defined", node, help=help)
+            help = did_you_mean(user_name(node.id), [*self.scope, *self.frame.namespace])
+            self.fail(UndefinedVariableError, f"`{user_name(node.id)}` is not defined", node, help=help)
 
     def record(self, path: str, value: object) -> None:
         """Tell the recorder about a compile-time value that was read."""

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from tilejit.frontend.context import Context
-from tilejit.frontend.values import Binding
+from tilejit.frontend.values import Binding, user_name
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import BufferType
 
 
 def name_hint(name: str) -> str | None:
-    return None if name.startswith("$") or name == "_" else name
+    return None if name.startswith("$") or name == "_" else user_name(name)
 
 
 def ssa_or_none(value: object) -> SSAValue | None:

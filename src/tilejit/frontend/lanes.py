@@ -13,11 +13,11 @@ from collections.abc import Set as AbstractSet
 
 from xdsl.ir import SSAValue
 
-from tilejit.errors import ArgumentError, ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
+from tilejit.errors import ArgumentError, ParserSyntaxError, ParserTypeError, ShapeError, UnsupportedFeatureError
 from tilejit.frontend.context import Context
 from tilejit.frontend.desugar import is_yield
 from tilejit.frontend.markers import arguments
-from tilejit.frontend.values import Binding, InlineFunction, describe_value, static_integer
+from tilejit.frontend.values import LANE_1, Binding, InlineFunction, describe_value, static_integer
 from tilejit.ops import table
 from tilejit.tile_ir import dialect as d
 from tilejit.types.enums import SplitMode
@@ -27,7 +27,6 @@ _MEETINGS = frozenset({"aic_gather", "tpop_from_aic", "tpush_to_aic", "tfree_to_
 """Ops at which a lane meets the other one or the cube side."""
 _VARYING = frozenset({"get_subblock_idx", "aiv_shard", "tpop_from_aic"})
 """Ops that give each lane something else."""
-_SECOND = "__1"
 
 
 def lanes(ctx: Context, node: ast.For, call: ast.Call) -> None:
@@ -77,14 +76,14 @@ def _in_step(ctx: Context, node: ast.For, lane: str) -> None:
     names = {name for name in facts.binds if not name.startswith("$")}
     for name in names:
         if name in ctx.scope:
-            ctx.scope[name + _SECOND] = ctx.scope[name]
-    for number, name in enumerate((lane, lane + _SECOND)):
+            ctx.scope[name + LANE_1] = ctx.scope[name]
+    for number, name in enumerate((lane, lane + LANE_1)):
         ctx.scope[name] = Binding(number, ctx.span(node.target))
     body = InStep(ctx, names | {lane}, lane, node.body).body(node.body)
     ctx.lane = 0
-    ctx.run(body, {*ctx.live, *(name + _SECOND for name in names)})
+    ctx.run(body, {*ctx.live, *(name + LANE_1 for name in names)})
     for name in [*names, lane]:
-        second = ctx.scope.pop(name + _SECOND, None)
+        second = ctx.scope.pop(name + LANE_1, None)
         if second is not None:
             ctx.scope[name] = second
 
@@ -119,7 +118,9 @@ def join_lanes(ctx: Context, node: JoinLanes) -> None:
 
 def _joined(ctx: Context, halves: Sequence[SSAValue]) -> SSAValue:
     """The tile made of two halves, whose valid cells must follow each other."""
-    type = d.shaped_type(halves[0])
+    type, other = (d.shaped_type(half) for half in halves)
+    if type.shape != other.shape or type.dtype is not other.dtype:
+        raise ShapeError(f"aic_gather joins two halves of one shape, lane 0 has {type}, lane 1 has {other}", help="give both lanes tiles of the same shape")
     axis = type.rank - (2 if ctx.split is SplitMode.UP_DOWN else 1)
     size = type.shape[axis]
     assert isinstance(size, int)
@@ -158,7 +159,7 @@ class InStep:
                     self._double(keyword.value)
             index = loop.target.elts[0] if carried is not loop.target else None
         if isinstance(index, ast.Name):
-            copied = ast.Assign([ast.Name(index.id + _SECOND, ast.Store())], ast.Name(index.id, ast.Load()))
+            copied = ast.Assign([ast.Name(index.id + LANE_1, ast.Store())], ast.Name(index.id, ast.Load()))
             loop.body.insert(0, ast.fix_missing_locations(ast.copy_location(copied, loop)))
 
     def _double(self, values: ast.Tuple | ast.List) -> None:
@@ -197,8 +198,8 @@ class InStep:
             self._names.add(name)
             first = ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], half), node)
             out += self._both(ast.fix_missing_locations(first), first)
-            targets: list[ast.expr] = [ast.Name(name, ast.Store()), ast.Name(name + _SECOND, ast.Store())]
-            values = ast.Tuple([ast.Name(name, ast.Load()), ast.Name(name + _SECOND, ast.Load())], ast.Load())
+            targets: list[ast.expr] = [ast.Name(name, ast.Store()), ast.Name(name + LANE_1, ast.Store())]
+            values = ast.Tuple([ast.Name(name, ast.Load()), ast.Name(name + LANE_1, ast.Load())], ast.Load())
             out.append(ast.fix_missing_locations(ast.copy_location(JoinLanes(targets, values), node)))
         return out + self._both(rest, rest)
 
@@ -236,7 +237,7 @@ class _Rename(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
         if node.id in self._names:
-            node.id += _SECOND
+            node.id += LANE_1
         return node
 
 
@@ -249,10 +250,11 @@ class _Hoist(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
-        if _called(node) != "aic_gather" or len(node.args) != 1 or node.keywords:
+        values = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg == "x")]
+        if _called(node) != "aic_gather" or len(values) != 1 or len(node.args) + len(node.keywords) != 1:
             return node
-        name = f"half{self._first + len(self.found)}_"
-        self.found.append((name, node.args[0]))
+        name = f"_half{self._first + len(self.found)}"
+        self.found.append((name, values[0]))
         return ast.copy_location(ast.Name(name, ast.Load()), node)
 
 

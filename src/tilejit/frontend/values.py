@@ -229,3 +229,12 @@ def defined_inside(value: SSAValue, block: Block) -> bool:
         operation = current.parent_op()
         current = operation.parent if operation is not None else None
     return False
+
+
+LANE_1 = "·1"
+"""Ends the names that lane 1 of a pl.split_aiv has for itself."""
+
+
+def user_name(name: str) -> str:
+    """A name as the user wrote it."""
+    return name.removesuffix(LANE_1)
