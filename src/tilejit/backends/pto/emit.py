@@ -45,6 +45,7 @@ RULES: dict[str, Rule] = {
     **emit_vector.RULES, **emit_compare.RULES, **emit_math.RULES, **emit_move.MOVES, **emit_index.RULES, **dict.fromkeys(PRODUCTS, product),
 }  # fmt: skip
 """How a block of each op is written."""
+_WHOLE = (frozenset(emit_move.MOVES) | frozenset(emit_index.RULES)) - emit_move.IN_BLOCKS
 COPIES: dict[str, Callable[[BlockWriter, d.ApplyOp], Memory]] = {**emit_move.COPIES, **emit_rows.COPIES}
 """Ops whose result is made in global memory."""
 _CROSSING = frozenset({"aic_initialize_pipe", "aiv_initialize_pipe", "syncall", "sync_set", "sync_wait", "set_ffts", "reserve_buffer", "import_peer_buffer"})
@@ -168,6 +169,8 @@ class KernelWriter(ControlWriter):
             rule = RULES.get(op.op)
             if rule is None:
                 raise self.refuse(op, op_name(op))
+            if op.op in _WHOLE and region != self.whole(op.results[0]):
+                raise self.refuse(op, f"{op_name(op)} of a value larger than a tile")
             return rule(self, op, region)
 
     def apply(self, op: d.ApplyOp) -> None:
@@ -218,8 +221,7 @@ class KernelWriter(ControlWriter):
             valid = [self.least(size, self.most(self.sub(extent, offset), 0), "inside") for size, extent, offset in zip(valid, memory.shape, offsets)]
             offsets = tuple(self.least(offset, extent) for offset, extent in zip(offsets, memory.shape))
         box = self.box(memory, offsets, tuple(valid))
-        if len(valid) > 2 and tuple(valid[1:-1]) != type.shape[1:-1]:
-            raise self.refuse(op, "a tile of rank 3 or more that is valid in part of an inner dim")
+        self.check_rows(type.shape, valid, op)
         rows, cols = self.product(valid[:-1]), valid[-1]
         self.boxes[op.result] = (box, self.versions.get(box.root, 0))
         self.values[op.result] = Lazy((rows, cols), self.seen(op.result))

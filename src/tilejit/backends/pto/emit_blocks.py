@@ -18,7 +18,7 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.pto.elements import ELEMENTS
 from tilejit.tile_ir.pto.specs import TileSpec
 from tilejit.tile_ir.pto.verify import CAPACITY
-from tilejit.types.values import TileType
+from tilejit.types.values import Dim, TileType
 
 
 @dataclass(frozen=True)
@@ -145,14 +145,19 @@ class BlockWriter(MemoryWriter):
         if not all(isinstance(dim, int) for dim in type.valid):
             return None
         leading = [dim for dim in type.valid[:-1] if isinstance(dim, int)]
-        if len(type.shape) > 2 and type.valid[1:-1] != type.shape[1:-1]:
-            raise self.refuse(op, "a tile of rank 3 or more that is valid in part of an inner dim")
+        self.check_rows(type.shape, type.valid, op)
         rows = 1
         for dim in leading:
             rows *= dim
         last = type.valid[-1] if type.valid else 1
         assert isinstance(last, int)
         return rows, last
+
+    def check_rows(self, shape: Sequence[Dim], valid: Sequence[Dim], op: Operation) -> None:
+        """The valid rows of merged leading dims are the first ones: only the outermost dim that is no 1 may be valid in part."""
+        outer = next((axis for axis, dim in enumerate(shape[:-1]) if dim != 1), 0)
+        if tuple(valid[outer + 1 : -1]) != tuple(shape[outer + 1 : -1]):
+            raise self.refuse(op, "a tile of rank 3 or more that is valid in part of an inner dim")
 
     def whole(self, value: SSAValue) -> Region:
         """All of a value of constant shape."""

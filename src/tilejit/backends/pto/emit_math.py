@@ -103,7 +103,10 @@ def trigonometric(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     w.dest("tadd", [total, rest], total)
     odd = w.dest("tands", [count, (w.constant(1, INT32), "i32")], w.like(count))
     sign = _chain(w, cast_tile(w, odd, FP32), ("tmuls", -2.0), ("tadds", 1.0))
-    return finished(w, op, w.dest("tmul", [total, sign], total))
+    w.dest("tmul", [total, sign], total)
+    # Infinities have no sine: x - x is 0 for numbers only.
+    nothing = w.dest("tsub", [source, source], w.like(source))
+    return finished(w, op, w.dest("tadd", [total, nothing], total))
 
 
 def erf(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:

@@ -191,6 +191,9 @@ class MemoryWriter(TextWriter):
 
     def slice(self, memory: Memory, region: Region, op: Operation, turned: bool = False) -> tuple[str, str]:
         """The part of a box that a region says, as a slice for tload and tstore; `turned`: its transpose (`region` is of the transpose)."""
+        if len(memory.kept) > 2:
+            # Leading dims of extent 1 do not count.
+            memory = replace(memory, kept=(*(dim for dim in memory.kept[:-1] if memory.box[dim] != 1), memory.kept[-1]))
         whole = not turned and memory.regular and region.rows.start == 0 and region.cols.start == 0
         if whole and len(memory.kept) > 2 and region.cols.count == memory.shape[-1] and self._is_product(region.rows.count, memory.shape[:-1]):
             return self._partition(memory.view, len(memory.whole), memory.dtype, memory.origin, memory.box)

@@ -8,10 +8,10 @@ from xdsl.ir import Operation, SSAValue
 
 from tilejit.backends.pto.emit_blocks import BlockWriter, Lazy, Tile, rounded_up
 from tilejit.backends.pto.emit_memory import Memory, Part, Region
-from tilejit.backends.pto.emit_scalars import extent_of, scalar_as
+from tilejit.backends.pto.emit_scalars import converted, extent_of, scalar_as
 from tilejit.backends.pto.emit_text import Extent, element_name, hint_of, op_name, scalar_name
 from tilejit.backends.pto.emit_vector import Rule, reduced_columns
-from tilejit.dtypes import INT32, DType
+from tilejit.dtypes import INDEX, INT32, DType
 from tilejit.ops.pad import pad_cell
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, operand, operands
@@ -104,7 +104,14 @@ def _shifted(w: BlockWriter, part: Part, by: Extent) -> Part:
 def reshape(w: BlockWriter, op: d.ApplyOp) -> Memory:
     value, result = operand(op, "input"), op.results[0]
     shape = tuple(w.extent(result, axis) for axis in range(len(d.shaped_type(result).shape)))
-    memory = w.memory_of(value, op)
+    if w.valid_of(value) == w.matrix(value):
+        memory = w.memory_of(value, op)
+    elif isinstance(found := w.values.get(value), Tile):
+        # What is valid of a whole new array: the place it was loaded from may end with it.
+        memory = w.workspace(d.shaped_type(value).dtype, d.shaped_type(value).shape, op, hint_of(value) or "tile")
+        w.store(w.converted(found, value, memory.dtype, op), memory, Region(Part(0, 0, found.valid[0]), Part(0, 0, found.valid[1])), op)
+    else:
+        memory = w.materialised(value, op)
     in_order = memory.kept == tuple(range(len(memory.whole) - len(memory.kept), len(memory.whole)))
     if result in w.plan.stored or memory.box[1:] != memory.whole[1:] or not in_order:
         memory = w.materialised(value, op)
@@ -212,6 +219,8 @@ def _reread(w: BlockWriter, tile: Tile, valid: tuple[Extent, Extent]) -> Tile:
 
 def set_validshape(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     """The same cells with another valid region: a copy of all of them, whatever was valid."""
+    if region != w.whole(op.results[0]):
+        return w.pull(operand(op, "input"), region, op)
     source = whole_tile(w, operand(op, "input"), op)
     out = w.result(op, region)
     spec = TileSpec("vec", source.spec.element, *source.spec.shape, source.spec.shape, source.spec.blayout)
@@ -284,6 +293,10 @@ def ci(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
 
 def tri(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     diagonal = scalar_as(w, operand(op, "diagonal"), INT32, op)
+    shift = w.sub(region.rows.start, region.cols.start)
+    if shift != 0:
+        moved = w.constant(shift, INT32) if isinstance(shift, int) else converted(w, shift, INDEX, INT32)
+        diagonal = w.define(f"arith.addi {diagonal}, {moved} : i32")
     return w.dest("ttri", [(diagonal, "i32")], w.result(op, region), f" {{upperOrLower = {int(bool(apply_args(op)['upper']))} : i32}}")
 
 
@@ -291,6 +304,9 @@ MOVES: dict[str, Rule] = {
     "move": move, "create_tile": create, "transpose": transpose, "transpose_view": transpose, "slice": slice_rule, "extract": slice_rule, "fillpad": fillpad,
     "fillpad_expand": fillpad, "set_validshape": set_validshape, "write": write, "ci": ci, "tri": tri, "reinterpret_view": reinterpret,
 }  # fmt: skip
+
+IN_BLOCKS = frozenset({"move", "create_tile", "transpose", "transpose_view", "slice", "extract", "set_validshape", "ci", "tri"})
+"""Those that can be computed block by block; the others need all of their operands."""
 
 COPIES: dict[str, Callable[[BlockWriter, d.ApplyOp], Memory]] = {"reshape": reshape, "concat": concat, "assemble": assemble}
 """Ops whose result is made in global memory."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from xdsl.ir import SSAValue
 
 from tilejit.backends.pto.emit_blocks import BlockWriter
@@ -16,7 +18,7 @@ def valid_after(w: BlockWriter, op: d.ApplyOp) -> tuple[Extent, Extent]:
     """The valid region of a result as a matrix, from those of the operands."""
     result, args = d.shaped_type(op.results[0]), apply_args(op)
     if len(result.shape) > 2:
-        raise w.refuse(op, "a valid region that the run decides, of a value of rank 3 or more,")
+        w.check_rows(result.shape, result.valid, op)
     if op.op == "set_validshape":
         return extent_of(w, operand(op, "valid_rows"), op), extent_of(w, operand(op, "valid_cols"), op)
     if op.op in ("slice", "extract"):
@@ -37,7 +39,13 @@ def valid_after(w: BlockWriter, op: d.ApplyOp) -> tuple[Extent, Extent]:
         return (rows, 1) if op.op.startswith("row_") else (1, cols)
     if family(op) == "expand" and op.op != "expand_clone":
         return w.valid_of(operand(op, "target" if op.op == "expands" else "lhs"))
-    if op.op in ("reshape", "concat", "assemble"):
+    if op.op == "reshape":
+        rows, cols = w.valid_of(operand(op, "input"))
+        if result.shape[-1:] == d.shaped_type(operand(op, "input")).shape[-1:]:
+            return rows, cols
+        count, last = w.mul(rows, cols), result.valid[-1]
+        return (w.define(f"arith.floordivsi {w.ssa(count)}, {w.ssa(last)} : index"), last) if isinstance(last, int) else (1, count)
+    if op.op in ("concat", "assemble"):
         raise w.refuse(op, f"{op_name(op)} of a tile whose valid region the run decides")
     if family(op) == "part":
         a, b = (w.valid_of(operand(op, name)) for name in ("lhs", "rhs"))
@@ -57,13 +65,13 @@ def _common(w: BlockWriter, op: d.ApplyOp, arrays: list[SSAValue]) -> tuple[Exte
     out: list[Extent] = []
     for axis, known in ((0, result.valid[:-1]), (1, result.valid[-1:])):
         if all(isinstance(dim, int) for dim in known):
-            out.append(int(known[0]) if known else 1)
+            out.append(math.prod(dim for dim in known if isinstance(dim, int)))
             continue
         found: Extent | None = None
         for value in arrays:
             shape = d.shaped_type(value).shape
-            own = shape[-1] if axis == 1 else shape[-2] if len(shape) > 1 else 1
-            if own == 1 and (result.shape[-1] if axis == 1 else result.shape[0]) != 1:
+            own, whole = (shape[-1:], result.shape[-1:]) if axis == 1 else (shape[:-1], result.shape[:-1])
+            if all(dim == 1 for dim in own) and not all(dim == 1 for dim in whole):
                 continue
             extent = w.valid_of(value)[axis]
             found = extent if found is None else w.least(found, extent, "valid")
