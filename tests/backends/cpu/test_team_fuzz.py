@@ -21,7 +21,7 @@ COUNTS = (1, 2, 3, 8)
 def _nothing_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, names in (
         (team, {"WORTH_NS": 0, "CERTAIN_NS": 1, "CHUNK_NS": 1, "CREW_NS": 1}),
-        (team_nest, {"STRETCH": 64}),
+        (team_nest, {"STRETCH": 64, "FOLDED_STRETCH": 16}),
         (team_gemm, {"COLUMNS": 1, "ROWS": 1}),
         (share, {"WORTH_NS": -1}),
     ):
