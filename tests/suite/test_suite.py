@@ -9,7 +9,7 @@ import pytest
 
 from tests.suite.harness import Case, Cases
 
-TOPICS = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in ("__init__", "harness", "test_suite"))
+TOPICS = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in ("__init__", "harness") and not path.stem.startswith("test_"))
 
 
 def cases() -> list[object]:
