@@ -274,7 +274,8 @@ class KernelWriter(ControlWriter):
     def view(self, op: d.ViewOp) -> None:
         type, memory = d.shaped_type(op.result), self.memories[op.buffer]
         if stored(type.dtype) is not memory.dtype:
-            raise self.refuse(op, f"a view of {memory.dtype} as {type.dtype}")
+            rule = "a PTO pointer has one element type: load a tile and reinterpret that"
+            raise self.refuse(op, f"a view of {memory.dtype} as {type.dtype}", rule)
         given = iter(op.extents)
         shape = tuple(dim if isinstance(dim, int) else self.symbols[dim] if dim in self.symbols else extent_of(self, next(given), op) for dim in type.shape)
         self.memories[op.result] = self.reshaped(memory, shape, op)

@@ -157,7 +157,8 @@ class BlockWriter(MemoryWriter):
         """The valid rows of merged leading dims are the first ones: only the outermost dim that is no 1 may be valid in part."""
         outer = next((axis for axis, dim in enumerate(shape[:-1]) if dim != 1), 0)
         if tuple(valid[outer + 1 : -1]) != tuple(shape[outer + 1 : -1]):
-            raise self.refuse(op, "a tile of rank 3 or more that is valid in part of an inner dim")
+            rule = "a PTO tile is a matrix, its valid region a number of rows and of columns: only the outermost dim and the last one may be valid in part"
+            raise self.refuse(op, "a tile of rank 3 or more that is valid in part of an inner dim", rule)
 
     def whole(self, value: SSAValue) -> Region:
         """All of a value of constant shape."""

@@ -9,7 +9,7 @@ from tilejit.backends.pto.emit_memory import Region
 from tilejit.backends.pto.emit_scalars import scalar_as
 from tilejit.backends.pto.emit_text import op_name, scalar_name
 from tilejit.backends.pto.emit_vector import Rule, cast_tile, finished, full, is_array, line_axis, pulled, side, spread_line, working_dtype
-from tilejit.dtypes import FP32, INT8, INT16, INT32, UINT8, UINT16, DType
+from tilejit.dtypes import BOOL, FP32, INT8, INT16, INT32, UINT8, UINT16, DType
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, operand
 from tilejit.tile_ir.pto.elements import ELEMENTS
@@ -98,9 +98,10 @@ def isnan(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
 
 
 def where(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
-    args, dtype = apply_args(op), working_dtype(w, d.shaped_type(op.results[0]).dtype, op)
+    own = d.shaped_type(op.results[0]).dtype
+    args, dtype = apply_args(op), INT32 if own is BOOL else working_dtype(w, own, op)
     condition = operand(op, "condition")
-    kind = _comparable(w, d.shaped_type(condition).dtype, op)
+    kind = INT32 if d.shaped_type(condition).dtype is BOOL else _comparable(w, d.shaped_type(condition).dtype, op)
     out = w.result(op, region, dtype)
     flags = pulled(w, condition, region, op, kind)
     flags = spread_line(w, flags, line, w.like(out, kind)) if (line := line_axis(flags, out)) else flags

@@ -151,7 +151,7 @@ def gatherb(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
 def random(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     """Random bits: A5 has an op for them."""
     if w.arch != "a5" or d.shaped_type(op.results[0]).dtype.bits != 32:
-        raise w.refuse(op, f"{op_name(op)} on {w.arch}")
+        raise w.refuse(op, f"{op_name(op)} of {d.shaped_type(op.results[0]).dtype} on {w.arch}", "A5 has an op for 32-bit random numbers, A2/A3 have none")
     if len(d.shaped_type(op.results[0]).shape) > 2:
         raise w.refuse(op, f"{op_name(op)} of rank 3 or more")
     names = ("key0", "key1", "counter0", "counter1", "counter2", "counter3")

@@ -37,7 +37,8 @@ def cast(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
         kind = FP32 if source.is_float else INT32
         return cast_tile(w, flags(w, compared(w, cast_tile(w, tile, kind), (w.constant(0, kind), scalar_name(kind)), "ne"), w.like(tile, kind), kind), UINT8)
     if not mode or (source.is_float and result.is_float and mode not in ("RINT", "ROUND")):
-        raise w.refuse(op, f"a cast with mode {given!r}")
+        rule = "conversions between floats round to nearest; those to integers know rint, round, floor, ceil and trunc"
+        raise w.refuse(op, f"a cast from {source} to {result} with mode {given!r}", rule)
     if source.is_float and result is INT32:
         wide = cast_tile(w, tile, FP32)
         found = cast_tile(w, wide, INT32, mode, hint_of(op.results[0]))

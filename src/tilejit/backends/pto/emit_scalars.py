@@ -16,9 +16,11 @@ _WHOLE = {"and_": "andi", "or_": "ori", "xor": "xori", "logical_and": "andi", "l
 _COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 _COUNTS = {"available_cluster_count": 8, "available_aiv_count": 16}
 """What the language says of every machine."""
+_FUNCTIONS = {"exp": "texp", "log": "tlog", "sqrt": "tsqrt", "rsqrt": "trsqrt", "recip": "trecip"}
+"""Functions that only the vector core has: a scalar passes through a tile of one element."""
 SCALAR_OPS = frozenset({
     *_SAME, *_WHOLE, "shr", "floordiv", "mod", "fmod", "div", "minimum", "maximum", "cmp", "cast", "neg", "where", "logical_not", "not_", "abs",
-    "get_block_idx", "get_block_num", "get_subblock_idx", *_COUNTS,
+    "get_block_idx", "get_block_num", "get_subblock_idx", *_COUNTS, *_FUNCTIONS,
 })  # fmt: skip
 """Ops of the table that have a scalar form in PTO text."""
 
@@ -102,6 +104,8 @@ def scalar_op(w: MemoryWriter, op: d.ApplyOp) -> str:
     if op.op == "where":
         names = [scalar_as(w, values[0], BOOL, op), *(scalar_as(w, value, result, op) for value in values[1:])]
         return w.define(f"arith.select {', '.join(names)} : {scalar_name(result)}", hint)
+    if op.op in _FUNCTIONS and result.is_float:
+        return converted(w, _through_tile(w, _FUNCTIONS[op.op], scalar_as(w, values[0], FP32, op), hint), FP32, result)
     common = result if op.op != "cmp" else _common(values)
     names = [scalar_as(w, value, common, op) for value in values]
     text = _arith(w, op, common, names, args)
@@ -158,6 +162,15 @@ def _arith(w: MemoryWriter, op: d.ApplyOp, dtype: DType, names: list[str], args:
         quotient = w.define(f"arith.floordivsi {both} : {element}")
         return f"arith.subi {names[0]}, {w.define(f'arith.muli {quotient}, {names[1]} : {element}')} : {element}"
     return None
+
+
+def _through_tile(w: MemoryWriter, name: str, value: str, hint: str | None) -> str:
+    """A function of one FP32 number, on the vector core."""
+    type = "!pto.tile_buf<loc=vec, dtype=f32, rows=1, cols=8, v_row=1, v_col=1, blayout=row_major, slayout=none_box, fractal=512, pad=0>"
+    tile = w.define(f"pto.alloc_tile : {type}", "one")
+    w.line(f"pto.texpands ins({value} : f32) outs({tile} : {type})")
+    w.line(f"pto.{name} ins({tile} : {type}) outs({tile} : {type})")
+    return w.define(f"pto.tgetval ins({tile}, {w.ssa(0)} : {type}, index) outs : f32", hint)
 
 
 def _rounded(w: MemoryWriter, op: d.ApplyOp, value: SSAValue, result: DType) -> str:

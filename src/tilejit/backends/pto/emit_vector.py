@@ -11,7 +11,7 @@ from tilejit import ops
 from tilejit.backends.pto.emit_blocks import BlockWriter, Tile
 from tilejit.backends.pto.emit_memory import Part, Region
 from tilejit.backends.pto.emit_scalars import scalar_as
-from tilejit.backends.pto.emit_text import hint_of, op_name, scalar_name
+from tilejit.backends.pto.emit_text import hint_of, op_name, scalar_name, stored
 from tilejit.dtypes import BF16, BOOL, FP16, FP32, INT8, INT16, INT32, UINT8, UINT16, DType, integer_range
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, operand
@@ -37,7 +37,7 @@ def working_dtype(w: BlockWriter, dtype: DType, op: d.ApplyOp) -> DType:
     if dtype in (INT8, UINT8) and w.arch != "a5":
         return INT16 if dtype is INT8 else UINT16
     if dtype is BOOL or dtype.bits > 32 or dtype.bits < 8 or (dtype.is_float and dtype not in (FP16, FP32)):
-        raise w.refuse(op, f"{op_name(op)} of {dtype}")
+        raise w.refuse(op, f"{op_name(op)} of {dtype}", "the vector core computes in FP32, FP16, INT32 and INT16, on A5 also in INT8")
     return dtype
 
 
@@ -89,7 +89,7 @@ def is_array(value: object) -> bool:
 
 def finished(w: BlockWriter, op: d.ApplyOp, tile: Tile, mode: str = "RINT") -> Tile:
     """The result in its own type, after it was computed in a wider one."""
-    dtype = d.shaped_type(op.results[0]).dtype
+    dtype = stored(d.shaped_type(op.results[0]).dtype)
     return cast_tile(w, tile, dtype, mode, hint_of(op.results[0]), wrap=not dtype.is_float)
 
 
@@ -290,11 +290,22 @@ def reduction(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     return finished(w, op, out)
 
 
+def floor_division(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
+    """(a - (a mod b)) / b for integers, where mod has the sign of b; a wider division has nothing left to round."""
+    args, own = apply_args(op), d.shaped_type(op.results[0]).dtype
+    if own.is_float:
+        raise w.refuse(op, f"{op_name(op)} of {own}")
+    dtype = working_dtype(w, own, op)
+    sides = [full(w, side(w, args[name], region, op, dtype), w.result(op, region, dtype), dtype) for name in ("lhs", "rhs")]
+    rest = w.dest("trem", [*sides, w.like(sides[0])], w.like(sides[0]))
+    return finished(w, op, w.dest("tdiv", [w.dest("tsub", [sides[0], rest], w.like(rest)), sides[1]], w.result(op, region, dtype)))
+
+
 RULES: dict[str, Rule] = {
     **dict.fromkeys(BINARY, binary),
     **dict.fromkeys(UNARY, unary),
     **{name: expand for name in ops.table() if name.startswith(("row_expand", "col_expand"))},
     **{f"{axis}_{name}": reduction for axis in ("row", "col") for name in (*FOLDS, "argmax", "argmin")},
-    "lrelu": leaky, "prelu": leaky, "addc": three, "subc": three, "expand_clone": expand_clone, "expands": fill, "full": fill,
+    "floordiv": floor_division, "lrelu": leaky, "prelu": leaky, "addc": three, "subc": three, "expand_clone": expand_clone, "expands": fill, "full": fill,
 }  # fmt: skip
 """The rule of each op that works block by block."""
