@@ -102,19 +102,31 @@ def _extent(value: SSAValue, axis: int) -> SSAValue | None:
     return maker.extents[dynamic.index(axis)]
 
 
+_LARGEST = 64
+"""Operations that an extent of a result may take: it is computed in every call."""
+
+
 def _computed(value: SSAValue | None) -> object:
     """A scalar as an expression that a call can evaluate before it starts (see `Signature.computed`), else None."""
     if isinstance(value, BlockArgument):
         function = value.owner.parent_op()
-        assert isinstance(function, d.FuncOp)
-        return ("scalar", _tuple(function, "params")[value.index])
+        return ("scalar", _tuple(function, "params")[value.index]) if isinstance(function, d.FuncOp) else None
     maker = value.owner if value is not None else None
     if isinstance(maker, d.ConstOp):
         return maker.static("value")
     if isinstance(maker, d.DimOp) and isinstance(maker.source, BlockArgument):
         dim = d.shaped_type(maker.source).shape[int(str(maker.static("axis")))]
         return ("dim", dim) if isinstance(dim, str) and dim != ANY else dim
-    if isinstance(maker, d.ApplyOp) and maker.op in EXTENT_OPERATIONS:
+    if isinstance(maker, d.ApplyOp) and maker.op in EXTENT_OPERATIONS and _operations(maker) <= _LARGEST:
         operands = [_computed(operand) for operand in maker.args]
         return None if None in operands else (maker.op, *operands)
     return None
+
+
+def _operations(op: d.ApplyOp) -> int:
+    """How many operations a scalar takes when everything it is made of is written out; counting stops past the limit."""
+    count, pending = 0, [op]
+    while pending and count <= _LARGEST:
+        count += 1
+        pending += [operand.owner for operand in pending.pop().args if isinstance(operand.owner, d.ApplyOp)]
+    return count
