@@ -13,6 +13,8 @@ from tests.pto.harness import HERE, NDArray, run_text
 ROWS, COLS = 16, 32
 _BINARY = ("tadd", "tsub", "tmul", "tmax", "tmin")
 _UNARY = ("tneg", "tabs", "trelu")
+_POINTERS = {"f32": ("x", "o"), "i32": ("k", "p"), "f16": ("h", "q")}
+"""What tiles of a type are loaded from and stored to."""
 _SCALAR = ("tadds", "tsubs", "tmuls", "tmaxs", "tmins")
 
 
@@ -38,7 +40,7 @@ class Writer:
 
     random: random.Random
     level3: bool
-    dtypes: tuple[str, ...] = ("f32", "f32", "i32")
+    dtypes: tuple[str, ...] = ("f32", "f32", "i32", "f16")
     """Tiles that share bytes have one type here: the bits of NaN, and of sums added in another order, differ."""
     lines: list[str] = field(default_factory=list[str])
     tiles: list[Tile] = field(default_factory=list[Tile])
@@ -85,7 +87,7 @@ class Writer:
 
     def fill(self, made: Tile) -> None:
         """Give every cell of the memory a value."""
-        pointer = "x" if made.dtype == "f32" else "k"
+        pointer = _POINTERS[made.dtype][0]
         view, part = self.name(), self.name()
         rows, cols = self.index(ROWS), self.index(COLS)
         one, row, col = self.index(1), self.index(self.random.randint(0, ROWS)), self.index(self.random.randint(0, COLS))
@@ -105,7 +107,12 @@ class Writer:
     def elementwise(self) -> None:
         target = self.random.choice(self.tiles)
         kind = self.random.random()
-        if kind < 0.5:
+        if kind < 0.1 and None not in target.valid:
+            sources = [tile for tile in self.tiles if tile.shape == target.shape and tile.valid == target.valid and tile.dtype != target.dtype]
+            if sources and target.dtype != "i32":
+                a = self.random.choice(sources)
+                self.say(f"pto.tcvt ins({a.name} {{rmode = #pto<round_mode RINT>}} : {a.type}) outs({target.name} : {target.type})")
+        elif kind < 0.5:
             a, b = self.like(target, 2)
             self.say(f"pto.{self.random.choice(_BINARY)} ins({a.name}, {b.name} : {a.type}, {b.type}) outs({target.name} : {target.type})")
         elif kind < 0.75:
@@ -168,7 +175,7 @@ class Writer:
         if sources:
             source = self.random.choice(sources)
             made = Tile(self.name(), source.dtype, source.shape, source.shape)
-            kind = made.type.replace(">", f", pad={self.random.choice((1, 3 if source.dtype == 'i32' else 1))}>")
+            kind = made.type.replace(">", f", pad={self.random.choice((1, 3 if source.dtype == 'i32' else 2))}>")
             extra = ""
             if self.level3:
                 address = self.name()
@@ -255,7 +262,7 @@ class Writer:
         self.outputs += self.indent == "    "
         total, width = self.index(64 * ROWS), self.index(COLS)
         view, part = self.name(), self.name()
-        pointer = "o" if tile.dtype == "f32" else "p"
+        pointer = _POINTERS[tile.dtype][1]
         sizes = [str(size) if size is not None else "?" for size in tile.valid]
         if "?" in sizes:
             sizes = ["?", "?"]
@@ -272,14 +279,16 @@ def kernel(seed: int) -> str:
     """The text of a random kernel."""
     source = random.Random(seed)
     level3 = seed % 3 == 2
-    writer = Writer(source, level3, (source.choice(("f32", "i32")),) if level3 else ("f32", "f32", "i32"))
+    writer = Writer(source, level3, (source.choice(("f32", "i32", "f16")),) if level3 else Writer.dtypes)
+    writer.say("%sf16 = arith.constant 5.000000e-01 : f16")
     for _ in range(source.randint(3, 6)):
         writer.alloc(source.choice(writer.dtypes))
     writer.statements(source.randint(6, 16), 0)
     for tile in writer.tiles:
         writer.store(tile)
     body = "\n".join(writer.lines)
-    parameters = "%x: !pto.ptr<f32>, %k: !pto.ptr<i32>, %o: !pto.ptr<f32>, %p: !pto.ptr<i32>, %n: index, %m: index, %sf32: f32, %si32: i32"
+    pointers = ", ".join(f"%{name}: !pto.ptr<{dtype}>" for dtype, names in _POINTERS.items() for name in names)
+    parameters = f"{pointers}, %n: index, %m: index, %sf32: f32, %si32: i32"
     return f"module {{\n  func.func @random({parameters}) {{\n{body}\n    return\n  }}\n}}\n"
 
 
@@ -288,7 +297,9 @@ def arguments(seed: int) -> list[NDArray | int | float]:
     x = np.round(rng.standard_normal((2 * ROWS, 2 * COLS)) * 4).astype(np.float32) / 4
     x[rng.random(x.shape) < 0.02] = np.nan
     k = rng.integers(-50, 50, (2 * ROWS, 2 * COLS)).astype(np.int32)
-    return [x, k, np.ones((64 * ROWS, COLS), np.float32), np.ones((64 * ROWS, COLS), np.int32), int(rng.integers(0, 4)), int(rng.integers(1, 9)), 0.5, 3]
+    inputs = {np.float32: x, np.int32: k, np.float16: x.astype(np.float16)}
+    arrays = [item for dtype, array in inputs.items() for item in (array, np.ones((64 * ROWS, COLS), dtype))]
+    return [*arrays, int(rng.integers(0, 4)), int(rng.integers(1, 9)), 0.5, 3]
 
 
 def check(seed: int) -> None:
