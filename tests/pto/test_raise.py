@@ -153,3 +153,53 @@ def test_ops_on_regions_that_only_the_run_knows(name: str, size: tuple[int, int]
     run_text(text, x, y, o, *size, 0.25, native=True)
     assert (o[: size[0], : size[1]] != before[: size[0], : size[1]]).any() or name == "scalar"
     np.testing.assert_array_equal(o[size[0] :], before[size[0] :])
+
+
+SCALARS = """module {
+  func.func @scalars(%o: !pto.ptr<i32>, %f: !pto.ptr<f32>, %a: i32, %b: i32, %x: f32) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c9 = arith.constant 9 : i32
+    %i0 = arith.constant 0 : index
+    %i1 = arith.constant 1 : index
+    %sum = scf.for %i = %c0 to %c9 step %c1 iter_args(%s = %a) -> (i32) : i32 {
+      %p = arith.muli %i, %b : i32
+      %q = arith.addi %s, %p : i32
+      scf.yield %q : i32
+    }
+    pto.store_scalar %sum, %o[%i0] : !pto.ptr<i32>, i32
+    %values:2 = scf.while (%n = %c0, %v = %x) : (i32, f32) -> (i32, f32) {
+      %go = arith.cmpi slt, %n, %c9 : i32
+      scf.condition(%go) %n, %v : i32, f32
+    } do {
+    ^bb0(%n: i32, %v: f32):
+      %m = arith.addi %n, %c1 : i32
+      %w = arith.addf %v, %v : f32
+      scf.yield %m, %w : i32, f32
+    }
+    pto.store_scalar %values#1, %f[%i0] : !pto.ptr<f32>, f32
+    %d = arith.divsi %a, %b : i32
+    %r = arith.remsi %a, %b : i32
+    %u = arith.divui %a, %b : i32
+    %z = arith.ceildivsi %a, %b : i32
+    %k = arith.xori %d, %r : i32
+    %t = arith.cmpi ult, %a, %b : i32
+    %e = arith.select %t, %k, %u : i32
+    %h = arith.shrsi %z, %c1 : i32
+    pto.store_scalar %e, %o[%i1] : !pto.ptr<i32>, i32
+    %i2 = arith.constant 2 : index
+    pto.store_scalar %h, %o[%i2] : !pto.ptr<i32>, i32
+    %i3 = arith.constant 3 : index
+    pto.store_scalar %d, %o[%i3] : !pto.ptr<i32>, i32
+    %less = arith.cmpf olt, %x, %values#1 : f32
+    %one = arith.extui %less : i1 to i32
+    %i4 = arith.constant 4 : index
+    pto.store_scalar %one, %o[%i4] : !pto.ptr<i32>, i32
+    return
+  }
+}"""
+
+
+@pytest.mark.parametrize(("a", "b", "x"), [(17, 5, 0.75), (-17, 5, -2.0), (17, -5, float("nan")), (-1, -7, 0.0), (2**31 - 1, 3, 1e38)])
+def test_loops_and_numbers_of_every_type(a: int, b: int, x: float) -> None:
+    run_text(SCALARS, np.ones(8, np.int32), np.ones(4, np.float32), a, b, x, native=True)

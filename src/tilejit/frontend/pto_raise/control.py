@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilejit.dtypes import INDEX
 from tilejit.frontend.pto_raise.handles import Cell, Demoted, Events, Memory, NotRaisable, Pointer, Slice, View
+from tilejit.frontend.pto_raise.scalars import dtype_of
 from tilejit.frontend.pto_raise.tiles import content
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
@@ -188,19 +189,23 @@ def for_(self: Raiser, op: scf.ForOp) -> None:
         self.demand(self.apply("cmp", "scalar", lhs=step, rhs=self.build.const(0), cmp_type=_GREATER), "the step of a loop must be positive")
     inits = [self.held(value) for value in op.iter_args]
     block = op.body.block
+    counter = dtype_of(block.args[0].type)
+    first = self.cast(lower, counter)
     self.depth += 1
     try:
         if _following(self):
-            passed = _once(self, block, [lower, *inits])
+            passed = _once(self, block, [first, *inits])
             self.values.update(zip(op.results, passed))
             return
-        cells = _tried(self, lambda: _once(self, block, [lower, *inits]))
+        cells = _tried(self, lambda: _once(self, block, [first, *inits]))
         start = [pack(self, value) for value in inits] + [_content(self, cell) for cell in cells]
         types = _types(start)
         body = Block(arg_types=d.ir_types([ScalarType(INDEX), *types]))
         carried = _rebuilt(start, body.args[1:])
         contents = [value for value in carried[len(inits) :] if isinstance(value, SSAValue)]
-        after = _run(self, block, body, cells, contents, [body.args[0], *carried[: len(inits)]])
+        with self.build.at(body):
+            number = self.cast(body.args[0], counter)
+        after = _run(self, block, body, cells, contents, [number, *carried[: len(inits)]])
         _same(start, after)
         with self.build.at(body):
             self.build.yield_(_parts(after))
