@@ -619,3 +619,19 @@ def local_of_twice_the_rows(x: pl.Tensor[[TOKENS, 8], pl.FP32], out: pl.Out[pl.T
     twice = plus(both, both, twice)
     out[:] = twice[0:n] - twice[n : 2 * n]
     return out
+
+
+@pl.jit.incore
+def times_anything(x: pl.Tensor, factor, out: pl.Out[pl.Tensor]):  # pyright: ignore[reportMissingParameterType]
+    out[:] = pl.mul(x, factor)
+    return out
+
+
+@CASES(f32(6, 8), f32(1, 2), more=[(f32(2, 8), f32(1, 2))], compiles=1, expected=lambda x, c: x * (len(x) * c[0, 0]) * (c[0, 1] * 2 + 1), tol=1e-5)
+@pl.jit
+def computed_floats_to_a_helper_without_annotation(x: pl.Tensor[[TOKENS, 8], pl.FP32], c: pl.Tensor, out: pl.Out[pl.Tensor[[TOKENS, 8], pl.FP32]]):
+    n = pl.tensor.dim(x, 0)
+    t = pl.create_tensor([n, 8], dtype=pl.FP32)
+    t = times_anything(x, pl.cast(n, pl.FP32) * c[0, 0], t)
+    out = times_anything(t, c[0, 1] * 2.0 + 1.0, out)
+    return out

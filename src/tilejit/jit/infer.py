@@ -40,8 +40,12 @@ def operator(name: str, left: Abstract, right: Abstract, fresh: FreshDim) -> Abs
     """The type of a binary operator on run-time values; `name` is that of the `ast` class."""
     row = ops.BINARY_OPERATORS.get(name)
     if not (isinstance(left, BufferType | TileType) or isinstance(right, BufferType | TileType)):
-        if isinstance(left, Extent) or isinstance(right, Extent):
+        typed = [_scalar(side).dtype for side in (left, right) if isinstance(side, RuntimeValue) or isinstance(number_of(side), float)]
+        if (isinstance(left, Extent) or isinstance(right, Extent)) and not any(dtype.is_float for dtype in typed):
             return Extent(fresh())
+        if any(dtype is not INDEX for dtype in typed) and row is not None:
+            found = _apply_row(ops.table()[row], left, right)
+            return found if isinstance(found, RuntimeValue) else RuntimeValue()
         return RuntimeValue(INDEX, unrolled=all(isinstance(side, Static) or (isinstance(side, RuntimeValue) and side.unrolled) for side in (left, right)))
     return _apply_row(ops.table()[row], left, right) if row is not None else UNKNOWN
 
