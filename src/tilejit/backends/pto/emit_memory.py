@@ -219,7 +219,7 @@ class MemoryWriter(TextWriter):
         strides = self.strides(memory.whole)
         *leading, last = memory.kept or (len(memory.whole) - 1,)
         for outer, inner in pairwise(leading):
-            if inner != outer + 1 or memory.box[inner] != memory.whole[inner]:
+            if any(extent != 1 for extent in memory.whole[outer + 1 : inner]) or memory.box[inner] != memory.whole[inner]:
                 raise self.refuse(op, "a block of a tensor of rank 3 or more that is not contiguous")
         row_stride: Extent = strides[leading[-1]] if leading else 1
         shape: tuple[Extent, ...] = (self.product([memory.box[dim] for dim in leading]), memory.box[last] if memory.kept else 1)
