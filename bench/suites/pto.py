@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from measure import Pair
+from measure import Pair, Target
 from xdsl.context import Context
 from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import Builtin
@@ -92,7 +92,7 @@ def cases() -> Iterator[Pair]:
     text = chain_text(repeats=93)
     assert len(text.splitlines()) in range(300, 310)
     generic = parse_pto(text).print(generic=True)
-    yield Pair("read and check 300 lines", "xDSL, generic form", lambda: _checked(text), _generic_parser(generic))
+    yield Pair("read and check 300 lines", "xDSL, generic form", lambda: _checked(text), _generic_parser(generic), target=Target(3))
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((2, SIZE, SIZE), np.float32)
     ours, theirs = np.empty_like(x), np.empty_like(x)
@@ -103,5 +103,6 @@ def cases() -> Iterator[Pair]:
         "@pl.jit",
         lambda: launch(x, y, ours),
         lambda: chain_pl(x, y, theirs),
+        target=Target(1.2),
         check=lambda: np.testing.assert_array_equal(ours, theirs),
     )
