@@ -635,3 +635,11 @@ def computed_floats_to_a_helper_without_annotation(x: pl.Tensor[[TOKENS, 8], pl.
     t = times_anything(x, pl.cast(n, pl.FP32) * c[0, 0], t)
     out = times_anything(t, c[0, 1] * 2.0 + 1.0, out)
     return out
+
+
+@CASES(f32(6, 8), expected=lambda x: (x[-2:] + x[1:-3], x[-3:4, -5:] + x[3:4, 3:]), returned=True)
+@pl.jit
+def windows_counted_from_the_end(x: pl.Tensor, a: pl.Out[pl.Tensor], b: pl.Out[pl.Tensor]):
+    a = plus(x[-2:], x[1:-3], a)
+    b = plus(x[-3:4, -5:], x[3:4, 3:], b)
+    return a, b

@@ -214,7 +214,9 @@ class Expressions:
                 new = ast.Slice(*(end[0] if end is not None else None for end in ends))
                 nodes.append(at(new, item))
                 start, stop, step = (end[1] if end is not None else None for end in ends)
-                width = constant_difference(new.upper, new.lower, self.spelled) if step is None and new.lower is not None and new.upper is not None else None
+                width = None
+                if new.lower is not None and new.upper is not None and step is None and not (isinstance(start, Static) and isinstance(stop, Static)):
+                    width = constant_difference(new.upper, new.lower, self.spelled)
                 parts.append(slice(start, stop, step if width is None else width))
             else:
                 new_index, value = self.fold(item)

@@ -218,7 +218,9 @@ def _slice_extent(index: slice, extent: Dim) -> Dim:
         return max(0, index.step)
     start = 0 if index.start is None else extent_of(index.start)
     if index.stop is None:
-        return extent - start if isinstance(extent, int) and isinstance(start, int) and not isinstance(start, DynDim) else extent
+        if not isinstance(extent, int) or not isinstance(start, int):
+            return -start if isinstance(start, int) and start < 0 else extent
+        return max(0, extent - (start + extent if start < 0 else start))
     stop = extent_of(index.stop)
     if isinstance(start, int) and isinstance(stop, int):
         start = start + extent if start < 0 and isinstance(extent, int) else start
