@@ -203,3 +203,12 @@ SCALARS = """module {
 @pytest.mark.parametrize(("a", "b", "x"), [(17, 5, 0.75), (-17, 5, -2.0), (17, -5, float("nan")), (-1, -7, 0.0), (2**31 - 1, 3, 1e38)])
 def test_loops_and_numbers_of_every_type(a: int, b: int, x: float) -> None:
     run_text(SCALARS, np.ones(8, np.int32), np.ones(4, np.float32), a, b, x, native=True)
+
+
+def test_a_fault_of_the_compiler_is_no_fault_of_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilejit.jit.pto_program.compile_program", lambda *_: 1 // 0)
+    kernel = program("scale2")
+    x, y = RNG.standard_normal((2, 16, 16)).astype(np.float32)
+    kernel.launch([x, y], 1)
+    np.testing.assert_array_equal(y, 2 * x)
+    assert "ZeroDivisionError" in (kernel.interpreted_because or "")

@@ -38,8 +38,8 @@ class PtoProgram:
         refuse_unrunnable(self.file, self.entry)
         try:
             return compile_program(raise_to_program(self.file, self.entry, self.names), RunConfig(platform="cpu"))
-        except (NotRaisable, TilejitError) as error:
-            self.interpreted_because = error.message if isinstance(error, TilejitError) else str(error)
+        except Exception as error:  # The interpreter runs every kernel: a fault of the compiler costs time, not the launch.
+            self.interpreted_because = error.message if isinstance(error, TilejitError) else str(error) if isinstance(error, NotRaisable) else repr(error)
             return None
 
     interpreted_because: str | None = None
