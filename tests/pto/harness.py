@@ -46,11 +46,16 @@ def run(name: str, *arguments: object, grid: int = 1) -> None:
     _run_both(program(name), arguments, grid)
 
 
-def run_text(text: str, *arguments: object, grid: int = 1, native: bool = False) -> None:
-    """Verify and launch the only entry of a text; `native`: it must be machine code."""
+def program_of(text: str) -> PtoProgram:
+    """The only entry of a text, verified."""
     file = parse_pto(text)
     verify(file)
-    kernel = _program(file)
+    return _program(file)
+
+
+def run_text(text: str, *arguments: object, grid: int = 1, native: bool = False) -> None:
+    """Verify and launch the only entry of a text; `native`: it must be machine code."""
+    kernel = program_of(text)
     assert not native or kernel.native is not None, kernel.interpreted_because
     _run_both(kernel, arguments, grid)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.pto.harness import HERE, close, run, run_text
+from tests.pto.harness import HERE, close, program_of, run, run_text
 from tests.pto.test_vector import f16, f32, floats
 from tilejit.errors import DeadlockError, ShapeError
 
@@ -67,9 +67,15 @@ def changed(name: str, old: str, new: str) -> str:
 def test_sides_that_wait_for_each_other_are_found() -> None:
     loop = "scf.for %i = %c{} to %n step %c1 {{\n      %x = pto.tpop_from_aic"
     text = changed("fifo_both_ways", loop.format(0), loop.format(1))
+    arguments = [floats(16, 16, dtype=f16), floats(16, 16, dtype=f16), floats(16, 16), 2]
     with pytest.raises(DeadlockError, match="waits") as caught:
-        run_text(text, floats(16, 16, dtype=f16), floats(16, 16, dtype=f16), floats(16, 16), 2)
+        run_text(text, *arguments)
     assert "@cube_side waits in pto.tpop_from_aiv" in str(caught.value)
+    kernel = program_of(text)
+    assert kernel.native is not None
+    with pytest.raises(DeadlockError, match="tpop_from_aiv in `cube_side` waits") as caught:
+        kernel.launch(arguments, 1)
+    assert "%back = pto.tpop_from_aiv" in caught.value.source_lines[0]
 
 
 def test_a_tile_of_the_wrong_shape_arrives() -> None:
