@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
-from tilejit import ir
+from tilejit import ir, pto
 from tilejit.compiler import load_pto
 from tilejit.errors import PlatformError, PtoVerifyError, UnsupportedFeatureError
+from tilejit.frontend.pto_text import parse_pto
 from tilejit.runtime.config import RunConfig
 from tilejit.tools.cli import main
 
@@ -332,3 +333,20 @@ def test_the_command_prints_and_writes_pto_text(tmp_path: Path, capsys: pytest.C
     np.testing.assert_allclose(np.load(tmp_path / "out.npy"), example("rmsnorm").reference(x, weight), rtol=1e-4, atol=1e-5)
     assert main(["pto", "emit", file, "nothing"]) == 1
     assert "it defines rmsnorm" in capsys.readouterr().err
+
+
+def test_a_written_kernel_is_a_source_like_any_other() -> None:
+    x, w = floats(45, 70), floats(70, 300)
+    (kernel,) = ir.compile(normalised_product.lower(x, w, floats(45, 300)), platform="a5").kernel_stages()
+    file = parse_pto(kernel.text(), "kernel.pto")
+    assert parse_pto(file.print(), "again.pto").print() == file.print()
+
+    @pto.jit(source=kernel.text(), target="a5")
+    def normalised_product_k0(
+        x: pto.ptr(pto.f32, "gm"), w: pto.ptr(pto.f32, "gm"), out: pto.ptr(pto.f32, "gm"), rows: pto.index, scratch: pto.ptr(pto.f32, "gm")
+    ): ...
+
+    out, scratch = floats(45, 300), floats(45, 300)
+    normalised_product_k0[1, None](x, w, out, 45, scratch)
+    y = x @ w
+    np.testing.assert_allclose(out, y - y.max(1, keepdims=True), rtol=1e-4, atol=1e-4)
