@@ -31,7 +31,7 @@ class Standing:
 
     def dynamic_axes(self, param: str, rank: int) -> dict[int, Symbol]:
         """The dynamic axes of a parameter of the entry; where its text declares none, the annotations say all and no body is walked."""
-        return self._axes.axes(param, rank)
+        return self._axes.axes(param, rank) if self._axes.dims else {}
 
     @cached_property
     def captures(self) -> Captures:
