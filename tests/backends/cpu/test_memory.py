@@ -15,7 +15,7 @@ from tilejit.backends import reference
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.cpu import target
 from tilejit.backends.cpu.lower import lower
-from tilejit.dtypes import FP16, FP32, INT32, INT64, UINT8, DType
+from tilejit.dtypes import FP16, FP32, INT16, INT32, INT64, UINT8, DType
 from tilejit.errors import OutOfBoundsError, ResourceError, ShapeError, TilejitError, UnsupportedFeatureError
 from tilejit.tile_ir.build import function
 from tilejit.tile_ir.program import Program
@@ -252,3 +252,24 @@ def test_what_the_cpu_cannot_run_is_refused_while_compiling() -> None:
 
     with pytest.raises(UnsupportedFeatureError, match="reference"):
         lower(program([buffer(2, 2)], body), CompileOptions())
+
+
+def test_strided_views_look_into_flat_memory() -> None:
+    def body(k: Kernel, a: SSAValue, out: SSAValue) -> None:
+        def view(start: int, extents: Sequence[int], strides: Sequence[int], dtype: DType = FP32) -> SSAValue:
+            return k.strided(a, k.const(start), k.ints(*extents), k.ints(*strides), buffer(*extents, dtype=dtype))
+
+        k.put(k.op("add", k.tile(view(2, (3, 4), (20, 3)), [0, 0], [3, 4]), k.tile(view(50, (3, 4), (-1, -5)), [0, 0], [3, 4])), out)
+        k.put(k.tile(view(3, (5, 2), (1, 7)), [1, 0], [3, 2]), view(70, (3, 2), (4, 1)))
+        k.put(k.tile(view(128, (2, 2), (2, 1), INT16), [0, 0], [2, 2]), view(150, (2, 2), (2, 1), INT16))
+
+    check(program([buffer(100), buffer(3, 4)], body, outputs=2), [random(rng, (100,)), random(rng, (3, 4))], outputs=2)
+
+
+@pytest.mark.parametrize(("start", "stride"), [(90, 5), (-1, 1), (3, -2)])
+def test_a_strided_view_outside_its_memory_stops_with_the_reference_message(start: int, stride: int) -> None:
+    def body(k: Kernel, a: SSAValue, out: SSAValue) -> None:
+        k.put(k.tile(k.strided(a, k.const(start), k.ints(1, 4), k.ints(0, stride), buffer(1, 4)), [0, 0], [1, 4]), out)
+
+    message = both_fail(program([buffer(100), buffer(1, 4)], body), [random(rng, (100,)), random(rng, (1, 4))], OutOfBoundsError)
+    assert "which has 100" in message
