@@ -206,10 +206,14 @@ def reinterpret(ctx: Context, buffer: SSAValue, dtype: object, shape: object) ->
     if shape is not None:
         return make_view(ctx, buffer, _items(shape, "shape"), dtype)
     last = type.shape[-1]
-    if not isinstance(last, int) or (last * type.dtype.bits) % dtype.bits:
+    if isinstance(last, int) and (last * type.dtype.bits) % dtype.bits:
         raise ShapeError(f"rows of {type} are not a whole number of {dtype} elements", help="give the shape: shape=[…]")
-    items: list[object] = [ctx.builder.dim(buffer, axis) for axis in range(type.rank - 1)]
-    return make_view(ctx, buffer, [*items, last * type.dtype.bits // dtype.bits], dtype)
+    items: list[object] = [ctx.builder.dim(buffer, axis) for axis in range(type.rank)]
+    if isinstance(last, int):
+        items[-1] = last * type.dtype.bits // dtype.bits
+    elif type.dtype.bits != dtype.bits:  # Rows that are no whole number of elements change the size, which is checked.
+        items[-1] = ctx.scalar_op("floordiv", ctx.scalar_op("mul", items[-1], type.dtype.bits), dtype.bits)
+    return make_view(ctx, buffer, items, dtype)
 
 
 def window_value(ctx: Context, buffer: SSAValue, offset_items: object, shape: tuple[Dim, ...], valid_items: object, clamp: bool, space: str) -> SSAValue:

@@ -71,7 +71,7 @@ def _extent_text(dim: Dim, folded: Mapping[str, Folded]) -> str | None:
         return str(dim)
     for argument, value in folded.values():
         again = not any(isinstance(node, ast.Call) for node in ast.walk(argument))  # Evaluating it twice is evaluating it once.
-        if isinstance(value, BufferType) and dim in value.shape and again:
+        if isinstance(value, BufferType | TileType) and dim in value.shape and again:
             return f"pl.tensor.dim({ast.unparse(argument)}, {value.shape.index(dim)})"
     return None
 
