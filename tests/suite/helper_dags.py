@@ -643,3 +643,29 @@ def windows_counted_from_the_end(x: pl.Tensor, a: pl.Out[pl.Tensor], b: pl.Out[p
     a = plus(x[-2:], x[1:-3], a)
     b = plus(x[-3:4, -5:], x[3:4, 3:], b)
     return a, b
+
+
+@pl.jit.incore
+def doubled(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = pl.add(a, a)
+    return out
+
+
+def computed_extents(x: Array, y: Array) -> tuple[Array, Array, Array]:
+    return 2 * np.concatenate([x, y], 1), 2 * x[:, ::2], 2 * (x + y[:, : x.shape[1]])[0]
+
+
+@CASES(f32(5, 6), f32(5, 6), more=[(f32(3, 8), f32(3, 8))], compiles=1, expected=computed_extents)
+@pl.jit
+def operator_results_of_computed_extents_as_arguments(
+    x: pl.Tensor[[TOKENS, WIDE], pl.FP32],
+    y: pl.Tensor[[TOKENS, WIDE], pl.FP32],
+    joined: pl.Out[pl.Tensor[[TOKENS, pl.dynamic("JOINED")], pl.FP32]],
+    picked: pl.Out[pl.Tensor[[TOKENS, pl.dynamic("PICKED")], pl.FP32]],
+    row: pl.Out[pl.Tensor[[WIDE], pl.FP32]],
+):
+    both = pl.concat(x, y)
+    joined = doubled(both, joined)
+    picked = doubled(pl.gather(x, mask_pattern=1), picked)
+    row = doubled((x + y)[0], row)
+    return joined, picked, row

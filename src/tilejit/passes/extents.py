@@ -7,7 +7,9 @@ from collections.abc import Callable
 from xdsl.ir import Operation, SSAValue
 
 from tilejit import ops
+from tilejit.dtypes import INDEX
 from tilejit.errors import UnsupportedFeatureError
+from tilejit.ops.gather import PATTERNS
 from tilejit.ops.spec import Call
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder, apply_args, scalar_arg
@@ -38,13 +40,48 @@ def extent_of(value: SSAValue, axis: int, builder: Builder, outside: Callable[[S
         source = _source(owner, list(owner.results).index(value), axis)  # type: ignore[arg-type]
         if isinstance(source, tuple):
             return extent_of(*source, builder, outside)
-        if source is not None and outside(source):
-            return source
+        found = _at_hand(source, builder, outside) if source is not None else _computed(owner, axis, builder, outside)
+        if found is not None:
+            return found
     raise UnsupportedFeatureError(
         f"the extent of dim {axis} of {d.type_of(value)} is not known outside its region",
         span=owner.span if isinstance(owner, d.TileOp) else None,
         help="store the value into a tensor made by pl.create_tensor instead",
     )
+
+
+def _at_hand(scalar: SSAValue, builder: Builder, outside: Callable[[SSAValue], bool]) -> SSAValue | None:
+    """A scalar operand as it can be had outside: itself, a constant, or an extent."""
+    owner = scalar.owner
+    if outside(scalar):
+        return scalar
+    if isinstance(owner, d.ConstOp):
+        return builder.const(int(str(owner.static("value"))))
+    return extent_of(owner.source, int(str(owner.static("axis"))), builder, outside) if isinstance(owner, d.DimOp) else None
+
+
+def _computed(op: d.ApplyOp, axis: int, builder: Builder, outside: Callable[[SSAValue], bool]) -> SSAValue | None:
+    """An extent that is no extent of an operand but follows from them."""
+    args = apply_args(op)
+
+    def scalar(name: str, left: SSAValue, right: SSAValue) -> SSAValue:
+        return builder.apply_typed(ops.table()[name], {"lhs": left, "rhs": right}, [ScalarType(INDEX)])[0]
+
+    def extent(name: str) -> SSAValue:
+        value = args[name]
+        assert isinstance(value, SSAValue)
+        return extent_of(value, axis, builder, outside)
+
+    if op.op == "concat":
+        return scalar("add", extent("src0"), extent("src1"))
+    if op.op == "gather" and args.get("mask_pattern") is not None:
+        return scalar("floordiv", extent("input"), builder.const(PATTERNS[int(str(args["mask_pattern"]))][1]))
+    if op.op == "slice":
+        shape, dropped = args["shape"], args.get("drop_dims") or ()
+        assert isinstance(shape, list) and isinstance(dropped, tuple | list)
+        kept = [size for position, size in enumerate(shape) if position not in dropped]
+        return _at_hand(kept[axis], builder, outside)
+    return None
 
 
 def _parameter_with(value: SSAValue, dim: Dim) -> tuple[SSAValue, int] | None:
