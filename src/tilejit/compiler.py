@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilejit import config as settings
 from tilejit.backends.base import CompileOptions
-from tilejit.errors import ArtifactError, InternalError, PlatformError, TilejitError
+from tilejit.errors import ArtifactError, InternalError, PlatformError, PtoSyntaxError, PtoVerifyError, TilejitError
 from tilejit.frontend.results import as_program
 from tilejit.passes import context, cost, pipeline
 from tilejit.passes.in_place import in_place_pairs
@@ -30,6 +30,7 @@ from tilejit.types.values import BufferType, ScalarType, ValueType
 
 if TYPE_CHECKING:
     from tilejit.backends.cpu.target import CodeCache
+    from tilejit.tile_ir.pto.module import PtoFile
 
 
 def compile_program(
@@ -265,9 +266,13 @@ def _build_pto(program: Program, config: RunConfig, output_dir: str | None, know
     dump = _Dump(program, config.dump_passes)
     prepared = pipeline.run_pipeline(program, pipeline.LOWER, [*_instruments(config), dump])
     texts = target.kernel_texts(prepared, platform)
-    files = {name: parse_pto(kernel.text, f"{name}.pto") for name, kernel in texts.items()}
-    for file in files.values():
-        verify(file)
+    files: dict[str, PtoFile] = {}
+    for name, kernel in texts.items():
+        try:
+            files[name] = parse_pto(kernel.text, f"{name}.pto")
+            verify(files[name])
+        except (PtoSyntaxError, PtoVerifyError) as error:
+            raise ptoas.in_python(kernel, error) from error
     ptoas.check(texts, platform)
     executable = target.PtoExecutable(prepared, _options(config), texts, files)
     artifact = Artifact(program.name, platform, _entry_infos(prepared, _fused(program)), (), machine.architecture(), (), _versions())

@@ -116,8 +116,8 @@ class ControlWriter(BlockWriter):
             self.memories[value] = self.memories[init]
         elif isinstance(slot, Memory):
             self.memories[value] = slot
-            if not isinstance(d.type_of(value), ArrayType):
-                self.values[value] = Lazy(valid or self.matrix(value), ())
+            if isinstance(type := d.type_of(value), TileType):
+                self.values[value] = Lazy(valid or self.known_valid(type, self.function) or self.matrix(value), ())
         else:
             self.values[value] = replace(slot, valid=valid) if valid is not None else slot
 

@@ -42,7 +42,7 @@ def product(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     into = _accumulator(w, op, base, region)
     out = into or cube_tile(w, "acc", "acc", region.rows.size, region.cols.size, valid, result, inputs is INT8, hint_of(op.results[0]))
     bias = args.get("bias")
-    placed = _bias(w, op, bias, region, result) if isinstance(bias, SSAValue) else None
+    placed = _bias(w, op, bias, region, result, inputs is INT8) if isinstance(bias, SSAValue) else None
     if into is not None and isinstance(condition := args.get("init_cond"), SSAValue):
         _conditional(w, op, region, out, inputs, condition)
     else:
@@ -189,14 +189,14 @@ def _added(w: BlockWriter, op: d.ApplyOp, region: Region, out: Tile, base: SSAVa
     return total
 
 
-def _bias(w: BlockWriter, op: d.ApplyOp, bias: SSAValue, region: Region, result: DType) -> Tile | None:
+def _bias(w: BlockWriter, op: d.ApplyOp, bias: SSAValue, region: Region, result: DType, narrow: bool) -> Tile | None:
     """The bias in its memory, if it comes from a tensor in the type of the sum."""
     memory = w.source_box(bias)
     if memory is None or memory.dtype is not result:
         return None
     part = Region(Part(0, 1, 1), region.cols)
     known = None if isinstance(region.cols.count, str) else region.cols.count
-    spec = TileSpec("mat", ELEMENTS[element_name(result)], 1, rounded_up(region.cols.size, 16), (1, known))
+    spec = TileSpec("mat", ELEMENTS[element_name(result)], 1, rounded_up(region.cols.size, 32 if narrow else 16), (1, known))
     staged = w.dest("tload", [w.slice(memory, part, op)], w.alloc(spec, (1, region.cols.count), "bias_mat"))
     placed = w.alloc(TileSpec("bias", spec.element, *spec.shape, spec.valid), staged.valid, "bias")
     return w.dest("tmov", [staged], placed)

@@ -200,6 +200,8 @@ def fillpad(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     code = _PADS.get(pad) if isinstance(pad, PadValue | int) else 2 if isinstance(pad, float) and pad > 0 else 3  # pyright: ignore[reportArgumentType]
     if code is None:
         raise w.refuse(op, f"the pad value {pad!r}")
+    if d.shaped_type(value).dtype.bits > 32:
+        return w.load(padded(w, op), region, op, hint_of(op.results[0]))
     source = whole_tile(w, value, op)
     out = w.result(op, region, pad=code)
     name = "tfillpad" if out.spec.shape == source.spec.shape else "tfillpad_expand"

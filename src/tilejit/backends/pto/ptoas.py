@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tilejit import config as settings
 from tilejit.backends.pto.emit import KernelText
-from tilejit.errors import PlatformError, PtoVerifyError, Span
+from tilejit.errors import ParserError, PlatformError, PtoVerifyError, Span, UnsupportedFeatureError
 
 _MESSAGE = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>error|warning): (?P<text>.*)$", re.MULTILINE)
 _SECONDS = 120
@@ -65,6 +65,14 @@ def _report(kernel: KernelText, status: int, output: str) -> None:
     if status != 0:
         said = output.strip().splitlines()[-1:] or [f"exit status {status}"]
         raise PtoVerifyError(f"ptoas refuses {kernel.name}.pto: {said[0]}", span=kernel.lines[0] if kernel.lines else None)
+
+
+def in_python(kernel: KernelText, error: ParserError) -> UnsupportedFeatureError:
+    """What our own reader says about a line of an emitted text, as an error of the Python it came from."""
+    line = error.span.line if error.span is not None else 1
+    note = f"at {kernel.name}.pto:{line}: {_line(kernel, line)[:200]}"
+    help = "keep this kernel on the platform cpu"
+    return UnsupportedFeatureError(f"a rule of PTO forbids what this becomes: {error.message}", span=_origin(kernel, line), note=note, help=help)
 
 
 def _origin(kernel: KernelText, line: int) -> Span | None:
