@@ -174,8 +174,11 @@ def _sorted_rows(rng: np.random.Generator) -> None:
 
 
 def _scaled_by(rng: np.random.Generator) -> None:
-    factor = float(rng.integers(1, 4))
-    x = _floats(rng, int(rng.integers(1, 5)) * 8, 40)
+    _scaled(rng, float(rng.integers(1, 4)), int(rng.integers(1, 3)) * 8)
+
+
+def _scaled(rng: np.random.Generator, factor: float, rows: int) -> None:
+    x = _floats(rng, rows, 40)
     np.testing.assert_array_equal(scaled_by(x, factor=factor), x * np.float32(factor))
 
 
@@ -194,3 +197,12 @@ def _compiled() -> Any:
 
 
 CALLS: tuple[Call, ...] = (_axpy, _softmax, _product, _blocks, _added, _rows, _chained, _counted, _sorted_rows, _scaled_by, _pipeline)
+
+
+def every_specialisation(rng: np.random.Generator) -> None:
+    """Every kernel in every form, so that nothing is left to compile."""
+    for call in CALLS:
+        call(rng)
+    for factor in (1.0, 2.0, 3.0):
+        for rows in (8, 16):
+            _scaled(rng, factor, rows)

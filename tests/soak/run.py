@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.soak.kernels import CALLS
+from tests.soak.kernels import CALLS, Call, every_specialisation
 
 SLACK = 12 << 20
 """Growth that counts as none: pages that the allocator of C keeps per thread."""
@@ -33,14 +33,18 @@ class Soak:
     calls: list[int] = field(default_factory=list[int])
     problems: list[str] = field(default_factory=list[str])
     memory: list[int] = field(default_factory=list[int])
+    deadline: float = 0.0
 
     def run(self) -> None:
-        """Every thread goes round all kernels, each from another one on."""
+        """All threads first meet every kernel at once, compiling it; then each goes round them from another one on."""
         self.calls = [0] * self.threads
-        deadline = time.monotonic() + self.seconds
-        workers = [threading.Thread(target=self._work, args=(number, deadline)) for number in range(self.threads)]
+        self.ready = threading.Barrier(self.threads + 1)
+        workers = [threading.Thread(target=self._work, args=(number,)) for number in range(self.threads)]
         for worker in workers:
             worker.start()
+        self.ready.wait()
+        self.deadline = time.monotonic() + self.seconds
+        self.ready.wait()
         while any(worker.is_alive() for worker in workers):
             time.sleep(min(0.25, self.seconds / 20))
             self.memory.append(resident_bytes())
@@ -49,17 +53,23 @@ class Soak:
         gc.collect()
         self.memory.append(resident_bytes())
 
-    def _work(self, number: int, deadline: float) -> None:
+    def _work(self, number: int) -> None:
         rng = np.random.default_rng(number)
+        self._try(number, every_specialisation, rng)
+        self.ready.wait()
+        self.ready.wait()
         order = CALLS[number % len(CALLS) :] + CALLS[: number % len(CALLS)]
         for call in itertools.cycle(order):
-            if time.monotonic() > deadline or self.problems:
+            if time.monotonic() > self.deadline or self.problems:
                 return
-            try:
-                call(rng)
-            except Exception:
-                self.problems.append(f"thread {number}, {call.__name__}:\n{traceback.format_exc()}")
+            self._try(number, call, rng)
             self.calls[number] += 1
+
+    def _try(self, number: int, call: Call, rng: np.random.Generator) -> None:
+        try:
+            call(rng)
+        except Exception:
+            self.problems.append(f"thread {number}, {call.__name__}:\n{traceback.format_exc()}")
 
     @property
     def growth(self) -> int:
