@@ -14,7 +14,7 @@ import pytest
 import tilejit.language as pl
 from tilejit import ir, pto
 from tilejit.compiler import load_pto
-from tilejit.errors import PlatformError, PtoVerifyError, UnsupportedFeatureError
+from tilejit.errors import OutOfBoundsError, PlatformError, PtoVerifyError, UnsupportedFeatureError
 from tilejit.frontend.pto_text import parse_pto
 from tilejit.runtime.config import RunConfig
 from tilejit.tools.cli import main
@@ -350,3 +350,34 @@ def test_a_written_kernel_is_a_source_like_any_other() -> None:
     normalised_product_k0[1, None](x, w, out, 45, scratch)
     y = x @ w
     np.testing.assert_allclose(out, y - y.max(1, keepdims=True), rtol=1e-4, atol=1e-4)
+
+
+@pl.jit
+def row_by_number(x: pl.Tensor, n: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        first = pl.cast(pl.read(n, [0]), pl.INDEX)
+        pl.store(pl.load(x, [first, 0], [1, 37]), [0, 0], out)
+
+
+def test_a_failure_of_the_text_is_told_at_the_python_line() -> None:
+    with pytest.raises(OutOfBoundsError, match="wants 1 from 99") as caught:
+        row_by_number(floats(8, 37), np.array([99], np.int32), floats(1, 37), config=RunConfig(platform="a2a3"))
+    assert "pl.load(x, [first, 0]" in caught.value.source_lines[0] and "row_by_number_k0.pto:" in str(caught.value.note)
+
+
+@pl.jit
+def columns(x: pl.Tensor, chosen: pl.Out[pl.Tensor], whole: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        top, bottom = pl.row_max(x), pl.row_min(x)
+        chosen[:] = pl.where(pl.tensor.cmp(top, 1.5, cmp_type=4), top, bottom)
+        whole[:] = pl.cast(top * 10.0, pl.INT32, mode="floor")
+
+
+@pytest.mark.parametrize("platform", ARCHITECTURES)
+@pytest.mark.parametrize("rows", [13, 300])
+def test_columns_are_compared_and_chosen_as_rows(platform: str, rows: int) -> None:
+    x, chosen, whole = floats(rows, 37), floats(rows, 1), np.full((rows, 1), 7, np.int32)
+    columns(x, chosen, whole, config=RunConfig(platform=platform))
+    top = x.max(1, keepdims=True)
+    np.testing.assert_array_equal(chosen, np.where(top > 1.5, top, x.min(1, keepdims=True)))
+    np.testing.assert_array_equal(whole, np.floor(top * np.float32(10)).astype(np.int32))

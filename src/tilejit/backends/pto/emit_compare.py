@@ -19,11 +19,23 @@ COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 def compared(w: BlockWriter, tile: Tile, other: Tile | tuple[str, str], mode: str, mask: Tile | None = None) -> Tile:
-    """A packed mask: one bit per element, rows of whole 32 bytes."""
+    """A packed mask: one bit per element, rows of whole 32 bytes; of a column as if it were a row."""
+    if mask is None:
+        tile, other = _as_row(w, tile), _as_row(w, other) if isinstance(other, Tile) else other
     columns = -(-tile.spec.cols // 256) * 32
     mask = mask or w.tile(tile.spec.rows, columns, (tile.spec.rows, columns), UINT8, hint="mask")
     name = "tcmp" if isinstance(other, Tile) else "tcmps"
     return w.dest(name, [tile, other], mask, f" {{cmpMode = #pto<cmp {mode}>}}")
+
+
+def _as_row(w: BlockWriter, tile: Tile) -> Tile:
+    """A column as a row: the same bytes in the same order."""
+    if tile.spec.blayout != "col_major":
+        return tile
+    spec = TileSpec("vec", tile.spec.element, 1, tile.spec.rows, (1, tile.spec.rows))
+    made = Tile(w.name(tile.name[1:]), spec, (1, tile.spec.rows))
+    w.line(f"{made.name} = pto.treshape {tile.name} : {tile.type} -> {made.type}")
+    return made
 
 
 def _reread(w: BlockWriter, tile: Tile, valid: tuple[int, int]) -> Tile:
@@ -38,8 +50,11 @@ def _reread(w: BlockWriter, tile: Tile, valid: tuple[int, int]) -> Tile:
 
 def selected(w: BlockWriter, op: d.ApplyOp, mask: Tile, yes: Tile, no: Tile, out: Tile) -> Tile:
     """bit ? yes : no. The bits of a mask run on over its valid columns: all tiles are taken in their whole padded width."""
-    if out.spec.cols % 8:
-        raise w.refuse(op, f"{op_name(op)} of a column")
+    if out.spec.blayout == "col_major":
+        if mask.spec.rows > 1:
+            raise w.refuse(op, f"{op_name(op)} of a column by a mask of its own")
+        selected(w, op, mask, _as_row(w, yes), _as_row(w, no), _as_row(w, out))
+        return out
     bits = _reread(w, mask, (mask.spec.rows, out.spec.cols // 8))
     tiles = [_reread(w, tile, tile.spec.shape) for tile in (yes, no, out)]
     w.dest("tsel", [bits, tiles[0], tiles[1], w.like(tiles[2])], tiles[2])
@@ -87,6 +102,9 @@ def _data_region(w: BlockWriter, value: SSAValue, region: Region) -> Region:
 
 
 def flags(w: BlockWriter, mask: Tile, out: Tile, dtype: DType) -> Tile:
+    if out.spec.blayout == "col_major" and mask.spec.rows == 1:
+        flags(w, mask, _as_row(w, out), dtype)
+        return out
     ones = w.dest("texpands", [(w.constant(1, dtype), scalar_name(dtype))], w.like(out))
     return w.dest("tsels", [mask, ones, w.like(out), (w.constant(0, dtype), scalar_name(dtype))], out)
 

@@ -44,7 +44,7 @@ def cast(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
         found = cast_tile(w, wide, INT32, mode, hint_of(op.results[0]))
         over = compared(w, wide, (w.constant(_TOO_LARGE, FP32), "f32"), "ge")
         most = w.dest("texpands", [(w.constant(2**31 - 1, INT32), "i32")], w.like(found))
-        return selected(w, op, over, most, found, w.like(found)) if found.spec.cols % 8 == 0 else found
+        return selected(w, op, over, most, found, w.like(found))
     return cast_tile(w, tile, result, mode, hint_of(op.results[0]), wrap=not source.is_float and not result.is_float)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from tilejit.backends.pto.emit_memory import Workspace
 from tilejit.backends.pto.launch import argument
 from tilejit.backends.pto.machine import Launch, Machine
 from tilejit.backends.reference import BlockPlace, Buffer, ReferenceExecutable
+from tilejit.errors import TilejitError
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Program
 from tilejit.tile_ir.pto.module import PtoFile
@@ -28,6 +30,15 @@ class PtoExecutable(ReferenceExecutable):
         self.texts = texts
         self.machines = {name: Machine(file) for name, file in files.items()}
 
+    def _in_python(self, name: str, error: TilejitError) -> None:
+        """A failure of a line of text is one of the Python line it was written for."""
+        kernel, span = self.texts[name], error.span
+        if span is None or not kernel.lines or os.path.basename(span.filename) != f"{name}.pto":
+            return
+        line = min(span.line, len(kernel.lines))
+        error.note = f"at {name}.pto:{line}: {kernel.text.splitlines()[line - 1].strip()[:160]}"
+        error.span = kernel.lines[line - 1] or span
+
     def call(self, name: str, arguments: Sequence[Any], place: BlockPlace) -> list[Any]:
         machine = self.machines.get(name)
         if machine is None:
@@ -41,7 +52,11 @@ class PtoExecutable(ReferenceExecutable):
         values = [*given, *(extents[symbol] for symbol in self.texts[name].extents), *scratch]
         names = [str(i) for i in range(len(values))]
         bound = [argument(label, type, value) for label, type, value in zip(names, entry.function_type.inputs.data, values, strict=True)]
-        Launch(machine, place.index, place.count).run(entry, bound)
+        try:
+            Launch(machine, place.index, place.count).run(entry, bound)
+        except TilejitError as error:
+            self._in_python(name, error)
+            raise
         for value, array in zip(arguments, arrays):
             # A window of a tensor was copied: bring back what the kernel wrote.
             if isinstance(value, Buffer) and array is not value.array:
