@@ -173,6 +173,8 @@ def test_a_row_of_a_tensor_lands_in_the_accumulator() -> None:
     np.testing.assert_array_equal(out, expected)
     turned = value("gather_row", dst=dst, src=src, dst_offset=[0, 3], src_offset=[1, 2], shapes=[1, 4], transpose=True)
     np.testing.assert_array_equal(turned[:, 3], src[1, 2:6])
+    with pytest.raises(ShapeError, match="gather_row takes positive extents in `shapes`"):
+        value("gather_row", dst=dst, src=src, dst_offset=[0, 3], src_offset=[1, 2], shapes=[-1, 4])
 
 
 def test_block_scaled_products() -> None:

@@ -168,6 +168,8 @@ def _infer_row(call: Call) -> tuple[ValueType, ...]:
     require_rank(call, "dst", dst, 2)
     check_stored("gather_row", dst.dtype, src.dtype)
     shape = extents(call, "shapes")
+    if any(isinstance(dim, int) and dim < 1 for dim in shape):
+        raise ShapeError(f"gather_row takes positive extents in `shapes`, got {shape_text(shape)}", help="a part may be empty, a shape may not: use valid_shape")
     read = narrowed(call, shape)
     check_window("gather_row", src.shape, extents(call, "src_offset"), read)
     written = (read[-1], read[-2]) if call.arg("transpose") else (read[-2], read[-1])
