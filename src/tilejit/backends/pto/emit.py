@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -101,11 +102,10 @@ def emit_program(program: Program, arch: str) -> dict[str, KernelText]:
 
 def emit_kernel(function: d.FuncOp, arch: str) -> KernelText:
     """The text of one kernel; tiles become smaller until they fit into the local memories together."""
-    # A block is computed from blocks of its operands, and those from theirs: as deep as the longest chain of ops.
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEPTH))
     for share in _SHARES:
         writer = KernelWriter(function, arch, Plan(function, arch, share))
-        made = writer.write()
+        with _deep_recursion():
+            made = writer.write()
         problem = overflow(writer.body, writer.capacity)
         if problem is None:
             return made
@@ -114,6 +114,17 @@ def emit_kernel(function: d.FuncOp, arch: str) -> KernelText:
         f"{function.symbol}: the tiles that live at once need {needed} bytes of the {loc} memory of {arch}, which has {writer.capacity[loc]}",  # pyright: ignore[reportPossiblyUnboundVariable]
         span=span, help="load smaller tiles, or split the kernel",
     )  # fmt: skip
+
+
+@contextmanager
+def _deep_recursion() -> Generator[None]:
+    """A block is computed from blocks of its operands, and those from theirs: as deep as the longest chain of ops."""
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(usual, _DEPTH))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(usual)
 
 
 class KernelWriter(ControlWriter):
