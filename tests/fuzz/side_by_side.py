@@ -23,7 +23,9 @@ class SideBySide(Calls):
         split = rng.choice((0, 0, 1)) if forward else 0
         sender, receiver = (self.side("aic"), self.side("aiv")) if forward else (self.side("aiv"), self.side("aic"))
         there, from_there = ("aiv", "aic") if forward else ("aic", "aiv")
-        channel = rng.choice(("", ", id=1"))
+        # Neighbouring pairs run as one group: each has FIFOs of its own.
+        first = sum(helper.kind == "aic" for helper in self.helpers) * 2
+        channel, answers = (rng.choice(("", ", id=0")) if first == 0 else f", id={first}"), f", id={first + 1}"
         source = sender.new_param("x", (rounds * rows, cols), dtype, sender.style_for(dtype)).as_value()
         shape = (rows // 2, cols) if split else (rows, cols)
         with sender.nested(f"for {self.index(sender, rounds)} in pl.range({rounds}):"):
@@ -33,7 +35,7 @@ class SideBySide(Calls):
             sent = self.worked_on(sender, tile)
             sender.emit(f"pl.tpush_to_{there}({sent.text}, split={split}{channel})")
             if back and not split:
-                answer = self.popped(sender, there, (rows, cols), dtype, 0, ", id=2", sent)
+                answer = self.popped(sender, there, (rows, cols), dtype, 0, answers, sent)
                 store_rows(sender, i, rounds)
                 sender.emit(f"pl.tfree_to_{there}({answer.text})")
         with receiver.nested(f"for {self.index(receiver, rounds)} in pl.range({rounds}):"):
@@ -41,7 +43,7 @@ class SideBySide(Calls):
             got = self.popped(receiver, from_there, shape, dtype, split, channel, sent)
             result = self.worked_on(receiver, got)
             if back and not split:
-                receiver.emit(f"pl.tpush_to_{from_there}({result.text}, split=0, id=2)")
+                receiver.emit(f"pl.tpush_to_{from_there}({result.text}, split=0{answers})")
             else:
                 out = receiver.output((rounds * rows, cols), result.dtype)
                 receiver.note_error(out.name, result.err)
