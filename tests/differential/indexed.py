@@ -62,7 +62,7 @@ def gatherb(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
 
 def mgather(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     for policy in POLICIES:
-        role = "below 6" if policy == "undefined" else "bits"
+        role = f"below {ROWS}" if policy == "undefined" else "bits"
         for shape in ((1, "K"), ("K", 1)):
             yield {"mem": Array((ROWS, 17), dtype), "idx": Array(shape, INT32, role, True), "gather_oob": Fixed(policy)}
         elements: dict[str, Argument] = {"mem": Array((3, 2, 17), dtype), "coalesce": Fixed("elem"), "gather_oob": Fixed(policy)}
