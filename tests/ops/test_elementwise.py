@@ -211,3 +211,9 @@ def test_flags_combine_with_and_or_not_and_bit_operators() -> None:
     assert value("logical_not", "scalar", input=true) == np.False_
     assert value("and_", "scalar", lhs=true, rhs=True) == np.True_
     assert value("not_", "scalar", input=np.int32(5)) == -6
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (4, 1), (1, 1)])
+def test_a_power_of_minus_infinity_does_not_depend_on_the_shape_of_the_exponent(shape: tuple[int, ...]) -> None:
+    out = value("pow", lhs=np.full((4, 5), -np.inf, np.float32), rhs=np.full(shape, 0.5, np.float32))
+    assert (out == np.inf).all()

@@ -78,7 +78,9 @@ def modulo(a: NDArray, b: NDArray) -> NDArray:
 def power(a: NDArray, b: NDArray) -> NDArray:
     """`a ** b`; an integer with a negative exponent gives the truncated fraction."""
     if not is_integer(a):
-        return in_double(np.power)(a, b)
+        # NumPy takes the square root for one exponent 0.5, which is NaN of -inf; a power is not.
+        result = in_double(np.power)(a, b)
+        return np.where(np.isneginf(a.astype(np.float64)) & (b == 0.5), np.asarray(np.inf, result.dtype), result)
     result = np.power(a, np.maximum(b, 0))
     if a.dtype.kind == "u":
         return result
