@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import tilejit.language as pl
 from tests.frontend.kernels import Array, applied, data, kernel, ops, result, run
 from tilejit.tile_ir import dialect as d
 
@@ -213,3 +214,32 @@ def test_arrays_of_scalars_are_values_with_elements() -> None:
     cfg = np.array([1, 2, 3, 4], np.int32)
     run(kernel(body), data(8, 16), cfg, np.empty((8, 16), np.float32))
     np.testing.assert_array_equal(cfg, [2, 6, 12, 20])
+
+
+def test_comments_keep_their_order_around_statements_that_leave_nothing() -> None:
+    program = pl.parse(
+        """
+import tilejit.language as pl
+
+@pl.function(type=pl.FunctionType.InCore)
+def k(x: pl.Tensor[[4, 4], pl.FP32], n: pl.Scalar[pl.INDEX], out: pl.Out[pl.Tensor[[4, 4], pl.FP32]]):
+    acc = pl.load(x, [0, 0], [4, 4])
+    # one
+    pl.static_assert(True, "always")
+    # two
+    for i in pl.range(n):  # three
+        # four
+        pl.static_assert(True, "always")
+        # five
+        acc = pl.add(acc, 1.0)
+    # six
+    for j in pl.unroll(2):
+        # seven
+        out[j, 0] = 2.0
+    out = pl.store(acc, [0, 0], out)
+    # eight
+    pl.static_assert(True, "always")
+"""
+    )
+    comments = [line.strip()[2:] for line in program.as_python().splitlines() if line.startswith("    ") and line.strip().startswith("#")]
+    assert comments == ["one", "two", "three", "four", "five", "six", "seven", "seven", "eight"]

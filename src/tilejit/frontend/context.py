@@ -205,6 +205,8 @@ class Context:
         previous = self.builder.span
         self.builder.span = self.span(statement)
         block, last = self.builder.block, self.builder.block.last_op
+        # What stands before a statement belongs to all of it, not to the first statement inside.
+        held, self._pending_comments = self._pending_comments, []
         try:
             self._statement(self, statement)
         except TilejitError as error:
@@ -218,32 +220,36 @@ class Context:
         finally:
             self.builder.span = previous
         if self.frame.comments:
-            self._attach_comments(statement, block, last)
+            held += self._comments_of(statement)
+        if held:
+            self._attach_comments(held, last.next_op if last is not None else block.first_op)
 
-    def _attach_comments(self, statement: ast.stmt, block: Block, last: Operation | None) -> None:
-        """Give the statement's first op the comments that stand before it and on its first line."""
+    def _comments_of(self, statement: ast.stmt) -> list[str]:
+        """The comments that stand before a statement and on its first line; on all its lines, if it has no body."""
         comments = self.frame.comments
         line = statement.lineno - 1
         above: list[str] = []
         while line in comments and _only_comment(self.frame.source, line):
             above.append(comments[line])
             line -= 1
-        found = above[::-1]
         end = statement.end_lineno if not hasattr(statement, "body") else statement.lineno
-        for number in range(statement.lineno, (end or statement.lineno) + 1):
-            if number in comments:
-                found.append(comments[number])
-        self._pending_comments += found
-        if not self._pending_comments:
-            return
-        op = last.next_op if last is not None else block.first_op
+        return above[::-1] + [comments[number] for number in range(statement.lineno, (end or statement.lineno) + 1) if number in comments]
+
+    def _attach_comments(self, comments: list[str], op: Operation | None) -> None:
+        """Give comments to the first op that a statement made, before those of statements inside; without an op they wait for the next one."""
         while isinstance(op, d.ConstOp) and op.next_op is not None:
             op = op.next_op
-        if op is not None:
-            own = op.attributes.get("comment")  # From a statement of an inline function.
-            inner = own.data if isinstance(own, d.Static) and isinstance(own.data, tuple) else ()
-            op.attributes["comment"] = d.Static((*self._pending_comments, *inner))
-            self._pending_comments = []
+        if op is None:
+            self._pending_comments = comments + self._pending_comments
+            return
+        own = op.attributes.get("comment")
+        inner = own.data if isinstance(own, d.Static) and isinstance(own.data, tuple) else ()
+        op.attributes["comment"] = d.Static((*comments, *inner))
+
+    def attach_last_comments(self, block: Block) -> None:
+        """Comments behind the last op of a function stand before its end."""
+        if self._pending_comments and block.first_op is not block.last_op:
+            self._attach_comments(self._pending_comments, block.last_op)
 
     # names ------------------------------------------------------------------------------------------------------------
 
@@ -390,13 +396,14 @@ class Context:
         finally:
             self.scope = outer
 
-    def snapshot(self) -> tuple[int, int]:
+    def snapshot(self) -> tuple[int, int, list[str]]:
         """What must be undone when a body is read again."""
-        return len(self.prints), self.tasks
+        return len(self.prints), self.tasks, list(self._pending_comments)
 
-    def restore(self, snapshot: tuple[int, int]) -> None:
+    def restore(self, snapshot: tuple[int, int, list[str]]) -> None:
         del self.prints[snapshot[0] :]
         self.tasks = snapshot[1]
+        self._pending_comments = list(snapshot[2])
 
 
 @dataclass(frozen=True, slots=True)

@@ -264,6 +264,7 @@ class FunctionReader:
         ctx.builder.span = self.span(self.source.node.body[-1])
         values = self._returned(ctx)
         ctx.builder.return_(values or [])
+        ctx.attach_last_comments(op.body.block)
         attrs: dict[str, object] = {**self.source.attrs, **ctx.attributes}
         # Printed programs say which outputs folding left alone.
         left = attrs.pop("unwritten", ())
