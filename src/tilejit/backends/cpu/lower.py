@@ -24,7 +24,7 @@ from tilejit.backends.cpu import (
     matmul,
     movement,
     mx,
-    pool,
+    paged,
     scatter,
     sort,
     update,
@@ -202,7 +202,7 @@ def _apply(f: FunctionWriter, op: d.ApplyOp) -> None:
     rule(f, op)
 
 
-_MODULES = (movement, window, generate, matmul, array, gather, scatter, update, pool, sort, mx, machine, fifo)
+_MODULES = (movement, window, generate, matmul, array, gather, scatter, update, paged, sort, mx, machine, fifo)
 OPS: dict[str, Callable[[FunctionWriter, d.ApplyOp], None]] = {name: rule for module in _MODULES for name, rule in module.RULES.items()}
 """Ops of the table with code of their own."""
 EFFECTS: dict[str, Callable[[FunctionWriter, d.EffectOp], None]] = {**update.EFFECTS, **fifo.EFFECTS}
