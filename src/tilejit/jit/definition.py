@@ -47,6 +47,18 @@ class Definition:
         params = read_params(self.function, self.text, self.extra, drop_first=bool(first) and first[0].arg in self.extra)
         return self._without_directions(params) if self.kind == "inline" else params
 
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(param.name for param in self.params)
+
+    def in_order(self, args: tuple[object, ...], named: Mapping[str, object]) -> tuple[object, ...] | None:
+        """A call with names as one without; None where that leaves a gap, or a name means nothing."""
+        following = self._names[len(args) : len(args) + len(named)]
+        try:
+            return (*args, *[named[name] for name in following]) if len(following) == len(named) else None
+        except KeyError:
+            return None
+
     def _without_directions(self, params: tuple[JitParam, ...]) -> tuple[JitParam, ...]:
         """An inline function has no outputs of its own: it is spliced, and whatever it writes is the caller's."""
         directed = [param for param in params if param.direction != "In"]

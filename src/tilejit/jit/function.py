@@ -75,8 +75,8 @@ class JITFunction(Kernel):
 
     def __call__(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Any:
         """Specialise, compile unless that was done before, run. In a kernel it stands for the helper's results, so its type is open."""
-        plain = config is None and not kwargs
-        if plain and self._warm is not None and (found := self._warm.run(args)) is not MISS:
+        given = None if config is not None else args if not kwargs else self.definition.in_order(args, kwargs)
+        if given is not None and self._warm is not None and (found := self._warm.run(given)) is not MISS:
             return found
         seen = settings.snapshot()
         standing = self._current()  # first: a kernel that follows changes has new defaults after it
@@ -88,7 +88,7 @@ class JITFunction(Kernel):
         except TilejitError as error:
             compiled.relocate(error)
             raise
-        if plain and len(args) + len(bound.omitted) == len(self.definition.params) and not bound.signatures:
+        if given is not None and len(given) + len(bound.omitted) == len(self.definition.params) and not bound.signatures:
             if compiled.called:  # a kernel that runs once pays nothing for warm calls
                 self._serve(standing, compiled, bound.values, seen)
             compiled.called = True
