@@ -391,12 +391,20 @@ done:
   ret void
 }
 
-; The oldest tile of a queue, once there is one. It stays in the queue.
+; The oldest tile of a queue, once there is one. It stays in the queue. Another kernel that takes from it may be faster.
 define internal ptr @fifo_head(ptr %context, ptr %queue, i64 %row) noinline {
+entry:
+  %pushed = getelementptr i8, ptr %queue, i64 $QUEUE_PUSHED
+  br label %wait
+wait:
   %count = get i64 %queue $QUEUE_POPPED
   %wanted = add i64 %count, 1
-  %pushed = getelementptr i8, ptr %queue, i64 $QUEUE_PUSHED
   call void @fiber_wait(ptr %context, ptr %pushed, i64 %wanted, i64 %row)
+  %there = load i64, ptr %pushed, align 8
+  %taken = get i64 %queue $QUEUE_POPPED
+  %left = icmp sgt i64 %there, %taken
+  br i1 %left, label %found, label %wait
+found:
   %slot = get ptr %queue $QUEUE_HEAD
   ret ptr %slot
 }

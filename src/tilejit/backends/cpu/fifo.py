@@ -203,18 +203,25 @@ def _from_vector(pop: _Pop) -> None:
     for push in pop.sites():
         part = part_of(transfer.type, push.type, transfer.split, 0)
         if same_tile(push.type, transfer.type):
-            cases.append((push, lambda push=push: _whole(pop, slot, push)))
+            cases.append((push, lambda push=push: _lone(pop, slot, push, queues[0])))
         elif part is not None and push.lane != 1:
-            cases.append((push, lambda push=push, part=part: _joined(pop, slot, push, part, queues[1], halves)))
+            cases.append((push, lambda push=push, part=part: _joined(pop, slot, push, part, queues, halves)))
     pop.dispatch(slot, cases, "from")
-    e.void(f"call void @fifo_drop({queues[0]})")
 
 
-def _joined(pop: _Pop, slot: Value, push: Transfer, part: Part, queue: Value, halves: Sequence[tuple[Transfer, Part]]) -> None:
+def _lone(pop: _Pop, slot: Value, push: Transfer, queue: Value) -> None:
+    _whole(pop, slot, push)
+    pop.f.e.void(f"call void @fifo_drop({queue})")
+
+
+def _joined(pop: _Pop, slot: Value, push: Transfer, part: Part, queues: Sequence[Value], halves: Sequence[tuple[Transfer, Part]]) -> None:
     """The half of lane 0, then that of lane 1 once it is there."""
     f, e = pop.f, pop.f.e
     upper = pop.extents(slot, push)
     copy_box(e, pop.target, _cells(f, slot, push.type), upper)
+    # Taken before the wait: another kernel that pops from this FIFO meanwhile gets the next one.
+    e.void(f"call void @fifo_drop({queues[0]})")
+    queue = queues[1]
     other = e.inst("ptr", f"call ptr @fifo_head({f.context}, {queue}, i64 {_row(f, pop.transfer)})")
 
     def second(lower: Transfer) -> None:
