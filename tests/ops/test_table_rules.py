@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import warnings
+from collections.abc import Iterator
 
 import pytest
 
@@ -198,6 +200,10 @@ def test_what_the_tables_allow_is_read(statement: str) -> None:
 
 
 REFUSED = [
+    ("z = pl.cmps(0.5, 2.0)", "cmps compares a tile with a scalar, got two scalars"),
+    ("out = pl.scatter_update(out, -2, None, fb)", "scatter_update needs `index`"),
+    ("z = pl.create_tensor([2, 4], dtype=pl.INT32, init_value=float('nan'))", "init_value nan is no INT32"),
+    ("z, w = pl.gather(f, kvalue=1.0, cmp_mode='gt', out_cols=8, offset=0.5)", "gather takes a constant integer as `offset`, got 0.5"),
     ("z = pl.tensor.adds(f, f)", "pl.tensor.adds takes a scalar as `rhs`, got a tensor"),
     ("z = pl.tile.adds(tf, tf)", "pl.tile.adds takes a scalar as `rhs`, got a tile"),
     ("z = pl.add(tf, tb8)", "add cannot broadcast [16, 32] and [8, 32]: extents 16 and 8 meet in dim 0"),
@@ -458,3 +464,37 @@ def test_what_the_tables_forbid_is_refused_by_name(statement: str, message: str)
     assert not isinstance(caught.value, InternalError)
     assert caught.value.message == message
     assert caught.value.span is not None and caught.value.span.line is not None
+
+
+WRONG = ("0.5", "'x'", "None", "True", "-1", "10**12", "[1]", "n", "s0", "tf", "pl.FP32", "float('nan')")
+
+
+def spoiled(statement: str) -> Iterator[str]:
+    """The statement with each of its arguments replaced by each of WRONG."""
+    tree = ast.parse(statement)
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        for position, old in enumerate(call.args):
+            for text in WRONG:
+                call.args[position] = ast.parse(text, mode="eval").body
+                yield ast.unparse(tree)
+            call.args[position] = old
+        for keyword in call.keywords:
+            old = keyword.value
+            for text in WRONG:
+                keyword.value = ast.parse(text, mode="eval").body
+                yield ast.unparse(tree)
+            keyword.value = old
+
+
+def test_arguments_of_any_kind_are_taken_or_refused_by_name() -> None:
+    places: list[object] = []
+    for number, statement in enumerate(text for allowed in ALLOWED for text in spoiled(allowed)):
+        if number % 7:
+            continue
+        try:
+            read(statement)
+        except InternalError as error:
+            raise AssertionError(statement) from error
+        except TilejitError as error:
+            places.append(error.span)
+    assert len(places) > 400 and None not in places

@@ -30,6 +30,8 @@ def create(ctx: Context, shape: Items, dtype: object, layout: object = TensorLay
         raise ShapeError(f"the extents of a new tensor must be positive, got {shape_text(dims)}")
     if init is not None and not is_number(init):
         raise ParserTypeError(f"init_value must be a compile-time number, got {describe_value(init)}")
+    if isinstance(init, float) and not dtype.is_float and not init.is_integer():
+        raise DTypeError(f"init_value {init!r} is no {dtype}", help="write an integer, or choose a float dtype")
     type = BufferType(dims, dtype, layout.value if isinstance(layout, TensorLayout) else "ND")
     value = None if init is None else plain_number(init)
     return ctx.builder.create(type, [size for size, extent in zip(sizes, dims, strict=True) if not isinstance(extent, int)], value)

@@ -90,6 +90,8 @@ def unpack(mask: NDArray, columns: int) -> NDArray:
 def _infer_mask(call: Call) -> tuple[ValueType, ...]:
     _check_cmp_type(call)
     shaped = [name for name, arg in operands(call).items() if isinstance(arg, ShapedType)]
+    if not shaped:
+        raise ArgumentError("cmps compares a tile with a scalar, got two scalars", help="compare scalars with Python's operators")
     for name in shaped:
         require(call, name, call.shaped(name).dtype, call.row.dtypes)
     promoted(call)

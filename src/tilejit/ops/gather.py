@@ -132,6 +132,9 @@ def _infer_by_comparison(call: Call, source: str) -> tuple[ValueType, ...]:
         raise ArgumentError(f"{call.row.title} has no cmp_mode {call.arg('cmp_mode')!r}", help=f"one of {', '.join(CMP_MODES)}")
     if not isinstance(out_cols, int) or isinstance(out_cols, bool) or out_cols < 1:
         raise ArgumentError(f"{call.row.title} takes a positive constant as `out_cols`, got {out_cols!r}", help="the most matches to keep per row: out_cols=16")
+    offset = call.arg("offset")
+    if not isinstance(offset, int) or isinstance(offset, bool) or not -(1 << 31) <= offset < 1 << 31:
+        raise ArgumentError(f"{call.row.title} takes a constant integer as `offset`, got {offset!r}", help="it is added to the positions: offset=0")
     counts = call.arg("count_dtype") or INT32
     if counts not in (INT32, UINT32, INT16, INT64):
         raise DTypeError(f"{call.row.title} counts in {dtype_names({INT32, UINT32, INT16, INT64})}, got {counts}", help="count_dtype=pl.INT32 is the default")

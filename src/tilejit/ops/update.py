@@ -55,6 +55,9 @@ def mscatter(src: Value, idx: Value, output_tensor: Value) -> object:
 
 
 def _infer_update(call: Call) -> tuple[ValueType, ...]:
+    for name in ("index", "src"):
+        if call.arg(name) is None:
+            raise ArgumentError(f"scatter_update needs `{name}`", help="pl.scatter_update(x, -2, index, src)")
     input, index, src = call.shaped("input"), call.shaped("index"), call.shaped("src")
     if call.arg("dim") != -2 or isinstance(call.arg("dim"), bool):
         raise ArgumentError(f"scatter_update replaces rows: `dim` is -2, got {call.arg('dim')!r}", help="pl.scatter_update(x, -2, index, src)")
