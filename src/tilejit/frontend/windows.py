@@ -157,6 +157,9 @@ def slice_buffer(ctx: Context, buffer: SSAValue, args: Mapping[str, object]) -> 
     if args["valid_shape"] is None and not args["clamp"]:
         return make_window(ctx, buffer, offsets, extents, drop)
     shape = tuple(extent_of(ctx.index(item, "an extent")) for item in extents)
+    if any(not isinstance(extent, int) or extent <= 0 for extent in shape):
+        help = "keep the shape constant and narrow it with valid_shape"
+        raise ShapeError(f"slice with a valid_shape or clamp takes a constant shape of positive extents, got {shape_text(shape)}", help=help)
     requested = extents if args["valid_shape"] is None else args["valid_shape"]
     value = window_value(ctx, buffer, offsets, shape, requested, bool(args["clamp"]), TENSOR_SPACE)
     if not drop:
