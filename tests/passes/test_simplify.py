@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from xdsl.ir import Operation, SSAValue
 
+import tilejit.language as pl
 from tests.tile_ir.programs import CASES, FLOAT, INDEX_TYPE, Case, Code, block, program, random, tensor, tile
 from tilejit.backends.reference import ReferenceExecutable
 from tilejit.dtypes import BF16, BOOL, FP32, INDEX, INT32, UINT8
@@ -15,7 +16,7 @@ from tilejit.passes.pipeline import VerifyInstrument, run_pipeline
 from tilejit.passes.simplify import simplify
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of, function
-from tilejit.tile_ir.program import Program
+from tilejit.tile_ir.program import Function, Program
 from tilejit.types.values import ScalarType
 
 
@@ -217,3 +218,36 @@ def test_an_extent_check_is_made_once() -> None:
     made = program(f)
     assert len(ops_of(made, d.CheckOp)) == 2
     assert len(ops_of(simplified(made), d.CheckOp)) == 1
+
+
+_UNUSED = """
+import tilejit.language as pl
+M = pl.dynamic("M")
+
+@pl.function(type=pl.FunctionType.InCore)
+def main(x: pl.Tensor[[M, 8], pl.FP32], w: pl.Tensor[[4, 8], pl.FP32], n: pl.Scalar[pl.INDEX], out: pl.Out[pl.Tensor[[M, 8], pl.FP32]]):
+    whole = pl.load(w, [0, 0], [4, 8])
+    part = pl.load(w, [0, 0], [4, 8], valid_shape=[n, 8])
+    unused = {expression}
+    out[:] = x
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "stays"),
+    [
+        ("pl.col_max(x)", True),
+        ("pl.col_max(part)", True),
+        ("pl.col_max(whole)", False),
+        ("pl.col_sum(part)", False),
+        ("pl.row_expand_mul(whole, pl.row_sum(part, whole))", True),
+        ("pl.matmul(pl.transpose(part, 0, 1), whole)", True),
+        ("pl.exp(part)", False),
+    ],
+)
+def test_an_unused_op_goes_unless_its_failure_belongs_to_the_program(expression: str, stays: bool) -> None:
+    made = pl.parse(_UNUSED.format(expression=expression))
+    program = made.program if isinstance(made, Function) else made
+    names = [op.op for op in simplified(program).functions["main"].walk() if isinstance(op, d.ApplyOp)]
+    wanted = expression.partition(".")[2].partition("(")[0]
+    assert (wanted in names) is stays

@@ -31,7 +31,7 @@ COMBINERS: dict[str, Callable[..., NDArray]] = {
     "argmax": np.argmax,
     "argmin": np.argmin,
 }
-NEEDS_ELEMENTS = ("max", "min", "argmax", "argmin")
+_EXTREMES = ("max", "min", "argmax", "argmin")
 
 
 def reduced_axis(axis: str, level: str, rank: int) -> int:
@@ -42,6 +42,11 @@ def reduced_axis(axis: str, level: str, rank: int) -> int:
 
 
 NOTHING_HELP = "only sums and products of nothing have a value"
+
+
+def needs_elements(row: OpSpec) -> bool:
+    """Whether a row fails on an empty axis: nothing has a largest element."""
+    return row.attrs.get("combine") in _EXTREMES and row.family == "reduction"
 
 
 def order_matters(row: OpSpec, dtype: DType) -> bool:
@@ -73,7 +78,7 @@ def _reference(name: str, direction: str, combine: str) -> Callable[..., Any]:
     def evaluate(results: tuple[TileType, ...], input: ArrayValue) -> ArrayValue:
         axis = reduced_axis(direction, results[0].level, input.data.ndim)
         box, dtype = input.box, value_dtype(input.data)
-        if combine in NEEDS_ELEMENTS and box.shape[axis] == 0 and box.size == 0 and all(n for i, n in enumerate(box.shape) if i != axis):
+        if combine in _EXTREMES and box.shape[axis] == 0 and box.size == 0 and all(n for i, n in enumerate(box.shape) if i != axis):
             raise ShapeError(f"{name} of nothing: dim {axis} has extent 0", help=NOTHING_HELP)
         cells = in_register(box, dtype)
         if combine == "sum" and axis != cells.ndim - 1 and 0 not in cells.shape:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilejit import ops
+from tilejit.ops.reduce import needs_elements
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import Builder, constant_of
@@ -26,12 +27,29 @@ _MAY_FAIL = frozenset({"slice", "extract", "assemble", "write", "set_validshape"
 _BY_INDEX = frozenset({"gather", "gather_flat", "gatherb", "mgather", "paged_gather", "gather_row", "scatter", "scatter_flat", "scatter_update", "mrgsort"})
 """Ops that look at the indices in an array: nothing is known about those while compiling."""
 
+_BY_REGION = frozenset({"gather_mask", "scatter_mask", "sort32", "concat", "fillpad_expand", "reinterpret_view"})
+"""Ops that ask something of the extents or the valid region of their operands, besides products, expands and extremes."""
+
 
 def _removable(op: d.ApplyOp) -> bool:
-    if op.op in _BY_INDEX or ops.table()[op.op].family == "fifo":
+    row = ops.table()[op.op]
+    if op.op in _BY_INDEX or row.family == "fifo":
         return False
-    indices = (operand for operand in op.operands if isinstance(d.type_of(operand), ScalarType))
-    return op.op not in _MAY_FAIL or all(constant_of(operand) is not None for operand in indices)
+    types = [d.type_of(operand) for operand in op.operands]
+    if op.op in _MAY_FAIL and any(isinstance(type, ScalarType) and constant_of(value) is None for type, value in zip(types, op.operands, strict=True)):
+        return False
+    asks = op.op in _BY_REGION or row.family in ("expand", "matmul", "mx") or needs_elements(row)
+    return not asks or _is_copy(op) or all(_is_known(type) for type in types if isinstance(type, ShapedType))
+
+
+def _is_copy(op: d.ApplyOp) -> bool:
+    """A snapshot of a buffer: it fits itself."""
+    return op.op == "expand_clone" and op.operands[0] is op.operands[1]
+
+
+def _is_known(type: ShapedType) -> bool:
+    """Whether shape and valid region were there for the type rule to look at; an empty region passes no rule that asks."""
+    return all(isinstance(extent, int) for extent in (*type.shape, *type.valid))
 
 
 def is_scalar_op(op: Operation) -> bool:
