@@ -12,7 +12,7 @@ import pytest
 from tests.backends.cpu.native import Array, Native
 from tilejit.backends.cpu import gemm
 from tilejit.backends.cpu.emit import Emitter, Index, Module
-from tilejit.backends.cpu.gemm import accumulator_of, call_gemm, gemm_function, scratch_bytes
+from tilejit.backends.cpu.gemm import Gemm, accumulator_of, call_gemm, gemm_function, scratch_bytes
 from tilejit.backends.cpu.gemm_kernels import Elements, params_of
 from tilejit.backends.cpu.host import Host
 from tilejit.dtypes import BF16, FP16, FP32, INT8, INT16, INT32, INT64, UINT8, DType
@@ -29,7 +29,7 @@ def product(operand: DType, variant: str | None = None) -> Product:
     e = Emitter(module, "go", "void", params)
     if variant is None:
         a, a_row, a_col, b, b_row, b_col, c, c_row, m, n, k, accumulate, scratch = params
-        call_gemm(e, operand, (a, a_row, a_col), (b, b_row, b_col), (c, c_row), (m, n, k), accumulate, scratch)
+        call_gemm(e, operand, Gemm((a, a_row, a_col), (b, b_row, b_col), (c, c_row), (m, n, k), accumulate, scratch))
     else:
         name = gemm._BUILDERS[variant](module, Elements(operand))
         e.void(f"call void @{name}({', '.join(map(str, params))})")

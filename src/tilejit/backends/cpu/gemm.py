@@ -13,6 +13,7 @@ C must not overlap A or B.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tilejit.backends.cpu.emit import Emitter, Index, Module, Value
 from tilejit.backends.cpu.gemm_kernels import (
@@ -32,7 +33,7 @@ from tilejit.backends.cpu.gemm_kernels import (
 from tilejit.backends.cpu.vector import binary, extract, select, splat, typed
 from tilejit.dtypes import DType
 
-__all__ = ["accumulator_of", "applies", "call_gemm", "call_variant", "gemm_function", "scratch_bytes", "variants"]
+__all__ = ["Gemm", "accumulator_of", "applies", "call_gemm", "call_variant", "gemm_function", "scratch_bytes", "variants"]
 
 _PARAMS = "ptr a, i64 a_row, i64 a_col, ptr b, i64 b_row, i64 b_col, ptr c, i64 c_row, i64 m, i64 n, i64 k, i1 accumulate, ptr scratch"
 _DIRECT_N, _DIRECT_K = 256, 256
@@ -57,45 +58,31 @@ def scratch_bytes(operand: DType, m: _Size = None, n: _Size = None, k: _Size = N
     return _round_up(depth * rows * kind.acc_bytes, 64) + depth * width * kind.acc_bytes + 64
 
 
-def call_gemm(
-    e: Emitter,
-    operand: DType,
-    a: tuple[Value, Index, Index],
-    b: tuple[Value, Index, Index],
-    c: tuple[Value, Index],
-    sizes: tuple[Index, Index, Index],
-    accumulate: Value | bool,
-    scratch: Value,
-) -> None:
-    """C[m, n] (+)= A[m, k] @ B[k, n]; `a` and `b` are (address, row stride, column stride), `c` is (address, row stride)."""
-    _call(e, gemm_function(e.module, operand, (a[1], a[2]), (b[1], b[2]), sizes), a, b, c, sizes, accumulate, scratch)
+class Gemm(NamedTuple):
+    """C[m, n] (+)= A[m, k] @ B[k, n]."""
+
+    a: tuple[Value, Index, Index]
+    """Address, row stride, column stride."""
+    b: tuple[Value, Index, Index]
+    c: tuple[Value, Index]
+    """Address, row stride."""
+    sizes: tuple[Index, Index, Index]
+    accumulate: Value | bool
+    scratch: Value
 
 
-def call_variant(
-    e: Emitter,
-    variant: str,
-    operand: DType,
-    a: tuple[Value, Index, Index],
-    b: tuple[Value, Index, Index],
-    c: tuple[Value, Index],
-    sizes: tuple[Index, Index, Index],
-    accumulate: Value | bool,
-    scratch: Value,
-) -> None:
+def call_gemm(e: Emitter, operand: DType, gemm: Gemm) -> None:
+    """Compute a product with what suits its strides and sizes."""
+    _call(e, gemm_function(e.module, operand, gemm.a[1:], gemm.b[1:], gemm.sizes), gemm)
+
+
+def call_variant(e: Emitter, variant: str, operand: DType, gemm: Gemm) -> None:
     """The same with one of `variants`."""
-    _call(e, _BUILDERS[variant](e.module, Elements(operand)), a, b, c, sizes, accumulate, scratch)
+    _call(e, _BUILDERS[variant](e.module, Elements(operand)), gemm)
 
 
-def _call(
-    e: Emitter,
-    name: str,
-    a: tuple[Value, Index, Index],
-    b: tuple[Value, Index, Index],
-    c: tuple[Value, Index],
-    sizes: tuple[Index, Index, Index],
-    accumulate: Value | bool,
-    scratch: Value,
-) -> None:
+def _call(e: Emitter, name: str, gemm: Gemm) -> None:
+    a, b, c, sizes, accumulate, scratch = gemm
     flag = accumulate if isinstance(accumulate, Value) else Value("true" if accumulate else "false", "i1")
     values = [a[0], e.i64(a[1]), e.i64(a[2]), b[0], e.i64(b[1]), e.i64(b[2]), c[0], e.i64(c[1]), *map(e.i64, sizes), flag, scratch]
     e.void(f"call void @{name}({', '.join(map(str, values))})")

@@ -9,7 +9,7 @@ from xdsl.ir import OpResult, SSAValue
 
 from tilejit.backends.cpu.emit import Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
-from tilejit.backends.cpu.gemm import accumulator_of, call_gemm, scratch_bytes
+from tilejit.backends.cpu.gemm import Gemm, accumulator_of, call_gemm, scratch_bytes
 from tilejit.backends.cpu.movement import result_of
 from tilejit.backends.cpu.nest import convert_box, copy_box
 from tilejit.backends.cpu.storage import Array, aligned, permuted, sub_box
@@ -170,7 +170,7 @@ class _Product:
                 pointers = [e.offset(pointer, e.mul(index, step), array.dtype.llvm) for pointer, step, array in zip(pointers, steps, arrays, strict=True)]
             a = (pointers[1], left.strides[-2], left.strides[-1])
             b = (pointers[2], right.strides[-2], right.strides[-1])
-            call_gemm(e, self.operand, a, b, (pointers[0], target.strides[-2]), sizes, product.accumulate, scratch)
+            call_gemm(e, self.operand, Gemm(a, b, (pointers[0], target.strides[-2]), sizes, product.accumulate, scratch))
 
 
 NAMES = ("matmul", "matmul_acc", "matmul_bias", "gemv", "gemv_acc", "gemv_bias", "batch_matmul", "batch_matmul_acc")

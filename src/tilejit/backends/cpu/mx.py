@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.backends.cpu.emit import Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
-from tilejit.backends.cpu.gemm import call_gemm, scratch_bytes
+from tilejit.backends.cpu.gemm import Gemm, call_gemm, scratch_bytes
 from tilejit.backends.cpu.indexed import given
 from tilejit.backends.cpu.movement import operand, result_of
 from tilejit.backends.cpu.nest import convert_box, copy_box, each
@@ -59,7 +59,7 @@ def _matmul_mx(f: FunctionWriter, op: d.ApplyOp) -> None:
         need = scratch_bytes(FP32, *[size if isinstance(size, int) else None for size in sizes])
         scratch = f.allocate(need, op.span) if need else Value("null", "ptr")
         sides = [(side.pointer, side.strides[0], side.strides[1]) for side in (left, right)]
-        call_gemm(e, FP32, sides[0], sides[1], (work.pointer, work.strides[0]), sizes, acc is not None or bias is not None, scratch)
+        call_gemm(e, FP32, Gemm(sides[0], sides[1], (work.pointer, work.strides[0]), sizes, acc is not None or bias is not None, scratch))
         if work is not target:
             copy_box(e, target, work, shape)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tilejit.backends.cpu import team
 from tilejit.backends.cpu.emit import Emitter, Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
-from tilejit.backends.cpu.gemm import applies, call_variant, scratch_bytes, variants
+from tilejit.backends.cpu.gemm import Gemm, applies, call_variant, scratch_bytes, variants
 from tilejit.backends.cpu.gemm_kernels import Elements, host_block
 from tilejit.backends.cpu.storage import Array
 from tilejit.dtypes import DType
@@ -108,7 +108,7 @@ def _write_stretch(
         c = e.offset(c, e.mul(start, product.c.strides[-2]), product.c.dtype.llvm)
         a = e.offset(a, e.mul(start, product.a.strides[-2]), product.a.dtype.llvm)
     left, right = (a, product.a.strides[-2], product.a.strides[-1]), (b, product.b.strides[-2], product.b.strides[-1])
-    call_variant(e, variant, product.operand, left, right, (c, product.c.strides[-2]), (m, n, k), product.accumulate, scratch)
+    call_variant(e, variant, product.operand, Gemm(left, right, (c, product.c.strides[-2]), (m, n, k), product.accumulate, scratch))
 
 
 # sizes ------------------------------------------------------------------------------------------------------------------

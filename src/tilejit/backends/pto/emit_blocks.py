@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import ChainMap
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilejit.backends.pto.emit_memory import Memory, MemoryWriter, Part, Region
 from tilejit.backends.pto.emit_plan import Plan, array_operands
-from tilejit.backends.pto.emit_text import Extent, element_name, hint_of
+from tilejit.backends.pto.emit_text import Extent, element_name, hint_of, known_extent
 from tilejit.dtypes import DType
 from tilejit.errors import InternalError
 from tilejit.tile_ir import dialect as d
@@ -50,7 +51,7 @@ def rounded_up(size: int, period: int) -> int:
     return -(-size // period) * period
 
 
-class BlockWriter(MemoryWriter):
+class BlockWriter(MemoryWriter, ABC):
     """Tiles, and blocks of values."""
 
     def __init__(self, function: d.FuncOp, arch: str, plan: Plan) -> None:
@@ -63,16 +64,16 @@ class BlockWriter(MemoryWriter):
         self.versions: dict[str, int] = {}
         self.capacity = CAPACITY["a5" if arch == "a5" else "a3"]
 
+    @abstractmethod
     def compute(self, op: Operation, region: Region) -> Tile:
         """One block of the result of an op."""
-        raise NotImplementedError
 
     # tiles ----------------------------------------------------------------------------------------------------------------------
 
     def tile(self, rows: int, cols: int, valid: tuple[Extent, Extent], dtype: DType, hint: str | None = None, pad: int = 0, open: bool = False) -> Tile:
         """A new vec tile for a matrix of `rows` x `cols`, padded to whole 32 bytes; `open`: its valid region will be set later."""
         element = ELEMENTS[element_name(dtype)]
-        known: tuple[int | None, int | None] = tuple(None if open or isinstance(v, str) else v for v in valid)  # type: ignore[assignment]
+        known = (None, None) if open else (known_extent(valid[0]), known_extent(valid[1]))
         column = cols == 1 and rows > 1
         shape = (rounded_up(rows, self.plan.period), 1) if column else (rows, rounded_up(cols, self.plan.period))
         return self.alloc(TileSpec("vec", element, *shape, known, "col_major" if column else "row_major", pad=pad), valid, hint)

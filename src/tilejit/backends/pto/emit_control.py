@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -23,9 +24,9 @@ from tilejit.types.values import ArrayType, BufferType, ScalarType, TileType
 class ControlWriter(BlockWriter):
     """Blocks of ops, loops and branches."""
 
+    @abstractmethod
     def write_block(self, block: Block) -> list[SSAValue]:
         """Write the ops of a block; the operands of its terminator."""
-        raise NotImplementedError
 
     # slots --------------------------------------------------------------------------------------------------------------------------
 

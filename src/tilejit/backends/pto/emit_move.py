@@ -74,7 +74,8 @@ def slice_rule(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     value = operand(op, name)
     offsets = [extent_of(w, item, op) for item in ([operand(op, each) for each in index] or operands(op, "offset"))]
     shape = d.shaped_type(value).shape
-    dropped: list[int] = [axis for axis in (args.get("drop_dims") or ()) if isinstance(axis, int)]  # type: ignore[union-attr]
+    drop_dims = args.get("drop_dims")
+    dropped = [axis for axis in drop_dims if isinstance(axis, int)] if isinstance(drop_dims, tuple | list) else []
     if len(shape) == 2 and not dropped and isinstance(w.values.get(value), Lazy) and value not in w.memories and not w.plan.fits(_tile_type(value)):
         return w.pull(value, Region(_shifted(w, region.rows, offsets[0]), _shifted(w, region.cols, offsets[1])), op)
     sizes = [extent_of(w, item, op) for item in operands(op, "shape")]

@@ -230,9 +230,9 @@ class Plan:
         op = value.owner
         if value not in self.lazy or value in self.stored or root_of(buffer) not in self.reads(value):
             return True
-        return family(op) == "elementwise" and all(  # type: ignore[arg-type]
+        return isinstance(op, d.ApplyOp) and family(op) == "elementwise" and all(
             root_of(buffer) not in self.reads(item) or (self._cellwise(item, buffer) and d.shaped_type(item).shape == d.shaped_type(value).shape)
-            for item in array_operands(op)  # type: ignore[arg-type]
+            for item in array_operands(op)
         )
 
     def _expression(self, value: SSAValue) -> set[SSAValue]:

@@ -18,6 +18,11 @@ Extent = int | str
 """A number known now, or the name of an index value of the text."""
 
 
+def known_extent(extent: Extent) -> int | None:
+    """The number that an extent is, if it is one."""
+    return extent if isinstance(extent, int) else None
+
+
 def stored(dtype: DType) -> DType:
     """The data type of elements in memory: flags are bytes, indices 64 bits."""
     return {BOOL: UINT8, INDEX: INT64}.get(dtype, dtype)

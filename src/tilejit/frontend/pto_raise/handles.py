@@ -17,6 +17,12 @@ Region = tuple[Num, Num]
 """Rows and columns at the origin of a tile."""
 
 
+def known_region(region: Region) -> tuple[int, int] | None:
+    """Rows and columns, if both are numbers now."""
+    rows, cols = region
+    return (rows, cols) if isinstance(rows, int) and isinstance(cols, int) else None
+
+
 class NotRaisable(Exception):
     """Why a kernel stays with the interpreter."""
 

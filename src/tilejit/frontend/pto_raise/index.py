@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP16, FP32, INT8, INT16, INT32, UINT8, UINT16, UINT32, DType
-from tilejit.frontend.pto_raise.handles import Cell, Demoted, Memory, NotRaisable, Num, Region
+from tilejit.frontend.pto_raise.handles import Cell, Demoted, Memory, NotRaisable, Num, Region, known_region
 from tilejit.frontend.pto_raise.moves import filled, narrowed, same_bits
 from tilejit.frontend.pto_raise.scalars import dtype_of
 from tilejit.frontend.pto_raise.tiles import Tile, content, read, region_of, tile, write
@@ -132,7 +132,7 @@ def _merge(self: Raiser, op: PtoOp) -> None:
             raise NotRaisable("a block length that only the run knows")
         merged = self.apply("mrgsort", src0=rows[0], block_len=self.build.const(known * target.dtype.get_byte() // 4))
     else:
-        total = sum(int(d.shaped_type(row).shape[1]) for row in rows)  # type: ignore[arg-type]
+        total = sum(columns for row in rows if isinstance(columns := d.shaped_type(row).shape[1], int))
         scratch = filled(self, (1, total), FP32, self.build.const(0.0, FP32))
         merged = self.apply("mrgsort", **{f"src{i}": row for i, row in enumerate(rows)}, tmp=scratch)
     records = _as_records(self, merged, target.dtype)
@@ -235,7 +235,8 @@ def _parameters(self: Raiser, found: Tile, region: Region, shape: tuple[int, int
     """One parameter for all rows or per row, for all columns or per column."""
     rows, cols = region
     have = region_of(self, found)
-    if all(isinstance(size, int) for size in (*region, *have)) and (have[0] not in (1, rows) or (have[1] != 1 and have[1] < cols)):  # type: ignore[operator]
+    wanted, there = known_region(region), known_region(have)
+    if wanted is not None and there is not None and (there[0] not in (1, wanted[0]) or (there[1] != 1 and there[1] < wanted[1])):
         raise NotRaisable("parameters for some of the columns")
     value = read(self, found, (1 if have[0] == 1 else rows, 1 if have[1] == 1 else cols), (1 if have[0] == 1 else shape[0], 1 if have[1] == 1 else shape[1]))
     return value if found.dtype is FP32 else self.apply("cast", input=value, target_type=FP32, mode="rint")

@@ -158,7 +158,7 @@ def _subset(self: Raiser, op: PtoOp) -> None:
         start = self.plus(start, self.times(self.plus(self.times(row, parent.spec.cols), col), parent.dtype.get_byte()))
     else:
         flat = None
-    spec = replace(spec, valid=tuple(extent if isinstance(extent, int) else None for extent in (rows, cols)))  # type: ignore[arg-type]
+    spec = replace(spec, valid=(rows if isinstance(rows, int) else None, cols if isinstance(cols, int) else None))
     self.values[op.results[0]] = Memory(spec, parent.dtype, buffer, "row", (rows, cols), self.valid_slot(spec, (rows, cols)), flat, start, parent.key)
 
 
@@ -265,7 +265,7 @@ def write(self: Raiser, found: Tile, value: SSAValue, row: Num = 0, col: Num = 0
     elif type.shape == found.shape and row == 0 and col == 0:
         self.contents[found] = value
         self.written(found)
-    elif type.shape[0] <= found.shape[0] and type.shape[1] <= found.shape[1]:  # type: ignore[operator]
+    elif all(isinstance(size, int) and size <= room for size, room in zip(type.shape, found.shape)):
         old = content(self, found)
         self.contents[found] = self.apply("assemble", target=old, source=value, offset=[self.ssa(row), self.ssa(col)])
         self.written(found)

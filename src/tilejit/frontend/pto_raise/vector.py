@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP32, INT32, DType
-from tilejit.frontend.pto_raise.handles import Cell, Memory, NotRaisable, Region
+from tilejit.frontend.pto_raise.handles import Cell, Memory, NotRaisable, Region, known_region
 from tilejit.frontend.pto_raise.moves import filled, filled_region, same_bits
 from tilejit.frontend.pto_raise.tiles import Tile, read, region_of, tile, write
 from tilejit.tile_ir import dialect as d
@@ -220,10 +220,11 @@ def _fold(self: Raiser, op: PtoOp, row: str) -> None:
 def _part(self: Raiser, op: PtoOp, meaning: Meaning) -> None:
     first, second, target = (tile(self, op, name) for name in ("a", "b", "d"))
     regions = [region_of(self, side) for side in (first, second, target)]
-    if any(not isinstance(size, int) for region in regions for size in region):
+    known = [pair for region in regions if (pair := known_region(region)) is not None]
+    if len(known) < len(regions):
         _open_part(self, (first, second, target), regions, meaning)
         return
-    (ar, ac), (br, bc), (rows, cols) = [(int(r), int(c)) for r, c in regions]  # type: ignore[arg-type]
+    (ar, ac), (br, bc), (rows, cols) = known
     zero = self.build.const(0)
     out = filled(self, (rows, cols), target.dtype, self.build.const(0, target.dtype))
     for side, size in ((second, (min(br, rows), min(bc, cols))), (first, (min(ar, rows), min(ac, cols)))):

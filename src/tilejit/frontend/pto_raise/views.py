@@ -13,6 +13,7 @@ from tilejit.frontend.pto_raise.handles import NotRaisable, Num, Pointer, Region
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
 from tilejit.tile_ir.pto.op import PtoOp
+from tilejit.tile_ir.pto.types import PartitionViewType, TensorViewType
 from tilejit.types.values import ANY, BufferType, TileType
 
 if TYPE_CHECKING:
@@ -62,11 +63,18 @@ def _store_scalar(self: Raiser, op: PtoOp) -> None:
     self.build.write(pointer.buffer, [self.ssa(place)], self.cast(self.scalar(op.operand("value")), dtype))
 
 
+def _declared_shape(op: PtoOp) -> tuple[int | None, ...]:
+    """The extents that the type of a view says, None where it leaves them open."""
+    type = op.results[0].type
+    assert isinstance(type, TensorViewType | PartitionViewType)
+    return type.data.shape
+
+
 def _make_view(self: Raiser, op: PtoOp) -> None:
     """A strided view with the contiguous dim last, where that is known; vectors become matrices of one row."""
     pointer = _pointer(self, op)
     shape, strides = ([self.number(value) for value in op.groups[name]] for name in ("shape", "strides"))
-    declared = op.results[0].type.data.shape  # type: ignore[attr-defined]
+    declared = _declared_shape(op)
     for axis, (dim, size) in enumerate(zip(declared, shape)):
         if dim is not None and not isinstance(size, int):
             self.build.check(size, self.ssa(dim), f"dim {axis} of the view and its type")
@@ -123,7 +131,7 @@ def _order(view: View) -> list[int]:
 def _partition(self: Raiser, op: PtoOp) -> None:
     view = _view(self, op)
     offsets, sizes = ([self.number(value) for value in op.groups[name]] for name in ("offsets", "sizes"))
-    declared = op.results[0].type.data.shape  # type: ignore[attr-defined]
+    declared = _declared_shape(op)
     if len(declared) == len(sizes):
         for axis, (dim, size) in enumerate(zip(declared, sizes)):
             if dim is not None and not isinstance(size, int):
@@ -217,7 +225,8 @@ def write_slice(self: Raiser, box: Slice, value: SSAValue, atomic: bool) -> None
         turned = box.roles == ("c", "r")
         self.store(self.turned(value) if turned else value, box.buffer, atomic)
         return
-    if extents[0] is None or extents[1] is None or not static or math.prod(extents) != math.prod(n for n in type.shape if isinstance(n, int)):  # type: ignore[arg-type]
+    cells = [extent for extent in extents if extent is not None]
+    if len(cells) < 2 or not static or math.prod(cells) != math.prod(n for n in type.shape if isinstance(n, int)):
         raise NotRaisable("a part of a slice of more than two dims is written")
     order = _rows_first(box)
     known = [size for size in box.sizes if isinstance(size, int)]
