@@ -34,6 +34,6 @@ def test_lines_are_those_of_linecache(tmp_path: Path, name: str, encoding: str) 
 
 
 def test_files_that_cannot_be_read_are_left_to_linecache(tmp_path: Path) -> None:
-    for name in (str(tmp_path / "missing.py"), "<cell 1>", "relative.py", str(tmp_path)):
+    for name in (str(tmp_path / "missing.py"), "<a cell of nobody>", "relative.py", str(tmp_path)):
         source._remember(name)
         assert name not in linecache.cache

@@ -1,9 +1,10 @@
-"""The requirements J1 to J15 of the specification, on the text of specialisations. Each names what goes wrong without it."""
+"""The requirements J1 to J17 of the specification, on the text of specialisations. Each names what goes wrong without it."""
 
 from __future__ import annotations
 
 import ast
 import re
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -641,25 +642,32 @@ def long(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     )
 
 
-def seconds(work: Callable[[], object], rounds: int = 5) -> float:
-    """Processor time of the fastest round: other processes do not count."""
-    times: list[float] = []
-    for _ in range(rounds):
-        start = time.process_time()
-        work()
-        times.append(time.process_time() - start)
-    return min(times)
+def seconds(work: Callable[[], object]) -> float:
+    """Processor time: other processes do not count."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+J17_LIMIT = 0.020 / 0.0042
+"""20 ms on a machine whose standard library parses and prints the kernel in 4.2 ms. Clocks of shared machines change by the minute, so
+both are timed in turns; `python bench/run.py compile` prints milliseconds."""
 
 
 @pytest.mark.slow
 def test_j17_specialising_a_hundred_lines_with_three_helpers_is_fast(long_kernel: JITFunction) -> None:
     x = data(8, 8)
-    ours = seconds(lambda: long_kernel._specialise(long_kernel._sample((x, x.copy()), {})))
-    assert ours < 0.02
+    text = ast.unparse(long_kernel.definition.text.node)
+
+    def specialise() -> None:
+        long_kernel._specialise(long_kernel._sample((x, x.copy()), {}))
+
+    turns = [(seconds(specialise), seconds(lambda: ast.unparse(ast.parse(text)))) for _ in range(15)]
+    assert statistics.median(ours / printing for ours, printing in turns[1:]) < J17_LIMIT
     numba = pytest.importorskip("numba")
     loops = ["def nest(x, out):", "    n = x.shape[0]", "    for i in range(n):", "        for j in range(x.shape[1]):", "            t = x[i, j]"]
     loops += [f"            t = t * {i}.5 + n * {i}" for i in range(STATEMENTS)]
     scope: dict[str, Any] = {}
     exec("\n".join([*loops, "            out[i, j] = t"]), scope)
-    theirs = seconds(lambda: numba.njit(scope["nest"])(x, x.copy()), rounds=1)
-    assert ours < 0.05 * theirs
+    theirs = seconds(lambda: numba.njit(scope["nest"])(x, x.copy()))
+    assert min(ours for ours, _ in turns) < 0.05 * theirs

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+import pytest
 from xdsl.ir import SSAValue
 
+import tilejit.language as pl
 from tests.backends.cpu.harness import Kernel, buffer, fused, program
 from tilejit.dtypes import INT64
+from tilejit.errors import TilejitError
+from tilejit.runtime import RunConfig
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ScalarType, ValueType
 
@@ -95,3 +100,27 @@ def test_a_product_between_two_chains_separates_them() -> None:
         k.put(k.op("add", k.op("matmul", t, t), k.const(1.0)), out)
 
     assert groups([buffer(8, 8)] * 2, body) == [["neg", "exp"], ["matmul"], ["add", "store"]]
+
+
+M, N = pl.dynamic("M"), pl.dynamic("N")
+
+
+@pl.jit
+def unused_extremes(x: pl.Tensor[[M, N], pl.FP32], y: pl.Tensor[[M, N], pl.FP32], out: pl.Out[pl.Tensor[[M, N], pl.FP32]]):
+    """Nobody reads the extremes, but an empty one is a mistake of the program."""
+    _rows = pl.row_max(pl.exp(x))
+    _columns = pl.col_min(pl.tanh(x))
+    out[:] = pl.abs(y) + 1.0
+    return out
+
+
+@pytest.mark.parametrize("platform", ["reference", "cpu"])
+def test_ops_that_nobody_uses_share_a_nest_and_may_still_fail(platform: str) -> None:
+    config = RunConfig(platform=platform)
+    x = np.random.default_rng(0).standard_normal((7, 33)).astype(np.float32)
+    out = np.zeros_like(x)
+    unused_extremes(x, x, out, config=config)
+    np.testing.assert_array_equal(out, np.abs(x) + np.float32(1.0))
+    empty = np.zeros((0, 33), np.float32)
+    with pytest.raises(TilejitError, match="col_min"):
+        unused_extremes(empty, empty, empty.copy(), config=config)

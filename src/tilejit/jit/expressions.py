@@ -153,7 +153,7 @@ class Expressions:
             if value.local:
                 return same, Static(found, local=True)
             return self._captured(same, found, path, node)
-        if isinstance(value, BufferType | TileType):
+        if isinstance(value, (BufferType, TileType)):
             owner = node.value.id if isinstance(node.value, ast.Name) else ""
             if node.attr == "shape":
                 return self._shape(same, value, node, known=owner in self.params and isinstance(value, BufferType))
@@ -176,7 +176,7 @@ class Expressions:
     def subscript(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Subscript)
         base, value = self.fold(node.value)
-        if isinstance(value, BufferType | TileType):
+        if isinstance(value, (BufferType, TileType)):
             index, parts = self.indices(node.slice)
             return at(ast.Subscript(base, index, ast.Load()), node), infer.subscript(value, parts, self.specializer.fresh)
         index, place = self.fold(node.slice)
@@ -231,7 +231,7 @@ class Expressions:
     # collections ------------------------------------------------------------------------------------------------------------
 
     def sequence(self, node: ast.expr) -> Folded:
-        assert isinstance(node, ast.Tuple | ast.List)
+        assert isinstance(node, (ast.Tuple, ast.List))
         folded = [self.fold(item) for item in node.elts]
         new = at(type(node)([item for item, _ in folded], ast.Load()), node)
         values = [value for _, value in folded]
@@ -286,7 +286,7 @@ class Expressions:
         new = at(ast.UnaryOp(node.op, operand_node), node)
         if isinstance(operand, Static):
             return new, self._computed(node, fold.UNARY[type(node.op)], operand)
-        return new, operand if isinstance(operand, BufferType | TileType) else RuntimeValue()
+        return new, operand if isinstance(operand, (BufferType, TileType)) else RuntimeValue()
 
     def compare(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Compare)
@@ -397,7 +397,7 @@ class Expressions:
 
 def yielded(values: Sequence[Abstract]) -> Abstract:
     """What a name holds that is bound by `pl.yield_`: types pass, constants do not, as each turn yields another value."""
-    types = tuple(value if isinstance(value, BufferType | TileType) else UNKNOWN for value in values)
+    types = tuple(value if isinstance(value, (BufferType, TileType)) else UNKNOWN for value in values)
     return types[0] if len(types) == 1 else Items(types)
 
 

@@ -71,7 +71,7 @@ def _extent_text(dim: Dim, folded: Mapping[str, Folded]) -> str | None:
         return str(dim)
     for argument, value in folded.values():
         again = not any(isinstance(node, ast.Call) for node in ast.walk(argument))  # Evaluating it twice is evaluating it once.
-        if isinstance(value, BufferType | TileType) and dim in value.shape and again:
+        if isinstance(value, (BufferType, TileType)) and dim in value.shape and again:
             return f"pl.tensor.dim({ast.unparse(argument)}, {value.shape.index(dim)})"
     return None
 
@@ -87,7 +87,7 @@ def _dims_here(inside: Mapping[str, Abstract], held: Mapping[str, Abstract]) -> 
     out: dict[Dim, Dim] = {}
     for name, type in inside.items():
         outside = held[name]
-        if isinstance(type, BufferType | TileType) and isinstance(outside, BufferType | TileType):
+        if isinstance(type, (BufferType, TileType)) and isinstance(outside, (BufferType, TileType)):
             out.update({dim: here for dim, here in zip(type.shape, outside.shape, strict=True) if isinstance(dim, DynDim)})
     return out
 
@@ -96,12 +96,12 @@ def _portable(value: Abstract, dims: Mapping[Dim, Dim]) -> Abstract:
     """A helper's result as its caller may see it: other symbols of the helper mean nothing there."""
     if isinstance(value, Items):
         return Items(tuple(_portable(item, dims) for item in value.items))
-    if isinstance(value, BufferType | TileType) and all(isinstance(dim, int) or dim in dims for dim in value.shape):
+    if isinstance(value, (BufferType, TileType)) and all(isinstance(dim, int) or dim in dims for dim in value.shape):
         shape = tuple(dims.get(dim, dim) for dim in value.shape)
         if isinstance(value, BufferType):
             return replace(value, shape=shape)
         return replace(value, shape=shape, valid=tuple(dims.get(extent, extent) for extent in value.valid))
-    return value if isinstance(value, Static | RuntimeValue) else UNKNOWN
+    return value if isinstance(value, (Static, RuntimeValue)) else UNKNOWN
 
 
 def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> Abstract:
@@ -114,7 +114,7 @@ def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, he
                 return Static(as_declared(number, param))
             except (ArgumentError, RangeError) as error:
                 raise caller.located(error, place) from None
-        if isinstance(value, BufferType | TileType):
+        if isinstance(value, (BufferType, TileType)):
             raise in_body(ArgumentError)(
                 f"`{param.name}` of `{helper.name}` is a scalar, got {value}", span=caller.definition.span(place), help="read one element: x[i, j]"
             )
@@ -130,7 +130,7 @@ def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, he
 
 def _tensor_type(caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> Abstract:
     annotation, value = param.tensor or TensorAnnotation(), held[param.name]
-    if isinstance(value, BufferType | TileType):
+    if isinstance(value, (BufferType, TileType)):
         shape, dtype = value.shape, value.dtype
         if annotation.dtype is not None and annotation.dtype is not dtype:
             message = f"`{param.name}` of `{helper.name}` holds {annotation.dtype}, got {dtype}"
@@ -138,7 +138,7 @@ def _tensor_type(caller: Expressions, helper: Definition, param: JitParam, held:
         if annotation.shape is not None and len(annotation.shape) != len(shape):
             message = f"`{param.name}` of `{helper.name}` has {len(annotation.shape)} dimensions, got {value}"
             raise in_body(ShapeError)(message, span=caller.definition.span(place), help="pass a slice or a reshape of it, or correct the annotation")
-    elif isinstance(value, Static | Extent | RuntimeValue):
+    elif isinstance(value, (Static, Extent, RuntimeValue)):
         help = f"declare it as a scalar in `{helper.name}`, e.g. {param.name}: pl.FP32"
         raise in_body(ArgumentError)(f"`{param.name}` of `{helper.name}` is a tensor, got a scalar", span=caller.definition.span(place), help=help)
     elif (known := caller.specializer.missing_type(caller, helper, param, held, place)) is not None:
@@ -157,5 +157,5 @@ def _tensor_type(caller: Expressions, helper: Definition, param: JitParam, held:
         if axis in declared:
             dims.append(caller.specializer.dim_of(declared[axis]))
         else:
-            dims.append(dim if isinstance(dim, int | DynDim) else caller.specializer.fresh())
+            dims.append(dim if isinstance(dim, (int, DynDim)) else caller.specializer.fresh())
     return BufferType(tuple(dims), dtype, annotation.layout.value)

@@ -39,7 +39,7 @@ def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Map
 def operator(name: str, left: Abstract, right: Abstract, fresh: FreshDim) -> Abstract:
     """The type of a binary operator on run-time values; `name` is that of the `ast` class."""
     row = ops.BINARY_OPERATORS.get(name)
-    if not (isinstance(left, BufferType | TileType) or isinstance(right, BufferType | TileType)):
+    if not (isinstance(left, (BufferType, TileType)) or isinstance(right, (BufferType, TileType))):
         typed = [_scalar(side).dtype for side in (left, right) if isinstance(side, RuntimeValue) or isinstance(number_of(side), float)]
         if (isinstance(left, Extent) or isinstance(right, Extent)) and not any(dtype.is_float for dtype in typed):
             return Extent(fresh())
@@ -52,7 +52,7 @@ def operator(name: str, left: Abstract, right: Abstract, fresh: FreshDim) -> Abs
 
 def comparison(name: str, left: Abstract, right: Abstract) -> Abstract:
     """The type of a comparison of run-time values; `name` is that of the `ast` class."""
-    shaped = [side for side in (left, right) if isinstance(side, BufferType | TileType)]
+    shaped = [side for side in (left, right) if isinstance(side, (BufferType, TileType))]
     if not shaped or name not in ops.COMPARISONS:
         return RuntimeValue()
     row = "cmp_mask" if any(side.level == "tile" for side in shaped) else "cmp"
@@ -71,18 +71,20 @@ def _apply_row(row: OpSpec, left: Abstract, right: Abstract) -> Abstract:
 
 
 def _kind_of(arg: object) -> Kind:
-    if isinstance(arg, BufferType | TileType):
-        return "tensor" if arg.level == "tensor" else "tile"
-    if isinstance(arg, Items):
-        return "list"
-    if isinstance(arg, Extent | RuntimeValue):
-        return "number" if isinstance(arg, RuntimeValue) and arg.unrolled else "scalar"
     if isinstance(arg, Static):
         if arg.value is None:
             return "none"
-        if isinstance(arg.value, tuple | list):
+        if isinstance(arg.value, (tuple, list)):
             return "list"
         return "number" if number_of(arg) is not None else "static"
+    if isinstance(arg, (BufferType, TileType)):
+        return "tensor" if arg.level == "tensor" else "tile"
+    if isinstance(arg, Items):
+        return "list"
+    if isinstance(arg, RuntimeValue):
+        return "number" if arg.unrolled else "scalar"
+    if isinstance(arg, Extent):
+        return "scalar"
     raise TypeError("unknown argument")
 
 
@@ -92,11 +94,11 @@ def _value_of(arg: object) -> object:
 
 def _seen(kind: ParamKind, arg: object) -> object:
     """An argument as type rules see it."""
-    if isinstance(arg, BufferType | TileType):
+    if isinstance(arg, (BufferType, TileType)):
         return arg
     if kind is ParamKind.Scalars:
-        return tuple(_scalar(item) for item in items_of(arg)) if isinstance(arg, Items | Static) else arg
-    if kind in (ParamKind.Scalar, ParamKind.Operand) and isinstance(arg, Static | Extent | RuntimeValue):
+        return tuple(_scalar(item) for item in items_of(arg)) if isinstance(arg, (Items, Static)) else arg
+    if kind in (ParamKind.Scalar, ParamKind.Operand) and isinstance(arg, (Static, Extent, RuntimeValue)):
         return _scalar(arg)
     return arg.value if isinstance(arg, Static) else arg
 
@@ -117,13 +119,13 @@ def items_of(arg: object) -> tuple[Abstract, ...]:
     """Members of a list argument."""
     if isinstance(arg, Items):
         return arg.items
-    if isinstance(arg, Static) and isinstance(arg.value, tuple | list):
+    if isinstance(arg, Static) and isinstance(arg.value, (tuple, list)):
         return tuple(Static(item) for item in arg.value)
     return ()
 
 
 def _result(type: object) -> Abstract:
-    if isinstance(type, BufferType | TileType):
+    if isinstance(type, (BufferType, TileType)):
         return type
     return RuntimeValue(type.dtype) if isinstance(type, ScalarType) else UNKNOWN
 
@@ -163,19 +165,19 @@ def _store(args: Arguments, fresh: FreshDim) -> Abstract:
 
 def _dim(args: Arguments, fresh: FreshDim) -> Abstract:
     tensor, axis = args["tensor"], _static(args["axis"])
-    assert isinstance(tensor, BufferType | TileType) and isinstance(axis, int)
+    assert isinstance(tensor, (BufferType, TileType)) and isinstance(axis, int)
     extent = tensor.shape[axis]
     return Static(extent, local=True) if isinstance(extent, int) else Extent(extent) if isinstance(extent, DynDim) else RuntimeValue(INDEX)
 
 
 def _read(args: Arguments, fresh: FreshDim) -> Abstract:
     source = args["src"]
-    return RuntimeValue(source.dtype) if isinstance(source, BufferType | TileType) else UNKNOWN
+    return RuntimeValue(source.dtype) if isinstance(source, (BufferType, TileType)) else UNKNOWN
 
 
 def _no_dep(args: Arguments, fresh: FreshDim) -> Abstract:
     tensor = args["tensor"]
-    return tensor if isinstance(tensor, BufferType | TileType) else UNKNOWN
+    return tensor if isinstance(tensor, (BufferType, TileType)) else UNKNOWN
 
 
 def _view(args: Arguments, fresh: FreshDim) -> Abstract:

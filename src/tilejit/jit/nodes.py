@@ -20,11 +20,17 @@ def at(new: _Placed, place: ast.AST) -> _Placed:
 
 def relocated(node: ast.expr, place: ast.AST) -> ast.expr:
     """`node` and everything below it at the position of `place`."""
-    if isinstance(node, ast.Constant | ast.Name):
-        return at(node, place)
-    for child in ast.walk(node):
-        if isinstance(child, ast.expr | ast.keyword):
-            at(child, place)
+    at(node, place)
+    kind = type(node)
+    if kind is ast.Attribute:
+        relocated(node.value, place)  # type: ignore[attr-defined]
+    elif kind is ast.Tuple or kind is ast.List:
+        for item in node.elts:  # type: ignore[attr-defined]
+            relocated(item, place)
+    elif kind is not ast.Constant and kind is not ast.Name:
+        for child in ast.walk(node):
+            if isinstance(child, (ast.expr, ast.keyword)):
+                at(child, place)
     return node
 
 
@@ -55,7 +61,7 @@ def _terms(node: ast.expr, spelled: Mapping[str, ast.expr]) -> dict[str, int]:
         return {"": node.value}
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return {term: -coefficient for term, coefficient in _terms(node.operand, spelled).items()}
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
         sign, out = (1 if isinstance(node.op, ast.Add) else -1), _terms(node.left, spelled)
         for term, coefficient in _terms(node.right, spelled).items():
             out[term] = out.get(term, 0) + sign * coefficient
@@ -70,7 +76,7 @@ def _terms(node: ast.expr, spelled: Mapping[str, ast.expr]) -> dict[str, int]:
 
 def is_index_expression(node: ast.expr) -> bool:
     """Whether an expression is made of names, integers, sums, differences and products alone."""
-    return all(isinstance(part, ast.Name | ast.BinOp | ast.Add | ast.Sub | ast.Mult | ast.Load | ast.Constant) for part in ast.walk(node))
+    return all(isinstance(part, (ast.Name, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Load, ast.Constant)) for part in ast.walk(node))
 
 
 def evaluated(node: ast.expr, function: Callable[..., object], *args: object) -> object:

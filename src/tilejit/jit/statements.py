@@ -76,7 +76,7 @@ class Statements(Expressions):
         target = node.targets[0]
         if isinstance(target, ast.Name) and isinstance(node.value, ast.Call) and isinstance(resolve(node.value.func, self.definition), OpFunction):
             before = self.env.get(target.id)
-            if isinstance(before, BufferType | TileType):
+            if isinstance(before, (BufferType, TileType)):
                 return before
         return UNKNOWN
 
@@ -92,7 +92,7 @@ class Statements(Expressions):
         if isinstance(target, ast.Name):
             return self._extent_assignment(target, value_node, value, node)
         items = _members(value)
-        if not isinstance(target, ast.Tuple | ast.List) or not all(isinstance(item, ast.Name) for item in target.elts):
+        if not isinstance(target, (ast.Tuple, ast.List)) or not all(isinstance(item, ast.Name) for item in target.elts):
             return None
         if len(items) != len(target.elts):
             names, owner = len(target.elts), source.value.id
@@ -120,7 +120,7 @@ class Statements(Expressions):
         if isinstance(target, ast.Name):
             self.env[target.id] = _as_local(value)
             return at(ast.Name(target.id, ast.Store()), target)
-        if isinstance(target, ast.Tuple | ast.List):
+        if isinstance(target, (ast.Tuple, ast.List)):
             items = _members(value)
             if len(target.elts) == 2 < len(items):  # `(a, b), tid = pl.submit(…)`: the results as one
                 items = (Items(items[:-1]), items[-1])
@@ -140,7 +140,7 @@ class Statements(Expressions):
         annotation = self.annotation(node.annotation)
         value_node, value = self.fold(node.value) if node.value is not None else (None, UNKNOWN)
         target = self.target(node.target, value)
-        assert isinstance(target, ast.Name | ast.Attribute | ast.Subscript)
+        assert isinstance(target, (ast.Name, ast.Attribute, ast.Subscript))
         return [at(ast.AnnAssign(target, annotation, value_node, node.simple), node)]
 
     def augmented(self, node: ast.stmt) -> list[ast.stmt]:
@@ -148,12 +148,12 @@ class Statements(Expressions):
         value_node, value = self.fold(node.value)
         if isinstance(node.target, ast.Name):
             before = self.env.get(node.target.id, UNKNOWN)
-            shaped = isinstance(before, BufferType | TileType) or isinstance(value, BufferType | TileType)
+            shaped = isinstance(before, (BufferType, TileType)) or isinstance(value, (BufferType, TileType))
             self.env[node.target.id] = operator(operator_name(node.op), before, value, self.specializer.fresh) if shaped else RuntimeValue()
             target: ast.expr = copy.deepcopy(node.target)
         else:
             target = self.target(node.target, UNKNOWN)
-        assert isinstance(target, ast.Name | ast.Attribute | ast.Subscript)
+        assert isinstance(target, (ast.Name, ast.Attribute, ast.Subscript))
         return [at(ast.AugAssign(target, node.op, value_node), node)]
 
     # blocks -----------------------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class Statements(Expressions):
 
     def _calls_what_runs_here(self, body: Sequence[ast.stmt]) -> bool:
         callees = [resolve(call.func, self.definition) for statement in body for call in calls_in(ast.walk(statement))]
-        return any(definition_of(callee) is not None or isinstance(callee, FunctionType | functools.partial) or _in_a_module(callee) for callee in callees)
+        return any(definition_of(callee) is not None or isinstance(callee, (FunctionType, functools.partial)) or _in_a_module(callee) for callee in callees)
 
     def _loop_target(self, target: ast.expr, iterable: ast.expr) -> ast.expr:
         """The induction variable is an INDEX; carried names start with what `init_values` holds."""
@@ -275,7 +275,7 @@ def _in_a_module(callee: object) -> bool:
 def _members(value: Abstract) -> tuple[Abstract, ...]:
     if isinstance(value, Items):
         return value.items
-    if isinstance(value, Static) and isinstance(value.value, tuple | list):
+    if isinstance(value, Static) and isinstance(value.value, (tuple, list)):
         return tuple(Static(item, value.local) for item in value.value)
     return ()
 
@@ -293,14 +293,14 @@ def _without_value(value: Abstract) -> Abstract:
         return RuntimeValue(BOOL if isinstance(number, bool) else INDEX if isinstance(number, int) else FP32)
     if isinstance(value, Extent):
         return RuntimeValue(INDEX)
-    return value if isinstance(value, BufferType | TileType | RuntimeValue) else UNKNOWN
+    return value if isinstance(value, (BufferType, TileType, RuntimeValue)) else UNKNOWN
 
 
 def _joined(one: Abstract, other: Abstract) -> Abstract:
     """What a name holds after two paths."""
-    if isinstance(one, BufferType | TileType) and isinstance(other, BufferType | TileType):
+    if isinstance(one, (BufferType, TileType)) and isinstance(other, (BufferType, TileType)):
         joined = join(one, other)
-        return joined if isinstance(joined, BufferType | TileType) else UNKNOWN
+        return joined if isinstance(joined, (BufferType, TileType)) else UNKNOWN
     return one if one == other else UNKNOWN
 
 

@@ -70,8 +70,13 @@ def number_node(value: int | float | bool) -> ast.expr:
     return ast.Constant(value)
 
 
+_NUMBERS = frozenset({bool, int, float})
+
+
 def literal(value: object) -> ast.expr | None:
     """An expression for a compile-time value that reads the same in any place, or None when there is none."""
+    if type(value) in _NUMBERS:
+        return number_node(cast("int", value))
     if isinstance(value, np.generic):
         value = cast("object", value.item())
     path = language_path(value)
@@ -82,9 +87,9 @@ def literal(value: object) -> ast.expr | None:
         value = int(value)
     if value is None or type(value) in (str, bytes) or value is Ellipsis:
         return ast.Constant(cast("str", value))
-    if type(value) in (bool, int, float):
+    if type(value) in _NUMBERS:
         return number_node(cast("int", value))
-    if isinstance(value, tuple | list):
+    if isinstance(value, (tuple, list)):
         items = [literal(item) for item in cast("tuple[object, ...]", value)]
         if any(item is None for item in items):
             return None
@@ -100,14 +105,17 @@ def literal(value: object) -> ast.expr | None:
 
 def language_path(value: object) -> str | None:
     """`pl.FP32`, `pl.Level.CORE_GROUP`, `pl.tile.full`, …: how the language spells one of its own objects, or None."""
+    kind = type(value)
+    if kind is OpFunction or kind is Marker:
+        return repr(value)
+    if kind is tuple or kind is list or kind is str:
+        return None
     if isinstance(value, DType):
         return f"pl.{value.name}" if DTYPES.get(value.name) is value else None
     if isinstance(value, enum.Enum) and ENUMS.get(type(value).__name__) is type(value):
         return f"pl.{type(value).__name__}.{value.name}"
     if isinstance(value, type) and ENUMS.get(value.__name__) is value:
         return f"pl.{value.__name__}"
-    if isinstance(value, Marker | OpFunction):
-        return repr(value)
     if isinstance(value, RuntimeMarker):
         return repr(RUNTIME)
     if isinstance(value, MemRef):
@@ -127,10 +135,12 @@ def number_of(value: Abstract) -> int | float | bool | None:
     """The compile-time number a value is, else None."""
     if not isinstance(value, Static):
         return None
+    if type(value.value) in _NUMBERS:
+        return cast("int", value.value)
     plain = cast("object", value.value.item()) if isinstance(value.value, np.generic) else value.value
     if isinstance(plain, enum.Enum):
         return int(plain) if isinstance(plain, enum.IntEnum) and type(plain) not in ENUMS.values() else None
-    return plain if isinstance(plain, bool | int | float) else None
+    return plain if isinstance(plain, (bool, int, float)) else None
 
 
 def extent_of(value: Abstract) -> int | DynDim | None:

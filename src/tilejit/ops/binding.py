@@ -19,7 +19,6 @@ Arguments are opaque: `kind_of` classifies them and `value_of` reads compile-tim
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -86,16 +85,16 @@ def bind(
         _check_level(function, row, level, given, names, value_of)
     args: dict[str, object] = {}
     for written, arg in given.items():
-        param = row.param(names[written])
-        if kind_of(arg) == "none" and param.default is None:
+        param, kind = row.param(names[written]), kind_of(arg)
+        if kind == "none" and param.default is None:
             continue
-        _check_kind(function, spelling, row, param, written, kind_of(arg))
+        _check_kind(function, spelling, row, param, written, kind)
         args[param.name] = arg
     if not row.attrs.get("mixed"):
         _check_mixture(function, spelling, row, args, kind_of)
     for param in row.params:
         if param.name not in args and param.required:
-            raise ArgumentError(f"{function!r} needs `{_written(names, param.name)}`", help=f"the signature is {function!r}{spelling.signature_text}")
+            raise ArgumentError(f"{function!r} needs `{_written(names, param.name)}`", help=_shown(function, spelling))
         args.setdefault(param.name, param.default)
     return Bound(row, level, args, spelling)
 
@@ -110,19 +109,16 @@ def _formed(
     spelling: Spelling, row: OpSpec, positional: Sequence[object], keywords: Mapping[str, object], kind_of: Callable[[object], Kind]
 ) -> Spelling:
     """The form that a call means: the first has `dim` in second place, or by name; the other an array."""
+    if "forms" not in row.attrs:
+        return spelling
     second = kind_of(positional[1]) in ("tensor", "tile") if len(positional) > 1 else "dim" not in keywords
     return formed(spelling, row, int(second))
 
 
 @cache
-def _signature(spelling: Spelling) -> inspect.Signature:
-    return spelling.signature
-
-
-@cache
 def _canonical_names(spelling: Spelling, row_params: tuple[str, ...]) -> dict[str, str]:
     names: dict[str, str] = {}
-    for position, written in enumerate(_signature(spelling).parameters):
+    for position, written in enumerate(spelling.signature.parameters):
         names[written] = written if written in row_params else row_params[position]
     return names
 
@@ -137,25 +133,28 @@ def _written(names: Mapping[str, str], canonical: str) -> str:
 
 
 def _meet_signature(function: OpFunction, spelling: Spelling, positional: Sequence[object], keywords: Mapping[str, object]) -> dict[str, object]:
-    signature = _signature(spelling)
-    shown = f"the signature is {function!r}{spelling.signature_text}"
-    places = [p.name for p in signature.parameters.values() if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    signature, places = spelling.signature, spelling.places
     if len(positional) > len(places):
         keyword_only = len(signature.parameters) > len(places)
         raise ArgumentError(
-            f"{function!r} takes {len(places)} {'positional ' if keyword_only else ''}argument{'s' * (len(places) != 1)}, got {len(positional)}", help=shown
+            f"{function!r} takes {len(places)} {'positional ' if keyword_only else ''}argument{'s' * (len(places) != 1)}, got {len(positional)}",
+            help=_shown(function, spelling),
         )
     given = dict(zip(places, positional, strict=False))
     for name, arg in keywords.items():
         if name not in signature.parameters:
-            raise ArgumentError(f"{function!r} has no parameter `{name}`", help=did_you_mean(name, signature.parameters) or shown)
+            raise ArgumentError(f"{function!r} has no parameter `{name}`", help=did_you_mean(name, signature.parameters) or _shown(function, spelling))
         if name in given:
-            raise ArgumentError(f"{function!r} got `{name}` twice", help=shown)
+            raise ArgumentError(f"{function!r} got `{name}` twice", help=_shown(function, spelling))
         given[name] = arg
-    for parameter in signature.parameters.values():
-        if parameter.default is inspect.Parameter.empty and parameter.name not in given:
-            raise ArgumentError(f"{function!r} needs `{parameter.name}`", help=shown)
+    for name in spelling.required:
+        if name not in given:
+            raise ArgumentError(f"{function!r} needs `{name}`", help=_shown(function, spelling))
     return given
+
+
+def _shown(function: OpFunction, spelling: Spelling) -> str:
+    return f"the signature is {function!r}{spelling.signature_text}"
 
 
 def _level(function: OpFunction, spelling: Spelling, row: OpSpec, given: Mapping[str, object], kind_of: Callable[[object], Kind]) -> str:
@@ -199,9 +198,9 @@ def _check_level(
         if value_of(arg) is None and default is None:
             continue
         raise ArgumentError(f"{function!r} on {level}s has no `{written}`", help=f"leave it out: pl.{level}.{own.name}{own.signature_text}")
-    for parameter in _signature(own).parameters.values():
-        name = understood[parameter.name]
-        if parameter.default is inspect.Parameter.empty and all(names[written] != name or value_of(arg) is None for written, arg in given.items()):
+    for required in own.required:
+        name = understood[required]
+        if all(names[written] != name or value_of(arg) is None for written, arg in given.items()):
             raise ArgumentError(
                 f"{function!r} on {level}s needs `{_written(names, name)}`", help=f"the {level} form is pl.{level}.{own.name}{own.signature_text}"
             )
@@ -212,7 +211,7 @@ def _check_kind(function: OpFunction, spelling: Spelling, row: OpSpec, param: Pa
     accepted, expected = _ACCEPTED[takes], takes.value
     if kind in accepted or (param.kind is ParamKind.Scalars and row.attrs.get("flat_index") and kind in ("scalar", "number")):
         return
-    help = f"the signature is {function!r}{spelling.signature_text}"
+    help = _shown(function, spelling)
     if param.name in spelling.scalar_only and kind in ("tensor", "tile"):
         if function.name.endswith("s"):
             help = "for two shaped operands use the form without the trailing s"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from tilejit.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, DType, integer_range, promote
 from tilejit.errors import DTypeError
@@ -27,11 +27,11 @@ def dtype_names(dtypes: Iterable[DType]) -> str:
     return ", ".join(name for name, dtype in DTYPES.items() if dtype in wanted)
 
 
-def require(call: Call, name: str, dtype: DType, accepted: Iterable[DType], help: str | None = None) -> None:
+def require(call: Call, name: str, dtype: DType, accepted: Collection[DType], help: str | None = None) -> None:
     """Refuse a dtype that the op does not take, naming op, operand, expected and got."""
-    accepted = frozenset(accepted)
     if dtype in accepted:
         return
+    accepted = frozenset(accepted)
     if help is None:
         target = FP32 if FP32 in accepted else INT32 if INT32 in accepted else next(iter(sorted(accepted, key=lambda d: d.name)))
         help = f"convert it first: pl.cast({name}, pl.{target})"
@@ -40,13 +40,11 @@ def require(call: Call, name: str, dtype: DType, accepted: Iterable[DType], help
 
 def operands(call: Call) -> dict[str, ShapedType | ScalarArg]:
     """The shaped and scalar operands that take part in the result, by parameter name."""
-    from tilejit.ops.spec import ParamKind
-
     out: dict[str, ShapedType | ScalarArg] = {}
-    for param in call.row.params:
-        arg = call.arg(param.name)
-        if param.kind in (ParamKind.Value, ParamKind.Operand, ParamKind.Scalar) and isinstance(arg, ShapedType | ScalarArg):
-            out[param.name] = arg
+    for name in call.row.operands:
+        arg = call.arg(name)
+        if isinstance(arg, ShapedType) or isinstance(arg, ScalarArg):  # noqa: SIM101 (a union would be built at every call)
+            out[name] = arg
     return out
 
 

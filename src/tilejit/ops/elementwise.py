@@ -23,7 +23,7 @@ from tilejit.dtypes import BOOL, FP32, DType, dtype_of_numpy, promote
 from tilejit.ops.dtype_rules import DTypeRule, is_literal, operands, promoted, require
 from tilejit.ops.rules import Lane, Rule
 from tilejit.ops.shape_rules import broadcast_shapes, common_valid, result_type, same_shapes
-from tilejit.ops.spec import Call, OpSpec, ParamKind, ScalarArg, Spelling, declare
+from tilejit.ops.spec import Call, OpSpec, ScalarArg, Spelling, declare
 from tilejit.types.values import ScalarType, ShapedType, ValueType
 
 Check = Callable[[Call], None]
@@ -98,11 +98,6 @@ def compute_dtype(row: OpSpec, operand: str, dtypes: Mapping[str, DType], result
             common = dtype if common is None else promote(common, dtype)
     assert common is not None
     return common
-
-
-def operand_names(row: OpSpec) -> tuple[str, ...]:
-    """Parameters that take part in the result, in order."""
-    return tuple(param.name for param in row.params if param.kind in (ParamKind.Value, ParamKind.Operand, ParamKind.Scalar))
 
 
 def scalar_operands(call: Call) -> dict[str, ScalarArg]:

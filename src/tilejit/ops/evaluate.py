@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilejit.dtypes import BOOL, DType
-from tilejit.ops.elementwise import compute_dtype, in_register, operand_names, value_dtype
+from tilejit.ops.elementwise import compute_dtype, in_register, value_dtype
 from tilejit.ops.numbers import convert
 from tilejit.ops.spec import OpSpec, ParamKind
 from tilejit.types.values import ScalarType, ShapedType, ValueType
@@ -75,7 +75,7 @@ def evaluate(row: OpSpec, args: Mapping[str, Argument], results: tuple[ValueType
 
 def _elementwise(row: OpSpec, args: Mapping[str, Argument], result: ValueType) -> Any:
     assert isinstance(result, ScalarType | ShapedType)
-    names = [name for name in operand_names(row) if args[name] is not None]
+    names = [name for name in row.operands if args[name] is not None]
     arrays = [args[name] for name in names]
     shape = np.broadcast_shapes(*(value.data.shape for value in arrays if isinstance(value, ArrayValue)))
     boxes = [_box(value, shape, arrays) if isinstance(value, ArrayValue) else np.asarray(value) for value in arrays]

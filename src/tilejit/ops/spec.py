@@ -93,7 +93,7 @@ class Call:
 InferRule = Callable[[Call], tuple[ValueType, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Spelling:
     """One public name of an op: namespace ("pl", "tensor", "tile", "system", "array"), name, signature."""
 
@@ -105,9 +105,19 @@ class Spelling:
     same_as: str | None = None
     """For `pl` names: "tensor" or "tile" when it is a re-export; None when it dispatches on the operands."""
 
-    @property
+    @cached_property
     def signature(self) -> inspect.Signature:
         return parse_signature(self.signature_text)
+
+    @cached_property
+    def places(self) -> tuple[str, ...]:
+        """Parameters that can be given by position."""
+        return tuple(p.name for p in self.signature.parameters.values() if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+    @cached_property
+    def required(self) -> tuple[str, ...]:
+        """Parameters without a default."""
+        return tuple(p.name for p in self.signature.parameters.values() if p.default is inspect.Parameter.empty)
 
 
 @dataclass(frozen=True)
@@ -140,8 +150,17 @@ class OpSpec:
     def param_names(self) -> tuple[str, ...]:
         return tuple(param.name for param in self.params)
 
+    @cached_property
+    def _by_name(self) -> dict[str, Param]:
+        return {param.name: param for param in self.params}
+
     def param(self, name: str) -> Param:
-        return self.params[self.param_names.index(name)]
+        return self._by_name[name]
+
+    @cached_property
+    def operands(self) -> tuple[str, ...]:
+        """Parameters that take part in the result, in order."""
+        return tuple(param.name for param in self.params if param.kind in (ParamKind.Value, ParamKind.Operand, ParamKind.Scalar))
 
     def __repr__(self) -> str:
         return f"OpSpec({self.name!r})"

@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilejit import ops
 from tilejit.ops.reduce import order_matters, reduced_axis
+from tilejit.passes.rewriting import has_uses
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import Aliases, Roots, is_buffer, reads_own_cell, same_window
 from tilejit.tile_ir.build import apply_args, constant_of
@@ -191,7 +192,8 @@ class _Fuser:
 
 
 def _escapes(value: SSAValue, members: Sequence[Operation]) -> bool:
-    return any(use.operation not in members for use in value.uses)
+    """Whether a result is needed outside; one that nobody uses stands for the failure of its op and is computed as if it were."""
+    return not has_uses(value) or any(use.operation not in members for use in value.uses)
 
 
 def _is_member(op: d.ApplyOp) -> bool:

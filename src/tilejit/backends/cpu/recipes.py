@@ -12,7 +12,7 @@ from tilejit.backends.cpu.casts import cast_lane, convert_lane
 from tilejit.backends.cpu.emit import Emitter, Value
 from tilejit.backends.cpu.lanes import PREDICATES, apply_lane
 from tilejit.dtypes import BOOL, DType, promote
-from tilejit.ops.elementwise import compute_dtype, operand_names
+from tilejit.ops.elementwise import compute_dtype
 from tilejit.ops.math import cast_mode
 from tilejit.ops.reduce import reduced_axis
 from tilejit.ops.rules import Lane
@@ -93,7 +93,7 @@ def _elementwise(op: d.ApplyOp, row: OpSpec) -> Recipe | None:
     if not isinstance(row.cpu, Lane):
         return None
     args = apply_args(op)
-    operands = {name: value for name in operand_names(row) if isinstance(value := args.get(name), SSAValue)}
+    operands = {name: value for name in row.operands if isinstance(value := args.get(name), SSAValue)}
     inputs = tuple(operands.values())
     return Recipe(
         op, inputs, d.shaped_type(op.results[0]).shape, lane_code(op, row), _shaped(inputs),
@@ -105,7 +105,7 @@ def lane_code(op: d.ApplyOp, row: OpSpec) -> Code:
     """The code of an elementwise row, for arrays and scalars alike: operands converted, lanes computed, result converted."""
     assert isinstance(row.cpu, Lane)
     args = apply_args(op)
-    operands = {name: value for name in operand_names(row) if isinstance(value := args.get(name), SSAValue)}
+    operands = {name: value for name in row.operands if isinstance(value := args.get(name), SSAValue)}
     dtypes = {name: dtype_of(value) for name, value in operands.items()}
     result = dtype_of(op.results[0])
     if row.name == "cast":
