@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -46,11 +46,21 @@ def raw_text(name: str) -> str:
     return "" if found is None else os.fsdecode(found)
 
 
+class Watched:
+    """Variables of the environment that somebody depends on."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = tuple(names)
+        self._encoded = tuple(map(os.fsencode, self._names))
+
+    def now(self) -> list[object]:
+        """What the environment says about them: differs as soon as one was changed."""
+        return list(map(os.environ.get, self._names)) if _DATA is None else list(map(_DATA.get, self._encoded))
+
+
 def snapshot() -> list[object]:
     """What the environment says about the settings that warm calls depend on: differs as soon as one was changed."""
-    if _DATA is None:
-        return [os.environ.get(setting.variable) for setting in _READ_BY_CALLS]
-    return list(map(_DATA.get, _KEYS))
+    return _READ_BY_CALLS.now()
 
 
 def _flag(text: str) -> bool:
@@ -112,8 +122,7 @@ SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int], ...] = (
 # `os.environ` is a wrapper that encodes names and decodes values in every access: 2 µs that a warm call would spend many times.
 _DATA: dict[bytes, bytes] | None = getattr(os.environ, "_data", None) if os.name == "posix" else None
 _ENCODED = {setting.name: os.fsencode(setting.variable) for setting in SETTINGS}
-_READ_BY_CALLS = (PLATFORM, CHECK_BOUNDS, FAST_MATH, NUM_THREADS, FASTPATH, ON_DRIFT)
-_KEYS = [_ENCODED[setting.name] for setting in _READ_BY_CALLS]
+_READ_BY_CALLS = Watched(setting.variable for setting in (PLATFORM, CHECK_BOUNDS, FAST_MATH, NUM_THREADS, FASTPATH, ON_DRIFT))
 
 
 def code_settings() -> tuple[tuple[str, object], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -126,7 +126,11 @@ def dtype_of_numpy(dtype: npt.DTypeLike) -> DType | None:
     """The language's type of a NumPy dtype, or None when there is no counterpart (float64, object, …)."""
     import numpy as np
 
-    wanted = np.dtype(dtype)
+    return _of_numpy(np.dtype(dtype))
+
+
+@cache
+def _of_numpy(wanted: np.dtype[Any]) -> DType | None:
     name = wanted.name
     for row in _ROWS:
         # INDEX and INT64 share int64; the table order makes INT64 the answer.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import multiprocessing
 import os
 import pickle
@@ -27,7 +26,7 @@ from tilejit import compiler
 from tilejit.backends.cpu import target
 from tilejit.errors import ArtifactError, TilejitWarning
 from tilejit.frontend.text import parse
-from tilejit.jit import disk
+from tilejit.jit import disk, stores
 from tilejit.jit.function import JITFunction
 from tilejit.runtime.entry import Entry, encode
 from tilejit.runtime.store import Store
@@ -173,7 +172,7 @@ linecache.cache["<cell>"] = (len(text), None, text.splitlines(keepends=True), "<
 exec(compile(text, "<cell>", "exec"))
 x = np.ones((2, 3), np.float32)
 kernel(x, x.copy())
-print(*kernel._cache.fields)
+print(*kernel._cache.asked)
 """
 
 
@@ -193,8 +192,8 @@ def test_the_key_is_the_same_in_every_process_and_under_every_hash_seed() -> Non
 @pytest.fixture
 def use_store(monkeypatch: pytest.MonkeyPatch) -> Callable[[Store], None]:
     def use(store: Store) -> None:
-        monkeypatch.setattr(disk, "_stores", {})
-        monkeypatch.setattr(disk, "_store", lambda *_: store)
+        monkeypatch.setattr(stores, "_stores", {})
+        monkeypatch.setattr(stores, "_store", lambda *_: store)
 
     return use
 
@@ -255,7 +254,7 @@ def planted_entries(key: str, witness: Path, outside: Path) -> Iterator[tuple[st
 
 def resized(data: bytes, key: str) -> bytes:
     """A well-signed header whose section claims 2**62 bytes."""
-    header = json.dumps({"key": key, "fields": {}, "sections": [["code", 1 << 62, "0" * 64]]}).encode()
+    header = f"{key}\ncode {1 << 62} {'0' * 64}\n{{}}".encode()
     prefix = data[:12] + len(header).to_bytes(4, "little")
     return prefix + header + hashlib.sha256(prefix + header).digest()
 
@@ -263,7 +262,7 @@ def resized(data: bytes, key: str) -> bytes:
 def test_planted_entries_are_set_aside_and_replaced(make_kernel: MakeKernel, cache_dir: Path, tmp_path: Path) -> None:
     first = make_kernel(source())
     check(first)
-    (key,) = first._cache.fields
+    (key,) = first._cache.asked
     path = cache_dir / key[:2] / f"{key}.tj"
     whole = path.read_bytes()
     witness, outside = tmp_path / "executed", tmp_path / "outside"
@@ -271,7 +270,7 @@ def test_planted_entries_are_set_aside_and_replaced(make_kernel: MakeKernel, cac
     for name, plant in planted_entries(key, witness, outside):
         path.unlink()
         plant(path)
-        disk._store.cache_clear()
+        stores._store.cache_clear()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TilejitWarning)
             check(make_kernel(source()))

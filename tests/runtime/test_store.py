@@ -208,14 +208,14 @@ class FaultyFiles(Files):
             self._raise()
         super().make_directory(path)
 
-    def read(self, path: str, limit: int) -> bytes:
+    def read(self, path: str, limit: int) -> tuple[bytes, float]:
         if self._fault():
             self._raise()
-        data = super().read(path, limit)
+        data, stamp = super().read(path, limit)
         if self._fault() and data:
             cut = self.rng.randrange(len(data))
-            return data[:cut] if self.rng.random() < 0.5 else data[:cut] + bytes([data[cut] ^ (1 << self.rng.randrange(8))]) + data[cut + 1 :]
-        return data
+            data = data[:cut] if self.rng.random() < 0.5 else data[:cut] + bytes([data[cut] ^ (1 << self.rng.randrange(8))]) + data[cut + 1 :]
+        return data, stamp
 
     def write_new(self, path: str, data: bytes) -> None:
         if self._fault():

@@ -8,7 +8,7 @@ import io
 import linecache
 import os
 import tokenize
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType as PythonFunction
 
@@ -25,9 +25,31 @@ class FunctionText:
     """Comment text (without `#`) by line."""
 
 
+@dataclass(frozen=True, slots=True)
+class FunctionBlock:
+    """The lines of a definition, not parsed yet."""
+
+    name: str
+    filename: str
+    whole: list[str] = field(repr=False)
+    """Every line of the file."""
+    first_line: int
+    lines: list[str]
+
+
 def function_text(function: Callable[..., object]) -> FunctionText:
     """The definition of a Python function. OSError when its source cannot be found."""
-    plain = inspect.unwrap(function)
+    return parsed(block_of(function))
+
+
+def unwrapped(function: Callable[..., object]) -> Callable[..., object]:
+    """What decorators with `functools.wraps` hide."""
+    return inspect.unwrap(function) if hasattr(function, "__wrapped__") else function
+
+
+def block_of(function: Callable[..., object]) -> FunctionBlock:
+    """The lines of a Python function's definition. OSError when they cannot be found."""
+    plain = unwrapped(function)
     if not isinstance(plain, PythonFunction):
         raise TypeError(f"expected a Python function, got {plain!r}")
     filename, first_line = plain.__code__.co_filename, plain.__code__.co_firstlineno
@@ -38,15 +60,19 @@ def function_text(function: Callable[..., object]) -> FunctionText:
         raise OSError(
             f"the source of `{plain.__qualname__}` cannot be found ({filename}); define it in a file, a notebook cell, or register its text with linecache"
         )
-    source = SourceText(filename, tuple(whole))
-    lines = _block(whole[first_line - 1 :])
+    return FunctionBlock(plain.__name__, filename, whole, first_line, whole[first_line - 1 : _end(whole, first_line - 1)])
+
+
+def parsed(block: FunctionBlock) -> FunctionText:
+    """The definition in a block of lines."""
+    source, lines, first_line = SourceText(block.filename, tuple(block.whole)), block.lines, block.first_line
     try:
         module = parse_lines(lines, first_line, source)
     except ParserSyntaxError:
         # Text at the margin: a string, or an open bracket.
-        lines = inspect.getblock(whole[first_line - 1 :])
+        lines = inspect.getblock(block.whole[first_line - 1 :])
         module = parse_lines(lines, first_line, source)
-    return FunctionText(_definition(module, plain.__name__, source), source, comments_of(lines, first_line))
+    return FunctionText(_definition(module, block.name, source), source, comments_of(lines, first_line))
 
 
 def _remember(filename: str) -> None:
@@ -66,19 +92,20 @@ def _remember(filename: str) -> None:
     linecache.cache[filename] = (facts.st_size, facts.st_mtime, [line + "\n" for line in lines], filename)
 
 
-def _block(lines: list[str]) -> list[str]:
-    """The lines of the definition that begins on the first one, judged by their indentation."""
-    indent = len(lines[0]) - len(lines[0].lstrip())
+def _end(lines: Sequence[str], start: int) -> int:
+    """The index after the last line of the definition that begins at `start`, judged by indentation."""
+    indent = len(lines[start]) - len(lines[start].lstrip())
     inside = False
-    for number, line in enumerate(lines):
+    for number in range(start, len(lines)):
+        line = lines[number]
         stripped = line.lstrip()
         if not stripped or stripped[0] == "#":
             continue
         if len(line) - len(stripped) > indent:
             inside = True
         elif inside and stripped[0] not in ")]}":
-            return lines[:number]
-    return lines
+            return number
+    return len(lines)
 
 
 def parse_lines(lines: list[str], first_line: int, source: SourceText) -> ast.Module:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from tilejit.dtypes import FP32, INDEX, DType
+from tilejit.dtypes import FP32, INDEX, DType, dtype_of_numpy
 from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, did_you_mean
 from tilejit.jit.definition import Definition
 from tilejit.jit.meta import Constant, RuntimeScalar
@@ -48,7 +48,7 @@ def bind_arguments(definition: Definition, args: tuple[object, ...], kwargs: Map
     if missing and missing != outputs:
         raise _missing(definition, missing, outputs)
     signatures = _adapt(definition, values)
-    arguments = {name: _classify(definition, definition.param(name), value, running) for name, value in values.items()}
+    arguments = {param.name: _classify(definition, param, values[param.name], running) for param in definition.params if param.name in values}
     return BoundArguments(values, arguments, tuple(param.name for param in missing), signatures)
 
 
@@ -148,26 +148,37 @@ def stays_runtime(definition: Definition, param: JitParam) -> bool:
 
 
 def _tensor(definition: Definition, param: JitParam, value: object) -> Argument:
+    shape, dtype = _plain_array(value) or _any_array(definition, param, value)
+    where = f"@pl.jit function '{definition.name}'"
+    annotation = param.tensor
+    if annotation is not None and annotation.dtype is not None and annotation.dtype is not dtype:
+        if annotation.dtype is not INDEX or dtype.name != "INT64":
+            raise DTypeError(f"{where}: `{param.name}` must hold {annotation.dtype}, got {dtype}", help=f"convert it to {annotation.dtype.numpy_name}")
+        dtype = annotation.dtype
+    if annotation is not None and annotation.shape is not None and len(annotation.shape) != len(shape):
+        what = f"`{param.name}` must have rank {len(annotation.shape)}, got rank {len(shape)}: {list(shape)}"
+        raise ShapeError(f"{where}: {what}", help="reshape the argument, or correct the annotation")
+    return TensorArgument(shape, dtype)
+
+
+def _plain_array(value: object) -> tuple[tuple[int, ...], DType] | None:
+    """Shape and dtype of the common case, a NumPy array without gaps of a dtype we have."""
+    if type(value) is not np.ndarray or not value.flags.c_contiguous:
+        return None
+    dtype = dtype_of_numpy(value.dtype)
+    return (value.shape, dtype) if dtype is not None else None
+
+
+def _any_array(definition: Definition, param: JitParam, value: object) -> tuple[tuple[int, ...], DType]:
     where = f"@pl.jit function '{definition.name}'"
     try:
         view = view_of(value)
     except (ArgumentError, DTypeError) as error:
         raise type(error)(f"{where}: argument `{param.name}`: {error.message}", help=error.hint) from None
     if view is None:
-        raise ArgumentError(
-            f"{where}: `{param.name}` must be a tensor, got {type(value).__name__}",
-            help=registration_hint(value),
-        )
-    annotation = param.tensor
-    dtype = view.dtype
-    if annotation is not None and annotation.dtype is not None and annotation.dtype is not dtype:
-        if annotation.dtype is not INDEX or dtype.name != "INT64":
-            raise DTypeError(f"{where}: `{param.name}` must hold {annotation.dtype}, got {dtype}", help=f"convert it to {annotation.dtype.numpy_name}")
-        dtype = annotation.dtype
-    if annotation is not None and annotation.shape is not None and len(annotation.shape) != len(view.shape):
-        what = f"`{param.name}` must have rank {len(annotation.shape)}, got rank {len(view.shape)}: {list(view.shape)}"
-        raise ShapeError(f"{where}: {what}", help="reshape the argument, or correct the annotation")
-    return TensorArgument(view.shape, dtype)
+        what = f"`{param.name}` must be a tensor, got {type(value).__name__}"
+        raise ArgumentError(f"{where}: {what}", help=registration_hint(value))
+    return view.shape, view.dtype
 
 
 def annotated_argument(definition: Definition, param: JitParam) -> TensorArgument:
@@ -181,18 +192,10 @@ def annotated_argument(definition: Definition, param: JitParam) -> TensorArgumen
     return TensorArgument(annotation.shape, annotation.dtype)
 
 
-def argument_key(argument: Argument, dynamic_axes: frozenset[int]) -> Hashable:
-    """What of an argument the compiled program depends on."""
+def argument_fields(argument: Argument, dynamic_axes: Container[int]) -> dict[str, object]:
+    """What of an argument the compiled program depends on, named, for the key and for explanations."""
     if isinstance(argument, TensorArgument):
-        extents = (extent.name if isinstance(extent, DynVar) else extent for extent in argument.shape)
-        return (tuple(None if axis in dynamic_axes else extent for axis, extent in enumerate(extents)), argument.dtype.name)
-    return argument.key()
-
-
-def argument_fields(argument: Argument, dynamic_axes: frozenset[int]) -> dict[str, object]:
-    """The same facts as `argument_key`, named, for the key on disk and for explanations."""
-    if isinstance(argument, TensorArgument):
-        extents = (extent.name if isinstance(extent, DynVar) else extent for extent in argument.shape)
+        extents = [extent.name if isinstance(extent, DynVar) else extent for extent in argument.shape]
         return {"dtype": argument.dtype.name, "shape": [None if axis in dynamic_axes else extent for axis, extent in enumerate(extents)]}
     if isinstance(argument, Constant):
         return {"type": type(argument.value).__name__, "value": repr(argument.value)}

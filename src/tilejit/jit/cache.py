@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from tilejit.jit.disk import Key
 from tilejit.runtime.compiled import CompiledProgram
 
 _forked: list[tuple[weakref.ref[Any], Callable[[Any], None]]] = []
@@ -46,13 +47,22 @@ class _Flight:
     """A compile in progress: others wait for its result or its exception."""
 
     def __init__(self) -> None:
-        self.done = threading.Event()
+        self._flying = threading.Lock()  # an Event would cost four times as much
+        self._flying.acquire()
         self.result: CompiledProgram | None = None
         self.error: BaseException | None = None
 
+    def land(self) -> None:
+        """Let the others go on."""
+        self._flying.release()
 
-class MemoryCache(dict[Hashable, CompiledProgram]):
-    """Key → compiled program. A plain dict to look at; `find` is how it is filled."""
+    def wait(self) -> None:
+        with self._flying:
+            pass
+
+
+class MemoryCache(dict[str, CompiledProgram]):
+    """Digest of the key → compiled program. A plain dict to look at; `find` is how it is filled."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,14 +70,14 @@ class MemoryCache(dict[Hashable, CompiledProgram]):
         self.misses = 0
         self.compile_seconds = 0.0
         self.loaded = 0
-        self.fields: dict[str, Mapping[str, object]] = {}
-        """Key fields of everything that was looked for, by digest, for explanations."""
+        self.asked: dict[str, tuple[Key, Mapping[str, str]]] = {}
+        """Everything that was looked for, by digest: its key and the values it captured, for explanations."""
         self._listeners: list[tuple[weakref.ref[Any], Callable[[Any], None]]] = []
         self._lock = threading.Lock()
-        self._flights: dict[Hashable, _Flight] = {}
+        self._flights: dict[str, _Flight] = {}
         when_forked(self, MemoryCache._land)
 
-    def find(self, key: Hashable, make: Callable[[], CompiledProgram]) -> CompiledProgram:
+    def find(self, key: str, make: Callable[[], CompiledProgram]) -> CompiledProgram:
         """The program of `key`, made once if it is not there."""
         found = self.get(key)
         if found is not None:
@@ -84,7 +94,7 @@ class MemoryCache(dict[Hashable, CompiledProgram]):
                 flight = self._flights[key] = _Flight()
         return self._make(key, make, flight) if mine else self._wait(flight)
 
-    def _make(self, key: Hashable, make: Callable[[], CompiledProgram], flight: _Flight) -> CompiledProgram:
+    def _make(self, key: str, make: Callable[[], CompiledProgram], flight: _Flight) -> CompiledProgram:
         try:
             flight.result = made = make()
         except BaseException as error:
@@ -96,11 +106,11 @@ class MemoryCache(dict[Hashable, CompiledProgram]):
                     self[key] = flight.result
                     self.misses += 1
                 del self._flights[key]
-            flight.done.set()
+            flight.land()
         return made
 
     def _wait(self, flight: _Flight) -> CompiledProgram:
-        flight.done.wait()
+        flight.wait()
         if flight.error is not None:
             raise flight.error
         assert flight.result is not None
@@ -123,7 +133,7 @@ class MemoryCache(dict[Hashable, CompiledProgram]):
     def clear(self) -> None:
         """Forget every program, and whatever was derived from it."""
         super().clear()
-        self.fields.clear()
+        self.asked.clear()
         for reference, action in self._listeners:
             owner = reference()
             if owner is not None:

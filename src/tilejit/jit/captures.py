@@ -7,30 +7,28 @@ that reads something discovery did not see is compiled, but never kept on disk.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import cast
 
 from tilejit.errors import ParserSyntaxError
 from tilejit.frontend.fold import Namespace
-from tilejit.frontend.source import function_text
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.dependencies import reachable
 from tilejit.jit.encode import encode_value
-from tilejit.jit.tree import tree_of
+from tilejit.jit.facts import Step
+from tilejit.runtime.lazy import lazy
 
 MISSING = object()
 _LIBRARIES = frozenset({"numpy", "torch", "ml_dtypes", "tilejit"})
 """Packages whose functions are known by name and version."""
 
-Step = tuple[str, object]
-"""One step of a chain: ("attr", name) or ("item", constant)."""
+Chains = Mapping[str, Sequence[Sequence[Step]]]
+"""Chains by the name they start at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,49 +85,6 @@ def _step(value: object, kind: str, key: object) -> object:
 # discovery
 
 
-_LINKS = frozenset({ast.Name, ast.Attribute, ast.Subscript})
-
-
-def chains(nodes: Iterable[ast.AST], local: frozenset[str]) -> Iterator[tuple[str, tuple[Step, ...]]]:
-    """Every chain among `nodes` (parents before children) that starts at a name which is not local; the longest form of each."""
-    inner: set[int] = set()
-    for child in nodes:
-        if type(child) not in _LINKS or id(child) in inner or not isinstance((child := cast("ast.Name | ast.Attribute | ast.Subscript", child)).ctx, ast.Load):
-            continue
-        steps: list[Step] = []
-        base: ast.expr = child
-        while isinstance(base, ast.Attribute | ast.Subscript):
-            inner.add(id(base.value))
-            if isinstance(base, ast.Attribute):
-                steps.append(("attr", base.attr))
-            elif isinstance(base.slice, ast.Constant):
-                steps.append(("item", base.slice.value))
-            else:
-                # An index known only later may reach any item: what counts is the whole container.
-                steps.clear()
-            base = base.value
-        if isinstance(base, ast.Name) and base.id not in local:
-            yield base.id, tuple(reversed(steps))
-
-
-def _local_names(node: ast.FunctionDef, nodes: Iterable[ast.AST]) -> frozenset[str]:
-    arguments = node.args
-    names = {arg.arg for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg) if arg is not None}
-    names.update(child.id for child in nodes if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store))
-    return frozenset(names)
-
-
-def _string_annotations(node: ast.FunctionDef) -> Iterator[ast.expr]:
-    """Annotations written as text (`from __future__ import annotations`, or quotes)."""
-    arguments = node.args
-    for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-        if isinstance(arg.annotation, ast.Constant) and isinstance(arg.annotation.value, str):
-            try:
-                yield ast.parse(arg.annotation.value, mode="eval").body
-            except SyntaxError:
-                continue  # the front end says what is wrong with it
-
-
 @dataclass
 class Captures:
     """Everything that the entry, its helpers and the Python functions they call read."""
@@ -150,42 +105,25 @@ class Captures:
     # functions ------------------------------------------------------------------------------------------------------------
 
     def _add_kernel(self, definition: Definition) -> None:
-        node = definition.text.node
         owner = identity(definition.function)
         options = encode_value(dict(definition.options), f"options of {definition.name}", self.function_digest) if definition.options else b""
         defaults = self._defaults(definition.function)
         receivers = [_type_identity(value) for name, value in definition.extra.items() if name in ("self", "cls")]
-        self._texts += [owner.encode(), definition.kind.encode(), options, defaults, "".join(receivers).encode(), definition.tree.text.encode()]
-        for annotation in _string_annotations(node):
-            self._add_chains(owner, ast.walk(annotation), definition.namespace, definition.local_names)
-        self._add_chains(owner, definition.tree.nodes, definition.namespace, definition.local_names)
+        self._texts += [owner.encode(), definition.kind.encode(), options, defaults, "".join(receivers).encode(), definition.facts.digest.encode()]
+        self._add_chains(owner, definition.facts.chains, definition.namespace, definition.local_names)
 
-    def _add_chains(self, owner: str, nodes: Iterable[ast.AST], namespace: Mapping[str, object], local: frozenset[str]) -> None:
-        for root, steps in chains(nodes, local):
-            read = self._trimmed(Read(owner, namespace, root, steps))
-            if read is not None:
-                self.reads.setdefault((owner, read.path), read)
-
-    def _trimmed(self, read: Read) -> Read | None:
-        """The part of a chain that leads to a captured value: up to our own names, kernels, or a method of the value."""
-        value = read.namespace.get(read.root, MISSING)
-        if value is MISSING:
-            return None
-        if _is_ours(value):
-            self._language.add((read.owner, read.root))
-            return None
-        kept: list[Step] = []
-        for kind, key in read.steps:
-            following = _step(value, kind, key)
-            if following is not MISSING and _is_method_of(value, following):
-                break
-            kept.append((kind, key))
-            if following is MISSING:
-                break  # it is this that specialising will stumble over, not what it is missing from
-            value = following
+    def _add_chains(self, owner: str, chains: Chains, namespace: Mapping[str, object], local: frozenset[str]) -> None:
+        for root, forms in chains.items():
+            value = namespace.get(root, MISSING) if root not in local else MISSING
+            if value is MISSING:
+                continue
             if _is_ours(value):
-                return None
-        return Read(read.owner, read.namespace, read.root, tuple(kept))
+                self._language.add((owner, root))
+                continue
+            for steps in forms:
+                read = _trimmed(Read(owner, namespace, root, tuple((kind, key) for kind, key in steps)), value)
+                if read is not None:
+                    self.reads.setdefault((owner, read.path), read)
 
     def function_digest(self, function: Callable[..., object]) -> bytes:
         """A plain Python function by its text and what it reads; library functions by name. Recursion ends at the name."""
@@ -201,19 +139,16 @@ class Captures:
     def _function_content(self, function: types.FunctionType) -> bytes:
         owner = identity(function)
         try:
-            node = function_text(function).node
-            tree = tree_of(node)
-            local = _local_names(node, tree.nodes)
+            facts = Definition(function, "python").facts
         except (OSError, TypeError, ParserSyntaxError):
             # Lambdas and generated functions have no definition of their own to parse: their code tells as much.
             code = function.__code__
             names = frozenset[str]()
-            for name in code.co_names + code.co_freevars:
-                self._add_chains(owner, [ast.Name(name, ast.Load())], Namespace(function), names)
+            self._add_chains(owner, dict.fromkeys(code.co_names + code.co_freevars, ((),)), Namespace(function), names)
             text = code.co_code + encode_value(_plain_constants(code), owner, self.function_digest) + " ".join(code.co_names).encode()
         else:
-            self._add_chains(owner, tree.nodes, Namespace(function), local)
-            text = tree.text.encode()
+            self._add_chains(owner, facts.chains, Namespace(function), frozenset([*facts.params, *facts.stores]))
+            text = facts.digest.encode()
         return text + self._defaults(function)
 
     def _defaults(self, function: Callable[..., object]) -> bytes:
@@ -222,7 +157,7 @@ class Captures:
 
     # the key --------------------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @lazy
     def baseline(self) -> dict[tuple[str, str], bytes]:
         """The encoding of every read; UncacheableValueError when one has none. More reads turn up while functions are encoded."""
         out: dict[tuple[str, str], bytes] = {}
@@ -247,15 +182,13 @@ class Captures:
         fresh.entry, fresh.reads, fresh._texts, fresh._seen_functions, fresh._language = self.entry, {}, [], {}, set()
         return fresh.encoding(read)
 
-    @cached_property
+    @lazy
     def digest(self) -> str:
         """The definition's part of the key."""
-        whole = hashlib.sha256()
         rows = sorted(f"{owner}\0{path}\0".encode() + encoding for (owner, path), encoding in self.baseline.items())
-        for part in (*self._texts, *rows):
-            whole.update(len(part).to_bytes(8, "little"))
-            whole.update(part)
-        return whole.hexdigest()
+        parts = [*self._texts, *rows]
+        lengths = ",".join([str(len(part)) for part in parts]).encode()  # so that no two lists of parts look the same
+        return hashlib.sha256(b"\0".join([lengths, *parts])).hexdigest()
 
     def described(self) -> dict[str, str]:
         """The reads in words, for `explain` and the entry on disk."""
@@ -270,6 +203,22 @@ class Captures:
     def covers(self, owner: str, path: str) -> bool:
         """Whether discovery saw what specialisation read under `path`: the chain itself, one that holds it whole, or one that leads through it."""
         return any(known_owner == owner and _same_chain(path, known) for known_owner, known in (*self.reads, *self._language))
+
+
+def _trimmed(read: Read, value: object) -> Read | None:
+    """The part of a chain that leads to a captured value: up to our own names, kernels, or a method of the value; `value` is that of the root."""
+    kept: list[Step] = []
+    for kind, key in read.steps:
+        following = _step(value, kind, key)
+        if following is not MISSING and _is_method_of(value, following):
+            break
+        kept.append((kind, key))
+        if following is MISSING:
+            break  # it is this that specialising will stumble over, not what it is missing from
+        value = following
+        if _is_ours(value):
+            return None
+    return Read(read.owner, read.namespace, read.root, tuple(kept))
 
 
 def _same_chain(a: str, b: str) -> bool:

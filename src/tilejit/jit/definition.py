@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
 
 from tilejit.errors import Span
 from tilejit.frontend.fold import Namespace
-from tilejit.frontend.source import FunctionText, function_text, span_of
-from tilejit.jit.signature import JitParam, read_params
+from tilejit.frontend.source import FunctionBlock, FunctionText, block_of, parsed, span_of
+from tilejit.jit.facts import Facts, facts_of
+from tilejit.jit.signature import JitParam, argument_node, read_params
 from tilejit.jit.tree import Tree, tree_of
+from tilejit.runtime.lazy import lazy
 from tilejit.runtime.native_type import NativeCallable
 
 
@@ -32,22 +32,31 @@ class Definition:
     def name(self) -> str:
         return self.function.__name__
 
-    @cached_property
-    def text(self) -> FunctionText:
-        return function_text(self.function)
+    @lazy
+    def block(self) -> FunctionBlock:
+        """Its lines; what they say without being parsed is in `facts`."""
+        return block_of(self.function)
 
-    @cached_property
+    @lazy
+    def facts(self) -> Facts:
+        return facts_of(self.block, lambda: (self.text, self.tree))
+
+    @lazy
+    def text(self) -> FunctionText:
+        return parsed(self.block)
+
+    @lazy
     def tree(self) -> Tree:
         """The definition without what changes nothing, walked once."""
         return tree_of(self.text.node)
 
-    @cached_property
+    @lazy
     def params(self) -> tuple[JitParam, ...]:
-        first = self.text.node.args.args[:1]
-        params = read_params(self.function, self.text, self.extra, drop_first=bool(first) and first[0].arg in self.extra)
+        first = self.facts.params[:1]
+        params = read_params(self.function, self.facts, lambda: self.text, self.namespace, drop_first=bool(first) and first[0] in self.extra)
         return self._without_directions(params) if self.kind == "inline" else params
 
-    @cached_property
+    @lazy
     def _names(self) -> tuple[str, ...]:
         return tuple(param.name for param in self.params)
 
@@ -65,23 +74,23 @@ class Definition:
         if directed:
             what = f"`{directed[0].name}` of the inline function `{self.name}`: pl.{directed[0].direction} is deprecated there and has no effect"
             warnings.warn(what, DeprecationWarning, stacklevel=2)
-        return tuple(replace(param, direction="In") for param in params)
+        return tuple(param._replace(direction="In") for param in params)
 
-    @cached_property
+    @lazy
     def namespace(self) -> Mapping[str, object]:
         return Namespace(self.function, self.extra)
 
-    @cached_property
+    @lazy
     def local_names(self) -> frozenset[str]:
         """Names that Python treats as local: parameters and whatever the body binds."""
         return frozenset([*(param.name for param in self.params), *self.stores])
 
-    @cached_property
+    @property
     def stores(self) -> Mapping[str, int]:
         """How often the body binds each name."""
-        return Counter(node.id for node in self.tree.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+        return self.facts.stores
 
-    @cached_property
+    @lazy
     def returns(self) -> tuple[ast.Return, ...]:
         """The return statements, in source order."""
         found = [node for node in self.tree.nodes if isinstance(node, ast.Return)]
@@ -93,6 +102,10 @@ class Definition:
 
     def param(self, name: str) -> JitParam:
         return next(param for param in self.params if param.name == name)
+
+    def node_of(self, param: JitParam) -> ast.arg:
+        """Where a parameter stands."""
+        return argument_node(self.text, param.name)
 
     def span(self, node: ast.AST) -> Span:
         """Where `node` of this function stands in the user's file."""

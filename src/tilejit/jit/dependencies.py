@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 
 from tilejit.errors import ArgumentError, Span, TilejitError, UnsupportedFeatureError, did_you_mean, in_body
 from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.facts import SUBMITS, Path, calls_in
 
 MISSING = object()
 
@@ -32,8 +33,11 @@ def is_language(node: ast.expr, definition: Definition) -> bool:
         node = node.value
     if not isinstance(node, ast.Name) or node.id in definition.local_names:
         return False
-    root = definition.namespace.get(node.id, MISSING)
-    return isinstance(root, ModuleType) and root.__name__.partition(".")[0] == "tilejit"
+    return _is_our_module(definition.namespace.get(node.id, MISSING))
+
+
+def _is_our_module(value: object) -> bool:
+    return isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "tilejit"
 
 
 def definition_of(value: object) -> Definition | None:
@@ -47,13 +51,12 @@ def definition_of(value: object) -> Definition | None:
     return vars(python).setdefault("__tilejit_inline__", Definition(python, "inline"))
 
 
-_SUBMITS = ("submit", "spmd_submit")
 _TASK_OPTIONS = ("deps", "dumps", "allow_early_resolve", "predicate", "core_num", "sync_start")
 
 
 def kernel_call(call: ast.Call, definition: Definition) -> ast.Call:
     """The call itself; for `pl.submit(kernel, …)` the call of the kernel that it starts."""
-    if not (isinstance(call.func, ast.Attribute) and call.func.attr in _SUBMITS and call.args and is_language(call.func, definition)):
+    if not (isinstance(call.func, ast.Attribute) and call.func.attr in SUBMITS and call.args and is_language(call.func, definition)):
         return call
     if definition_of(resolve(call.args[0], definition)) is None:
         return call
@@ -70,7 +73,7 @@ def callee_of(call: ast.Call, definition: Definition) -> Definition | None:
         return None
     if helper.kind == "extern":
         raise _foreign(helper, definition.span(call))
-    if helper.kind == "host" or (helper.kind == "orchestration" and definition.kind != "host"):
+    if not _may_be_called(helper, definition):
         raise in_body(UnsupportedFeatureError)(
             f"`{helper.name}` is an entry (@pl.jit) and cannot be called by another kernel",
             span=definition.span(call),
@@ -79,21 +82,51 @@ def callee_of(call: ast.Call, definition: Definition) -> Definition | None:
     return helper
 
 
+def _may_be_called(helper: Definition, caller: Definition) -> bool:
+    return helper.kind not in ("extern", "host") and (helper.kind != "orchestration" or caller.kind == "host")
+
+
 def _foreign(helper: Definition, place: Span) -> TilejitError:
     message = f"`{helper.name}` is C++ code for Ascend (@pl.jit.extern), which nothing here can run"
     return in_body(UnsupportedFeatureError)(message, span=place, help="write it in the language, as a @pl.jit.incore function")
 
 
-def calls_in(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
-    """The calls among `nodes`, in source order."""
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
-    return iter(sorted(calls, key=lambda call: (call.lineno, call.col_offset)))
+def resolved(path: Path, definition: Definition) -> object:
+    """As `resolve`, of names."""
+    if path[0] in definition.local_names:
+        return MISSING
+    value = definition.namespace.get(path[0], MISSING)
+    for name in path[1:]:
+        if value is MISSING:
+            break
+        value = getattr(value, name, MISSING)
+    return value
+
+
+def _called(definition: Definition) -> Iterator[Definition]:
+    """The kernels that the body calls or starts."""
+    ours: dict[str, bool] = {}
+    for path, started in definition.facts.calls:
+        if path is None:
+            continue
+        root = path[0]
+        if root not in ours:
+            ours[root] = root not in definition.local_names and _is_our_module(definition.namespace.get(root, MISSING))
+        # Functions of the language are not looked up: that would load the whole table.
+        named = started if ours[root] else path
+        helper = definition_of(resolved(named, definition)) if named is not None else None
+        if helper is not None:
+            yield helper
 
 
 def helpers_of(definition: Definition) -> list[Definition]:
     """Helpers the body calls, in order of first appearance."""
-    found = [callee_of(call, definition) for call in calls_in(definition.tree.nodes)]
-    return list(dict.fromkeys(helper for helper in found if helper is not None))
+    found = list(dict.fromkeys(_called(definition)))
+    if all(_may_be_called(helper, definition) for helper in found):
+        return found
+    # One must not be called: the call itself says so, at its place.
+    there = [callee_of(call, definition) for call in calls_in(definition.tree.nodes)]
+    return list(dict.fromkeys(helper for helper in there if helper is not None))
 
 
 def reachable(entry: Definition) -> list[Definition]:

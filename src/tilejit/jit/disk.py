@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import ast
-import functools
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tilejit import config as settings
 from tilejit.errors import ArtifactError, Span, TilejitError
 from tilejit.frontend.source import span_of
 from tilejit.jit.captures import Captures
 from tilejit.jit.definition import Definition
 from tilejit.jit.dependencies import reachable
-from tilejit.jit.fingerprint import toolchain
-from tilejit.runtime.artifact import CODE, META, read_artifact
+from tilejit.jit.fingerprint import toolchain, toolchain_text
+from tilejit.jit.stores import store
+from tilejit.runtime.artifact import CODE, META, Artifact, read_artifact, read_fields
 from tilejit.runtime.compiled import CompiledProgram
 from tilejit.runtime.directory import Stage
-from tilejit.runtime.entry import Entry
-from tilejit.runtime.store import Store, default_root
+from tilejit.runtime.entry import Entry, fields_text
+from tilejit.runtime.lazy import lazy
 
 PROGRAM, SPANS = "program.py", "spans.json"
 """Sections besides those of the artifact: the specialised program, and where its failures lie in the kernels' trees."""
@@ -32,12 +30,21 @@ PROGRAM, SPANS = "program.py", "spans.json"
 class Key:
     """What an artifact was made for: named fields, and their digest."""
 
-    fields: Mapping[str, object]
+    own: Mapping[str, object]
+    """What is special about it; the tool chain comes on top."""
 
-    @functools.cached_property
+    @property
+    def fields(self) -> Mapping[str, object]:
+        return {**self.own, **toolchain()}
+
+    @lazy
+    def text(self) -> bytes:
+        """The fields as JSON."""
+        return f"{fields_text(self.own)[:-1]}, {toolchain_text()[1:]}".encode()
+
+    @lazy
     def digest(self) -> str:
-        text = json.dumps(self.fields, sort_keys=True, ensure_ascii=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(self.text).hexdigest()
 
 
 def key_of(definition: Definition, captures: Captures, arguments: Mapping[str, object], options: Mapping[str, object]) -> Key:
@@ -46,9 +53,8 @@ def key_of(definition: Definition, captures: Captures, arguments: Mapping[str, o
         {
             "kernel": kernel_name(definition),
             "definition": captures.digest,
-            "arguments": dict(arguments),
-            "options": dict(options),
-            **toolchain(),
+            "arguments": arguments,
+            "options": options,
         }
     )
 
@@ -59,30 +65,7 @@ def kernel_name(definition: Definition) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# the store
-
-
-def store() -> Store:
-    """The cache that the settings name now."""
-    said = tuple(map(settings.raw_text, _NAMING)), os.environ.get("XDG_CACHE_HOME"), os.environ.get("HOME")
-    if said not in _stores:
-        _stores[said] = _named_store()
-    return _stores[said]
-
-
-_NAMING = ("cache", "cache_dir", "cache_path", "cache_bytes", "cache_entries")
-"""Settings that decide which store it is."""
-_stores: dict[object, Store] = {}
-
-
-def _named_store() -> Store:
-    layers = tuple(path for path in settings.CACHE_PATH.value.split(os.pathsep) if path)
-    return _store(default_root() if settings.CACHE.value else None, layers, settings.CACHE_BYTES.value, settings.CACHE_ENTRIES.value)
-
-
-@functools.cache
-def _store(root: str | None, layers: tuple[str, ...], max_bytes: int, max_entries: int) -> Store:
-    return Store(root, layers, max_bytes, max_entries)
+# entries
 
 
 def entries() -> Iterator[Entry]:
@@ -92,10 +75,6 @@ def entries() -> Iterator[Entry]:
         found = there.peek(key)
         if found is not None:
             yield found
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# entries
 
 
 def entry_of(key: Key, compiled: CompiledProgram, captures: Captures) -> Entry | None:
@@ -111,15 +90,15 @@ def entry_of(key: Key, compiled: CompiledProgram, captures: Captures) -> Entry |
 def program_of_entry(entry: Entry, key: Key, definition: Definition) -> CompiledProgram:
     """The program of an entry; no compiler is loaded. Its failures point at the source as it is now."""
     sections = entry.sections
-    if {name: value for name, value in entry.fields.items() if name != "reads"} != key.fields:
+    if not entry.text.startswith(key.text[:-1] + b', "reads": {'):
         raise ArtifactError("the cache entry was made for other fields than its key says")
     for name in (META, CODE, PROGRAM, SPANS):
         if name not in sections:
             raise ArtifactError(f"the cache entry lacks its section {name}")
-    artifact = read_artifact(sections[META], sections[CODE])
+    artifact = read_artifact(read_fields(sections[META], sound=True), sections[CODE])  # the entry has checksums of its own
     text = sections[PROGRAM].decode()
     compiled = CompiledProgram(artifact, program=lambda: _parsed(text), stages=[Stage("python", "program.py", lambda: text)])
-    compiled.relocations = _Relocations(definition, cast("list[Any]", json.loads(sections[SPANS])), [failure.span for failure in artifact.failures])
+    compiled.relocations = _Relocations(definition, sections[SPANS], artifact)
     return compiled
 
 
@@ -162,9 +141,15 @@ class _Places:
 class _Relocations:
     """Turns the spans that a cached program carries into spans of the present source."""
 
-    def __init__(self, definition: Definition, places: list[Any], spans: Sequence[Span | None]) -> None:
+    def __init__(self, definition: Definition, places: bytes, artifact: Artifact) -> None:
         self._definition = definition
-        self._places = {span: place for span, place in zip(spans, places, strict=False) if span is not None}
+        self._read = places
+        self._artifact = artifact
+
+    @lazy
+    def _places(self) -> dict[Span, Any]:
+        spans = [failure.span for failure in self._artifact.failures]
+        return {span: place for span, place in zip(spans, cast("list[Any]", json.loads(self._read)), strict=False) if span is not None}
 
     def apply(self, error: TilejitError) -> None:
         """Point `error` at the source as it is now."""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from tilejit.errors import ParserTypeError, ShapeError, Span, in_body
 from tilejit.jit.definition import Definition
-from tilejit.jit.dependencies import MISSING, bind_call, callee_of, calls_in, is_language, kernel_call, reachable, resolve, returned_params
+from tilejit.jit.dependencies import MISSING, bind_call, callee_of, kernel_call, reachable, resolve, resolved, returned_params
+from tilejit.jit.signature import JitParam
 from tilejit.types.annotations import DynVar, dynamic
+
+Place = Callable[[], Span]
+"""Where something stands; asked for messages only, because it takes the tree of the function."""
 
 
 @dataclass(eq=False, slots=True)
@@ -17,10 +22,14 @@ class Symbol:
     """A dynamic extent of one function. Passing arguments may show two of them to be the same."""
 
     literal: str
-    span: Span | None = None
+    place: Place | None = None
     declared: bool = True
     """Declared by the function itself, not by a helper."""
     _same: Symbol | None = None
+
+    @property
+    def span(self) -> Span | None:
+        return self.place() if self.place is not None else None
 
     def root(self) -> Symbol:
         symbol = self
@@ -48,10 +57,10 @@ class Dynamic:
     """Local names bound by `M = pl.dynamic("…")` in the body."""
     objects: dict[int, Symbol] = field(default_factory=dict[int, Symbol])
     """Symbols of the module or closure, by identity."""
-    places: dict[tuple[str, int], Span] = field(default_factory=dict[tuple[str, int], Span])
+    places: dict[tuple[str, int], Place] = field(default_factory=dict[tuple[str, int], Place])
     """Where an extent was declared dynamic."""
 
-    def declare(self, param: str, axis: int, symbol: Symbol, place: Span) -> None:
+    def declare(self, param: str, axis: int, symbol: Symbol, place: Place) -> None:
         present = self.dims.setdefault(param, {}).setdefault(axis, symbol)
         present.unite(symbol)
         self.places.setdefault((param, axis), place)
@@ -62,7 +71,7 @@ class Dynamic:
         for axis, symbol in self.dims.get(param, {}).items():
             if not -rank <= axis < rank:
                 help = f"the dims of `{param}` are {', '.join(map(str, range(rank)))}" if rank else None
-                raise in_body(ShapeError)(f"`{param}` has rank {rank}: there is no dim {axis} to be dynamic", span=self.places[param, axis], help=help)
+                raise in_body(ShapeError)(f"`{param}` has rank {rank}: there is no dim {axis} to be dynamic", span=self.places[param, axis](), help=help)
             out.setdefault(axis % rank, symbol).unite(symbol)
         return {axis: symbol.root() for axis, symbol in out.items()}
 
@@ -75,16 +84,25 @@ def dynamic_of(definition: Definition, known: dict[Definition, Dynamic]) -> Dyna
     return walker.found
 
 
-def may_be_dynamic(definition: Definition) -> bool:
-    """Whether the body could make an extent dynamic: by a helper, or by naming `dynamic` under any name."""
-    if "dynamic" in definition.tree.text:
-        return True
-    calls = calls_in(definition.tree.nodes)
-    return any(kernel_call(call, definition) is not call or not is_language(call.func, definition) for call in calls)
+def may_be_dynamic(entry: Definition, definitions: Iterable[Definition]) -> bool:
+    """Whether a body could make an extent dynamic: its own by naming `dynamic`, or that of a helper, which may have annotations that do."""
+    return any(_names_dynamic(definition) or (definition is not entry and _has_symbols(definition)) for definition in definitions)
+
+
+def _names_dynamic(definition: Definition) -> bool:
+    """Whether the text has the word `dynamic`, or calls the function under another name."""
+    facts = definition.facts
+    return facts.mentions_dynamic or any(path is not None and len(path) == 1 and resolved(path, definition) is dynamic for path, _ in facts.calls)
+
+
+def _has_symbols(definition: Definition) -> bool:
+    return any(isinstance(dim, DynVar) for param in definition.params if param.tensor is not None for dim in param.tensor.shape or ())
 
 
 def annotated(definition: Definition) -> Dynamic:
     """The dynamic extents that the annotations declare."""
+    if not _has_symbols(definition):
+        return Dynamic()
     walker = _Walker(definition, {})
     walker.annotations()
     return walker.found
@@ -123,19 +141,23 @@ class _Walker:
         self.found = Dynamic()
         self.held: dict[str, _Held] = {param.name: param.name for param in definition.params}
         """What the locals hold at this point; rebinding a name forgets what it held."""
-        for statement in definition.tree.nodes:
-            if isinstance(statement, ast.Assign):
-                self._symbol_statement(statement)
+        if _names_dynamic(definition):
+            for statement in definition.tree.nodes:
+                if isinstance(statement, ast.Assign):
+                    self._symbol_statement(statement)
 
     def annotations(self) -> None:
         for param in self.definition.params:
             for axis, dim in enumerate(param.tensor.shape or () if param.tensor else ()):
                 if isinstance(dim, DynVar):
-                    span = self.definition.span(param.node)
-                    self.found.declare(param.name, axis, self._object_symbol(dim, span), span)
+                    place = partial(self._place_of, param)
+                    self.found.declare(param.name, axis, self._object_symbol(dim, place), place)
 
-    def _object_symbol(self, symbol: DynVar, span: Span) -> Symbol:
-        return self.found.objects.setdefault(id(symbol), Symbol(symbol.name, span))
+    def _place_of(self, param: JitParam) -> Span:
+        return self.definition.span(self.definition.node_of(param))
+
+    def _object_symbol(self, symbol: DynVar, place: Place) -> Symbol:
+        return self.found.objects.setdefault(id(symbol), Symbol(symbol.name, place))
 
     def _symbol_statement(self, statement: ast.Assign) -> None:
         literal = dynamic_literal(statement.value, self.definition)
@@ -155,7 +177,7 @@ class _Walker:
                 )
             if previous is None:
                 same = next((symbol for symbol in self.found.names.values() if symbol.literal == literal), None)
-                self.found.names[target.id] = same or Symbol(literal, span)
+                self.found.names[target.id] = same or Symbol(literal, partial(self.definition.span, statement))
 
     # statements, in source order ------------------------------------------------------------------------------------------
 
@@ -244,7 +266,7 @@ class _Walker:
         if node.id in self.held or node.id in self.definition.local_names:
             return self.held.get(node.id)
         value = self.definition.namespace.get(node.id)
-        return self._object_symbol(value, self.definition.span(node)) if isinstance(value, DynVar) else None
+        return self._object_symbol(value, partial(self.definition.span, node)) if isinstance(value, DynVar) else None
 
     def _extent(self, owner: _Held, axis: int | None) -> _Held:
         if isinstance(owner, str) and axis is not None:
@@ -276,8 +298,8 @@ class _Walker:
         here: dict[Symbol, Symbol] = {}
         for name, axes in self.known[helper].dims.items():
             for axis, symbol in axes.items():
-                instance = here.setdefault(symbol.root(), Symbol(symbol.root().literal, symbol.root().span, declared=False))
-                self._declare(self._extent(held.get(name), axis), instance, self.definition.span(call))
+                instance = here.setdefault(symbol.root(), Symbol(symbol.root().literal, symbol.root().place, declared=False))
+                self._declare(self._extent(held.get(name), axis), instance, partial(self.definition.span, call))
         for param in helper.params:
             if param.direction != "In" and param.name not in held and param.tensor is not None and param.tensor.shape is not None:
                 own = self.known[helper].axes(param.name, len(param.tensor.shape))
@@ -285,7 +307,7 @@ class _Walker:
         returned = tuple(held.get(name) if name is not None else None for name in returned_params(helper))
         return returned or (None,)
 
-    def _declare(self, extent: _Held, symbol: Symbol, place: Span) -> None:
+    def _declare(self, extent: _Held, symbol: Symbol, place: Place) -> None:
         if isinstance(extent, _Extent):
             self.found.declare(extent.param, extent.axis, symbol, place)
         elif isinstance(extent, Symbol):
@@ -304,7 +326,7 @@ class _Walker:
             help = 'write x.bind_dynamic(0, pl.dynamic("M"))'
             raise in_body(ParserTypeError)("bind_dynamic takes an axis and a symbol", span=self.definition.span(call), help=help)
         axis = _constant_axis(call.args[0], self.definition)
-        self.found.declare(param, axis, self._symbol(call.args[1]), self.definition.span(call))
+        self.found.declare(param, axis, self._symbol(call.args[1]), partial(self.definition.span, call))
         return True
 
     def _symbol(self, node: ast.expr) -> Symbol:
@@ -313,10 +335,10 @@ class _Walker:
         literal = dynamic_literal(node, self.definition)
         if literal is not None:
             same = next((symbol for symbol in self.found.names.values() if symbol.literal == literal), None)
-            return same or self.found.names.setdefault(f" {literal}", Symbol(literal, self.definition.span(node)))
+            return same or self.found.names.setdefault(f" {literal}", Symbol(literal, partial(self.definition.span, node)))
         value = resolve(node, self.definition)
         if isinstance(value, DynVar):
-            return self._object_symbol(value, self.definition.span(node))
+            return self._object_symbol(value, partial(self.definition.span, node))
         raise in_body(ParserTypeError)(
             f"`{ast.unparse(node)}` is not a dynamic symbol", span=self.definition.span(node), help='make one with M = pl.dynamic("M")'
         )

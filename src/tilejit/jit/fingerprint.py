@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,11 @@ _LIBRARIES = ("llvmlite", "xdsl", "numpy", "ml_dtypes")
 def toolchain() -> dict[str, str]:
     """What generated code depends on besides the kernel, in words."""
     return _LOADED
+
+
+def toolchain_text() -> str:
+    """The same as JSON."""
+    return _LOADED_TEXT
 
 
 @cache
@@ -96,3 +102,4 @@ def _library_versions() -> dict[str, str]:
 
 # Taken when the package is loaded: it must describe the sources that run, not those that an editor wrote meanwhile.
 _LOADED = {"tilejit": _own_sources(), **_library_versions(), "python": ".".join(map(str, sys.version_info[:3])), "target": target()}
+_LOADED_TEXT = json.dumps(_LOADED)

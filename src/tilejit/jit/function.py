@@ -7,20 +7,19 @@ import inspect
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from tilejit import config as settings
 from tilejit.errors import ArgumentError, ArtifactError, TilejitError, did_you_mean
-from tilejit.jit import disk
+from tilejit.jit import disk, facts
 from tilejit.jit.arguments import (
     Argument,
     BoundArguments,
     TensorArgument,
     annotated_argument,
     argument_fields,
-    argument_key,
     bind_arguments,
     stays_runtime,
 )
@@ -28,7 +27,6 @@ from tilejit.jit.cache import CacheInfo, MemoryCache, when_forked
 from tilejit.jit.captures import uncovered
 from tilejit.jit.code import CodeCache
 from tilejit.jit.definition import Definition, Kernel
-from tilejit.jit.dynamic import Symbol
 from tilejit.jit.explain import Explanation, nearest
 from tilejit.jit.fast import WarmCalls
 from tilejit.jit.fingerprint import sources_changed
@@ -37,7 +35,7 @@ from tilejit.jit.standing import Standing
 from tilejit.runtime.arrays import view_of
 from tilejit.runtime.compiled import CompiledProgram
 from tilejit.runtime.config import RunConfig, resolve_platform
-from tilejit.runtime.entry import Entry
+from tilejit.runtime.entry import Entry, fields_text
 from tilejit.runtime.native_type import enable
 from tilejit.runtime.straight import MISS
 from tilejit.types.annotations import RuntimeMarker
@@ -57,7 +55,7 @@ class JITFunction(Kernel):
         self.definition = definition
         self._cache = MemoryCache() if cache is None else cache
         self._lock = threading.RLock()
-        self._outputs: dict[Hashable, Mapping[str, TensorArgument]] = {}
+        self._outputs: dict[str, Mapping[str, TensorArgument]] = {}
         self._standing: Standing | None = None
         self._class_caches: dict[type, MemoryCache] = {}
         self._warm: WarmCalls | None = None
@@ -115,9 +113,9 @@ class JITFunction(Kernel):
         standing = self._current(check=False)
         bound = self._with_outputs(self._sample(args, kwargs))
         note = standing.cost()
-        if self._memory_key(standing, bound, config) in self._cache:
+        key = self._key(standing, bound, config)
+        if key.digest in self._cache:
             return Explanation("memory", note=note)
-        key = self._disk_key(standing, bound, config)
         if self._platform(config) == "cpu" and disk.store().get(key.digest) is not None:
             return Explanation("disk", note=note)
         found = nearest({**key.fields, "reads": standing.captures.described()}, self._entries())
@@ -145,7 +143,8 @@ class JITFunction(Kernel):
 
     def _entries(self) -> list[tuple[str, Mapping[str, object]]]:
         """Keys that are there already, in memory and on disk."""
-        return [*self._cache.fields.items(), *((entry.key, entry.fields) for entry in disk.entries())]
+        here = [(digest, {**key.fields, "reads": reads}) for digest, (key, reads) in self._cache.asked.items()]
+        return [*here, *((entry.key, entry.fields) for entry in disk.entries())]
 
     # warm calls ---------------------------------------------------------------------------------------------------------------
 
@@ -235,12 +234,12 @@ class JITFunction(Kernel):
     def _compiled(self, standing: Standing, bound: BoundArguments, config: RunConfig | None) -> CompiledProgram:
         standing.baseline  # noqa: B018 - a value without content is what is wrong with a kernel before anything that follows from it
         bound = self._with_outputs(bound)
-        return self._cache.find(self._memory_key(standing, bound, config), lambda: self._load_or_compile(standing, bound, config))
+        key = self._key(standing, bound, config)
+        return self._cache.find(key.digest, lambda: self._load_or_compile(standing, bound, config, key))
 
-    def _load_or_compile(self, standing: Standing, bound: BoundArguments, config: RunConfig | None) -> CompiledProgram:
+    def _load_or_compile(self, standing: Standing, bound: BoundArguments, config: RunConfig | None, key: disk.Key) -> CompiledProgram:
         """From disk if it is there, else compiled, once per host, and kept there."""
-        key = self._disk_key(standing, bound, config)
-        self._cache.fields[key.digest] = {**key.fields, "reads": standing.captures.described()}
+        self._cache.asked[key.digest] = (key, standing.captures.described())
         if self._platform(config) != "cpu":
             return self._compile(standing, bound, config, key)
         fresh: list[CompiledProgram] = []
@@ -251,6 +250,7 @@ class JITFunction(Kernel):
 
         store = disk.store()
         entry = store.get_or_build(key.digest, build)
+        facts.keep()
         if fresh:
             return fresh[0]
         assert entry is not None
@@ -314,22 +314,12 @@ class JITFunction(Kernel):
             raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
         return {"platform": resolve_platform(config.platform), "check_bounds": config.check_bounds, "fast_math": config.fast_math}
 
-    def _memory_key(self, standing: Standing, bound: BoundArguments, config: RunConfig | None) -> Hashable:
-        return (standing.captures.digest, *self._options(config).values(), *self._argument_key(bound), *bound.signatures)
-
-    def _disk_key(self, standing: Standing, bound: BoundArguments, config: RunConfig | None) -> disk.Key:
-        arguments = {name: argument_fields(argument, frozenset(self._dynamic_axes(name, argument))) for name, argument in bound.arguments.items()}
+    def _key(self, standing: Standing, bound: BoundArguments, config: RunConfig | None) -> disk.Key:
+        """What the compiled program is kept under, in memory and on disk."""
+        arguments = _described(standing, bound)
         for name, signature in bound.signatures:
             arguments[name]["signature"] = signature
         return disk.key_of(self.definition, standing.captures, arguments, self._options(config))
-
-    def _argument_key(self, bound: BoundArguments) -> tuple[Hashable, ...]:
-        return tuple((name, argument_key(argument, frozenset(self._dynamic_axes(name, argument)))) for name, argument in bound.arguments.items())
-
-    def _dynamic_axes(self, name: str, argument: Argument) -> dict[int, Symbol]:
-        if not isinstance(argument, TensorArgument):
-            return {}
-        return self._current(check=False).dynamic_axes(name, len(argument.shape))
 
     # specialising -------------------------------------------------------------------------------------------------------------
 
@@ -337,11 +327,12 @@ class JITFunction(Kernel):
         """A return-style call with the outputs it leaves out described like arguments."""
         if all(name in bound.arguments for name in bound.omitted):
             return bound
-        key = self._argument_key(bound)
+        standing = self._current(check=False)
+        key = fields_text(_described(standing, bound))
         if key not in self._outputs:
             from tilejit.jit.requests import find_outputs
 
-            self._outputs[key] = find_outputs(self.definition, self._current(check=False).known, bound)
+            self._outputs[key] = find_outputs(self.definition, standing.known, bound)
         found = self._outputs[key]
         arguments = {param.name: bound.arguments.get(param.name) or found[param.name] for param in self.definition.params}
         return BoundArguments(bound.values, arguments, bound.omitted, bound.signatures)
@@ -358,6 +349,11 @@ class JITFunction(Kernel):
 
 
 enable(JITFunction)
+
+
+def _described(standing: Standing, bound: BoundArguments) -> dict[str, dict[str, object]]:
+    """What the compiled program depends on of each argument."""
+    return {name: argument_fields(argument, standing.dynamic_axes(name, argument)) for name, argument in bound.arguments.items()}
 
 
 def bind_scalars(definition: Definition, values: Mapping[str, object]) -> Mapping[str, Argument]:

@@ -48,18 +48,12 @@ class Constant:
 
     value: int | float | bool
 
-    def key(self) -> Hashable:
-        return constant_key(self.value)
-
 
 @dataclass(frozen=True, slots=True)
 class RuntimeScalar:
     """A scalar that stays a parameter."""
 
     dtype: DType
-
-    def key(self) -> Hashable:
-        return ("runtime", self.dtype.name)
 
 
 ArgumentMeta = TensorMeta | Constant | RuntimeScalar

@@ -188,7 +188,7 @@ def output_types(finder: OutputFinder, types: Mapping[str, Abstract], omitted: S
             raise ShapeError(
                 f"the shape of output `{name}` of `{entry.name}` cannot be told: it is not annotated, and not everything written into it"
                 " has a known shape and place",
-                span=entry.span(entry.param(name).node),
+                span=entry.span(entry.node_of(entry.param(name))),
                 help=f"pass `{name}`, or annotate it: {name}: pl.Out[pl.Tensor[[rows, columns], dtype]]",
             )
         out[name] = found

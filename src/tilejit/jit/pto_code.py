@@ -14,7 +14,7 @@ from tilejit import config as settings
 from tilejit.backends.pto.arguments import flat_arguments
 from tilejit.errors import ArtifactError
 from tilejit.jit import disk
-from tilejit.jit.fingerprint import sources_changed, toolchain
+from tilejit.jit.fingerprint import sources_changed
 from tilejit.runtime.artifact import CODE, META, read_artifact
 from tilejit.runtime.compiled import CompiledProgram
 from tilejit.runtime.entry import Entry
@@ -28,7 +28,7 @@ NOTES = "pto.json"
 
 def key_of(kernel: str, fields: Mapping[str, object]) -> disk.Key:
     """The key on disk: the digest of the text, how it was checked, the tool chain."""
-    return disk.Key({"kernel": kernel, **fields, **toolchain()})
+    return disk.Key({"kernel": kernel, **fields})
 
 
 @dataclass(eq=False)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from types import FunctionType as PythonFunction
+from typing import NamedTuple
 
 from tilejit.dtypes import BOOL, DType, integer_range
 from tilejit.errors import ArgumentError, ParserTypeError, RangeError, TilejitError
-from tilejit.frontend.fold import Namespace
-from tilejit.frontend.source import FunctionText, span_of
+from tilejit.frontend.source import FunctionText, span_of, unwrapped
+from tilejit.jit.facts import Facts
 from tilejit.types.annotations import (
     RUNTIME,
     ArrayAnnotation,
@@ -27,8 +28,7 @@ from tilejit.types.annotations import (
 _EMPTY = inspect.Parameter.empty
 
 
-@dataclass(frozen=True, slots=True)
-class JitParam:
+class JitParam(NamedTuple):
     """One parameter of a jit function."""
 
     name: str
@@ -40,7 +40,6 @@ class JitParam:
     dtype: DType | None = None
     """Of a scalar."""
     default: object = _EMPTY
-    node: ast.arg = field(default_factory=lambda: ast.arg("?"), repr=False)
     wrap: type | None = None
     """A class of KernelArguments, if the annotation is one: other arguments are given to it."""
 
@@ -49,50 +48,70 @@ class JitParam:
         return isinstance(self.default, RuntimeMarker)
 
 
-def read_params(function: Callable[..., object], text: FunctionText, extra: Mapping[str, object], drop_first: bool = False) -> tuple[JitParam, ...]:
-    """The parameters of `function`; string annotations are evaluated where the function stands."""
-    spec = text.node.args
-    for node, what in ((spec.vararg, "*args"), (spec.kwarg, "**kwargs")):
-        if node is not None:
-            raise ParserTypeError(f"a kernel has no {what} parameters", span=span_of(node, text.source, text.node.name), help="name every parameter")
-    if spec.posonlyargs:
-        raise ParserTypeError(
-            "a kernel has no positional-only parameters", span=span_of(spec.posonlyargs[0], text.source, text.node.name), help="remove the `/`"
-        )
-    names = [*spec.args, *spec.kwonlyargs]
-    plain = inspect.unwrap(function)
+def read_params(
+    function: Callable[..., object], facts: Facts, text: Callable[[], FunctionText], namespace: Mapping[str, object], drop_first: bool = False
+) -> tuple[JitParam, ...]:
+    """The parameters of `function`; string annotations are evaluated where the function stands. `text` is asked only where `facts` do not do."""
+    plain = unwrapped(function)
+    assert isinstance(plain, PythonFunction)
+    code = plain.__code__
+    if code.co_posonlyargcount or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        raise _unsupported(text())
     defaults = _defaults(plain)
     annotations: Mapping[str, object] = getattr(plain, "__annotations__", {})
-    namespace = Namespace(plain, extra)
-    params = [_read(arg, annotations.get(arg.arg), defaults.get(arg.arg, _EMPTY), namespace, text) for arg in names]
+    params = [
+        _read(name, annotations.get(name), defaults.get(name, _EMPTY), namespace, text if name in facts.annotated else None)
+        for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    ]
     return tuple(params[1:] if drop_first else params)
 
 
-def _defaults(function: Callable[..., object]) -> dict[str, object]:
+def _unsupported(text: FunctionText) -> ParserTypeError:
+    spec = text.node.args
+    for node, what in ((spec.vararg, "*args"), (spec.kwarg, "**kwargs")):
+        if node is not None:
+            return ParserTypeError(f"a kernel has no {what} parameters", span=span_of(node, text.source, text.node.name), help="name every parameter")
+    place = span_of(spec.posonlyargs[0], text.source, text.node.name)
+    return ParserTypeError("a kernel has no positional-only parameters", span=place, help="remove the `/`")
+
+
+def argument_node(text: FunctionText, name: str) -> ast.arg:
+    """Where a parameter stands."""
+    return next(arg for arg in (*text.node.args.args, *text.node.args.kwonlyargs) if arg.arg == name)
+
+
+def _defaults(function: PythonFunction) -> dict[str, object]:
     """Default values by parameter; `inspect.signature` would build ten objects for each."""
-    positional: tuple[object, ...] = getattr(function, "__defaults__", None) or ()
-    code = getattr(function, "__code__")  # noqa: B009 - a Callable has none for the type checker
-    names = code.co_varnames[: code.co_argcount]
-    return {**dict(zip(names[len(names) - len(positional) :], positional)), **(getattr(function, "__kwdefaults__", None) or {})}
+    positional = function.__defaults__ or ()
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    return {**dict(zip(names[len(names) - len(positional) :], positional)), **(function.__kwdefaults__ or {})}
 
 
-def _read(arg: ast.arg, annotation: object, default: object, namespace: Namespace, text: FunctionText) -> JitParam:
+def _read(name: str, annotation: object, default: object, namespace: Mapping[str, object], text: Callable[[], FunctionText] | None) -> JitParam:
+    """One parameter; `text` of a function in which it has an annotation."""
     try:
         if isinstance(annotation, str):
             annotation = evaluate_annotation(annotation, namespace)
-        elif annotation is None and arg.annotation is not None:
-            annotation = evaluate_annotation(ast.unparse(arg.annotation), namespace)
+        if annotation is None and text is not None:
+            annotation = _by_text(name, namespace, text())
+        return _classify(name, annotation, default)
     except TilejitError as error:
-        raise error.located(span_of(arg.annotation or arg, text.source, text.node.name)) from None
-    if annotation is None and arg.annotation is not None:
-        annotation = _by_syntax(arg.annotation)
-    try:
-        return _classify(arg, annotation, default)
-    except ArgumentError as error:
-        raise error.located(span_of(arg.annotation or arg, text.source, text.node.name)) from None
+        if text is None:
+            raise
+        node = argument_node(text(), name)
+        raise error.located(span_of(node.annotation or node, text().source, text().node.name)) from None
 
 
-def _classify(arg: ast.arg, annotation: object, default: object) -> JitParam:
+def _by_text(name: str, namespace: Mapping[str, object], text: FunctionText) -> object | None:
+    """What the annotation in the text stands for, where the function object has none or it cannot be evaluated."""
+    written = argument_node(text, name).annotation
+    if written is None:
+        return None
+    found = evaluate_annotation(ast.unparse(written), namespace)
+    return _by_syntax(written) if found is None else found
+
+
+def _classify(name: str, annotation: object, default: object) -> JitParam:
     direction = "In"
     if isinstance(annotation, DirectedAnnotation):
         direction, annotation = annotation.direction, annotation.inner
@@ -101,16 +120,16 @@ def _classify(arg: ast.arg, annotation: object, default: object) -> JitParam:
     if isinstance(annotation, TensorAnnotation):
         if annotation.view is not None:
             help = "write the layout itself: pl.Tensor[[64, 64], pl.FP32, pl.NZ]"
-            raise ArgumentError(f"the annotation of `{arg.arg}` has a pl.TensorView where @pl.jit takes a plain layout", help=help)
-        return JitParam(arg.arg, "tensor", direction, tensor=annotation, default=default, node=arg)
+            raise ArgumentError(f"the annotation of `{name}` has a pl.TensorView where @pl.jit takes a plain layout", help=help)
+        return JitParam(name, "tensor", direction, tensor=annotation, default=default)
     if isinstance(annotation, ScalarAnnotation):
-        return JitParam(arg.arg, "scalar", dtype=annotation.dtype, default=default, node=arg)
+        return JitParam(name, "scalar", dtype=annotation.dtype, default=default)
     if isinstance(annotation, DType):
-        return JitParam(arg.arg, "scalar", dtype=annotation, default=default, node=arg)
+        return JitParam(name, "scalar", dtype=annotation, default=default)
     if annotation is int or annotation is float or annotation is bool:
-        return JitParam(arg.arg, "scalar", default=default, node=arg)
+        return JitParam(name, "scalar", default=default)
     wrap = annotation if isinstance(annotation, type) and hasattr(annotation, "__abi_slots__") else None
-    return JitParam(arg.arg, "other", direction, default=default, node=arg, wrap=wrap)
+    return JitParam(name, "other", direction, default=default, wrap=wrap)
 
 
 def as_declared(number: int | float | bool, param: JitParam) -> int | float | bool:

@@ -216,8 +216,9 @@ def _rebound_scalars(definition: Definition, body: Statements, types: Mapping[st
             value = literal(type.value)
             assert value is not None
             body.env[param.name] = Static(type.value, local=True)
-            statement = ast.Assign([ast.Name(param.name, ast.Store())], relocated(value, param.node))
-            out.append(ast.fix_missing_locations(ast.copy_location(statement, param.node)))
+            place = definition.node_of(param)
+            statement = ast.Assign([ast.Name(param.name, ast.Store())], relocated(value, place))
+            out.append(ast.fix_missing_locations(ast.copy_location(statement, place)))
     return out
 
 
@@ -284,19 +285,20 @@ def _arguments(args: list[ast.arg]) -> ast.arguments:
 
 
 def _parameter(param: JitParam, type: Abstract | None, names: Mapping[DynDim, str], body: Expressions) -> ast.arg:
-    place = param.node.annotation or param.node
+    node = body.definition.node_of(param)
     annotation: ast.expr | None
     if isinstance(type, BufferType):
         annotation = _tensor_annotation(type, param.direction if body.definition.kind != "inline" else "In", names)
     elif isinstance(type, RuntimeValue) and type.dtype is not None:
         annotation = ast.parse(f"pl.Scalar[pl.{type.dtype.name}]", mode="eval").body
-    elif param.node.annotation is not None:
-        annotation = body.annotation(copy.deepcopy(param.node.annotation))
+    elif node.annotation is not None:
+        annotation = body.annotation(copy.deepcopy(node.annotation))
     elif isinstance(type, TileType):
         annotation = _shaped_annotation("Tile", type.shape, type.dtype, names)
     else:
         annotation = None
-    return ast.copy_location(ast.arg(param.name, relocated(annotation, place) if annotation is not None else None), param.node)
+    placed = relocated(annotation, node.annotation or node) if annotation is not None else None
+    return ast.copy_location(ast.arg(param.name, placed), node)
 
 
 def _returns(definition: Definition, types: Mapping[str, Abstract], names: Mapping[DynDim, str], body: Expressions) -> ast.expr | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
+from tilejit.jit.arguments import Argument, TensorArgument
 from tilejit.jit.captures import Captures
 from tilejit.jit.definition import Definition
 from tilejit.jit.drift import Baseline
 from tilejit.jit.dynamic import Dynamic, Symbol, analyse, annotated, may_be_dynamic
+from tilejit.runtime.lazy import lazy
 
 
 @dataclass
@@ -20,25 +21,25 @@ class Standing:
     unseen: list[str] = field(default_factory=list[str])
     """What specialisation read and discovery did not see: such kernels are not kept on disk."""
 
-    @cached_property
+    @lazy
     def known(self) -> Mapping[Definition, Dynamic]:
         """Dynamic extents of the entry and its helpers."""
         return analyse(self.entry)
 
-    @cached_property
+    @lazy
     def _axes(self) -> Dynamic:
-        return self.known[self.entry] if may_be_dynamic(self.entry) else annotated(self.entry)
+        return self.known[self.entry] if may_be_dynamic(self.entry, self.captures.definitions) else annotated(self.entry)
 
-    def dynamic_axes(self, param: str, rank: int) -> dict[int, Symbol]:
-        """The dynamic axes of a parameter of the entry; where its text declares none, the annotations say all and no body is walked."""
-        return self._axes.axes(param, rank) if self._axes.dims else {}
+    def dynamic_axes(self, param: str, argument: Argument) -> Mapping[int, Symbol]:
+        """The dynamic axes of an argument of the entry; where its text declares none, the annotations say all and no body is walked."""
+        return self._axes.axes(param, len(argument.shape)) if self._axes.dims and isinstance(argument, TensorArgument) else {}
 
-    @cached_property
+    @lazy
     def captures(self) -> Captures:
         """What the bodies read besides their arguments."""
         return self.baseline.captures
 
-    @cached_property
+    @lazy
     def baseline(self) -> Baseline:
         """The captured values as they were when they were first read: what is compiled stands on these."""
         return Baseline(Captures(self.entry))

@@ -10,9 +10,10 @@ from types import BuiltinFunctionType, FunctionType
 
 from tilejit.dtypes import BOOL, FP32, INDEX
 from tilejit.errors import ShapeError, in_body
-from tilejit.jit.dependencies import calls_in, definition_of, resolve
+from tilejit.jit.dependencies import definition_of, resolve
 from tilejit.jit.dynamic import dynamic_literal, is_bind_dynamic
 from tilejit.jit.expressions import Expressions
+from tilejit.jit.facts import calls_in
 from tilejit.jit.infer import operator, operator_name
 from tilejit.jit.nodes import at, is_index_expression
 from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, number_of

@@ -15,6 +15,7 @@ from tilejit.runtime import describe, directory
 from tilejit.runtime.artifact import Artifact, EntryInfo
 from tilejit.runtime.config import RunConfig, resolve_platform
 from tilejit.runtime.directory import Stage
+from tilejit.runtime.lazy import lazy
 from tilejit.runtime.native import LazyCode, LazyEntry, NativeEntry, loading
 from tilejit.runtime.quick import QuickBinder
 from tilejit.runtime.signature import Bound, ParamInfo, Signature
@@ -51,7 +52,7 @@ class CompiledEntry:
         """How it is called."""
         return self.info.signature
 
-    @cached_property
+    @lazy
     def _quick(self) -> QuickBinder:
         return QuickBinder(self.signature)
 

@@ -6,11 +6,10 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import cast
 
 MAGIC = b"TILEJIT\x01"
-FORMAT = 1
+FORMAT = 2
 """Bumped when the layout changes; entries of another format are misses."""
 MAX_HEADER = 16 << 20
 MAX_ENTRY = 1 << 30
@@ -23,84 +22,105 @@ class DamagedEntry(ValueError):
     """Bytes that are not a whole entry; the message says what is wrong."""
 
 
-@dataclass(frozen=True, slots=True)
 class Entry:
     """An artifact: the key fields it was made for, in words, and its named sections."""
 
-    key: str
-    fields: Mapping[str, object]
-    sections: Mapping[str, bytes] = field(repr=False)
+    __slots__ = ("_fields", "key", "sections")
+
+    def __init__(self, key: str, fields: Mapping[str, object] | bytes, sections: Mapping[str, bytes]) -> None:
+        self.key = key
+        self._fields = fields
+        self.sections = sections
+
+    @property
+    def text(self) -> bytes:
+        """The fields as JSON, in their order."""
+        return self._fields if isinstance(self._fields, bytes) else fields_text(self._fields).encode()
+
+    @property
+    def fields(self) -> Mapping[str, object]:
+        """The fields, read when first asked for: a warm start needs only their text. DamagedEntry when that is no JSON object."""
+        if isinstance(self._fields, bytes):
+            self._fields = _object(self._fields)
+        return self._fields
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Entry) and (self.key, self.fields, self.sections) == (other.key, other.fields, other.sections)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Entry({self.key!r}, {self.fields!r})"
+
+
+def fields_text(fields: Mapping[str, object]) -> str:
+    """Fields as JSON on one line."""
+    return _write(fields)
+
+
+_write = json.JSONEncoder(allow_nan=False).encode
 
 
 def encode(entry: Entry) -> bytes:
-    """The bytes of an entry file."""
-    header = json.dumps(
-        {
-            "key": entry.key,
-            "fields": entry.fields,
-            "sections": [[name, len(data), hashlib.sha256(data).hexdigest()] for name, data in entry.sections.items()],
-        },
-        sort_keys=True,
-        ensure_ascii=True,
-        allow_nan=False,
-    ).encode()
+    """The bytes of an entry file. Its header is lines: the key, name, length and digest of each section, the fields as JSON."""
+    rows = [f"{name} {len(data)} {hashlib.sha256(data).hexdigest()}" for name, data in entry.sections.items()]
+    if any(len(row.split()) != 3 for row in rows):
+        raise ValueError(f"the sections of {entry.key} have names with blanks")
+    header = "\n".join([entry.key, *rows, ""]).encode() + entry.text
     if len(header) > MAX_HEADER:
         raise ValueError(f"the field list of {entry.key} is too long ({len(header)} bytes)")
     prefix = _PREFIX.pack(MAGIC, FORMAT, len(header))
     return b"".join((prefix, header, hashlib.sha256(prefix + header).digest(), *entry.sections.values()))
 
 
-def decode(data: bytes | memoryview, expected_key: str | None = None) -> Entry:
+def decode(data: bytes, expected_key: str | None = None) -> Entry:
     """The entry in `data`; every length and checksum is verified before anything is believed."""
-    view = memoryview(data)
-    if len(view) > MAX_ENTRY:
+    if len(data) > MAX_ENTRY:
         raise DamagedEntry("larger than an entry may be")
-    if len(view) < _PREFIX.size + _DIGEST:
+    if len(data) < _PREFIX.size + _DIGEST:
         raise DamagedEntry("truncated")
-    magic, version, length = _PREFIX.unpack_from(view)
+    magic, version, length = _PREFIX.unpack_from(data)
     if magic != MAGIC:
         raise DamagedEntry("not a cache entry")
     if version != FORMAT:
         raise DamagedEntry(f"format {version}, this version reads {FORMAT}")
     body = _PREFIX.size + length
-    if length > MAX_HEADER or body + _DIGEST > len(view):
+    if length > MAX_HEADER or body + _DIGEST > len(data):
         raise DamagedEntry("header length out of range")
-    if hashlib.sha256(view[:body]).digest() != bytes(view[body : body + _DIGEST]):
+    if hashlib.sha256(data[:body]).digest() != data[body : body + _DIGEST]:
         raise DamagedEntry("header checksum does not match")
-    key, fields, rows = _header(bytes(view[_PREFIX.size : body]))
+    key, fields, rows = _header(data[_PREFIX.size : body])
     if expected_key is not None and key != expected_key:
         raise DamagedEntry("made for another key")
     sections: dict[str, bytes] = {}
     position = body + _DIGEST
     for name, size, digest in rows:
-        if size < 0 or position + size > len(view):
+        if size < 0 or position + size > len(data):
             raise DamagedEntry(f"section {name!r} is cut off")
-        section = bytes(view[position : position + size])
+        section = data[position : position + size]
         if hashlib.sha256(section).hexdigest() != digest:
             raise DamagedEntry(f"section {name!r}: checksum does not match")
         sections[name] = section
         position += size
-    if position != len(view):
+    if position != len(data):
         raise DamagedEntry("bytes after the last section")
     return Entry(key, fields, sections)
 
 
-def _header(raw: bytes) -> tuple[str, dict[str, object], list[tuple[str, int, str]]]:
+def _header(raw: bytes) -> tuple[str, bytes, list[tuple[str, int, str]]]:
+    try:
+        key, *table, fields = raw.split(b"\n")
+        rows = [row.decode().split(" ") for row in table]
+        return key.decode(), fields, [(name, int(size), digest) for name, size, digest in rows]
+    except ValueError:
+        raise DamagedEntry("section table is malformed") from None
+
+
+def _object(raw: bytes) -> dict[str, object]:
     try:
         parsed: object = json.loads(raw)
     except (ValueError, RecursionError):
-        raise DamagedEntry("header is not JSON") from None
+        raise DamagedEntry("field list is not JSON") from None
     if not isinstance(parsed, dict):
-        raise DamagedEntry("header is not an object")
-    header = cast("dict[str, object]", parsed)
-    key, fields, rows = header.get("key"), header.get("fields"), header.get("sections")
-    if not isinstance(key, str) or not isinstance(fields, dict) or not isinstance(rows, list):
-        raise DamagedEntry("header lacks its parts")
-    checked: list[tuple[str, int, str]] = []
-    for row in cast("list[object]", rows):
-        match row:
-            case [str(name), int(size), str(digest)] if not isinstance(size, bool):
-                checked.append((name, size, digest))
-            case _:
-                raise DamagedEntry("section table is malformed")
-    return key, cast("dict[str, object]", fields), checked
+        raise DamagedEntry("field list is not an object")
+    return cast("dict[str, object]", parsed)

@@ -15,6 +15,7 @@ except ImportError:  # Windows
 
 _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 """Links are not followed, children do not inherit, bytes stay bytes."""
+_READING = os.O_RDONLY | _PLAIN | getattr(os, "O_NONBLOCK", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +49,22 @@ class Files:
         if found.st_mode & 0o022:
             raise PermissionError(errno.EPERM, "can be written by others", path)
 
-    def read(self, path: str, limit: int) -> bytes:
-        """The whole of a regular file."""
-        descriptor = os.open(path, os.O_RDONLY | _PLAIN | getattr(os, "O_NONBLOCK", 0))
+    def read(self, path: str, limit: int) -> tuple[bytes, float]:
+        """The whole of a regular file, and when it was last written or touched."""
+        descriptor = os.open(path, _READING)
         try:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
                 raise OSError(errno.EINVAL, "not a regular file", path)
             if found.st_size > limit:
                 raise OSError(errno.EFBIG, "too large", path)
-            parts: list[bytes] = []
-            while part := os.read(descriptor, 1 << 22):
-                parts.append(part)
-            return b"".join(parts)
+            data = os.read(descriptor, found.st_size + 1)
+            if len(data) != found.st_size:  # cut short, or the file grows: what it is now, whole
+                parts = [data]
+                while part := os.read(descriptor, 1 << 22):
+                    parts.append(part)
+                data = b"".join(parts)
+            return data, found.st_mtime
         finally:
             os.close(descriptor)
 

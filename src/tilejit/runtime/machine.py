@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import cache
 
 # LLVM's name of a feature → the kernel's, where the two differ.
@@ -44,9 +44,11 @@ def needed_features(llvm_features: str) -> tuple[str, ...]:
     return tuple(sorted(_RENAMED.get(name, name) for name in names if name.startswith(_RELEVANT)))
 
 
-def missing_features(needed: Iterable[str]) -> tuple[str, ...]:
+def missing_features(needed: Collection[str]) -> tuple[str, ...]:
     """Which of the needed features this processor lacks. Where the system does not tell, nothing is known to be missing."""
     here = features()
+    if here.issuperset(needed):
+        return ()
     return tuple(name for name in needed if name not in here and _known(name)) if here else ()
 
 

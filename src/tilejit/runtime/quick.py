@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tilejit.dtypes import BOOL, DType, integer_range
-from tilejit.runtime.abi import TensorSlots
 from tilejit.runtime.arrays import contiguous_strides, data_address
 from tilejit.runtime.native import scalar_bits
 from tilejit.runtime.signature import ParamInfo, Signature
@@ -28,7 +27,9 @@ class _Tensor(NamedTuple):
     size: int
     """Bytes of an element, or of all of them where the shape is known."""
     written: bool
-    slots: TensorSlots
+    first: int
+    """Its slots in the argument block (abi.py)."""
+    end: int
 
 
 class _Scalar(NamedTuple):
@@ -47,19 +48,22 @@ class QuickBinder:
     def __init__(self, signature: Signature) -> None:
         self._rows: list[_Tensor | _Scalar] | None = []
         self._template: list[int] = []
-        places: dict[int, TensorSlots] = {}
+        rows: dict[int, _Tensor | _Scalar] = {}
         for param in signature.code_params:
             if param.dtype.numpy_name is None or signature.results:
                 self._rows = None  # new tensors go the long way
                 return
+            first = len(self._template)
             if param.shape is None:
-                places[id(param)] = TensorSlots(len(self._template), 0)
+                rows[id(param)] = _scalar(param, first)
                 self._template.append(0)
                 continue
-            places[id(param)] = slots = TensorSlots(len(self._template), len(param.shape))
             shape = static_shape(param.shape)
-            self._template += [0] * (slots.end - slots.first) if shape is None else [0, *shape, *contiguous_strides(shape)]
-        self._rows = [_row(param, places[id(param)]) for param in signature.params]
+            size = param.dtype.get_byte() * (1 if shape is None else prod(shape))
+            end = first + 1 + 2 * len(param.shape)
+            rows[id(param)] = _Tensor(param.dtype.numpy, param.dtype.torch_name, shape, param.shape, size, param.direction != "In", first, end)
+            self._template += [0] * (end - first) if shape is None else [0, *shape, *contiguous_strides(shape)]
+        self._rows = [rows[id(param)] for param in signature.params]
 
     def slots(self, args: Sequence[object]) -> list[int] | None:
         """The argument block of a call, or None."""
@@ -90,10 +94,9 @@ class QuickBinder:
             if shape != row.shape:
                 if row.shape is not None or not _agree(shape, row.dims, symbols):
                     return None
-                first = row.slots.first + 1
-                found[first : row.slots.end] = (*shape, *contiguous_strides(shape))
+                found[row.first + 1 : row.end] = (*shape, *contiguous_strides(shape))
                 size *= prod(shape)
-            found[row.slots.first] = low
+            found[row.first] = low
             high = low + size
             for other_low, other_high, other_written in ranges:
                 if (row.written or other_written) and low < other_high and other_low < high:
@@ -110,14 +113,10 @@ def _torch_facts(value: object, row: _Tensor) -> tuple[tuple[int, ...], int] | N
     return torch.plain_facts(value, row.torch_dtype, row.written)
 
 
-def _row(param: ParamInfo, slots: TensorSlots) -> _Tensor | _Scalar:
-    if param.shape is None:
-        kind = float if param.dtype.is_float else bool if param.dtype is BOOL else int
-        low, high = (0, 0) if param.dtype.is_float else integer_range(param.dtype)
-        return _Scalar(param.dtype, kind, low, high, slots.first)
-    shape = static_shape(param.shape)
-    size = param.dtype.get_byte() * prod(shape or ())
-    return _Tensor(param.dtype.numpy, param.dtype.torch_name, shape, param.shape, size, param.direction != "In", slots)
+def _scalar(param: ParamInfo, slot: int) -> _Scalar:
+    kind = float if param.dtype.is_float else bool if param.dtype is BOOL else int
+    low, high = (0, 0) if param.dtype.is_float else integer_range(param.dtype)
+    return _Scalar(param.dtype, kind, low, high, slot)
 
 
 def _agree(shape: tuple[int, ...], dims: tuple[int | str, ...], symbols: dict[str, int]) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import cast
 
 from tilejit.dtypes import BOOL, INDEX, DType, integer_range
 from tilejit.errors import AliasError, ArgumentError, DTypeError, RangeError, ShapeError
 from tilejit.runtime.arrays import ArrayView, allocate, contiguous_strides, first_array, scalar_of, view_of
+from tilejit.runtime.lazy import lazy
 from tilejit.types.values import EXTENT_OPERATIONS, Dim, shape_text
 
 
@@ -58,18 +58,18 @@ class Signature:
     computed: dict[str, object] = field(default_factory=dict[str, object])
     """Extents of results by symbol: a constant, ("dim", symbol), ("scalar", parameter), or (operation, left, right)."""
 
-    @cached_property
+    @lazy
     def output_indices(self) -> tuple[int, ...]:
         """Parameters that a return-style call leaves out."""
         return tuple(i for i, param in enumerate(self.params) if param.direction == "Out")
 
-    @cached_property
+    @lazy
     def code_params(self) -> tuple[ParamInfo, ...]:
         """Parameters in the order of the code, with the results after them."""
         order = range(len(self.params)) if self.order is None else self.order
         return (*(self.params[i] for i in order), *self.results)
 
-    @cached_property
+    @lazy
     def symbols(self) -> tuple[str, ...]:
         """Dynamic symbols in the order they appear."""
         dims = [dim for param in self.params for dim in param.shape or () if isinstance(dim, str)]

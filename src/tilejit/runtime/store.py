@@ -39,7 +39,7 @@ class Counters:
     waits: int = 0
 
 
-@dataclass
+@dataclass(eq=False)
 class Store:
     """A cache directory and the read-only layers behind it."""
 
@@ -76,7 +76,7 @@ class Store:
 
     def _read(self, path: str, key: str, own: bool) -> Entry | None:
         try:
-            data = self.files.read(path, MAX_ENTRY)
+            data, stamp = self.files.read(path, MAX_ENTRY)
             entry = decode(data, key)
         except FileNotFoundError:
             return None
@@ -91,14 +91,10 @@ class Store:
                 self._set_aside(path)
             self._warn("read", f"cannot read the cache: {error}")
             return None
-        if own:
-            self._stamp(path)
-        return entry
-
-    def _stamp(self, path: str) -> None:
-        with contextlib.suppress(OSError):
-            if time.time() - os.stat(path, follow_symlinks=False).st_mtime > _TOUCH_EVERY:
+        if own and time.time() - stamp > _TOUCH_EVERY:
+            with contextlib.suppress(OSError):
                 self.files.touch(path)
+        return entry
 
     # writing ------------------------------------------------------------------------------------------------------------
 
@@ -148,7 +144,8 @@ class Store:
     def peek(self, key: str) -> Entry | None:
         """The entry of `key` in the directory, for looking at: nothing is counted, stamped or set aside."""
         try:
-            return decode(self.files.read(self._path(key), MAX_ENTRY), key) if self._ready() else None
+            entry = decode(self.files.read(self._path(key), MAX_ENTRY)[0], key) if self._ready() else None
+            return entry if entry is not None and entry.fields else None
         except (OSError, DamagedEntry):
             return None
 

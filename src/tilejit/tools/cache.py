@@ -111,7 +111,7 @@ def _import(store: Store, options: argparse.Namespace) -> int:
     taken = refused = 0
     for path in sorted(cast("Path", options.directory).glob(f"??/*{_SUFFIX}")):
         try:
-            entry = decode(Files().read(str(path), MAX_ENTRY), path.stem)
+            entry = decode(Files().read(str(path), MAX_ENTRY)[0], path.stem)
         except (OSError, DamagedEntry) as error:
             print(f"{path}: {error}")
             refused += 1

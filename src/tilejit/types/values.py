@@ -142,7 +142,8 @@ def same_extent(a: Dim, b: Dim) -> bool | None:
 
 def static_shape(shape: Shape) -> tuple[int, ...] | None:
     """The shape as integers, or None when an extent is known only at run time."""
-    return tuple(d for d in shape if isinstance(d, int)) if all(isinstance(d, int) for d in shape) else None
+    known = tuple([d for d in shape if isinstance(d, int)])
+    return known if len(known) == len(shape) else None
 
 
 def join(a: ValueType, b: ValueType) -> ValueType | None:

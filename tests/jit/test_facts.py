@@ -1,0 +1,184 @@
+"""Facts of functions: what is kept on disk is what the tree says, and a warm start reads no tree."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilejit.language as pl
+from tests import suite
+from tilejit.frontend.source import block_of, parsed
+from tilejit.jit import facts, stores
+from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.tree import tree_of
+from tilejit.runtime.entry import Entry
+
+KERNELS = """
+import tilejit.language as pl
+import helpers
+
+SCALE = 2.0
+M = pl.dynamic("M")
+
+def twice(n):
+    return n * helpers.FACTOR
+
+@pl.jit.incore
+def inner(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    return pl.store(pl.mul(pl.load(x, [0, 0], [4, 4]), SCALE), [0, 0], out)
+
+@pl.jit
+def plain(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out = inner(x, out)
+    return out
+
+@pl.jit
+def ragged(x: pl.Tensor[[M, 4], pl.FP32], out: "pl.Out[pl.Tensor[[M, 4], pl.FP32]]"):
+    out[:] = x * twice(1.5)
+    return out
+"""
+RUN = """
+import ast, sys
+import numpy as np
+import kernels
+parsed = []
+whole = ast.parse
+def counting(*args, **kwargs):
+    parsed.append(args)
+    return whole(*args, **kwargs)
+ast.parse = counting
+x, out = np.arange(16, dtype=np.float32).reshape(4, 4), np.zeros((4, 4), np.float32)
+kernels.plain(x, out)
+assert (out == x * 2).all()
+kernels.ragged(x, out)
+assert (out == x * 4.5).all()
+print(len(parsed), kernels.plain.cache_info().loaded + kernels.ragged.cache_info().loaded)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Callable[[], tuple[int, int]]:
+    """Runs the kernels in a new process: how many texts it parsed, and how many kernels came from disk."""
+    (tmp_path / "cache").mkdir(mode=0o700)
+    (tmp_path / "helpers.py").write_text("FACTOR = 3.0\n")
+    (tmp_path / "kernels.py").write_text(KERNELS)
+    (tmp_path / "run.py").write_text(RUN)
+
+    def run() -> tuple[int, int]:
+        environment = {"TILEJIT_CACHE": "1", "TILEJIT_CACHE_DIR": str(tmp_path / "cache"), "PATH": "/usr/bin"}
+        done = subprocess.run([sys.executable, tmp_path / "run.py"], capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        first, second = done.stdout.split()
+        return int(first), int(second)
+
+    return run
+
+
+def test_a_warm_start_parses_only_annotations_in_quotes(project: Callable[[], tuple[int, int]], tmp_path: Path) -> None:
+    parsed, loaded = project()
+    assert parsed > 5 and loaded == 0
+    assert project() == (1, 2), "the annotation in quotes"
+    (tmp_path / "kernels.py").write_text(KERNELS.replace("    out = inner(x, out)", "    # a comment\n    out = inner(x, out)"))
+    assert project() == (2, 2), "and the function with another comment, once"
+    assert project() == (1, 2)
+
+
+def test_a_helper_that_changed_is_read_again(project: Callable[[], tuple[int, int]], tmp_path: Path) -> None:
+    project()
+    (tmp_path / "kernels.py").write_text(KERNELS.replace("SCALE)", "2.0)"))
+    assert project()[1] == 1, "the kernel that calls it is compiled anew"
+
+
+def every_function() -> Iterator[Callable[..., object]]:
+    for path in sorted(Path(suite.__path__[0]).glob("*.py")):
+        if not path.stem.startswith("test_"):
+            module = import_module(f"tests.suite.{path.stem}" if path.stem != "__init__" else "tests.suite")
+            yield from (value.definition.function for value in vars(module).values() if isinstance(value, Kernel))
+
+
+def test_what_is_kept_is_what_the_tree_says() -> None:
+    seen = 0
+    for function in every_function():
+        text = parsed(block_of(function))
+        read = facts.read_facts(text, tree_of(text.node))
+        encoded = facts._encoded(read)
+        assert encoded is not None
+        again = facts._decoded(encoded)
+        assert again is not None
+        assert (again.digest, again.params, again.annotated, again.mentions_dynamic) == (read.digest, read.params, read.annotated, read.mentions_dynamic)
+        assert dict(again.stores) == dict(read.stores)
+        assert json.dumps([again.chains, again.calls]) == json.dumps([read.chains, read.calls])
+        seen += 1
+    assert seen > 300
+
+
+@pl.jit
+def odd_keys(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = x * TABLE[1.5] + TABLE[b"x"]
+
+
+TABLE: dict[object, float] = {1.5: 2.0, b"x": 1.0}
+
+
+def test_indices_that_json_would_change_are_not_kept() -> None:
+    text = parsed(block_of(odd_keys.definition.function))
+    assert facts._encoded(facts.read_facts(text, tree_of(text.node))) is None
+    x = np.ones((2, 2), np.float32)
+    out = np.zeros_like(x)
+    odd_keys(x, out)
+    assert (out == 3.0).all()
+
+
+WHOLE: list[Any] = ["0" * 64, ["x"], ["x"], {"t": 1}, {"pl": [[["attr", "add"]]]}, [[["pl", "add"], None]], False]
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [(0, 1), (1, [1]), (1, None), (2, [1]), (3, [1]), (3, {"t": "1"}), (4, []), (4, {"pl": [[["attr"]]]}), (4, {"pl": [[[1, "a"]]]}),
+     (5, [[["pl"]]]), (5, [[[], None]]), (5, [[[1], None]])],
+)  # fmt: skip
+def test_rows_that_are_no_facts_count_for_nothing(place: int, value: object) -> None:
+    assert facts._decoded(json.dumps(WHOLE).encode()) is not None
+    broken = [*WHOLE]
+    broken[place] = value
+    assert facts._decoded(json.dumps(broken).encode()) is None
+    for data in (b"", b"[", b"{}", b"[" * 100_000, b"\x80\x03"):
+        assert facts._decoded(data) is None
+
+
+def test_a_planted_entry_of_facts_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cache").mkdir(mode=0o700)
+    monkeypatch.setenv("TILEJIT_CACHE", "1")
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "cache"))
+    path = tmp_path / "kernel.py"
+    path.write_text("import tilejit.language as pl\n\n@pl.jit\ndef f(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x + 1\n")
+    scope: dict[str, Any] = {"__name__": "planted"}
+    exec(compile(path.read_text(), str(path), "exec"), scope)
+    stores.store().put(Entry(facts._key(str(path)), {"kernel": "x"}, {"functions": b"\x80\x04pickle\n" + b"0" * 64 + b" {}\nshort"}))
+    x, out = np.ones((2, 2), np.float32), np.zeros((2, 2), np.float32)
+    scope["f"](x, out)
+    assert (out == 2.0).all()
+    rows = facts._on_disk(stores.store(), str(path))
+    assert any(facts._decoded(row) is not None for row in rows.values()), "the function's facts were added"
+
+
+def test_chains_and_calls_of_a_text() -> None:
+    text = "def f(a, t: 'cfg.T'):\n    b = cfg.x.y[0].z + table[a].w\n    pl.submit(k.inner, a)\n    g()(b)\n    return helper(b)\n"
+    node = ast.parse(text).body[0]
+    assert isinstance(node, ast.FunctionDef)
+    whole = parsed(block_of(test_chains_and_calls_of_a_text))
+    found = facts.read_facts(type(whole)(node, whole.source), tree_of(node))
+    assert found.params == ("a", "t") and found.annotated == {"t"} and dict(found.stores) == {"b": 1}
+    assert set(found.chains["cfg"]) == {(("attr", "x"), ("attr", "y"), ("item", 0), ("attr", "z")), (("attr", "T"),)}
+    assert set(found.chains["table"]) == {()}, "an index known later may reach any item"
+    assert list(found.calls) == [(("pl", "submit"), ("k", "inner")), (None, None), (("g",), None), (("helper",), None)]
+    assert isinstance(Definition(block_of, "python").facts, facts.Facts)
