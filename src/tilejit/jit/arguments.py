@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -149,15 +149,17 @@ def stays_runtime(definition: Definition, param: JitParam) -> bool:
 
 def _tensor(definition: Definition, param: JitParam, value: object) -> Argument:
     shape, dtype = _plain_array(value) or _any_array(definition, param, value)
-    where = f"@pl.jit function '{definition.name}'"
     annotation = param.tensor
-    if annotation is not None and annotation.dtype is not None and annotation.dtype is not dtype:
+    if annotation is None:
+        return TensorArgument(shape, dtype)
+    if annotation.dtype is not None and annotation.dtype is not dtype:
         if annotation.dtype is not INDEX or dtype.name != "INT64":
+            where = f"@pl.jit function '{definition.name}'"
             raise DTypeError(f"{where}: `{param.name}` must hold {annotation.dtype}, got {dtype}", help=f"convert it to {annotation.dtype.numpy_name}")
         dtype = annotation.dtype
-    if annotation is not None and annotation.shape is not None and len(annotation.shape) != len(shape):
+    if annotation.shape is not None and len(annotation.shape) != len(shape):
         what = f"`{param.name}` must have rank {len(annotation.shape)}, got rank {len(shape)}: {list(shape)}"
-        raise ShapeError(f"{where}: {what}", help="reshape the argument, or correct the annotation")
+        raise ShapeError(f"@pl.jit function '{definition.name}': {what}", help="reshape the argument, or correct the annotation")
     return TensorArgument(shape, dtype)
 
 
@@ -192,11 +194,13 @@ def annotated_argument(definition: Definition, param: JitParam) -> TensorArgumen
     return TensorArgument(annotation.shape, annotation.dtype)
 
 
-def argument_fields(argument: Argument, dynamic_axes: Container[int]) -> dict[str, object]:
+def argument_fields(argument: Argument, dynamic_axes: Mapping[int, object]) -> dict[str, object]:
     """What of an argument the compiled program depends on, named, for the key and for explanations."""
     if isinstance(argument, TensorArgument):
         extents = [extent.name if isinstance(extent, DynVar) else extent for extent in argument.shape]
-        return {"dtype": argument.dtype.name, "shape": [None if axis in dynamic_axes else extent for axis, extent in enumerate(extents)]}
+        if dynamic_axes:
+            extents = [None if axis in dynamic_axes else extent for axis, extent in enumerate(extents)]
+        return {"dtype": argument.dtype.name, "shape": extents}
     if isinstance(argument, Constant):
         return {"type": type(argument.value).__name__, "value": repr(argument.value)}
     return {"run-time scalar": argument.dtype.name}

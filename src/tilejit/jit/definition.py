@@ -83,7 +83,7 @@ class Definition:
     @lazy
     def local_names(self) -> frozenset[str]:
         """Names that Python treats as local: parameters and whatever the body binds."""
-        return frozenset([*(param.name for param in self.params), *self.stores])
+        return frozenset((*self._names, *self.stores))
 
     @property
     def stores(self) -> Mapping[str, int]:

@@ -32,6 +32,7 @@ class Key:
 
     own: Mapping[str, object]
     """What is special about it; the tool chain comes on top."""
+    platform: str = "cpu"
 
     @property
     def fields(self) -> Mapping[str, object]:
@@ -55,7 +56,8 @@ def key_of(definition: Definition, captures: Captures, arguments: Mapping[str, o
             "definition": captures.digest,
             "arguments": arguments,
             "options": options,
-        }
+        },
+        str(options["platform"]),
     )
 
 

@@ -49,18 +49,30 @@ class Baseline:
     def __init__(self, captures: Captures) -> None:
         self.captures = captures
         self.encodings = captures.baseline
-        self.values = {key: read.resolve() for key, read in captures.reads.items()}
-        plain = [definition.function for definition in captures.definitions if isinstance(definition.function, types.FunctionType)]
-        self.own = [(function, function.__code__, function.__defaults__, function.__kwdefaults__) for function in plain]
+        self.values: dict[tuple[str, str], object] = {}
+        self.functions: dict[tuple[str, str], tuple[int, ...]] = {}
+        self.shown: dict[tuple[str, str], str] = {}
+        self.simple = self._only_plain = True
+        """Whether all values are immutable (functions: but for three fields), so that only bindings can change; or even plain."""
+        self._plain: list[tuple[dict[str, object], str, object]] = []
+        """Immutable values of module globals: one lookup tells that they are the same."""
+        self.own = [
+            (function, function.__code__, function.__defaults__, function.__kwdefaults__)
+            for definition in captures.definitions
+            if isinstance(function := definition.function, types.FunctionType)
+        ]
         """The kernels themselves: their code and defaults can be replaced too."""
+        if captures.reads:
+            self._take(captures)
+
+    def _take(self, captures: Captures) -> None:
+        """The values that are read now."""
+        self.values = {key: read.resolve() for key, read in captures.reads.items()}
         self.functions = {key: _function_state(value) for key, value in self.values.items() if isinstance(value, types.FunctionType)}
         self.shown = {key: _short(value) for key, value in self.values.items()}
         self.simple = all(type(value) in _ATOMS or _is_fixed(value) or isinstance(value, types.FunctionType) for value in self.values.values())
-        """Whether all values are immutable (functions: but for three fields), so that only bindings can change."""
-
         globals_of = {key: namespace for key, read in captures.reads.items() if (namespace := _plain_namespace(read, self.values[key])) is not None}
         self._plain = [(namespace, captures.reads[key].root, self.values[key]) for key, namespace in globals_of.items()]
-        """Immutable values of module globals: one lookup tells that they are the same."""
         self._only_plain = len(globals_of) == len(captures.reads)
 
     def holds(self) -> bool:

@@ -198,13 +198,18 @@ def _encoded(facts: Facts) -> bytes | None:
 def _decoded(data: bytes) -> Facts | None:
     """What `_encoded` wrote; None for anything else."""
     try:
-        digest, params, annotated, stores, chains, calls, dynamic = cast("list[Any]", json.loads(data))
-        steps = [step for forms in chains.values() for form in forms for step in form]
-        paths = [path for call in calls for path in call if path is not None]
-        names = [digest, *params, *annotated, *stores, *(kind for kind, _ in steps), *(name for path in paths for name in path)]
-        if not _STRING.issuperset(map(type, names)) or not _COUNT.issuperset(map(type, stores.values())) or [] in paths or {2} != {2, *map(len, calls)}:
+        digest, params, annotated, stores, chains, calls, dynamic = cast("list[Any]", json.loads(data.decode()))
+        names = [digest, *params, *annotated, *stores]
+        for forms in chains.values():
+            for form in forms:
+                for kind, _ in form:
+                    names.append(kind)
+        for path, started in calls:
+            names += [path[0], *path] if path is not None else ()
+            names += [started[0], *started] if started is not None else ()
+        if not _STRING.issuperset(map(type, names)) or not _COUNT.issuperset(map(type, stores.values())):
             return None
-    except (ValueError, TypeError, AttributeError, RecursionError):
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
         return None
     return Facts(digest, tuple(params), frozenset(annotated), stores, chains, calls, dynamic is True)
 

@@ -15,14 +15,16 @@ _LIBRARIES = ("llvmlite", "xdsl", "numpy", "ml_dtypes")
 """What compiling runs besides our own code; their versions are read from the names of their metadata folders, without importing them."""
 
 
+@cache
 def toolchain() -> dict[str, str]:
-    """What generated code depends on besides the kernel, in words."""
-    return _LOADED
+    """What generated code depends on besides the kernel, in words. The libraries are looked up when the first kernel runs, not by an import."""
+    return {"tilejit": _SOURCES, **_library_versions(), "python": ".".join(map(str, sys.version_info[:3])), "target": target()}
 
 
+@cache
 def toolchain_text() -> str:
     """The same as JSON."""
-    return _LOADED_TEXT
+    return json.dumps(toolchain())
 
 
 @cache
@@ -34,7 +36,7 @@ def target() -> str:
 
 def sources_changed() -> bool:
     """Whether our files were edited since this process loaded them: what it compiles now belongs to neither version."""
-    return _own_sources() != _LOADED["tilejit"]
+    return _own_sources() != _SOURCES
 
 
 def _own_sources() -> str:
@@ -100,6 +102,5 @@ def _library_versions() -> dict[str, str]:
     return {package: found.get(package, "unknown") for package in _LIBRARIES}
 
 
-# Taken when the package is loaded: it must describe the sources that run, not those that an editor wrote meanwhile.
-_LOADED = {"tilejit": _own_sources(), **_library_versions(), "python": ".".join(map(str, sys.version_info[:3])), "target": target()}
-_LOADED_TEXT = json.dumps(_LOADED)
+_SOURCES = _own_sources()
+"""Taken when the package is loaded: it must describe the sources that run, not those that an editor wrote meanwhile."""

@@ -80,9 +80,11 @@ class JITFunction(Kernel):
         standing = self._current()  # first: a kernel that follows changes has new defaults after it
         bound = bind_arguments(self.definition, args, kwargs, running=True)
         compiled = self._compiled(standing, bound, config)
-        values = [bound.values[param.name] for param in compiled.param_infos if param.name in bound.values]
+        entry = compiled.only("call")
+        given_values = bound.values
+        values = [given_values[param.name] for param in entry.info.signature.params if param.name in given_values]
         try:
-            result = compiled(*values, config=config)
+            result = entry(*values, config=config)
         except TilejitError as error:
             compiled.relocate(error)
             raise
@@ -116,7 +118,7 @@ class JITFunction(Kernel):
         key = self._key(standing, bound, config)
         if key.digest in self._cache:
             return Explanation("memory", note=note)
-        if self._platform(config) == "cpu" and disk.store().get(key.digest) is not None:
+        if key.platform == "cpu" and disk.store().get(key.digest) is not None:
             return Explanation("disk", note=note)
         found = nearest({**key.fields, "reads": standing.captures.described()}, self._entries())
         return Explanation(None, found[1], found[0], note) if found else Explanation(None, note=note)
@@ -240,7 +242,7 @@ class JITFunction(Kernel):
     def _load_or_compile(self, standing: Standing, bound: BoundArguments, config: RunConfig | None, key: disk.Key) -> CompiledProgram:
         """From disk if it is there, else compiled, once per host, and kept there."""
         self._cache.asked[key.digest] = (key, standing.captures.described())
-        if self._platform(config) != "cpu":
+        if key.platform != "cpu":
             return self._compile(standing, bound, config, key)
         fresh: list[CompiledProgram] = []
 
@@ -303,9 +305,6 @@ class JITFunction(Kernel):
 
     # keys ---------------------------------------------------------------------------------------------------------------------
 
-    def _platform(self, config: RunConfig | None) -> str:
-        return resolve_platform(config.platform if config else None)
-
     def _options(self, config: RunConfig | None) -> dict[str, object]:
         """What of the call's options and the settings changes code, read now."""
         if config is None:
@@ -325,7 +324,7 @@ class JITFunction(Kernel):
 
     def _with_outputs(self, bound: BoundArguments) -> BoundArguments:
         """A return-style call with the outputs it leaves out described like arguments."""
-        if all(name in bound.arguments for name in bound.omitted):
+        if not bound.omitted or all(name in bound.arguments for name in bound.omitted):
             return bound
         standing = self._current(check=False)
         key = fields_text(_described(standing, bound))

@@ -32,7 +32,8 @@ class Standing:
 
     def dynamic_axes(self, param: str, argument: Argument) -> Mapping[int, Symbol]:
         """The dynamic axes of an argument of the entry; where its text declares none, the annotations say all and no body is walked."""
-        return self._axes.axes(param, len(argument.shape)) if self._axes.dims and isinstance(argument, TensorArgument) else {}
+        axes = self._axes
+        return axes.axes(param, len(argument.shape)) if axes.dims and isinstance(argument, TensorArgument) else {}
 
     @lazy
     def captures(self) -> Captures:

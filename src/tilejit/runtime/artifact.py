@@ -172,8 +172,8 @@ def _read_entry(fields: dict[str, Any]) -> EntryInfo:
     order, operations = fields["order"], fields["operations"]
     signature = Signature(
         fields["function"],
-        tuple(_read_param(param) for param in fields["params"]),
-        tuple(_read_param(param) for param in fields["results"]),
+        tuple(map(_read_param, fields["params"])),
+        tuple(map(_read_param, fields["results"])),
         None if order is None else tuple(order),
         fields["literals"],
         tuple((str(output), str(source)) for output, source in fields["in_place"]),

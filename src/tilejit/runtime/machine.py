@@ -33,6 +33,7 @@ def code_features() -> frozenset[str]:
     return features() & _LISTED or features()
 
 
+@cache
 def architecture() -> str:
     """`x86_64`, `aarch64`, …"""
     return platform.machine()

@@ -15,6 +15,7 @@ from tilejit.runtime.arrays import ArrayView
 from tilejit.runtime.artifact import Artifact, EntryInfo
 from tilejit.runtime.blob import LoadedBlob
 from tilejit.runtime.failures import Failure, raise_failure
+from tilejit.runtime.lazy import lazy
 from tilejit.runtime.signature import Bound, ParamInfo
 from tilejit.runtime.threads import Code
 
@@ -43,21 +44,28 @@ class NativeEntry:
         self._function = (_BRIEF_ENTRY if brief else _ENTRY)(self.address)
         self.params = tuple(params)
         """In the order of the code; each takes slots of the argument block (abi.py)."""
-        self._dtypes = [param.dtype for param in params]
-        self.places, self.slots = _places(self.params)
-        self._pack = struct.Struct(f"={self.slots}Q").pack
         self.failures = tuple(failures)
         self.needs_arena = needs_arena
         self.brief = brief
         self.threaded = threaded and not brief
 
+    @lazy
+    def places(self) -> tuple[int, ...]:
+        """Where each parameter starts in the argument block."""
+        return _places(self.params)[0]
+
+    @lazy
+    def slots(self) -> int:
+        """Slots of the whole argument block."""
+        return _places(self.params)[1]
+
     def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None:
         """Run on checked arguments."""
-        self.run_slots(pack(arguments, self._dtypes), num_threads)
+        self.run_slots(pack(arguments, [param.dtype for param in self.params]), num_threads)
 
     def run_slots(self, slots: Sequence[int], num_threads: int | None = None) -> None:
         """Run on the slots of an argument block."""
-        self.run_block(self._pack(*slots), num_threads)
+        self.run_block(struct.pack(f"={len(slots)}Q", *slots), num_threads)
 
     def run_block(self, block: bytes, num_threads: int | None = None) -> None:
         """Run on an argument block."""

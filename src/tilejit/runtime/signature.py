@@ -66,8 +66,8 @@ class Signature:
     @lazy
     def code_params(self) -> tuple[ParamInfo, ...]:
         """Parameters in the order of the code, with the results after them."""
-        order = range(len(self.params)) if self.order is None else self.order
-        return (*(self.params[i] for i in order), *self.results)
+        ordered = self.params if self.order is None else tuple(self.params[i] for i in self.order)
+        return (*ordered, *self.results)
 
     @lazy
     def symbols(self) -> tuple[str, ...]:
