@@ -80,11 +80,9 @@ class JITFunction(Kernel):
         standing = self._current()  # first: a kernel that follows changes has new defaults after it
         bound = bind_arguments(self.definition, args, kwargs, running=True)
         compiled = self._compiled(standing, bound, config)
-        entry = compiled.only("call")
-        given_values = bound.values
-        values = [given_values[param.name] for param in entry.info.signature.params if param.name in given_values]
+        values = [bound.values[param.name] for param in compiled.param_infos if param.name in bound.values]
         try:
-            result = entry(*values, config=config)
+            result = compiled(*values, config=config)
         except TilejitError as error:
             compiled.relocate(error)
             raise
