@@ -21,13 +21,12 @@ def at(new: _Placed, place: ast.AST) -> _Placed:
 def relocated(node: ast.expr, place: ast.AST) -> ast.expr:
     """`node` and everything below it at the position of `place`."""
     at(node, place)
-    kind = type(node)
-    if kind is ast.Attribute:
-        relocated(node.value, place)  # type: ignore[attr-defined]
-    elif kind is ast.Tuple or kind is ast.List:
-        for item in node.elts:  # type: ignore[attr-defined]
+    if isinstance(node, ast.Attribute):
+        relocated(node.value, place)
+    elif isinstance(node, (ast.Tuple, ast.List)):
+        for item in node.elts:
             relocated(item, place)
-    elif kind is not ast.Constant and kind is not ast.Name:
+    elif not isinstance(node, (ast.Constant, ast.Name)):
         for child in ast.walk(node):
             if isinstance(child, (ast.expr, ast.keyword)):
                 at(child, place)

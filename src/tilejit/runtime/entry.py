@@ -47,8 +47,6 @@ class Entry:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Entry) and (self.key, self.fields, self.sections) == (other.key, other.fields, other.sections)
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return f"Entry({self.key!r}, {self.fields!r})"
 
