@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import linecache
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ import pytest
 import tilejit.language as pl
 from tests import suite
 from tilejit.frontend.source import block_of, parsed
-from tilejit.jit import facts, stores
+from tilejit.jit import disk, facts, stores
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.tree import tree_of
 from tilejit.runtime.entry import Entry
@@ -182,3 +183,18 @@ def test_chains_and_calls_of_a_text() -> None:
     assert set(found.chains["table"]) == {()}, "an index known later may reach any item"
     assert list(found.calls) == [(("pl", "submit"), ("k", "inner")), (None, None), (("g",), None), (("helper",), None)]
     assert isinstance(Definition(block_of, "python").facts, facts.Facts)
+
+
+def test_generated_sources_leave_nothing_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cache").mkdir(mode=0o700)
+    monkeypatch.setenv("TILEJIT_CACHE", "1")
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "cache"))
+    text = "import tilejit.language as pl\n\n@pl.jit\ndef f(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x + 1\n"
+    monkeypatch.setitem(linecache.cache, "<cell of a notebook>", (len(text), None, text.splitlines(keepends=True), "<cell of a notebook>"))
+    scope: dict[str, Any] = {"__name__": "cell"}
+    exec(compile(text, "<cell of a notebook>", "exec"), scope)
+    x, out = np.ones((2, 2), np.float32), np.zeros((2, 2), np.float32)
+    scope["f"](x, out)
+    assert (out == 2.0).all()
+    kept = [entry.fields["kernel"] for entry in disk.entries()]
+    assert "cell.f" in kept and not any("functions of" in str(name) for name in kept)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import threading
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from tilejit.frontend.source import FunctionBlock, FunctionText
-from tilejit.jit.fingerprint import sources_changed, toolchain, toolchain_text
+from tilejit.jit.fingerprint import toolchain, toolchain_text
 from tilejit.jit.stores import store
 from tilejit.jit.tree import Tree
 from tilejit.runtime.entry import Entry
@@ -134,7 +134,6 @@ def _string_annotations(args: Iterable[ast.arg]) -> Iterator[ast.expr]:
 _FUNCTIONS = "functions"
 _KEPT = 1000
 """Functions of one file that are remembered; edits leave old ones behind."""
-_lock = threading.Lock()
 _known: dict[tuple[Store, str], dict[str, bytes]] = {}
 """What the disk says of the functions of a file: digest of the lines → facts as JSON."""
 _new: dict[tuple[Store, str], dict[str, bytes]] = {}
@@ -142,7 +141,9 @@ _new: dict[tuple[Store, str], dict[str, bytes]] = {}
 
 
 def facts_of(block: FunctionBlock, parse: Callable[[], tuple[FunctionText, Tree]]) -> Facts:
-    """The facts of a function, from disk if they are there; else `parse` makes its tree."""
+    """The facts of a function, from disk if they are there; else `parse` makes its tree. Cells of notebooks have no place on disk."""
+    if not os.path.isabs(block.filename):
+        return read_facts(*parse())
     key = hashlib.sha256(f"{block.name}\0{''.join(block.lines)}".encode("utf-8", "surrogatepass")).hexdigest()
     file = (store(), block.filename)
     known = _known.get(file)
@@ -153,21 +154,16 @@ def facts_of(block: FunctionBlock, parse: Callable[[], tuple[FunctionText, Tree]
     facts = read_facts(*parse())
     encoded = _encoded(facts)
     if encoded is not None and file[0].root is not None:
-        with _lock:
-            known[key] = _new.setdefault(file, {})[key] = encoded
+        known[key] = _new.setdefault(file, {})[key] = encoded
     return facts
 
 
 def keep() -> None:
     """Write what is not on disk yet. Failing is no harm: it is read from the tree again."""
-    if not _new:
-        return
-    with _lock:
-        files = dict(_new)
-        _new.clear()
-    if sources_changed():
-        return
-    for (there, filename), rows in files.items():
+    for there, filename in list(_new):
+        rows = _new.pop((there, filename), None)
+        if rows is None:
+            continue  # another thread has it
         latest = list({**_on_disk(there, filename), **rows}.items())[-_KEPT:]
         section = b"\n".join(key.encode() + b" " + row for key, row in latest)
         there.put(Entry(_key(filename), {"kernel": f"functions of {filename}", **toolchain()}, {_FUNCTIONS: section}))
