@@ -89,7 +89,10 @@ def _recorded(root: str, found: Mapping[str, os.stat_result]) -> str | None:
 
 def _library_versions() -> dict[str, str]:
     found: dict[str, str] = {}
+    standard = os.path.dirname(os.__file__)
     for entry in sys.path:
+        if entry in (standard, os.path.join(standard, "lib-dynload")):
+            continue  # nothing is installed there, and it is long
         try:
             names = os.listdir(entry or ".")
         except OSError:
