@@ -151,7 +151,11 @@ class _Relocations:
     @lazy
     def _places(self) -> dict[Span, Any]:
         spans = [failure.span for failure in self._artifact.failures]
-        return {span: place for span, place in zip(spans, cast("list[Any]", json.loads(self._read)), strict=False) if span is not None}
+        try:
+            places = cast("list[Any]", json.loads(self._read))
+            return {span: place for span, place in zip(spans, places, strict=False) if span is not None}
+        except (ValueError, TypeError, RecursionError):
+            return {}  # then the places of the text that was compiled have to do
 
     def apply(self, error: TilejitError) -> None:
         """Point `error` at the source as it is now."""
