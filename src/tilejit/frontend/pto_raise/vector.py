@@ -68,6 +68,9 @@ def _divide(self: Raiser, args: Operands) -> SSAValue:
     dtype = next(_dtype(value) for value in args if not isinstance(d.type_of(value), ScalarType))
     if dtype.name in ("FP32", "FP16", "INT16", "INT32") or any(isinstance(d.type_of(value), ScalarType) for value in args):
         return self.apply("div", lhs=args[0], rhs=args[1])
+    if dtype.kind == "uint":
+        # Quotients without a sign are rounded down either way.
+        return self.apply("floordiv", lhs=args[0], rhs=args[1])
     wide = [self.apply("cast", input=value, target_type=FP32 if dtype.is_float else INT32, mode="rint") for value in args]
     return self.apply("cast", input=self.apply("div", lhs=wide[0], rhs=wide[1]), target_type=dtype, mode="rint")
 
