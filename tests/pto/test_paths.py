@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.pto.harness import run_text
+from tests.pto.harness import program_of, run_text
+from tilejit.errors import ShapeError, TilejitError
 
 NDArray = npt.NDArray[Any]
 
@@ -54,3 +56,64 @@ def test_unsigned_tiles_have_no_sign(op: str, element: str, arch: str) -> None:
     out = np.zeros_like(x)
     run_text(_kernel(2, 32, UNSIGNED.replace("OP", op), arch, x=element, y=element, o=element), x, y, out, native=True)
     np.testing.assert_array_equal(out, MEANINGS[op](x, y))
+
+
+# empty regions ----------------------------------------------------------------------------------------------------------------
+
+OPEN, COLUMN, LINE = "16x16xEL, valid=?x?", "16x1xEL, valid=?x1, blayout=col_major", "1x16xEL, valid=1x?"
+
+
+def _reduction(op: str, element: str) -> str:
+    """Reduces the first `%r` rows or `%c` columns of `%x` into `%y`."""
+    along_rows = op.startswith("trow")
+    result = "i32" if "arg" in op else element
+    source, target = (f"!pto.tile_buf<vec, {text.replace('EL', kind)}>" for text, kind in ((OPEN, element), (COLUMN if along_rows else LINE, result)))
+    extents = "valid_row = %r" if along_rows else "valid_col = %c"
+    there, box = ("%r, %c1", "?x1") if along_rows else ("%c1, %c", "1x?")
+    views = [f"!pto.tensor_view<?x?x{kind}>" for kind in (element, result)]
+    return f"""module attributes {{pto.target_arch = "a3"}} {{
+  func.func @k(%x: !pto.ptr<{element}>, %y: !pto.ptr<{result}>, %r: index, %c: index) {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c16 = arith.constant 16 : index
+    %vx = pto.make_tensor_view %x, shape = [%c16, %c16], strides = [%c16, %c1] : {views[0]}
+    %vy = pto.make_tensor_view %y, shape = [{"%c16, %c1" if along_rows else "%c1, %c16"}], strides = [{"%c1, %c1" if along_rows else "%c16, %c1"}] : {views[1]}
+    %sx = pto.partition_view %vx, offsets = [%c0, %c0], sizes = [%r, %c] : {views[0]} -> !pto.partition_tensor_view<?x?x{element}>
+    %sy = pto.partition_view %vy, offsets = [%c0, %c0], sizes = [{there}] : {views[1]} -> !pto.partition_tensor_view<{box}x{result}>
+    %a = pto.alloc_tile valid_row = %r valid_col = %c : {source}
+    %t = pto.alloc_tile valid_row = %r valid_col = %c : {source}
+    %d = pto.alloc_tile {extents} : {target}
+    pto.tload ins(%sx : !pto.partition_tensor_view<?x?x{element}>) outs(%a : {source})
+    pto.{op} ins(%a{", %t" if along_rows or "arg" in op else ""} : {source}{f", {source}" if along_rows or "arg" in op else ""}) outs(%d : {target})
+    pto.tstore ins(%d : {target}) outs(%sy : !pto.partition_tensor_view<{box}x{result}>)
+    return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("element", ["f32", "i32"])
+@pytest.mark.parametrize(("op", "value"), [("trowsum", 0), ("tcolsum", 0), ("trowprod", 1), ("tcolprod", 1)])
+def test_sums_of_nothing_are_zero_and_products_one(op: str, value: int, element: str) -> None:
+    dtype = np.dtype(np.float32 if element == "f32" else np.int32)
+    x, out = np.full((16, 16), 3, dtype), np.full(16, 7, dtype)
+    run_text(_reduction(op, element), x, out, *((5, 0) if op.startswith("trow") else (0, 5)), native=True)
+    assert out.tolist() == [value] * 5 + [7] * 11
+
+
+@pytest.mark.parametrize("op", ["trowmax", "trowmin", "trowargmax", "trowargmin", "tcolmax", "tcolmin", "tcolargmax", "tcolargmin"])
+def test_extremes_of_nothing_are_an_error_unless_nobody_wants_one(op: str) -> None:
+    kernel = program_of(_reduction(op, "f32"))
+    x, out = np.ones((16, 16), np.float32), np.full(16, 7, np.int32 if "arg" in op else np.float32)
+    extents = (5, 0) if op.startswith("trow") else (0, 5)
+    errors = [_error(run, [x, out, *extents]) for run in (kernel.launch, kernel.interpret)]
+    assert kernel.native is not None
+    assert "of nothing" in str(errors[0]) and str(errors[0]) == str(errors[1]) and type(errors[0]) is type(errors[1]) is ShapeError
+    run_text(_reduction(op, "f32"), x, out, 0, 0, native=True)
+    assert (out == 7).all()
+
+
+def _error(run: Callable[[list[Any], int], None], arguments: list[Any]) -> TilejitError:
+    with pytest.raises(TilejitError) as caught:
+        run(arguments, 1)
+    return caught.value

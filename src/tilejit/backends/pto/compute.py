@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from tilejit.backends.pto.memory import Tile
 from tilejit.backends.pto.tiles import number, tile
+from tilejit.errors import ShapeError
+from tilejit.ops.reduce import NOTHING_HELP
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.spec import Along, Fold, Map, Matmul, Part
 
@@ -65,9 +67,19 @@ def map_along(frame: Frame, op: PtoOp, run: Along) -> None:
 def fold(frame: Frame, op: PtoOp, run: Fold) -> None:
     source, target = tile(frame, op, "a"), _destination(frame, op)
     values = source.box
-    if values.size:
+    if values.shape[run.axis] == 0:
+        target.write(_of_nothing(op.row.name, values.shape, run.axis, target.dtype))
+    elif values.size:
         result = np.asarray(run.function(values, run.axis)).astype(target.dtype)
         target.write(np.expand_dims(result, run.axis))
+
+
+def _of_nothing(name: str, shape: tuple[int, ...], axis: int, dtype: np.dtype[Any]) -> NDArray:
+    """A sum of nothing is 0, a product 1; there is no largest of nothing, unless nobody asks for one."""
+    wanted = tuple(1 if place == axis else extent for place, extent in enumerate(shape))
+    if name.endswith(("max", "min")) and 0 not in wanted:
+        raise ShapeError(f"{'row' if axis else 'col'}_{name[4:]} of nothing: dim {axis} has extent 0", help=NOTHING_HELP)
+    return np.full(wanted, 1 if name.endswith("prod") else 0, dtype)
 
 
 def partial(frame: Frame, op: PtoOp, run: Part) -> None:

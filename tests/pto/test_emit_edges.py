@@ -1,0 +1,44 @@
+"""Emitted text at the edges: empty regions, blocks past the end, messages of assertions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilejit.language as pl
+from tilejit.runtime.config import RunConfig
+
+RNG = np.random.default_rng(7)
+ARCHITECTURES = ["a2a3", "a5"]
+
+
+def floats(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def agree(kernel: Any, platform: str, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
+    """The CPU and the emitted text write the same into the outputs."""
+    results = [[output.copy() for output in outputs] for _ in range(2)]
+    for place, config in ((0, RunConfig(platform="cpu")), (1, RunConfig(platform=platform))):
+        kernel.compile(*inputs, *results[place], config=config)(*inputs, *results[place])
+    for wanted, got in zip(*results):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pl.jit
+def sums(x: pl.Tensor, n: pl.Tensor, down: pl.Out[pl.Tensor], across: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        k = pl.read(n, [0])
+        t = pl.load(x, [0, 0], [8, 16], valid_shape=[k, 16])
+        pl.store(pl.col_sum(t), [0, 0], down)
+        u = pl.load(x, [0, 0], [8, 16], valid_shape=[8, k])
+        tmp = pl.create_tile([8, 16], pl.FP32)
+        pl.store(pl.row_sum(u, tmp), [0, 0], across)
+
+
+@pytest.mark.parametrize("platform", ARCHITECTURES)
+@pytest.mark.parametrize("count", [0, 1, 8])
+def test_sums_over_regions_that_may_be_empty(platform: str, count: int) -> None:
+    agree(sums, platform, [floats(8, 16), np.array([count], np.int32)], [floats(1, 16), floats(8, 1)])
