@@ -117,3 +117,26 @@ def _error(run: Callable[[list[Any], int], None], arguments: list[Any]) -> Tilej
     with pytest.raises(TilejitError) as caught:
         run(arguments, 1)
     return caught.value
+
+
+# conversions that do not stop at the ends -------------------------------------------------------------------------------------
+
+CONVERT = """    %a = pto.alloc_tile : !tx
+    %d = pto.alloc_tile : !ty
+    pto.tload ins(%sx : !sx) outs(%a : !tx)
+    pto.tcvt ins(%a {rmode = #pto<round_mode MODE>, sat_mode = #pto<saturation_mode OFF>} : !tx) outs(%d : !ty)
+    pto.tstore ins(%d : !ty) outs(%sy : !sy)"""
+
+
+@pytest.mark.parametrize("mode", ["RINT", "TRUNC", "ODD"])
+@pytest.mark.parametrize(("source", "target"), [("f32", "i64"), ("f32", "i16"), ("f16", "i8"), ("f16", "i16"), ("f16", "ui8")])
+def test_conversions_without_saturation_keep_the_low_bits(mode: str, source: str, target: str) -> None:
+    dtype = np.dtype(target.replace("ui", "uint") if target[0] == "u" else target.replace("i", "int"))
+    numbers = [6e18, -6e18, 1e18, 9e18, -9.2e18, 1e20, -1e20, 5, -5, 300, 40000, -40000, 70000, 2.0**62, -(2.0**63), np.inf, -np.inf, np.nan]
+    with np.errstate(over="ignore"):
+        x = np.resize(np.array(numbers), (1, 32)).astype(np.float32 if source == "f32" else np.float16)
+    out = np.zeros((1, 32), dtype)
+    run_text(_kernel(1, 32, CONVERT.replace("MODE", mode), x=source, y=target), x, out, native=True)
+    exact = [0 if np.isnan(value) else int(min(max(float(value), -(2.0**63)), 2.0**63)) for value in x[0]]
+    low = np.array([min(value, 2**63 - 1) & (1 << dtype.itemsize * 8) - 1 for value in exact], np.uint64)
+    np.testing.assert_array_equal(out[0], low.astype(dtype))

@@ -9,7 +9,9 @@ import numpy.typing as npt
 
 from tilejit.backends.pto.memory import Tile
 from tilejit.backends.pto.tiles import number, tile
+from tilejit.dtypes import INT64
 from tilejit.errors import ShapeError
+from tilejit.ops import numbers
 from tilejit.ops.reduce import NOTHING_HELP
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.spec import Along, Fold, Map, Matmul, Part
@@ -147,7 +149,8 @@ def _to_integer(values: NDArray, dtype: np.dtype[Any], mode: str, saturate: bool
     if saturate:
         high = rounded >= float(limits.max)
         return np.where(high, limits.max, np.where(high, 0.0, np.maximum(rounded, float(limits.min))).astype(dtype))
-    return np.clip(rounded, -(2.0**62), 2.0**62).astype(np.int64).astype(dtype)
+    # The low bits of the nearest 64-bit number.
+    return numbers.convert(rounded, INT64).astype(dtype)
 
 
 def tcvt(frame: Frame, op: PtoOp) -> list[Value]:
