@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.pto.harness import HERE, KERNELS, load
-from tilejit.errors import PtoSyntaxError
+from tilejit.errors import PtoSyntaxError, PtoVerifyError
 from tilejit.frontend.pto_text import parse_pto
 from tilejit.tile_ir.pto.dialect import TABLE
 from tilejit.tile_ir.pto.op import PtoOp
@@ -120,3 +120,15 @@ def test_refused_ops_parse_and_print() -> None:
 def test_a_file_that_is_no_text_is_an_error_of_ours() -> None:
     with pytest.raises(PtoSyntaxError, match="no UTF-8"):
         parse_pto(b"module { \xff }", "x.pto")
+
+
+def test_what_cannot_be_printed_is_an_error_of_ours() -> None:
+    file = parse_pto('func.func @k(%x: i32) {\n  %a = "arith.cmpi"(%x, %x) <{predicate = 77 : i64}> : (i32, i32) -> i1\n  return\n}', "x.pto")
+    with pytest.raises(PtoVerifyError, match=r"`arith.cmpi` cannot be printed[^\n]*\n  --> x.pto:2:3"):
+        file.print()
+
+
+def test_an_empty_module_in_the_generic_form_has_an_empty_body() -> None:
+    file = parse_pto('"builtin.module"() ({}) : () -> ()')
+    verify(file)
+    assert parse_pto(file.print()).module.is_structurally_equivalent(file.module)

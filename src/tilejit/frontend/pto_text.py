@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 
 from xdsl.context import Context
 from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import Builtin, DenseArrayBase, ModuleOp
-from xdsl.dialects.func import Func
+from xdsl.dialects.func import Func, FuncOp
 from xdsl.dialects.memref import MemRef
 from xdsl.dialects.scf import Scf
-from xdsl.ir import Operation, TypeAttribute
+from xdsl.ir import Block, Operation, Region, TypeAttribute
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
@@ -20,6 +21,7 @@ from tilejit.frontend.pto_decode import decoded
 from tilejit.tile_ir.pto.dialect import OPS, dialect
 from tilejit.tile_ir.pto.module import PtoFile, arch_family, span_at, written_arch
 from tilejit.tile_ir.pto.op import SEGMENTS, PtoOp
+from tilejit.tile_ir.pto.structure import header_problem, reason
 from tilejit.tile_ir.pto.types import vmi_type
 
 _MAX_NESTING = 100
@@ -49,6 +51,7 @@ class PtoParser(Parser):
         self.arch = arch
         self.places: dict[Operation, tuple[int, int]] = {}
         self._depth = 0
+        self._empty_body = -1
         super().__init__(_context(), text, filename)
 
     def parse_operation(self) -> Operation:
@@ -59,8 +62,17 @@ class PtoParser(Parser):
         op = super().parse_operation()
         self._depth -= 1
         content = self.lexer.input.content
+        if isinstance(op, FuncOp) and not op.body.blocks and self._empty_body >= start and content[start] != '"':
+            self.raise_error(f"the body of @{op.sym_name.data} is empty: it ends with `return`", self._empty_body, self._empty_body + 1)
         self.places[op] = (start, len(content[: self._current_token.span.start].rstrip()))
         return op
+
+    def parse_optional_region(self, arguments: Iterable[Parser.Argument] | None = None) -> Region | None:
+        at = self._current_token.span.start
+        region = super().parse_optional_region(arguments)
+        if region is not None and not region.blocks:
+            self._empty_body = at
+        return region
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
         found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
@@ -81,6 +93,12 @@ class PtoParser(Parser):
         op = super()._parse_generic_operation(op_type)
         if isinstance(op, PtoOp):
             self._settle(op, at)
+        elif isinstance(op, ModuleOp) and len(op.regions) == 1 and not op.regions[0].blocks:
+            op.regions[0].add_block(Block())
+        complaint = header_problem(op)
+        if complaint is not None:
+            name = max(self.lexer.input.content.rfind(op.name, 0, at), 0)
+            self.raise_error(complaint, name, name + len(op.name))
         return op
 
     def _settle(self, op: PtoOp, at: int) -> None:
@@ -124,8 +142,7 @@ def parse_pto(text: str | bytes, filename: str = "<string>", arch: str | None = 
     except Exception as error:
         # xDSL checks some things with exceptions of its own (invalid attribute parameters, numbers out of range, …): the text is at fault.
         at = parser.pos if parser is not None else 0
-        what = str(error).strip().split("\n")[0] or type(error).__name__
-        raise PtoSyntaxError(f"the text does not make sense here: {what}", span=span_at(source, text, at, at + 1)) from None
+        raise PtoSyntaxError(f"the text does not make sense here: {reason(error)}", span=span_at(source, text, at, at + 1)) from None
     assert isinstance(module, ModuleOp)
     return PtoFile(module, text, filename, family, parser.places)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from io import StringIO
@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.printer import Printer
 
-from tilejit.errors import SourceText, Span
+from tilejit.errors import PtoVerifyError, SourceText, Span, TilejitError
 from tilejit.tile_ir.pto.attributes import EnumAttr
 from tilejit.tile_ir.pto.spec import A2A3, A5
 
@@ -37,6 +37,17 @@ class PtoPrinter(Printer):
     """Prints modules; `long_tiles`: every key of a tile type."""
 
     long_tiles = False
+    span: Callable[[Operation], Span | None] | None = None
+    """Where an op stands that cannot be printed."""
+
+    def print_op(self, op: Operation) -> None:
+        try:
+            super().print_op(op)
+        except TilejitError:
+            raise
+        except Exception:
+            # xDSL's printers take for granted what only its verifiers check: the innermost op is the one to show.
+            raise PtoVerifyError(f"`{op.name}` cannot be printed: it breaks a rule of its dialect", span=self.span and self.span(op)) from None
 
 
 @dataclass(eq=False)
@@ -56,11 +67,13 @@ class PtoFile:
         return SourceText(self.filename, tuple(self.text.split("\n")))
 
     def span(self, op: Operation) -> Span | None:
-        """The first line of an op."""
-        place = self.places.get(op)
-        if place is None:
+        """The first line of an op; of the op around it where the text leaves it out, as it may with `scf.yield`."""
+        written: Operation | None = op
+        while written is not None and written not in self.places:
+            written = written.parent_op()
+        if written is None:
             return None
-        name = enclosing_function(op)
+        place, name = self.places[written], enclosing_function(op)
         return span_at(self.source, self.text, *place, name.sym_name.data if name is not None else "")
 
     def functions(self) -> Iterator[FuncOp]:
@@ -80,7 +93,7 @@ class PtoFile:
         """The canonical text."""
         stream = StringIO()
         printer = PtoPrinter(stream, print_generic_format=generic)
-        printer.long_tiles = long_tiles
+        printer.long_tiles, printer.span = long_tiles, self.span
         printer.print_op(self.module)
         return stream.getvalue() + "\n"
 

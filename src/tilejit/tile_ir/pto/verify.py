@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.traits import IsTerminator, NoTerminator
+from xdsl.ir import Attribute, Operation
 
 from tilejit.errors import PtoVerifyError, did_you_mean
 from tilejit.tile_ir.pto.attributes import ENUM_CLASSES, EnumAttr
@@ -18,6 +17,7 @@ from tilejit.tile_ir.pto.pipes import pipe_problems
 from tilejit.tile_ir.pto.rules import any_memref, constant, dims
 from tilejit.tile_ir.pto.spec import A5, Refused
 from tilejit.tile_ir.pto.specs import TileSpec
+from tilejit.tile_ir.pto.structure import Problem, module_structure
 from tilejit.tile_ir.pto.types import TileBufType
 
 _KB = 1024
@@ -26,8 +26,6 @@ CAPACITY: dict[str, dict[str, int]] = {
     "a5": {"vec": 256 * _KB, "mat": 512 * _KB, "left": 64 * _KB, "right": 64 * _KB, "acc": 256 * _KB, "bias": 64 * _KB, "scaling": 64 * _KB},
 }
 """Bytes of each local memory of one core."""
-
-Problem = tuple[Operation, str, str | None]
 
 
 def verify(file: PtoFile) -> None:
@@ -51,63 +49,7 @@ def problems(file: PtoFile) -> Iterator[PtoVerifyError]:
 
 
 def _structure(file: PtoFile) -> Iterator[Problem]:
-    yield from _module_structure(file.module)
-
-
-def _module_structure(module: ModuleOp) -> Iterator[Problem]:
-    for op in module.body.ops:
-        if isinstance(op, ModuleOp):
-            yield from _module_structure(op)
-        elif not isinstance(op, FuncOp):
-            yield op, f"`{op.name}` stands outside of a function", None
-        elif op.body.blocks:
-            yield from _region_structure(op, set())
-
-
-def _region_structure(op: Operation, defined: set[SSAValue]) -> Iterator[Problem]:
-    for region in op.regions:
-        if len(region.blocks) > 1:
-            yield op, f"a body of `{op.name}` has {len(region.blocks)} blocks; one is allowed", "write branches and loops with scf.if, scf.for and scf.while"
-            continue
-        for block in region.blocks:
-            yield from _block_structure(block, defined | set(block.args))
-
-
-def _block_structure(block: Block, defined: set[SSAValue]) -> Iterator[Problem]:
-    for op in block.ops:
-        for operand in op.operands:
-            if operand not in defined:
-                yield op, f"an operand of `{op.name}` is used before it is defined" + (f": %{operand.name_hint}" if operand.name_hint else ""), None
-                return
-        if isinstance(op, FuncOp | ModuleOp):
-            yield op, f"`{op.name}` stands inside a function", None
-            return
-        if op.has_trait(IsTerminator) and op is not block.last_op:
-            yield op, f"`{op.name}` ends a body, but more follows", None
-            return
-        if op is block.last_op and not op.has_trait(IsTerminator) and (parent := block.parent_op()) is not None and not parent.has_trait(NoTerminator):
-            yield op, f"the body ends here without a terminator: `{parent.name}` needs one", _TERMINATORS.get(parent.name)
-            return
-        if isinstance(op, CallOp):
-            defined.update(op.results)
-            continue
-        try:
-            op.verify(verify_nested_ops=False)
-        except Exception as error:
-            # xDSL says with several kinds of exceptions what the ops of its own dialects do not allow.
-            yield op, f"{op.name}: {_first_line(error)}", None
-            return
-        if op.regions:
-            yield from _region_structure(op, defined)
-        defined.update(op.results)
-
-
-_TERMINATORS = {"func.func": "end it with `return`", "scf.for": "end it with `scf.yield`", "scf.if": "end it with `scf.yield`"}
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+    yield from module_structure(file.module)
 
 
 # functions --------------------------------------------------------------------------------------------------------------------
