@@ -140,3 +140,29 @@ def test_conversions_without_saturation_keep_the_low_bits(mode: str, source: str
     exact = [0 if np.isnan(value) else int(min(max(float(value), -(2.0**63)), 2.0**63)) for value in x[0]]
     low = np.array([min(value, 2**63 - 1) & (1 << dtype.itemsize * 8) - 1 for value in exact], np.uint64)
     np.testing.assert_array_equal(out[0], low.astype(dtype))
+
+
+# scalars ----------------------------------------------------------------------------------------------------------------------
+
+SHIFTS = """module attributes {pto.target_arch = "a3"} {
+  func.func @k(%y: !pto.ptr<EL>, %a: EL, %b: EL) {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %left = arith.shli %a, %b : EL
+    %right = arith.shrsi %a, %b : EL
+    pto.store_scalar %left, %y[%c0] : !pto.ptr<EL>, EL
+    pto.store_scalar %right, %y[%c1] : !pto.ptr<EL>, EL
+    return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("element", "dtype"), [("i16", np.int16), ("i32", np.int32), ("i64", np.int64)])
+@pytest.mark.parametrize("number", [7, -7])
+def test_a_shift_by_a_count_outside_the_width_moves_every_bit_out(element: str, dtype: type[np.signedinteger[Any]], number: int) -> None:
+    width = np.iinfo(dtype).bits
+    for count in (-3, -1, width, width + 5, 100):
+        out = np.full(2, 5, dtype)
+        run_text(SHIFTS.replace("EL", element), out, number, count, native=True)
+        assert out.tolist() == [0, -1 if number < 0 else 0]

@@ -84,7 +84,7 @@ _SIGNED: dict[str, Callable[[int, int], int]] = {
     "minsi": min,
     "maxsi": max,
     "shli": lambda a, b: a << b if 0 <= b < 64 else 0,
-    "shrsi": lambda a, b: a >> min(max(b, 0), 63),
+    "shrsi": lambda a, b: a >> (b if 0 <= b < 64 else 63),
     "divsi": _nonzero(_divide),
     "remsi": _nonzero(lambda a, b: a - _divide(a, b) * b),
     "floordivsi": _nonzero(lambda a, b: a // b),
