@@ -333,6 +333,12 @@ def test_addresses_are_pointers_without_bounds() -> None:
         declared(KERNEL)[1, None](0, y)
 
 
+@pytest.mark.parametrize("address", [-5, -(1 << 70), 7, 1 << 63, 1 << 70, ctypes.c_void_p(-5)])
+def test_numbers_that_are_no_addresses_are_refused(address: object) -> None:
+    with pytest.raises(ArgumentError, match="`src` is a pointer, and there is no memory at address"):
+        declared(KERNEL)[1, None](address, arrays()[1])
+
+
 @pytest.mark.torch
 def test_torch_tensors() -> None:
     torch = pytest.importorskip("torch")

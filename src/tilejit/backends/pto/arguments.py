@@ -28,8 +28,15 @@ def argument(name: str, type: str, value: object) -> object:
     return _scalar(name, type, value)
 
 
+_ADDRESSES = range(4096, 1 << 63)
+"""Where memory of a program can be: not in the first page, nor in the system's half."""
+
+
 def _memory(name: str, element: Element, value: object) -> Global:
-    view = view_of(value)
+    try:
+        view = view_of(value)
+    except (ArgumentError, DTypeError) as error:
+        raise type(error)(f"`{name}` points to {element}: {error.message}", help=error.hint) from None
     if view is not None:
         if view.dtype is not element.dtype:
             raise DTypeError(f"`{name}` points to {element}, got an array of {view.dtype}")
@@ -42,15 +49,22 @@ def _memory(name: str, element: Element, value: object) -> Global:
     if isinstance(value, bool):
         raise ArgumentError(f"`{name}` is a pointer: pass an array, a tensor or an address, got bool")
     if isinstance(value, int):
-        return Global(value, None, name)
+        return Global(_address(name, value), None, name)
     if isinstance(value, ctypes.c_void_p):
-        return Global(value.value or 0, None, name)
+        return Global(_address(name, value.value or 0), None, name)
     pointer = getattr(value, "data_ptr", None)
     if callable(pointer):
         address = pointer()
         if isinstance(address, int):
-            return Global(address, None, name, True, value)
+            return Global(_address(name, address), None, name, True, value)
     raise ArgumentError(f"`{name}` is a pointer: pass an array, a tensor or an address, got {type(value).__name__}")
+
+
+def _address(name: str, address: int) -> int:
+    """An address that can be one; 0 is refused when the kernel uses it."""
+    if address != 0 and address not in _ADDRESSES:
+        raise ArgumentError(f"`{name}` is a pointer, and there is no memory at address {address}", help="pass an array, a tensor, or the address of its data")
+    return address
 
 
 def _scalar(name: str, type: str, value: object) -> object:
