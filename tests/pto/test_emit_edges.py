@@ -42,3 +42,25 @@ def sums(x: pl.Tensor, n: pl.Tensor, down: pl.Out[pl.Tensor], across: pl.Out[pl.
 @pytest.mark.parametrize("count", [0, 1, 8])
 def test_sums_over_regions_that_may_be_empty(platform: str, count: int) -> None:
     agree(sums, platform, [floats(8, 16), np.array([count], np.int32)], [floats(1, 16), floats(8, 1)])
+
+
+TOKENS = pl.dynamic("TOKENS")
+
+
+@pl.jit
+def clamped(x: pl.Tensor[[TOKENS, 20], pl.FP32], out: pl.InOut[pl.Tensor[[TOKENS, 20], pl.FP32]]):
+    for k in pl.spmd(4):
+        t = pl.load(x, [k * 8, 0], [8, 20], clamp=True)
+        u = pl.load(out, [k * 8, 0], [8, 20], clamp=True)
+        pl.store(pl.add(t, u), [k * 8, 0], out)
+
+
+@pytest.mark.parametrize("platform", ARCHITECTURES)
+@pytest.mark.parametrize("tokens", [1, 8, 13, 32])
+def test_blocks_wholly_past_the_end_touch_nothing(platform: str, tokens: int) -> None:
+    x = floats(tokens, 20)
+    agree(clamped, platform, [x], [floats(tokens, 20)])
+    text = clamped.compile(x, x.copy(), config=RunConfig(platform=platform)).kernel_stages()[0].text()
+    stops = {line.split(" = ")[0].strip() for line in text.splitlines() if "arith.minsi" in line and line.endswith(", %TOKENS : index")}
+    starts = {line.split("offsets = [")[1].split(",")[0] for line in text.splitlines() if "pto.partition_view" in line}
+    assert len(starts) == 3 and starts <= stops

@@ -166,3 +166,33 @@ def test_a_shift_by_a_count_outside_the_width_moves_every_bit_out(element: str, 
         out = np.full(2, 5, dtype)
         run_text(SHIFTS.replace("EL", element), out, number, count, native=True)
         assert out.tolist() == [0, -1 if number < 0 else 0]
+
+
+# slices -----------------------------------------------------------------------------------------------------------------------
+
+ROWS = """!tile = !pto.tile_buf<vec, 8x16xf32, valid=?x16>
+!slice = !pto.partition_tensor_view<?x16xf32>
+module attributes {pto.target_arch = "a3"} {
+  func.func @k(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %at: index, %n: index) {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c8 = arith.constant 8 : index
+    %c16 = arith.constant 16 : index
+    %vx = pto.make_tensor_view %x, shape = [%c8, %c16], strides = [%c16, %c1] : !pto.tensor_view<?x?xf32>
+    %vy = pto.make_tensor_view %y, shape = [%c8, %c16], strides = [%c16, %c1] : !pto.tensor_view<?x?xf32>
+    %sx = pto.partition_view %vx, offsets = [%at, %c0], sizes = [%n, %c16] : !pto.tensor_view<?x?xf32> -> !slice
+    %sy = pto.partition_view %vy, offsets = [%at, %c0], sizes = [%n, %c16] : !pto.tensor_view<?x?xf32> -> !slice
+    %a = pto.alloc_tile valid_row = %n : !tile
+    pto.tload ins(%sx : !slice) outs(%a : !tile)
+    pto.tstore ins(%a : !tile) outs(%sy : !slice)
+    return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("start", [3, 8, 20, -4])
+def test_an_empty_slice_touches_nothing_wherever_it_is(start: int) -> None:
+    x, y = np.ones((8, 16), np.float32), np.zeros((8, 16), np.float32)
+    run_text(ROWS, x, y, start, 0, native=True)
+    assert not y.any()

@@ -230,8 +230,7 @@ class KernelWriter(ControlWriter):
         valid = [extent_of(self, value, op) for value in op.valid]
         if op.static("clamp"):
             valid = [self.least(size, self.most(self.sub(extent, offset), 0), "inside") for size, extent, offset in zip(valid, memory.shape, offsets)]
-            offsets = tuple(self.least(offset, extent) for offset, extent in zip(offsets, memory.shape))
-        box = self.box(memory, offsets, tuple(valid))
+        box = self.box(memory, self.starts(offsets, valid, memory.shape), tuple(valid))
         self.check_rows(type.shape, valid, op)
         rows, cols = self.product(valid[:-1]), valid[-1]
         self.boxes[op.result] = (box, self.versions.get(box.root, 0))
@@ -252,7 +251,8 @@ class KernelWriter(ControlWriter):
             sizes = [self.extent(value, axis) for axis in range(rank)]
             sizes = [valid[0] if rank == 2 else sizes[0], *sizes[1:-1], valid[1]]
         leading = len(target.kept) - rank
-        box = self.box(target, tuple(offsets), (*([1] * leading), *sizes), tuple(range(leading)))
+        wanted = (*([1] * leading), *sizes)
+        box = self.box(target, self.starts(offsets, wanted, target.shape), wanted, tuple(range(leading)))
         atomic = bool(op.static("atomic"))
         found = self.values.get(value)
         whole = Region(Part(0, 0, valid[0]), Part(0, 0, valid[1]))
@@ -280,7 +280,7 @@ class KernelWriter(ControlWriter):
         extents = [extent_of(self, value, op) for value in op.extents]
         if op.static("clamp"):
             extents = [self.least(size, self.most(self.sub(extent, offset), 0)) for size, extent, offset in zip(extents, memory.shape, offsets)]
-        self.memories[op.result] = self.box(memory, offsets, tuple(extents), tuple(int(axis) for axis in drop))
+        self.memories[op.result] = self.box(memory, self.starts(offsets, extents, memory.shape), tuple(extents), tuple(int(axis) for axis in drop))
 
     def view(self, op: d.ViewOp) -> None:
         type, memory = d.shaped_type(op.result), self.memories[op.buffer]

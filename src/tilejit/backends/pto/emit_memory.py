@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -186,6 +187,13 @@ class MemoryWriter(TextWriter):
             box[dim] = extent
         kept = tuple(dim for place, dim in enumerate(memory.kept) if place not in drop)
         return replace(memory, origin=tuple(origin), box=tuple(box), kept=kept)
+
+    def starts(self, offsets: Sequence[Extent], sizes: Sequence[Extent], extents: Sequence[Extent]) -> tuple[Extent, ...]:
+        """Where a box begins: one that the run may find empty stays at the end of its memory instead of past it."""
+        return tuple(
+            offset if offset == 0 or (isinstance(size, int) and size > 0) else self.least(offset, extent)
+            for offset, size, extent in zip(offsets, sizes, extents, strict=True)
+        )
 
     # slices -----------------------------------------------------------------------------------------------------------------------
 
