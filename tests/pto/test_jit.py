@@ -22,6 +22,7 @@ from tilejit.errors import (
     PtoSyntaxError,
     PtoVerifyError,
     RangeError,
+    SourceNotFoundError,
     UnsupportedFeatureError,
 )
 
@@ -70,6 +71,11 @@ def test_nothing_is_read_at_decoration() -> None:
     kernel = declared("no/such/file.pto")
     with pytest.raises(FileNotFoundError, match=r"'no/such/file.pto'.*file does not exist"):
         kernel.compile()
+
+
+def test_what_cannot_be_a_path_is_an_error_of_ours() -> None:
+    with pytest.raises(SourceNotFoundError, match="of scale2: embedded null byte"):
+        declared("a\0b").compile()
 
 
 def test_other_os_errors_say_their_reason(tmp_path: Path) -> None:
@@ -315,6 +321,10 @@ def test_arguments_are_checked() -> None:
     x, y = arrays()
     with pytest.raises(TypeError, match=r"takes 2 arguments \(src, dst\), got 1"):
         launch(x)
+    with pytest.raises(ArgumentError, match="scale2 takes its arguments by position, got `dst=`"):
+        launch(x, dst=y)
+    with pytest.raises(DTypeError, match="`src` points to f32: Unsupported NumPy dtype float64"):
+        launch(x.astype(np.float64), y)
     with pytest.raises(TypeError, match="`dst` is a pointer"):
         launch(x, "y")
     with pytest.raises(DTypeError, match="points to f32"):

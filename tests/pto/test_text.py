@@ -132,3 +132,11 @@ def test_an_empty_module_in_the_generic_form_has_an_empty_body() -> None:
     file = parse_pto('"builtin.module"() ({}) : () -> ()')
     verify(file)
     assert parse_pto(file.print()).module.is_structurally_equivalent(file.module)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text() -> None:
+    text = "func.func @k() {\n  return\n}\n"
+    wanted = parse_pto(text).print()
+    assert parse_pto("\ufeff" + text).print() == parse_pto(text.encode("utf-8-sig")).print() == wanted
+    with pytest.raises(PtoSyntaxError, match=r"x\.pto:1:1"):
+        parse_pto("\ufeff?" + text, "x.pto")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -65,3 +68,20 @@ def test_run_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     assert "defines no function @other" in capsys.readouterr().err
     assert main(["pto", "check", "nowhere.pto"]) != 0
     assert "nowhere.pto" in capsys.readouterr().err
+
+
+def test_run_takes_single_arrays_only(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    x = np.zeros((16, 16), np.float32)
+    np.savez(tmp_path / "x.npz", x=x)
+    np.save(tmp_path / "y.npy", x)
+    assert main(["pto", "run", SCALE2, str(tmp_path / "x.npz"), str(tmp_path / "y.npy")]) == 1
+    assert "x.npz is not a .npy file for `src`: it is an archive of several arrays" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["pto", "fmt", *[SCALE2] * 20], ["pto", "check", SCALE2], ["ops"]], ids=["fmt", "check", "ops"])
+def test_a_reader_that_goes_away_is_no_error(arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-m", "tilejit", *arguments], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.stderr, done.returncode) == ("", 141)

@@ -83,23 +83,26 @@ def read_source(source: str, function: Callable[..., object]) -> Source:
     """The text now; relative paths start at the file that declares the function."""
     if is_inline(source):
         return Source(source, "inline", None)
-    if os.path.isabs(source):
-        path = os.path.realpath(source)
-    else:
-        try:
-            declared = inspect.getsourcefile(function)
-        except TypeError:
-            declared = None
-        base = os.path.dirname(os.path.abspath(declared)) if declared and os.path.exists(declared) else os.getcwd()
-        path = os.path.realpath(os.path.join(base, source))
+    path = source
     try:
+        path = os.path.realpath(source if os.path.isabs(source) else os.path.join(_folder(function), source))
         with open(path, "rb") as file:
             raw = file.read()
     except FileNotFoundError:
         raise SourceNotFoundError(f"the source {source!r} of {function.__name__} ({path}): file does not exist") from None
     except (OSError, ValueError) as error:
-        raise SourceNotFoundError(f"the source {source!r} of {function.__name__} ({path}): {getattr(error, 'strerror', None) or error}") from None
+        shown = f" ({path})" if isinstance(error, OSError) else ""
+        raise SourceNotFoundError(f"the source {source!r} of {function.__name__}{shown}: {getattr(error, 'strerror', None) or error}") from None
     return Source(decoded(raw, path), "path", path)
+
+
+def _folder(function: Callable[..., object]) -> str:
+    """The folder of the file that declares a function; the working directory where there is none."""
+    try:
+        declared = inspect.getsourcefile(function)
+    except TypeError:
+        declared = None
+    return os.path.dirname(os.path.abspath(declared)) if declared and os.path.exists(declared) else os.getcwd()
 
 
 class SourceKernel:
@@ -249,8 +252,11 @@ class Launcher:
     compiled: CompiledKernel
     grid: int
 
-    def __call__(self, *args: object) -> None:
+    def __call__(self, *args: object, **named: object) -> None:
         wanted = self.compiled.kernel.parameters
+        if named:
+            names = ", ".join(parameter.name for parameter in wanted)
+            raise ArgumentError(f"{self.compiled.kernel.name} takes its arguments by position, got `{next(iter(named))}=`", help=f"pass them in order: {names}")
         if len(args) != len(wanted):
             names = ", ".join(parameter.name for parameter in wanted)
             raise ArgumentError(f"{self.compiled.kernel.name} takes {len(wanted)} arguments ({names}), got {len(args)}")

@@ -113,6 +113,18 @@ def _emit(options: argparse.Namespace) -> int:
     return 0
 
 
+def _loaded(path: str, purpose: str = "") -> np.ndarray[Any, Any]:
+    """The array of a .npy file."""
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise ArgumentError(f"{path} is no .npy file that could be read{purpose}: {error}") from None
+    if not isinstance(found, np.ndarray):
+        found.close()
+        raise ArgumentError(f"{path} is not a .npy file{purpose}: it is an archive of several arrays", help="save each array with np.save")
+    return found
+
+
 def _example(text: str) -> object:
     """What a kernel is specialised on: a .npy file, a shape and data type, or a number."""
     shape, _, name = text.partition(":")
@@ -122,10 +134,7 @@ def _example(text: str) -> object:
             raise ArgumentError(f"{text!r} is no tensor", help="write 64x128:FP32")
         return np.zeros([int(part) for part in shape.split("x")], dtype.numpy)
     if text.endswith(".npy"):
-        try:
-            return np.load(text, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise ArgumentError(f"{text} is no .npy file that could be read: {error}") from None
+        return _loaded(text)
     try:
         return int(text) if text.lstrip("-").isdigit() else float(text)
     except ValueError:
@@ -190,10 +199,7 @@ def _argument(name: str, type: str, text: str) -> object:
     if type.startswith("!pto.ptr<"):
         from tilejit.tile_ir.pto.elements import ELEMENTS
 
-        try:
-            array = np.ascontiguousarray(np.load(text, allow_pickle=False))
-        except (OSError, ValueError) as error:
-            raise ArgumentError(f"{text} is no .npy file that could be read for `{name}`: {error}") from None
+        array = np.ascontiguousarray(_loaded(text, f" for `{name}`"))
         element = ELEMENTS.get(type[9:].split(",")[0].removeprefix("!pto."))
         if array.dtype.kind == "V" and element is not None and element.dtype is not None and element.bytes == array.dtype.itemsize:
             array = array.view(element.dtype.numpy)
