@@ -9,7 +9,7 @@ import pytest
 
 import tilejit.language as pl
 from tilejit import ir
-from tilejit.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
+from tilejit.errors import ArgumentError, ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
 
 pytestmark = pytest.mark.dispatch
 rng = np.random.default_rng(8)
@@ -96,6 +96,12 @@ def test_run_time_scalars_are_parameters() -> None:
         @pl.jit(runtime_scalars=("n", "m"))
         def kernel(x: pl.Tensor, n: pl.INDEX, out: pl.Out[pl.Tensor]):
             out[:] = x
+
+
+@pytest.mark.parametrize("given", [True, 3])
+def test_run_time_scalars_are_names(given: object) -> None:
+    with pytest.raises(ArgumentError, match=f"runtime_scalars is a tuple of names of parameters, got {given}"):
+        pl.jit(runtime_scalars=given)
 
 
 def test_the_layout_dn_needs_strides() -> None:

@@ -6,10 +6,10 @@ import ast
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast, overload
 
-from tilejit.errors import ParserSyntaxError
+from tilejit.errors import ArgumentError, ParserSyntaxError
 from tilejit.jit.definition import Definition
 from tilejit.jit.function import JITFunction
 
@@ -31,12 +31,19 @@ class _Decorator:
                 raise TypeError(f"@pl.jit{'' if self._kind == 'orchestration' else '.' + self._kind} does not take `{name}=`")
         scalars = options.get("runtime_scalars")
         if scalars is not None:
-            if isinstance(scalars, str):
-                raise TypeError(f"runtime_scalars is a tuple of names: write runtime_scalars=({scalars!r},)")
-            options["runtime_scalars"] = tuple(cast("tuple[str, ...]", scalars))
+            options["runtime_scalars"] = _names(scalars)
         if function is None:
             return lambda decorated: _decorate(decorated, self._kind, options, depth=2)
         return _decorate(function, self._kind, options, depth=2)
+
+
+def _names(scalars: object) -> tuple[str, ...]:
+    """What `runtime_scalars=` was given."""
+    if isinstance(scalars, str):
+        raise ArgumentError("runtime_scalars is a tuple of names", help=f"write runtime_scalars=({scalars!r},)")
+    if not isinstance(scalars, Iterable):
+        raise ArgumentError(f"runtime_scalars is a tuple of names of parameters, got {scalars!r}")
+    return tuple(cast("Iterable[str]", scalars))
 
 
 class _Jit(_Decorator):
