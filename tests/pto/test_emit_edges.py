@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
+from tilejit.errors import KernelAssertionError
 from tilejit.runtime.config import RunConfig
 
 RNG = np.random.default_rng(7)
@@ -64,3 +65,23 @@ def test_blocks_wholly_past_the_end_touch_nothing(platform: str, tokens: int) ->
     stops = {line.split(" = ")[0].strip() for line in text.splitlines() if "arith.minsi" in line and line.endswith(", %TOKENS : index")}
     starts = {line.split("offsets = [")[1].split(",")[0] for line in text.splitlines() if "pto.partition_view" in line}
     assert len(starts) == 3 and starts <= stops
+
+
+@pl.jit
+def guarded(x: pl.Tensor, n: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        k = pl.read(n, [0])
+        pl.device_assert(k > 0, "the count is positive")
+        pl.store(pl.load(x, [0, 0], [8, 16]), [0, 0], out)
+
+
+@pytest.mark.parametrize("platform", ["cpu", *ARCHITECTURES])
+def test_assertions_keep_their_message(platform: str) -> None:
+    x, out = floats(8, 16), floats(8, 16)
+    compiled = guarded.compile(x, np.ones(1, np.int32), out, config=RunConfig(platform=platform))
+    compiled(x, np.ones(1, np.int32), out)
+    np.testing.assert_array_equal(out, x)
+    with pytest.raises(KernelAssertionError, match="the count is positive") as caught:
+        compiled(x, np.zeros(1, np.int32), out)
+    assert caught.value.message == "the count is positive"
+    assert "pl.device_assert" in caught.value.source_lines[0]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.pto.harness import program_of, run_text
-from tilejit.errors import ShapeError, TilejitError
+from tilejit.errors import KernelAssertionError, ShapeError, TilejitError
 
 NDArray = npt.NDArray[Any]
 
@@ -196,3 +196,16 @@ def test_an_empty_slice_touches_nothing_wherever_it_is(start: int) -> None:
     x, y = np.ones((8, 16), np.float32), np.zeros((8, 16), np.float32)
     run_text(ROWS, x, y, start, 0, native=True)
     assert not y.any()
+
+
+# errors -----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("comment", "message"), [("", "the kernel reached pto.trap"), (" // why", "the kernel reached pto.trap"), (" // error: so it is", "so it is")]
+)
+def test_a_trap_has_the_message_behind_it(comment: str, message: str) -> None:
+    kernel = program_of(f"module {{\n  func.func @k(%y: !pto.ptr<i32>) {{\n    pto.trap{comment}\n    return\n  }}\n}}\n")
+    errors = [_error(run, [np.zeros(4, np.int32)]) for run in (kernel.launch, kernel.interpret)]
+    assert kernel.native is not None
+    assert [error.message for error in errors] == [message] * 2 and {type(error) for error in errors} == {KernelAssertionError}

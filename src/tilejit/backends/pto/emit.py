@@ -347,16 +347,19 @@ class KernelWriter(ControlWriter):
         """Two extents that must agree, or the kernel stops."""
         left, right = extent_of(self, op.left, op), extent_of(self, op.right, op)
         if left != right:
-            self._trap_unless(self.define(f"arith.cmpi eq, {self.ssa(left)}, {self.ssa(right)} : index"))
+            self._trap_unless(self.define(f"arith.cmpi eq, {self.ssa(left)}, {self.ssa(right)} : index"), f"extents differ: {op.static('message', '')}")
 
-    def _trap_unless(self, condition: str) -> None:
+    def _trap_unless(self, condition: str, message: str) -> None:
+        """Stop the kernel; the message is a comment, which our own reader keeps."""
         wrong = self.define(f"arith.xori {condition}, {self.constant(True, BOOL)} : i1")
         with self.inside(f"scf.if {wrong} {{"):
-            self.line("pto.trap")
+            self.line(f"pto.trap // error: {' '.join(message.split())}")
 
     def effect(self, op: d.EffectOp) -> None:
         if op.op == "device_assert":
-            self._trap_unless(scalar_as(self, op.args[0], BOOL, op))
+            statics = op.static("statics", {})
+            message = statics.get("message") if isinstance(statics, dict) else None
+            self._trap_unless(scalar_as(self, op.args[0], BOOL, op), str(message or "device_assert failed"))
         elif op.op == "print":
             self._print(op)
         elif op.op in EFFECTS:

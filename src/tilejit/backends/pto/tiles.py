@@ -339,7 +339,10 @@ def _tprint(frame: Frame, op: PtoOp) -> list[Value]:
 
 
 def _trap(frame: Frame, op: PtoOp) -> list[Value]:
-    raise KernelAssertionError("the kernel reached pto.trap")
+    """The message stands behind the op, as a comment: `// error: TEXT`."""
+    span = frame.machine.file.span(op)
+    line = (span.source.line(span.line) if span is not None else None) or ""
+    raise KernelAssertionError(line.partition("// error: ")[2].strip() or "the kernel reached pto.trap")
 
 
 STEPS = {

@@ -98,7 +98,10 @@ def _number(self: Raiser, op: PtoOp) -> None:
 
 
 def _trap(self: Raiser, op: PtoOp) -> None:
-    self.demand(self.build.const(False, BOOL), "the kernel reached pto.trap")
+    """The message stands behind the op, as a comment: `// error: TEXT`."""
+    span = self.file.span(op)
+    line = (span.source.line(span.line) if span is not None else None) or ""
+    self.demand(self.build.const(False, BOOL), line.partition("// error: ")[2].strip() or "the kernel reached pto.trap")
 
 
 # event ids -------------------------------------------------------------------------------------------------------------------
