@@ -22,6 +22,7 @@ import pytest
 
 import tilejit.language as pl
 from tilejit.errors import StaleCaptureError, UncacheableValueError
+from tilejit.runtime.native_type import supported
 
 KERNEL = """
 @pl.jit
@@ -198,6 +199,23 @@ ROWS = [
     world("deleted global", "N = 3", "N", ("N = 3", "N = 4"), "del m.N", "m.N = 3"),
     world("kernel in a class", "class K:\n    size = 3\n{indented}\nobj = K()\nkernel = obj.kernel", "self.size", ("size = 3", "size = 4"), "m.obj.size = 4", "del m.obj.size",
           kernel=KERNEL.replace("(x:", "(self, x:")),
+    world("attribute of a metaclass", "class Meta(type):\n    K = 3\nclass C(metaclass=Meta):\n    pass", "C.K", ("K = 3", "K = 4"), "m.Meta.K = 4", "m.Meta.K = 3"),
+    world("property set on a metaclass", "class Meta(type):\n    pass\nclass C(metaclass=Meta):\n    K = 3", "C.K", ("K = 3", "K = 4"), "m.Meta.K = property(lambda cls: 4)", "del m.Meta.K"),
+    world("another metaclass", "class Meta(type):\n    pass\nclass Other(type):\n    K = property(lambda cls: 4)\nclass C(metaclass=Meta):\n    K = 3", "C.K", ("K = 3", "K = 5"), "m.C.__class__ = m.Other", "m.C.__class__ = m.Meta"),
+    world("descriptor of a class", "N = 3\nclass Now:\n    def __get__(self, obj, cls):\n        return N\nclass C:\n    K = Now()", "C.K", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3"),
+    world("property set on a class", "class C:\n    pass\nOBJ = C()\nOBJ.k = 3", "OBJ.k", ("k = 3", "k = 4"), "m.C.k = property(lambda self: 4)", "del m.C.k"),
+    world("lookup replaced", "class C:\n    pass\nOBJ = C()\nOBJ.k = 3", "OBJ.k", ("k = 3", "k = 4"), "m.C.__getattribute__ = lambda self, name: 4", "del m.C.__getattribute__"),
+    world("object becomes a descriptor", "class P:\n    k = 3\nclass Q:\n    k = 4\nclass C:\n    part = P()", "C.part.k", ("k = 3", "k = 5"), "m.P.__get__ = lambda self, obj, cls: m.Q()", "del m.P.__get__"),
+    world("bases replaced", "class A:\n    K = 3\nclass B:\n    K = 4\nclass C(A):\n    pass", "C.K", ("K = 3", "K = 5"), "m.C.__bases__ = (m.B,)", "m.C.__bases__ = (m.A,)"),
+    world("bases replaced under an object", "class A:\n    K = 3\nclass B:\n    K = 4\nclass C(A):\n    pass\nOBJ = C()", "OBJ.K", ("K = 3", "K = 5"), "m.C.__bases__ = (m.B,)", "m.C.__bases__ = (m.A,)"),
+    world("class replaced", "class A:\n    K = 3\nclass B:\n    K = 4\nOBJ = A()", "OBJ.K", ("K = 3", "K = 5"), "m.OBJ.__class__ = m.B", "m.OBJ.__class__ = m.A"),
+    world("dict replaced", "class C:\n    pass\nOBJ = C()\nOBJ.k = 3", "OBJ.k", ("k = 3", "k = 4"), "m.OBJ.__dict__ = {'k': 4}", "m.OBJ.__dict__ = {'k': 3}"),
+    world("dict replaced twice", "class C:\n    pass\nOBJ = C()\nOBJ.k = 3", "OBJ.k", ("k = 3", "k = 4"), "m.OBJ.__dict__ = {'k': 5}; m.OBJ.__dict__ = {'k': 4}", "m.OBJ.k = 3"),
+    world("dict of an exception replaced", "OBJ = Exception()\nOBJ.k = 3", "OBJ.k", ("k = 3", "k = 4"), "m.OBJ.__dict__ = {'k': 4}", "m.OBJ.__dict__ = {'k': 3}"),
+    world("module that computes its names", "import types\nN = [3]\nmod = types.ModuleType('mod')\nmod.__getattr__ = lambda name: N[0]", "mod.k", ("[3]", "[4]"), "m.N[0] = 4", "m.N[0] = 3"),
+    world("property of a module", "import types\nN = [3]\nclass M(types.ModuleType):\n    k = property(lambda self: N[0])\nmod = M('mod')", "mod.k", ("[3]", "[4]"), "m.N[0] = 4", "m.N[0] = 3"),
+    world("class of a module replaced", "import types\nclass M(types.ModuleType):\n    k = property(lambda self: 4)\nmod = types.ModuleType('mod')\nmod.k = 3", "mod.k", ("k = 3", "k = 5"), "m.mod.__class__ = m.M", "m.mod.__class__ = type(m)"),
+    world("module in the place of another", "import types\ndef make(n):\n    made = types.ModuleType('mod')\n    made.k = n\n    return made\nmod = make(3)", "mod.k", ("make(3)", "make(4)"), "m.mod = None; m.mod = m.make(4)", "m.mod = m.make(3)"),
 ]  # fmt: skip
 
 
@@ -338,6 +356,63 @@ def test_other_names_of_the_module_may_change_freely(package: Path) -> None:
         module.kernel(x, out)
         setattr(module, f"unrelated_{step % 7}", step)
     assert out[0, 0] == 4.0
+
+
+WATCHED = """
+import types
+class Meta(type):
+    pass
+class Base:
+    A = 1
+class C(Base, metaclass=Meta):
+    B = 2
+OBJ = C()
+OBJ.c = 3
+SPACE = types.SimpleNamespace(part=OBJ)
+mod = types.ModuleType("mod")
+mod.D = 4
+"""
+
+
+@pytest.mark.dispatch
+@pytest.mark.skipif(not supported() or os.environ.get("TILEJIT_FASTPATH") == "0", reason="needs native dispatch")
+def test_classes_and_objects_that_change_elsewhere_are_learnt_again(make_kernel: Any) -> None:
+    kernel = make_kernel(WATCHED + KERNEL.format(expression="C.A + C.B + OBJ.c + SPACE.part.A + mod.D"))
+    names = kernel.definition.function.__globals__
+    x = np.ones((2, 3), np.float32)
+    out = np.empty_like(x)
+    for change in ("C.other = 1", "Meta.other = 1", "Base.other = 1", "OBJ.other = 1", "SPACE.other = 1", "mod.other = 1", "C.B = 3; C.B = 2", "del C.other"):
+        for _ in range(4):
+            kernel(x, out)
+        before = kernel._warm.hits
+        kernel(x, out)
+        assert kernel._warm.hits == before + 1, f"before `{change}` calls are native"
+        exec(change, names)
+        out[:] = 0
+        kernel(x, out)
+        assert (out == 12).all(), change
+
+
+@pytest.mark.dispatch
+@pytest.mark.parametrize("fast", [True, False], ids=["native", "python"])
+def test_a_value_in_the_memory_of_one_that_is_gone_is_noticed(fast: bool, make_kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_FASTPATH", "1" if fast else "0")
+    kernel = make_kernel("N = 3.5\n" + KERNEL.format(expression="N"))
+    names = kernel.definition.function.__globals__
+    x = np.ones((2, 3), np.float32)
+    out = np.empty_like(x)
+    kernel(x, out)
+    names["N"] = float("3.5")  # equal, but another object
+    for _ in range(3):
+        kernel(x, out)
+    for text in ("7.5", "8.5", "9.5"):  # one of them may get the place of that object
+        names["N"] = float(text)
+        with pytest.raises(StaleCaptureError, match="N"):
+            kernel(x, out)
+    names["N"] = float("4.5")
+    names["N"] = float("5.5")
+    with pytest.raises(StaleCaptureError, match=r"to 5\.5"):
+        kernel(x, out)
 
 
 def test_objects_without_content_are_refused_when_compiling(package: Path) -> None:

@@ -12,7 +12,7 @@ from tilejit.errors import StaleCaptureError
 from tilejit.frontend.fold import Namespace
 from tilejit.jit.captures import MISSING, Captures, Read, identity
 from tilejit.jit.definition import Kernel
-from tilejit.runtime.bindings import Word, binding_words, cell_word, class_dict, word
+from tilejit.runtime.bindings import HeldWord, Word, binding_words, cell_word, dict_pointer, looks_up_like, type_word, version_words, word
 from tilejit.runtime.native_type import supported
 
 
@@ -122,7 +122,8 @@ def _function_state(function: types.FunctionType) -> tuple[int, ...]:
 
 
 def _function_words(function: types.FunctionType) -> list[Word]:
-    return [word(id(function) + offset) for offset in _FUNCTION_FIELDS]
+    parts = (function.__code__, function.__defaults__, function.__kwdefaults__)
+    return [HeldWord(word(id(function) + offset), part) for offset, part in zip(_FUNCTION_FIELDS, parts, strict=True)]
 
 
 def _replaced(function: types.FunctionType, parts: Iterable[object]) -> Iterator[Drift]:
@@ -161,14 +162,16 @@ def _words_of(read: Read) -> list[Word] | None:
         words += binding_words(module, read.root)
         if read.root not in module:
             words += binding_words(builtins.__dict__, read.root)
-    value = read.resolve()
-    if isinstance(value, types.FunctionType):
-        words += _function_words(value)
     for container, (kind, key) in zip(read.containers(), read.steps, strict=True):
         found = _attribute_words(container, str(key)) if kind == "attr" else None
         if found is None:
             return None
         words += found
+    value = read.resolve()
+    if words:
+        words[-1] = HeldWord(words[-1], value)
+    if isinstance(value, types.FunctionType):
+        words += _function_words(value)
     return words
 
 
@@ -177,24 +180,53 @@ _FUNCTION_FIELDS = (48, 56, 64)
 
 
 def _attribute_words(container: object, name: str) -> list[Word] | None:
-    if isinstance(container, types.ModuleType):
-        return binding_words(cast("dict[str, object]", vars(container)), name)
-    if isinstance(container, type):
-        return [item for cls in _up_to(container, name) for item in binding_words(class_dict(cls), name)]
+    """Words that tell whether `container.name` is still found where it was; None where more than classes and dicts are asked."""
     cls = type(container)
-    if any(hasattr(vars(base)[name], "__get__") for base in cls.__mro__ if name in vars(base)) or hasattr(cls, "__getattr__"):
-        return None
-    own = getattr(container, "__dict__", None)
-    if not isinstance(own, dict):
-        return None
-    return [*binding_words(cast("dict[str, object]", own), name), *(item for base in _up_to(cls, name) for item in binding_words(class_dict(base), name))]
+    if cls is types.ModuleType:
+        return _words_in_module(cast("types.ModuleType", container), name)
+    if issubclass(cls, type):
+        return _words_in_class(cast("type", container), name)
+    return _words_in_instance(container, name)
 
 
-def _up_to(cls: type, name: str) -> list[type]:
-    """The classes that a lookup of `name` asks, as far as the one that has it."""
-    asked: list[type] = []
-    for base in cls.__mro__:
-        asked.append(base)
-        if name in vars(base):
-            break
-    return asked
+def _words_in_module(module: types.ModuleType, name: str) -> list[Word] | None:
+    names = cast("dict[str, object]", vars(module))
+    if name not in names or _raw(types.ModuleType, name) is not MISSING:
+        return None  # served by its `__getattr__`, or by what all modules have
+    return _joined([type_word(module)], dict_pointer(module, names), binding_words(names, name))
+
+
+def _words_in_class(cls: type, name: str) -> list[Word] | None:
+    meta, found = type(cls), _raw(cls, name)
+    if not looks_up_like(meta, type) or _raw(meta, name) is not MISSING:
+        return None
+    if _is_descriptor(found) and not isinstance(found, types.FunctionType | staticmethod):
+        return None
+    return _joined([type_word(cls)], version_words(meta), version_words(cls), version_words(type(found)))
+
+
+def _words_in_instance(instance: object, name: str) -> list[Word] | None:
+    cls = type(instance)
+    found = _raw(cls, name)
+    if not looks_up_like(cls, object) or _is_descriptor(found):
+        return None
+    own = getattr(instance, "__dict__", None)
+    if type(own) is not dict:
+        return None
+    names = cast("dict[str, object]", own)
+    return _joined([type_word(instance)], version_words(cls), version_words(type(found)), dict_pointer(instance, names), binding_words(names, name))
+
+
+def _joined(*parts: list[Word] | None) -> list[Word] | None:
+    """All of them; None if one is."""
+    known = [part for part in parts if part is not None]
+    return [item for part in known for item in part] if len(known) == len(parts) else None
+
+
+def _raw(cls: type, name: str) -> object:
+    """What a class or its bases hold under `name`, before any descriptor is asked."""
+    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), MISSING)
+
+
+def _is_descriptor(value: object) -> bool:
+    return _raw(type(value), "__get__") is not MISSING
