@@ -457,6 +457,24 @@ def test_run_only_runs_what_is_there_and_refuses_the_rest(make_kernel: MakeKerne
     assert "`x`: dtype FP32 → FP16" in str(caught.value) and "tilejit cache export" in str(caught.value)
 
 
+def test_what_was_refused_or_failed_is_no_entry_to_compare_with(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = make_kernel(source())
+    x = np.ones((5, 7), np.float32)
+    other = x.astype(np.float16)
+    monkeypatch.setenv("TILEJIT_RUN_ONLY", "1")
+    for _ in range(2):
+        with pytest.raises(ArtifactError, match="no entry of this kernel"):
+            kernel(other, other.copy())
+        assert kernel.explain(other, other).nearest is None
+    monkeypatch.delenv("TILEJIT_RUN_ONLY")
+    kernel(x, x.copy())
+    monkeypatch.setenv("TILEJIT_RUN_ONLY", "1")
+    with pytest.raises(ArtifactError, match="RUN_ONLY"):
+        kernel(other, other.copy())
+    assert "`x`: dtype FP32 → FP16" in kernel.explain(other, other).reason
+    assert list(kernel._cache.asked) == list(kernel._cache)
+
+
 def test_the_log_has_one_line_per_compile_with_the_reason(
     make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

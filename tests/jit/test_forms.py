@@ -7,6 +7,7 @@ import pytest
 
 import tilejit.language as pl
 from tilejit import ir
+from tilejit.errors import ArgumentError
 from tilejit.jit.function import JITFunction
 
 pytestmark = pytest.mark.dispatch
@@ -55,6 +56,37 @@ def test_helpers_defined_later_and_keyword_only_parameters(platform: str) -> Non
     np.testing.assert_array_equal(out, x * 2)
     np.testing.assert_array_equal(kernel(x, factor=3.0), x * 3)
     same_text(kernel, x, factor=3.0)
+
+
+@pytest.mark.parametrize("fast", ["1", "0"], ids=["native", "python"])
+def test_keyword_only_parameters_take_no_positions(fast: str, platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_FASTPATH", fast)
+
+    @pl.jit
+    def scaled(x: pl.Tensor, out: pl.Out[pl.Tensor], *, factor: pl.FP32, shift: pl.FP32 = 0.0):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * factor + shift
+
+    x = data(3, H)
+    out = np.empty_like(x)
+    for _ in range(4):  # the first call, and those that take a short way
+        with pytest.raises(ArgumentError, match=r"'scaled': `factor` is keyword-only, got 3 arguments by position") as caught:
+            scaled(x, out, 2.0)
+        assert "write scaled(x, out, factor=…, shift=…)" in str(caught.value)
+        with pytest.raises(ArgumentError, match=r"`factor`, `shift` are keyword-only, got 4 arguments by position"):
+            scaled(x, out, 2.0, 1.0)
+        with pytest.raises(ArgumentError, match="`factor` is keyword-only"):
+            scaled(x, out, 2.0, shift=1.0)
+        for ask in (scaled.compile, scaled.explain, scaled.specialized_source):
+            with pytest.raises(ArgumentError, match="`factor` is keyword-only"):
+                ask(x, out, 2.0)
+        for shift in (1.0, 5.0):
+            scaled(x, out, factor=2.0, shift=shift)
+            np.testing.assert_array_equal(out, x * 2 + np.float32(shift))
+        scaled(x, shift=1.0, factor=3.0, out=out)
+        np.testing.assert_array_equal(out, x * 3 + 1)
+        np.testing.assert_array_equal(scaled(x, factor=4.0), x * 4)
+    assert scaled.cache_info().misses == 4
 
 
 def test_helpers_work_on_slices_of_a_tensor_in_place(platform: str) -> None:

@@ -75,6 +75,8 @@ def _match(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str
         outputs = sum(param.direction == "Out" for param in definition.params)
         counts = f"{len(names)}" + (f" (in place) or {len(names) - outputs} (the outputs are returned)" if outputs else "")
         raise ArgumentError(f"{where}: takes {counts} arguments, got {len(args)}", help=f"parameters: {described(definition)}")
+    if len(args) > definition.positional:
+        raise _named_only(definition, len(args))
     values = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:
@@ -88,6 +90,16 @@ def _match(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str
         if param.name not in values and param.default is not inspect.Parameter.empty and not (running and param.stays_runtime):
             values[param.name] = param.default
     return {name: values[name] for name in names if name in values}
+
+
+def _named_only(definition: Definition, given: int) -> ArgumentError:
+    """Arguments by position for parameters after the `*`."""
+    named = [param.name for param in definition.params if param.keyword_only]
+    by_position = [param.name for param in definition.params if not param.keyword_only]
+    call = f"{definition.name}({', '.join([*by_position, *[f'{name}=…' for name in named]])})"
+    taken = named[: given - definition.positional]
+    what = f"{', '.join(f'`{name}`' for name in taken)} {'is' if len(taken) == 1 else 'are'} keyword-only, got {given} arguments by position"
+    return ArgumentError(f"@pl.jit function '{definition.name}': {what}", help=f"write {call}")
 
 
 def described(definition: Definition) -> str:

@@ -60,8 +60,17 @@ class Definition:
     def _names(self) -> tuple[str, ...]:
         return tuple(param.name for param in self.params)
 
+    @lazy
+    def positional(self) -> int:
+        """How many parameters may be given by position: those before a `*`."""
+        return sum(not param.keyword_only for param in self.params)
+
     def in_order(self, args: tuple[object, ...], named: Mapping[str, object]) -> tuple[object, ...] | None:
-        """A call with names as one without; None where that leaves a gap, or a name means nothing."""
+        """All arguments of a call, in the order of the parameters; None where that leaves a gap, a name means nothing or is missing."""
+        if len(args) > self.positional:
+            return None
+        if not named:
+            return args
         following = self._names[len(args) : len(args) + len(named)]
         try:
             return (*args, *[named[name] for name in following]) if len(following) == len(named) else None

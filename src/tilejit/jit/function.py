@@ -7,9 +7,10 @@ import inspect
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from tilejit import config as settings
 from tilejit.errors import ArgumentError, ArtifactError, TilejitError, did_you_mean
@@ -59,7 +60,12 @@ class JITFunction(Kernel):
         self._standing: Standing | None = None
         self._class_caches: dict[type, MemoryCache] = {}
         self._warm: WarmCalls | None = None
-        self._cache.when_cleared(self, JITFunction._forget)
+        self._called = False
+        self._bound_as: tuple[JITFunction, object] | None = None
+        """The kernel of a class that this one is, and the object it is bound to."""
+        self._bound_ones = weakref.WeakSet[JITFunction]()
+        if cache is None:
+            self._cache.when_cleared(self, JITFunction._forget)
         when_forked(self, JITFunction._new_lock)
         policy = definition.options.get("on_drift")
         if policy is not None and policy not in settings.POLICIES:
@@ -73,7 +79,7 @@ class JITFunction(Kernel):
 
     def __call__(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Any:
         """Specialise, compile unless that was done before, run. In a kernel it stands for the helper's results, so its type is open."""
-        given = None if config is not None else args if not kwargs else self.definition.in_order(args, kwargs)
+        given = None if config is not None else self.definition.in_order(args, kwargs)
         if given is not None and self._warm is not None and (found := self._warm.run(given)) is not MISS:
             return found
         seen = settings.snapshot()
@@ -87,9 +93,9 @@ class JITFunction(Kernel):
             compiled.relocate(error)
             raise
         if given is not None and len(given) + len(bound.omitted) == len(self.definition.params) and not bound.signatures:
-            if compiled.called:  # a kernel that runs once pays nothing for warm calls
+            if compiled.called and self._called:  # a kernel that runs once pays nothing for warm calls
                 self._serve(standing, compiled, bound.values, seen)
-            compiled.called = True
+            compiled.called = self._called = True
         return result
 
     def compile(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> CompiledProgram:
@@ -154,7 +160,8 @@ class JITFunction(Kernel):
             return
         if self._warm is None:
             stays = [stays_runtime(self.definition, param) for param in self.definition.params]
-            self._warm = WarmCalls(self, functools.partial(JITFunction.__call__, self), stays)
+            ways = WarmCalls if self.definition.positional == len(stays) else _NamedCalls
+            self._warm = ways(self, functools.partial(JITFunction.__call__, self), stays)
         self._warm.serve(compiled, values, standing.baseline if self._policy() != "ignore" else None, seen)
 
     def _new_lock(self) -> None:
@@ -163,6 +170,10 @@ class JITFunction(Kernel):
     def _forget(self) -> None:
         if self._warm is not None:
             self._warm.forget()
+        with self._lock:
+            bound = list(self._bound_ones)
+        for kernel in bound:
+            kernel._forget()
 
     # methods ------------------------------------------------------------------------------------------------------------------
 
@@ -171,15 +182,31 @@ class JITFunction(Kernel):
         first = next(iter(inspect.signature(self.definition.function).parameters), None)
         if instance is None or first not in ("self", "cls"):
             return self
-        bound = _bound_kernels(instance)
-        if self not in bound:
-            definition = self.definition
-            owner = instance if isinstance(instance, type) else type(instance)
-            cache = self._class_caches.setdefault(owner, MemoryCache())
-            bound[self] = JITFunction(Definition(definition.function, definition.kind, definition.options, {**definition.extra, first: instance}), cache)
-        return bound[self]
+        kept = _bound_kernels(instance)
+        found = kept.get(self) if kept is not None else None
+        if found is None:
+            found = self._bound(instance, first)
+            if kept is not None:
+                kept[self] = found
+        return found
+
+    def _bound(self, instance: object, first: str) -> JITFunction:
+        """The kernel with its first parameter bound; all objects of a class share what is compiled."""
+        definition = self.definition
+        owner = instance if isinstance(instance, type) else type(instance)
+        with self._lock:
+            cache = self._class_caches.get(owner)
+            if cache is None:
+                cache = self._class_caches[owner] = MemoryCache()
+                cache.when_cleared(self, JITFunction._forget)
+            bound = JITFunction(Definition(definition.function, definition.kind, definition.options, {**definition.extra, first: instance}), cache)
+            bound._bound_as = (self, instance)
+            self._bound_ones.add(bound)
+        return bound
 
     def __reduce__(self) -> tuple[object, ...]:
+        if self._bound_as is not None:
+            return (getattr, (self._bound_as[1], self.__name__))
         return (_by_reference, (self.definition.function.__module__, self.definition.function.__qualname__))
 
     # compiling ----------------------------------------------------------------------------------------------------------------
@@ -238,8 +265,12 @@ class JITFunction(Kernel):
         return self._cache.find(key.digest, lambda: self._load_or_compile(standing, bound, config, key))
 
     def _load_or_compile(self, standing: Standing, bound: BoundArguments, config: RunConfig | None, key: disk.Key) -> CompiledProgram:
-        """From disk if it is there, else compiled, once per host, and kept there."""
+        """From disk if it is there, else compiled, once per host, and kept there; what fails is no entry that others are compared with."""
+        made = self._found_or_made(standing, bound, config, key)
         self._cache.asked[key.digest] = (key, standing.captures.described())
+        return made
+
+    def _found_or_made(self, standing: Standing, bound: BoundArguments, config: RunConfig | None, key: disk.Key) -> CompiledProgram:
         if key.platform != "cpu":
             return self._compile(standing, bound, config, key)
         fresh: list[CompiledProgram] = []
@@ -372,17 +403,41 @@ def bind_scalars(definition: Definition, values: Mapping[str, object]) -> Mappin
     return out
 
 
-def _bound_kernels(instance: object) -> dict[JITFunction, JITFunction]:
-    """The kernels bound to an object, kept in the object so that they live as long as it does."""
-    attributes = vars(instance)
-    found = attributes.get("__tilejit_kernels__")
-    if found is None:
-        found = {}
-        if isinstance(instance, type):
-            type.__setattr__(instance, "__tilejit_kernels__", found)
-        else:
-            object.__setattr__(instance, "__tilejit_kernels__", found)
-    return cast("dict[JITFunction, JITFunction]", found)
+class _NamedCalls(WarmCalls):
+    """Of a kernel with keyword-only parameters: native code takes positions, and would take them for these too."""
+
+    def _serve_natively(self, *args: object, **kwargs: object) -> bool:
+        return False
+
+
+class _BoundKernels(dict[JITFunction, JITFunction]):
+    """The kernels bound to one object. A copy of the object is another one: it starts without."""
+
+    def __init__(self, owner: object = None) -> None:
+        super().__init__()
+        self.owner = owner
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_BoundKernels, ())
+
+
+_BOUND = "__tilejit_kernels__"
+
+
+def _bound_kernels(instance: object) -> _BoundKernels | None:
+    """Where the kernels bound to an object are kept: in the object, so that they live as long as it does; None: it has no place for them."""
+    attributes = getattr(instance, "__dict__", None)
+    found = attributes.get(_BOUND) if isinstance(attributes, Mapping) else None
+    if isinstance(found, _BoundKernels) and found.owner is instance:
+        return found
+    made = _BoundKernels(instance)
+    if isinstance(attributes, dict):
+        attributes[_BOUND] = made
+    elif isinstance(instance, type):
+        type.__setattr__(instance, _BOUND, made)
+    else:
+        return None
+    return made
 
 
 def _by_reference(module: str, qualified: str) -> object:

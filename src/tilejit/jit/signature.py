@@ -42,6 +42,8 @@ class JitParam(NamedTuple):
     default: object = _EMPTY
     wrap: type | None = None
     """A class of KernelArguments, if the annotation is one: other arguments are given to it."""
+    keyword_only: bool = False
+    """Whether it stands after a `*`."""
 
     @property
     def stays_runtime(self) -> bool:
@@ -63,6 +65,8 @@ def read_params(
         _read(name, annotations.get(name), defaults.get(name, _EMPTY), namespace, text if name in facts.annotated else None)
         for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     ]
+    if code.co_kwonlyargcount:
+        params = [param._replace(keyword_only=position >= code.co_argcount) for position, param in enumerate(params)]
     return tuple(params[1:] if drop_first else params)
 
 

@@ -1,0 +1,175 @@
+"""Kernels of a class, bound to its objects: every object has its own, whatever it was copied from."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilejit.language as pl
+from tilejit.errors import StaleCaptureError
+
+pytestmark = pytest.mark.dispatch
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_PLATFORM", "cpu")
+
+
+class Layer:
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    @pl.jit
+    def scaled(self, x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * self.factor
+
+
+@dataclass(frozen=True)
+class Frozen:
+    factor: float
+
+    @pl.jit
+    def scaled(self, x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * self.factor
+
+
+@dataclass(slots=True)
+class Slots:
+    factor: float
+
+    @pl.jit
+    def scaled(self, x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * self.factor
+
+
+@dataclass(slots=True, weakref_slot=True)
+class WeakSlots:
+    factor: float
+
+    @pl.jit
+    def scaled(self, x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * self.factor
+
+
+class OnlyDict:
+    """Has attributes, but cannot be referred to weakly."""
+
+    __slots__ = ("__dict__",)
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    @pl.jit
+    def scaled(self, x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * self.factor
+
+
+def pickled(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))
+
+
+def check(layer: Any, factor: float, times: int = 3) -> None:
+    """In place and returned; often enough that the short ways are taken."""
+    for _ in range(times):
+        out = np.full_like(X, np.nan)
+        layer.scaled(X, out)
+        np.testing.assert_array_equal(out, X * np.float32(factor))
+        np.testing.assert_array_equal(layer.scaled(X), X * np.float32(factor))
+
+
+@pytest.mark.parametrize("fast", ["1", "0"], ids=["native", "python"])
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickled])
+@pytest.mark.parametrize("make", [Layer, Frozen, Slots, WeakSlots, OnlyDict])
+def test_a_copy_reads_itself(make: Callable[[float], Any], duplicate: Callable[[Any], Any], fast: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_FASTPATH", fast)
+    first = make(2.0)
+    check(first, 2.0)
+    second = duplicate(first)
+    if make is Frozen:
+        second = replace(second, factor=5.0)
+    else:
+        second.factor = 5.0
+    check(second, 5.0)
+    check(first, 2.0)
+    check(duplicate(second), 5.0)
+
+
+@pytest.mark.parametrize("make", [Layer, Frozen, Slots, WeakSlots, OnlyDict])
+def test_objects_of_a_class_share_what_is_compiled(make: Callable[[float], Any]) -> None:
+    first, second = make(3.0), make(3.0)
+    check(first, 3.0)
+    before = first.scaled.cache_info().misses
+    check(second, 3.0)
+    check(copy.copy(second), 3.0)
+    assert second.scaled._cache is first.scaled._cache and second.scaled.cache_info().misses == before
+
+
+def test_a_kernel_is_bound_once_where_the_object_has_a_place_for_it() -> None:
+    layer = Layer(2.0)
+    assert layer.scaled is layer.scaled and copy.copy(layer).scaled is not layer.scaled
+    slots = Slots(2.0)
+    kernel = slots.scaled
+    check(slots, 2.0)
+    for _ in range(4):
+        np.testing.assert_array_equal(kernel(X), X * 2)
+    slots.factor = 4.0
+    with pytest.raises(StaleCaptureError, match=r"self\.factor"):
+        kernel(X)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, pickled])
+def test_a_bound_kernel_is_copied_with_its_object(duplicate: Callable[[Any], Any]) -> None:
+    layer: Any = Layer(2.0)
+    layer.run = layer.scaled
+    check(layer, 2.0)
+    other = duplicate(layer)
+    other.factor = 5.0
+    np.testing.assert_array_equal(other.run(X), X * 5)
+    np.testing.assert_array_equal(duplicate(layer.scaled)(X), X * 2)
+    np.testing.assert_array_equal(layer.run(X), X * 2)
+
+
+@pytest.mark.parametrize("make", [Layer, WeakSlots])
+def test_neither_kernels_nor_copies_that_were_called_keep_an_object_alive(make: Callable[[float], Any]) -> None:
+    first = make(2.0)
+    check(first, 2.0)
+    second = copy.copy(first)
+    check(second, 2.0)
+    gone = weakref.ref(first)
+    del first
+    gc.collect()
+    assert gone() is None
+
+
+def test_clearing_the_cache_of_a_class_reaches_every_bound_kernel() -> None:
+    first, second = Layer(2.0), Layer(3.0)
+    check(first, 2.0)
+    check(second, 3.0)
+    second.scaled._cache.clear()
+    before = first.scaled.cache_info().misses
+    check(first, 2.0)
+    assert first.scaled.cache_info().misses > before
+
+
+def test_binding_at_every_access_leaves_nothing_behind() -> None:
+    slots = Slots(2.0)
+    check(slots, 2.0, times=40)
+    gc.collect()
+    kernel = slots.scaled
+    assert len(kernel._cache._listeners) == 1
+    assert kernel._bound_as is not None and len(kernel._bound_as[0]._bound_ones) == 1
