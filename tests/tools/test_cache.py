@@ -95,6 +95,18 @@ def test_import_refuses_what_is_damaged(keys: list[str], capsys: pytest.CaptureF
     assert "refused 1" in said(capsys, "import", str(tmp_path / "shipped"), status=1)
 
 
+@pytest.mark.parametrize(
+    ("action", "place"), [("export", "file"), ("export", "file/below"), ("export", "/proc/nope"), ("import", "missing"), ("import", "file")]
+)
+def test_places_that_cannot_be_are_named(action: str, place: str, keys: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no directory")
+    capsys.readouterr()
+    assert main(["cache", action, str(tmp_path / place)]) == 1
+    said = capsys.readouterr()
+    assert str(tmp_path / place) in said.err and "help: name a directory" in said.err and "ported" not in said.out
+    assert (tmp_path / "file").read_text() == "no directory"
+
+
 def test_clear_and_gc_remove_entries(keys: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert "removed 2 entries" in said(capsys, "clear", "scaled")
     monkeypatch.setenv("TILEJIT_CACHE_ENTRIES", "1")

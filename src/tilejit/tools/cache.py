@@ -96,20 +96,37 @@ def _gc(store: Store, options: argparse.Namespace) -> int:
 def _export(store: Store, options: argparse.Namespace) -> int:
     directory = cast("Path", options.directory)
     chosen = [entry for _, entry in _readable(store) if not options.kernel or options.kernel in _name(entry) or _serves_all(entry)]
-    for entry in chosen:
-        shard = directory / entry.key[:2]
-        shard.mkdir(parents=True, exist_ok=True)
-        # Into place in one step: a reader of the directory never sees half an entry.
-        temporary = shard / f".{entry.key}.{os.getpid()}"
-        temporary.write_bytes(encode(entry))
-        temporary.replace(shard / f"{entry.key}{_SUFFIX}")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for entry in chosen:
+            _write(entry, directory / entry.key[:2])
+    except OSError as error:
+        help = "name a directory that can be written to, or one that can be made"
+        raise ArtifactError(f"the entries cannot be written to {directory}: {error.strerror or error}", help=help) from None
     print(f"exported {len(chosen)} entries to {directory}")
     return 0
 
 
+def _write(entry: Entry, shard: Path) -> None:
+    """Into place in one step: a reader of the directory never sees half an entry."""
+    shard.mkdir(exist_ok=True)
+    temporary = shard / f".{entry.key}.{os.getpid()}"
+    try:
+        temporary.write_bytes(encode(entry))
+        temporary.replace(shard / f"{entry.key}{_SUFFIX}")
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def _import(store: Store, options: argparse.Namespace) -> int:
+    directory = cast("Path", options.directory)
+    try:
+        os.listdir(directory)
+    except OSError as error:
+        help = "name a directory that `tilejit cache export` wrote"
+        raise ArtifactError(f"{directory} cannot be imported: {error.strerror or error}", help=help) from None
     taken = refused = 0
-    for path in sorted(cast("Path", options.directory).glob(f"??/*{_SUFFIX}")):
+    for path in sorted(directory.glob(f"??/*{_SUFFIX}")):
         try:
             entry = decode(Files().read(str(path), MAX_ENTRY)[0], path.stem)
         except (OSError, DamagedEntry) as error:
