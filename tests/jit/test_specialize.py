@@ -278,6 +278,30 @@ def test_j4_an_entry_is_no_helper() -> None:
         calls_an_entry.specialized_source(data(4, WIDTH), data(4, WIDTH))
 
 
+ROUNDABOUT = [
+    ("out = STEPS[0](x, 2.0, out)", "STEPS[0]"),
+    ("out = TABLE['a'](x, 2.0, out)", "TABLE['a']"),
+    ("g = leaf; out = g(x, 2.0, out)", "g"),
+    ("out = (leaf if x.shape[0] == 4 else None)(x, 2.0, out)", "leaf if x.shape[0] == 4 else None"),
+    ("out = leaf(x, 2.0, out); out = STEPS[0](x, 2.0, out)", "STEPS[0]"),
+    ("out = UNTRACKED(x, 2.0, out)", "UNTRACKED"),
+    ("out, task = pl.submit(STEPS[0], x, 2.0, out)", "STEPS[0]"),
+    ("g = leaf; out, task = pl.submit(g, x, 2.0, out)", "g"),
+]
+
+
+@pytest.mark.parametrize(("lines", "written"), ROUNDABOUT)
+def test_j4_a_helper_that_is_not_called_by_name_is_refused_at_the_call(lines: str, written: str, make_kernel: MakeKernel) -> None:
+    """The key is made from the helpers that are called by name; any other call was a KeyError."""
+    text = f"@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    {lines}\n    return out\n"
+    kernel = make_kernel(text, leaf=leaf, STEPS=(leaf,), TABLE={"a": leaf}, UNTRACKED=pl.untracked(leaf))
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        kernel(data(4, 4), data(4, 4))
+    assert caught.value.message == f"`{written}` stands for the helper `leaf`, which can only be called by its name"
+    span = caught.value.span
+    assert span is not None and caught.value.source_lines[0][span.column - 1 : span.end_column - 1] == written
+
+
 def test_j5_keywords_and_defaults_bind_by_name() -> None:
     """Arguments zipped by position silently swapped operands of keyword calls and dropped what was left over."""
     source = diamond.specialized_source(data(6, WIDTH), data(6, WIDTH))

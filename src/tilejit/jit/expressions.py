@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.dtypes import FP32
-from tilejit.errors import ParserTypeError, ShapeError, TilejitError, UndefinedVariableError, did_you_mean, in_body
+from tilejit.errors import ParserTypeError, ShapeError, TilejitError, UndefinedVariableError, UnsupportedFeatureError, did_you_mean, in_body
 from tilejit.frontend import fold
 from tilejit.jit import infer
 from tilejit.jit.definition import Definition, Kernel
-from tilejit.jit.dependencies import definition_of, helpers_of, kernel_call
+from tilejit.jit.dependencies import callee_of, definition_of, helpers_of, kernel_call
 from tilejit.jit.dynamic import Dynamic, Symbol
+from tilejit.jit.facts import SUBMITS
 from tilejit.jit.meta import DynDim
 from tilejit.jit.nodes import at, constant_difference, dotted, evaluated, relocated
 from tilejit.jit.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, is_language, literal, number_node
@@ -328,6 +329,8 @@ class Expressions:
         function, callee = self.fold(node.func)
         helper = definition_of(callee.value) if isinstance(callee, Static) else None
         if helper is not None:
+            if callee_of(node, self.definition) is not helper:
+                raise self._unnamed(node.func, helper)
             return self.helper_call(node, helper)
         started = kernel_call(node, self.definition)
         if started is not node:
@@ -335,6 +338,10 @@ class Expressions:
         if isinstance(callee, Static) and _is_program_function(callee.value):
             function = self.specializer.external(callee.value, function)
         args = [self.fold(argument) for argument in node.args]
+        if isinstance(node.func, ast.Attribute) and node.func.attr in SUBMITS and args:
+            task = definition_of(args[0][1].value) if isinstance(args[0][1], Static) else None
+            if task is not None:
+                raise self._unnamed(node.args[0], task)
         keywords = [(keyword, *self.fold(keyword.value)) for keyword in node.keywords]
         new_keywords = [at(ast.keyword(keyword.arg, value), keyword) for keyword, value, _ in keywords]
         new = at(ast.Call(function, [argument for argument, _ in args], new_keywords), node)
@@ -355,6 +362,15 @@ class Expressions:
         if all(isinstance(value, Static) for value in everything):
             return new, self._python_call(node, callee.value, positional, named)
         return new, RuntimeValue()
+
+    def _unnamed(self, node: ast.expr, helper: Definition) -> TilejitError:
+        """Only helpers called by name are seen when the key is made: anything else could reach another helper than the key speaks of."""
+        return in_body(UnsupportedFeatureError)(
+            f"`{ast.unparse(node)}` stands for the helper `{helper.name}`, which can only be called by its name",
+            span=self.definition.span(node),
+            help=f"write `{helper.name}` there, or give it another name outside the kernel",
+            note="the cache key is made from the helpers that are called by name",
+        )
 
     def _submitted(self, node: ast.Call, function: ast.expr, started: ast.Call) -> Folded:
         """`pl.submit(kernel, …)`: the kernel is specialised as if it were called; the task's id is one more result."""
