@@ -13,6 +13,7 @@ from tilejit.frontend.context import Context
 from tilejit.frontend.values import describe_value, extent_of, is_number, plain_number, shaped, static_integer
 from tilejit.frontend.windows import Items, check_window, indices, per_dim, reshape, static_extents, window_value
 from tilejit.ops import table
+from tilejit.ops.dtype_rules import as_float, fits, int_text
 from tilejit.tile_ir import dialect as d
 from tilejit.types.enums import AtomicType, MemorySpace, TensorLayout
 from tilejit.types.values import BufferType, ScalarType, ShapedType, shape_text
@@ -32,8 +33,13 @@ def create(ctx: Context, shape: Items, dtype: object, layout: object = TensorLay
         raise ParserTypeError(f"init_value must be a compile-time number, got {describe_value(init)}")
     if isinstance(init, float) and not dtype.is_float and not init.is_integer():
         raise DTypeError(f"init_value {init!r} is no {dtype}", help="write an integer, or choose a float dtype")
-    type = BufferType(dims, dtype, layout.value if isinstance(layout, TensorLayout) else "ND")
     value = None if init is None else plain_number(init)
+    if isinstance(value, int) and not isinstance(value, bool):
+        if dtype.is_integer and not fits(value, dtype):
+            raise DTypeError(f"init_value {int_text(value)} does not fit {dtype}", help="choose a wider dtype")
+        if dtype.is_float:
+            as_float(value, dtype)
+    type = BufferType(dims, dtype, layout.value if isinstance(layout, TensorLayout) else "ND")
     return ctx.builder.create(type, [size for size, extent in zip(sizes, dims, strict=True) if not isinstance(extent, int)], value)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
-from tilejit.dtypes import UINT8, DType
+from tilejit.dtypes import INDEX, UINT8, DType
 from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, ShapeError, TilejitError, UnsupportedFeatureError
 from tilejit.frontend import buffers, effects, fold, functions, markers, windows
 from tilejit.frontend.context import Context
@@ -19,12 +19,15 @@ from tilejit.frontend.values import (
     describe_value,
     is_number,
     is_static,
+    is_wide,
     number_dtype,
     plain_number,
     shaped,
+    with_wide_literals,
 )
 from tilejit.ops import public
 from tilejit.ops.binding import Kind, bind
+from tilejit.ops.dtype_rules import as_index
 from tilejit.ops.evaluate import evaluate
 from tilejit.ops.spec import Call, OpFunction, OpSpec, ParamKind, ScalarArg
 from tilejit.tile_ir import dialect as d
@@ -180,7 +183,8 @@ def op_call(ctx: Context, function: OpFunction, args: Sequence[object], keywords
         ctx.needs_execution(repr(function), bound.level)
     if bound.level == "scalar" and all(not isinstance(operand, SSAValue | DynVar) for operand in operands):
         return computed(ctx, bound.row, bound.args)
-    ready = {param.name: _operand(ctx, bound.row, param.name, bound.args[param.name]) for param in bound.row.params}
+    given = _with_wide_literals(bound.row, bound.args)
+    ready = {param.name: _operand(ctx, bound.row, param.name, given[param.name]) for param in bound.row.params}
     if effects.is_statement(bound.row, ready):
         return effects.perform(ctx, bound.row, bound.level, ready, repr(function))
     results = ctx.builder.apply(bound.row, bound.level, ready)
@@ -189,8 +193,9 @@ def op_call(ctx: Context, function: OpFunction, args: Sequence[object], keywords
 
 def computed(ctx: Context, row: OpSpec, args: Mapping[str, object]) -> object:
     """A scalar op of compile-time numbers, computed by its reference."""
-    seen = {param.name: _scalar_argument(row, param.name, args.get(param.name, param.default)) for param in row.params}
+    args = _with_wide_literals(row, args)
     try:
+        seen = {param.name: _scalar_argument(row, param.name, args.get(param.name, param.default)) for param in row.params}
         (type,) = row.infer(Call(row, "scalar", seen))
         ready = {name: np.asarray(arg.const, arg.dtype.numpy)[()] if isinstance(arg, ScalarArg) else arg for name, arg in seen.items()}
         (value,) = evaluate(row, ready, (type,))
@@ -202,9 +207,19 @@ def computed(ctx: Context, row: OpSpec, args: Mapping[str, object]) -> object:
     return number if default is type.dtype else TypedConstant(number, type.dtype)
 
 
+def _with_wide_literals(row: OpSpec, args: Mapping[str, object]) -> Mapping[str, object]:
+    """The arguments of a row, with ints that no INDEX can hold as what they mean next to the others."""
+    if not any(is_wide(arg) for arg in args.values()):
+        return args
+    names = [param.name for param in row.params if param.kind in (ParamKind.Value, ParamKind.Operand, ParamKind.Scalar) and param.name in args]
+    return {**args, **dict(zip(names, with_wide_literals([args[name] for name in names], args.get("dtype")), strict=True))}
+
+
 def _scalar_argument(row: OpSpec, name: str, arg: object) -> object:
-    scalar = row.param(name).kind in (ParamKind.Operand, ParamKind.Scalar)
-    return ScalarArg(number_dtype(arg), plain_number(arg)) if scalar and is_number(arg) else static_value(arg)
+    if row.param(name).kind not in (ParamKind.Operand, ParamKind.Scalar) or not is_number(arg):
+        return static_value(arg)
+    number, dtype = plain_number(arg), number_dtype(arg)
+    return ScalarArg(dtype, as_index(number) if dtype is INDEX and isinstance(number, int) else number)
 
 
 def static_value(value: object) -> object:

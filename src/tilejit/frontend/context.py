@@ -31,8 +31,10 @@ from tilejit.frontend.values import (
     plain_number,
     shaped,
     user_name,
+    with_wide_literals,
 )
 from tilejit.ops import table
+from tilejit.ops.dtype_rules import as_float, int_text
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder
 from tilejit.tile_ir.program import Function
@@ -317,7 +319,7 @@ class Context:
     def scalar_op(self, name: str, *args: object) -> SSAValue:
         """A scalar op of the table by name."""
         row = table()[name]
-        operands = {param.name: self.scalar(arg) for param, arg in zip(row.params, args, strict=False)}
+        operands = {param.name: self.scalar(arg) for param, arg in zip(row.params, with_wide_literals(args), strict=False)}
         return self.builder.apply(row, "scalar", operands)[0]
 
     def index(self, value: object, what: str = "an index") -> SSAValue:
@@ -418,7 +420,7 @@ class YieldRecord:
 def fits(number: int | float | bool, dtype: DType) -> int | float | bool:
     """`number` as a constant of `dtype`; a number that the type cannot hold is an error."""
     if dtype.is_float:
-        return float(number)
+        return as_float(number, dtype)
     if dtype is BOOL:
         if isinstance(number, bool):
             return number
@@ -429,7 +431,7 @@ def fits(number: int | float | bool, dtype: DType) -> int | float | bool:
 
     low, high = integer_range(dtype)
     if not low <= int(number) <= high:
-        raise DTypeError(f"{number} does not fit into {dtype} ({low} … {high})")
+        raise DTypeError(f"{int_text(int(number))} does not fit into {dtype} ({low} … {high})")
     return int(number)
 
 

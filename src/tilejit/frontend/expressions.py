@@ -10,7 +10,18 @@ from xdsl.ir import SSAValue
 from tilejit.errors import InvalidOperationError, ParserTypeError, UnsupportedFeatureError
 from tilejit.frontend import branches, calls, fold, subscripts
 from tilejit.frontend.context import Context
-from tilejit.frontend.values import MethodReference, SelfReference, TypedConstant, describe_value, is_number, is_scalar, is_static, plain_number, shaped
+from tilejit.frontend.values import (
+    MethodReference,
+    SelfReference,
+    TypedConstant,
+    describe_value,
+    is_number,
+    is_scalar,
+    is_static,
+    plain_number,
+    shaped,
+    with_wide_literals,
+)
 from tilejit.ops import public, table
 from tilejit.ops.spec import OpFunction, Spelling
 from tilejit.tile_ir import dialect as d
@@ -196,7 +207,8 @@ def _compare_two(ctx: Context, operator: ast.cmpop, left: object, right: object,
         function = public("pl", "cmp")
         assert function is not None
         return calls.op_call(ctx, function, [left, right], {"cmp_type": kind}, node)
-    return ctx.builder.apply(table()["cmp"], "scalar", {"lhs": ctx.scalar(left), "rhs": ctx.scalar(right), "cmp_type": kind})[0]
+    lhs, rhs = (ctx.scalar(side) for side in with_wide_literals((left, right)))
+    return ctx.builder.apply(table()["cmp"], "scalar", {"lhs": lhs, "rhs": rhs, "cmp_type": kind})[0]
 
 
 def _both(ctx: Context, left: object, right: object) -> object:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import enum
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilejit.dtypes import BOOL, FP32, INDEX, DType
-from tilejit.errors import Span
+from tilejit.dtypes import BOOL, FP32, INDEX, DType, integer_range, promote
+from tilejit.errors import DTypeError, Span
 from tilejit.frontend.source import FunctionText
+from tilejit.ops.dtype_rules import as_float, fits, int_text
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
 from tilejit.types.values import ANY, ArrayType, Dim, ScalarType, ShapedType, ValueType
@@ -145,6 +147,45 @@ def number_dtype(value: object) -> DType:
         return value.dtype
     plain = plain_number(value)
     return BOOL if isinstance(plain, bool) else INDEX if isinstance(plain, int) else FP32
+
+
+def with_wide_literals(args: Sequence[object], dtype: object = None) -> Sequence[object]:
+    """Arguments of an op; ints that INDEX cannot hold become constants of the type that they have next to the others (or of `dtype`)."""
+    if not any(is_wide(arg) for arg in args):
+        return args
+    around = [dtype] if isinstance(dtype, DType) else [found for arg in args if (found := _own_dtype(arg)) is not None]
+    return [_beside(arg, around) if is_wide(arg) else arg for arg in args]
+
+
+def is_wide(value: object) -> bool:
+    """An int without a dtype of its own that INDEX cannot hold."""
+    if isinstance(value, SSAValue | str | float) or not isinstance(value, numbers.Integral):
+        return False
+    low, high = integer_range(INDEX)
+    return not low <= int(value) <= high
+
+
+def _own_dtype(value: object) -> DType | None:
+    """The data type that an operand brings along; a bare int has none."""
+    if isinstance(value, SSAValue):
+        return d.type_of(value).dtype
+    return number_dtype(value) if isinstance(value, TypedConstant) or (is_number(value) and not isinstance(plain_number(value), int)) else None
+
+
+def _beside(value: object, around: Sequence[DType]) -> object:
+    """A wide int next to data of these types: of the float type among them, else of a type that has its bits; as it is without such data."""
+    number = plain_number(value)
+    floats = [dtype for dtype in around if dtype.is_float]
+    if floats:
+        dtype = reduce(promote, floats)
+        return TypedConstant(as_float(number, dtype), dtype)
+    integers = [dtype for dtype in around if dtype.is_integer and dtype is not INDEX]
+    if not integers:
+        return value
+    holder = next((dtype for dtype in integers if fits(number, dtype)), None)
+    if holder is None:
+        raise DTypeError(f"{int_text(int(number))} does not fit {integers[0]}", help="choose a wider dtype; pl.cast converts data")
+    return TypedConstant(int(number) - (1 << holder.bits if int(number) > integer_range(holder)[1] else 0), holder)
 
 
 def static_integer(value: object) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType as PythonFunction
 from typing import NamedTuple
 
-from tilejit.dtypes import BOOL, DType, integer_range
+from tilejit.dtypes import BOOL, INDEX, DType, integer_range
 from tilejit.errors import ArgumentError, ParserTypeError, RangeError, TilejitError
 from tilejit.frontend.source import FunctionText, span_of, unwrapped
 from tilejit.jit.facts import Facts
@@ -140,20 +140,33 @@ def as_declared(number: int | float | bool, param: JitParam) -> int | float | bo
     """A scalar argument as the parameter declares it: floats for float types, integers for integer types."""
     dtype: DType | None = param.dtype
     if dtype is None:
-        return number
+        return number if isinstance(number, bool | float) else _in_range(number, INDEX, param)
     if dtype.is_float:
-        return float(number)
+        try:
+            return float(number)
+        except OverflowError:
+            raise _out_of_range(int(number), param, f"{dtype}") from None
     if dtype is BOOL:
         return bool(number)
     if isinstance(number, float):
         if not number.is_integer():
             raise ArgumentError(f"`{param.name}` is an integer ({dtype}), got {number!r}", help=f"round it, or declare `{param.name}` as a float type")
         number = int(number)
+    return _in_range(int(number), dtype, param)
+
+
+def _in_range(number: int, dtype: DType, param: JitParam) -> int:
     low, high = integer_range(dtype)
     if not low <= number <= high:
-        help = f"pass a number in that range, or declare `{param.name}` with a wider dtype"
-        raise RangeError(f"`{param.name}` = {number} is outside the range of {dtype}: {low} to {high}", help=help)
-    return int(number)
+        raise _out_of_range(number, param, f"{dtype}: {low} to {high}")
+    return number
+
+
+def _out_of_range(number: int, param: JitParam, range: str) -> RangeError:
+    from tilejit.ops.dtype_rules import int_text
+
+    help = f"pass a number in that range, or declare `{param.name}` with a wider dtype"
+    return RangeError(f"`{param.name}` = {int_text(number)} is outside the range of {range}", help=help)
 
 
 def annotated_result(function: Callable[..., object], namespace: Mapping[str, object]) -> object | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 from tilejit.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, DType, integer_range, promote
-from tilejit.errors import DTypeError
+from tilejit.errors import DTypeError, RangeError
 from tilejit.ops.spec import Call, ScalarArg
 from tilejit.types.values import ShapedType
 
@@ -71,6 +71,28 @@ def fits(value: object, dtype: DType) -> bool:
     assert isinstance(value, int)
     low, high = integer_range(dtype)
     return min(low, -(1 << (dtype.bits - 1))) <= value <= max(high, (1 << dtype.bits) - 1) if dtype is not INDEX else low <= value <= high
+
+
+def as_index(value: int) -> int:
+    """An int without a dtype of its own, which INDEX must be able to hold."""
+    low, high = integer_range(INDEX)
+    if not low <= value <= high:
+        help = "next to floats write a float; pl.const(…, pl.UINT64) makes a wider constant"
+        raise RangeError(f"{int_text(value)} is outside the range of INDEX, the type of bare integers: {low} to {high}", help=help)
+    return value
+
+
+def as_float(value: int | float | bool, dtype: DType) -> float:
+    """A number as a constant of a float type."""
+    try:
+        return float(value)
+    except OverflowError:
+        raise RangeError(f"{int_text(int(value))} is outside the range of {dtype}", help='write float("inf") if infinity is meant') from None
+
+
+def int_text(value: int) -> str:
+    """An int for a message: Python itself refuses to write the longest ones."""
+    return str(value) if value.bit_length() <= 128 else f"about {'-' if value < 0 else ''}2**{value.bit_length() - 1}"
 
 
 def promoted(call: Call) -> DType:

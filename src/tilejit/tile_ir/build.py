@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from tilejit import ops
 from tilejit.dtypes import BOOL, FP32, INDEX, DType
 from tilejit.errors import DTypeError, Span, TilejitError, in_body
+from tilejit.ops.dtype_rules import as_float, as_index
 from tilejit.ops.spec import Call, OpSpec, ParamKind, ScalarArg
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import BufferType, ScalarType, ShapedType, TileType, ValueType
@@ -81,7 +82,9 @@ class Builder:
         if dtype is None:
             dtype = BOOL if isinstance(value, bool) else INDEX if isinstance(value, int) else FP32
         if dtype.is_float:
-            value = float(value)
+            value = as_float(value, dtype)
+        elif dtype is INDEX:
+            value = as_index(value) if isinstance(value, int) else value
         op = d.ConstOp.build(result_types=[d.IRType(ScalarType(dtype))], attributes=d.statics({"value": value}))
         self.insert(op)
         return op.result

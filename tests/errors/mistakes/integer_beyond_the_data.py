@@ -1,0 +1,18 @@
+"""A factor with more bits than the data next to it."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.int32).reshape(4, 8)
+OUT = np.full((4, 8), 7, np.int32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = a * 2**70
+
+
+def mistake() -> object:
+    return kernel(A, OUT)
