@@ -13,7 +13,7 @@ import pytest
 
 import tilejit.language as pl
 from tilejit import ir
-from tilejit.errors import ArgumentError, DTypeError, NoWriteError, OutOfBoundsError, ShapeError
+from tilejit.errors import ArgumentError, DTypeError, NoWriteError, OutOfBoundsError, RangeError, ShapeError, TilejitError
 from tilejit.jit.function import JITFunction
 from tilejit.runtime.config import RunConfig
 
@@ -412,6 +412,69 @@ def test_an_output_shape_that_cannot_be_told_names_the_parameter() -> None:
 
     with pytest.raises(ShapeError, match="the shape of output `out` of `chunks` cannot be told"):
         chunks(data(4, 4))
+
+
+BODIES = {
+    "double = lambda n: n * 2.0; out[:] = x * double(1.0)": "a kernel cannot contain a lambda",
+    "factors = [s * 2.0 for s in (1.0, 2.0)]; out[:] = x * factors[0]": "a kernel cannot contain a list comprehension",
+    "out[:] = x * {1, 2}": "a kernel cannot contain a set",
+    "out[:] = x @ x": "a kernel cannot contain `@`",
+    "out[:] = pl.exp(x, 1)": "pl.exp takes 1 argument, got 2",
+    "out[:] = pl.add(x, x[0:3, :])": r"add cannot broadcast \[4, 4\] and \[3, 4\]",
+    "helper(x, out)": "a kernel cannot contain a set",
+}
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_a_mistake_in_the_body_is_named_also_when_the_outputs_are_left_out(body: str, make_kernel: MakeKernel) -> None:
+    """It used to be hidden by the shape of the output, which could not be told because of it."""
+    kernel = make_kernel(
+        f"""
+        @pl.jit.inline
+        def helper(x: pl.Tensor, target: pl.Tensor):
+            target[:] = x * {{1, 2}}
+            return target
+
+        @pl.jit
+        def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+            with pl.at(level=pl.Level.CORE_GROUP):
+                {body}
+        """
+    )
+    with pytest.raises(TilejitError, match=BODIES[body]) as in_place:
+        kernel(data(4, 4), data(4, 4))
+    with pytest.raises(TilejitError, match=BODIES[body]) as returned:
+        kernel(data(4, 4))
+    assert str(in_place.value) == str(returned.value)
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**64 + 3, 10**400, np.uint64(2**63)])
+def test_a_scalar_argument_that_no_64_bits_hold_is_refused(number: int) -> None:
+    """Such numbers used to wrap around; one that has the low bits of a compiled one must not be taken for it."""
+
+    @pl.jit
+    def scaled(x: pl.Tensor, n: int, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * n
+
+    x, out = data(4, 4), np.zeros((4, 4), np.float32)
+    for _ in range(3):
+        scaled(x, 3, out)
+    with pytest.raises(RangeError, match="is outside the range of INDEX"):
+        scaled(x, number, out)
+    np.testing.assert_array_equal(out, x * 3)
+
+
+def test_an_integer_argument_of_a_float_type_is_converted_or_refused() -> None:
+    @pl.jit
+    def scaled(x: pl.Tensor, n: pl.FP32, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * n
+
+    x = data(4, 4)
+    np.testing.assert_array_equal(scaled(x, 2**70), x * np.float32(2**70))
+    with pytest.raises(RangeError, match=r"`n` = about 2\*\*1328 is outside the range of FP32"):
+        scaled(x, 10**400)
 
 
 def test_outputs_written_in_pieces_at_constant_offsets_have_the_size_of_all_pieces(platform: str) -> None:

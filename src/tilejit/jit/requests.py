@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
-from tilejit.errors import ShapeError
+from tilejit.dtypes import FP32, INT8
+from tilejit.errors import ShapeError, TilejitError
 from tilejit.jit.arguments import BoundArguments, TensorArgument
 from tilejit.jit.definition import Definition
 from tilejit.jit.dynamic import Dynamic
@@ -37,13 +38,43 @@ def find_outputs(entry: Definition, known: Mapping[Definition, Dynamic], bound: 
     unknown = [name for name in bound.omitted if name not in found]
     try:
         inferred = output_types(finder, types, unknown) if unknown else {}
-    except ShapeError:
+    except ShapeError as error:
         if any(name not in annotated for name in unknown):
-            raise
+            raise _mistake(entry, known, bound, found, unknown) or error from None
         return annotated
     for name, type in inferred.items():
         found[name] = TensorArgument(tuple(_OutputDim.of(dim) for dim in type.shape), type.dtype)
     return found
+
+
+_STAND_INS = (TensorArgument((1,), FP32), TensorArgument((2, 3, 5), INT8))
+"""Two outputs that have nothing in common."""
+
+
+def _mistake(
+    entry: Definition, known: Mapping[Definition, Dynamic], bound: BoundArguments, found: Mapping[str, TensorArgument], unknown: Sequence[str]
+) -> TilejitError | None:
+    """What is wrong with the body whatever its outputs are: that says more than that their shapes cannot be told."""
+    errors: list[TilejitError] = []
+    for stand_in in _STAND_INS:
+        arguments = {**bound.arguments, **found, **dict.fromkeys(unknown, stand_in)}
+        ordered = {param.name: arguments[param.name] for param in entry.params if param.name in arguments}
+        error = _front_end_error(entry, known, BoundArguments(bound.values, ordered))
+        if error is None:
+            return None
+        errors.append(error)
+    first, second = errors
+    return first if (first.message, first.span) == (second.message, second.span) else None
+
+
+def _front_end_error(entry: Definition, known: Mapping[Definition, Dynamic], bound: BoundArguments) -> TilejitError | None:
+    from tilejit.jit.build import program_of
+
+    try:
+        program_of(specialise(entry, known, bound))
+    except TilejitError as error:
+        return error
+    return None
 
 
 def _overrides(entry: Definition, name: str, argument: object) -> bool:
