@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
+from tests.jit import code_reads
 from tilejit.errors import StaleCaptureError, UncacheableValueError
 from tilejit.runtime.native_type import supported
 
@@ -217,6 +218,22 @@ ROWS = [
     world("class of a module replaced", "import types\nclass M(types.ModuleType):\n    k = property(lambda self: 4)\nmod = types.ModuleType('mod')\nmod.k = 3", "mod.k", ("k = 3", "k = 5"), "m.mod.__class__ = m.M", "m.mod.__class__ = type(m)"),
     world("module in the place of another", "import types\ndef make(n):\n    made = types.ModuleType('mod')\n    made.k = n\n    return made\nmod = make(3)", "mod.k", ("make(3)", "make(4)"), "m.mod = None; m.mod = m.make(4)", "m.mod = m.make(3)"),
 ]  # fmt: skip
+CALLED = """
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = {expression}(x)
+    return out
+"""
+RENAMED = """
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = OP(x * {expression})
+    return out
+"""
+KERNELS = {"op under another name": RENAMED, "inline kernel of another closure": CALLED, "two inline kernels of a factory": CALLED.replace("(x)", "(first(x))")}
+ROWS += [world(name, *rest, kernel=KERNELS.get(name, KERNEL)) for name, *rest in code_reads.ROWS]
 
 
 def write(row: Row, root: Path, package: str, edited: bool) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 import tilejit.language as pl
 from tests import suite
+from tilejit.errors import StaleCaptureError
 from tilejit.frontend.source import block_of, parsed
 from tilejit.jit import disk, facts, stores
 from tilejit.jit.definition import Definition, Kernel
@@ -198,3 +199,89 @@ def test_generated_sources_leave_nothing_on_disk(tmp_path: Path, monkeypatch: py
     assert (out == 2.0).all()
     kept = [entry.fields["kernel"] for entry in disk.entries()]
     assert "cell.f" in kept and not any("functions of" in str(name) for name in kept)
+
+
+ODD_TEXTS = {
+    "decorator over several lines": "@pl.jit(\n    on_drift='recompile',\n)\ndef f(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x * 2.0\n",
+    "text at the margin": '@pl.jit\ndef f(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    """A text\nat the margin."""\n    out[:] = x * 2.0\n',
+    "backslash at the margin": "@pl.jit\ndef f(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x * \\\n2.0\n",
+    "bracket at the margin": "@pl.jit\ndef f(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = (x *\n2.0)\n",
+}
+ONE = """
+import numpy as np
+import kernels
+x, out = np.ones((2, 2), np.float32), np.zeros((2, 2), np.float32)
+kernels.f(x, out)
+print(out[0, 0], kernels.f.cache_info().loaded)
+"""
+
+
+@pytest.mark.parametrize("name", ODD_TEXTS)
+def test_an_edit_counts_wherever_the_lines_of_a_function_stand(name: str, tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir(mode=0o700)
+    (tmp_path / "run.py").write_text(ONE)
+
+    def run(text: str) -> str:
+        (tmp_path / "kernels.py").write_text("import tilejit.language as pl\n\n" + text)
+        environment = {"TILEJIT_CACHE": "1", "TILEJIT_CACHE_DIR": str(tmp_path / "cache"), "PATH": "/usr/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run([sys.executable, tmp_path / "run.py"], capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    text = ODD_TEXTS[name]
+    assert run(text) == "2.0 0"
+    assert run(text) == "2.0 1"
+    assert run(text.replace("2.0", "5.0")) == "5.0 0"
+
+
+# files that are edited while the process runs ----------------------------------------------------------------------------------
+
+HEAD = "import tilejit.language as pl\n\n# a comment\n\ndef twice(n):\n    return n * 2.0\n\n"
+BODY = "@pl.jit\ndef f(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x * twice(1.0)\n"
+
+
+def imported(path: Path, text: str) -> dict[str, Any]:
+    path.write_text(text)
+    scope: dict[str, Any] = {"__name__": f"edited_{path.stem}"}
+    exec(compile(text, str(path), "exec"), scope)
+    return scope
+
+
+def result_of(kernel: Any) -> float:
+    x, out = np.ones((2, 2), np.float32), np.zeros((2, 2), np.float32)
+    kernel(x, out)
+    return float(out[0, 0])
+
+
+def test_a_kernel_whose_text_changed_since_its_import_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "changed.py"
+    scope = imported(path, HEAD + BODY)
+    path.write_text(HEAD + BODY.replace("twice(1.0)", "twice(2.5)"))
+    with pytest.raises(StaleCaptureError, match="is not what it was when it was imported"):
+        result_of(scope["f"])
+
+
+@pytest.mark.parametrize("text", [HEAD.replace("# a comment\n", "") + BODY, "\n\n" + HEAD + BODY, HEAD + BODY + "\n# below\n"])
+def test_a_kernel_that_only_moved_in_its_file_is_found(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "moved.py"
+    scope = imported(path, HEAD + BODY)
+    path.write_text(text)
+    assert result_of(scope["f"]) == 2.0
+
+
+def test_a_helper_counts_by_its_code_whatever_its_file_says_now(tmp_path: Path) -> None:
+    path = tmp_path / "helper.py"
+    scope = imported(path, HEAD + BODY)
+    before = scope["f"]._current().captures.digest
+    path.write_text(HEAD.replace("2.0", "7.0") + BODY)
+    assert result_of(scope["f"]) == 2.0
+    assert imported(tmp_path / "helper.py", HEAD.replace("2.0", "7.0") + BODY)["f"]._current().captures.digest != before
+
+
+def test_two_kernels_of_one_name_keep_their_own_texts(tmp_path: Path) -> None:
+    def made(number: int) -> str:
+        header = f"def make{number}():\n    @pl.jit(\n        on_drift='raise',\n    )\n    def f(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n"
+        return f"{header}        out[:] = x * {number}.0\n    return f\n\n"
+
+    scope = imported(tmp_path / "same.py", "import tilejit.language as pl\n\n" + made(2) + made(7))
+    assert (result_of(scope["make2"]()), result_of(scope["make7"]())) == (2.0, 7.0)

@@ -7,12 +7,15 @@ import inspect
 import io
 import linecache
 import os
+import time
 import tokenize
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from types import CodeType
 from types import FunctionType as PythonFunction
 
-from tilejit.errors import ParserSyntaxError, SourceText, Span
+from tilejit.errors import ParserSyntaxError, SourceText, Span, StaleCaptureError
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,61 @@ def block_of(function: Callable[..., object]) -> FunctionBlock:
         raise OSError(
             f"the source of `{plain.__qualname__}` cannot be found ({filename}); define it in a file, a notebook cell, or register its text with linecache"
         )
-    return FunctionBlock(plain.__name__, filename, whole, first_line, whole[first_line - 1 : _end(whole, first_line - 1)])
+    first_line = _present_line(plain.__code__, whole)
+    return FunctionBlock(plain.__code__.co_name, filename, whole, first_line, whole[first_line - 1 : _end(whole, first_line - 1)])
+
+
+def _present_line(code: CodeType, whole: list[str]) -> int:
+    """Where the text of a function begins now. A file that was written while this process ran may hold another text than the code was made from."""
+    known = linecache.cache.get(code.co_filename)
+    written = known[1] if known is not None and len(known) == 4 else None
+    if written is None or written < _process_start() - 2:  # the clocks of file systems are coarse
+        return code.co_firstlineno
+    there = [other for other in _codes_of("".join(whole), code.co_filename) if other.co_qualname == code.co_qualname and _is_same_code(other, code)]
+    if not there and any(name.startswith("@py") for name in (*code.co_names, *code.co_varnames)):
+        return code.co_firstlineno  # pytest rewrote its assertions
+    if not there:
+        raise StaleCaptureError(
+            f"the text of `{code.co_qualname}` is not what it was when it was imported: {code.co_filename} changed meanwhile",
+            help="reload the module (importlib.reload) or start a new process, so that text and code agree",
+        )
+    return min((other.co_firstlineno for other in there), key=lambda line: abs(line - code.co_firstlineno))
+
+
+@lru_cache(maxsize=8)
+def _codes_of(text: str, filename: str) -> tuple[CodeType, ...]:
+    """The code objects of a file as it is now; none if it is no Python."""
+    try:
+        found = [compile(text, filename, "exec", dont_inherit=True)]
+    except (SyntaxError, ValueError):
+        return ()
+    for code in found:
+        found += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return tuple(found)
+
+
+def _is_same_code(first: CodeType, second: CodeType) -> bool:
+    """Whether two code objects do the same, wherever they stand."""
+    if (first.co_code, first.co_names, first.co_varnames, first.co_freevars) != (second.co_code, second.co_names, second.co_varnames, second.co_freevars):
+        return False
+    if len(first.co_consts) != len(second.co_consts):
+        return False
+    pairs = zip(first.co_consts, second.co_consts, strict=True)
+    return all(_is_same_code(a, b) if isinstance(a, CodeType) and isinstance(b, CodeType) else (type(a), repr(a)) == (type(b), repr(b)) for a, b in pairs)
+
+
+@cache
+def _process_start() -> float:
+    """When this process began, in seconds of the clock that files are stamped with; where the system does not tell, when this module was loaded."""
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            ticks = int(file.read().rpartition(b")")[2].split()[19])
+        return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError, AttributeError):
+        return _LOADED
+
+
+_LOADED = time.time()
 
 
 def parsed(block: FunctionBlock) -> FunctionText:
@@ -93,9 +150,12 @@ def _remember(filename: str) -> None:
 
 
 def _end(lines: Sequence[str], start: int) -> int:
-    """The index after the last line of the definition that begins at `start`, judged by indentation."""
+    """The index after the last line of the definition that begins at `start`, judged by indentation. Decorators may take several lines."""
     indent = len(lines[start]) - len(lines[start].lstrip())
     inside = False
+    if lines[start][indent : indent + 1] == "@":
+        while start < len(lines) and not lines[start][indent:].startswith(("def ", "async ")):
+            start += 1
     for number in range(start, len(lines)):
         line = lines[number]
         stripped = line.lstrip()

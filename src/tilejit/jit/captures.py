@@ -7,28 +7,22 @@ that reads something discovery did not see is compiled, but never kept on disk.
 
 from __future__ import annotations
 
+import enum
 import hashlib
-import inspect
-import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from tilejit.errors import ParserSyntaxError
 from tilejit.frontend.fold import Namespace
+from tilejit.jit.content import Chains, Content, identity, is_reflection
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.dependencies import reachable
-from tilejit.jit.encode import encode_value
+from tilejit.jit.encode import encode_value, refusal, type_identity
 from tilejit.jit.facts import Step
 from tilejit.runtime.lazy import lazy
 
 MISSING = object()
-_LIBRARIES = frozenset({"numpy", "torch", "ml_dtypes", "tilejit"})
-"""Packages whose functions are known by name and version."""
-
-Chains = Mapping[str, Sequence[Sequence[Step]]]
-"""Chains by the name they start at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +89,7 @@ class Captures:
 
     def __post_init__(self) -> None:
         self._texts: list[bytes] = []
-        self._seen_functions: dict[int, bytes] = {}
+        self._content = Content(self._add_chains)
         self._language: set[tuple[str, str]] = set()
         self.definitions = reachable(self.entry)
         """The kernel and its helpers, leaf first."""
@@ -105,14 +99,16 @@ class Captures:
     # functions ------------------------------------------------------------------------------------------------------------
 
     def _add_kernel(self, definition: Definition) -> None:
-        owner = identity(definition.function)
-        options = encode_value(dict(definition.options), f"options of {definition.name}", self.function_digest) if definition.options else b""
-        defaults = self._defaults(definition.function)
-        receivers = [_type_identity(value) for name, value in definition.extra.items() if name in ("self", "cls")]
+        owner = self._content.label(definition)
+        options = encode_value(dict(definition.options), f"options of {definition.name}", self._content) if definition.options else b""
+        defaults = self._content.defaults(definition.function)
+        receivers = [
+            type_identity(value if isinstance(value, type) else type(value)) for name, value in definition.extra.items() if name in ("self", "cls")
+        ]
         self._texts += [owner.encode(), definition.kind.encode(), options, defaults, "".join(receivers).encode(), definition.facts.digest.encode()]
         self._add_chains(owner, definition.facts.chains, definition.namespace, definition.local_names)
 
-    def _add_chains(self, owner: str, chains: Chains, namespace: Mapping[str, object], local: frozenset[str]) -> None:
+    def _add_chains(self, owner: str, chains: Chains, namespace: Mapping[str, object], local: frozenset[str] = frozenset()) -> None:
         for root, forms in chains.items():
             value = namespace.get(root, MISSING) if root not in local else MISSING
             if value is MISSING:
@@ -120,40 +116,12 @@ class Captures:
             if _is_ours(value):
                 self._language.add((owner, root))
                 continue
+            if is_reflection(value):
+                raise refusal(root, f"which lets `{owner}` read any name", "read the names themselves, so that they can be seen")
             for steps in forms:
                 read = _trimmed(Read(owner, namespace, root, tuple((kind, key) for kind, key in steps)), value)
                 if read is not None:
                     self.reads.setdefault((owner, read.path), read)
-
-    def function_digest(self, function: Callable[..., object]) -> bytes:
-        """A plain Python function by its text and what it reads; library functions by name. Recursion ends at the name."""
-        plain = inspect.unwrap(function.__func__ if isinstance(function, types.MethodType) else function)
-        name = identity(plain).encode()
-        if _is_library(plain) or not isinstance(plain, types.FunctionType):
-            return name + _version_of(plain).encode()
-        if id(plain) not in self._seen_functions:
-            self._seen_functions[id(plain)] = name
-            self._seen_functions[id(plain)] = hashlib.sha256(name + self._function_content(plain)).digest()
-        return self._seen_functions[id(plain)]
-
-    def _function_content(self, function: types.FunctionType) -> bytes:
-        owner = identity(function)
-        try:
-            facts = Definition(function, "python").facts
-        except (OSError, TypeError, ParserSyntaxError):
-            # Lambdas and generated functions have no definition of their own to parse: their code tells as much.
-            code = function.__code__
-            names = frozenset[str]()
-            self._add_chains(owner, dict.fromkeys(code.co_names + code.co_freevars, ((),)), Namespace(function), names)
-            text = code.co_code + encode_value(_plain_constants(code), owner, self.function_digest) + " ".join(code.co_names).encode()
-        else:
-            self._add_chains(owner, facts.chains, Namespace(function), frozenset([*facts.params, *facts.stores]))
-            text = facts.digest.encode()
-        return text + self._defaults(function)
-
-    def _defaults(self, function: Callable[..., object]) -> bytes:
-        values = (getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None))
-        return encode_value(values, f"defaults of {function.__name__}", self.function_digest) if values != (None, None) else b""
 
     # the key --------------------------------------------------------------------------------------------------------------
 
@@ -174,13 +142,25 @@ class Captures:
             return b"missing"
         if isinstance(value, Kernel):
             return b"kernel " + identity(value.definition.function).encode()
-        return encode_value(value, read.path, self.function_digest)
+        return encode_value(value, read.path, self._content)
+
+    def whole(self, read: Read) -> bytes:
+        """The present value with everything that it reads in turn: a kernel or helper that took the place of another has the same only if it does the same."""
+        value = read.resolve()
+        if isinstance(value, Kernel):
+            return Captures(value.definition).digest.encode()
+        fresh = self._fresh()
+        return b"\0".join([fresh.encoding(read), *(f"{owner} {path} ".encode() + encoding for (owner, path), encoding in sorted(fresh.baseline.items()))])
 
     def encoding_anew(self, read: Read) -> bytes:
-        """The same, with functions read again: a monkeypatched or reloaded helper has another text."""
+        """The present encoding with nothing remembered: functions may have another code."""
+        return self._fresh().encoding(read)
+
+    def _fresh(self) -> Captures:
         fresh = Captures.__new__(Captures)
-        fresh.entry, fresh.reads, fresh._texts, fresh._seen_functions, fresh._language = self.entry, {}, [], {}, set()
-        return fresh.encoding(read)
+        fresh.entry, fresh.reads, fresh._texts, fresh._language = self.entry, {}, [], set()
+        fresh._content = Content(fresh._add_chains)
+        return fresh
 
     @lazy
     def digest(self) -> str:
@@ -202,7 +182,7 @@ class Captures:
 
     def covers(self, owner: str, path: str) -> bool:
         """Whether discovery saw what specialisation read under `path`: the chain itself, one that holds it whole, or one that leads through it."""
-        return any(known_owner == owner and _same_chain(path, known) for known_owner, known in (*self.reads, *self._language))
+        return any(known_owner.partition("#")[0] == owner and _same_chain(path, known) for known_owner, known in (*self.reads, *self._language))
 
 
 def _trimmed(read: Read, value: object) -> Read | None:
@@ -226,31 +206,6 @@ def _same_chain(a: str, b: str) -> bool:
     return longer == shorter or longer.startswith((shorter + ".", shorter + "["))
 
 
-def _plain_constants(code: types.CodeType) -> tuple[object, ...]:
-    return tuple(item.co_code if isinstance(item, types.CodeType) else item for item in code.co_consts)
-
-
-def identity(function: Callable[..., object]) -> str:
-    """A function by module and name."""
-    return f"{getattr(function, '__module__', None)}.{getattr(function, '__qualname__', type(function).__qualname__)}"
-
-
-def _type_identity(value: object) -> str:
-    cls = value if isinstance(value, type) else type(value)
-    return f"{cls.__module__}.{cls.__qualname__}"
-
-
-def _is_library(function: Callable[..., object]) -> bool:
-    package = (getattr(function, "__module__", None) or "").partition(".")[0]
-    return package in _LIBRARIES or package in sys.stdlib_module_names
-
-
-def _version_of(function: Callable[..., object]) -> str:
-    """The version of the library that a function belongs to."""
-    package = sys.modules.get((getattr(function, "__module__", None) or "").partition(".")[0])
-    return " " + str(getattr(package, "__version__", ""))
-
-
 def _is_ours(value: object) -> bool:
     """Names of the language: what they mean is part of the tool chain, not of the kernel."""
     if isinstance(value, types.ModuleType):
@@ -260,8 +215,8 @@ def _is_ours(value: object) -> bool:
 
 
 def _carries_data(value: object) -> bool:
-    """Our own types that a kernel may read as values: dtypes, symbols, annotations."""
-    return hasattr(type(value), "__dataclass_fields__") or type(value).__name__ in ("DType", "DynVar")
+    """Our own types that a kernel may read as values: dtypes, symbols, annotations, members of enums, ops under another name."""
+    return isinstance(value, enum.Enum) or hasattr(type(value), "__dataclass_fields__") or type(value).__name__ in ("DType", "DynVar")
 
 
 def _is_method_of(owner: object, value: object) -> bool:

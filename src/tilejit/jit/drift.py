@@ -12,6 +12,7 @@ from tilejit.errors import StaleCaptureError
 from tilejit.frontend.fold import Namespace
 from tilejit.jit.captures import MISSING, Captures, Read, identity
 from tilejit.jit.definition import Kernel
+from tilejit.jit.encode import is_library
 from tilejit.runtime.bindings import HeldWord, Word, binding_words, cell_word, dict_pointer, looks_up_like, type_word, version_words, word
 from tilejit.runtime.native_type import supported
 
@@ -51,6 +52,9 @@ class Baseline:
         self.encodings = captures.baseline
         self.values: dict[tuple[str, str], object] = {}
         self.functions: dict[tuple[str, str], tuple[int, ...]] = {}
+        self.alone: dict[tuple[str, str], bytes] = {}
+        self.wholes: dict[tuple[str, str], bytes] = {}
+        """Values that are no atoms: each by itself, and with what it reads in turn."""
         self.shown: dict[tuple[str, str], str] = {}
         self.simple = self._only_plain = True
         """Whether all values are immutable (functions: but for three fields), so that only bindings can change; or even plain."""
@@ -68,9 +72,12 @@ class Baseline:
     def _take(self, captures: Captures) -> None:
         """The values that are read now."""
         self.values = {key: read.resolve() for key, read in captures.reads.items()}
+        compound = [key for key, value in self.values.items() if type(value) not in _ATOMS]
+        self.alone = {key: captures.encoding_anew(captures.reads[key]) for key in compound}
+        self.wholes = {key: captures.whole(captures.reads[key]) for key in compound}
         self.functions = {key: _function_state(value) for key, value in self.values.items() if isinstance(value, types.FunctionType)}
         self.shown = {key: _short(value) for key, value in self.values.items()}
-        self.simple = all(type(value) in _ATOMS or _is_fixed(value) or isinstance(value, types.FunctionType) for value in self.values.values())
+        self.simple = all(type(value) in _ATOMS or _is_fixed(value) or _is_plain_function(value) for value in self.values.values())
         globals_of = {key: namespace for key, read in captures.reads.items() if (namespace := _plain_namespace(read, self.values[key])) is not None}
         self._plain = [(namespace, captures.reads[key].root, self.values[key]) for key, namespace in globals_of.items()]
         self._only_plain = len(globals_of) == len(captures.reads)
@@ -90,17 +97,20 @@ class Baseline:
         out = [drift for function, *parts in self.own for drift in _replaced(function, parts)]
         for key, read in self.captures.reads.items():
             old, new = self.values[key], read.resolve()
-            if new is old and (type(new) in _ATOMS or _is_fixed(new) or (isinstance(new, types.FunctionType) and _function_state(new) == self.functions[key])):
+            if new is old and (type(new) in _ATOMS or _is_fixed(new) or (_is_plain_function(new) and self.functions[key] == _function_state(new))):
                 continue
-            if self._encoding_now(read) != self.encodings[key]:
+            if self._differs(key, read, same=new is old or _is_same_method(new, old)):
                 out.append(Drift(read, self.shown[key], new))
         return out
 
-    def _encoding_now(self, read: Read) -> bytes:
+    def _differs(self, key: tuple[str, str], read: Read, same: bool) -> bool:
+        """Whether a value is another one in its content. What the same object leads to is among the reads itself; what took its place may lead elsewhere."""
         try:
-            return self.captures.encoding_anew(read)
+            if same or key not in self.wholes:
+                return self.captures.encoding_anew(read) != self.alone.get(key, self.encodings[key])
+            return self.captures.whole(read) != self.wholes[key]
         except Exception:
-            return b"cannot be encoded"
+            return True  # it cannot be encoded any more
 
     def words(self) -> list[Word] | None:
         """Memory words that all stay the same while no binding changes; None when that is not enough. In the order they must be compared."""
@@ -116,8 +126,21 @@ class Baseline:
         return list(found.values())
 
 
-def _function_state(function: types.FunctionType) -> tuple[int, ...]:
+def _is_same_method(new: object, old: object) -> bool:
+    return isinstance(new, types.MethodType) and isinstance(old, types.MethodType) and new.__func__ is old.__func__ and new.__self__ is old.__self__
+
+
+def _is_plain_function(value: object) -> bool:
+    """A function whose defaults cannot change in place."""
+    if not isinstance(value, types.FunctionType):
+        return False
+    defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+    return all(type(default) in _ATOMS for default in defaults)
+
+
+def _function_state(function: object) -> tuple[int, ...]:
     """What of a function object can be replaced in place; what it reads is watched by reads of its own."""
+    assert isinstance(function, types.FunctionType)
     return id(function.__code__), id(function.__defaults__), id(function.__kwdefaults__)
 
 
@@ -135,7 +158,9 @@ def _replaced(function: types.FunctionType, parts: Iterable[object]) -> Iterator
 
 def _is_fixed(value: object) -> bool:
     """Objects whose content cannot change, or whose text is all that counts."""
-    return isinstance(value, types.ModuleType | types.BuiltinFunctionType | type | Kernel) or type(value).__name__ in ("DType", "DynVar")
+    if isinstance(value, type):
+        return is_library(value.__module__, None)
+    return isinstance(value, types.ModuleType | types.BuiltinFunctionType | Kernel) or type(value).__name__ in ("DType", "DynVar", "OpFunction", "Marker")
 
 
 def _plain_namespace(read: Read, value: object) -> dict[str, object] | None:

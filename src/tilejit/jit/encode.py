@@ -6,26 +6,49 @@ import dataclasses
 import enum
 import functools
 import math
+import os
 import struct
 import sys
 import types
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from tilejit.dtypes import DType
 from tilejit.errors import UncacheableValueError
+from tilejit.ops.spec import OpFunction
 from tilejit.types.annotations import DynVar, Untracked
+from tilejit.types.scopes import Marker
 
 ARRAY_LIMIT = 64 << 10
 """Arrays up to this many bytes are encoded by content."""
 
-FunctionDigest = Callable[[Callable[..., object]], bytes]
-"""The digest of a Python function: its canonical source and what it reads."""
+class Content(Protocol):
+    """Knows what functions, classes and symbols are to the kernel whose key is made."""
+
+    def function_digest(self, function: Callable[..., object]) -> bytes:
+        """A Python function: its code and what it reads."""
+        ...
+
+    def class_digest(self, cls: type) -> bytes:
+        """A class: its name, and what its author wrote in it."""
+        ...
+
+    def symbol_number(self, symbol: DynVar) -> int:
+        """Tells two symbols of one name apart."""
+        ...
 
 
-def encode_value(value: object, path: str, function_digest: FunctionDigest) -> bytes:
+def encode_value(value: object, path: str, content: Content) -> bytes:
     """The encoding of what `path` (`cfg.BLOCK`) holds; values without a stable one are UncacheableValueError."""
-    return _Encoder(path, function_digest).encode(value)
+    return _Encoder(path, content).encode(value)
+
+
+def refusal(path: str, what: str, help: str | None = None) -> UncacheableValueError:
+    """The error for a value whose content a later process cannot know."""
+    return UncacheableValueError(
+        f"the kernel reads `{path}`, {what}, which has no stable encoding for the cache key",
+        help=help or "pass it as an argument, give its class a __cache_signature__ method, or wrap it in pl.untracked(value)",
+    )
 
 
 def _pack(tag: str, *parts: bytes) -> bytes:
@@ -35,8 +58,9 @@ def _pack(tag: str, *parts: bytes) -> bytes:
     return struct.pack("<B", len(name)) + name + struct.pack("<Q", len(body)) + body
 
 
-def _type_name(cls: type) -> bytes:
-    return f"{cls.__module__}.{cls.__qualname__}".encode()
+def type_identity(cls: type) -> str:
+    """A class by module and name."""
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _float(value: float) -> bytes:
@@ -44,9 +68,9 @@ def _float(value: float) -> bytes:
 
 
 class _Encoder:
-    def __init__(self, path: str, function_digest: FunctionDigest) -> None:
+    def __init__(self, path: str, content: Content) -> None:
         self.path = path
-        self.function_digest = function_digest
+        self.content = content
         self.open: dict[int, int] = {}
 
     def encode(self, value: object) -> bytes:
@@ -71,38 +95,48 @@ class _Encoder:
             case DType():
                 return _pack("dtype", value.name.encode())
             case DynVar():
-                return _pack("dynamic", value.name.encode())
+                return _pack("dynamic", value.name.encode(), str(self.content.symbol_number(value)).encode())
+            case OpFunction() | Marker():
+                return _pack("op", repr(value).encode())
             case enum.Enum():
-                return _pack("enum", _type_name(type(value)), value.name.encode(), self.encode(value.value))
+                return _pack("enum", self.content.class_digest(type(value)), value.name.encode(), self.encode(value.value))
             case bool():
                 return _pack("bool", str(value).encode())
             case types.ModuleType():
-                return _pack("module", value.__name__.encode())
+                return self._module(value)
             case _:
                 return _pack("ellipsis") if value is Ellipsis else self._number(value)
 
     def _number(self, value: object) -> bytes | None:
         for base, tag in ((int, "int"), (float, "float"), (complex, "complex"), (str, "str"), (bytes, "bytes")):
             if isinstance(value, base) and not _is_numpy(value):
-                return _pack(tag, b"" if type(value) is base else _type_name(type(value)), _content(base, value))
+                return _pack(tag, b"" if type(value) is base else self.content.class_digest(type(value)), _content(base, value))
         return None
+
+    def _module(self, module: types.ModuleType) -> bytes:
+        """A module by name, if it is known by its version: what is in any other may change."""
+        if not is_library(module.__name__, getattr(module, "__file__", None)):
+            help = f"read what you need from it where you need it: {self.path}.NAME"
+            raise refusal(self.path, "a module as a value", help)
+        return _pack("module", module.__name__.encode())
 
     def _compound(self, value: object) -> bytes:
         signature = getattr(type(value), "__cache_signature__", None)
         if signature is not None and not isinstance(value, type):
-            return _pack("signature", _type_name(type(value)), self.encode(signature(value)))
+            return _pack("signature", type_identity(type(value)).encode(), self.encode(signature(value)))
         if _is_numpy(value):
             return self._array(value)
         if isinstance(value, tuple | list):
             items = cast("Iterable[object]", value)
-            return _pack("sequence", _type_name(type(value)), *(self.encode(item) for item in items))
+            return _pack("sequence", self.content.class_digest(type(items)), *(self.encode(item) for item in items))
         if isinstance(value, set | frozenset):
             members = cast("Iterable[object]", value)
-            return _pack("set", _type_name(type(value)), *sorted(self.encode(item) for item in members))
+            return _pack("set", self.content.class_digest(type(members)), *sorted(self.encode(item) for item in members))
         if isinstance(value, dict):
             pairs = cast("dict[object, object]", value)
             rows = sorted(_pack("item", self.encode(key), self.encode(item)) for key, item in pairs.items())
-            return _pack("dict", _type_name(type(value)), *rows)
+            factory = self.encode(getattr(value, "default_factory", None))
+            return _pack("dict", self.content.class_digest(type(pairs)), factory, *rows)
         return self._object(value)
 
     def _object(self, value: object) -> bytes:
@@ -114,14 +148,18 @@ class _Encoder:
             return _pack("range" if isinstance(value, range) else "slice", *(self.encode(part) for part in parts))
         if isinstance(value, types.FunctionType | types.MethodType):
             owner = self.encode(value.__self__) if isinstance(value, types.MethodType) else b""
-            return _pack("function", self.function_digest(value), owner)
+            return _pack("function", self.content.function_digest(value), owner)
+        if isinstance(value, _CACHED):
+            return _pack("function", self.content.function_digest(value.__wrapped__), b"cached")
         if isinstance(value, types.BuiltinFunctionType):
             return _pack("builtin", f"{value.__module__}.{value.__qualname__}".encode())
+        if type(value).__module__ == "numpy" and type(value).__name__ == "ufunc":
+            return _pack("builtin", f"numpy.{cast('Any', value).__name__}".encode())
         if isinstance(value, type):
-            return _pack("class", _type_name(value))
+            return _pack("class", self.content.class_digest(value))
         if dataclasses.is_dataclass(value):
             fields = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
-            return _pack("dataclass", _type_name(type(value)), *(_pack(name, self.encode(item)) for name, item in fields))
+            return _pack("dataclass", self.content.class_digest(type(value)), *(_pack(name, self.encode(item)) for name, item in fields))
         if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
             return _pack("torch.dtype", str(value).encode())
         if type(value).__module__ == "torch" and type(value).__name__ == "Tensor":
@@ -140,15 +178,26 @@ class _Encoder:
         if value.dtype.hasobject or value.nbytes > ARRAY_LIMIT:
             raise self.refuse(value, f"an array of {value.nbytes} bytes" if not value.dtype.hasobject else "an array of objects")
         shape = ",".join(map(str, value.shape)).encode()
-        return _pack("array", _type_name(type(value)), str(value.dtype).encode(), shape, value.tobytes())
+        return _pack("array", type_identity(type(value)).encode(), str(value.dtype).encode(), shape, value.tobytes())
 
     def refuse(self, value: object, what: str | None = None) -> UncacheableValueError:
         """The error for a value whose content cannot be known by a later process."""
-        what = what or f"a {type(value).__module__}.{type(value).__qualname__}"
-        return UncacheableValueError(
-            f"the kernel reads `{self.path}`, {what}, which has no stable encoding for the cache key",
-            help="pass it as an argument, give its class a __cache_signature__ method, or wrap it in pl.untracked(value)",
-        )
+        return refusal(self.path, what or f"a {type(value).__module__}.{type(value).__qualname__}")
+
+
+_CACHED = type(functools.lru_cache(maxsize=1)(lambda: None))
+"""What functools.cache and lru_cache make."""
+_LIBRARIES = frozenset({"numpy", "torch", "ml_dtypes", "tilejit"})
+"""Packages whose functions and classes are known by name and version."""
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+
+
+def is_library(module: str | None, file: str | None) -> bool:
+    """Whether what is in `module` is known by name and version. A user's file may be called like a module of the standard library."""
+    package = (module or "").partition(".")[0]
+    if package in _LIBRARIES:
+        return True
+    return package in sys.stdlib_module_names and (file is None or (file.startswith((_STANDARD, "<frozen")) and "site-packages" not in file))
 
 
 def _is_numpy(value: object) -> bool:

@@ -151,8 +151,11 @@ def facts_of(block: FunctionBlock, parse: Callable[[], tuple[FunctionText, Tree]
         known = _known[file] = _on_disk(*file)
     if key in known and (found := _decoded(known[key])) is not None:
         return found
-    facts = read_facts(*parse())
-    encoded = _encoded(facts)
+    text, tree = parse()
+    facts = read_facts(text, tree)
+    # Lines at the margin may belong to a string or a bracket: then the block has only a part of the function.
+    is_whole = (text.node.end_lineno or 0) < block.first_line + len(block.lines)
+    encoded = _encoded(facts) if is_whole else None
     if encoded is not None and file[0].root is not None:
         known[key] = _new.setdefault(file, {})[key] = encoded
     return facts

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol, cast, runtime_checkable
 
 from tilejit.errors import ArgumentError
-from tilejit.jit.encode import encode_value
+from tilejit.jit.encode import encode_value, type_identity
+from tilejit.types.annotations import DynVar
 
 
 @runtime_checkable
@@ -68,13 +69,22 @@ def _by_protocol(value: object, param: str) -> Adapted:
 
 def signature_digest(value: object, param: str = "argument") -> str:
     """The cache signature of a KernelArgument as the key has it."""
-    return encode_value(cast("KernelArgument", value).__cache_signature__(), f"{param}.__cache_signature__()", lambda function: _refuse(function)).hex()
+    return encode_value(cast("KernelArgument", value).__cache_signature__(), f"{param}.__cache_signature__()", _PlainValues()).hex()
 
 
-def _refuse(function: Callable[..., object]) -> bytes:
-    name = getattr(function, "__qualname__", repr(function))
-    help = "return numbers, texts and tuples of them from __cache_signature__"
-    raise ArgumentError(f"a cache signature holds plain values, got the function {name}", help=help)
+class _PlainValues:
+    """A signature holds no code: classes count by name."""
+
+    def function_digest(self, function: Callable[..., object]) -> bytes:
+        name = getattr(function, "__qualname__", repr(function))
+        help = "return numbers, texts and tuples of them from __cache_signature__"
+        raise ArgumentError(f"a cache signature holds plain values, got the function {name}", help=help)
+
+    def class_digest(self, cls: type) -> bytes:
+        return type_identity(cls).encode()
+
+    def symbol_number(self, symbol: DynVar) -> int:
+        return 0
 
 
 def _described(slots: object) -> str:

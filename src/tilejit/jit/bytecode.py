@@ -1,0 +1,73 @@
+"""What a plain Python function is and reads, from its code object: the code that runs, with Python's own scopes, wherever its text is."""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Iterator
+from types import CodeType
+
+from tilejit.jit.facts import Step
+
+_GLOBALS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+_CELLS = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
+_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+_HAS_DOCSTRING = 0x4000000
+"""Flag of code objects since Python 3.13; before, the first constant of a function is its docstring or None."""
+
+
+def nested(code: CodeType) -> Iterator[CodeType]:
+    """The code object and those of the functions, lambdas and comprehensions in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from nested(constant)
+
+
+def content(code: CodeType) -> tuple[object, ...]:
+    """Everything that decides what the code does, as plain values; lines, comments and docstrings do not count."""
+    constants = [content(constant) if isinstance(constant, CodeType) else constant for constant in code.co_consts]
+    if constants and isinstance(constants[0], str) and _is_docstring(code):
+        constants[0] = None
+    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    return (code.co_code, getattr(code, "co_exceptiontable", b""), counts, names, tuple(constants))
+
+
+def _is_docstring(code: CodeType) -> bool:
+    return bool(code.co_flags & _HAS_DOCSTRING) if sys.version_info >= (3, 13) else not code.co_name.startswith("<")
+
+
+def chains(code: CodeType) -> dict[str, list[tuple[Step, ...]]]:
+    """Attribute and item chains by the global or captured name they start at."""
+    found: dict[str, dict[tuple[Step, ...], None]] = {}
+    captured = frozenset(code.co_freevars)
+    for part in nested(code):
+        instructions = list(dis.get_instructions(part))
+        for place, instruction in enumerate(instructions):
+            name = instruction.argval
+            if instruction.opname in _GLOBALS or (instruction.opname in _CELLS and name in captured):
+                found.setdefault(name, {})[tuple(_steps(instructions, place + 1))] = None
+    return {name: list(steps) for name, steps in found.items()}
+
+
+def _steps(instructions: list[dis.Instruction], place: int) -> Iterator[Step]:
+    """Attributes and constant items that are taken right after a name was loaded."""
+    while place < len(instructions) and not instructions[place].is_jump_target:
+        this, following = instructions[place], instructions[place + 1] if place + 1 < len(instructions) else None
+        if this.opname in _ATTRIBUTES:
+            yield "attr", this.argval
+            place += 1
+        elif this.opname == "LOAD_CONST" and following is not None and following.opname == "BINARY_SUBSCR" and not following.is_jump_target:
+            yield "item", this.argval
+            place += 2
+        else:
+            return
+
+
+def imports(code: CodeType) -> Iterator[str]:
+    """Modules that the code imports while it runs."""
+    for part in nested(code):
+        for instruction in dis.get_instructions(part):
+            if instruction.opname == "IMPORT_NAME":
+                yield str(instruction.argval)

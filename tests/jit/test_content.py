@@ -1,0 +1,132 @@
+"""What counts as a library, and reads that nobody can see: refused with what to do instead."""
+
+from __future__ import annotations
+
+import collections
+import json
+import math
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilejit.language as pl
+from tilejit.errors import UncacheableValueError, UnsupportedFeatureError
+from tilejit.jit.content import Content
+from tilejit.jit.encode import encode_value, is_library
+
+
+def content() -> Content:
+    return Content(lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("module", "file", "known"),
+    [
+        ("json", json.__file__, True),
+        ("math", None, True),
+        ("collections.abc", "<frozen _collections_abc>", True),
+        ("numpy.linalg", "/anywhere/numpy/linalg/__init__.py", True),
+        ("profile", "/home/somebody/profile.py", False),
+        ("mine", "/home/somebody/mine.py", False),
+        (None, None, False),
+    ],
+)
+def test_a_file_called_like_a_standard_module_is_no_library(module: str | None, file: str | None, known: bool) -> None:
+    assert is_library(module, file) is known
+
+
+def imports_while_it_runs() -> float:
+    import tests.jit.code_reads as reads
+
+    return float(len(reads.ROWS))
+
+
+def asks_globals() -> float:
+    return globals()["SCALE"]
+
+
+def asks_eval() -> float:
+    return eval("SCALE")
+
+
+def imports_a_library() -> float:
+    import math as maths
+
+    return maths.floor(2.5)
+
+
+SCALE = 2.0
+HELPERS: dict[str, Callable[[], float]] = {"imports": imports_while_it_runs, "globals": asks_globals, "eval": asks_eval}
+
+
+def kernel_of(helper: Callable[[], float]) -> Any:
+    @pl.jit
+    def scaled(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        out[:] = x * helper()
+
+    return scaled
+
+
+SAYS = [("imports", "imports `tests.jit.code_reads` while it runs"), ("globals", "read any name"), ("eval", "read any name")]
+
+
+@pytest.mark.parametrize(("name", "says"), SAYS)
+def test_helpers_whose_reads_cannot_be_seen_are_refused(name: str, says: str) -> None:
+    x = np.ones((2, 2), np.float32)
+    with pytest.raises(UncacheableValueError, match=says):
+        kernel_of(HELPERS[name])(x, x.copy())
+
+
+def test_helpers_may_import_libraries() -> None:
+    x, out = np.ones((2, 2), np.float32), np.zeros((2, 2), np.float32)
+    kernel_of(imports_a_library)(x, out)
+    assert (out == 2.0).all()
+
+
+NUMPY_OF_A_TENSOR = """
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = np.exp(x)
+"""
+
+
+@pl.jit
+def numpy_of_a_constant(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = x * float(np.sqrt(16.0)) + math.floor(0.5)
+
+
+def test_a_function_of_numpy_on_a_tensor_is_refused_where_it_stands(make_kernel: Callable[..., Any]) -> None:
+    x = np.ones((2, 2), np.float32)
+    with pytest.raises(UnsupportedFeatureError, match="exp") as caught:
+        make_kernel(NUMPY_OF_A_TENSOR, np=np)(x, x.copy())
+    assert caught.value.span is not None
+
+
+def test_a_function_of_numpy_on_constants_is_computed() -> None:
+    x, out = np.ones((2, 2), np.float32), np.zeros((2, 2), np.float32)
+    numpy_of_a_constant(x, out)
+    assert (out == 4.0).all()
+
+
+def test_modules_are_no_values_unless_they_are_libraries() -> None:
+    import tests.jit.code_reads as reads
+
+    assert encode_value(math, "m", content()) != encode_value(np, "m", content())
+    with pytest.raises(UncacheableValueError, match="a module as a value"):
+        encode_value(reads, "m", content())
+
+
+def test_a_default_factory_counts() -> None:
+    one, other = collections.defaultdict(lambda: 3), collections.defaultdict(lambda: 4)
+    assert encode_value(one, "d", content()) != encode_value(other, "d", content())
+    assert encode_value(collections.defaultdict(int), "d", content()) != encode_value(collections.defaultdict(float), "d", content())
+
+
+def test_symbols_of_one_name_are_told_apart() -> None:
+    first, second = pl.dynamic("M"), pl.dynamic("M")
+    whole = content()
+    assert encode_value((first, first), "t", whole) != encode_value((first, second), "t", whole)
+    assert os.path.dirname(os.__file__) in json.__file__
