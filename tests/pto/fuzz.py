@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Iterator
 
-from tests.pto.harness import HERE
+from tests.pto.harness import HERE, KERNELS, load
 from tilejit.backends.pto.launch import refuse_unrunnable
 from tilejit.errors import PtoSyntaxError, PtoVerifyError, UnsupportedFeatureError
 from tilejit.frontend.pto_raise.handles import NotRaisable
@@ -60,11 +60,14 @@ DAMAGES = (flipped, truncated, shuffled, numbered)
 
 
 def files(count: int, seed: int) -> Iterator[bytes]:
-    """Damaged copies of the kernels and of the mistakes."""
+    """Damaged copies of the kernels, a quarter of them in the generic form, and of the mistakes."""
     source = random.Random(seed)
-    texts = [path.read_text() for folder in ("kernels", "mistakes") for path in sorted((HERE / folder).glob("*.pto"))]
+    texts = [(path.stem, path.read_text()) for folder in ("kernels", "mistakes") for path in sorted((HERE / folder).glob("*.pto"))]
     for _ in range(count):
-        yield source.choice(DAMAGES)(source, source.choice(texts))
+        name, text = source.choice(texts)
+        if source.random() < 0.25 and name in KERNELS:
+            text = load(name).print(generic=True)
+        yield source.choice(DAMAGES)(source, text)
 
 
 def check(raw: bytes) -> bool:
