@@ -17,10 +17,11 @@ from tilejit.backends.base import CompileOptions
 from tilejit.backends.crossing import check_crossings
 from tilejit.backends.reference_tasks import BlockPlace, Surroundings, side_by_side
 from tilejit.dtypes import TASK_ID, DType
-from tilejit.errors import InternalError, TilejitError
+from tilejit.errors import InternalError, ResourceError, Span, TilejitError
 from tilejit.ops.elementwise import value_dtype
 from tilejit.ops.evaluate import ArrayValue, evaluate, poison, whole
-from tilejit.runtime.failures import NOTE, raise_failure
+from tilejit.ops.sizes import HELP, MAX_BYTES, TOO_LARGE, bytes_of
+from tilejit.runtime.failures import NOTE, Failure, raise_failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import apply_args
@@ -134,7 +135,10 @@ class Frame:
         rule = _RULES.get(type(op))
         if rule is None:
             raise InternalError(f"the reference backend does not know {op.name}")
-        return rule(self, op)
+        try:
+            return rule(self, op)
+        except MemoryError:
+            raise ResourceError("the machine has not enough memory for this", span=_span(op), help=HELP, note=NOTE) from None
 
     def _integer(self, value: SSAValue) -> int:
         return int(self.values[value])
@@ -197,6 +201,8 @@ class Frame:
     def create(self, op: d.CreateOp) -> Sequence[Value]:
         type = _shaped(op.result)
         shape = self._shape(op, type, op.extents)
+        if bytes_of(shape, type.dtype.get_byte()) > MAX_BYTES:
+            raise_failure(Failure("memory", TOO_LARGE, op.span, HELP), ())
         init = op.static("init")
         array = poison(shape, type.dtype)
         if init is not None:
@@ -421,6 +427,10 @@ class Frame:
 
 def _shaped(value: SSAValue) -> ShapedType:
     return d.shaped_type(value)
+
+
+def _span(op: Operation) -> Span | None:
+    return op.span if isinstance(op, d.TileOp) else None
 
 
 def _owned(result: Any, type: ValueType, sources: Sequence[NDArray]) -> Value:

@@ -13,7 +13,7 @@ from tilejit.frontend.context import Context
 from tilejit.frontend.desugar import break_flag
 from tilejit.frontend.markers import arguments
 from tilejit.frontend.values import Binding, describe_value, static_integer
-from tilejit.ops import table
+from tilejit.ops import public, table
 from tilejit.types.scopes import Marker
 
 _RANGE = ("start", "stop", "step")
@@ -205,17 +205,35 @@ def _counted_with_break(ctx: Context, node: ast.For, name: str, lower: SSAValue,
     place = f"{node.lineno}_{node.col_offset}"
     counter, stride = f"$counter_{place}", f"$step_{place}"
     ctx.scope[stride] = Binding(step, ctx.span(node))
-    body = [
-        _bind_node(name, _load(counter, node), node),
-        *node.body,
-        _bind_node(counter, ast.copy_location(ast.BinOp(_load(counter, node), ast.Add(), _load(stride, node)), node), node),
-    ]
+    ahead = ast.copy_location(ast.BinOp(_next_start(ctx, node, counter, upper, step), ast.Add(), _load(stride, node)), node)
+    body = [_bind_node(name, _load(counter, node), node), *node.body, _bind_node(counter, ahead, node)]
     flag = break_flag(node)
 
     def test() -> SSAValue:
         return _and_not(ctx, _more(ctx, ctx.scope[counter].value, upper, step), flag)
 
     carried.conditional(ctx, node, body, [], test, [counter, *([flag] if flag else [])], hidden=[(counter, lower)], flag=flag)
+
+
+def _next_start(ctx: Context, node: ast.For, counter: str, upper: SSAValue, step: SSAValue) -> ast.expr:
+    """What the step is added to: the counter, held back where the sum could leave 64 bits instead of passing the end."""
+    known, end = static_integer(step), static_integer(upper)
+    if known is not None and (abs(known) == 1 or (end is not None and -(2**63) <= end + known < 2**63)):
+        return _load(counter, node)
+
+    def bound(word: str, value: object) -> ast.expr:
+        name = f"${word}_{node.lineno}_{node.col_offset}"
+        ctx.scope[name] = Binding(value, ctx.span(node))
+        return _load(name, node)
+
+    def call(function: object, *arguments: ast.expr) -> ast.expr:
+        return ast.copy_location(ast.Call(bound(getattr(function, "__name__", "where"), function), list(arguments), []), node)
+
+    sides = [_load(counter, node), bound("limit", ctx.scalar_op("sub", upper, step))]
+    if known is not None:
+        return call(min if known > 0 else max, *sides)
+    rising = ctx.builder.apply(table()["cmp"], "scalar", {"lhs": step, "rhs": ctx.builder.const(0), "cmp_type": 4})[0]
+    return call(public("pl", "where"), bound("rising", rising), call(min, *sides), call(max, *sides))
 
 
 def _more(ctx: Context, counter: object, upper: SSAValue, step: SSAValue) -> SSAValue:

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from tilejit.dtypes import INT16, INT32, UINT16, UINT32, DType
-from tilejit.errors import ArgumentError, DTypeError, ShapeError
+from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ResourceError, ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import NUMBERS, PLAIN, check_scalar, dtype_names
 from tilejit.ops.evaluate import ArrayValue, placed, poison, whole
-from tilejit.ops.movement import STORABLE, movement
+from tilejit.ops.movement import STORABLE, VALID_HELP, movement
 from tilejit.ops.numbers import NDArray
 from tilejit.ops.shape_rules import narrowed, new_shape, result_type
+from tilejit.ops.sizes import HELP, MAX_BYTES, TOO_LARGE, bytes_of
 from tilejit.ops.spec import Call, Scalar, ScalarArg, Scalars, Spelling, Static, spell
 from tilejit.types.enums import MemorySpace
 from tilejit.types.values import TileType, ValueType, shape_text
@@ -31,6 +32,26 @@ def _sizes(shape: Sequence[Any]) -> tuple[int, ...]:
     return tuple(int(n) for n in shape)
 
 
+def _made(name: str, shape: Sequence[Any], dtype: DType) -> tuple[int, ...]:
+    """The extents of a new value, checked as far as the type rule could not."""
+    sizes = _sizes(shape)
+    for axis, extent in enumerate(sizes):
+        if extent < 0:
+            raise ShapeError(f"{name}: extent {extent} in dim {axis} is negative")
+    if bytes_of(sizes, dtype.get_byte()) > MAX_BYTES:
+        raise ResourceError(TOO_LARGE, help=HELP)
+    return sizes
+
+
+def _inside(name: str, shape: Sequence[Any], valid_shape: Sequence[Any] | None) -> tuple[int, ...]:
+    """The valid region of a new tile, which the run may choose."""
+    sizes, valid = _sizes(shape), _sizes(shape if valid_shape is None else valid_shape)
+    for axis, (n, extent) in enumerate(zip(valid, sizes, strict=True)):
+        if not 0 <= n <= extent:
+            raise OutOfBoundsError(f"{name}: the valid region is {n} in dim {axis}, the extent is {extent}", help=VALID_HELP)
+    return valid
+
+
 # constant and undefined values ----------------------------------------------------------------------------------------
 
 
@@ -44,7 +65,7 @@ def _infer_full(call: Call) -> tuple[ValueType, ...]:
 
 
 def _full(results: tuple[TileType, ...], shape: Sequence[Any], dtype: DType, value: Any) -> ArrayValue:
-    return whole(np.full(_sizes(shape), numbers.convert(np.asarray(value), dtype), dtype.numpy))
+    return whole(np.full(_made("full", shape, dtype), numbers.convert(np.asarray(value), dtype), dtype.numpy))
 
 
 _FULL = "(shape, dtype, value)"
@@ -91,7 +112,7 @@ def _infer_ci(call: Call) -> tuple[ValueType, ...]:
 
 
 def _ci(results: tuple[TileType, ...], start: Any, shape: Sequence[Any], dtype: DType, descending: bool) -> ArrayValue:
-    sizes = _sizes(shape)
+    sizes = _made("ci", shape, dtype)
     steps = np.arange(sizes[-1], dtype=np.int64)
     cells = int(start) + (-steps if descending else steps)
     return whole(numbers.convert(cells, dtype).reshape(sizes))
@@ -122,7 +143,7 @@ def _infer_tri(call: Call) -> tuple[ValueType, ...]:
 
 
 def _tri(results: tuple[TileType, ...], diagonal: Any, shape: Sequence[Any], valid_shape: Sequence[Any] | None, dtype: DType, upper: bool) -> ArrayValue:
-    rows, columns = _sizes(shape if valid_shape is None else valid_shape)
+    rows, columns = _inside("tri", shape, valid_shape)
     i, j = np.arange(rows)[:, None], np.arange(columns)[None, :]
     inside = j >= i + int(diagonal) if upper else j <= i + int(diagonal)
     return placed(inside.astype(dtype.numpy), _sizes(shape), dtype)
@@ -179,14 +200,14 @@ def _random(
     key0: Any, key1: Any, counter0: Any, counter1: Any, counter2: Any, counter3: Any,
     shape: Sequence[Any], valid_shape: Sequence[Any] | None, dtype: DType, rounds: int,
 ) -> ArrayValue:  # fmt: skip
-    sizes = _sizes(shape)
+    sizes = _made("random", shape, dtype)
     count = int(np.prod(sizes))
     low, high = int(counter0) & _LOW, int(counter1) & _LOW
     blocks = np.arange(-(-count // 4), dtype=np.uint64) + np.uint64(low | high << 32)
     constant = [np.full(blocks.shape, int(word) & _LOW, np.uint64) for word in (counter2, counter3)]
     words = philox([blocks & np.uint64(_LOW), blocks >> np.uint64(32), *constant], (int(key0) & _LOW, int(key1) & _LOW), rounds)
     cells = np.stack(words, axis=-1).reshape(-1)[:count].astype(np.uint32).view(dtype.numpy).reshape(sizes)
-    valid = sizes if valid_shape is None else _sizes(valid_shape)
+    valid = _inside("random", shape, valid_shape)
     return placed(cells[tuple(slice(0, n) for n in valid)], sizes, dtype)
 
 

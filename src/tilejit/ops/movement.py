@@ -231,6 +231,9 @@ def _solve_one(old: Shape, new: Shape) -> Shape:
 def _reshape(results: tuple[TileType, ...], input: ArrayValue, shape: Sequence[Any]) -> ArrayValue:
     wanted = tuple(int(n) for n in shape)
     old = input.data.shape
+    for axis, extent in enumerate(wanted):
+        if extent < 0:
+            raise ShapeError(f"reshape: extent {extent} in dim {axis} is negative")
     if math.prod(old) != math.prod(wanted):
         raise ShapeError(f"reshape keeps the number of elements: {list(old)} has {math.prod(old)}, {list(wanted)} has {math.prod(wanted)}")
     if input.valid == old:

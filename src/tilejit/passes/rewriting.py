@@ -10,19 +10,33 @@ from tilejit import ops
 from tilejit.ops.reduce import needs_elements
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import written_by
-from tilejit.tile_ir.build import Builder, constant_of
+from tilejit.tile_ir.build import Builder, constant_of, operands
 from tilejit.tile_ir.equal import asks_place
 from tilejit.types.values import BufferType, ScalarType, ShapedType
 
 
 def is_pure(op: Operation) -> bool:
     """Whether an op has no effect but its results and cannot fail at run time: unused, it may go."""
-    return isinstance(op, d.ConstOp | d.DimOp | d.ValidOp | d.CreateOp) or (isinstance(op, d.ApplyOp) and _removable(op))
+    if isinstance(op, d.CreateOp):
+        return all(is_extent(extent) for extent in op.extents)
+    return isinstance(op, d.ConstOp | d.DimOp | d.ValidOp) or (isinstance(op, d.ApplyOp) and _removable(op))
+
+
+def is_extent(value: SSAValue, depth: int = 8) -> bool:
+    """Whether a scalar is surely not negative: a constant, the extent of something, or made from such by operators that keep it so."""
+    known = constant_of(value)
+    if known is not None or depth == 0 or not isinstance(value.owner, d.ApplyOp):
+        return known >= 0 if known is not None else isinstance(value.owner, d.DimOp | d.ValidOp)
+    sides = [is_extent(side, depth - 1) for side in value.owner.operands]
+    return any(sides) if value.owner.op == "maximum" else value.owner.op in ("add", "mul", "floordiv", "mod", "minimum") and all(sides)
 
 
 _MAY_FAIL = frozenset({"slice", "extract", "assemble", "write", "set_validshape", "reshape", "array_get_element", "array_update_element"})
 """Ops that look at indices or extents: with run-time ones they may fail, and the failure is part of the program's meaning."""
 
+
+_MAKERS = frozenset({"full", "ci", "tri", "random"})
+"""Ops that make a value from scalars: with a run-time shape or valid region they may fail."""
 
 _BY_INDEX = frozenset({"gather", "gather_flat", "gatherb", "mgather", "paged_gather", "gather_row", "scatter", "scatter_flat", "scatter_update", "mrgsort"})
 """Ops that look at the indices in an array: nothing is known about those while compiling."""
@@ -33,6 +47,10 @@ _BY_REGION = frozenset({"gather_mask", "scatter_mask", "sort32", "concat", "fill
 
 def _removable(op: d.ApplyOp) -> bool:
     row = ops.table()[op.op]
+    if op.op in _MAKERS and not all(is_extent(extent) for extent in operands(op, "shape")):
+        return False
+    if any(constant_of(extent) is None for extent in operands(op, "valid_shape")) and op.op in _MAKERS:
+        return False
     if op.op in _BY_INDEX or row.family == "fifo":
         return False
     types = [d.type_of(operand) for operand in op.operands]

@@ -12,6 +12,7 @@ from tilejit import ops
 from tilejit.dtypes import BOOL, FP32, INDEX, DType
 from tilejit.errors import DTypeError, Span, TilejitError, in_body
 from tilejit.ops.dtype_rules import as_float, as_index
+from tilejit.ops.sizes import check_size
 from tilejit.ops.spec import Call, OpSpec, ParamKind, ScalarArg
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import BufferType, ScalarType, ShapedType, TileType, ValueType
@@ -110,6 +111,8 @@ class Builder:
         try:
             _refuse_masks(row, args)
             results = row.infer(call)
+            for type in results:
+                check_size(type)
         except TilejitError as error:
             raise self.misuse(error, args) from None
         for check in call.checks:
@@ -154,7 +157,14 @@ class Builder:
 
     # buffers ----------------------------------------------------------------------------------------------------------
 
+    def _check_size(self, type: ShapedType) -> None:
+        try:
+            check_size(type)
+        except TilejitError as error:
+            raise self.misuse(error, {}) from None
+
     def create(self, type: BufferType, extents: Sequence[SSAValue], init: int | float | None = None) -> SSAValue:
+        self._check_size(type)
         op = d.CreateOp.build(operands=[list(extents)], result_types=[d.IRType(type)], attributes=self._attributes({"init": init}))
         self.insert(op)
         return op.result
@@ -171,6 +181,7 @@ class Builder:
         return op.result
 
     def view(self, buffer: SSAValue, extents: Sequence[SSAValue], type: BufferType) -> SSAValue:
+        self._check_size(type)
         op = d.ViewOp.build(operands=[buffer, list(extents)], result_types=[d.IRType(type)], attributes=self._attributes({}))
         self.insert(op)
         return op.result
@@ -181,6 +192,7 @@ class Builder:
         return op.result
 
     def load(self, buffer: SSAValue, offsets: Sequence[SSAValue], valid: Sequence[SSAValue], type: TileType, clamp: bool = False) -> SSAValue:
+        self._check_size(type)
         op = d.LoadOp.build(operands=[buffer, list(offsets), list(valid)], result_types=[d.IRType(type)], attributes=self._attributes({"clamp": clamp}))
         self.insert(op)
         return op.result

@@ -13,10 +13,11 @@ from tilejit.backends.base import CompileOptions
 from tilejit.backends.cpu.casts import convert_lane
 from tilejit.backends.cpu.emit import Emitter, Index, Module, Value
 from tilejit.backends.cpu.registers import lane_constant
-from tilejit.backends.cpu.storage import Array, Storage, element_count, row_major
+from tilejit.backends.cpu.storage import Array, Storage, checked_product, element_count, row_major
 from tilejit.config import ARENA_BYTES
 from tilejit.dtypes import INDEX, DType
 from tilejit.errors import InternalError, Span
+from tilejit.ops.sizes import HELP, MAX_BYTES, TOO_LARGE, bytes_of
 from tilejit.runtime import abi
 from tilejit.runtime.failures import Failure
 from tilejit.tile_ir import dialect as d
@@ -166,9 +167,24 @@ class FunctionWriter:
 
     def new_array(self, dtype: DType, shape: Sequence[Index], valid: Sequence[Index] | None = None, span: Span | None = None) -> Array:
         """A dense array in scratch memory."""
+        self._check_size(dtype, shape, span)
         size = self.e.mul(element_count(self.e, shape), dtype.get_byte())
         pointer = self.allocate(size, span)
         return Array(pointer, dtype, tuple(shape), row_major(self.e, shape), tuple(shape if valid is None else valid), frozenset({object()}), owned=True)
+
+    def _check_size(self, dtype: DType, shape: Sequence[Index], span: Span | None) -> None:
+        """Fail where run-time extents make more bytes than there can be: the product might not fit 64 bits."""
+        e = self.e
+        extents = [extent for extent in shape if isinstance(extent, Value)]
+        known = bytes_of(tuple(extent for extent in shape if isinstance(extent, int)), dtype.get_byte())
+        if not extents:
+            return
+        if len(extents) == 1:
+            self.fail_if(e.icmp("ugt", extents[0], MAX_BYTES // known), Failure("memory", TOO_LARGE, span, HELP), [])
+            return
+        product, bad = checked_product(e, [known, *(e.max(extent, 1) for extent in extents)])
+        bad = e.inst("i1", f"or {bad}, {e.icmp('ugt', product, MAX_BYTES).text}")
+        self.fail_if(bad, Failure("memory", TOO_LARGE, span, HELP), [])
 
     def result_array(self, value: SSAValue, shape: Sequence[Index], valid: Sequence[Index], span: Span | None = None) -> Array:
         """Memory for a result: where a later op wants it, or new."""

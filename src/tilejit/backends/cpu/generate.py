@@ -19,6 +19,7 @@ from tilejit.backends.cpu.storage import Array
 from tilejit.backends.cpu.vector import binary, convert, icmp, splat
 from tilejit.dtypes import BOOL, INDEX, INT64, UINT32, UINT64
 from tilejit.ops import table
+from tilejit.ops.movement import VALID_HELP
 from tilejit.runtime.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
@@ -39,6 +40,15 @@ def _shape(f: FunctionWriter, op: d.ApplyOp) -> list[Index]:
         if not isinstance(extent, int):
             f.fail_if(f.e.icmp("slt", extent, 0), Failure("shape", f"{op.op}: extent {{0}} in dim {axis} is negative", op.span), [extent])
     return shape
+
+
+def _valid(f: FunctionWriter, op: d.ApplyOp, shape: list[Index]) -> list[Index]:
+    valid = scalars(f, op, "valid_shape")
+    for axis, (n, extent) in enumerate(zip(valid or (), shape, strict=False)):
+        if not isinstance(n, int):
+            failure = Failure("bounds", f"{op.op}: the valid region is {{0}} in dim {axis}, the extent is {{1}}", op.span, VALID_HELP)
+            f.fail_if(f.e.icmp("ugt", n, extent), failure, [n, extent])
+    return valid or shape
 
 
 def _full(f: FunctionWriter, op: d.ApplyOp) -> None:
@@ -103,7 +113,7 @@ def _tri(f: FunctionWriter, op: d.ApplyOp) -> None:
     e = f.e
     args = apply_args(op)
     shape = _shape(f, op)
-    valid = scalars(f, op, "valid_shape") or shape
+    valid = _valid(f, op, shape)
     value, register = _scalar(f, op, "diagonal")
     diagonal = convert_lane(e, register, dtype_of(value), INDEX, 1)
     target = result_of(f, op, shape, valid)
@@ -133,7 +143,7 @@ _LOW = 0xFFFFFFFF
 def _random(f: FunctionWriter, op: d.ApplyOp) -> None:
     e = f.e
     shape = _shape(f, op)
-    valid = scalars(f, op, "valid_shape") or shape
+    valid = _valid(f, op, shape)
     rounds = apply_args(op)["rounds"]
     assert isinstance(rounds, int)
     words = []

@@ -37,13 +37,14 @@ from tilejit.backends.cpu.guards import check_box, check_element, clamp
 from tilejit.backends.cpu.nest import fill_box
 from tilejit.backends.cpu.recipes import lane_code, recipe
 from tilejit.backends.cpu.registers import lane_constant, load_lanes, store_lanes
-from tilejit.backends.cpu.storage import Array, element_count, row_major, sub_box
+from tilejit.backends.cpu.storage import Array, checked_product, element_count, row_major, sub_box, wanted_count
 from tilejit.backends.cpu.vector import binary
 from tilejit.backends.cpu.views import stays_unchanged
 from tilejit.backends.crossing import check_crossings
 from tilejit.dtypes import INDEX
 from tilejit.errors import InternalError, UnsupportedFeatureError
 from tilejit.ops.rules import Unsupported
+from tilejit.ops.sizes import MAX_BYTES
 from tilejit.runtime.abi import ARENA_BASE, FIBER
 from tilejit.runtime.failures import Failure
 from tilejit.tile_ir import dialect as d
@@ -267,7 +268,7 @@ def _view(f: FunctionWriter, op: d.ViewOp) -> None:
     if type.dtype.get_byte() != buffer.dtype.get_byte():
         size = e.mul(have, buffer.dtype.get_byte())
         have = size // type.dtype.get_byte() if isinstance(size, int) else e.inst("i64", f"sdiv {size}, {type.dtype.get_byte()}")
-    want = element_count(e, shape)
+    want = wanted_count(e, shape)
     if not (isinstance(have, int) and have == want):
         f.fail_if(e.icmp("ne", have, want), checks.view_failure(op), [have, want])
     strides = movement.reshaped_strides(f, buffer, shape, type.dtype, lambda bad: f.fail_if(bad, checks.view_failure(op), [have, want]))
@@ -285,7 +286,7 @@ def _strided(f: FunctionWriter, op: d.StridedOp) -> None:
             f.fail_if(e.icmp("slt", extent, 0), checks.create_failure(op, axis), [extent])
         if not isinstance(extent, int) or extent == 0:
             empty.append(extent)
-        reach = e.mul(e.sub(extent, 1), stride)
+        reach = _reach(f, op, extent, stride)
         low, high = e.add(low, e.min(reach, 0)), e.add(high, e.max(reach, 0))
     size = e.mul(element_count(e, buffer.shape), buffer.dtype.get_byte())
     have = size // dtype.get_byte() if isinstance(size, int) else e.inst("i64", f"sdiv {size}, {dtype.get_byte()}")
@@ -295,6 +296,18 @@ def _strided(f: FunctionWriter, op: d.StridedOp) -> None:
             bad = binary(e, "and", bad, e.icmp("ne", extent, 0))
         f.fail_if(bad, checks.reach_failure(op), [low, high, have])
     f.values[op.result] = Array(e.offset(buffer.pointer, start, dtype.llvm), dtype, shape, strides, shape, buffer.tokens)
+
+
+def _reach(f: FunctionWriter, op: d.StridedOp, extent: Index, stride: Index) -> Index:
+    """How far a dim leads from its first element; a distance that no buffer has is a failure, so that sums of it fit."""
+    steps = f.e.sub(extent, 1)
+    if isinstance(steps, int) and isinstance(stride, int):
+        return steps * stride
+    reach, bad = checked_product(f.e, [steps, stride])
+    # As an unsigned number, what lies below the lowest distance is huge.
+    bad = binary(f.e, "or", bad, f.e.icmp("ugt", f.e.inst("i64", f"add {reach}, {MAX_BYTES}"), 2 * MAX_BYTES))
+    f.fail_if(binary(f.e, "and", bad, f.e.icmp("sgt", extent, 0)), checks.reach_failure(op), [reach, reach, 0])
+    return reach
 
 
 def _load(f: FunctionWriter, op: d.LoadOp) -> None:

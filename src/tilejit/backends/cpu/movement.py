@@ -12,7 +12,7 @@ from tilejit.backends.cpu.emit import Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.nest import copy_box, fill_box
 from tilejit.backends.cpu.registers import lane_constant
-from tilejit.backends.cpu.storage import Array, element_count, permuted, row_major, sub_box
+from tilejit.backends.cpu.storage import Array, element_count, permuted, row_major, sub_box, wanted_count
 from tilejit.backends.cpu.transpose import transpose_into
 from tilejit.backends.cpu.views import aim_at_store, stays_unchanged
 from tilejit.dtypes import DType
@@ -178,7 +178,10 @@ def _reshape(f: FunctionWriter, op: d.ApplyOp) -> None:
     type = d.shaped_type(op.results[0])
     assert wanted is not None
     shape = [dim if isinstance(dim, int) else extent for dim, extent in zip(type.shape, wanted, strict=True)]
-    have, want = element_count(e, source.shape), element_count(e, shape)
+    for axis, extent in enumerate(shape):
+        if not isinstance(extent, int):
+            f.fail_if(e.icmp("slt", extent, 0), Failure("shape", f"reshape: extent {{0}} in dim {axis} is negative", op.span), [extent])
+    have, want = element_count(e, source.shape), wanted_count(e, shape)
     if not (isinstance(have, int) and have == want):
         failure = Failure("shape", "reshape keeps the number of elements: {0} become {1}", op.span)
         f.fail_if(e.icmp("ne", have, want), failure, [have, want])

@@ -76,6 +76,27 @@ def element_count(e: Emitter, shape: Sequence[Index]) -> Index:
     return count
 
 
+def checked_product(e: Emitter, factors: Sequence[Index]) -> tuple[Value, Value]:
+    """The product of numbers that are not negative, and whether it left 64 bits."""
+    name = e.module.declare("llvm.smul.with.overflow.i64", "declare {i64, i1} @llvm.smul.with.overflow.i64(i64, i64)")
+    product, bad = e.i64(factors[0]), Value("false", "i1")
+    for factor in factors[1:]:
+        pair = e.inst("{i64, i1}", f"call {{i64, i1}} {name}({product}, {e.i64(factor)})")
+        product = e.inst("i64", f"extractvalue {pair}, 0")
+        bad = e.inst("i1", f"or {bad}, {e.inst('i1', f'extractvalue {pair}, 1').text}")
+    return product, bad
+
+
+def wanted_count(e: Emitter, shape: Sequence[Index]) -> Index:
+    """As `element_count` of extents that nobody has multiplied yet: as large as can be where the product leaves 64 bits."""
+    extents = [extent for extent in shape if isinstance(extent, Value)]
+    if not extents:
+        return element_count(e, shape)
+    known = element_count(e, [extent for extent in shape if isinstance(extent, int)])
+    product, bad = checked_product(e, [known, *extents])
+    return e.inst("i64", f"select {bad}, i64 {(1 << 63) - 1}, {product}")
+
+
 def sub_box(
     e: Emitter, array: Array, offsets: Sequence[Index], shape: Sequence[Index], valid: Sequence[Index] | None = None, drop: Sequence[int] = ()
 ) -> Array:

@@ -1,0 +1,20 @@
+"""A tile that no machine has memory for."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+OUT = np.full((4, 8), 7, np.float32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.create_tile([2**31, 2**31], dtype=pl.FP32)
+        pl.store(pl.load(a, [0, 0], [4, 8]), [0, 0], out)
+        pl.store(t[0:4, 0:8], [0, 0], out)
+
+
+def mistake() -> object:
+    return kernel(A, OUT)
