@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.pto.harness import program_of, run_text
-from tilejit.errors import KernelAssertionError, ShapeError, TilejitError
+from tilejit.errors import KernelAssertionError, OutOfBoundsError, ShapeError, TilejitError
 
 NDArray = npt.NDArray[Any]
 
@@ -209,3 +210,60 @@ def test_a_trap_has_the_message_behind_it(comment: str, message: str) -> None:
     errors = [_error(run, [np.zeros(4, np.int32)]) for run in (kernel.launch, kernel.interpret)]
     assert kernel.native is not None
     assert [error.message for error in errors] == [message] * 2 and {type(error) for error in errors} == {KernelAssertionError}
+
+
+FILL = """!tile = !pto.tile_buf<vec, 8x16xf32>
+!open = !pto.tile_buf<vec, 8x16xf32, valid=?x?>
+module attributes {pto.target_arch = "a3"} {
+  func.func @k(%y: !pto.ptr<f32>, %n: index) {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c8 = arith.constant 8 : index
+    %c16 = arith.constant 16 : index
+    %one = arith.constant 1.0 : f32
+    BODY
+    return
+  }
+}
+"""
+FILLED = "%a = pto.alloc_tile : !tile\n    pto.texpands ins(%one : f32) outs(%a : !tile)\n"
+PLACED = """%at = arith.index_cast %n : index to i64
+    %t = pto.alloc_tile addr = %at : !tile
+    pto.texpands ins(%one : f32) outs(%t : !tile)
+    %got = pto.tgetval ins(%t, %c0 : !tile, index) outs : f32
+    pto.store_scalar %got, %y[%c0] : !pto.ptr<f32>, f32"""
+MISTAKES: dict[str, tuple[str, int, type[TilejitError], str]] = {
+    "slice": (
+        f"{FILLED}    %v = pto.make_tensor_view %y, shape = [%c8, %c16], strides = [%c16, %c1] : !pto.tensor_view<?x?xf32>\n"
+        "    %s = pto.partition_view %v, offsets = [%n, %c0], sizes = [%c8, %c16] : !pto.tensor_view<?x?xf32> -> !pto.partition_tensor_view<8x16xf32>\n"
+        "    pto.tstore ins(%a : !tile) outs(%s : !pto.partition_tensor_view<8x16xf32>)",
+        1, OutOfBoundsError, "dim 0",
+    ),
+    "element": (
+        f"{FILLED}    %got = pto.tgetval ins(%a, %n : !tile, index) outs : f32\n    pto.store_scalar %got, %y[%c0] : !pto.ptr<f32>, f32",
+        128, OutOfBoundsError, "tile (of )?8x16",
+    ),
+    "valid rows": (
+        "%t = pto.alloc_tile valid_row = %n valid_col = %c16 : !open\n    pto.texpands ins(%one : f32) outs(%t : !open)",
+        9, ShapeError, "the number of valid rows lies between 0 and 8",
+    ),
+    "valid columns set": (
+        "%t = pto.alloc_tile valid_row = %c8 valid_col = %c16 : !open\n    pto.set_validshape %t, %c8, %n : !open\n"
+        "    pto.texpands ins(%one : f32) outs(%t : !open)",
+        17, ShapeError, "the number of valid columns lies between 0 and 16",
+    ),
+    "address past the end": (PLACED, 196608, OutOfBoundsError, "vec memory"),
+    "negative address": (PLACED, -32, OutOfBoundsError, "vec memory"),
+    "address inside an element": (PLACED, 7, ShapeError, "an address that splits an element"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_both_paths_raise_the_same_error_at_the_same_place(mistake: str) -> None:
+    body, number, kind, words = MISTAKES[mistake]
+    kernel = program_of(FILL.replace("BODY", body))
+    errors = [_error(run, [np.zeros((8, 16), np.float32), number]) for run in (kernel.launch, kernel.interpret)]
+    assert kernel.native is not None, kernel.interpreted_because
+    assert [type(error) for error in errors] == [kind] * 2
+    assert all(re.search(words, error.message) for error in errors), [error.message for error in errors]
+    assert str(errors[0].span) == str(errors[1].span)

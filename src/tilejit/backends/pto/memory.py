@@ -171,7 +171,9 @@ class LocalMemory:
         """The tile at a byte address."""
         size = self.capacity[spec.loc]
         if address < 0 or address + spec.bytes > size:
-            raise ResourceError(f"a tile of {spec.bytes} bytes at address {address} does not fit into {spec.loc} memory: it has {size} bytes")
+            raise OutOfBoundsError(f"a tile of {spec.bytes} bytes at address {address} does not fit into {spec.loc} memory: it has {size} bytes")
+        if address % spec.element.bytes:
+            raise ShapeError(f"an address that splits an element: {address} is no multiple of {spec.element.bytes}")
         if spec.loc not in self._spaces:
             self._spaces[spec.loc] = np.full(size, UNWRITTEN, np.uint8)
         return Tile(self._spaces[spec.loc], address, spec, spec, (0, 0), valid)

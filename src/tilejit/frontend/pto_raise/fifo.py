@@ -121,7 +121,8 @@ def _pop(self: Raiser, op: PtoOp) -> None:
     if None in spec.valid and None in given:
         raise NotRaisable("a tile that arrives with a valid region that only its sender knows")
     rows, cols = (
-        written if written is not None else self.within(self.number(value), size) for written, value, size in zip(spec.valid, given, spec.shape)
+        written if written is not None else self.within(self.number(value), size, what)
+        for written, value, size, what in zip(spec.valid, given, spec.shape, ("rows", "columns"))
     )  # fmt: skip
     value = _take(self, op.row.name, spec, dtype_of_element(spec.element), op.integer("split"), _own(self))
     made = fresh(self, op, spec, (rows, cols))

@@ -31,7 +31,7 @@ from tilejit.tile_ir.pto.module import PtoFile
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.spec import Nothing
 from tilejit.tile_ir.pto.specs import TileSpec
-from tilejit.tile_ir.pto.types import PtrType
+from tilejit.tile_ir.pto.types import PtrType, TileBufType
 from tilejit.types.values import ANY, BufferType, ScalarType, TileType, ValueType
 
 GRID = "grid__"
@@ -105,6 +105,12 @@ def _bind(raiser: Raiser, entry: FuncOp, arguments: Sequence[SSAValue]) -> None:
     for source, target in zip(entry.body.block.args, arguments):
         raiser.values[source] = Pointer(target, 0, source.type.data.element) if isinstance(source.type, PtrType) else target
     sides.run_entry(raiser, entry)
+
+
+def _name_of(op: PtoOp) -> str | None:
+    """What errors call the tile that an op makes; the reader keeps names of the text only without their numbers."""
+    made = op.results[0] if op.results else op.operands[-1] if op.operands else None
+    return f"tile {made.type.data.rows}x{made.type.data.cols}" if made is not None and isinstance(made.type, TileBufType) else None
 
 
 @dataclass
@@ -199,15 +205,22 @@ class Raiser:
             raise NotRaisable(op.name)
 
     def pto(self, op: PtoOp) -> None:
-        name = op.row.name
+        name, rule = op.row.name, OPS.get(op.row.name)
         if isinstance(op.row.run, Nothing):
             return
-        if name in OPS:
-            OPS[name](self, op)
-        elif name in vector.FAMILIES:
-            vector.family(self, op)
-        else:
+        if rule is None and name not in vector.FAMILIES:
             raise NotRaisable(op.name)
+        with self.named(_name_of(op)):
+            (rule or vector.family)(self, op)
+
+    @contextmanager
+    def named(self, name: str | None) -> Generator[None]:
+        """What errors at run time call the values that are made inside."""
+        outer, self.build.hint = self.build.hint, name
+        try:
+            yield
+        finally:
+            self.build.hint = outer
 
     def written(self, cell: Cell) -> None:
         if self.touched is not None:
@@ -281,8 +294,8 @@ class Raiser:
         self.build.check(self.ssa(self.times(quotient, divisor)), value, "an address that splits an element")
         return quotient
 
-    def within(self, value: Num, upper: int) -> Num:
-        """A number that must lie between 0 and `upper`."""
+    def within(self, value: Num, upper: int, what: str) -> Num:
+        """A number of valid rows or columns that must lie between 0 and `upper`."""
         if isinstance(value, int):
             if not 0 <= value <= upper:
                 raise NotRaisable("a valid region that leaves its tile")
@@ -290,7 +303,7 @@ class Raiser:
         inside = self.least(value, upper)
         zero = self.build.const(0)
         inside = self.apply("maximum", "scalar", lhs=self.ssa(inside), rhs=zero)
-        self.build.check(inside, value, f"the number of valid rows or columns lies between 0 and {upper}")
+        self.build.check(inside, value, f"the number of valid {what} lies between 0 and {upper}")
         return value
 
     def demand(self, condition: SSAValue, message: str) -> None:

@@ -53,7 +53,7 @@ def _alloc(self: Raiser, op: PtoOp) -> None:
 def _extents(self: Raiser, spec: TileSpec, row: SSAValue | None, col: SSAValue | None) -> Region:
     given = (self.number(row) if row is not None else None, self.number(col) if col is not None else None)
     rows, cols = (written if written is not None else extent if extent is not None else size for written, extent, size in zip(spec.valid, given, spec.shape))
-    return self.within(rows, spec.rows), self.within(cols, spec.cols)
+    return self.within(rows, spec.rows, "rows"), self.within(cols, spec.cols, "columns")
 
 
 def fresh(self: Raiser, key: object, spec: TileSpec, valid: Region) -> Tile:
@@ -96,7 +96,7 @@ def _placed(self: Raiser, op: PtoOp, spec: TileSpec, valid: Region, address: Num
         assert isinstance(found, Memory)
         return replace(found, spec=spec, valid=valid, slot=self.valid_slot(spec, valid))
     if found is None:
-        with self.at_top():
+        with self.at_top(), self.named(f"{component.loc} memory"):
             found = self.build.create(BufferType((component.end - component.base,), INT8), [], -1)
         self.core.placed[component] = found
     assert isinstance(found, SSAValue)
@@ -134,7 +134,7 @@ def _set_valid(self: Raiser, op: PtoOp) -> None:
     found = as_tile(self.held(op.operand("source")), "source")
     assert isinstance(found, Memory) and found.slot is not None
     for axis, (name, size) in enumerate((("row", found.spec.rows), ("col", found.spec.cols))):
-        extent = self.within(self.number(op.operand(name)), size)
+        extent = self.within(self.number(op.operand(name)), size, "rows" if axis == 0 else "columns")
         self.build.write(found.slot, [self.build.const(axis)], self.cast(self.ssa(extent), INT64))
 
 
