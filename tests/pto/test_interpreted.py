@@ -1,0 +1,51 @@
+"""What docs/pto.md says of kernels that are interpreted is so."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.pto.harness import program_of
+
+SCALARS = {
+    "bitcast": "%r = arith.bitcast %a : i32 to f32",
+    "narrow": "%r = arith.trunci %a : i32 to i7",
+    "wide": "%r = arith.extsi %a : i32 to i128",
+    "division by zero": "%z = arith.constant 0 : i32\n %r = arith.divsi %a, %z : i32",
+    "negative shift": "%z = arith.constant -1 : i32\n %r = arith.shrsi %a, %z : i32",
+}
+COLUMN, LINE = "!pto.tile_buf<vec, 8x32xEL, valid=8x1>", "!pto.tile_buf<vec, 1x32xEL>"
+TILES = {
+    "tsubs ui32": ("ui32", "pto.tsubs ins(%t, %s : TILE, ui32) outs(%t : TILE)"),
+    "tsubsc ui16": ("ui16", "pto.tsubsc ins(%t, %s, %t : TILE, ui16, TILE) outs(%t : TILE)"),
+    "trowmin ui16": ("ui16", f"%c = pto.alloc_tile : {COLUMN}\n pto.trowmin ins(%t, %t : TILE, TILE) outs(%c : {COLUMN})"),
+    "trowmin ui32": ("ui32", f"%c = pto.alloc_tile : {COLUMN}\n pto.trowmin ins(%t, %t : TILE, TILE) outs(%c : {COLUMN})"),
+    "trowexpandexpdif": ("i32", f"%c = pto.alloc_tile : {COLUMN}\n pto.trowexpandexpdif ins(%t, %c : TILE, {COLUMN}) outs(%t : TILE)"),
+    "tcolexpandexpdif": ("i16", f"%c = pto.alloc_tile : {LINE}\n pto.tcolexpandexpdif ins(%t, %c : TILE, {LINE}) outs(%t : TILE)"),
+}
+MASKED = """!tile = !pto.tile_buf<vec, 4x16xf32, valid=4x13>
+!mask = !pto.tile_buf<vec, 4x32xui8, valid=4x2>
+module { func.func @k(%x: !pto.ptr<f32>) {
+  %a = pto.alloc_tile : !tile
+  %m = pto.alloc_tile : !mask
+  pto.tsel ins(%m, %a, %a, %a : !mask, !tile, !tile, !tile) outs(%a : !tile)
+  return
+} }
+"""
+
+
+@pytest.mark.parametrize("body", SCALARS.values(), ids=SCALARS)
+def test_scalars(body: str) -> None:
+    kernel = program_of(f"module {{ func.func @k(%x: !pto.ptr<i32>, %a: i32) {{\n {body}\n return\n}} }}")
+    assert kernel.native is None and kernel.interpreted_because
+
+
+@pytest.mark.parametrize(("element", "body"), TILES.values(), ids=TILES)
+def test_element_types(element: str, body: str) -> None:
+    text = f"module {{ func.func @k(%x: !pto.ptr<EL>, %s: EL) {{\n %t = pto.alloc_tile : TILE\n {body}\n return\n}} }}"
+    kernel = program_of(text.replace("TILE", "!pto.tile_buf<vec, 8x32xEL>").replace("EL", element))
+    assert kernel.native is None and kernel.interpreted_because
+
+
+def test_masks_whose_rows_begin_inside_a_byte() -> None:
+    kernel = program_of(MASKED)
+    assert kernel.native is None and "inside a byte" in (kernel.interpreted_because or "")
