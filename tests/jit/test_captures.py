@@ -233,7 +233,10 @@ def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     return out
 """
 KERNELS = {"op under another name": RENAMED, "inline kernel of another closure": CALLED, "two inline kernels of a factory": CALLED.replace("(x)", "(first(x))")}
-ROWS += [world(name, *rest, kernel=KERNELS.get(name, KERNEL)) for name, *rest in code_reads.ROWS]
+ROWS.extend(
+    world(name, setup, expression, edit, mutate, restore, kernel=KERNELS.get(name, KERNEL))
+    for name, setup, expression, edit, mutate, restore in code_reads.ROWS
+)
 
 
 def write(row: Row, root: Path, package: str, edited: bool) -> None:

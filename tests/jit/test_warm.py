@@ -17,7 +17,8 @@ import pytest
 
 import tilejit.language as pl
 from tests.jit.conftest import MakeKernel
-from tilejit.errors import TilejitError
+from tilejit.errors import StaleCaptureError, TilejitError
+from tilejit.jit.fast import WarmCalls
 from tilejit.jit.function import JITFunction
 from tilejit.runtime import arrays
 from tilejit.runtime.native_type import supported
@@ -417,3 +418,34 @@ def test_python_in_development_mode_has_nothing_to_say(fastpath: str) -> None:
     done = subprocess.run([sys.executable, "-X", "dev", "-W", "error::ResourceWarning", "-c", STRICT], env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, "fine"), done.stderr
     assert "tilejit" not in done.stderr
+
+
+class Counting:
+    size = 3.0
+    calls = 0
+
+
+@pl.jit
+def reads_a_busy_class(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = x * Counting.size
+
+
+@pytest.mark.dispatch
+def test_a_class_that_changes_at_every_call_is_not_learned_again_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, out = np.ones((2, 2), np.float32), np.zeros((2, 2), np.float32)
+    served: list[object] = []
+    whole = WarmCalls.serve
+
+    def counted(self: WarmCalls, *args: Any) -> None:
+        served.append(1)
+        whole(self, *args)
+
+    monkeypatch.setattr(WarmCalls, "serve", counted)
+    for _ in range(200):
+        Counting.calls += 1
+        reads_a_busy_class(x, out)
+        assert (out == 3.0).all()
+    assert len(served) < 100
+    monkeypatch.setattr(Counting, "size", 4.0)
+    with pytest.raises(StaleCaptureError):
+        reads_a_busy_class(x, out)

@@ -233,6 +233,8 @@ def test_backend_and_mode(options: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
+        ({"insert_sync": "x"}, TypeError),
+        ({"insert_sync": 1}, TypeError),
         ({"frontend_options": 3}, TypeError),
         ({"frontend_options": {"speed": 1}}, ValueError),
         ({"frontend_options": {"ast_rewrite": 1}}, TypeError),

@@ -181,6 +181,8 @@ def bind_call(helper: Definition, call: ast.Call, caller: Definition, may_omit: 
             raise fail(f"`{helper.name}` cannot be called with *arguments", argument)
         if position >= len(names):
             raise fail(f"`{helper.name}` takes {len(names)} arguments, got {len(call.args)}", argument)
+        if helper.params[position].keyword_only:
+            raise fail(f"`{names[position]}` of `{helper.name}` is keyword-only", argument, f"write {names[position]}=…")
         given[names[position]] = argument
     for keyword in call.keywords:
         if keyword.arg is None:

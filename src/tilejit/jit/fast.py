@@ -21,6 +21,8 @@ from tilejit.runtime.native_type import attach, supported
 from tilejit.runtime.signature import ParamInfo
 from tilejit.runtime.straight import MISS, Launch, NewTensor, StraightCall, straight_call
 
+_CHANGES = 32
+"""How often the words that are watched may be others before native code is given up for a kernel."""
 _KNOWN = 4096
 """Signatures that the Python path remembers; with more it starts anew."""
 _PLAIN = (bool, int, type(None))
@@ -43,6 +45,8 @@ class WarmCalls:
         self._settings = SettingsWatch()
         self._baseline: Baseline | None = None
         self._python_hits = 0
+        self._watched: list[Word] | None = None
+        self._changes = 0
 
     @property
     def hits(self) -> int:
@@ -111,12 +115,19 @@ class WarmCalls:
         if not self._settings.are(seen):
             self.forget()  # the same arguments may mean another program under other settings
         self._baseline = baseline
-        words = watched_words(baseline)
+        words = self._worth_watching(watched_words(baseline))
         if not self._settings.start(seen) or (baseline is not None and not baseline.holds()):
             return  # changed by another thread meanwhile: the words are not those of this program
         whole = len(arguments) == len(self._runtime) and not compiled.signature.results
         if not whole or not self._serve_natively(compiled, native, arguments, words, baseline):
             self._serve_in_python(compiled, native, arguments)
+
+    def _worth_watching(self, words: list[Word] | None) -> list[Word] | None:
+        """The words, unless something beside the captured values keeps changing them: then asking Python at each call is cheaper than learning again."""
+        if words != self._watched:
+            self._changes += 1
+            self._watched = words
+        return words if self._changes <= _CHANGES else None
 
     def _serve_in_python(self, compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object]) -> None:
         key = self._key(tuple(arguments.values()))

@@ -287,7 +287,7 @@ def jit(
     def decorate(function: Callable[..., object]) -> SourceKernel:
         parameters = parameters_of(function, sys._getframe(1).f_locals)
         symbol = name or function.__name__
-        _check_choices(function, symbol, backend, mode)
+        _check_choices(function, symbol, backend, mode, insert_sync)
         chosen = Options(
             "a5" if isinstance(target, _Unset) else target, not isinstance(target, _Unset), kernel_kind, backend, entry, mode, insert_sync,
             tuple(_frontend_options(ast_rewrite, frontend_options).items()), native_options,
@@ -306,7 +306,7 @@ def _tracing(kernel: str) -> UnsupportedFeatureError:
     )
 
 
-def _check_choices(function: Callable[..., object], symbol: str, backend: str, mode: str) -> None:
+def _check_choices(function: Callable[..., object], symbol: str, backend: str, mode: str, insert_sync: object) -> None:
     code = function.__code__
     place = f"{symbol} ({code.co_filename}:{code.co_firstlineno})"
     if backend not in BACKENDS:
@@ -315,6 +315,8 @@ def _check_choices(function: Callable[..., object], symbol: str, backend: str, m
         raise OptionError(f"unknown mode {mode!r} of {place}: it is one of {', '.join(MODES)}")
     if backend == "emitc" and mode == "explicit":
         raise OptionError(f"the backend 'emitc' has no mode 'explicit', in {place}")
+    if insert_sync not in (None, True, False) or not isinstance(insert_sync, bool | None):
+        raise ArgumentError(f"insert_sync of {place} is True, False or None, got {insert_sync!r}")
 
 
 def _check_source(symbol: str, source: object, entry: bool, parameters: Sequence[Parameter]) -> None:

@@ -268,7 +268,11 @@ def _scalar_argument(param: ParamInfo, value: object) -> int | float | bool:
         raise ArgumentError(f"argument `{param.name}` must be a number ({param.dtype}), got {kind}", help=f"pass a Python number for `{param.name}`")
     dtype = param.dtype
     if dtype.is_float:
-        return float(number)
+        try:
+            return float(number)
+        except OverflowError:
+            help = f'pass float("inf") for `{param.name}` if infinity is meant'
+            raise RangeError(f"argument `{param.name}` is an integer that no {dtype} can hold", help=help) from None
     if isinstance(number, float):
         if not number.is_integer():
             help = f"round it, or declare `{param.name}` as pl.Scalar[pl.FP32]"
