@@ -108,3 +108,24 @@ def integer_expression_at_run_time(x: pl.Tensor, n: pl.INDEX, out: pl.Out[pl.Ten
         a = pl.cast(1 << n, pl.FP32)
         b = pl.cast(n**2 % 5, pl.FP32)
         out[:] = x * a + b
+
+
+def _unsigned(x: np.ndarray) -> np.ndarray:
+    rows = [[a > 5, a >= 0, a >= 5, a != 2**63, a <= 2**62, min(a, 9) == 9, a > 5] for a in x.tolist()]
+    return np.array(rows, np.int32)
+
+
+@CASES(np.array([2**64 - 5, 2**63, 6, 5, 0], np.uint64), expected=_unsigned)
+@pl.jit
+def unsigned_comparisons(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range(5):
+            a = x[i]
+            out[i, 0] = pl.cast(a > 5, pl.INT32)
+            out[i, 1] = pl.cast(a >= 0, pl.INT32)
+            out[i, 2] = pl.cast(pl.const(5, pl.UINT64) <= a, pl.INT32)
+            out[i, 3] = pl.cast(a != 2**63, pl.INT32)
+            out[i, 4] = pl.cast(a <= 2**62, pl.INT32)
+            out[i, 5] = pl.cast(min(a, 9) == 9, pl.INT32)
+            out[i, 6] = pl.cast(pl.cmp(a, 5, cmp_type=4), pl.INT32)
+    return out

@@ -14,6 +14,7 @@ from tilejit.frontend.values import (
     MethodReference,
     SelfReference,
     TypedConstant,
+    compared,
     describe_value,
     is_number,
     is_scalar,
@@ -207,7 +208,7 @@ def _compare_two(ctx: Context, operator: ast.cmpop, left: object, right: object,
         function = public("pl", "cmp")
         assert function is not None
         return calls.op_call(ctx, function, [left, right], {"cmp_type": kind}, node)
-    lhs, rhs = (ctx.scalar(side) for side in with_wide_literals((left, right)))
+    lhs, rhs = (ctx.scalar(side) for side in with_wide_literals(compared(left, right)))
     return ctx.builder.apply(table()["cmp"], "scalar", {"lhs": lhs, "rhs": rhs, "cmp_type": kind})[0]
 
 

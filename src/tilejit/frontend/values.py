@@ -11,7 +11,7 @@ from functools import reduce
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilejit.dtypes import BOOL, FP32, INDEX, DType, integer_range, promote
+from tilejit.dtypes import BOOL, FP32, INDEX, UINT64, DType, integer_range, promote
 from tilejit.errors import DTypeError, Span
 from tilejit.frontend.source import FunctionText
 from tilejit.ops.dtype_rules import as_float, fits, int_text
@@ -155,6 +155,16 @@ def with_wide_literals(args: Sequence[object], dtype: object = None) -> Sequence
         return args
     around = [dtype] if isinstance(dtype, DType) else [found for arg in args if (found := _own_dtype(arg)) is not None]
     return [_beside(arg, around) if is_wide(arg) else arg for arg in args]
+
+
+def compared(left: object, right: object) -> tuple[object, object]:
+    """Two scalars to compare; next to a UINT64 an int literal is one too, as in arithmetic, lest both be compared as signed."""
+
+    def beside(value: object, other: object) -> object:
+        plain = isinstance(value, numbers.Integral) and not isinstance(value, bool) and 0 <= int(value) <= integer_range(UINT64)[1]
+        return TypedConstant(int(value), UINT64) if plain and isinstance(value, numbers.Integral) and _own_dtype(other) is UINT64 else value
+
+    return beside(left, right), beside(right, left)
 
 
 def is_wide(value: object) -> bool:
