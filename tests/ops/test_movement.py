@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -15,7 +17,7 @@ from tests.ops.harness import infer, partial, random_array, run, tensor, tile, v
 from tilejit.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT16, INT32, UINT8, UINT32, DType
 from tilejit.errors import OutOfBoundsError, ShapeError
 from tilejit.ops.evaluate import ArrayValue
-from tilejit.ops.movement import prefix_box, prefix_length
+from tilejit.ops.reshaping import moved_region
 from tilejit.ops.shape_rules import union_box
 from tilejit.ops.spec import ScalarArg
 from tilejit.types.enums import AtomicType, MemorySpace, PadValue
@@ -108,22 +110,44 @@ def test_a_prefix_of_the_elements_stays_valid(shape: tuple[int, ...], valid: tup
     np.testing.assert_array_equal(out.box, x.reshape(target)[tuple(slice(0, n) for n in result)])
 
 
-@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.data())
-@settings(max_examples=60, deadline=None)
-def test_prefixes_and_boxes_are_what_flat_positions_say(shape: list[int], data: st.DataObject) -> None:
-    valid = [data.draw(st.integers(0, n)) for n in shape]
-    flat = np.zeros(shape, bool)
-    flat[tuple(slice(0, n) for n in valid)] = True
-    count = int(flat.sum())
-    is_prefix = flat.ravel()[:count].all()
-    assert prefix_length(shape, valid) == (count if is_prefix else None)
-    box = prefix_box(shape, count)
-    if box is not None:
-        inside = np.zeros(shape, bool)
-        inside[tuple(slice(0, n) for n in box)] = True
-        assert inside.ravel()[:count].all() and inside.sum() == count
+def _marked(shape: Sequence[int], box: Sequence[int]) -> list[int]:
+    """Flat positions of the cells of an origin box."""
+    cells = np.zeros(shape, bool)
+    cells[tuple(slice(0, n) for n in box)] = True
+    return np.flatnonzero(cells).tolist()
+
+
+def _factors(count: int) -> st.SearchStrategy[list[int]]:
+    return st.sampled_from([list(shape) for rank in (1, 2, 3) for shape in itertools.product(range(1, count + 1), repeat=rank) if math.prod(shape) == count])
+
+
+@given(st.sampled_from([6, 8, 12, 24]), st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_region_moves_exactly_where_flat_positions_are_a_box(count: int, data: st.DataObject) -> None:
+    old, new = data.draw(_factors(count)), data.draw(_factors(count))
+    valid = [data.draw(st.integers(0, n)) for n in old]
+    wanted = _marked(old, valid)
+    moved = moved_region(old, valid, new)
+    if moved is None:
+        assert not any(_marked(new, box) == wanted for box in itertools.product(*(range(n + 1) for n in new)))
     else:
-        assert not is_prefix
+        assert _marked(new, [n for n in moved if isinstance(n, int)]) == wanted
+
+
+@given(st.sampled_from([6, 8, 12, 24]), st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_region_of_the_run_moves_where_it_does_for_every_extent(count: int, data: st.DataObject) -> None:
+    old, new = data.draw(_factors(count)), data.draw(_factors(count))
+    axis = data.draw(st.integers(0, len(old) - 1))
+    valid: list[int | str] = [data.draw(st.integers(1, n)) for n in old]
+    valid[axis] = ANY
+    moved = moved_region(old, valid, new)
+    for n in range(old[axis] + 1):
+        known = [n if i == axis else int(v) for i, v in enumerate(valid)]
+        if moved is not None:
+            box = [extent if isinstance(extent, int) else extent.factor * known[extent.axis] for extent in moved]
+            assert _marked(new, box) == _marked(old, known)
+            assert box == moved_region(old, known, new)  # What the reference does with the numbers of the run.
 
 
 def test_one_run_time_valid_extent_survives_where_its_rows_do() -> None:

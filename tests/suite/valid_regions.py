@@ -244,3 +244,54 @@ class ClampedWindow:
     def main(self, x: pl.Tensor[[10, 12], pl.FP32], out: pl.Out[pl.Tensor[[4, 6], pl.FP32]]) -> pl.Tensor[[4, 6], pl.FP32]:
         out = self.kernel(x, out)
         return out
+
+
+def _prefix(x: Array, rows: int, shape: tuple[int, ...]) -> Array:
+    """The first rows of a matrix at the front of an array of threes."""
+    out = np.full(x.size, 3, x.dtype)
+    out[: rows * x.shape[1]] = x[:rows].ravel()
+    return out.reshape(shape)
+
+
+SHAPES = ((24, 1), (1, 24), (24,), (4, 2, 3), (8, 3), (12, 2), (1, 4, 6))
+
+
+@CASES(
+    f32(4, 6), 2, *(np.full(shape, 3, np.float32) for shape in SHAPES),
+    expected=lambda x, r, *outs: tuple(_prefix(x, r, out.shape) for out in outs),
+    more=[(f32(4, 6), r, *(np.full(shape, 3, np.float32) for shape in SHAPES)) for r in (0, 1, 4)], compiles=1,
+)
+@pl.jit(runtime_scalars=("r",))
+def rows_of_the_run_in_other_shapes(
+    x: pl.Tensor, r: pl.INDEX,
+    a: pl.InOut[pl.Tensor], b: pl.InOut[pl.Tensor], c: pl.InOut[pl.Tensor], d: pl.InOut[pl.Tensor],
+    e: pl.InOut[pl.Tensor], f: pl.InOut[pl.Tensor], g: pl.InOut[pl.Tensor],
+):  # fmt: skip
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(x, [0, 0], [4, 6], valid_shape=[r, 6])
+        pl.store(pl.reshape(t, [24, 1]), [0, 0], a)
+        pl.store(pl.reshape(t, [1, 24]), [0, 0], b)
+        pl.store(pl.reshape(t, [24]), [0], c)
+        pl.store(t, [0, 0, 0], d, [4, 2, 3])
+        pl.store(pl.reshape(t, [8, 3]), [0, 0], e)
+        pl.store(pl.reshape(t, [12, 2]), [0, 0], f)
+        pl.store(pl.reshape(t, [1, 4, 6]), [0, 0, 0], g)
+    return a, b, c, d, e, f, g
+
+
+@CASES(f32(1, 4, 6), f32(2, 4, 6), 2, expected=lambda x, y, r: (
+    padded(x[0, :2, :3], 4, 6, 0), padded(x[0, :r, :3], 4, 6, 0), padded(y.reshape(8, 6)[:, :3], 8, 6, 0), padded(y.reshape(8, 6)[:4, :5], 8, 6, 0),
+))  # fmt: skip
+@pl.jit(runtime_scalars=("r",))
+def boxes_in_other_shapes(
+    x: pl.Tensor, y: pl.Tensor, r: pl.INDEX, a: pl.Out[pl.Tensor], b: pl.Out[pl.Tensor], c: pl.Out[pl.Tensor], d: pl.Out[pl.Tensor]
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        a[:] = pl.fillpad(pl.slice(x, [1, 4, 6], [0, 0, 0], valid_shape=[1, 2, 3], drop_dims=[0]))
+        t = pl.load(x, [0, 0, 0], [1, 4, 6], valid_shape=[1, r, 3])
+        pl.store(pl.fillpad(pl.reshape(t, [4, 6])), [0, 0], b)
+        merged = pl.load(y, [0, 0, 0], [2, 4, 6], valid_shape=[2, 4, 3])
+        pl.store(pl.fillpad(pl.reshape(merged, [8, 6])), [0, 0], c)
+        first = pl.load(y, [0, 0, 0], [2, 4, 6], valid_shape=[1, 4, 5])
+        pl.store(pl.fillpad(pl.reshape(pl.reshape(pl.reshape(first, [8, 6]), [2, 4, 1, 6]), [8, 6])), [0, 0], d)
+    return a, b, c, d

@@ -12,6 +12,7 @@ from tilejit.dtypes import DTYPES, DType
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ShapeError
 from tilejit.ops.elementwise import value_dtype
 from tilejit.ops.evaluate import ArrayValue, placed, poison
+from tilejit.ops.reshaping import dims_of, moved_region
 from tilejit.ops.rules import Custom, Nothing, Rule
 from tilejit.ops.shape_rules import agree, new_shape, require_rank, result_type, smaller
 from tilejit.ops.spec import Call, InferRule, OpSpec, Scalar, ScalarArg, Scalars, Scratch, Spelling, Static, Value, declare, spell
@@ -160,49 +161,16 @@ def move(input: Value, target_memory: Static, blayout: Static = None, slayout: S
 # other shapes of the same elements ------------------------------------------------------------------------------------
 
 
-def prefix_length(shape: Sequence[int], valid: Sequence[int]) -> int | None:
-    """How many leading elements in row-major order the valid region is, or None when it is scattered."""
-    if math.prod(valid) == 0:
-        return 0
-    for axis in range(len(shape)):
-        if all(n == 1 for n in valid[:axis]) and list(valid[axis + 1 :]) == list(shape[axis + 1 :]):
-            return math.prod(valid)
-    return None
-
-
-def prefix_box(shape: Sequence[int], count: int) -> tuple[int, ...] | None:
-    """The origin box that holds exactly the first `count` elements of `shape`, or None when there is none."""
-    if count == math.prod(shape):
-        return tuple(shape)
-    for axis in range(len(shape)):
-        row = math.prod(shape[axis + 1 :])
-        if row and count % row == 0 and count // row <= shape[axis]:
-            return (*([1] * axis), count // row, *shape[axis + 1 :])
-    return None
-
-
 def _reshaped_valid(call: Call, input: ShapedType, shape: Shape) -> Valid:
     if input.valid == input.shape:
         return shape
     old, new = static_shape(input.shape), static_shape(shape)
-    problem = ShapeError(f"{call.row.name} of {input} to {shape_text(shape)}: the valid region would be scattered", help="fill it first: pl.fillpad(…)")
-    if old is None or new is None:
-        raise problem
-    known = static_shape(input.valid)
-    if known is not None:
-        count = prefix_length(old, known)
-        box = None if count is None else prefix_box(new, count)
-        if box is None:
-            raise problem
-        return box
-    # one run-time extent over whole rows survives where the same rows exist
-    axis = next(i for i, dim in enumerate(input.valid) if dim == ANY)
-    row = math.prod(old[axis + 1 :])
-    whole_rows = input.valid[axis + 1 :] == input.shape[axis + 1 :] and all(dim == 1 for dim in old[:axis])
-    for place in range(len(new)):
-        if whole_rows and math.prod(new[place + 1 :]) == row and all(dim == 1 for dim in new[:place]):
-            return (*new[:place], ANY, *new[place + 1 :])
-    raise problem
+    region = None if old is None or new is None else moved_region(old, input.valid, new)
+    if region is None:
+        known = static_shape(input.valid) is not None
+        problem = "the valid region would be scattered" if known else "the valid region is known only at run time and might be scattered"
+        raise ShapeError(f"{call.row.name} of {input} to {shape_text(shape)}: {problem}", help="fill it first: pl.fillpad(…)")
+    return dims_of(region)
 
 
 def _infer_reshape(call: Call) -> tuple[ValueType, ...]:
@@ -238,11 +206,11 @@ def _reshape(results: tuple[TileType, ...], input: ArrayValue, shape: Sequence[A
         raise ShapeError(f"reshape keeps the number of elements: {list(old)} has {math.prod(old)}, {list(wanted)} has {math.prod(wanted)}")
     if input.valid == old:
         return ArrayValue(np.ascontiguousarray(input.data).reshape(wanted), wanted)
-    count = prefix_length(old, input.valid)
-    box = None if count is None else prefix_box(wanted, count)
-    if box is None or count is None:
+    region = moved_region(old, input.valid, wanted)
+    if region is None:
         raise ShapeError(f"reshape to {list(wanted)}: the valid region {list(input.valid)} of {list(old)} would be scattered")
-    return placed(np.ascontiguousarray(input.data).reshape(-1)[:count].reshape(box), wanted, results[0].dtype)
+    cells = np.ascontiguousarray(input.data).reshape(wanted)
+    return placed(cells[tuple(slice(0, n) for n in region if isinstance(n, int))], wanted, results[0].dtype)
 
 
 @movement(

@@ -8,7 +8,7 @@ from typing import Any
 
 from xdsl.ir import OpResult, SSAValue
 
-from tilejit.backends.cpu.emit import Index, Value
+from tilejit.backends.cpu.emit import Emitter, Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.nest import copy_box, fill_box
 from tilejit.backends.cpu.registers import lane_constant
@@ -19,9 +19,11 @@ from tilejit.dtypes import DType
 from tilejit.errors import Span
 from tilejit.ops.movement import VALID_HELP
 from tilejit.ops.pad import pad_cell
+from tilejit.ops.reshaping import moved_region
 from tilejit.runtime.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
+from tilejit.types.values import static_shape
 
 Rule = Callable[[FunctionWriter, d.ApplyOp], None]
 
@@ -185,10 +187,18 @@ def _reshape(f: FunctionWriter, op: d.ApplyOp) -> None:
     if not (isinstance(have, int) and have == want):
         failure = Failure("shape", "reshape keeps the number of elements: {0} become {1}", op.span)
         f.fail_if(e.icmp("ne", have, want), failure, [have, want])
-    moving = [extent for extent, dim in zip(source.valid, d.shaped_type(op.args[0]).valid, strict=True) if dim == "?"]
-    partial = d.shaped_type(op.args[0]).valid != d.shaped_type(op.args[0]).shape
-    valid: list[Index] = [dim if isinstance(dim, int) else moving[0] if partial else extent for dim, extent in zip(type.valid, shape, strict=True)]
-    bind_view(f, op, replace(source, shape=tuple(shape), strides=row_major(e, shape), valid=tuple(valid)))
+    bind_view(f, op, replace(source, shape=tuple(shape), strides=row_major(e, shape), valid=tuple(_moved_valid(e, op, source, shape))))
+
+
+def _moved_valid(e: Emitter, op: d.ApplyOp, source: Array, shape: list[Index]) -> list[Index]:
+    """What is valid of a reshaped value."""
+    old, new = d.shaped_type(op.args[0]), static_shape(d.shaped_type(op.results[0]).shape)
+    before = static_shape(old.shape)
+    if old.valid == old.shape or before is None or new is None:
+        return shape
+    region = moved_region(before, old.valid, new)
+    assert region is not None
+    return [extent if isinstance(extent, int) else e.mul(source.valid[extent.axis], extent.factor) for extent in region]
 
 
 def _reinterpret(f: FunctionWriter, op: d.ApplyOp) -> None:
