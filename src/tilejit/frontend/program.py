@@ -13,6 +13,7 @@ from tilejit.errors import InternalError, NoWriteError, ParserSyntaxError, Parse
 from tilejit.frontend import expressions, statements
 from tilejit.frontend.constants import PoolingBuilder
 from tilejit.frontend.context import Context, Frame, Parameter
+from tilejit.frontend.depth import too_deep
 from tilejit.frontend.desugar import desugar
 from tilejit.frontend.fold import Recorder
 from tilejit.frontend.results import hide_results
@@ -223,7 +224,7 @@ class FunctionReader:
         except TilejitError:
             raise
         except RecursionError:
-            raise InternalError("the kernel is nested too deeply", span=self.span(source.node)) from None
+            raise too_deep(source.node, self.span) from None
         except Exception as error:
             raise InternalError(f"{type(error).__name__}: {error}", span=ctx.builder.span or self.span(source.node)) from error
         for line in ctx.prints:

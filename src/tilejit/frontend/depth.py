@@ -1,0 +1,39 @@
+"""Kernels nested more deeply than Python can follow: what to say, and about which expression or statement."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from tilejit.errors import Span, UnsupportedFeatureError
+
+
+def too_deep(function: ast.AST, span: Callable[[ast.AST], Span]) -> UnsupportedFeatureError:
+    """The error for a function that is nested too deeply, at what makes it so."""
+    path = _deepest_path(function)
+    statements = [node for node in path[1:] if isinstance(node, ast.stmt)]
+    inside = path[path.index(statements[-1]) + 1 :] if statements else path[1:]
+    first = next((node for node in inside if isinstance(node, ast.expr)), None)
+    if first is not None and len(inside) >= len(statements):
+        return UnsupportedFeatureError("this expression is nested too deeply", span=span(first), help="compute it in several statements")
+    block = next((node for node in statements if isinstance(node, ast.If | ast.For | ast.While)), function)
+    return UnsupportedFeatureError("this statement is nested too deeply", span=span(block), help="split it into several statements")
+
+
+def _deepest_path(root: ast.AST) -> list[ast.AST]:
+    """The nodes from `root` to the leaf that is farthest from it, found without recursion."""
+    parents: dict[ast.AST, ast.AST] = {}
+    layer, leaf = [root], root
+    while layer:
+        leaf = layer[0]
+        below: list[ast.AST] = []
+        for node in layer:
+            for child in ast.iter_child_nodes(node):
+                if not isinstance(child, ast.expr_context | ast.operator | ast.cmpop | ast.unaryop | ast.boolop):
+                    parents[child] = node
+                    below.append(child)
+        layer = below
+    path = [leaf]
+    while path[-1] is not root:
+        path.append(parents[path[-1]])
+    return path[::-1]
