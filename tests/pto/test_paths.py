@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.pto.harness import program_of, run_text
-from tilejit.errors import KernelAssertionError, OutOfBoundsError, ShapeError, TilejitError
+from tilejit.errors import KernelArithmeticError, KernelAssertionError, OutOfBoundsError, ShapeError, TilejitError
 
 NDArray = npt.NDArray[Any]
 
@@ -232,6 +232,7 @@ PLACED = """%at = arith.index_cast %n : index to i64
     pto.texpands ins(%one : f32) outs(%t : !tile)
     %got = pto.tgetval ins(%t, %c0 : !tile, index) outs : f32
     pto.store_scalar %got, %y[%c0] : !pto.ptr<f32>, f32"""
+LOOP = "scf.for %i = %c0 to %c8 step %n {\n      pto.store_scalar %one, %y[%i] : !pto.ptr<f32>, f32\n    }"
 MISTAKES: dict[str, tuple[str, int, type[TilejitError], str]] = {
     "slice": (
         f"{FILLED}    %v = pto.make_tensor_view %y, shape = [%c8, %c16], strides = [%c16, %c1] : !pto.tensor_view<?x?xf32>\n"
@@ -255,6 +256,13 @@ MISTAKES: dict[str, tuple[str, int, type[TilejitError], str]] = {
     "address past the end": (PLACED, 196608, OutOfBoundsError, "vec memory"),
     "negative address": (PLACED, -32, OutOfBoundsError, "vec memory"),
     "address inside an element": (PLACED, 7, ShapeError, "an address that splits an element"),
+    "division by zero": (
+        "%q = arith.remui %c8, %n : index\n    %f = arith.index_cast %q : index to i32\n    %g = arith.sitofp %f : i32 to f32\n"
+        "    pto.store_scalar %g, %y[%c0] : !pto.ptr<f32>, f32",
+        0, KernelArithmeticError, "^a scalar is divided by zero$",
+    ),
+    "step zero": (LOOP, 0, KernelArithmeticError, "must be positive"),
+    "step back": (LOOP, -1, KernelArithmeticError, "must be positive"),
 }  # fmt: skip
 
 
@@ -267,3 +275,4 @@ def test_both_paths_raise_the_same_error_at_the_same_place(mistake: str) -> None
     assert [type(error) for error in errors] == [kind] * 2
     assert all(re.search(words, error.message) for error in errors), [error.message for error in errors]
     assert str(errors[0].span) == str(errors[1].span)
+    assert not any("clamp=" in str(error) for error in errors)

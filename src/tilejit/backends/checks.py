@@ -36,7 +36,7 @@ def box_failure(op: d.LoadOp | d.StoreOp | d.WindowOp, axis: int) -> Failure:
     """A window that leaves its buffer in dim `axis`; integers: offset, size, extent."""
     verb = {d.LoadOp: "load reads", d.StoreOp: "store writes", d.WindowOp: "slice reaches"}[type(op)]
     text = f"{verb} outside {_plain(name_of(op.buffer))} in dim {axis}: offset {{0}}, size {{1}}, extent {{2}}"
-    return Failure("bounds", text, op.span, _WINDOW_HELP)
+    return Failure("bounds", text, op.span, str(op.static("help", _WINDOW_HELP)))
 
 
 def element_failure(op: d.ReadOp | d.WriteOp, axis: int) -> Failure:
@@ -66,10 +66,10 @@ def reach_failure(op: d.StridedOp) -> Failure:
 
 
 def assertion_failure(op: d.EffectOp) -> Failure:
-    """A device_assert that does not hold; no integers."""
+    """A device_assert that does not hold; no integers. What a frontend asserts by itself says which kind of failure it is."""
     statics = op.static("statics", {})
-    message = statics.get("message") if isinstance(statics, dict) else None
-    return Failure("assert", _plain(str(message or "device_assert failed")), op.span)
+    given = statics if isinstance(statics, dict) else {}
+    return Failure(str(given.get("kind", "assert")), _plain(str(given.get("message") or "device_assert failed")), op.span)
 
 
 def step_failure(op: d.ForOp) -> Failure:

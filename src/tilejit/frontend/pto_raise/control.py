@@ -186,7 +186,8 @@ def _settle(self: Raiser, op: Operation, cells: Sequence[Cell], items: Sequence[
 def for_(self: Raiser, op: scf.ForOp) -> None:
     lower, upper, step = (self.ssa(self.number(value)) for value in (op.lb, op.ub, op.step))
     if constant_of(step) is None or int(constant_of(step) or 0) <= 0:
-        self.demand(self.apply("cmp", "scalar", lhs=step, rhs=self.build.const(0), cmp_type=_GREATER), "the step of a loop must be positive")
+        goes_on = self.apply("cmp", "scalar", lhs=step, rhs=self.build.const(0), cmp_type=_GREATER)
+        self.demand(goes_on, "the step of a loop must be positive", "arithmetic")
     inits = [self.held(value) for value in op.iter_args]
     block = op.body.block
     counter = dtype_of(block.args[0].type)

@@ -306,9 +306,9 @@ class Raiser:
         self.build.check(inside, value, f"the number of valid {what} lies between 0 and {upper}")
         return value
 
-    def demand(self, condition: SSAValue, message: str) -> None:
+    def demand(self, condition: SSAValue, message: str, kind: str = "assert") -> None:
         """What must hold while the kernel runs."""
-        self.build.effect("device_assert", [condition], {"message": message})
+        self.build.effect("device_assert", [condition], {"message": message, "kind": kind})
 
     def valid_slot(self, spec: TileSpec, valid: Region) -> SSAValue | None:
         """Memory for the valid extents of a handle, if the kernel may change them."""
@@ -378,5 +378,7 @@ class Raiser:
         """A window of a buffer; the same one again within a block is the same value."""
         key = (self.build.block, buffer, tuple(offsets), tuple(sizes), type, tuple(drop))
         if key not in self.windows:
-            self.windows[key] = self.build.window(buffer, [self.ssa(n) for n in offsets], [self.ssa(n) for n in sizes], type, drop)
+            made = self.build.window(buffer, [self.ssa(n) for n in offsets], [self.ssa(n) for n in sizes], type, drop)
+            made.owner.attributes.update(d.statics({"help": "keep 0 <= offset and offset + size <= extent"}))
+            self.windows[key] = made
         return self.windows[key]

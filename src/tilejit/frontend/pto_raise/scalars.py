@@ -103,7 +103,7 @@ def _signed(self: Raiser, name: str, args: list[SSAValue]) -> SSAValue:
     if name not in _ROWS:
         raise NotRaisable(f"arith.{name}")
     if name == "floordivsi" and not constant_of(args[1]):
-        self.demand(_compare(self, [args[1], self.build.const(0, dtype)], NE), "a scalar is divided by zero")
+        self.demand(_compare(self, [args[1], self.build.const(0, dtype)], NE), "a scalar is divided by zero", "arithmetic")
     if _ROWS[name] in _BITS and dtype is INDEX:
         return self.cast(self.apply(_ROWS[name], "scalar", lhs=self.cast(args[0], INT64), rhs=self.cast(args[1], INT64)), INDEX)
     return self.apply(_ROWS[name], "scalar", lhs=args[0], rhs=args[1])
@@ -124,7 +124,7 @@ def _division(self: Raiser, name: str, args: list[SSAValue]) -> SSAValue:
     left, right = args
     zero = self.build.const(0, _dtype(left))
     if not constant_of(right):
-        self.demand(_compare(self, [right, zero], NE), "a scalar is divided by zero")
+        self.demand(_compare(self, [right, zero], NE), "a scalar is divided by zero", "arithmetic")
     floor = self.apply("floordiv", "scalar", lhs=left, rhs=right)
     rest = self.apply("sub", "scalar", lhs=left, rhs=self.apply("mul", "scalar", lhs=floor, rhs=right))
     rounds_up = self.apply("cmp", "scalar", lhs=rest, rhs=zero, cmp_type=NE)
