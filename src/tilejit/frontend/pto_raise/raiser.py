@@ -379,6 +379,7 @@ class Raiser:
         key = (self.build.block, buffer, tuple(offsets), tuple(sizes), type, tuple(drop))
         if key not in self.windows:
             made = self.build.window(buffer, [self.ssa(n) for n in offsets], [self.ssa(n) for n in sizes], type, drop)
+            assert isinstance(made.owner, d.WindowOp)
             made.owner.attributes.update(d.statics({"help": "keep 0 <= offset and offset + size <= extent"}))
             self.windows[key] = made
         return self.windows[key]
