@@ -116,9 +116,13 @@ def _func_attr(ctx: Context, node: ast.Call) -> object:
     found = arguments(ctx, "func_attr", node, ("attributes",), required=1)["attributes"]
     if not isinstance(found, dict):
         raise ParserTypeError(f"pl.func_attr takes a dict, got {describe_value(found)}")
+    literals = [given for given in (*node.args, *(keyword.value for keyword in node.keywords)) if isinstance(given, ast.Dict)]
+    written = [key.value for literal in literals for key in literal.keys if isinstance(key, ast.Constant)]
     for name, value in found.items():
         if not isinstance(name, str):
             raise ParserTypeError(f"the keys of pl.func_attr are strings, got {name!r}")
+        if written.count(name) > 1:
+            raise ParserSyntaxError(f"function attribute `{name}` is given twice")
         if name in ctx.attributes:
             raise ParserSyntaxError(f"function attribute `{name}` is given twice")
         ctx.attributes[name] = _attribute(ctx, value)
