@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from tilejit.dtypes import BOOL, DType
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ParserTypeError, ShapeError
 from tilejit.frontend.context import Context
-from tilejit.frontend.values import describe_value, extent_of, is_number, plain_number, shaped, static_integer
+from tilejit.frontend.values import TypedConstant, describe_value, extent_of, is_number, plain_number, shaped, static_integer
 from tilejit.frontend.windows import Items, check_window, indices, per_dim, reshape, static_extents, window_value
 from tilejit.ops import table
 from tilejit.ops.dtype_rules import as_float, fits, int_text
@@ -129,6 +129,8 @@ def assemble(ctx: Context, target: SSAValue, source: SSAValue, offsets: object, 
 def put(ctx: Context, buffer: SSAValue, value: SSAValue, offsets: Items, atomic: bool) -> SSAValue:
     """A store into a buffer, checked."""
     type, own = d.shaped_type(buffer), d.shaped_type(value)
+    if own.dtype is not type.dtype and isinstance(value.owner, d.ApplyOp) and value.owner.op == "cmp_mask":
+        raise DTypeError(f"a mask of packed bits cannot be written into a tensor of {type.dtype}", help="select by it: pl.sel(mask, a, b, tmp)")
     check_conversion(own.dtype, type.dtype)
     if own.rank > type.rank:
         surplus = own.shape[: own.rank - type.rank]
@@ -200,8 +202,9 @@ def write_element(ctx: Context, target: SSAValue, position: object, value: objec
         own = d.type_of(value)
         if not isinstance(own, ScalarType):
             raise ParserTypeError(f"one element takes a scalar, got {own}")
-        if own.dtype is not type.dtype:
-            raise DTypeError(f"an element of {type} takes a {type.dtype} scalar, got {own.dtype}", help=f"convert it first: pl.cast(…, pl.{type.dtype.name})")
+        _check_element(type, own.dtype)
+    elif isinstance(value, TypedConstant):
+        _check_element(type, value.dtype)
     scalar = ctx.scalar(value, type.dtype)
     found = element_indices(ctx, target, position)
     if isinstance(type, BufferType):
@@ -209,6 +212,11 @@ def write_element(ctx: Context, target: SSAValue, position: object, value: objec
         ctx.aliases.write(target)
         return target
     return ctx.builder.apply(table()["write"], type.level, {"dst": target, "offset": found, "value": scalar})[0]
+
+
+def _check_element(type: ShapedType, own: DType) -> None:
+    if own is not type.dtype:
+        raise DTypeError(f"an element of {type} takes a {type.dtype} scalar, got {own}", help=f"convert it first: pl.cast(…, pl.{type.dtype.name})")
 
 
 def dim(ctx: Context, value: SSAValue, axis: object) -> object:

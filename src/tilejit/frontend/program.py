@@ -262,7 +262,8 @@ class FunctionReader:
     # the end ----------------------------------------------------------------------------------------------------------
 
     def _finish(self, ctx: Context, op: d.FuncOp, specs: Sequence[ParamSpec], arguments: Sequence[BlockArgument]) -> None:
-        ctx.builder.span = self.span(self.source.node.body[-1])
+        last = self.source.node.body[-1]
+        ctx.builder.span = self.span(next((node for node in ast.walk(last) if isinstance(node, ast.Return)), last))
         values = self._returned(ctx)
         ctx.builder.return_(values or [])
         ctx.attach_last_comments(op.body.block)

@@ -53,6 +53,7 @@ def static_extents(items: Items, what: str) -> tuple[int, ...]:
 
 
 LOAD_HELP = "shrink the window, or pass valid_shape=[…] or clamp=True"
+START_HELP = "start inside the tensor: clamp=True cuts only the far end"
 
 
 def check_window(ctx: Context, type: ShapedType, offsets: Items, sizes: Items, what: str, help: str | None = None, clamp: bool = False) -> None:
@@ -63,7 +64,7 @@ def check_window(ctx: Context, type: ShapedType, offsets: Items, sizes: Items, w
             raise ShapeError(f"{what} has the negative extent {length} in dim {axis}", help="an extent is 0 or more")
         reach = extremes(offset, ctx.rounds if ctx.certain else {})
         if reach is not None and reach[0].value < 0:
-            raise OutOfBoundsError(f"{what} starts at {reach[0].value} in dim {axis}", help=help, note=reach[0].when)
+            raise OutOfBoundsError(f"{what} starts at {reach[0].value} in dim {axis}", help=START_HELP if help is LOAD_HELP else help, note=reach[0].when)
         start = reach[1].value if reach is not None else 0
         if isinstance(extent, int) and not clamp and start + (length or 0) > extent:
             needs = f"{start if reach is not None else '…'} + {length if length is not None else '…'}"
@@ -229,7 +230,7 @@ def window_value(ctx: Context, buffer: SSAValue, offset_items: object, shape: tu
         if known is not None and isinstance(extent, int) and known > extent:
             raise ShapeError(f"valid_shape is {known} in dim {axis}, the tile has extent {extent}", help="a valid region lies inside the tile")
     # clamping shrinks a window at its far end; where it starts is never changed
-    check_window(ctx, type, offsets, requested, "the load", LOAD_HELP if not clamp else "start inside the tensor: clamp=True cuts only the far end", clamp)
+    check_window(ctx, type, offsets, requested, "the load", LOAD_HELP if not clamp else START_HELP, clamp)
     starts = indices(ctx, offsets, "an offset")
     sizes = [ctx.builder.dim(buffer, axis) if isinstance(item, str) else ctx.index(item, "valid_shape") for axis, item in enumerate(requested)]
     valid: list[Dim] = []

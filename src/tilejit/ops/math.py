@@ -59,7 +59,8 @@ def division(call: Call) -> None:
         left, right = shaped.values()
         known_to_differ = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(left.valid, right.valid, strict=False))
         if call.level == "tile" and (left.shape != right.shape or known_to_differ):
-            raise ShapeError(f"div needs two tiles of the same shape and valid region, got {left} and {right}", help="use pl.row_expand_div or pl.col_expand_div")
+            help = "use pl.row_expand_div or pl.col_expand_div" if left.shape != right.shape else "give both one valid region with pl.set_validshape or pl.fillpad"
+            raise ShapeError(f"div needs two tiles of the same shape and valid region, got {left} and {right}", help=help)
     if call.arg("high_precision") and not (pair and promoted(call).is_float):
         raise ArgumentError("div: high_precision is for two shaped float operands", help="leave it out")
 

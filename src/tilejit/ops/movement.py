@@ -268,7 +268,9 @@ def set_validshape(input: Value, valid_rows: Scalar, valid_cols: Scalar) -> obje
 
 def _infer_reinterpret(call: Call) -> tuple[ValueType, ...]:
     data, dtype = call.shaped("data"), call.arg("dtype")
-    if not isinstance(dtype, DType) or dtype not in STORABLE or dtype.bits % 8 or data.dtype.bits % 8:
+    if data.dtype.bits % 8:
+        raise DTypeError(f"reinterpret_view takes elements of whole bytes, got {data.dtype}", help="convert it first: pl.cast(data, pl.INT8)")
+    if not isinstance(dtype, DType) or dtype not in STORABLE or dtype.bits % 8:
         raise DTypeError(f"reinterpret_view takes a data type of whole bytes as `dtype`, got {dtype}", help="write pl.reinterpret_view(x, pl.INT32)")
     old_bytes, new_bytes = data.dtype.get_byte(), dtype.get_byte()
     if call.arg("shape") is not None:

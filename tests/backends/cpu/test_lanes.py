@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import warnings
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from tilejit import ops
 from tilejit.backends.cpu.casts import cast_lane
 from tilejit.backends.cpu.emit import Emitter, Module, Value
 from tilejit.backends.cpu.lanes import _rule, apply_lane, combine, horizontal, load_lanes, load_strided, reduce_init, store_lanes, store_strided
+from tilejit.backends.cpu.registers import lane_constant
 from tilejit.dtypes import (
     BF16,
     BOOL,
@@ -274,3 +276,10 @@ def test_reductions_combine_and_collapse_lanes(name: str, dtype: DType) -> None:
             assert np.isnan(float(out[0]))
     else:
         assert out[0] == function.reduce(x, dtype=dtype.numpy)
+
+
+@pytest.mark.parametrize("dtype", [FP32, FP16, BF16], ids=str)
+def test_a_constant_that_does_not_fit_is_infinity_without_a_warning(dtype: DType) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert lane_constant(dtype, 1e39, 1) == lane_constant(dtype, float("inf"), 1)

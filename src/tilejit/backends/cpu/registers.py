@@ -6,6 +6,8 @@ LLVM type (INT4 and UINT4 as `i8`).
 
 from __future__ import annotations
 
+import numpy as np
+
 from tilejit.backends.cpu.emit import Emitter, Index, Value
 from tilejit.backends.cpu.host import host
 from tilejit.backends.cpu.narrow import NARROW, from_byte, round_to_narrow, to_byte
@@ -29,7 +31,8 @@ def lane_constant(dtype: DType, number: float | int | bool, width: int) -> Value
     """`number` in every lane, converted to `dtype` (integers wrap)."""
     type = register_type(dtype, width)
     if dtype.is_float:
-        return constant(type, float(dtype.numpy.type(number)))
+        with np.errstate(all="ignore"):  # What does not fit is infinity, as it is while the kernel runs.
+            return constant(type, float(dtype.numpy.type(number)))
     if dtype is BOOL:
         return constant(type, bool(number))
     low, high = integer_range(dtype)
