@@ -266,6 +266,18 @@ def test_strided_views_look_into_flat_memory() -> None:
     check(program([buffer(100), buffer(3, 4)], body, outputs=2), [random(rng, (100,)), random(rng, (3, 4))], outputs=2)
 
 
+@pytest.mark.parametrize(("extent", "stride"), [(2**62 + 1, 4), (2**33, 2**32), (2**62, -4), (3, 2**63 - 1), (2, -(2**63))])
+def test_a_strided_view_whose_reach_leaves_64_bits_stops(extent: int, stride: int) -> None:
+    def body(k: Kernel, a: SSAValue, n: SSAValue, step: SSAValue, out: SSAValue) -> None:
+        k.put(k.tile(k.strided(a, k.const(0), k.ints(1, n), [k.const(0), step], buffer(1, "?")), [0, 0], [1, 1]), out)
+
+    source = program([buffer(40), INDEX64, INDEX64, buffer(1, 1)], body)
+    arguments = [random(rng, (40,)), extent, stride, random(rng, (1, 1))]
+    for run in (reference.build(source, CompileOptions()).run, target.build(source, CompileOptions()).run):
+        with pytest.raises(OutOfBoundsError, match="the view reaches from element"):
+            run("kernel", arguments)
+
+
 @pytest.mark.parametrize(("start", "stride"), [(90, 5), (-1, 1), (3, -2)])
 def test_a_strided_view_outside_its_memory_stops_with_the_reference_message(start: int, stride: int) -> None:
     def body(k: Kernel, a: SSAValue, out: SSAValue) -> None:
