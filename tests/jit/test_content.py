@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
+import enum
+import fractions
 import json
+import logging
 import math
 import os
+import pickle
+import re
+import threading
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +21,7 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
-from tilejit.errors import UncacheableValueError, UnsupportedFeatureError
+from tilejit.errors import TilejitError, UncacheableValueError, UnsupportedFeatureError
 from tilejit.jit.content import Content
 from tilejit.jit.encode import encode_value, is_library
 
@@ -130,3 +138,76 @@ def test_symbols_of_one_name_are_told_apart() -> None:
     whole = content()
     assert encode_value((first, first), "t", whole) != encode_value((first, second), "t", whole)
     assert os.path.dirname(os.__file__) in json.__file__
+
+
+# what must not be refused ------------------------------------------------------------------------------------------------------
+
+LOG = logging.getLogger("tests")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """A class with much in it that no kernel reads."""
+
+    n: int = 3
+    lock: typing.ClassVar[Any] = threading.Lock()
+    Alias = int | float
+
+    def report(self) -> None:
+        LOG.info("n is %d", self.n)
+
+    def load(self) -> object:
+        import tests.jit.code_reads as reads
+
+        return reads.ROWS
+
+    def __lt__(self, other: object) -> bool:
+        return self.n < other.n if isinstance(other, Config) else NotImplemented
+
+
+class Access(enum.Flag):
+    NONE = 0
+    READ = 1
+
+
+def tripled(config: Config) -> float:
+    return config.n * 3.0
+
+
+def is_none(access: Access) -> float:
+    return 2.0 if access is Access.NONE else 5.0
+
+
+CONFIG, ACCESS = Config(), Access(0)
+
+
+@pl.jit
+def configured(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = x * tripled(CONFIG) + is_none(ACCESS)
+
+
+def test_members_that_nobody_reads_are_no_reason_to_refuse() -> None:
+    x, out = np.ones((2, 2), np.float32), np.zeros((2, 2), np.float32)
+    for _ in range(3):
+        configured(x, out)
+    assert (out == 11.0).all()
+    pickle.dumps(CONFIG)  # Python notes the names of slots in the class
+    configured(x, out)
+
+
+LIBRARY_VALUES = [np.dtype("f4"), typing.List, list[int], int | str, fractions.Fraction(1, 3), re.compile("a+"), np.prod, NotImplemented]  # noqa: UP006
+
+
+@pytest.mark.parametrize("value", LIBRARY_VALUES)
+def test_values_of_libraries_have_an_encoding(value: object) -> None:
+    assert encode_value(value, "v", content()) == encode_value(value, "v", content())
+
+
+def test_a_huge_result_is_no_raw_error() -> None:
+    @pl.jit
+    def made(n: pl.INDEX):
+        t = pl.create_tensor([n, 1 << 20], dtype=pl.FP32)
+        return t
+
+    with pytest.raises(TilejitError):
+        made(1 << 40)

@@ -71,7 +71,7 @@ def _present_line(code: CodeType, whole: list[str]) -> int:
     """Where the text of a function begins now. A file that was written while this process ran may hold another text than the code was made from."""
     known = linecache.cache.get(code.co_filename)
     written = known[1] if known is not None and len(known) == 4 else None
-    if written is None or written < _process_start() - 2:  # the clocks of file systems are coarse
+    if written is None or written <= _process_start():
         return code.co_firstlineno
     there = [other for other in _codes_of("".join(whole), code.co_filename) if other.co_qualname == code.co_qualname and _is_same_code(other, code)]
     if not there and any(name.startswith("@py") for name in (*code.co_names, *code.co_varnames)):

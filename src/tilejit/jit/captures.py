@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
+from tilejit.errors import UncacheableValueError
 from tilejit.frontend.fold import Namespace
-from tilejit.jit.content import Chains, Content, identity, is_reflection
+from tilejit.jit.content import Chains, Content, Digests, identity, is_reflection
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.dependencies import reachable
 from tilejit.jit.encode import encode_value, refusal, type_identity
@@ -34,6 +35,8 @@ class Read:
     namespace: Mapping[str, object] = field(repr=False, compare=False)
     root: str
     steps: tuple[Step, ...]
+    by_class: bool = field(default=False, compare=False)
+    """Read by a method that is only there because its class is: what has no encoding then counts by its type."""
 
     @property
     def path(self) -> str:
@@ -89,7 +92,7 @@ class Captures:
 
     def __post_init__(self) -> None:
         self._texts: list[bytes] = []
-        self._content = Content(self._add_chains)
+        self._content = Content(self._report)
         self._language: set[tuple[str, str]] = set()
         self.definitions = reachable(self.entry)
         """The kernel and its helpers, leaf first."""
@@ -108,7 +111,10 @@ class Captures:
         self._texts += [owner.encode(), definition.kind.encode(), options, defaults, "".join(receivers).encode(), definition.facts.digest.encode()]
         self._add_chains(owner, definition.facts.chains, definition.namespace, definition.local_names)
 
-    def _add_chains(self, owner: str, chains: Chains, namespace: Mapping[str, object], local: frozenset[str] = frozenset()) -> None:
+    def _report(self, owner: str, chains: Chains, namespace: Mapping[str, object], by_class: bool) -> None:
+        self._add_chains(owner, chains, namespace, frozenset(), by_class)
+
+    def _add_chains(self, owner: str, chains: Chains, namespace: Mapping[str, object], local: frozenset[str], by_class: bool = False) -> None:
         for root, forms in chains.items():
             value = namespace.get(root, MISSING) if root not in local else MISSING
             if value is MISSING:
@@ -116,12 +122,12 @@ class Captures:
             if _is_ours(value):
                 self._language.add((owner, root))
                 continue
-            if is_reflection(value):
+            if is_reflection(value) and not by_class:
                 raise refusal(root, f"which lets `{owner}` read any name", "read the names themselves, so that they can be seen")
             for steps in forms:
-                read = _trimmed(Read(owner, namespace, root, tuple((kind, key) for kind, key in steps)), value)
-                if read is not None:
-                    self.reads.setdefault((owner, read.path), read)
+                read = _trimmed(Read(owner, namespace, root, tuple((kind, key) for kind, key in steps), by_class), value)
+                if read is not None and (not by_class or (owner, read.path) not in self.reads):
+                    self.reads[owner, read.path] = read
 
     # the key --------------------------------------------------------------------------------------------------------------
 
@@ -142,7 +148,12 @@ class Captures:
             return b"missing"
         if isinstance(value, Kernel):
             return b"kernel " + identity(value.definition.function).encode()
-        return encode_value(value, read.path, self._content)
+        try:
+            return encode_value(value, read.path, self._content)
+        except UncacheableValueError:
+            if not read.by_class:
+                raise
+            return b"only its type " + type_identity(type(value)).encode()
 
     def whole(self, read: Read) -> bytes:
         """The present value with everything that it reads in turn: a kernel or helper that took the place of another has the same only if it does the same."""
@@ -152,14 +163,14 @@ class Captures:
         fresh = self._fresh()
         return b"\0".join([fresh.encoding(read), *(f"{owner} {path} ".encode() + encoding for (owner, path), encoding in sorted(fresh.baseline.items()))])
 
-    def encoding_anew(self, read: Read) -> bytes:
-        """The present encoding with nothing remembered: functions may have another code."""
-        return self._fresh().encoding(read)
+    def encoding_anew(self, read: Read, known: Digests) -> bytes:
+        """The present encoding with nothing remembered but what is `known` of functions and classes."""
+        return self._fresh(known).encoding(read)
 
-    def _fresh(self) -> Captures:
+    def _fresh(self, known: Digests | None = None) -> Captures:
         fresh = Captures.__new__(Captures)
         fresh.entry, fresh.reads, fresh._texts, fresh._language = self.entry, {}, [], set()
-        fresh._content = Content(fresh._add_chains)
+        fresh._content = Content(fresh._report, known)
         return fresh
 
     @lazy
@@ -198,7 +209,7 @@ def _trimmed(read: Read, value: object) -> Read | None:
         value = following
         if _is_ours(value):
             return None
-    return Read(read.owner, read.namespace, read.root, tuple(kept))
+    return Read(read.owner, read.namespace, read.root, tuple(kept), read.by_class)
 
 
 def _same_chain(a: str, b: str) -> bool:

@@ -7,11 +7,13 @@ import dataclasses
 import enum
 import functools
 import hashlib
+import os
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from tilejit.errors import UncacheableValueError
 from tilejit.frontend.fold import Namespace
 from tilejit.jit import bytecode
 from tilejit.jit.definition import Definition, Kernel
@@ -21,8 +23,10 @@ from tilejit.types.annotations import DynVar
 
 Chains = Mapping[str, Sequence[Sequence[Step]]]
 """Chains by the name they start at."""
-Found = Callable[[str, Chains, Namespace], None]
-"""Told what a function reads: its label, the chains, and where they start."""
+Digests = dict[int, tuple[object, bytes]]
+"""Functions and classes by identity, with their digests."""
+Found = Callable[[str, Chains, Namespace, bool], None]
+"""Told what a function reads: its label, the chains, where they start, and whether it is only there because its class is."""
 
 REFLECTION = (globals, eval, exec, __import__)
 """Builtins that reach anything by a name known only when they run."""
@@ -31,10 +35,13 @@ REFLECTION = (globals, eval, exec, __import__)
 class Content:
     """Digests of the functions and classes that the values of one kernel lead to, and numbers for what only its identity tells apart."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: Found, known: Digests | None = None) -> None:
         self._found = found
-        self._digests: dict[int, tuple[object, bytes]] = {}
+        self.digests = {} if known is None else known
         """By identity, with the object, so that no other takes its place."""
+        self._in_class = 0
+        self._by_class: set[int] = set()
+        """Functions that were met only as members of a class: nobody may ever call them."""
         self._labels: dict[str, list[object]] = {}
         self._symbols: list[DynVar] = []
 
@@ -62,17 +69,26 @@ class Content:
         plain = function.__func__ if isinstance(function, types.MethodType) else function
         name = identity(plain).encode()
         if not isinstance(plain, types.FunctionType) or is_library(plain.__module__, plain.__code__.co_filename):
-            return name + _version_of(plain).encode()
+            inner = getattr(plain, "__wrapped__", None)  # a library's decorator around a function of the user
+            return name + _version_of(plain).encode() + (self.function_digest(inner) if isinstance(inner, types.FunctionType) else b"")
+        if id(plain) in self._by_class and not self._in_class:
+            self._by_class.discard(id(plain))
+            self._report(plain)
         return self._once(plain, name, lambda: self._function(plain))
 
     def _function(self, function: types.FunctionType) -> bytes:
+        if self._in_class:
+            self._by_class.add(id(function))
+        self._report(function)
+        return encode_value(bytecode.content(function.__code__), self.label(function), self) + self.defaults(function)
+
+    def _report(self, function: types.FunctionType) -> None:
         label, code = self.label(function), function.__code__
         for module in bytecode.imports(code):
-            if not is_library(module, None):
+            if not self._in_class and not is_library(module, getattr(sys.modules.get(module.partition(".")[0]), "__file__", None)):
                 help = f"import {module} at the top of the file, so that what is read of it can be seen"
                 raise refusal(label, f"a function that imports `{module}` while it runs", help)
-        self._found(label, bytecode.chains(code), Namespace(function))
-        return encode_value(bytecode.content(code), label, self) + self.defaults(function)
+        self._found(label, bytecode.chains(code), Namespace(function), bool(self._in_class))
 
     def defaults(self, function: Callable[..., object]) -> bytes:
         """The default values of a function's parameters."""
@@ -80,10 +96,10 @@ class Content:
         return encode_value(values, f"defaults of {function.__name__}", self) if values != (None, None) else b""
 
     def _once(self, item: object, name: bytes, content: Callable[[], bytes]) -> bytes:
-        if id(item) not in self._digests:
-            self._digests[id(item)] = (item, name)
-            self._digests[id(item)] = (item, hashlib.sha256(name + content()).digest())
-        return self._digests[id(item)][1]
+        if id(item) not in self.digests:
+            self.digests[id(item)] = (item, name)
+            self.digests[id(item)] = (item, hashlib.sha256(name + content()).digest())
+        return self.digests[id(item)][1]
 
     # classes --------------------------------------------------------------------------------------------------------------
 
@@ -96,16 +112,27 @@ class Content:
 
     def _class(self, cls: type) -> bytes:
         parts = [self.class_digest(base) for base in cls.__bases__]
-        for name, member in self._members(cls):
-            parts.append(encode_value((name, member), f"{cls.__qualname__}.{name}", self))
+        self._in_class += 1
+        try:
+            parts += [self._member(cls, name, member) for name, member in self._members(cls)]
+        finally:
+            self._in_class -= 1
         return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).digest()
+
+    def _member(self, cls: type, name: str, member: object) -> bytes:
+        """A member by content; one that has none (a lock, a logger) by its type: refusing a class for what nobody reads would help nobody."""
+        try:
+            return encode_value((name, member), f"{cls.__qualname__}.{name}", self)
+        except UncacheableValueError:
+            return f"{name} {type_identity(type(member))}".encode()
 
     def _members(self, cls: type) -> Iterator[tuple[str, object]]:
         """What a class holds, as values: functions for methods, properties and the like."""
         if issubclass(cls, enum.Enum):
             yield "members", tuple((name, member.value) for name, member in cls.__members__.items())
         fields = cast("dict[str, dataclasses.Field[Any]]", vars(cls).get("__dataclass_fields__", {}))
-        yield "fields", tuple((field.name, _default(field.default), _default(field.default_factory)) for field in fields.values())
+        for field in fields.values():
+            yield field.name, (_default(field.default), _default(field.default_factory))
         for name, member in vars(cls).items():
             if name in _MACHINERY or (issubclass(cls, enum.Enum) and not isinstance(member, _METHODS)):
                 continue
@@ -118,7 +145,8 @@ _MACHINERY = frozenset(
     {
         "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__",
         "__firstlineno__", "__static_attributes__", "__dataclass_fields__", "__dataclass_params__", "__abstractmethods__", "_abc_impl", "__parameters__",
-        "__orig_bases__", "__orig_class__", "__type_params__", "__tilejit_kernels__", "__protocol_attrs__", "_is_protocol", "_is_runtime_protocol",
+        "__orig_bases__", "__orig_class__", "__type_params__", "__tilejit_kernels__", "__slotnames__",
+        "__protocol_attrs__", "_is_protocol", "_is_runtime_protocol",
     }
 )  # fmt: skip
 """Attributes that Python itself keeps in a class."""
@@ -149,7 +177,51 @@ def identity(function: Callable[..., object]) -> str:
 def _version_of(function: Callable[..., object]) -> str:
     """The version of the library that a function belongs to."""
     package = sys.modules.get((getattr(function, "__module__", None) or "").partition(".")[0])
-    return " " + str(getattr(package, "__version__", ""))
+    code = getattr(function, "__code__", None)
+    return f" {getattr(package, '__version__', '')} {_size_of(code.co_filename) if isinstance(code, types.CodeType) else ''}"
+
+
+@functools.cache
+def _size_of(file: str) -> int:
+    """The size of an installed file: a version that was built again under its number differs in it, as a rule."""
+    try:
+        return os.stat(file).st_size
+    except OSError:
+        return 0
+
+
+State = tuple[object, ...]
+
+
+def state_of(item: object) -> State | None:
+    """What of a function or class must be the same objects for it to be the same in content; None where that would not tell."""
+    if isinstance(item, types.FunctionType):
+        defaults = (*(item.__defaults__ or ()), *(item.__kwdefaults__ or {}).values())
+        plain = all(type(default) in ATOMS for default in defaults)
+        return (item.__code__, item.__defaults__, item.__kwdefaults__) if plain else None
+    assert isinstance(item, type)
+    members = [member for name, member in vars(item).items() if name not in _MACHINERY and name != "_field_defaults"]
+    if issubclass(item, enum.Enum):
+        members = [*item.__members__.values(), *(member for member in members if isinstance(member, _METHODS))]
+    if not all(map(_cannot_change, members)):
+        return None
+    return (item.__bases__, *members)
+
+
+def _cannot_change(member: object) -> bool:
+    if type(member) is tuple:
+        return all(type(part) in ATOMS for part in cast("tuple[object, ...]", member))
+    return type(member) in ATOMS or isinstance(member, _FIXED)
+
+
+def holds(item: object, state: State) -> bool:
+    """Whether a function or class is still made of the same objects."""
+    now = state_of(item)
+    return now is not None and len(now) == len(state) and all(a is b for a, b in zip(now, state, strict=True))
+
+
+ATOMS = (bool, int, float, complex, str, bytes, type(None))
+_FIXED = (*_METHODS, types.MemberDescriptorType, types.GetSetDescriptorType, types.BuiltinFunctionType, type, enum.Enum, Kernel)
 
 
 def is_reflection(value: object) -> bool:

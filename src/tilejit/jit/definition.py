@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tilejit.errors import Span
+from tilejit.errors import Span, UnsupportedFeatureError
+from tilejit.frontend.depth import too_deep
 from tilejit.frontend.fold import Namespace
 from tilejit.frontend.source import FunctionBlock, FunctionText, block_of, parsed, span_of
 from tilejit.jit.facts import Facts, facts_of
@@ -48,7 +49,14 @@ class Definition:
     @lazy
     def tree(self) -> Tree:
         """The definition without what changes nothing, walked once."""
-        return tree_of(self.text.node)
+        try:
+            return tree_of(self.text.node)
+        except RecursionError:
+            raise self.too_deep() from None
+
+    def too_deep(self) -> UnsupportedFeatureError:
+        """The error for a text that is nested more deeply than Python can follow."""
+        return too_deep(self.text.node, self.span)
 
     @lazy
     def params(self) -> tuple[JitParam, ...]:

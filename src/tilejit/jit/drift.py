@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import enum
 import types
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import cast
 from tilejit.errors import StaleCaptureError
 from tilejit.frontend.fold import Namespace
 from tilejit.jit.captures import MISSING, Captures, Read, identity
+from tilejit.jit.content import ATOMS, Digests, State, holds, state_of
 from tilejit.jit.definition import Kernel
 from tilejit.jit.encode import is_library
 from tilejit.runtime.bindings import HeldWord, Word, binding_words, cell_word, dict_pointer, looks_up_like, type_word, version_words, word
@@ -41,7 +43,6 @@ def _short(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "…"
 
 
-_ATOMS = (bool, int, float, complex, str, bytes, type(None))
 
 
 class Baseline:
@@ -55,6 +56,9 @@ class Baseline:
         self.alone: dict[tuple[str, str], bytes] = {}
         self.wholes: dict[tuple[str, str], bytes] = {}
         """Values that are no atoms: each by itself, and with what it reads in turn."""
+        self._codes: list[tuple[object, State]] = []
+        self._digests: Digests = {}
+        """Functions and classes that they lead to, what these were made of, and their digests; none where that would not tell."""
         self.shown: dict[tuple[str, str], str] = {}
         self.simple = self._only_plain = True
         """Whether all values are immutable (functions: but for three fields), so that only bindings can change; or even plain."""
@@ -72,12 +76,16 @@ class Baseline:
     def _take(self, captures: Captures) -> None:
         """The values that are read now."""
         self.values = {key: read.resolve() for key, read in captures.reads.items()}
-        compound = [key for key, value in self.values.items() if type(value) not in _ATOMS]
-        self.alone = {key: captures.encoding_anew(captures.reads[key]) for key in compound}
+        compound = [key for key, value in self.values.items() if type(value) not in ATOMS]
+        known: Digests = {}
+        self.alone = {key: captures.encoding_anew(captures.reads[key], known) for key in compound}
+        states = [(item, state_of(item)) for item, _ in known.values()]
+        self._codes = [(item, state) for item, state in states if state is not None]
+        self._digests = known if len(self._codes) == len(states) else {}
         self.wholes = {key: captures.whole(captures.reads[key]) for key in compound}
         self.functions = {key: _function_state(value) for key, value in self.values.items() if isinstance(value, types.FunctionType)}
         self.shown = {key: _short(value) for key, value in self.values.items()}
-        self.simple = all(type(value) in _ATOMS or _is_fixed(value) or _is_plain_function(value) for value in self.values.values())
+        self.simple = all(type(value) in ATOMS or _is_fixed(value) or _is_plain_function(value) for value in self.values.values())
         globals_of = {key: namespace for key, read in captures.reads.items() if (namespace := _plain_namespace(read, self.values[key])) is not None}
         self._plain = [(namespace, captures.reads[key].root, self.values[key]) for key, namespace in globals_of.items()]
         self._only_plain = len(globals_of) == len(captures.reads)
@@ -97,17 +105,21 @@ class Baseline:
         out = [drift for function, *parts in self.own for drift in _replaced(function, parts)]
         for key, read in self.captures.reads.items():
             old, new = self.values[key], read.resolve()
-            if new is old and (type(new) in _ATOMS or _is_fixed(new) or (_is_plain_function(new) and self.functions[key] == _function_state(new))):
+            if new is old and (type(new) in ATOMS or _is_fixed(new) or (_is_plain_function(new) and self.functions[key] == _function_state(new))):
                 continue
             if self._differs(key, read, same=new is old or _is_same_method(new, old)):
                 out.append(Drift(read, self.shown[key], new))
         return out
 
+    def _known(self) -> Digests:
+        """The digests of functions and classes, if none was touched since: they hold each other's, and hashing them again would take most of the time."""
+        return dict(self._digests) if all(holds(item, state) for item, state in self._codes) else {}
+
     def _differs(self, key: tuple[str, str], read: Read, same: bool) -> bool:
         """Whether a value is another one in its content. What the same object leads to is among the reads itself; what took its place may lead elsewhere."""
         try:
             if same or key not in self.wholes:
-                return self.captures.encoding_anew(read) != self.alone.get(key, self.encodings[key])
+                return self.captures.encoding_anew(read, self._known()) != self.alone.get(key, self.encodings[key])
             return self.captures.whole(read) != self.wholes[key]
         except Exception:
             return True  # it cannot be encoded any more
@@ -135,7 +147,7 @@ def _is_plain_function(value: object) -> bool:
     if not isinstance(value, types.FunctionType):
         return False
     defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
-    return all(type(default) in _ATOMS for default in defaults)
+    return all(type(default) in ATOMS for default in defaults)
 
 
 def _function_state(function: object) -> tuple[int, ...]:
@@ -158,15 +170,15 @@ def _replaced(function: types.FunctionType, parts: Iterable[object]) -> Iterator
 
 def _is_fixed(value: object) -> bool:
     """Objects whose content cannot change, or whose text is all that counts."""
-    if isinstance(value, type):
-        return is_library(value.__module__, None)
+    if isinstance(value, type | enum.Enum):
+        return is_library((value if isinstance(value, type) else type(value)).__module__, None)
     return isinstance(value, types.ModuleType | types.BuiltinFunctionType | Kernel) or type(value).__name__ in ("DType", "DynVar", "OpFunction", "Marker")
 
 
 def _plain_namespace(read: Read, value: object) -> dict[str, object] | None:
     """The module's dict, where `read` is one of its names and holds an immutable value."""
     namespace = read.namespace
-    if read.steps or type(value) not in _ATOMS or not isinstance(namespace, Namespace):
+    if read.steps or type(value) not in ATOMS or not isinstance(namespace, Namespace):
         return None
     if namespace.cell(read.root) is not None or read.root in namespace.extra or read.root not in namespace.globals:
         return None

@@ -13,6 +13,8 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, cast
 
+import numpy as np
+
 from tilejit.dtypes import DType
 from tilejit.errors import UncacheableValueError
 from tilejit.ops.spec import OpFunction
@@ -99,13 +101,13 @@ class _Encoder:
             case OpFunction() | Marker():
                 return _pack("op", repr(value).encode())
             case enum.Enum():
-                return _pack("enum", self.content.class_digest(type(value)), value.name.encode(), self.encode(value.value))
+                return _pack("enum", self.content.class_digest(type(value)), str(value.name).encode(), self.encode(value.value))
             case bool():
                 return _pack("bool", str(value).encode())
             case types.ModuleType():
                 return self._module(value)
             case _:
-                return _pack("ellipsis") if value is Ellipsis else self._number(value)
+                return _pack(repr(value)) if value is Ellipsis or value is NotImplemented else self._number(value)
 
     def _number(self, value: object) -> bytes | None:
         for base, tag in ((int, "int"), (float, "float"), (complex, "complex"), (str, "str"), (bytes, "bytes")):
@@ -153,8 +155,11 @@ class _Encoder:
             return _pack("function", self.content.function_digest(value.__wrapped__), b"cached")
         if isinstance(value, types.BuiltinFunctionType):
             return _pack("builtin", f"{value.__module__}.{value.__qualname__}".encode())
-        if type(value).__module__ == "numpy" and type(value).__name__ == "ufunc":
-            return _pack("builtin", f"numpy.{cast('Any', value).__name__}".encode())
+        if type(value).__module__ == "numpy" and type(value).__name__ in ("ufunc", "_ArrayFunctionDispatcher"):
+            return _pack("builtin", f"{getattr(value, '__module__', 'numpy')}.{cast('Any', value).__name__}".encode())
+        kind = type_identity(type(value))
+        if isinstance(value, np.dtype | types.GenericAlias | types.UnionType) or kind.startswith("typing.") or kind in _BY_TEXT:
+            return _pack("text", kind.encode(), repr(cast("object", value)).encode())
         if isinstance(value, type):
             return _pack("class", self.content.class_digest(value))
         if dataclasses.is_dataclass(value):
@@ -185,19 +190,23 @@ class _Encoder:
         return refusal(self.path, what or f"a {type(value).__module__}.{type(value).__qualname__}")
 
 
+_BY_TEXT = frozenset(
+    {"fractions.Fraction", "decimal.Decimal", "pathlib.PosixPath", "pathlib.PurePosixPath", "pathlib.WindowsPath", "re.Pattern", "torch.device"}
+)
+"""Classes of libraries whose objects are told by their text."""
 _CACHED = type(functools.lru_cache(maxsize=1)(lambda: None))
 """What functools.cache and lru_cache make."""
 _LIBRARIES = frozenset({"numpy", "torch", "ml_dtypes", "tilejit"})
-"""Packages whose functions and classes are known by name and version."""
 _STANDARD = os.path.dirname(os.__file__) + os.sep
+_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
 def is_library(module: str | None, file: str | None) -> bool:
-    """Whether what is in `module` is known by name and version. A user's file may be called like a module of the standard library."""
+    """Whether what is in `module` is known by name and version: it was installed. A user's file may be called like a module of the standard library."""
     package = (module or "").partition(".")[0]
-    if package in _LIBRARIES:
+    if package in _LIBRARIES or (file is not None and any(folder in file for folder in _INSTALLED)):
         return True
-    return package in sys.stdlib_module_names and (file is None or (file.startswith((_STANDARD, "<frozen")) and "site-packages" not in file))
+    return package in sys.stdlib_module_names and (file is None or file.startswith((_STANDARD, "<frozen")))
 
 
 def _is_numpy(value: object) -> bool:

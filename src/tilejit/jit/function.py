@@ -368,7 +368,10 @@ class JITFunction(Kernel):
     def _specialise(self, bound: BoundArguments, record: Callable[[Definition, str, object], None] | None = None) -> Specialization:
         from tilejit.jit.requests import ignore, specialise
 
-        return specialise(self.definition, self._current(check=False).known, self._with_outputs(bound), record or ignore)
+        try:
+            return specialise(self.definition, self._current(check=False).known, self._with_outputs(bound), record or ignore)
+        except RecursionError:
+            raise self.definition.too_deep() from None
 
     def _program(self, special: Specialization) -> Program:
         from tilejit.jit.build import program_of

@@ -24,7 +24,10 @@ class Standing:
     @lazy
     def known(self) -> Mapping[Definition, Dynamic]:
         """Dynamic extents of the entry and its helpers."""
-        return analyse(self.entry)
+        try:
+            return analyse(self.entry)
+        except RecursionError:
+            raise self.entry.too_deep() from None
 
     @lazy
     def _axes(self) -> Dynamic:

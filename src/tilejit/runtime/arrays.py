@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from tilejit.dtypes import DTYPES, DType, dtype_of_numpy
-from tilejit.errors import ArgumentError, DTypeError, ShapeError
+from tilejit.errors import ArgumentError, DTypeError, ResourceError, ShapeError, TilejitError
 from tilejit.runtime.memory import WORDS, word_at
 
 
@@ -176,13 +176,19 @@ def unsupported_dtype(framework: str, name: str) -> DTypeError:
 
 def allocate(like: ArrayView | None, shape: Sequence[int], dtype: DType) -> object:
     """A zero-filled array in the framework and on the device of `like`."""
-    if like is not None and like.framework == "torch":
-        from tilejit.runtime import torch
+    try:
+        if like is not None and like.framework == "torch":
+            from tilejit.runtime import torch
 
-        return torch.zeros(shape, dtype, like.device)
-    if dtype.numpy_name is None:
-        raise unsupported_dtype("NumPy", dtype.name)
-    return np.zeros(tuple(shape), dtype.numpy)
+            return torch.zeros(shape, dtype, like.device)
+        if dtype.numpy_name is None:
+            raise unsupported_dtype("NumPy", dtype.name)
+        return np.zeros(tuple(shape), dtype.numpy)
+    except (MemoryError, ValueError, RuntimeError) as error:  # as NumPy and torch say it
+        if isinstance(error, TilejitError):
+            raise
+        extents = ", ".join(map(str, shape))
+        raise ResourceError(f"there is no memory for a result of shape [{extents}] and dtype {dtype}", help="give the kernel smaller extents") from None
 
 
 def scalar_of(value: object) -> int | float | bool | None:

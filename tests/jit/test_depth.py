@@ -1,0 +1,42 @@
+"""Texts that are nested more deeply than Python can follow, and functions inside kernels: named errors at their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilejit.errors import UnsupportedFeatureError
+
+MakeKernel = Callable[..., Any]
+
+SUM = """
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = {terms}
+"""
+NESTED = """
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    def q(t):
+        return t
+    out[:] = q(x)
+"""
+
+
+@pytest.mark.parametrize("count", [400, 900])
+def test_a_long_sum_is_refused_where_it_stands(make_kernel: MakeKernel, count: int) -> None:
+    kernel = make_kernel(SUM.format(terms=" + ".join(["x"] * count)))
+    x = np.ones((2, 2), np.float32)
+    with pytest.raises(UnsupportedFeatureError, match="nested too deeply") as caught:
+        kernel(x, x.copy())
+    assert caught.value.span is not None
+
+
+def test_a_function_in_a_kernel_is_named_where_it_is_defined(make_kernel: MakeKernel) -> None:
+    x = np.ones((2, 2), np.float32)
+    with pytest.raises(UnsupportedFeatureError, match="nested function") as caught:
+        make_kernel(NESTED)(x, x.copy())
+    assert caught.value.span is not None and "def q" in (caught.value.span.source.line(caught.value.span.line) or "")
