@@ -12,9 +12,12 @@ import math
 import os
 import pickle
 import re
+import subprocess
+import sys
 import threading
 import typing
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -211,3 +214,48 @@ def test_a_huge_result_is_no_raw_error() -> None:
 
     with pytest.raises(TilejitError):
         made(1 << 40)
+
+
+class Holder:
+    def method(self, lock: Any = threading.Lock()) -> float:  # noqa: B008 (a default without an encoding)
+        return 2.0
+
+
+def test_what_a_class_may_hold_is_still_refused_as_a_helper() -> None:
+    whole = content()
+    assert encode_value(Holder, "Holder", whole)
+    with pytest.raises(UncacheableValueError):
+        encode_value(Holder.method, "Holder.method", whole)
+
+
+INSTALLED = """
+import numpy as np
+import tilejit.language as pl
+from installed_package import helper
+
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = x * helper()
+
+x, out = np.ones((2, 2), np.float32), np.zeros((2, 2), np.float32)
+kernel(x, out)
+print(out[0, 0], kernel.cache_info().loaded)
+"""
+
+
+def test_a_package_that_is_installed_again_under_its_version_is_noticed(tmp_path: Path) -> None:
+    package = tmp_path / "lib" / "site-packages" / "installed_package"
+    package.mkdir(parents=True)
+    (tmp_path / "cache").mkdir(mode=0o700)
+    (tmp_path / "run.py").write_text(INSTALLED)
+
+    def run() -> str:
+        environment = {"PYTHONPATH": str(package.parent), "TILEJIT_CACHE": "1", "TILEJIT_CACHE_DIR": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run([sys.executable, tmp_path / "run.py"], capture_output=True, text=True, check=False, env={**environment, "PATH": "/usr/bin"})
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    (package / "__init__.py").write_text("def helper():\n    return 2.0\n")
+    assert (run(), run()) == ("2.0 0", "2.0 1")
+    (package / "__init__.py").write_text("def helper():\n    return 5.0\n")
+    assert (run(), run()) == ("5.0 0", "5.0 1")

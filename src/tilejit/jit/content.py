@@ -17,7 +17,7 @@ from tilejit.errors import UncacheableValueError
 from tilejit.frontend.fold import Namespace
 from tilejit.jit import bytecode
 from tilejit.jit.definition import Definition, Kernel
-from tilejit.jit.encode import encode_value, is_library, refusal, type_identity
+from tilejit.jit.encode import KNOWN_LIBRARIES, encode_value, is_installed, is_library, refusal, type_identity
 from tilejit.jit.facts import Step
 from tilejit.types.annotations import DynVar
 
@@ -70,7 +70,8 @@ class Content:
         name = identity(plain).encode()
         if not isinstance(plain, types.FunctionType) or is_library(plain.__module__, plain.__code__.co_filename):
             inner = getattr(plain, "__wrapped__", None)  # a library's decorator around a function of the user
-            return name + _version_of(plain).encode() + (self.function_digest(inner) if isinstance(inner, types.FunctionType) else b"")
+            wrapped = self.function_digest(inner) if isinstance(inner, types.FunctionType) else b""
+            return name + version_of(getattr(plain, "__module__", None)).encode() + wrapped
         if id(plain) in self._by_class and not self._in_class:
             self._by_class.discard(id(plain))
             self._report(plain)
@@ -97,8 +98,12 @@ class Content:
 
     def _once(self, item: object, name: bytes, content: Callable[[], bytes]) -> bytes:
         if id(item) not in self.digests:
-            self.digests[id(item)] = (item, name)
-            self.digests[id(item)] = (item, hashlib.sha256(name + content()).digest())
+            self.digests[id(item)] = (item, name)  # where a recursion ends
+            try:
+                self.digests[id(item)] = (item, hashlib.sha256(name + content()).digest())
+            except BaseException:
+                del self.digests[id(item)]
+                raise
         return self.digests[id(item)][1]
 
     # classes --------------------------------------------------------------------------------------------------------------
@@ -107,7 +112,7 @@ class Content:
         """A class by what its author wrote in it and its bases; library classes by name."""
         name = type_identity(cls).encode()
         if is_library(cls.__module__, getattr(sys.modules.get(cls.__module__.partition(".")[0]), "__file__", None)):
-            return name
+            return name + version_of(cls.__module__).encode()
         return self._once(cls, name, lambda: self._class(cls))
 
     def _class(self, cls: type) -> bytes:
@@ -174,20 +179,24 @@ def identity(function: Callable[..., object]) -> str:
     return f"{getattr(function, '__module__', None)}.{getattr(function, '__qualname__', type(function).__qualname__)}"
 
 
-def _version_of(function: Callable[..., object]) -> str:
-    """The version of the library that a function belongs to."""
-    package = sys.modules.get((getattr(function, "__module__", None) or "").partition(".")[0])
-    code = getattr(function, "__code__", None)
-    return f" {getattr(package, '__version__', '')} {_size_of(code.co_filename) if isinstance(code, types.CodeType) else ''}"
-
-
 @functools.cache
-def _size_of(file: str) -> int:
-    """The size of an installed file: a version that was built again under its number differs in it, as a rule."""
+def version_of(module: str | None) -> str:
+    """The version of the library that a module belongs to; of one that is not known to keep its numbers, when its files were installed too."""
+    name = module or ""
+    package = sys.modules.get(name.partition(".")[0])
+    version = f" {getattr(package, '__version__', '')}"
+    return version if name.partition(".")[0] in KNOWN_LIBRARIES or package is None else version + _installed(package) + _installed(sys.modules.get(name))
+
+
+def _installed(module: types.ModuleType | None) -> str:
+    file = getattr(module, "__file__", None)
+    if file is None or not is_installed(file):
+        return ""
     try:
-        return os.stat(file).st_size
+        facts = os.stat(file)
     except OSError:
-        return 0
+        return ""
+    return f" {facts.st_size} {facts.st_mtime_ns}"
 
 
 State = tuple[object, ...]

@@ -196,15 +196,21 @@ _BY_TEXT = frozenset(
 """Classes of libraries whose objects are told by their text."""
 _CACHED = type(functools.lru_cache(maxsize=1)(lambda: None))
 """What functools.cache and lru_cache make."""
-_LIBRARIES = frozenset({"numpy", "torch", "ml_dtypes", "tilejit"})
+KNOWN_LIBRARIES = frozenset({"numpy", "torch", "ml_dtypes", "tilejit"})
+"""Packages that change their version when they change."""
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+
+def is_installed(file: str) -> bool:
+    """Whether a file lies where packages are installed."""
+    return any(folder in file for folder in _INSTALLED)
 
 
 def is_library(module: str | None, file: str | None) -> bool:
     """Whether what is in `module` is known by name and version: it was installed. A user's file may be called like a module of the standard library."""
     package = (module or "").partition(".")[0]
-    if package in _LIBRARIES or (file is not None and any(folder in file for folder in _INSTALLED)):
+    if package in KNOWN_LIBRARIES or (file is not None and is_installed(file)):
         return True
     return package in sys.stdlib_module_names and (file is None or file.startswith((_STANDARD, "<frozen")))
 
