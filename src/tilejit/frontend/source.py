@@ -16,6 +16,7 @@ from types import CodeType
 from types import FunctionType as PythonFunction
 
 from tilejit.errors import ParserSyntaxError, SourceText, Span, StaleCaptureError
+from tilejit.frontend.code_objects import content_of, nested
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,9 @@ def _present_line(code: CodeType, whole: list[str]) -> int:
     written = known[1] if known is not None and len(known) == 4 else None
     if written is None or written <= _process_start():
         return code.co_firstlineno
-    there = [other for other in _codes_of("".join(whole), code.co_filename) if other.co_qualname == code.co_qualname and _is_same_code(other, code)]
+    own = repr(content_of(code))  # as text: 1, 1.0 and True are equal, but not the same constant
+    same_name = [other for other in _codes_of("".join(whole), code.co_filename) if other.co_qualname == code.co_qualname]
+    there = [other for other in same_name if repr(content_of(other)) == own]
     if not there and any(name.startswith("@py") for name in (*code.co_names, *code.co_varnames)):
         return code.co_firstlineno  # pytest rewrote its assertions
     if not there:
@@ -88,22 +91,9 @@ def _present_line(code: CodeType, whole: list[str]) -> int:
 def _codes_of(text: str, filename: str) -> tuple[CodeType, ...]:
     """The code objects of a file as it is now; none if it is no Python."""
     try:
-        found = [compile(text, filename, "exec", dont_inherit=True)]
+        return tuple(nested(compile(text, filename, "exec", dont_inherit=True)))
     except (SyntaxError, ValueError):
         return ()
-    for code in found:
-        found += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    return tuple(found)
-
-
-def _is_same_code(first: CodeType, second: CodeType) -> bool:
-    """Whether two code objects do the same, wherever they stand."""
-    if (first.co_code, first.co_names, first.co_varnames, first.co_freevars) != (second.co_code, second.co_names, second.co_varnames, second.co_freevars):
-        return False
-    if len(first.co_consts) != len(second.co_consts):
-        return False
-    pairs = zip(first.co_consts, second.co_consts, strict=True)
-    return all(_is_same_code(a, b) if isinstance(a, CodeType) and isinstance(b, CodeType) else (type(a), repr(a)) == (type(b), repr(b)) for a, b in pairs)
 
 
 @cache

@@ -25,9 +25,13 @@ def execute(ctx: Context, node: ast.stmt) -> None:
     """Read one statement."""
     handler = _HANDLERS.get(type(node))
     if handler is None:
-        word = _WORDS.get(type(node), type(node).__name__)
-        raise UnsupportedFeatureError(f"a kernel cannot contain {word}", help=_ADVICE.get(type(node)))
+        raise unsupported(node)
     handler(ctx, node)
+
+
+def unsupported(node: ast.stmt) -> UnsupportedFeatureError:
+    """The error for a statement that kernels do not have."""
+    return UnsupportedFeatureError(f"a kernel cannot contain {_WORDS.get(type(node), type(node).__name__)}", help=_ADVICE.get(type(node)))
 
 
 # assignments ----------------------------------------------------------------------------------------------------------

@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 import dis
-import sys
 from collections.abc import Iterator
 from types import CodeType
 
+from tilejit.frontend.code_objects import nested
 from tilejit.jit.facts import Step
 
 _GLOBALS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _CELLS = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
-_HAS_DOCSTRING = 0x4000000
-"""Flag of code objects since Python 3.13; before, the first constant of a function is its docstring or None."""
-
-
-def nested(code: CodeType) -> Iterator[CodeType]:
-    """The code object and those of the functions, lambdas and comprehensions in it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from nested(constant)
-
-
-def content(code: CodeType) -> tuple[object, ...]:
-    """Everything that decides what the code does, as plain values; lines, comments and docstrings do not count."""
-    constants = [content(constant) if isinstance(constant, CodeType) else constant for constant in code.co_consts]
-    if constants and isinstance(constants[0], str) and _is_docstring(code):
-        constants[0] = None
-    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
-    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-    return (code.co_code, getattr(code, "co_exceptiontable", b""), counts, names, tuple(constants))
-
-
-def _is_docstring(code: CodeType) -> bool:
-    return bool(code.co_flags & _HAS_DOCSTRING) if sys.version_info >= (3, 13) else not code.co_name.startswith("<")
 
 
 def chains(code: CodeType) -> dict[str, list[tuple[Step, ...]]]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from tilejit.errors import UncacheableValueError
+from tilejit.frontend.code_objects import content_of
 from tilejit.frontend.fold import Namespace
 from tilejit.jit import bytecode
 from tilejit.jit.definition import Definition, Kernel
@@ -81,7 +82,7 @@ class Content:
         if self._in_class:
             self._by_class.add(id(function))
         self._report(function)
-        return encode_value(bytecode.content(function.__code__), self.label(function), self) + self.defaults(function)
+        return encode_value(content_of(function.__code__), self.label(function), self) + self.defaults(function)
 
     def _report(self, function: types.FunctionType) -> None:
         label, code = self.label(function), function.__code__

@@ -10,34 +10,40 @@ from types import FunctionType, ModuleType
 
 from tilejit.errors import ArgumentError, Span, TilejitError, UnsupportedFeatureError, did_you_mean, in_body
 from tilejit.jit.definition import Definition, Kernel
-from tilejit.jit.facts import SUBMITS, Path, calls_in
+from tilejit.jit.facts import SUBMITS, Path, calls_in, path_of
 
 MISSING = object()
 
 
 def resolve(node: ast.expr, definition: Definition) -> object:
     """The object that a name or attribute chain of the body stands for while compiling, or MISSING."""
-    if isinstance(node, ast.Name):
-        if node.id in definition.local_names:
-            return MISSING
-        return definition.namespace.get(node.id, MISSING)
-    if isinstance(node, ast.Attribute):
-        owner = resolve(node.value, definition)
-        return MISSING if owner is MISSING else getattr(owner, node.attr, MISSING)
-    return MISSING
+    path = path_of(node)
+    return MISSING if path is None else resolve_path(path, definition)
+
+
+def resolve_path(path: Path, definition: Definition) -> object:
+    """The same, of names."""
+    value = _root(path, definition)
+    for name in path[1:]:
+        if value is MISSING:
+            break
+        value = getattr(value, name, MISSING)
+    return value
 
 
 def is_language(node: ast.expr, definition: Definition) -> bool:
     """Whether a chain starts at our own package: then it names no helper, and nothing needs to be looked up."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    if not isinstance(node, ast.Name) or node.id in definition.local_names:
-        return False
-    return _is_our_module(definition.namespace.get(node.id, MISSING))
+    path = path_of(node)
+    return path is not None and _is_language_path(path, definition)
 
 
-def _is_our_module(value: object) -> bool:
-    return isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "tilejit"
+def _is_language_path(path: Path, definition: Definition) -> bool:
+    root = _root(path, definition)
+    return isinstance(root, ModuleType) and root.__name__.partition(".")[0] == "tilejit"
+
+
+def _root(path: Path, definition: Definition) -> object:
+    return MISSING if path[0] in definition.local_names else definition.namespace.get(path[0], MISSING)
 
 
 def definition_of(value: object) -> Definition | None:
@@ -91,30 +97,14 @@ def _foreign(helper: Definition, place: Span) -> TilejitError:
     return in_body(UnsupportedFeatureError)(message, span=place, help="write it in the language, as a @pl.jit.incore function")
 
 
-def resolved(path: Path, definition: Definition) -> object:
-    """As `resolve`, of names."""
-    if path[0] in definition.local_names:
-        return MISSING
-    value = definition.namespace.get(path[0], MISSING)
-    for name in path[1:]:
-        if value is MISSING:
-            break
-        value = getattr(value, name, MISSING)
-    return value
-
-
 def _called(definition: Definition) -> Iterator[Definition]:
     """The kernels that the body calls or starts."""
-    ours: dict[str, bool] = {}
     for path, started in definition.facts.calls:
         if path is None:
             continue
-        root = path[0]
-        if root not in ours:
-            ours[root] = root not in definition.local_names and _is_our_module(definition.namespace.get(root, MISSING))
         # Functions of the language are not looked up: that would load the whole table.
-        named = started if ours[root] else path
-        helper = definition_of(resolved(named, definition)) if named is not None else None
+        named = started if _is_language_path(path, definition) else path
+        helper = definition_of(resolve_path(named, definition)) if named is not None else None
         if helper is not None:
             yield helper
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from tilejit.errors import ParserTypeError, ShapeError, Span, in_body
 from tilejit.jit.definition import Definition
-from tilejit.jit.dependencies import MISSING, bind_call, callee_of, kernel_call, reachable, resolve, resolved, returned_params
+from tilejit.jit.dependencies import MISSING, bind_call, callee_of, kernel_call, reachable, resolve, resolve_path, returned_params
 from tilejit.jit.signature import JitParam
 from tilejit.types.annotations import DynVar, dynamic
 
@@ -92,7 +92,7 @@ def may_be_dynamic(entry: Definition, definitions: Iterable[Definition]) -> bool
 def _names_dynamic(definition: Definition) -> bool:
     """Whether the text has the word `dynamic`, or calls the function under another name."""
     facts = definition.facts
-    return facts.mentions_dynamic or any(path is not None and len(path) == 1 and resolved(path, definition) is dynamic for path, _ in facts.calls)
+    return facts.mentions_dynamic or any(path is not None and len(path) == 1 and resolve_path(path, definition) is dynamic for path, _ in facts.calls)
 
 
 def _has_symbols(definition: Definition) -> bool:

@@ -95,10 +95,11 @@ class Expressions:
         try:
             value = self.definition.namespace[node.id]
         except KeyError:
-            inner = next((part for part in self.definition.tree.nodes if isinstance(part, ast.FunctionDef) and part.name == node.id), None)
-            if inner is not None and inner is not self.definition.tree.nodes[0]:
-                help = "define it outside with @pl.jit.inline and call it"
-                raise UnsupportedFeatureError("a nested function is not supported in a kernel", span=self.definition.span(inner), help=help) from None
+            inner = next((part for part in self.definition.tree.nodes[1:] if isinstance(part, ast.FunctionDef) and part.name == node.id), None)
+            if inner is not None:
+                from tilejit.frontend.statements import unsupported  # what compiles; a cache hit does not come here
+
+                raise unsupported(inner).located(self.definition.span(inner)) from None
             help = did_you_mean(node.id, [*self.definition.local_names, *self.definition.namespace])
             raise UndefinedVariableError(f"`{node.id}` is not defined", span=self.definition.span(node), help=help) from None
         return self._captured(same, value, node.id, node)

@@ -82,10 +82,11 @@ def calls_in(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
 
 def _call(call: ast.Call) -> tuple[Path | None, Path | None]:
     starts = isinstance(call.func, ast.Attribute) and call.func.attr in SUBMITS and bool(call.args)
-    return _path(call.func), _path(call.args[0]) if starts else None
+    return path_of(call.func), path_of(call.args[0]) if starts else None
 
 
-def _path(node: ast.expr) -> Path | None:
+def path_of(node: ast.expr) -> Path | None:
+    """A chain of names, or None for any other expression."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from tilejit.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, DType, integer_range, promote
 from tilejit.errors import DTypeError, RangeError
 from tilejit.ops.spec import Call, ScalarArg
-from tilejit.types.values import ShapedType
+from tilejit.types.values import BufferType, ShapedType, TileType
 
 INTEGERS = frozenset({INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX})
 FLOATS = frozenset({FP16, BF16, FP32})
@@ -43,7 +43,7 @@ def operands(call: Call) -> dict[str, ShapedType | ScalarArg]:
     out: dict[str, ShapedType | ScalarArg] = {}
     for name in call.row.operands:
         arg = call.arg(name)
-        if isinstance(arg, ShapedType) or isinstance(arg, ScalarArg):  # noqa: SIM101 (a union would be built at every call)
+        if isinstance(arg, (BufferType, TileType, ScalarArg)):
             out[name] = arg
     return out
 

@@ -271,8 +271,10 @@ def _scalar_argument(param: ParamInfo, value: object) -> int | float | bool:
         try:
             return float(number)
         except OverflowError:
+            from tilejit.ops.dtype_rules import int_text
+
             help = f'pass float("inf") for `{param.name}` if infinity is meant'
-            raise RangeError(f"argument `{param.name}` is an integer that no {dtype} can hold", help=help) from None
+            raise RangeError(f"argument `{param.name}` = {int_text(int(number))} is outside the range of {dtype}", help=help) from None
     if isinstance(number, float):
         if not number.is_integer():
             help = f"round it, or declare `{param.name}` as pl.Scalar[pl.FP32]"
