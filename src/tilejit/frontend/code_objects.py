@@ -1,0 +1,35 @@
+"""Code objects of Python functions by what they do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import CodeType
+
+_HAS_DOCSTRING = 0x4000000
+"""Flag of code objects since Python 3.13; before, the first constant of a function is its docstring or None."""
+
+_RUN_TIME_FLAGS = 0xFFFF
+"""Flags that the interpreter looks at; those above say which future statements the compiler saw."""
+
+
+def nested(code: CodeType) -> Iterator[CodeType]:
+    """The code object and those of the functions, lambdas and comprehensions in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from nested(constant)
+
+
+def content_of(code: CodeType) -> tuple[object, ...]:
+    """Everything that decides what the code does, as plain values; lines, comments and docstrings do not count."""
+    constants = [content_of(constant) if isinstance(constant, CodeType) else constant for constant in code.co_consts]
+    if constants and isinstance(constants[0], str) and _is_docstring(code):
+        constants[0] = None
+    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _RUN_TIME_FLAGS)
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    return (code.co_code, getattr(code, "co_exceptiontable", b""), counts, names, tuple(constants))
+
+
+def _is_docstring(code: CodeType) -> bool:
+    return bool(code.co_flags & _HAS_DOCSTRING) if sys.version_info >= (3, 13) else not code.co_name.startswith("<")
