@@ -276,3 +276,21 @@ def test_both_paths_raise_the_same_error_at_the_same_place(mistake: str) -> None
     assert all(re.search(words, error.message) for error in errors), [error.message for error in errors]
     assert str(errors[0].span) == str(errors[1].span)
     assert not any("clamp=" in str(error) for error in errors)
+
+
+EMPTY_SECTION = """func.func @k(%y: !pto.ptr<f32>) attributes {pto.entry} {
+  pto.section.vector {
+  }
+  %c0 = arith.constant 0 : index
+  %one = arith.constant 1.0 : f32
+  pto.store_scalar %one, %y[%c0] : !pto.ptr<f32>, f32
+  return
+}
+"""
+
+
+@pytest.mark.parametrize("section", ["pto.section.vector {\n  }", '"pto.section.vector"() ({\n  }) : () -> ()', "pto.section.cube {\n  }"])
+def test_a_section_with_nothing_in_it_does_nothing(section: str) -> None:
+    y = np.zeros(2, np.float32)
+    run_text(EMPTY_SECTION.replace("pto.section.vector {\n  }", section), y)
+    assert y.tolist() == [1.0, 0.0]

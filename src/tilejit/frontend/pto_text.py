@@ -12,13 +12,14 @@ from xdsl.dialects.builtin import Builtin, DenseArrayBase, ModuleOp
 from xdsl.dialects.func import Func, FuncOp
 from xdsl.dialects.memref import MemRef
 from xdsl.dialects.scf import Scf
-from xdsl.ir import Block, Operation, Region, TypeAttribute
+from xdsl.ir import Operation, Region, TypeAttribute
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
 from tilejit.errors import PtoSyntaxError, SourceText, did_you_mean
 from tilejit.frontend.pto_decode import decoded
 from tilejit.tile_ir.pto.dialect import OPS, dialect
+from tilejit.tile_ir.pto.format import with_block
 from tilejit.tile_ir.pto.module import PtoFile, arch_family, span_at, written_arch
 from tilejit.tile_ir.pto.op import SEGMENTS, PtoOp
 from tilejit.tile_ir.pto.structure import header_problem, reason
@@ -91,10 +92,11 @@ class PtoParser(Parser):
     def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
         at = self._current_token.span.start
         op = super()._parse_generic_operation(op_type)
+        if isinstance(op, PtoOp | ModuleOp):
+            for region in op.regions:
+                with_block(region)
         if isinstance(op, PtoOp):
             self._settle(op, at)
-        elif isinstance(op, ModuleOp) and len(op.regions) == 1 and not op.regions[0].blocks:
-            op.regions[0].add_block(Block())
         complaint = header_problem(op)
         if complaint is not None:
             name = max(self.lexer.input.content.rfind(op.name, 0, at), 0)

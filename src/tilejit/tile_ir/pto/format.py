@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, IndexType, IntegerAttr, IntegerType, MemRefType, StringAttr, i32, i64
-from xdsl.ir import Attribute, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
@@ -238,7 +238,7 @@ def _parse_word(state: _State, word: str) -> None:
     elif word == "attrs":
         _parse_dictionary(state)
     elif word == "region":
-        state.regions.append(parser.parse_region())
+        state.regions.append(with_block(parser.parse_region()))
     elif word.startswith(("enum(", "int(", "str(", "ints(")):
         _parse_attribute_word(state, word)
     else:
@@ -279,6 +279,13 @@ def _attribute_value(state: _State, name: str) -> Attribute:
     if isinstance(value, ENUM_CLASSES["sync_op_type"]):
         return ENUM_CLASSES["pipe_event_type"](value.data)
     return value
+
+
+def with_block(region: Region) -> Region:
+    """A body as a block: braces with nothing between them are a block without ops."""
+    if not region.blocks:
+        region.add_block(Block())
+    return region
 
 
 def _parse_dictionary(state: _State) -> None:
