@@ -198,7 +198,7 @@ def test_members_that_nobody_reads_are_no_reason_to_refuse() -> None:
     configured(x, out)
 
 
-LIBRARY_VALUES = [np.dtype("f4"), typing.List, list[int], int | str, fractions.Fraction(1, 3), re.compile("a+"), np.prod, NotImplemented]  # noqa: UP006
+LIBRARY_VALUES = [np.dtype("f4"), typing.Literal["a"], list[int], int | str, fractions.Fraction(1, 3), re.compile("a+"), np.prod, NotImplemented]
 
 
 @pytest.mark.parametrize("value", LIBRARY_VALUES)
@@ -216,8 +216,12 @@ def test_a_huge_result_is_no_raw_error() -> None:
         made(1 << 40)
 
 
+LOCK = threading.Lock()
+
+
 class Holder:
-    def method(self, lock: Any = threading.Lock()) -> float:  # noqa: B008 (a default without an encoding)
+    def method(self, lock: Any = LOCK) -> float:
+        """Its default has no encoding."""
         return 2.0
 
 
