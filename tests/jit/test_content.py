@@ -50,7 +50,7 @@ def test_a_file_called_like_a_standard_module_is_no_library(module: str | None, 
 
 
 def imports_while_it_runs() -> float:
-    import tests.jit.code_reads as reads
+    import tests.jit.read_rows as reads
 
     return float(len(reads.ROWS))
 
@@ -81,7 +81,7 @@ def kernel_of(helper: Callable[[], float]) -> Any:
     return scaled
 
 
-SAYS = [("imports", "imports `tests.jit.code_reads` while it runs"), ("globals", "read any name"), ("eval", "read any name")]
+SAYS = [("imports", "imports `tests.jit.read_rows` while it runs"), ("globals", "read any name"), ("eval", "read any name")]
 
 
 @pytest.mark.parametrize(("name", "says"), SAYS)
@@ -123,7 +123,7 @@ def test_a_function_of_numpy_on_constants_is_computed() -> None:
 
 
 def test_modules_are_no_values_unless_they_are_libraries() -> None:
-    import tests.jit.code_reads as reads
+    import tests.jit.read_rows as reads
 
     assert encode_value(math, "m", content()) != encode_value(np, "m", content())
     with pytest.raises(UncacheableValueError, match="a module as a value"):
@@ -160,7 +160,7 @@ class Config:
         LOG.info("n is %d", self.n)
 
     def load(self) -> object:
-        import tests.jit.code_reads as reads
+        import tests.jit.read_rows as reads
 
         return reads.ROWS
 
