@@ -1,4 +1,4 @@
-"""Fits the polynomials of the CPU backend's vector maths and writes them to src/tilejit/backends/cpu/coefficients.py.
+"""Fits the polynomials of the CPU backend's vector maths and writes them to src/tilejit/backends/cpu/lanes/coefficients.py.
 
 Run it when a range or degree changes: `python scripts/fit_polynomials.py` (needs mpmath; nothing at run time needs this script).
 
@@ -26,7 +26,7 @@ Function = Callable[[Number], Number]
 mp.mp.prec = 400
 POINTS = 400
 ITERATIONS = 60
-TARGET = Path(__file__).parent.parent / "src/tilejit/backends/cpu/coefficients.py"
+TARGET = Path(__file__).parent.parent / "src/tilejit/backends/cpu/lanes/coefficients.py"
 
 
 @dataclass(frozen=True)

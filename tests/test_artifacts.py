@@ -23,9 +23,9 @@ from tests.runtime.programs import COLUMNS, ROWS, TwoEntries, binary
 from tilejit import CompiledProgram, RunConfig, ir
 from tilejit.errors import ArtifactError, OutOfBoundsError
 from tilejit.runtime import machine
-from tilejit.runtime.artifact import read_artifact
-from tilejit.runtime.directory import Stage
-from tilejit.runtime.store import Store
+from tilejit.runtime.artifact.directory import Stage
+from tilejit.runtime.artifact.sections import read_artifact
+from tilejit.runtime.store.directory import Store
 
 rng = np.random.default_rng(11)
 EXPRESSION = "pl.exp(pl.sub(a, b))"
@@ -153,7 +153,8 @@ def test_a_damaged_directory_in_the_cache_is_repaired_when_it_is_written_again(t
 
 
 def test_code_that_is_no_blob_is_linked_in_the_process_and_stays_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tilejit.backends.cpu import elf, target
+    from tilejit.backends.cpu import target
+    from tilejit.backends.cpu.llvm import elf
 
     def refuse(data: bytes) -> None:
         raise elf.UnsupportedObject("as on another platform")
@@ -328,7 +329,7 @@ def test_another_architecture_is_refused(directory: Path, monkeypatch: pytest.Mo
 
 
 def test_another_format_is_refused(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tilejit.runtime import artifact
+    from tilejit.runtime.artifact import sections as artifact
 
     monkeypatch.setattr(artifact, "FORMAT", 99)
     with pytest.raises(ArtifactError, match="has format 1, this version of tilejit reads 99"):
@@ -354,7 +355,7 @@ def test_programs_work_in_worker_processes(method: str, directory: Path) -> None
 
 
 def test_a_child_forked_while_a_thread_loads_code_can_load_code(directory: Path) -> None:
-    from tilejit.runtime.native import loading
+    from tilejit.runtime.call.native import loading
 
     held, release = threading.Event(), threading.Event()
 

@@ -15,7 +15,7 @@ from xdsl.parser import Parser
 
 import tilejit.language as pl
 from tilejit import pto
-from tilejit.frontend.pto_text import parse_pto
+from tilejit.frontend.pto.text import parse_pto
 from tilejit.tile_ir.pto.verify import verify
 
 SIZE, TILE = 4096, 128

@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from tilejit import errors, ir, language, runtime, testing
     from tilejit.jit.protocol import register_argument
     from tilejit.runtime.arrays import DeviceTensor
-    from tilejit.runtime.compiled import CompiledProgram
+    from tilejit.runtime.artifact.compiled import CompiledProgram
     from tilejit.runtime.config import RunConfig
 
 __version__ = "0.1.0"
 __all__ = ["CompiledProgram", "DeviceTensor", "RunConfig", "errors", "ir", "language", "register_argument", "runtime", "testing"]
 
 _NAMES = {
-    "CompiledProgram": "tilejit.runtime.compiled",
+    "CompiledProgram": "tilejit.runtime.artifact.compiled",
     "DeviceTensor": "tilejit.runtime.arrays",
     "RunConfig": "tilejit.runtime.config",
     "register_argument": "tilejit.jit.protocol",

@@ -17,12 +17,12 @@ from tilejit.passes import context, cost, pipeline
 from tilejit.passes.in_place import in_place_pairs
 from tilejit.runtime import machine
 from tilejit.runtime.arrays import ArrayView
-from tilejit.runtime.artifact import Artifact, EntryInfo
-from tilejit.runtime.blob import Blob
-from tilejit.runtime.compiled import CompiledProgram
+from tilejit.runtime.artifact.blob import Blob
+from tilejit.runtime.artifact.compiled import CompiledProgram
+from tilejit.runtime.artifact.directory import Stage, open_directory
+from tilejit.runtime.artifact.sections import Artifact, EntryInfo
+from tilejit.runtime.call.signature import Bound, ParamInfo, Signature
 from tilejit.runtime.config import OptimizationStrategy, RunConfig, resolve_platform, warn_about_unknown_settings
-from tilejit.runtime.directory import Stage, open_directory
-from tilejit.runtime.signature import Bound, ParamInfo, Signature
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Function, Program
 from tilejit.tile_ir.text import print_text
@@ -259,7 +259,7 @@ def _options(config: RunConfig) -> CompileOptions:
 def _build_pto(program: Program, config: RunConfig, output_dir: str | None, known: CodeCache | None) -> CompiledProgram:
     """One `.pto` text per kernel, read back by our own reader: what leaves is what runs."""
     from tilejit.backends.pto import ptoas, target
-    from tilejit.frontend.pto_text import parse_pto
+    from tilejit.frontend.pto.text import parse_pto
     from tilejit.tile_ir.pto.verify import verify
 
     platform = resolve_platform(config.platform)
@@ -292,8 +292,8 @@ def _build_pto(program: Program, config: RunConfig, output_dir: str | None, know
 def load_pto(directory: str) -> CompiledProgram:
     """An artifact directory of a2a3 or a5 as it is on disk: `orchestration.py` calls, the texts under `kernels/` run."""
     from tilejit.backends.pto import target
-    from tilejit.backends.pto.emit import KernelText
-    from tilejit.frontend.pto_text import parse_pto
+    from tilejit.backends.pto.write.kernel import KernelText
+    from tilejit.frontend.pto.text import parse_pto
     from tilejit.tile_ir.pto.verify import verify
 
     artifact, stages = open_directory(directory, with_code=False)
@@ -328,8 +328,8 @@ def build_dispatcher() -> Blob | None:
 
 
 def _build_piece(text: str) -> Blob | None:
-    from tilejit.backends.cpu.compile import compile_llvm
-    from tilejit.backends.cpu.elf import UnsupportedObject, flatten
+    from tilejit.backends.cpu.llvm.compile import compile_llvm
+    from tilejit.backends.cpu.llvm.elf import UnsupportedObject, flatten
 
     try:
         return flatten(compile_llvm(text).object_bytes)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tilejit.compiler import compile_program
 from tilejit.passes.context import PassContext
-from tilejit.runtime.compiled import CompiledProgram
+from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.config import OptimizationStrategy, RunConfig, check_options
 from tilejit.tile_ir import equal, text
 from tilejit.tile_ir.program import Function, Program

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilejit.jit.pto_source import CompiledKernel, SourceKernel, jit
-from tilejit.jit.pto_types import CONST_EXPR, MARKERS, SCALARS, ptr, tensor_spec
+from tilejit.jit.pto.source import CompiledKernel, SourceKernel, jit
+from tilejit.jit.pto.types import CONST_EXPR, MARKERS, SCALARS, ptr, tensor_spec
 
 const_expr = CONST_EXPR
 Tile = MARKERS["Tile"]

@@ -17,7 +17,7 @@ from tests.fuzz.regions import SYMBOL
 from tests.fuzz.text_forms import comments_kept, mutated, other_forms, round_trip, told_apart
 from tests.fuzz.values import EPSILON, NARROW, integer_range
 from tests.fuzz.writer import Param
-from tilejit.backends.cpu import team
+from tilejit.backends.cpu.teams import team
 from tilejit.compiler import lower_program
 from tilejit.dtypes import dtype_named
 from tilejit.errors import InternalError, OutOfBoundsError, TilejitError

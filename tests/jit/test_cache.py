@@ -26,10 +26,11 @@ from tilejit import compiler
 from tilejit.backends.cpu import target
 from tilejit.errors import ArtifactError, TilejitWarning
 from tilejit.frontend.text import parse
-from tilejit.jit import disk, stores
+from tilejit.jit.disk import kernels as disk
+from tilejit.jit.disk import stores
 from tilejit.jit.function import JITFunction
-from tilejit.runtime.entry import Entry, encode
-from tilejit.runtime.store import Store
+from tilejit.runtime.store.directory import Store
+from tilejit.runtime.store.entry import Entry, encode
 
 pytestmark = pytest.mark.dispatch
 

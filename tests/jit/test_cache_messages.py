@@ -21,9 +21,9 @@ import pytest
 from tests.jit.conftest import MakeKernel
 from tilejit.errors import TilejitError, TilejitWarning
 from tilejit.jit.function import JITFunction
-from tilejit.runtime.entry import Entry, encode
-from tilejit.runtime.native_type import supported
-from tilejit.runtime.store import Store
+from tilejit.runtime.call.native_type import supported
+from tilejit.runtime.store.directory import Store
+from tilejit.runtime.store.entry import Entry, encode
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "cache"
 UPDATE = bool(os.environ.get("UPDATE_GOLDEN"))

@@ -25,8 +25,8 @@ import pytest
 
 import tilejit.language as pl
 from tilejit.errors import TilejitError, UncacheableValueError, UnsupportedFeatureError
-from tilejit.jit.content import Content
-from tilejit.jit.encode import encode_value, is_library
+from tilejit.jit.reads.content import Content
+from tilejit.jit.reads.encode import encode_value, is_library
 
 
 def content() -> Content:

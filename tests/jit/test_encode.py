@@ -16,8 +16,8 @@ import pytest
 
 from tilejit.dtypes import BF16, FP32
 from tilejit.errors import UncacheableValueError
-from tilejit.jit.content import Content
-from tilejit.jit.encode import encode_value
+from tilejit.jit.reads.content import Content
+from tilejit.jit.reads.encode import encode_value
 from tilejit.types.annotations import untracked
 
 
@@ -111,7 +111,7 @@ def test_values_without_stable_content_are_refused_with_the_remedies(value: obje
 
 def test_encodings_do_not_depend_on_the_hash_seed() -> None:
     code = (
-        "from tilejit.jit.content import Content;from tilejit.jit.encode import encode_value;import hashlib;"
+        "from tilejit.jit.reads.content import Content;from tilejit.jit.reads.encode import encode_value;import hashlib;"
         "print(hashlib.sha256(encode_value({'a': {'x','y','z', 1, 2.5}, 'b': frozenset('hello')}, 'p', Content(lambda *_: None))).hexdigest())"
     )
     outputs = {

@@ -19,10 +19,12 @@ import tilejit.language as pl
 from tests import suite
 from tilejit.errors import StaleCaptureError
 from tilejit.frontend.source import block_of, parsed
-from tilejit.jit import disk, facts, stores
 from tilejit.jit.definition import Definition, Kernel
-from tilejit.jit.tree import tree_of
-from tilejit.runtime.entry import Entry
+from tilejit.jit.disk import kernels as disk
+from tilejit.jit.disk import stores
+from tilejit.jit.reads import facts
+from tilejit.jit.specialize.tree import tree_of
+from tilejit.runtime.store.entry import Entry
 
 KERNELS = """
 import tilejit.language as pl

@@ -14,10 +14,10 @@ import pytest
 
 import tilejit.language as pl
 from tilejit.errors import ArgumentError, ParserTypeError, ShapeError, TilejitError, UnsupportedFeatureError
-from tilejit.jit.dynamic import analyse
 from tilejit.jit.function import JITFunction
-from tilejit.jit.meta import DynDim, TensorMeta
-from tilejit.jit.specialize import Specializer
+from tilejit.jit.specialize.dynamic import analyse
+from tilejit.jit.specialize.meta import DynDim, TensorMeta
+from tilejit.jit.specialize.program import Specializer
 
 MakeKernel = Callable[..., JITFunction]
 

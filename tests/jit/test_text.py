@@ -9,9 +9,9 @@ import pytest
 
 import tilejit.language as pl
 from tilejit import ir
-from tilejit.jit import build
-from tilejit.jit.specialize import Specialization
-from tilejit.jit.text import source_text
+from tilejit.jit.specialize import build
+from tilejit.jit.specialize.program import Specialization
+from tilejit.jit.specialize.text import source_text
 
 ROOT = Path(__file__).parents[2]
 FILES = [*sorted((ROOT / "examples").glob("*.py")), *sorted((ROOT / "tests" / "kernels").glob("*.py"))]

@@ -9,11 +9,11 @@ import time
 from collections.abc import Iterator
 
 from tests.pto.harness import HERE, KERNELS, load
-from tilejit.backends.pto.launch import refuse_unrunnable
+from tilejit.backends.pto.interpret.launch import refuse_unrunnable
 from tilejit.errors import PtoSyntaxError, PtoVerifyError, UnsupportedFeatureError
-from tilejit.frontend.pto_raise.handles import NotRaisable
-from tilejit.frontend.pto_raise.raiser import raise_to_program
-from tilejit.frontend.pto_text import parse_pto
+from tilejit.frontend.pto.handles import NotRaisable
+from tilejit.frontend.pto.raiser import raise_to_program
+from tilejit.frontend.pto.text import parse_pto
 from tilejit.tile_ir.pto.module import PtoFile
 from tilejit.tile_ir.pto.verify import problems
 from tilejit.tile_ir.verify import verify

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilejit.backends.pto.arguments import flat_arguments
-from tilejit.backends.pto.launch import launch, parameter_types, refuse_unrunnable
-from tilejit.frontend.pto_text import parse_pto
-from tilejit.jit.pto_program import PtoProgram
+from tilejit.backends.pto.interpret.arguments import flat_arguments
+from tilejit.backends.pto.interpret.launch import launch, parameter_types, refuse_unrunnable
+from tilejit.frontend.pto.text import parse_pto
+from tilejit.jit.pto.program import PtoProgram
 from tilejit.tile_ir.pto.module import PtoFile
 from tilejit.tile_ir.pto.verify import verify
 

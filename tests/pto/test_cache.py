@@ -14,7 +14,8 @@ import pytest
 
 from tilejit import pto
 from tilejit.errors import ArtifactError
-from tilejit.jit import disk, pto_code
+from tilejit.jit.disk import kernels as disk
+from tilejit.jit.pto import code as pto_code
 
 KERNELS = Path(__file__).parent / "kernels"
 KERNEL = (KERNELS / "scale2.pto").read_text()

@@ -15,7 +15,7 @@ import tilejit.language as pl
 from tilejit import ir, pto
 from tilejit.compiler import load_pto
 from tilejit.errors import OutOfBoundsError, PlatformError, PtoVerifyError, UnsupportedFeatureError
-from tilejit.frontend.pto_text import parse_pto
+from tilejit.frontend.pto.text import parse_pto
 from tilejit.runtime.config import RunConfig
 from tilejit.tools.cli import main
 

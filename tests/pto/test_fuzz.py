@@ -8,8 +8,8 @@ import pytest
 from tests.pto import fuzz
 from tests.pto.harness import run_text
 from tilejit.errors import OutOfBoundsError, PtoSyntaxError, PtoVerifyError, ResourceError
-from tilejit.frontend.pto_decode import MAX_TEXT
-from tilejit.frontend.pto_text import parse_pto
+from tilejit.frontend.pto.decode import MAX_TEXT
+from tilejit.frontend.pto.text import parse_pto
 from tilejit.tile_ir.pto.verify import verify
 
 

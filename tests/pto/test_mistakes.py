@@ -11,7 +11,7 @@ import pytest
 
 from tests.pto.harness import HERE
 from tilejit.errors import ParserError, PtoSyntaxError, PtoVerifyError
-from tilejit.frontend.pto_text import parse_pto
+from tilejit.frontend.pto.text import parse_pto
 from tilejit.tile_ir.pto.verify import verify
 
 MISTAKES = sorted(path.stem for path in (HERE / "mistakes").glob("*.pto"))

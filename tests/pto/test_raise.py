@@ -7,9 +7,9 @@ import pytest
 
 from tests.pto import random_kernels, random_views
 from tests.pto.harness import HERE, KERNELS, load, run_text
-from tilejit.backends.pto.launch import launch
+from tilejit.backends.pto.interpret.launch import launch
 from tilejit.errors import OutOfBoundsError
-from tilejit.jit.pto_program import PtoProgram
+from tilejit.jit.pto.program import PtoProgram
 
 RNG = np.random.default_rng(23)
 
@@ -206,7 +206,7 @@ def test_loops_and_numbers_of_every_type(a: int, b: int, x: float) -> None:
 
 
 def test_a_fault_of_the_compiler_is_no_fault_of_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilejit.jit.pto_program.compile_program", lambda *_: 1 // 0)
+    monkeypatch.setattr("tilejit.jit.pto.program.compile_program", lambda *_: 1 // 0)
     kernel = program("scale2")
     x, y = RNG.standard_normal((2, 16, 16)).astype(np.float32)
     kernel.launch([x, y], 1)

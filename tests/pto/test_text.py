@@ -8,7 +8,7 @@ import pytest
 
 from tests.pto.harness import HERE, KERNELS, load
 from tilejit.errors import PtoSyntaxError, PtoVerifyError
-from tilejit.frontend.pto_text import parse_pto
+from tilejit.frontend.pto.text import parse_pto
 from tilejit.tile_ir.pto.dialect import TABLE
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.spec import Refused

@@ -51,7 +51,7 @@ def test_run_reads_and_writes_arrays(capsys: pytest.CaptureFixture[str], tmp_pat
 
 
 def test_run_interprets_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tilejit.jit.pto_program import PtoProgram
+    from tilejit.jit.pto.program import PtoProgram
 
     monkeypatch.setattr(PtoProgram, "native", property(lambda program: pytest.fail("it is compiled")))
     x = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)

@@ -7,10 +7,10 @@ import ctypes
 import numpy as np
 import pytest
 
-from tilejit.backends.cpu import elf
-from tilejit.backends.cpu.compile import compile_llvm
+from tilejit.backends.cpu.llvm import elf
+from tilejit.backends.cpu.llvm.compile import compile_llvm
 from tilejit.errors import ArtifactError
-from tilejit.runtime.blob import Blob, LoadedBlob, external_address
+from tilejit.runtime.artifact.blob import Blob, LoadedBlob, external_address
 
 COPY = """
 declare ptr @memcpy(ptr, ptr, i64)

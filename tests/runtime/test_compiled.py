@@ -22,8 +22,8 @@ from tests.runtime.programs import COLUMNS, ROWS, ScaleInPlace, TwoEntries, bina
 from tilejit import CompiledProgram, RunConfig, ir, runtime
 from tilejit.dtypes import DTYPES, FP32
 from tilejit.errors import AliasError, ArgumentError, ArtifactError, DTypeError, ShapeError
-from tilejit.runtime import blob as blobs
 from tilejit.runtime.arrays import DeviceTensor, allocate
+from tilejit.runtime.artifact import blob as blobs
 from tilejit.runtime.config import INERT_OPTIONS
 
 ROOT = Path(__file__).parents[2]
@@ -505,7 +505,7 @@ def test_what_is_said_to_compile_goes_before_its_config_and_both_before_the_envi
 
 
 def test_without_a_home_programs_run_and_compare_but_have_no_directory(add: CompiledProgram, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilejit.runtime.compiled.default_root", lambda: None)
+    monkeypatch.setattr("tilejit.runtime.artifact.compiled.default_root", lambda: None)
     assert add == ir.compile(binary("FP32"), platform="cpu")
     with pytest.raises(ArtifactError, match="no home directory"):
         str(add)

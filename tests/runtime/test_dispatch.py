@@ -10,13 +10,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tilejit.backends.cpu.compile import compile_llvm
 from tilejit.backends.cpu.dispatcher import dispatcher_text
-from tilejit.backends.cpu.elf import flatten
-from tilejit.runtime.bindings import dict_word
-from tilejit.runtime.blob import LoadedBlob
-from tilejit.runtime.dispatch import FastPath, ScalarGuard, Specialisation, TensorGuard
-from tilejit.runtime.native_type import NativeCallable, enable, supported
+from tilejit.backends.cpu.llvm.compile import compile_llvm
+from tilejit.backends.cpu.llvm.elf import flatten
+from tilejit.runtime.artifact.blob import LoadedBlob
+from tilejit.runtime.call.bindings import dict_word
+from tilejit.runtime.call.dispatch import FastPath, ScalarGuard, Specialisation, TensorGuard
+from tilejit.runtime.call.native_type import NativeCallable, enable, supported
 
 pytestmark = [pytest.mark.dispatch, pytest.mark.skipif(not supported(), reason="the fast path is not validated on this interpreter")]
 

@@ -7,15 +7,15 @@ import threading
 import numpy as np
 import pytest
 
-from tilejit.backends.cpu import elf
-from tilejit.backends.cpu.compile import compile_llvm
+from tilejit.backends.cpu.llvm import elf
+from tilejit.backends.cpu.llvm.compile import compile_llvm
 from tilejit.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT32, UINT16
 from tilejit.errors import OutOfBoundsError
-from tilejit.runtime import arena
-from tilejit.runtime.blob import LoadedBlob
-from tilejit.runtime.failures import Failure
-from tilejit.runtime.native import NativeEntry, scalar_bits
-from tilejit.runtime.signature import ParamInfo, Signature
+from tilejit.runtime.artifact.blob import LoadedBlob
+from tilejit.runtime.call import arena
+from tilejit.runtime.call.failures import Failure
+from tilejit.runtime.call.native import NativeEntry, scalar_bits
+from tilejit.runtime.call.signature import ParamInfo, Signature
 
 SCALE = """
 define i64 @scale(ptr %args, ptr %context) {

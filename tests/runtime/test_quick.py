@@ -11,9 +11,9 @@ import pytest
 from tests.runtime.programs import COLUMNS, ROWS, compiled
 from tilejit.dtypes import BF16, BOOL, FP32, INDEX, INT8, INT32, UINT64, DType
 from tilejit.errors import TilejitError
-from tilejit.runtime.native import pack
-from tilejit.runtime.quick import QuickBinder
-from tilejit.runtime.signature import ParamInfo, Signature
+from tilejit.runtime.call.native import pack
+from tilejit.runtime.call.quick import QuickBinder
+from tilejit.runtime.call.signature import ParamInfo, Signature
 
 rng = np.random.default_rng(9)
 MIXED = Signature(

@@ -11,7 +11,7 @@ import pytest
 from tilejit.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT32, UINT8
 from tilejit.errors import AliasError, ArgumentError, DTypeError, ShapeError
 from tilejit.runtime.arrays import ArrayView, DeviceTensor, scalar_of, view_of
-from tilejit.runtime.signature import ParamInfo, Signature
+from tilejit.runtime.call.signature import ParamInfo, Signature
 
 rng = np.random.default_rng(7)
 ADD = Signature("add", (ParamInfo("a", "In", FP32, (4, "M")), ParamInfo("b", "In", FP32, (4, "M")), ParamInfo("out", "Out", FP32, (4, "M"))))

@@ -21,9 +21,9 @@ from pathlib import Path
 import pytest
 
 from tilejit.errors import TilejitWarning
-from tilejit.runtime.entry import DamagedEntry, Entry, decode, encode
-from tilejit.runtime.files import Files
-from tilejit.runtime.store import Store, default_root
+from tilejit.runtime.store.directory import Store, default_root
+from tilejit.runtime.store.entry import DamagedEntry, Entry, decode, encode
+from tilejit.runtime.store.files import Files
 
 KEY = hashlib.sha256(b"kernel").hexdigest()
 
@@ -307,8 +307,8 @@ def test_no_operation_that_fails_with_any_error_reaches_the_caller(tmp_path: Pat
 
 WRITER = """
 import hashlib, random, sys
-from tilejit.runtime.entry import Entry
-from tilejit.runtime.store import Store
+from tilejit.runtime.store.entry import Entry
+from tilejit.runtime.store.directory import Store
 root, seed = sys.argv[1], int(sys.argv[2])
 rng = random.Random(seed)
 print("ready", flush=True)
@@ -365,7 +365,7 @@ def test_the_death_of_a_lock_holder_releases_the_others(tmp_path: Path) -> None:
     root = str(tmp_path / "cache")
     build = "def build():\n    print('held', flush=True)\n    time.sleep(60)\n"
     holder = subprocess.Popen(
-        [sys.executable, "-c", f"from tilejit.runtime.store import Store\nimport time\n{build}Store({root!r}).get_or_build({KEY!r}, build)"],
+        [sys.executable, "-c", f"from tilejit.runtime.store.directory import Store\nimport time\n{build}Store({root!r}).get_or_build({KEY!r}, build)"],
         stdout=subprocess.PIPE,
     )
     assert holder.stdout is not None

@@ -19,7 +19,7 @@ import tilejit.language as pl
 from tests.backends.cpu.pool import shared
 from tilejit import RunConfig
 from tilejit.runtime import threads
-from tilejit.runtime.abi import Team
+from tilejit.runtime.call.abi import Team
 
 NDArray = npt.NDArray[Any]
 
@@ -248,7 +248,7 @@ def test_a_warm_process_shares_work_out_without_a_compiler(tmp_path: Path) -> No
     code = """
         import sys
         from tilejit.runtime import threads
-        from tilejit.runtime.abi import Team
+        from tilejit.runtime.call.abi import Team
         kernel(x, out)
         print("llvmlite" in sys.modules, "xdsl" in sys.modules, threads.state()[Team.GENERATION])
     """
@@ -272,7 +272,7 @@ def test_an_artifact_directory_brings_its_pool_along(tmp_path: Path) -> None:
             import numpy as np
             from tilejit import CompiledProgram
             from tilejit.runtime import threads
-            from tilejit.runtime.abi import Team
+            from tilejit.runtime.call.abi import Team
             x = np.random.default_rng(0).uniform(-1, 1, (256, 256)).astype(np.float32)
             out = np.empty_like(x)
             CompiledProgram.from_dir({str(folder)!r})(x, out)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
-from tilejit.jit import disk
+from tilejit.jit.disk import kernels as disk
 from tilejit.jit.function import JITFunction
 from tilejit.tools.cli import main
 

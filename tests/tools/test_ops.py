@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from tilejit.backends.pto import emit, support
+from tilejit.backends.pto import support
+from tilejit.backends.pto.write import kernel as emit
 from tilejit.ops import table
 from tilejit.tools.cli import main
 

@@ -21,7 +21,7 @@ from tilejit.errors import InternalError, ResourceError, Span, TilejitError
 from tilejit.ops.elementwise import value_dtype
 from tilejit.ops.evaluate import ArrayValue, evaluate, poison, whole
 from tilejit.ops.sizes import HELP, MAX_BYTES, TOO_LARGE, bytes_of
-from tilejit.runtime.failures import NOTE, Failure, raise_failure
+from tilejit.runtime.call.failures import NOTE, Failure, raise_failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import apply_args

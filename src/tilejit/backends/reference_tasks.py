@@ -1,7 +1,7 @@
 """Kernels side by side in the reference: tasks that hand control to each other, the FIFOs between them, and barriers.
 
 A task is a thread, but only one runs at any time, until it waits; the next one that can go on is chosen as the CPU's fibers choose it
-(backends/cpu/fibers_text.py), so both backends run the same schedule.
+(backends/cpu/teams/fibers_text.py), so both backends run the same schedule.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from tilejit.backends import checks
 from tilejit.ops.evaluate import ArrayValue, poison
-from tilejit.runtime.failures import Failure, raise_failure
+from tilejit.runtime.call.failures import Failure, raise_failure
 from tilejit.tile_ir.cross_core import CrossCore, Member, Run
 from tilejit.tile_ir.transfers import BACKLOG, TO_VECTOR, Fifo, Transfer, part_of, same_tile
 

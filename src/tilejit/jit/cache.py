@@ -8,8 +8,8 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from tilejit.jit.disk import Key
-from tilejit.runtime.compiled import CompiledProgram
+from tilejit.jit.disk.kernels import Key
+from tilejit.runtime.artifact.compiled import CompiledProgram
 
 _forked: list[tuple[weakref.ref[Any], Callable[[Any], None]]] = []
 

@@ -11,11 +11,11 @@ from tilejit.errors import Span, UnsupportedFeatureError
 from tilejit.frontend.depth import too_deep
 from tilejit.frontend.fold import Namespace
 from tilejit.frontend.source import FunctionBlock, FunctionText, block_of, parsed, span_of
-from tilejit.jit.facts import Facts, facts_of
-from tilejit.jit.signature import JitParam, argument_node, read_params
-from tilejit.jit.tree import Tree, tree_of
-from tilejit.runtime.lazy import lazy
-from tilejit.runtime.native_type import NativeCallable
+from tilejit.jit.reads.facts import Facts, facts_of
+from tilejit.jit.specialize.signature import JitParam, argument_node, read_params
+from tilejit.jit.specialize.tree import Tree, tree_of
+from tilejit.runtime.artifact.lazy import lazy
+from tilejit.runtime.call.native_type import NativeCallable
 
 
 @dataclass(eq=False)

@@ -10,16 +10,16 @@ import numpy as np
 
 from tilejit import config as settings
 from tilejit.errors import TilejitError
-from tilejit.jit.drift import Baseline
-from tilejit.jit.pieces import dispatcher_code
-from tilejit.runtime.bindings import Word, dict_word
-from tilejit.runtime.compiled import CompiledProgram
-from tilejit.runtime.dispatch import ArgumentGuard, FastPath, RuntimeGuard, ScalarGuard, Specialisation, TensorGuard, wanted
-from tilejit.runtime.memory import WORDS
-from tilejit.runtime.native import NativeEntry
-from tilejit.runtime.native_type import attach, supported
-from tilejit.runtime.signature import ParamInfo
-from tilejit.runtime.straight import MISS, Launch, NewTensor, StraightCall, straight_call
+from tilejit.jit.disk.pieces import dispatcher_code
+from tilejit.jit.reads.drift import Baseline
+from tilejit.runtime.artifact.compiled import CompiledProgram
+from tilejit.runtime.call.bindings import Word, dict_word
+from tilejit.runtime.call.dispatch import ArgumentGuard, FastPath, RuntimeGuard, ScalarGuard, Specialisation, TensorGuard, wanted
+from tilejit.runtime.call.memory import WORDS
+from tilejit.runtime.call.native import NativeEntry
+from tilejit.runtime.call.native_type import attach, supported
+from tilejit.runtime.call.signature import ParamInfo
+from tilejit.runtime.call.straight import MISS, Launch, NewTensor, StraightCall, straight_call
 
 _CHANGES = 32
 """How often the words that are watched may be others before native code is given up for a kernel."""

@@ -14,8 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from tilejit import config as settings
 from tilejit.errors import ArgumentError, ArtifactError, TilejitError, did_you_mean
-from tilejit.jit import disk, facts
-from tilejit.jit.arguments import (
+from tilejit.jit.cache import CacheInfo, MemoryCache, when_forked
+from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.disk import kernels as disk
+from tilejit.jit.disk.code import CodeCache
+from tilejit.jit.disk.fingerprint import sources_changed
+from tilejit.jit.explain import Explanation, nearest
+from tilejit.jit.fast import WarmCalls
+from tilejit.jit.reads import facts
+from tilejit.jit.reads.captures import uncovered
+from tilejit.jit.reads.standing import Standing
+from tilejit.jit.specialize.arguments import (
     Argument,
     BoundArguments,
     TensorArgument,
@@ -24,25 +33,17 @@ from tilejit.jit.arguments import (
     bind_arguments,
     stays_runtime,
 )
-from tilejit.jit.cache import CacheInfo, MemoryCache, when_forked
-from tilejit.jit.captures import uncovered
-from tilejit.jit.code import CodeCache
-from tilejit.jit.definition import Definition, Kernel
-from tilejit.jit.explain import Explanation, nearest
-from tilejit.jit.fast import WarmCalls
-from tilejit.jit.fingerprint import sources_changed
-from tilejit.jit.meta import RuntimeScalar
-from tilejit.jit.standing import Standing
+from tilejit.jit.specialize.meta import RuntimeScalar
 from tilejit.runtime.arrays import view_of
-from tilejit.runtime.compiled import CompiledProgram
+from tilejit.runtime.artifact.compiled import CompiledProgram
+from tilejit.runtime.call.native_type import enable
+from tilejit.runtime.call.straight import MISS
 from tilejit.runtime.config import RunConfig, resolve_platform
-from tilejit.runtime.entry import Entry, fields_text
-from tilejit.runtime.native_type import enable
-from tilejit.runtime.straight import MISS
+from tilejit.runtime.store.entry import Entry, fields_text
 from tilejit.types.annotations import RuntimeMarker
 
 if TYPE_CHECKING:
-    from tilejit.jit.specialize import Specialization
+    from tilejit.jit.specialize.program import Specialization
     from tilejit.tile_ir.program import Program
 
 
@@ -110,7 +111,7 @@ class JITFunction(Kernel):
 
     def specialized_source(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> str:
         """The concrete `@pl.program` of this specialisation, as text that `pl.parse` accepts."""
-        from tilejit.jit.text import source_text
+        from tilejit.jit.specialize.text import source_text
 
         return source_text(self._specialise(self._sample(args, kwargs)))
 
@@ -358,7 +359,7 @@ class JITFunction(Kernel):
         standing = self._current(check=False)
         key = fields_text(_described(standing, bound))
         if key not in self._outputs:
-            from tilejit.jit.requests import find_outputs
+            from tilejit.jit.specialize.requests import find_outputs
 
             self._outputs[key] = find_outputs(self.definition, standing.known, bound)
         found = self._outputs[key]
@@ -366,7 +367,7 @@ class JITFunction(Kernel):
         return BoundArguments(bound.values, arguments, bound.omitted, bound.signatures)
 
     def _specialise(self, bound: BoundArguments, record: Callable[[Definition, str, object], None] | None = None) -> Specialization:
-        from tilejit.jit.requests import ignore, specialise
+        from tilejit.jit.specialize.requests import ignore, specialise
 
         try:
             return specialise(self.definition, self._current(check=False).known, self._with_outputs(bound), record or ignore)
@@ -374,7 +375,7 @@ class JITFunction(Kernel):
             raise self.definition.too_deep() from None
 
     def _program(self, special: Specialization) -> Program:
-        from tilejit.jit.build import program_of
+        from tilejit.jit.specialize.build import program_of
 
         return program_of(special)
 
@@ -390,8 +391,8 @@ def _described(standing: Standing, bound: BoundArguments) -> dict[str, dict[str,
 def bind_scalars(definition: Definition, values: Mapping[str, object]) -> Mapping[str, Argument]:
     """Scalars given to compile() without tensors."""
     from tilejit.dtypes import INDEX
-    from tilejit.jit.meta import Constant
-    from tilejit.jit.signature import as_declared
+    from tilejit.jit.specialize.meta import Constant
+    from tilejit.jit.specialize.signature import as_declared
 
     out: dict[str, Argument] = {}
     for name, value in values.items():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast, runtime_checkable
 
 from tilejit.errors import ArgumentError
-from tilejit.jit.encode import encode_value, type_identity
+from tilejit.jit.reads.encode import encode_value, type_identity
 from tilejit.types.annotations import DynVar
 
 

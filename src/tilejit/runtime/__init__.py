@@ -7,17 +7,17 @@ from importlib import import_module
 _NAMES = {
     "BenchmarkStats": "tilejit.runtime.bench",
     "CallbackInstrument": "tilejit.passes.context",
-    "CompiledEntry": "tilejit.runtime.compiled",
-    "CompiledProgram": "tilejit.runtime.compiled",
+    "CompiledEntry": "tilejit.runtime.artifact.compiled",
+    "CompiledProgram": "tilejit.runtime.artifact.compiled",
     "DeviceTensor": "tilejit.runtime.arrays",
     "OptimizationStrategy": "tilejit.runtime.config",
-    "ParamInfo": "tilejit.runtime.signature",
+    "ParamInfo": "tilejit.runtime.call.signature",
     "PassContext": "tilejit.passes.context",
     "RoundTripInstrument": "tilejit.compiler",
     "RunConfig": "tilejit.runtime.config",
     "VerifyInstrument": "tilejit.passes.pipeline",
     "benchmark": "tilejit.runtime.bench",
-    "execute_compiled": "tilejit.runtime.execute",
+    "execute_compiled": "tilejit.runtime.artifact.execute",
     "run": "tilejit.compiler",
 }
 """Public name → the module that has it. By name: what an artifact needs to run must not depend on the compiler."""

@@ -6,11 +6,11 @@ from tilejit.passes.pipeline import VerifyInstrument as VerifyInstrument
 from tilejit.runtime.arrays import DeviceTensor as DeviceTensor
 from tilejit.runtime.bench import BenchmarkStats as BenchmarkStats
 from tilejit.runtime.bench import benchmark as benchmark
-from tilejit.runtime.compiled import CompiledEntry as CompiledEntry
-from tilejit.runtime.compiled import CompiledProgram as CompiledProgram
+from tilejit.runtime.artifact.compiled import CompiledEntry as CompiledEntry
+from tilejit.runtime.artifact.compiled import CompiledProgram as CompiledProgram
 from tilejit.runtime.config import OptimizationStrategy as OptimizationStrategy
 from tilejit.runtime.config import RunConfig as RunConfig
-from tilejit.runtime.execute import execute_compiled as execute_compiled
-from tilejit.runtime.signature import ParamInfo as ParamInfo
+from tilejit.runtime.artifact.execute import execute_compiled as execute_compiled
+from tilejit.runtime.call.signature import ParamInfo as ParamInfo
 
 __all__: list[str]

@@ -12,7 +12,7 @@ import numpy as np
 
 from tilejit.dtypes import DTYPES, DType, dtype_of_numpy
 from tilejit.errors import ArgumentError, DTypeError, ResourceError, ShapeError, TilejitError
-from tilejit.runtime.memory import WORDS, word_at
+from tilejit.runtime.call.memory import WORDS, word_at
 
 
 @dataclass(slots=True)

@@ -10,11 +10,11 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tilejit.runtime.arrays import ArrayView
-from tilejit.runtime.artifact import EntryInfo
-from tilejit.runtime.signature import Bound
+from tilejit.runtime.artifact.sections import EntryInfo
+from tilejit.runtime.call.signature import Bound
 
 if TYPE_CHECKING:
-    from tilejit.runtime.compiled import CompiledEntry, CompiledProgram
+    from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def benchmark(compiled: CompiledProgram | CompiledEntry, args: Sequence[object],
     """Time `rounds` calls after `warmup` untimed ones; `args` as for a call, in either style."""
     if rounds < 1 or warmup < 0:
         raise ValueError(f"rounds must be positive and warmup not negative, got {rounds} and {warmup}")
-    from tilejit.runtime.compiled import CompiledProgram
+    from tilejit.runtime.artifact.compiled import CompiledProgram
 
     entry = compiled.only("benchmark") if isinstance(compiled, CompiledProgram) else compiled
     bound, new = entry.signature.bind(args)

@@ -9,9 +9,9 @@ import threading
 from typing import Protocol
 
 from tilejit import config
-from tilejit.runtime import abi
-from tilejit.runtime.abi import Team
-from tilejit.runtime.blob import LoadedBlob
+from tilejit.runtime.artifact.blob import LoadedBlob
+from tilejit.runtime.call import abi
+from tilejit.runtime.call.abi import Team
 
 _CLOSED = 1 << 30
 _ALIGNMENT = 64

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import cast
 
 from tilejit.errors import ArtifactError
-from tilejit.jit import disk
+from tilejit.jit.disk import kernels as disk
+from tilejit.jit.disk.pieces import SHARED
 from tilejit.jit.explain import differences, flat_fields
-from tilejit.jit.pieces import SHARED
-from tilejit.runtime.entry import MAX_ENTRY, DamagedEntry, Entry, decode, encode
-from tilejit.runtime.files import FileInfo, Files
-from tilejit.runtime.store import Store
+from tilejit.runtime.store.directory import Store
+from tilejit.runtime.store.entry import MAX_ENTRY, DamagedEntry, Entry, decode, encode
+from tilejit.runtime.store.files import FileInfo, Files
 
 _SUFFIX = ".tj"
 

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _read(path: str, arch: str | None = None) -> PtoFile:
-    from tilejit.frontend.pto_text import parse_pto
+    from tilejit.frontend.pto.text import parse_pto
 
     try:
         raw = Path(path).read_bytes()
@@ -165,7 +165,7 @@ def _write_back(paths: Sequence[str], values: Sequence[object], before: Sequence
 def _run(options: argparse.Namespace) -> int:
     if Path(options.file).is_dir():
         return _run_directory(options)
-    from tilejit.jit.pto_program import PtoProgram
+    from tilejit.jit.pto.program import PtoProgram
     from tilejit.tile_ir.pto.types import canonical
     from tilejit.tile_ir.pto.verify import verify
 

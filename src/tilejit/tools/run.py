@@ -11,9 +11,9 @@ import numpy as np
 
 from tilejit.dtypes import DType
 from tilejit.errors import ArgumentError
-from tilejit.runtime.compiled import CompiledEntry, CompiledProgram
+from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram
+from tilejit.runtime.call.signature import ParamInfo
 from tilejit.runtime.config import RunConfig
-from tilejit.runtime.signature import ParamInfo
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

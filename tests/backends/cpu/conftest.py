@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.backends.cpu import native
-from tilejit.backends.cpu import compile as compiling
-from tilejit.backends.cpu import gemm_kernels, registers, vmath_blocks
-from tilejit.backends.cpu.host import Host, host
+from tilejit.backends.cpu.lanes import registers, vmath_blocks
+from tilejit.backends.cpu.llvm import compile as compiling
+from tilejit.backends.cpu.llvm.host import Host, host
+from tilejit.backends.cpu.products import kernels as gemm_kernels
 
 OLDER = {
     "avx2": "-avx512f,-avx512vl,-avx512dq,-avx512bw,-avx512cd,+avx2,+avx,+fma,+f16c,+sse4.2,+sse4.1",

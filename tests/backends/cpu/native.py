@@ -10,10 +10,10 @@ import llvmlite.binding as llvm
 import numpy as np
 import numpy.typing as npt
 
-from tilejit.backends.cpu.compile import compile_llvm
-from tilejit.backends.cpu.emit import Emitter, Module, Value
-from tilejit.backends.cpu.host import host
-from tilejit.backends.cpu.registers import load_lanes, store_lanes
+from tilejit.backends.cpu.lanes.registers import load_lanes, store_lanes
+from tilejit.backends.cpu.llvm.compile import compile_llvm
+from tilejit.backends.cpu.llvm.host import host
+from tilejit.backends.cpu.llvm.text import Emitter, Module, Value
 from tilejit.dtypes import DType
 
 Array = npt.NDArray[Any]

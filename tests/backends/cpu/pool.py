@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from tilejit.runtime import threads
-from tilejit.runtime.abi import Team
+from tilejit.runtime.call.abi import Team
 
 
 def generation() -> int:

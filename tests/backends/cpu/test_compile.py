@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tests.backends.cpu.native import Native, lane_kernel
-from tilejit.backends.cpu.compile import compile_llvm
-from tilejit.backends.cpu.emit import Emitter, Module, Value
-from tilejit.backends.cpu.host import Host, host
-from tilejit.backends.cpu.lanes import apply_lane, round_to
+from tilejit.backends.cpu.lanes.ops import apply_lane, round_to
+from tilejit.backends.cpu.llvm.compile import compile_llvm
+from tilejit.backends.cpu.llvm.host import Host, host
+from tilejit.backends.cpu.llvm.text import Emitter, Module, Value
 from tilejit.dtypes import BF16, FP16, FP32, DType
 from tilejit.errors import InternalError
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tilejit.backends.cpu.emit import Module
-from tilejit.backends.cpu.fibers_text import Machine, define, machine_of
-from tilejit.backends.cpu.host import Host
+from tilejit.backends.cpu.llvm.host import Host
+from tilejit.backends.cpu.llvm.text import Module
+from tilejit.backends.cpu.teams.fibers_text import Machine, define, machine_of
 from tilejit.errors import UnsupportedFeatureError
 
 TRIPLES = {"x86_64-unknown-linux-gnu": Machine.X86, "arm64-apple-darwin23": Machine.ARM, "aarch64-unknown-linux-gnu": Machine.ARM}

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from tests.backends.cpu.native import Array, Native
-from tilejit.backends.cpu import gemm
-from tilejit.backends.cpu.emit import Emitter, Index, Module
-from tilejit.backends.cpu.gemm import Gemm, accumulator_of, call_gemm, gemm_function, scratch_bytes
-from tilejit.backends.cpu.gemm_kernels import Elements, params_of
-from tilejit.backends.cpu.host import Host
+from tilejit.backends.cpu.llvm.host import Host
+from tilejit.backends.cpu.llvm.text import Emitter, Index, Module
+from tilejit.backends.cpu.products import gemm
+from tilejit.backends.cpu.products.gemm import Gemm, accumulator_of, call_gemm, gemm_function, scratch_bytes
+from tilejit.backends.cpu.products.kernels import Elements, params_of
 from tilejit.dtypes import BF16, FP16, FP32, INT8, INT16, INT32, INT64, UINT8, DType
 
 PARAMS = "ptr a, i64 a_row, i64 a_col, ptr b, i64 b_row, i64 b_col, ptr c, i64 c_row, i64 m, i64 n, i64 k, i1 accumulate, ptr scratch"

@@ -11,10 +11,10 @@ import pytest
 
 from tests.backends.cpu.native import Array, Native, lane_kernel
 from tilejit import ops
-from tilejit.backends.cpu.casts import cast_lane
-from tilejit.backends.cpu.emit import Emitter, Module, Value
-from tilejit.backends.cpu.lanes import _rule, apply_lane, combine, horizontal, load_lanes, load_strided, reduce_init, store_lanes, store_strided
-from tilejit.backends.cpu.registers import lane_constant
+from tilejit.backends.cpu.lanes.casts import cast_lane
+from tilejit.backends.cpu.lanes.ops import _rule, apply_lane, combine, horizontal, load_lanes, load_strided, reduce_init, store_lanes, store_strided
+from tilejit.backends.cpu.lanes.registers import lane_constant
+from tilejit.backends.cpu.llvm.text import Emitter, Module, Value
 from tilejit.dtypes import (
     BF16,
     BOOL,

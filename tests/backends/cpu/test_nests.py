@@ -10,7 +10,8 @@ from tests.backends.cpu.harness import Kernel, buffer, check, fused, program, ra
 from tilejit import ops
 from tilejit.backends import reference
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.cpu import stream, target
+from tilejit.backends.cpu import target
+from tilejit.backends.cpu.nests import stream
 from tilejit.dtypes import BF16, FP16, FP32, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, DType
 from tilejit.errors import ShapeError
 from tilejit.types.values import ScalarType

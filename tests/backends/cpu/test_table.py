@@ -6,7 +6,7 @@ import pytest
 
 from tilejit import ops
 from tilejit.backends.cpu import lower
-from tilejit.backends.cpu.recipes import FAMILIES
+from tilejit.backends.cpu.nests.recipes import FAMILIES
 from tilejit.ops.rules import Nothing, Unsupported
 
 

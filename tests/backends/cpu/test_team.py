@@ -14,7 +14,7 @@ import tilejit.language as pl
 from tests.backends.cpu.pool import shared
 from tilejit import RunConfig, ir
 from tilejit.errors import OutOfBoundsError
-from tilejit.runtime.compiled import CompiledProgram
+from tilejit.runtime.artifact.compiled import CompiledProgram
 
 NDArray = npt.NDArray[Any]
 COUNTS = (1, 2, 3, 8)

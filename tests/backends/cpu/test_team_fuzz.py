@@ -10,7 +10,9 @@ import pytest
 from tests.fuzz import runner
 from tests.fuzz.program import generate
 from tilejit import RunConfig, ir
-from tilejit.backends.cpu import team, team_gemm, team_nest
+from tilejit.backends.cpu.teams import nests as team_nest
+from tilejit.backends.cpu.teams import products as team_gemm
+from tilejit.backends.cpu.teams import team
 from tilejit.errors import TilejitError
 from tilejit.passes import share
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pytest
 
 from tests.backends.cpu.native import Array, lane_kernel
-from tilejit.backends.cpu.emit import Emitter, Value
-from tilejit.backends.cpu.host import Host
-from tilejit.backends.cpu.lanes import apply_lane
+from tilejit.backends.cpu.lanes.ops import apply_lane
+from tilejit.backends.cpu.llvm.host import Host
+from tilejit.backends.cpu.llvm.text import Emitter, Value
 from tilejit.dtypes import FP32, INT32
 
 COUNT = 200_000

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 from xdsl.ir import BlockArgument, SSAValue
 
-from tilejit.backends.cpu import fibers, team
-from tilejit.backends.cpu.emit import Index, Value
 from tilejit.backends.cpu.function import FunctionWriter
-from tilejit.backends.cpu.registers import from_memory, to_memory
-from tilejit.backends.cpu.storage import Array, Storage, row_major
-from tilejit.runtime.abi import TensorSlots
+from tilejit.backends.cpu.lanes.registers import from_memory, to_memory
+from tilejit.backends.cpu.llvm.text import Index, Value
+from tilejit.backends.cpu.memory.storage import Array, Storage, row_major
+from tilejit.backends.cpu.teams import fibers, team
+from tilejit.runtime.call.abi import TensorSlots
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ScalarType, ShapedType
 

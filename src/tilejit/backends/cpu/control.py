@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tilejit.backends import checks
-from tilejit.backends.cpu import team
-from tilejit.backends.cpu.casts import convert_lane
-from tilejit.backends.cpu.emit import Index, Value
-from tilejit.backends.cpu.escape import Escaping
 from tilejit.backends.cpu.function import FunctionWriter
-from tilejit.backends.cpu.nest import copy_box
-from tilejit.backends.cpu.recipes import recipe
-from tilejit.backends.cpu.storage import Array, Storage, row_major
+from tilejit.backends.cpu.lanes.casts import convert_lane
+from tilejit.backends.cpu.llvm.text import Index, Value
+from tilejit.backends.cpu.memory.escape import Escaping
+from tilejit.backends.cpu.memory.storage import Array, Storage, row_major
+from tilejit.backends.cpu.nests.nest import copy_box
+from tilejit.backends.cpu.nests.recipes import recipe
+from tilejit.backends.cpu.teams import team
 from tilejit.dtypes import INDEX
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import reads_own_cell, sources_of, used_after, views_of

@@ -1,16 +1,16 @@
 """The native dispatcher as LLVM text: guards the arguments of a call against tables, then runs the kernel without the GIL.
 
-CPython calls it through the vectorcall pointer of the kernel object (runtime/native_type.py). Whatever it is not sure of goes to the Python dispatcher
+CPython calls it through the vectorcall pointer of the kernel object (runtime/call/native_type.py). Whatever it is not sure of goes to the Python dispatcher
 with the same arguments, so it decides about speed and never about meaning. Object layouts are those of CPython 3.11 and
-NumPy 2 on 64-bit machines (runtime/dispatch.py enables it only there); tensors of torch come through DLPack's C exchange.
+NumPy 2 on 64-bit machines (runtime/call/dispatch.py enables it only there); tensors of torch come through DLPack's C exchange.
 """
 
 from __future__ import annotations
 
-from tilejit.backends.cpu.emit import Emitter, Index, Module, Value
-from tilejit.runtime import abi
-from tilejit.runtime.dispatch_abi import MAX_ARGS, MAX_RANK, Argument, Entry, Guard, Kind, State
-from tilejit.runtime.native_type import STATE_AT
+from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
+from tilejit.runtime.call import abi
+from tilejit.runtime.call.dispatch_abi import MAX_ARGS, MAX_RANK, Argument, Entry, Guard, Kind, State
+from tilejit.runtime.call.native_type import STATE_AT
 
 SYMBOL = "tj_dispatch"
 

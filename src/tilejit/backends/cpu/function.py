@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.cpu.casts import convert_lane
-from tilejit.backends.cpu.emit import Emitter, Index, Module, Value
-from tilejit.backends.cpu.registers import lane_constant
-from tilejit.backends.cpu.storage import Array, Storage, checked_product, element_count, row_major
+from tilejit.backends.cpu.lanes.casts import convert_lane
+from tilejit.backends.cpu.lanes.registers import lane_constant
+from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
+from tilejit.backends.cpu.memory.storage import Array, Storage, checked_product, element_count, row_major
 from tilejit.config import ARENA_BYTES
 from tilejit.dtypes import INDEX, DType
 from tilejit.errors import InternalError, Span
 from tilejit.ops.sizes import HELP, MAX_BYTES, TOO_LARGE, bytes_of
-from tilejit.runtime import abi
-from tilejit.runtime.failures import Failure
+from tilejit.runtime.call import abi
+from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import Aliases
 from tilejit.tile_ir.cross_core import CrossCore
@@ -27,7 +27,7 @@ from tilejit.tile_ir.program import Program
 from tilejit.types.values import ArrayType, Dim, ScalarType, ShapedType
 
 if TYPE_CHECKING:
-    from tilejit.backends.cpu.escape import Ring
+    from tilejit.backends.cpu.memory.escape import Ring
 
 ALIGNMENT = 64
 """Bytes to which scratch memory is aligned."""

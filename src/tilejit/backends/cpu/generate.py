@@ -6,21 +6,21 @@ from collections.abc import Callable, Sequence
 
 from xdsl.ir import SSAValue
 
-from tilejit.backends.cpu.casts import convert_lane
-from tilejit.backends.cpu.emit import Emitter, Index, Value
-from tilejit.backends.cpu.fold import columns_from
 from tilejit.backends.cpu.function import FunctionWriter
-from tilejit.backends.cpu.lanes import apply_lane
-from tilejit.backends.cpu.movement import operand, result_of, scalars
-from tilejit.backends.cpu.nest import Box, Walk, convert_box, each, fill_box, sweep, vector_width
-from tilejit.backends.cpu.recipes import dtype_of
-from tilejit.backends.cpu.registers import lane_constant, register_type, store_strided
-from tilejit.backends.cpu.storage import Array
-from tilejit.backends.cpu.vector import binary, convert, icmp, splat
+from tilejit.backends.cpu.lanes.casts import convert_lane
+from tilejit.backends.cpu.lanes.ops import apply_lane
+from tilejit.backends.cpu.lanes.registers import lane_constant, register_type, store_strided
+from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
+from tilejit.backends.cpu.llvm.vector import binary, convert, icmp, splat
+from tilejit.backends.cpu.memory.movement import operand, result_of, scalars
+from tilejit.backends.cpu.memory.storage import Array
+from tilejit.backends.cpu.nests.fold import columns_from
+from tilejit.backends.cpu.nests.nest import Box, Walk, convert_box, each, fill_box, sweep, vector_width
+from tilejit.backends.cpu.nests.recipes import dtype_of
 from tilejit.dtypes import BOOL, INDEX, INT64, UINT32, UINT64
 from tilejit.ops import table
 from tilejit.ops.movement import VALID_HELP
-from tilejit.runtime.failures import Failure
+from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 

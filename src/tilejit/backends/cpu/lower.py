@@ -11,42 +11,29 @@ from xdsl.ir import Operation, SSAValue
 from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.cpu import (
-    array,
-    calls,
-    control,
-    fibers,
-    fifo,
-    gather,
-    generate,
-    in_order,
-    machine,
-    matmul,
-    movement,
-    mx,
-    paged,
-    scatter,
-    sort,
-    update,
-    window,
-)
-from tilejit.backends.cpu.emit import Emitter, Index, Module, Value
+from tilejit.backends.cpu import calls, control, generate, machine
 from tilejit.backends.cpu.function import FunctionWriter, Unit, constant
-from tilejit.backends.cpu.group import write_group
-from tilejit.backends.cpu.guards import check_box, check_element, clamp
-from tilejit.backends.cpu.nest import fill_box
-from tilejit.backends.cpu.recipes import lane_code, recipe
-from tilejit.backends.cpu.registers import lane_constant, load_lanes, store_lanes
-from tilejit.backends.cpu.storage import Array, checked_product, element_count, row_major, sub_box, wanted_count
-from tilejit.backends.cpu.vector import binary
-from tilejit.backends.cpu.views import stays_unchanged
+from tilejit.backends.cpu.indexed import gather, paged, scatter, sort, update
+from tilejit.backends.cpu.lanes.registers import lane_constant, load_lanes, store_lanes
+from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
+from tilejit.backends.cpu.llvm.vector import binary
+from tilejit.backends.cpu.memory import array, movement, window
+from tilejit.backends.cpu.memory.guards import check_box, check_element, clamp
+from tilejit.backends.cpu.memory.storage import Array, checked_product, element_count, row_major, sub_box, wanted_count
+from tilejit.backends.cpu.memory.views import stays_unchanged
+from tilejit.backends.cpu.nests import in_order
+from tilejit.backends.cpu.nests.group import write_group
+from tilejit.backends.cpu.nests.nest import fill_box
+from tilejit.backends.cpu.nests.recipes import lane_code, recipe
+from tilejit.backends.cpu.products import matmul, mx
+from tilejit.backends.cpu.teams import fibers, fifo
 from tilejit.backends.crossing import check_crossings
 from tilejit.dtypes import INDEX
 from tilejit.errors import InternalError, UnsupportedFeatureError
 from tilejit.ops.rules import Unsupported
 from tilejit.ops.sizes import MAX_BYTES
-from tilejit.runtime.abi import ARENA_BASE, FIBER
-from tilejit.runtime.failures import Failure
+from tilejit.runtime.call.abi import ARENA_BASE, FIBER
+from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 from tilejit.tile_ir.cross_core import Run

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tilejit import ops
-from tilejit.backends.cpu.emit import Value
 from tilejit.backends.cpu.function import FunctionWriter
-from tilejit.backends.cpu.registers import register_element
+from tilejit.backends.cpu.lanes.registers import register_element
+from tilejit.backends.cpu.llvm.text import Value
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 from tilejit.types.values import ScalarType

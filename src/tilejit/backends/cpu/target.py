@@ -11,19 +11,19 @@ from typing import Any, Protocol
 import numpy.typing as npt
 
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.cpu import listing
-from tilejit.backends.cpu.compile import Compiled, compile_llvm, target_machine
-from tilejit.backends.cpu.elf import UnsupportedObject, flatten
-from tilejit.backends.cpu.host import host
+from tilejit.backends.cpu.llvm import listing
+from tilejit.backends.cpu.llvm.compile import Compiled, compile_llvm, target_machine
+from tilejit.backends.cpu.llvm.elf import UnsupportedObject, flatten
+from tilejit.backends.cpu.llvm.host import host
 from tilejit.backends.cpu.lower import Lowered, lower
-from tilejit.backends.cpu.team_pool import pool_text
+from tilejit.backends.cpu.teams.pool import pool_text
 from tilejit.errors import InternalError
-from tilejit.runtime.abi import TEAM_RUN, TEAM_YIELD
 from tilejit.runtime.arrays import view_of
-from tilejit.runtime.blob import Blob, LoadedBlob, joined
-from tilejit.runtime.directory import Stage
-from tilejit.runtime.native import Code, NativeEntry
-from tilejit.runtime.signature import Bound, ParamInfo
+from tilejit.runtime.artifact.blob import Blob, LoadedBlob, joined
+from tilejit.runtime.artifact.directory import Stage
+from tilejit.runtime.call.abi import TEAM_RUN, TEAM_YIELD
+from tilejit.runtime.call.native import Code, NativeEntry
+from tilejit.runtime.call.signature import Bound, ParamInfo
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import BufferType, ScalarType

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tilejit import config as settings
-from tilejit.backends.pto.emit import KernelText
+from tilejit.backends.pto.write.kernel import KernelText
 from tilejit.errors import ParserError, PlatformError, PtoVerifyError, Span, UnsupportedFeatureError
 
 _MESSAGE = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>error|warning): (?P<text>.*)$", re.MULTILINE)

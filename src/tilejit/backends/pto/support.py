@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from tilejit.backends.pto import emit, emit_index, emit_move, emit_plan, emit_scalars
+from tilejit.backends.pto.write import index as emit_index
+from tilejit.backends.pto.write import kernel as emit
+from tilejit.backends.pto.write import move as emit_move
+from tilejit.backends.pto.write import plan as emit_plan
+from tilejit.backends.pto.write import scalars as emit_scalars
 from tilejit.ops.rules import Nothing
 from tilejit.ops.spec import OpSpec
 

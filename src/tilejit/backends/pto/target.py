@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.pto.emit import KernelText, emit_program
-from tilejit.backends.pto.emit_memory import Workspace
-from tilejit.backends.pto.launch import argument
-from tilejit.backends.pto.machine import Launch, Machine
+from tilejit.backends.pto.interpret.launch import argument
+from tilejit.backends.pto.interpret.machine import Launch, Machine
+from tilejit.backends.pto.write.kernel import KernelText, emit_program
+from tilejit.backends.pto.write.memory import Workspace
 from tilejit.backends.reference import BlockPlace, Buffer, ReferenceExecutable
 from tilejit.errors import TilejitError
 from tilejit.tile_ir import dialect as d

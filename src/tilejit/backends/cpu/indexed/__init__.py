@@ -1,0 +1,1 @@
+"""Ops that reach elements by index."""

@@ -1,0 +1,1 @@
+"""Operations on vectors of elements: arithmetic, casts, narrow types, vector maths."""

@@ -1,0 +1,1 @@
+"""LLVM text, and its way to machine code."""

@@ -1,0 +1,92 @@
+"""LLVM text to machine code: a light pass list, then the code generator; vectors are explicit, so no vectoriser runs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+
+import llvmlite.binding as llvm
+
+from tilejit.backends.cpu.llvm.host import host
+from tilejit.errors import InternalError
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A module in machine code; its readable forms are made when asked for."""
+
+    object_bytes: bytes
+    """A relocatable object file (position independent, small code model)."""
+    module: llvm.ModuleRef = field(repr=False)
+
+    @cached_property
+    def optimised(self) -> str:
+        """LLVM text after the passes."""
+        return str(self.module)
+
+    @cached_property
+    def assembly(self) -> str:
+        """The machine code as assembly text."""
+        return target_machine().emit_assembly(self.module)
+
+
+@cache
+def target_machine() -> llvm.TargetMachine:
+    """The code generator for the host, shared by all compilations."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+    here = host()
+    return llvm.Target.from_triple(here.triple).create_target_machine(cpu=here.cpu, features=here.features, opt=2, reloc="pic", codemodel="small")
+
+
+_MOST_BLOCKS = 256
+"""LLVM's NewGVN goes through a function once for each loop in a row, and aborts the process when there are a hundred of them."""
+
+
+def _is_long(text: str) -> bool:
+    """Whether a function of the module has more basic blocks than NewGVN may see."""
+    return any(function.count(":\n") > _MOST_BLOCKS for function in text.split("\ndefine ")[1:])
+
+
+def _run_passes(module: llvm.ModuleRef, long: bool) -> None:
+    """Inlining, scalar replacement, peephole and redundancy elimination: what explicit vector code still gains from."""
+    machine = target_machine()
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_loop_rotate_pass()
+    if not long:
+        passes.add_new_gvn_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_dead_code_elimination_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(module, builder)
+
+
+def compile_llvm(text: str, *, optimise: bool = True) -> Compiled:
+    """Machine code of a module given as LLVM text. Text that LLVM rejects is our bug: InternalError with the offending line."""
+    machine = target_machine()
+    try:
+        module = llvm.parse_assembly(text)
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(_explain(text, str(error))) from error
+    if optimise:
+        _run_passes(module, _is_long(text))
+    return Compiled(machine.emit_object(module), module)
+
+
+def _explain(text: str, message: str) -> str:
+    found = re.search(r"<string>:(\d+):(\d+): error: (.*)", message)
+    if found is None:
+        return f"LLVM rejects the generated code: {message.strip()}"
+    number, column, reason = int(found[1]), int(found[2]), found[3]
+    line = text.splitlines()[number - 1]
+    return f"LLVM rejects the generated code, line {number}: {reason}\n    {line}\n    {' ' * (column - 1)}^"

@@ -1,0 +1,1 @@
+"""Where values lie, and ops that move whole boxes of them."""

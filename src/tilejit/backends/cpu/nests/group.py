@@ -1,0 +1,469 @@
+"""Writes the loop nest of a group: rows one by one, sweeps over the columns in vectors, results and stores straight to memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from tilejit.backends.cpu.function import FunctionWriter
+from tilejit.backends.cpu.lanes.casts import convert_lane
+from tilejit.backends.cpu.lanes.masks import load_mask, store_mask
+from tilejit.backends.cpu.lanes.registers import load_lanes, load_strided, round_to, store_strided
+from tilejit.backends.cpu.llvm.text import Index, Value
+from tilejit.backends.cpu.llvm.vector import extract, shuffle, splat
+from tilejit.backends.cpu.memory.guards import check_box
+from tilejit.backends.cpu.memory.storage import Array, aligned, sub_box
+from tilejit.backends.cpu.nests import fold, stream
+from tilejit.backends.cpu.nests.nest import Box, Walk, copy_box, sweep, vector_width
+from tilejit.backends.cpu.nests.plan import Kind, Write, make_plan
+from tilejit.backends.cpu.nests.recipes import Recipe, dtype_of, recipe
+from tilejit.backends.cpu.teams import nests as team_nest
+from tilejit.backends.cpu.teams.atomic import locked, locks_of
+from tilejit.dtypes import BOOL, DType
+from tilejit.ops.expand import block_columns
+from tilejit.runtime.call.failures import Failure
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import constant_of
+from tilejit.types.values import BufferType, ScalarType, Shape, ShapedType
+
+WIDE, NARROW = 32, 16
+"""Lanes of 32 bits per vector: many for short code, fewer where polynomials fill the registers."""
+
+
+def write_group(f: FunctionWriter, ops: Sequence[d.ApplyOp | d.StoreOp], outputs: Sequence[SSAValue]) -> None:
+    """Code for ops that form one nest; `outputs` are the results that are used elsewhere."""
+    replaced = {store.value: f.array(store.value) for store in ops if isinstance(store, d.StoreOp) and _moves_within(f, store)}
+    for value, source in replaced.items():
+        copy = f.new_array(source.dtype, source.shape, source.valid, ops[0].span)
+        copy_box(f.e, copy, source, source.valid)
+        f.values[value] = copy
+    GroupWriter(f, ops, outputs).run()
+    f.values.update(replaced)
+
+
+def _moves_within(f: FunctionWriter, store: d.StoreOp) -> bool:
+    """Whether a store puts a window of a tensor into another window that may overlap it. (A load that overlaps is a copy already.)"""
+    value = store.value
+    if not isinstance(d.type_of(value), BufferType) or not f.array(value).tokens & f.array(store.buffer).tokens:
+        return False
+    return value is not store.buffer or any(constant_of(offset) != 0 for offset in store.offsets)
+
+
+@dataclass(slots=True)
+class Place:
+    """An array that the nest reads or writes, as position in the list of walks."""
+
+    walk: int
+    dtype: DType
+    is_mask: bool = False
+    is_block: bool = False
+
+
+class GroupWriter:
+    """State of one nest while it is written."""
+
+    def __init__(self, f: FunctionWriter, ops: Sequence[d.ApplyOp | d.StoreOp], outputs: Sequence[SSAValue]) -> None:
+        self.f = f
+        self.e = f.e
+        self.span = next((op.span for op in ops if op.span), None)
+        recipes = [found for op in ops if isinstance(op, d.ApplyOp) and (found := recipe(op))]
+        self.by_result = {item.result: item for item in recipes}
+        stores = [op for op in ops if isinstance(op, d.StoreOp)]
+        self.extents_of: dict[SSAValue, tuple[tuple[Index, ...], tuple[Index, ...]]] = {}
+        for item in recipes:
+            self.extents_of[item.result] = self._extents(item)
+            self._check_covered(item)
+        self.store_boxes = {store: self._store_box(store) for store in stores}
+        self.output_arrays = {value: self._output(value) for value in outputs}
+        self.read_tokens: set[object] = set()
+        self.plan = make_plan(recipes, stores, outputs, self._delayed(recipes, stores))
+        self.places: dict[object, Place] = {}
+        self.box = Box([], [])
+        self.row_values: dict[SSAValue, Value] = {}
+        self.pointers: list[Value] = []
+        self.streamed: Write | None = None
+        self.locks = locks_of(f) if any(store.static("atomic") for store in stores) else None
+
+    # extents --------------------------------------------------------------------------------------------------------------
+
+    def _shape_valid(self, value: SSAValue, is_mask: bool = False) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
+        """Run-time shape and valid extents of an operand; those of a mask count columns, not bytes."""
+        if value in self.extents_of:
+            return self.extents_of[value]
+        array = self.f.array(value)
+        if not is_mask:
+            return array.shape, array.valid
+        bits = array.dtype.bits
+        return (*array.shape[:-1], self.e.mul(array.shape[-1], bits)), (*array.valid[:-1], self.e.mul(array.valid[-1], bits))
+
+    def _extents(self, item: Recipe) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
+        """Shape and valid extents of a member's result (of a reduction: with the axis folded)."""
+        shape, valid = space_extents(self.f, item, self._shape_valid)
+        if item.reduction is not None:
+            shape[item.reduction.axis] = 1
+            valid[item.reduction.axis] = 1
+        return tuple(shape), tuple(valid)
+
+    def _check_covered(self, item: Recipe) -> None:
+        """A vector must be valid wherever it is spread."""
+        e = self.e
+        for value in item.covered:
+            shape, there = self._shape_valid(value)
+            for axis, needed in enumerate(self.extents_of[item.result][1]):
+                if item.blocks and axis == len(there) - 1:
+                    continue
+                if shape[axis] == 1:
+                    needed = e.min(needed, 1)
+                if needed == there[axis] or there[axis] == shape[axis]:
+                    continue
+                text = f"{item.op.op}: the vector is valid for {{0}} of {{1}} in dim {axis}"
+                self.f.fail_if(e.icmp("slt", there[axis], needed), Failure("shape", text, item.op.span), [there[axis], needed])
+
+    def _space_valid(self) -> list[Index]:
+        for item in self.by_result.values():
+            if item.space == self.plan.space:
+                return space_extents(self.f, item, self._shape_valid)[1]
+        value = self.plan.writes[0].value
+        return list(self._shape_valid(value)[1])
+
+    # memory ---------------------------------------------------------------------------------------------------------------
+
+    def _store_box(self, store: d.StoreOp) -> Array:
+        buffer = self.f.array(store.buffer)
+        _, valid = self._shape_valid(store.value)
+        sizes: list[Index] = [1] * (buffer.rank - len(valid)) + list(valid)
+        offsets = self.f.indices(store.offsets)
+        check_box(self.f, store, buffer, offsets, sizes)
+        box = sub_box(self.e, buffer, offsets, sizes)
+        return sub_box(self.e, box, [0] * box.rank, sizes, drop=range(buffer.rank - len(valid)))
+
+    def _output(self, value: SSAValue) -> Array:
+        shape, valid = self.extents_of[value]
+        type = d.shaped_type(value)
+        if self.by_result[value].is_mask:
+            shape = (*shape[:-1], _static(type.shape)[-1])
+            valid = (*valid[:-1], _bytes(self.f, valid[-1]))
+        return self.f.result_array(value, shape, valid, self.span)
+
+    def _delayed(self, recipes: Sequence[Recipe], stores: Sequence[d.StoreOp]) -> list[SSAValue | d.StoreOp]:
+        """Outputs and stores whose memory the group also reads."""
+        read = self.read_tokens
+        for item in recipes:
+            for value in item.inputs:
+                if value not in self.by_result and isinstance(d.type_of(value), ShapedType):
+                    read |= self.f.array(value).tokens
+        out: list[SSAValue | d.StoreOp] = [store for store, box in self.store_boxes.items() if box.tokens & read]
+        out += [value for value, array in self.output_arrays.items() if array.tokens & read]
+        return out
+
+    # the nest -------------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        with self.f.scope():
+            extents = self._space_valid()
+            self.box.extents = list(extents)
+            self._add_places()
+            folds = [fold.ColumnFold(self, member) for member in self.plan.column_reductions]
+            fold.check_not_empty(self, extents)
+            if not any(item.reduction.positions for item in folds):
+                self.box.merge(self.e, keep_last=self.plan.has_rows)
+            self.streamed = stream.choose(self)
+            if not team_nest.share(self, folds):
+                self.nest(folds)
+            for item in folds:
+                item.finish()
+        for value, array in self.output_arrays.items():
+            self.f.values[value] = array
+
+    def nest(self, folds: Sequence[fold.ColumnFold]) -> None:
+        """The loops over the box."""
+        plan, e = self.plan, self.e
+        self._add_row_buffers()
+        width = self._width()
+        with self.box.rows(e) as (indices, pointers):
+            self.pointers = pointers
+            self.row_values = {}
+            for stage in range(plan.stages):
+                self._row_values(stage)
+                self._sweep(stage, width, folds, indices)
+            self._row_values(plan.stages)
+            self._write_rows()
+        if self.streamed is not None:
+            stream.finish(e)
+
+    def _add_places(self) -> None:
+        """Everything that moves with the loops but the row buffers: inputs, outputs, stores."""
+        for item in self.by_result.values():
+            for position, value in enumerate(item.inputs):
+                if value not in self.by_result and isinstance(d.type_of(value), ShapedType):
+                    key = ("block", value) if position in item.blocks else value
+                    self.add_place(key, self.f.array(value), d.shaped_type(value).shape, position in item.masks)
+                    self.places[key].is_block = position in item.blocks
+        for write in self.plan.writes:
+            if write.value not in self.by_result:
+                self.add_place(write.value, self.f.array(write.value), d.shaped_type(write.value).shape)
+            array = self.store_boxes[write.store] if write.store else self.output_arrays[write.value]
+            key = self.target(write)
+            is_mask = write.store is None and self.by_result[write.value].is_mask
+            self.add_place(key, array, d.shaped_type(write.value).shape, is_mask)
+
+    def _add_row_buffers(self) -> None:
+        for value in self.plan.kept:
+            dtype = self._lane_dtype(value)
+            buffer = self.f.new_array(dtype, [self.box.extents[-1]], span=self.span)
+            self.places["kept", value] = Place(len(self.box.walks), dtype)
+            along_row: list[Index] = [0] * len(self.box.extents)
+            along_row[-1] = 1
+            self.box.walks.append(Walk(buffer.pointer, dtype, along_row))
+
+    def add_place(self, key: object, array: Array, shape: Shape, is_mask: bool = False) -> None:
+        """Let an array of type-level `shape` move with the nest; dims of extent 1 are broadcast."""
+        if key in self.places:
+            return
+        rank = len(self.box.extents)
+        full = aligned(array, rank)
+        dims = (1,) * (rank - len(shape)) + shape
+        strides: list[Index] = [0 if dim == 1 else stride for dim, stride in zip(dims, full.strides, strict=True)]
+        if is_mask:
+            strides[-1] = 1
+        self.places[key] = Place(len(self.box.walks), array.dtype, is_mask)
+        self.box.walks.append(Walk(array.pointer, array.dtype, strides))
+
+    def _width(self) -> int:
+        dtypes = [walk.dtype for walk in self.box.walks] + [dtype_of(value) for value in self.by_result]
+        wide = all(item.wide for item in self.by_result.values())
+        return vector_width(dtypes, WIDE if wide else NARROW)
+
+    def _lane_dtype(self, value: SSAValue) -> DType:
+        return BOOL if value in self.by_result and self.by_result[value].is_mask else dtype_of(value)
+
+    # rows -----------------------------------------------------------------------------------------------------------------
+
+    def _row_values(self, stage: int) -> None:
+        """Compute the row values that exist from `stage` on."""
+        for value, member in self.plan.members.items():
+            if member.kind is Kind.ROW and member.recipe.reduction is None and member.stage <= stage and value not in self.row_values:
+                lanes = [self._row_operand(operand) for operand in member.recipe.inputs]
+                self.row_values[value] = member.recipe.code(self.e, lanes, 1)
+
+    def _row_operand(self, value: SSAValue) -> Value:
+        if isinstance(d.type_of(value), ScalarType):
+            return self.f.scalar(value)
+        if value not in self.row_values:
+            place = self.places[value]
+            pointer = self.pointers[place.walk]
+            self.row_values[value] = load_mask(self.e, pointer, 1, 0) if place.is_mask else load_strided(self.e, place.dtype, pointer, 1, 1)
+        return self.row_values[value]
+
+    def _write_rows(self) -> None:
+        for write in self.plan.writes:
+            if self.is_row_write(write):
+                self._put(write, self._row_operand(write.value), 1, 0)
+
+    def is_row_write(self, write: Write) -> bool:
+        return self.plan.kind(write.value) is Kind.ROW
+
+    # columns --------------------------------------------------------------------------------------------------------------
+
+    def _sweep(self, stage: int, width: int, folds: Sequence[fold.ColumnFold], indices: Sequence[Index]) -> None:
+        reductions = [member for member in self.plan.row_reductions if member.stage == stage + 1]
+        writes = [write for write in self.plan.writes if write.stage == stage and not self.is_row_write(write)]
+        kept = [value for value, filled in self.plan.kept.items() if filled == stage]
+        columns = [item for item in folds if item.member.stage == stage]
+        if not (reductions or writes or kept or columns):
+            return
+        self._hoist(stage)
+
+        def body(lanes: int, column: Index, accumulators: list[Value]) -> list[Value]:
+            cells = Cells(self, stage, lanes, column)
+            stream.prefetch_next_row(self, stage, lanes, column)
+            # Everything is read before anything is written: an output may be one of the inputs.
+            values = [(write, cells.get(write.value)) for write in writes]
+            rows = [(value, cells.get(value)) for value in kept]
+            out = fold.step(self.e, reductions, accumulators, cells, lanes, column)
+            for item in columns:
+                item.step(cells, lanes, column, indices)
+            for value, register in rows:
+                cells.store(self.places["kept", value], register)
+            for write, register in values:
+                self._put(write, register, lanes, column)
+            return out
+
+        start, narrow = fold.starter(reductions), fold.narrower(self.e, reductions)
+        count = self.box.extents[-1]
+        skip = stream.columns_to_alignment(self, self.streamed) if any(write is self.streamed for write in writes) else 0
+        if skip != 0:
+            with self.e.loop(0, skip, name="align") as loop:
+                body(1, loop.iv, [])
+        results = sweep(self.e, count, width, body, start, narrow, skip)
+        for member, value in zip(reductions, fold.finished(self.e, reductions, results), strict=True):
+            self.row_values[member.recipe.result] = value
+
+    def target(self, write: Write) -> object:
+        """The key of the place that a write goes to."""
+        return write.store or ("out", write.value)
+
+    def _hoist(self, stage: int) -> None:
+        """Load what is constant along a row before the sweep over it."""
+        for item in self.by_result.values():
+            for value in item.inputs:
+                place = self.places.get(value)
+                if place is not None and not place.is_mask and not place.is_block and self.box.walks[place.walk].strides[-1] == 0:
+                    self._row_operand(value)
+
+    def _put(self, write: Write, value: Value, lanes: int, column: Index) -> None:
+        """Write lanes to an output or store them, converted to the element type of the buffer."""
+        e = self.e
+        place = self.places[self.target(write)]
+        if place.is_mask:
+            store_mask(e, self.pointers[place.walk], value, lanes, column)
+            return
+        source = dtype_of(write.value)
+        stride = self.box.walks[place.walk].strides[-1]
+        pointer = e.offset(self.pointers[place.walk], e.mul(column, stride), place.dtype.llvm)
+        value = convert_lane(e, value, source, place.dtype, lanes)
+        if write.store is not None and write.store.static("atomic"):
+            self._add(place.dtype, pointer, stride, value, lanes)
+        elif write is self.streamed:
+            stream.put(e, place.dtype, pointer, value, lanes)
+        else:
+            store_strided(e, place.dtype, pointer, stride, value, lanes)
+
+
+    def _add(self, dtype: DType, pointer: Value, stride: Index, value: Value, lanes: int) -> None:
+        """Add lanes to what is in memory; one by one under locks, unless they lie side by side."""
+        if self.locks is not None and stride != 1 and lanes > 1:
+            for lane in range(lanes):
+                self._add(dtype, self.e.offset(pointer, self.e.mul(stride, lane), dtype.llvm), 1, extract(self.e, value, lane), 1)
+            return
+        e = self.e
+        with nullcontext() if self.locks is None else locked(e, self.locks, pointer, lanes * dtype.get_byte()):
+            old = load_strided(e, dtype, pointer, stride, lanes)
+            total = e.inst(value.type, f"{'fadd' if dtype.is_float else 'add'} {old}, {value.text}")
+            store_strided(e, dtype, pointer, stride, round_to(e, dtype, total), lanes)
+
+
+class Cells:
+    """Values of the group at a stretch of columns of the current row, each computed once."""
+
+    def __init__(self, group: GroupWriter, stage: int, lanes: int, column: Index) -> None:
+        self.group = group
+        self.stage = stage
+        self.lanes = lanes
+        self.column = column
+        self.known: dict[SSAValue, Value] = {}
+
+    def get(self, value: SSAValue) -> Value:
+        """Lanes of a value in register form; what it is computed from comes first, without recursion, as chains may be long."""
+        pending = [value]
+        while pending:
+            current = pending[-1]
+            missing = [] if current in self.known else [operand for operand in self._operands(current) if operand not in self.known]
+            pending += reversed(missing)
+            if not missing:
+                if current not in self.known:
+                    self.known[current] = self._find(current)
+                pending.pop()
+        return self.known[value]
+
+    def _operands(self, value: SSAValue) -> list[SSAValue]:
+        """The lanes that a value is computed from here; none when it is read."""
+        member = self.group.plan.members.get(value)
+        if member is None or member.kind is Kind.ROW or (value in self.group.plan.kept and member.stage < self.stage):
+            return []
+        return [operand for i, operand in enumerate(member.recipe.inputs) if i not in member.recipe.blocks]
+
+    def _find(self, value: SSAValue) -> Value:
+        group, e = self.group, self.group.e
+        if isinstance(d.type_of(value), ScalarType):
+            return splat(e, group.f.scalar(value), self.lanes)
+        member = group.plan.members.get(value)
+        if member is None:
+            return self._load(value)
+        if member.kind is Kind.ROW:
+            return splat(e, group.row_values[value], self.lanes)
+        if value in group.plan.kept and member.stage < self.stage:
+            return self.load(group.places["kept", value])
+        inputs = enumerate(member.recipe.inputs)
+        return member.recipe.code(e, [self._block(operand) if i in member.recipe.blocks else self.get(operand) for i, operand in inputs], self.lanes)
+
+    def _block(self, value: SSAValue) -> Value:
+        """Lanes of a block that repeats along the row."""
+        group, e = self.group, self.group.e
+        place = group.places["block", value]
+        row, size = group.pointers[place.walk], block_columns(place.dtype)
+        if self.lanes >= size:
+            return shuffle(e, load_lanes(e, place.dtype, row, size), None, [lane % size for lane in range(self.lanes)])
+        at: Index = self.column % size if isinstance(self.column, int) else e.inst("i64", f"and {self.column}, {size - 1}")
+        return load_lanes(e, place.dtype, e.offset(row, at, place.dtype.llvm), self.lanes)
+
+    def _load(self, value: SSAValue) -> Value:
+        place = self.group.places[value]
+        if place.is_mask:
+            return load_mask(self.group.e, self.group.pointers[place.walk], self.lanes, self.column)
+        if value in self.group.row_values:
+            return splat(self.group.e, self.group.row_values[value], self.lanes)
+        return self.load(place)
+
+    def load(self, place: Place) -> Value:
+        pointer, stride = self._address(place)
+        return load_strided(self.group.e, place.dtype, pointer, stride, self.lanes)
+
+    def store(self, place: Place, value: Value) -> None:
+        pointer, stride = self._address(place)
+        store_strided(self.group.e, place.dtype, pointer, stride, value, self.lanes)
+
+    def _address(self, place: Place) -> tuple[Value, Index]:
+        group = self.group
+        stride = group.box.walks[place.walk].strides[-1]
+        return group.e.offset(group.pointers[place.walk], group.e.mul(self.column, stride), place.dtype.llvm), stride
+
+
+Lookup = Callable[[SSAValue, bool], tuple[tuple[Index, ...], tuple[Index, ...]]]
+"""(operand, whether it is read as a mask) → run-time shape and valid extents, a mask's in columns."""
+
+
+def space_extents(f: FunctionWriter, item: Recipe, lookup: Lookup) -> tuple[list[Index], list[Index]]:
+    """Run-time shape and valid extents of the space of a recipe, from its operands."""
+    e = f.e
+    rank = len(item.space)
+    shape: list[Index | None] = [dim if isinstance(dim, int) else None for dim in item.space]
+    masks = {item.inputs[i] for i in item.masks}
+    for value in {*item.inputs, *item.valid_from} - masks:
+        type = d.type_of(value)
+        if not isinstance(type, ShapedType):
+            continue
+        extents, _ = lookup(value, False)
+        for own, extent in enumerate(extents):
+            axis = own + rank - len(extents)
+            if shape[axis] is None and type.shape[own] != 1:
+                shape[axis] = extent
+    known: list[Index] = []
+    for extent in shape:
+        assert extent is not None, item.op
+        known.append(extent)
+    valid = list(known)
+    for value in item.valid_from:
+        extents, bounds = lookup(value, value in masks)
+        for own, (extent, bound) in enumerate(zip(extents, bounds, strict=True)):
+            axis = own + rank - len(extents)
+            if bound == extent:
+                continue
+            if extent == 1 and known[axis] != 1:
+                # A stretched cell that is missing leaves nothing.
+                bound = e.mul(bound, known[axis])
+            valid[axis] = e.min(valid[axis], bound)
+    return known, valid
+
+
+def _static(shape: Shape) -> tuple[int, ...]:
+    return tuple(dim for dim in shape if isinstance(dim, int))
+
+
+def _bytes(f: FunctionWriter, columns: Index) -> Index:
+    if isinstance(columns, int):
+        return -(-columns // 8)
+    return f.e.inst("i64", f"lshr {f.e.i64(f.e.add(columns, 7))}, 3")

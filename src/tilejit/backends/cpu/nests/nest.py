@@ -1,0 +1,172 @@
+"""Loop nests over boxes of elements: dims merged where memory permits, rows one by one, columns in vectors with a tail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+from tilejit.backends.cpu.lanes.casts import convert_lane
+from tilejit.backends.cpu.lanes.registers import load_strided, store_strided
+from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
+from tilejit.backends.cpu.llvm.vector import splat
+from tilejit.backends.cpu.memory.storage import Array
+from tilejit.dtypes import UINT8, UINT16, UINT32, UINT64, DType
+
+MID_WIDTH = 8
+"""Lanes of the loop between the main one and the element-wise tail."""
+
+
+@dataclass(slots=True)
+class Walk:
+    """A pointer that a nest moves: where it starts, and its stride in elements of `dtype` per dim of the nest."""
+
+    pointer: Value
+    dtype: DType
+    strides: list[Index]
+
+
+@dataclass(slots=True)
+class Box:
+    """The iteration space: extents per dim, last dim innermost, and everything that moves with it."""
+
+    extents: list[Index]
+    walks: list[Walk]
+
+    def merge(self, e: Emitter, keep_last: bool = False) -> None:
+        """Join neighbouring dims over which every walk is one straight line; `keep_last` leaves the innermost dim alone."""
+        axis = len(self.extents) - 2
+        while axis >= 0:
+            if not (keep_last and axis == len(self.extents) - 2) and self._joins(axis):
+                self._join(e, axis)
+            axis -= 1
+
+    def _joins(self, axis: int) -> bool:
+        outer, inner = self.extents[axis], self.extents[axis + 1]
+        if outer == 1 or inner == 1:
+            return True
+        return all(_straight(walk.strides[axis], walk.strides[axis + 1], inner) for walk in self.walks)
+
+    def _join(self, e: Emitter, axis: int) -> None:
+        outer, inner = self.extents[axis], self.extents[axis + 1]
+        self.extents[axis : axis + 2] = [e.mul(outer, inner)]
+        for walk in self.walks:
+            walk.strides[axis : axis + 2] = [walk.strides[axis] if inner == 1 else walk.strides[axis + 1]]
+
+    def narrow(self, e: Emitter, axis: int, begin: Index, end: Index) -> None:
+        """Keep only [begin, end) of a dim."""
+        for walk in self.walks:
+            walk.pointer = e.offset(walk.pointer, e.mul(begin, walk.strides[axis]), walk.dtype.llvm)
+        self.extents[axis] = e.sub(end, begin)
+
+    @contextmanager
+    def rows(self, e: Emitter) -> Generator[tuple[list[Index], list[Value]]]:
+        """Loops over all dims but the last; yields their indices and the walks' pointers at the start of the row."""
+        pointers = [walk.pointer for walk in self.walks]
+        indices: list[Index] = []
+        with ExitStack() as stack:
+            for axis, extent in enumerate(self.extents[:-1]):
+                index: Index = 0 if extent == 1 else stack.enter_context(e.loop(0, extent, name="row")).iv
+                indices.append(index)
+                pointers = [e.offset(pointer, e.mul(index, walk.strides[axis]), walk.dtype.llvm) for pointer, walk in zip(pointers, self.walks, strict=True)]
+            yield indices, pointers
+
+
+def _straight(outer: Index, inner: Index, extent: Index) -> bool:
+    if isinstance(outer, int) and isinstance(inner, int) and isinstance(extent, int):
+        return outer == inner * extent
+    return (outer == 0 and inner == 0) or (inner == 1 and outer == extent)
+
+
+Body = Callable[[int, Index, list[Value]], list[Value]]
+"""(lanes, column, accumulators) → accumulators."""
+Narrow = Callable[[list[Value], int, int], list[Value]]
+"""Accumulators of one width combined into those of a smaller one."""
+
+
+def sweep(
+    e: Emitter, count: Index, width: int, body: Body, start: Callable[[int], list[Value]] | None = None, narrow: Narrow | None = None, skip: Index = 0
+) -> list[Value]:
+    """Columns 0..count: vectors of `width`, then of 8, then single elements. Returns the accumulators as scalars.
+
+    The first `skip` columns have been seen to: vectors start behind them.
+    """
+    accumulators: list[Value] | None = None
+    held = width
+    done = skip
+    for lanes in dict.fromkeys((width, min(width, MID_WIDTH), 1)):
+        if isinstance(count, int) and isinstance(done, int):
+            end: Index = count - (count - done) % lanes
+        elif lanes == 1:
+            end = count
+        else:
+            end = e.add(skip, e.inst("i64", f"and {e.i64(e.sub(count, skip))}, {-lanes}"))
+        if isinstance(end, int) and isinstance(done, int) and end == done:
+            continue
+        if accumulators is None:
+            accumulators = start(lanes) if start else []
+        elif narrow is not None:
+            accumulators = narrow(accumulators, held, lanes)
+        held = lanes
+        if isinstance(end, int) and isinstance(done, int) and end - done == lanes:
+            accumulators = body(lanes, done, accumulators)
+        else:
+            with e.loop(done, end, lanes, accumulators, name="col") as loop:
+                loop.next = body(lanes, loop.iv, loop.carried)
+            accumulators = loop.results
+        done = end
+    if accumulators is None:
+        accumulators = start(1) if start else []
+        held = 1
+    return narrow(accumulators, held, 1) if narrow is not None else accumulators
+
+
+def vector_width(dtypes: Sequence[DType], lanes: int = 32) -> int:
+    """Lanes per vector: as many as keep the widest type of a nest within `lanes` 32-bit registers' worth."""
+    widest = max((max(dtype.bits, 8) for dtype in dtypes), default=32)
+    return lanes if widest <= 32 else lanes // 2
+
+
+BITS = {1: UINT8, 2: UINT16, 4: UINT32, 8: UINT64}
+"""Types that move elements of a size without looking at them."""
+
+# copies -----------------------------------------------------------------------------------------------------------------
+
+
+def each(e: Emitter, target: Array, sources: Sequence[Array], extents: Sequence[Index], compute: Callable[[list[Value], int], Value]) -> None:
+    """target = compute(sources) for every cell of a box; lanes in register form of each array's dtype."""
+    arrays = [*sources, target]
+    box = Box(list(extents), [Walk(array.pointer, array.dtype, list(array.strides)) for array in arrays])
+    box.merge(e)
+    with box.rows(e) as (_, pointers):
+
+        def body(lanes: int, column: Index, _: list[Value]) -> list[Value]:
+            at = [e.offset(pointer, e.mul(column, walk.strides[-1]), walk.dtype.llvm) for pointer, walk in zip(pointers, box.walks, strict=True)]
+            steps = [walk.strides[-1] for walk in box.walks]
+            values = [load_strided(e, array.dtype, pointer, stride, lanes) for array, pointer, stride in zip(sources, at, steps, strict=False)]
+            store_strided(e, target.dtype, at[-1], steps[-1], compute(values, lanes), lanes)
+            return []
+
+        sweep(e, box.extents[-1], vector_width([array.dtype for array in arrays]), body)
+
+
+def copy_box(e: Emitter, target: Array, source: Array, extents: Sequence[Index]) -> None:
+    """Copy a box of elements of one dtype; the arrays are the same cells or do not overlap."""
+    if target.same_place(source):
+        return
+    # Bits are moved as they are: no conversion to register form and back.
+    bits = BITS[target.dtype.get_byte()]
+    each(e, replace(target, dtype=bits), [replace(source, dtype=bits)], extents, lambda values, _: values[0])
+
+
+def convert_box(e: Emitter, target: Array, source: Array, extents: Sequence[Index]) -> None:
+    """Copy a box of elements, converted to the target's dtype (floats to nearest even)."""
+    if target.dtype is source.dtype:
+        copy_box(e, target, source, extents)
+    else:
+        each(e, target, [source], extents, lambda values, lanes: convert_lane(e, values[0], source.dtype, target.dtype, lanes))
+
+
+def fill_box(e: Emitter, target: Array, value: Value, extents: Sequence[Index]) -> None:
+    """Set every element of a box to a scalar in register form."""
+    each(e, target, [], extents, lambda _, lanes: splat(e, value, lanes))

@@ -1,0 +1,92 @@
+"""Outputs too large for any cache to hold until somebody reads them: they are stored past the caches, which saves reading them first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilejit.backends.cpu.lanes.registers import store_lanes, to_memory
+from tilejit.backends.cpu.llvm.host import host
+from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
+from tilejit.backends.cpu.nests.plan import Write
+from tilejit.dtypes import DType
+
+if TYPE_CHECKING:
+    from tilejit.backends.cpu.nests.group import GroupWriter
+
+STREAM_BYTES = 24 << 20
+"""An output of this size is gone from every cache before it can be read again."""
+PREFETCH_BYTES = 1 << 20
+"""Inputs below this size are in a near cache anyway."""
+LINE = 64
+"""Bytes of a cache line."""
+ALIGN = 32
+"""Bytes to which such stores must be aligned."""
+
+
+def choose(group: GroupWriter) -> Write | None:
+    """The write of a group that goes past the caches: large, in one piece, not read by the group, in a sweep without a reduction."""
+    if not host().is_x86:
+        return None
+    folding = {member.stage - 1 for member in group.plan.row_reductions}
+    for write in group.plan.writes:
+        if write.store is None or write.store.static("atomic") or write.stage in folding or group.is_row_write(write):
+            continue
+        place = group.places[group.target(write)]
+        unread = not group.store_boxes[write.store].tokens & group.read_tokens
+        if unread and _bytes(group, place.dtype) >= STREAM_BYTES and group.box.walks[place.walk].strides[-1] == 1:
+            return write
+    return None
+
+
+def _bytes(group: GroupWriter, dtype: DType) -> int:
+    size = dtype.get_byte()
+    for extent in group.box.extents:
+        size = size * extent if isinstance(extent, int) else 0
+    return size
+
+
+def columns_to_alignment(group: GroupWriter, write: Write | None) -> Index:
+    """Columns of the current row in front of the first one at which the output is aligned."""
+    assert write is not None
+    e = group.e
+    place = group.places[group.target(write)]
+    address = e.inst("i64", f"ptrtoint {group.pointers[place.walk]} to i64")
+    over = e.inst("i64", f"and {e.i64(e.sub(0, address))}, {ALIGN - 1}")
+    return e.min(e.inst("i64", f"lshr {over}, {place.dtype.get_byte().bit_length() - 1}"), group.box.extents[-1])
+
+
+def put(e: Emitter, dtype: DType, pointer: Value, value: Value, lanes: int) -> None:
+    """Store lanes; single elements and short vectors go the usual way."""
+    if lanes * dtype.get_byte() >= ALIGN:
+        e.stream(to_memory(e, dtype, value), pointer, ALIGN)
+    else:
+        store_lanes(e, dtype, pointer, value, lanes)
+
+
+def prefetch_next_row(group: GroupWriter, stage: int, lanes: int, column: Index) -> None:
+    """In the second sweep over a row, which computes on what is cached, ask for the same columns of the next row.
+
+    The first sweep over a row waits for memory and the later ones for arithmetic; this lets both go on at once.
+    """
+    if stage != 1 or lanes == 1 or len(group.box.extents) < 2:
+        return
+    e = group.e
+    seen: set[int] = set()
+    for value in dict.fromkeys(value for item in group.by_result.values() for value in item.inputs if value not in group.by_result):
+        place = group.places.get(value)
+        if place is None or place.is_mask or place.walk in seen:
+            continue
+        seen.add(place.walk)
+        strides, size = group.box.walks[place.walk].strides, place.dtype.get_byte()
+        if strides[-1] != 1 or strides[-2] == 0 or 0 < _bytes(group, place.dtype) < PREFETCH_BYTES:
+            continue
+        e.module.declare("llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        ahead = e.offset(group.pointers[place.walk], e.add(column, strides[-2]), place.dtype.llvm)
+        for line in range(0, lanes * size, LINE):
+            e.void(f"call void @llvm.prefetch.p0({e.offset(ahead, line // size, place.dtype.llvm)}, i32 0, i32 2, i32 1)")
+
+
+def finish(e: Emitter) -> None:
+    """Order what was streamed before everything that follows."""
+    e.module.declare("llvm.x86.sse.sfence", "declare void @llvm.x86.sse.sfence()")
+    e.void("call void @llvm.x86.sse.sfence()")

@@ -1,0 +1,177 @@
+"""Matrix products: batches as loops, each one a call of the gemm that the generator makes for the operand type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from xdsl.ir import OpResult, SSAValue
+
+from tilejit.backends.cpu.function import FunctionWriter
+from tilejit.backends.cpu.llvm.text import Index, Value
+from tilejit.backends.cpu.memory.movement import result_of
+from tilejit.backends.cpu.memory.storage import Array, aligned, permuted, sub_box
+from tilejit.backends.cpu.memory.views import is_last_use
+from tilejit.backends.cpu.nests.nest import convert_box, copy_box
+from tilejit.backends.cpu.products.gemm import Gemm, accumulator_of, call_gemm, scratch_bytes
+from tilejit.backends.cpu.teams.products import Product, share_product
+from tilejit.dtypes import DType, promote
+from tilejit.runtime.call.failures import Failure
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import apply_args
+
+Rule = Callable[[FunctionWriter, d.ApplyOp], None]
+
+
+def write_matmul(f: FunctionWriter, op: d.ApplyOp) -> None:
+    """lhs @ rhs, + acc or + bias, for 1-D, 2-D and batched operands."""
+    args = apply_args(op)
+    left, right = _side(f, op, "lhs", bool(args.get("a_trans"))), _side(f, op, "rhs", bool(args.get("b_trans")))
+    one_d = (left.rank == 1, right.rank == 1)
+    if one_d[0]:
+        left = aligned(left, 2)
+    if one_d[1]:
+        right = permuted(aligned(right, 2), [1, 0])
+    _check_inner(f, op, left.valid[-1], right.valid[-2])
+    rank = max(left.rank, right.rank)
+    left, right = aligned(left, rank), aligned(right, rank)
+    batch = [_larger(a, b) for a, b in zip(left.shape[:-2], right.shape[:-2], strict=True)]
+    batch_valid = [_larger(a, b) for a, b in zip(left.valid[:-2], right.valid[:-2], strict=True)]
+    shape: list[Index] = [*batch, left.shape[-2], right.shape[-1]]
+    valid: list[Index] = [*batch_valid, left.valid[-2], right.valid[-1]]
+    drop = [axis for axis, gone in ((rank - 2, one_d[0]), (rank - 1, one_d[1])) if gone]
+    if len(drop) == rank:
+        drop = drop[:1]
+    _Product(f, op, left, right, shape, valid, drop).write()
+
+
+def _side(f: FunctionWriter, op: d.ApplyOp, name: str, turned: bool) -> Array:
+    value = apply_args(op)[name]
+    assert isinstance(value, SSAValue)
+    array = f.array(value)
+    if not turned or array.rank < 2:
+        return array
+    axes = list(range(array.rank))
+    axes[-2:] = [axes[-1], axes[-2]]
+    return permuted(array, axes)
+
+
+def _larger(a: Index, b: Index) -> Index:
+    return b if a == 1 else a
+
+
+def _check_inner(f: FunctionWriter, op: d.ApplyOp, needed: Index, there: Index) -> None:
+    if needed == there or (isinstance(needed, int) and isinstance(there, int)):
+        return
+    text = f"{op.op} contracts over {{0}} valid columns of `lhs`, of which `rhs` covers {{1}}"
+    f.fail_if(f.e.icmp("slt", there, needed), Failure("shape", text, op.span), [needed, there])
+
+
+class _Product:
+    """One product while it is written."""
+
+    def __init__(
+        self, f: FunctionWriter, op: d.ApplyOp, left: Array, right: Array, shape: Sequence[Index], valid: Sequence[Index], drop: Sequence[int]
+    ) -> None:
+        self.f = f
+        self.op = op
+        self.args = apply_args(op)
+        self.left, self.right = left, right
+        self.shape, self.valid, self.drop = shape, valid, drop
+        self.result = d.shaped_type(op.results[0])
+        self.operand = self._operand_dtype()
+
+    def _operand_dtype(self) -> DType:
+        return promote(self.left.dtype, self.right.dtype)
+
+    def write(self) -> None:
+        f = self.f
+        keep = [axis for axis in range(len(self.shape)) if axis not in self.drop]
+        out_shape, out_valid = [self.shape[axis] for axis in keep], [self.valid[axis] for axis in keep]
+        accumulate: Value | bool = False
+        acc = self.args.get("acc")
+        if isinstance(acc, SSAValue):
+            target, accumulate = self._into_accumulator(acc)
+        else:
+            target = result_of(f, self.op, out_shape, out_valid)
+        with f.scope():
+            left, right = (self._converted(side, target) for side in (self.left, self.right))
+            sum_dtype = accumulator_of(self.operand)
+            work = target
+            # gemm writes rows of its own accumulator type without gaps between columns.
+            if target.dtype is not sum_dtype or target.strides[-1] != 1 or self.drop:
+                work = f.new_array(sum_dtype, self.shape, self.valid, self.op.span)
+                if accumulate is not False:
+                    convert_box(f.e, work, target, target.valid)
+            bias = self.args.get("bias")
+            if isinstance(bias, SSAValue):
+                accumulate = True
+                self._spread_bias(work, f.array(bias))
+            self._multiply(work, left, right, accumulate)
+            if work is not target:
+                view = sub_box(f.e, work, [0] * work.rank, self.valid, drop=self.drop)
+                convert_box(f.e, target, view, view.valid)
+
+    def _into_accumulator(self, acc: SSAValue) -> tuple[Array, Value | bool]:
+        """Memory that holds acc: its own when nobody needs it afterwards, else a copy."""
+        f, op = self.f, self.op
+        source = f.array(acc)
+        result = op.results[0]
+        assert isinstance(result, OpResult)
+        aimed = f.targets.get(result)
+        if aimed is not None and aimed.same_place(source):
+            f.targets.pop(result)
+            target = aimed.with_valid(source.valid)
+        elif aimed is None and source.owned and is_last_use(acc, op):
+            target = source
+        else:
+            target = f.result_array(result, source.shape, source.valid, op.span)
+            copy_box(f.e, target, source, source.valid)
+        f.values[result] = target
+        self.valid = target.valid
+        condition = self.args.get("init_cond")
+        if not isinstance(condition, SSAValue):
+            return target, True
+        overwrite = f.scalar(condition)
+        return target, f.e.inst("i1", f"xor i1 {overwrite.text}, true")
+
+    def _converted(self, side: Array, target: Array) -> Array:
+        """The operand in the common dtype, apart from what is being written (`matmul_acc(x, x, y)`)."""
+        if side.dtype is self.operand and not side.tokens & target.tokens:
+            return side
+        copy = self.f.new_array(self.operand, side.shape, side.valid, self.op.span)
+        convert_box(self.f.e, copy, side, side.valid)
+        return copy
+
+    def _spread_bias(self, work: Array, bias: Array) -> None:
+        rows = sub_box(self.f.e, bias, [0, 0], [1, bias.shape[1]])
+        spread = Array(rows.pointer, bias.dtype, work.shape, (0, rows.strides[1]), work.valid, bias.tokens)
+        convert_box(self.f.e, work, spread, work.valid)
+
+    def _multiply(self, target: Array, left: Array, right: Array, accumulate: Value | bool) -> None:
+        """The products of the batch, on several threads if they are large."""
+        sizes = (self.valid[-2], self.valid[-1], self.left.valid[-1])
+        product = Product(self.operand, target, left, right, self.valid[:-2], sizes, accumulate, self.op.span)
+        if not share_product(self.f, product, lambda: self._one_by_one(product)):
+            self._one_by_one(product)
+
+    def _one_by_one(self, product: Product) -> None:
+        f, e = self.f, self.f.e
+        target, left, right, batch, sizes = product.c, product.a, product.b, product.batch, product.sizes
+        known = [size if isinstance(size, int) else None for size in sizes]
+        need = scratch_bytes(self.operand, *known)
+        scratch = f.allocate(need, self.op.span) if need else Value("null", "ptr")
+        with ExitStack() as stack:
+            pointers = [target.pointer, left.pointer, right.pointer]
+            for axis, extent in enumerate(batch):
+                index: Index = 0 if extent == 1 else stack.enter_context(e.loop(0, extent, name="batch")).iv
+                arrays = (target, left, right)
+                steps = [0 if array.shape[axis] == 1 else array.strides[axis] for array in arrays]
+                pointers = [e.offset(pointer, e.mul(index, step), array.dtype.llvm) for pointer, step, array in zip(pointers, steps, arrays, strict=True)]
+            a = (pointers[1], left.strides[-2], left.strides[-1])
+            b = (pointers[2], right.strides[-2], right.strides[-1])
+            call_gemm(e, self.operand, Gemm(a, b, (pointers[0], target.strides[-2]), sizes, product.accumulate, scratch))
+
+
+NAMES = ("matmul", "matmul_acc", "matmul_bias", "gemv", "gemv_acc", "gemv_bias", "batch_matmul", "batch_matmul_acc")
+RULES: dict[str, Rule] = dict.fromkeys(NAMES, write_matmul)

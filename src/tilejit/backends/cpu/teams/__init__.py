@@ -1,0 +1,1 @@
+"""Work of several threads: teams, fibers and FIFOs."""

@@ -1,0 +1,141 @@
+"""Large matrix products on several threads: stretches of columns, or of rows where there are few columns, each a product of its own.
+
+Stretches are whole register blocks and use the variant that the whole product would, so that every element is summed as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tilejit.backends.cpu.function import FunctionWriter
+from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
+from tilejit.backends.cpu.memory.storage import Array
+from tilejit.backends.cpu.products.gemm import Gemm, applies, call_variant, scratch_bytes, variants
+from tilejit.backends.cpu.products.kernels import Elements, host_block
+from tilejit.backends.cpu.teams import team
+from tilejit.dtypes import DType
+from tilejit.errors import Span
+
+PIECES = 16
+"""Stretches that a product is cut into, if they are not too narrow then."""
+STREAM_PIECES = 4
+"""The same where B is read once, row after row: the longer the stretches of a row, the better."""
+COLUMNS, ROWS = 256, 120
+"""The least of each: below, packing the other operand anew for every stretch would show."""
+_OPERATIONS_PER_NS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """C (+)= A @ B, for every index of the leading dims."""
+
+    operand: DType
+    c: Array
+    a: Array
+    b: Array
+    batch: Sequence[Index]
+    sizes: tuple[Index, Index, Index]
+    accumulate: Value | bool
+    span: Span | None
+
+
+def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]) -> bool:
+    """Write a product as a task if it may be worth it, with `alone` as the code for one thread; False: nothing was written."""
+    wanted = variants(product.operand, product.a.strides[-2:], product.b.strides[-2:], product.sizes)
+    variant = wanted[-1]
+    e = f.e
+    m, n, k = product.sizes
+    # Few rows are not cut, and the columns of a small B would be too narrow.
+    by_columns = variant in ("stream", "dots") or (variant == "packed" and not (isinstance(n, int) and n < 2 * COLUMNS))
+    unit = host_block().vectors * Elements(product.operand).lanes if by_columns else host_block().rows
+    whole, across = (n, m) if by_columns else (m, n)
+    size = _stretch(e, whole, unit, COLUMNS if by_columns else ROWS, PIECES if variant != "stream" else STREAM_PIECES)
+    pieces = _quotient_up(e, whole, size)
+    count = pieces
+    for extent in product.batch:
+        count = e.mul(count, extent)
+    estimate = _nanoseconds(e, size, across, k)
+    if not team.is_worth_it(count, estimate):
+        return False
+
+    def body(inner: FunctionWriter, captures: team.Captures, begin: Value, end: Value) -> None:
+        g = inner.e
+        own = _captured(product, captures)
+        length, parts = captures.index(size), captures.index(pieces)
+        whole = own.sizes[1 if by_columns else 0]
+        known = [item if isinstance(item, int) else None for item in own.sizes]
+        scratch = inner.allocate(scratch_bytes(own.operand, *known), own.span)
+        with g.loop(begin, end, name="stretches") as loop:
+            start = g.mul(_remainder(g, loop.iv, parts), length)
+            extent = g.min(length, g.sub(whole, start))
+            _write_stretch(inner, own, variant, (_quotient(g, loop.iv, parts), start, extent), scratch, by_columns=by_columns)
+
+    task, args = team.write_range_task(f, [], body)
+    others = [applies(e, name, product.a.strides[-2:], product.b.strides[-2:], product.sizes) for name in wanted[:-1]]
+    team.run_task(f, task, args, count, estimate, alone, unless=others)
+    return True
+
+
+def _captured(product: Product, captures: team.Captures) -> Product:
+    c, a, b = (captures.array(array) for array in (product.c, product.a, product.b))
+    flag = product.accumulate
+    m, n, k = (captures.index(size) for size in product.sizes)
+    batch = [captures.index(extent) for extent in product.batch]
+    return Product(product.operand, c, a, b, batch, (m, n, k), captures.value(flag) if isinstance(flag, Value) else flag, product.span)
+
+
+def _write_stretch(
+    f: FunctionWriter, product: Product, variant: str, place: tuple[Index, Index, Index], scratch: Value, *, by_columns: bool
+) -> None:
+    """One stretch of one product of the batch: (number in the batch, first row or column, how many)."""
+    e = f.e
+    number, start, extent = place
+    pointers = [product.c.pointer, product.a.pointer, product.b.pointer]
+    arrays = (product.c, product.a, product.b)
+    for axis in reversed(range(len(product.batch))):
+        index = _remainder(e, number, product.batch[axis]) if axis else number
+        number = _quotient(e, number, product.batch[axis]) if axis else number
+        steps = [0 if array.shape[axis] == 1 else array.strides[axis] for array in arrays]
+        pointers = [e.offset(pointer, e.mul(index, step), array.dtype.llvm) for pointer, step, array in zip(pointers, steps, arrays, strict=True)]
+    m, n, k = product.sizes
+    c, a, b = pointers
+    if by_columns:
+        n = extent
+        c, b = e.offset(c, start, product.c.dtype.llvm), e.offset(b, e.mul(start, product.b.strides[-1]), product.b.dtype.llvm)
+    else:
+        m = extent
+        c = e.offset(c, e.mul(start, product.c.strides[-2]), product.c.dtype.llvm)
+        a = e.offset(a, e.mul(start, product.a.strides[-2]), product.a.dtype.llvm)
+    left, right = (a, product.a.strides[-2], product.a.strides[-1]), (b, product.b.strides[-2], product.b.strides[-1])
+    call_variant(e, variant, product.operand, Gemm(left, right, (c, product.c.strides[-2]), (m, n, k), product.accumulate, scratch))
+
+
+# sizes ------------------------------------------------------------------------------------------------------------------
+
+
+def _stretch(e: Emitter, whole: Index, unit: int, least: int, pieces: int) -> Index:
+    """`whole` in so many pieces, but at least `least`, in whole units."""
+    least = -(-least // unit) * unit
+    return e.max(e.mul(_quotient_up(e, whole, pieces * unit), unit), least)
+
+
+def _nanoseconds(e: Emitter, size: Index, across: Index, k: Index) -> Index:
+    work = e.mul(e.mul(e.mul(size, across), k), 2)
+    return max(1, work // _OPERATIONS_PER_NS) if isinstance(work, int) else e.max(_quotient(e, work, _OPERATIONS_PER_NS), 1)
+
+
+def _quotient(e: Emitter, a: Index, b: Index) -> Index:
+    if b == 1:
+        return a
+    return a // b if isinstance(a, int) and isinstance(b, int) else e.inst("i64", f"sdiv {e.i64(a)}, {e.i64(b).text}")
+
+
+def _quotient_up(e: Emitter, a: Index, b: Index) -> Index:
+    return _quotient(e, e.sub(e.add(a, b), 1), b)
+
+
+def _remainder(e: Emitter, a: Index, b: Index) -> Index:
+    if b == 1:
+        return 0
+    return a % b if isinstance(a, int) and isinstance(b, int) else e.inst("i64", f"srem {e.i64(a)}, {e.i64(b).text}")

@@ -1,0 +1,1 @@
+"""Runs parsed PTO files."""

@@ -1,0 +1,1 @@
+"""Writes kernels as PTO text."""

@@ -1,0 +1,156 @@
+"""Rules of comparison and selection: masks are packed bits, one for each element, rows of whole 32 bytes."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from tilejit.backends.pto.write.blocks import BlockWriter, Tile
+from tilejit.backends.pto.write.memory import Region
+from tilejit.backends.pto.write.scalars import scalar_as
+from tilejit.backends.pto.write.text import op_name, scalar_name
+from tilejit.backends.pto.write.vector import Rule, cast_tile, finished, full, is_array, line_axis, pulled, side, spread_line, working_dtype
+from tilejit.dtypes import BOOL, FP32, INT8, INT16, INT32, UINT8, UINT16, DType
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import apply_args, operand
+from tilejit.tile_ir.pto.elements import ELEMENTS
+from tilejit.tile_ir.pto.specs import TileSpec
+
+COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+def compared(w: BlockWriter, tile: Tile, other: Tile | tuple[str, str], mode: str, mask: Tile | None = None) -> Tile:
+    """A packed mask: one bit per element, rows of whole 32 bytes; of a column as if it were a row."""
+    if mask is None:
+        tile, other = _as_row(w, tile), _as_row(w, other) if isinstance(other, Tile) else other
+    columns = -(-tile.spec.cols // 256) * 32
+    mask = mask or w.tile(tile.spec.rows, columns, (tile.spec.rows, columns), UINT8, hint="mask")
+    name = "tcmp" if isinstance(other, Tile) else "tcmps"
+    return w.dest(name, [tile, other], mask, f" {{cmpMode = #pto<cmp {mode}>}}")
+
+
+def _as_row(w: BlockWriter, tile: Tile) -> Tile:
+    """A column as a row: the same bytes in the same order."""
+    if tile.spec.blayout != "col_major":
+        return tile
+    spec = TileSpec("vec", tile.spec.element, 1, tile.spec.rows, (1, tile.spec.rows))
+    made = Tile(w.name(tile.name[1:]), spec, (1, tile.spec.rows))
+    w.line(f"{made.name} = pto.treshape {tile.name} : {tile.type} -> {made.type}")
+    return made
+
+
+def _reread(w: BlockWriter, tile: Tile, valid: tuple[int, int]) -> Tile:
+    """The same bytes with another constant valid region."""
+    spec = TileSpec(tile.loc, tile.spec.element, *tile.spec.shape, valid, tile.spec.blayout, tile.spec.slayout, tile.spec.fractal)
+    if spec == tile.spec:
+        return tile
+    made = Tile(w.name(tile.name[1:]), spec, valid)
+    w.line(f"{made.name} = pto.treshape {tile.name} : {tile.type} -> {made.type}")
+    return made
+
+
+def selected(w: BlockWriter, op: d.ApplyOp, mask: Tile, yes: Tile, no: Tile, out: Tile) -> Tile:
+    """bit ? yes : no. The bits of a mask run on over its valid columns: all tiles are taken in their whole padded width."""
+    if out.spec.blayout == "col_major":
+        if mask.spec.rows > 1:
+            raise w.refuse(op, f"{op_name(op)} of a column by a mask of its own")
+        selected(w, op, mask, _as_row(w, yes), _as_row(w, no), _as_row(w, out))
+        return out
+    bits = _reread(w, mask, (mask.spec.rows, out.spec.cols // 8))
+    tiles = [_reread(w, tile, tile.spec.shape) for tile in (yes, no, out)]
+    w.dest("tsel", [bits, tiles[0], tiles[1], w.like(tiles[2])], tiles[2])
+    return out
+
+
+def _comparable(w: BlockWriter, dtype: DType, op: d.ApplyOp) -> DType:
+    dtype = working_dtype(w, dtype, op)
+    return INT32 if dtype in (INT16, UINT16, INT8, UINT8) else dtype
+
+
+def compare(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
+    """0 or 1 in the type of the operands, or a mask."""
+    args = apply_args(op)
+    arrays = [value for value in (args["lhs"], args["rhs"]) if is_array(value)]
+    assert isinstance(arrays[0], SSAValue)
+    kind = args["cmp_type"]
+    assert isinstance(kind, int)
+    data = region if op.op == "cmp" else _data_region(w, arrays[0], region)
+    dtype = _comparable(w, d.shaped_type(arrays[0]).dtype, op)
+    if not is_array(args["lhs"]):
+        kind = (0, 1, 4, 5, 2, 3)[kind]
+        args["lhs"], args["rhs"] = args["rhs"], args["lhs"]
+    sides = [side(w, value, data, op, dtype) if op.op == "cmp" else _maskside(w, value, data, op, dtype) for value in (args["lhs"], args["rhs"])]
+    first = sides[0]
+    if not isinstance(first, Tile):
+        raise w.refuse(op, f"{op_name(op)} of single elements")
+    whole = w.result(op, data, dtype) if op.op == "cmp" else first
+    full = [spread_line(w, side, line, whole) if isinstance(side, Tile) and (line := line_axis(side, whole)) else side for side in sides]
+    assert isinstance(full[0], Tile)
+    other = full[1] if isinstance(full[1], Tile) else (full[1], scalar_name(dtype))
+    if op.op == "cmp_mask":
+        return compared(w, full[0], other, COMPARE[kind], w.result(op, region))
+    return finished(w, op, flags(w, compared(w, full[0], other, COMPARE[kind]), whole, dtype))
+
+
+def _maskside(w: BlockWriter, value: object, region: Region, op: d.ApplyOp, dtype: DType) -> Tile | str:
+    assert isinstance(value, SSAValue)
+    return cast_tile(w, w.pull(value, region, op), dtype) if is_array(value) else scalar_as(w, value, dtype, op)
+
+
+def _data_region(w: BlockWriter, value: SSAValue, region: Region) -> Region:
+    whole = w.whole(value)
+    return Region(region.rows, whole.cols)
+
+
+def flags(w: BlockWriter, mask: Tile, out: Tile, dtype: DType) -> Tile:
+    if out.spec.blayout == "col_major" and mask.spec.rows == 1:
+        flags(w, mask, _as_row(w, out), dtype)
+        return out
+    ones = w.dest("texpands", [(w.constant(1, dtype), scalar_name(dtype))], w.like(out))
+    return w.dest("tsels", [mask, ones, w.like(out), (w.constant(0, dtype), scalar_name(dtype))], out)
+
+
+def isnan(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
+    """What is not equal to itself."""
+    source = pulled(w, operand(op, "input"), region, op, FP32)
+    return finished(w, op, flags(w, compared(w, source, source, "ne"), w.like(source), FP32))
+
+
+def where(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
+    own = d.shaped_type(op.results[0]).dtype
+    args, dtype = apply_args(op), INT32 if own is BOOL else working_dtype(w, own, op)
+    condition = operand(op, "condition")
+    kind = INT32 if d.shaped_type(condition).dtype is BOOL else _comparable(w, d.shaped_type(condition).dtype, op)
+    out = w.result(op, region, dtype)
+    flags = pulled(w, condition, region, op, kind)
+    flags = spread_line(w, flags, line, w.like(out, kind)) if (line := line_axis(flags, out)) else flags
+    mask = compared(w, flags, (w.constant(0, kind), scalar_name(kind)), "ne")
+    sides = [full(w, side(w, args[name], region, op, dtype), out, dtype) for name in ("lhs", "rhs")]
+    return finished(w, op, selected(w, op, mask, sides[0], sides[1], out))
+
+
+def _as_bytes(w: BlockWriter, mask: Tile) -> Tile:
+    """A mask held in wider words."""
+    columns = mask.spec.cols * mask.spec.element.bytes
+    spec = TileSpec("vec", ELEMENTS["ui8"], mask.spec.rows, columns, (mask.spec.rows, columns))
+    made = Tile(w.name("mask"), spec, (mask.spec.rows, columns))
+    w.line(f"{made.name} = pto.treshape {mask.name} : {mask.type} -> {made.type}")
+    return made
+
+
+def select(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
+    """sel and sels: by a mask that a comparison made."""
+    args, dtype = apply_args(op), working_dtype(w, d.shaped_type(op.results[0]).dtype, op)
+    mask_value = operand(op, "mask")
+    mask = w.pull(mask_value, Region(region.rows, w.whole(mask_value).cols), op)
+    if mask.spec.element.bytes != 1:
+        mask = _as_bytes(w, mask)
+    out = w.result(op, region, dtype)
+    if op.op == "sels":
+        source = pulled(w, operand(op, "src"), region, op, dtype)
+        scalar = (scalar_as(w, operand(op, "scalar"), dtype, op), scalar_name(dtype))
+        return finished(w, op, w.dest("tsels", [mask, source, w.like(out), scalar], out))
+    sides = [full(w, side(w, args[name], region, op, dtype), out, dtype) for name in ("lhs", "rhs")]
+    return finished(w, op, selected(w, op, mask, sides[0], sides[1], out))
+
+
+RULES: dict[str, Rule] = {"cmp": compare, "cmp_mask": compare, "isnan": isnan, "where": where, "sel": select, "sels": select}

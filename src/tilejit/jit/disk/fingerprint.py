@@ -1,0 +1,109 @@
+"""The tool chain as part of the key: our own sources, the libraries that fold and generate code, the processor."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from tilejit.runtime import machine
+
+_LIBRARIES = ("llvmlite", "xdsl", "numpy", "ml_dtypes")
+"""What compiling runs besides our own code; their versions are read from the names of their metadata folders, without importing them."""
+
+
+@cache
+def toolchain() -> dict[str, str]:
+    """What generated code depends on besides the kernel, in words. The libraries are looked up when the first kernel runs, not by an import."""
+    return {"tilejit": _SOURCES, **_library_versions(), "python": ".".join(map(str, sys.version_info[:3])), "target": target()}
+
+
+@cache
+def toolchain_text() -> str:
+    """The same as JSON."""
+    return json.dumps(toolchain())
+
+
+@cache
+def target() -> str:
+    """The processor: architecture and a digest of its features."""
+    features = " ".join(sorted(machine.code_features()))
+    return f"{machine.architecture()}-{hashlib.sha256(features.encode()).hexdigest()[:12]}"
+
+
+def sources_changed() -> bool:
+    """Whether our files were edited since this process loaded them: what it compiles now belongs to neither version."""
+    return _own_sources() != _SOURCES
+
+
+def _own_sources() -> str:
+    return sources_digest(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+
+def sources_digest(root: str) -> str:
+    """A digest of the Python files below `root`: an edited compiler never serves what the old one made.
+
+    An installed package is known by the contents that the installer recorded, so that kernels compiled here run where the same
+    version is installed; files that somebody edited since, and source checkouts, by name, size and time.
+    """
+    found = dict(_python_files(root))
+    rows = "".join(f"{name}:{facts.st_size}:{facts.st_mtime_ns}\n" for name, facts in sorted(found.items()))
+    return hashlib.sha256((_recorded(root, found) or rows).encode()).hexdigest()[:16]
+
+
+def _python_files(root: str) -> Iterator[tuple[str, os.stat_result]]:
+    folders = [root]
+    while folders:
+        folder = folders.pop()
+        with os.scandir(folder) as rows:
+            for row in rows:
+                if row.name.endswith(".py"):
+                    yield row.path[len(root) + 1 :].replace(os.sep, "/"), row.stat()
+                elif row.name != "__pycache__" and row.is_dir():
+                    folders.append(row.path)
+
+
+def _recorded(root: str, found: Mapping[str, os.stat_result]) -> str | None:
+    """The hashes in the installer's RECORD, if it is about these very files: same names and sizes, none newer than it."""
+    parent, package = os.path.split(root)
+    folders = [name for name in os.listdir(parent) if name.startswith(f"{package}-") and name.endswith(".dist-info")]
+    if len(folders) != 1:
+        return None
+    try:
+        path = os.path.join(parent, folders[0], "RECORD")
+        written = os.stat(path).st_mtime_ns
+        with open(path, encoding="utf-8") as file:
+            rows = [line.rstrip("\n").rsplit(",", 2) for line in file if line.startswith(f"{package}/")]
+    except OSError:
+        return None
+    hashes = {name[len(package) + 1 :]: (digest, size) for name, digest, size in rows if name.endswith(".py")}
+    if hashes.keys() != found.keys() or not all(digest for digest, _ in hashes.values()):
+        return None
+    if any(facts.st_mtime_ns > written or str(facts.st_size) != hashes[name][1] for name, facts in found.items()):
+        return None
+    return "".join(f"{name}:{digest}\n" for name, (digest, _) in sorted(hashes.items()))
+
+
+def _library_versions() -> dict[str, str]:
+    found: dict[str, str] = {}
+    standard = os.path.dirname(os.__file__)
+    for entry in sys.path:
+        if entry in (standard, os.path.join(standard, "lib-dynload")):
+            continue  # nothing is installed there, and it is long
+        try:
+            names = os.listdir(entry or ".")
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith(".dist-info"):
+                package, _, version = name[: -len(".dist-info")].partition("-")
+                if package in _LIBRARIES:
+                    found.setdefault(package, version)
+    return {package: found.get(package, "unknown") for package in _LIBRARIES}
+
+
+_SOURCES = _own_sources()
+"""Taken when the package is loaded: it must describe the sources that run, not those that an editor wrote meanwhile."""

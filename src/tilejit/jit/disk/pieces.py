@@ -1,0 +1,47 @@
+"""Machine code that all kernels share, the dispatcher: from the disk cache, else generated and kept there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+
+from tilejit import config as settings
+from tilejit.errors import ArtifactError
+from tilejit.jit.disk.code import blob_of, entry_of_blob
+from tilejit.jit.disk.fingerprint import sources_changed, toolchain
+from tilejit.jit.disk.kernels import store
+from tilejit.runtime.artifact.blob import Blob
+
+DISPATCHER = "native dispatcher"
+SHARED = frozenset({DISPATCHER})
+"""Names of the cache entries that every kernel needs."""
+
+
+@cache
+def dispatcher_code() -> Blob | None:
+    """The dispatcher's machine code; None where it cannot be made."""
+    return _load_or_make(DISPATCHER, _make_dispatcher)
+
+
+def _make_dispatcher() -> Blob | None:
+    from tilejit.compiler import build_dispatcher
+
+    return build_dispatcher()
+
+
+def _load_or_make(name: str, make: Callable[[], Blob | None]) -> Blob | None:
+    fields: dict[str, object] = {"kernel": name, **toolchain()}
+    key = hashlib.sha256(repr(sorted(fields.items())).encode()).hexdigest()
+    found = store().get(key)
+    if found is not None:
+        try:
+            return blob_of(found)
+        except ArtifactError as error:
+            store().reject(key, str(error))
+    if settings.RUN_ONLY.value:
+        return None  # nothing is compiled: calls go through Python, on one thread
+    blob = make()
+    if blob is not None and not sources_changed():
+        store().put(entry_of_blob(key, fields, blob))
+    return blob

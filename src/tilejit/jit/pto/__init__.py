@@ -1,0 +1,1 @@
+"""Source-backed PTO kernels."""

@@ -1,0 +1,113 @@
+"""The code of a source-backed kernel: machine code from the disk cache, or built when it is first needed; else the interpreter."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tilejit import config as settings
+from tilejit.backends.pto.interpret.arguments import flat_arguments
+from tilejit.errors import ArtifactError
+from tilejit.jit.disk import kernels as disk
+from tilejit.jit.disk.fingerprint import sources_changed
+from tilejit.runtime.artifact.compiled import CompiledProgram
+from tilejit.runtime.artifact.sections import CODE, META, read_artifact
+from tilejit.runtime.store.entry import Entry
+
+if TYPE_CHECKING:
+    from tilejit.jit.pto.program import PtoProgram
+
+NOTES = "pto.json"
+"""The section that says whether a checked text became machine code, and if not, why."""
+
+
+def key_of(kernel: str, fields: Mapping[str, object]) -> disk.Key:
+    """The key on disk: the digest of the text, how it was checked, the tool chain."""
+    return disk.Key({"kernel": kernel, **fields})
+
+
+@dataclass(eq=False)
+class PtoCode:
+    """A kernel whose text was checked: now, or when its entry on disk was written."""
+
+    name: str
+    key: disk.Key
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    check: Callable[[], PtoProgram] = field(repr=False)
+    """Reads and verifies the text."""
+
+    def __post_init__(self) -> None:
+        self._entry = disk.store().get(self.key.digest)
+        self.from_disk = self._entry is not None
+        if self._entry is None:
+            _ = self.program
+
+    @cached_property
+    def program(self) -> PtoProgram:
+        """The text as a module."""
+        return self.check()
+
+    @property
+    def backend(self) -> str:
+        """"cpu": machine code; "interpreter": op by op."""
+        return "interpreter" if self.native is None else "cpu"
+
+    @property
+    def interpreted_because(self) -> str | None:
+        """Why a kernel is interpreted; None when it is machine code."""
+        return None if self.native is not None else self._because
+
+    @cached_property
+    def native(self) -> CompiledProgram | None:
+        """The machine code, loaded or built now; None when the kernel is interpreted."""
+        self._because: str | None = None
+        if self._entry is None:
+            self._entry = disk.store().get_or_build(self.key.digest, self._build)
+            if "_fresh" in self.__dict__:
+                return self._fresh
+        try:
+            return self._loaded(self._entry)
+        except (ArtifactError, ValueError, TypeError, LookupError) as error:
+            # Whole, but it means nothing here: as good as not there, and written anew.
+            disk.store().reject(self.key.digest, str(error))
+            made = self._build()
+            if made is not None:
+                disk.store().put(made)
+            return self._fresh
+
+    def _build(self) -> Entry | None:
+        if settings.RUN_ONLY.value:
+            help = "compile it where that is allowed and ship the cache (`tilejit cache export`), or unset the variable"
+            raise ArtifactError(f"{self.name} would have to be compiled, and {settings.RUN_ONLY.variable} forbids it", help=help)
+        start = time.perf_counter()
+        self._fresh = self.program.native
+        self._because = self.program.interpreted_because
+        if settings.LOG.value == "recompile":
+            outcome = "machine code" if self._fresh is not None else f"interpreted: {self._because}"
+            sys.stderr.write(f"tilejit: compiled {self.name} in {1e3 * (time.perf_counter() - start):.0f} ms: {outcome}\n")
+        if sources_changed() or (self._fresh is not None and not self._fresh.artifact.portable):
+            return None
+        notes = json.dumps({"interpreted_because": self._because}).encode()
+        return Entry(self.key.digest, self.key.fields, {NOTES: notes, **(self._fresh.artifact.sections() if self._fresh is not None else {})})
+
+    def _loaded(self, entry: Entry | None) -> CompiledProgram | None:
+        if entry is None:
+            raise ArtifactError("no entry")
+        notes = json.loads(entry.sections[NOTES])
+        self._because = notes["interpreted_because"]
+        return None if self._because is not None else CompiledProgram(read_artifact(entry.sections[META], entry.sections[CODE]))
+
+    def launch(self, arguments: Sequence[object], grid: int) -> None:
+        """Run it."""
+        native = self.native
+        flat = None if native is None else flat_arguments(self.names, self.types, arguments, native.param_infos)
+        if native is None or flat is None:
+            self.program.interpret(arguments, grid)
+        else:
+            native(*flat, grid)

@@ -1,0 +1,354 @@
+"""`@pto.jit(source=…)`: a PTO file, or its text, as a Python function whose signature is checked against it."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import inspect
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tilejit.errors import ArgumentError, OptionError, SourceNotFoundError, UnsupportedFeatureError
+from tilejit.frontend.pto.decode import decoded
+from tilejit.jit.pto.types import Parameter, parameters_of
+
+if TYPE_CHECKING:
+    from tilejit.jit.pto.code import PtoCode
+    from tilejit.jit.pto.program import PtoProgram
+
+BACKENDS = ("vpto", "emitc")
+MODES = ("auto", "explicit")
+
+
+class _Unset:
+    def __repr__(self) -> str:
+        return "<unset>"
+
+
+UNSET = _Unset()
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the decorator was told."""
+
+    target: str = "a5"
+    target_given: bool = False
+    kernel_kind: object = UNSET
+    backend: str = "vpto"
+    entry: bool = True
+    mode: str = "auto"
+    insert_sync: bool | None = None
+    frontend_options: tuple[tuple[str, object], ...] = ()
+    native_options: object = None
+
+    def flags(self) -> tuple[str, ...]:
+        """How the vendor's tool chain would be called."""
+        level = ["--pto-level=level3"] if self.mode == "explicit" else []
+        sync = self.insert_sync if self.insert_sync is not None else self.mode == "auto"
+        extra = os.environ.get("PTOAS_FLAGS", "").split()
+        return (*level, *(["--enable-insert-sync"] if sync else []), f"--pto-backend={self.backend}", "--enable-tile-op-expand", *extra)
+
+
+@dataclass(frozen=True)
+class Source:
+    """The text of a kernel and where it came from."""
+
+    text: str
+    kind: str
+    path: str | None
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.text.encode("utf-8", "surrogateescape")).hexdigest()
+
+    @property
+    def name(self) -> str:
+        """In messages: the path, or the start of the digest."""
+        return self.path if self.path is not None else f"<inline pto source {self.digest[:12]}>"
+
+
+def is_inline(source: str) -> bool:
+    """Whether a source is text rather than a path."""
+    if "\n" in source or "\r" in source:
+        return True
+    start = source.lstrip()
+    return start.startswith(("module {", "builtin.module {")) or ("module {" in source and "func.func @" in source)
+
+
+def read_source(source: str, function: Callable[..., object]) -> Source:
+    """The text now; relative paths start at the file that declares the function."""
+    if is_inline(source):
+        return Source(source, "inline", None)
+    path = source
+    try:
+        path = os.path.realpath(source if os.path.isabs(source) else os.path.join(_folder(function), source))
+        with open(path, "rb") as file:
+            raw = file.read()
+    except FileNotFoundError:
+        raise SourceNotFoundError(f"the source {source!r} of {function.__name__} ({path}): file does not exist") from None
+    except (OSError, ValueError) as error:
+        shown = f" ({path})" if isinstance(error, OSError) else ""
+        raise SourceNotFoundError(f"the source {source!r} of {function.__name__}{shown}: {getattr(error, 'strerror', None) or error}") from None
+    return Source(decoded(raw, path), "path", path)
+
+
+def _folder(function: Callable[..., object]) -> str:
+    """The folder of the file that declares a function; the working directory where there is none."""
+    try:
+        declared = inspect.getsourcefile(function)
+    except TypeError:
+        declared = None
+    return os.path.dirname(os.path.abspath(declared)) if declared and os.path.exists(declared) else os.getcwd()
+
+
+class SourceKernel:
+    """A PTO kernel from source. `kernel.compile()` or `kernel[grid, stream](*arguments)`."""
+
+    def __init__(self, function: Callable[..., object], name: str, parameters: tuple[Parameter, ...], options: Options, source: str) -> None:
+        self.function = function
+        self.name = name
+        self.parameters = parameters
+        self.options = options
+        self._source = source
+        self._compiled: dict[object, CompiledKernel] = {}
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+
+    @property
+    def source(self) -> Source:
+        """The text as it is now, with its kind, path and digest."""
+        return read_source(self._source, self.function)
+
+    def compile(self, **constants: object) -> CompiledKernel:
+        """Read the text, check it against the signature and by its own rules; the same object while the text stays the same."""
+        if constants:
+            raise ArgumentError(f"{self.name} comes from source and has no compile-time constants, got {', '.join(sorted(constants))}")
+        source = self.source
+        key = self._key(source)
+        found = self._compiled.get(key)
+        if found is None:
+            found = CompiledKernel(self, source, key, self._code(source))
+            self._compiled[key] = found
+        return found
+
+    def _key(self, source: Source) -> object:
+        chosen = self.options
+        identity = (
+            "source", source.path, source.digest, self.name, chosen.entry, chosen.target, chosen.kernel_kind, chosen.backend, chosen.mode,
+            chosen.insert_sync, "module",
+        )  # fmt: skip
+        return (identity, tuple((parameter.kind, parameter.name, parameter.type) for parameter in self.parameters), ())
+
+    def _code(self, source: Source) -> PtoCode:
+        from tilejit.jit.pto.code import PtoCode, key_of
+
+        chosen = self.options
+        arch = chosen.target if chosen.target_given else None
+
+        def check() -> PtoProgram:
+            from tilejit.jit.pto import program as pto_program
+
+            return pto_program.load(source.text, source.name, self.name, self.parameters, arch)
+
+        arguments = {parameter.name: parameter.type.text for parameter in self.parameters if parameter.type is not None}
+        name = f"{self.function.__module__}.{self.function.__qualname__}"
+        options = {"backend": chosen.backend, "mode": chosen.mode, "insert_sync": chosen.insert_sync, "kernel_kind": repr(chosen.kernel_kind)}
+        fields = {"source": source.digest, "path": source.path, "entry": self.name, "arguments": arguments, "arch": arch, "options": options}
+        return PtoCode(name, key_of(name, fields), tuple(arguments), tuple(arguments.values()), check)
+
+    def __getitem__(self, place: object) -> Launcher:
+        return self.compile()[place]
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        raise ArgumentError(f"{self.name} is a kernel: launch it", help=f"{self.name}[grid, stream](…), with stream=None for the current one")
+
+    def cached_specializations(self) -> tuple[object, ...]:
+        """The keys of what was compiled."""
+        return tuple(self._compiled)
+
+    def mlir_text(self) -> str:
+        """The module, printed in canonical form."""
+        return self.compile().program.text()
+
+    def mlir_module(self) -> object:
+        """The module itself."""
+        return self.compile().program.file.module
+
+    def verify(self) -> bool:
+        """True, or the error that compile() would raise."""
+        self.compile()
+        return True
+
+    def emit(self) -> str:
+        return self.mlir_text()
+
+    def __str__(self) -> str:
+        return self.mlir_text()
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{parameter.name}: {parameter.type!r}" for parameter in self.parameters)
+        return f"<pto kernel {self.name}({shown})>"
+
+
+@dataclass(eq=False)
+class CompiledKernel:
+    """A checked kernel: `compiled[grid, stream](*arguments)` runs it."""
+
+    kernel: SourceKernel
+    source: Source
+    specialization_key: object
+    code: PtoCode = field(repr=False)
+    constexpr_bindings: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def program(self) -> PtoProgram:
+        """The checked module and its entry."""
+        return self.code.program
+
+    @property
+    def backend(self) -> str:
+        """"cpu": it runs as machine code; "interpreter": op by op, `interpreted_because` says why."""
+        return self.code.backend
+
+    @property
+    def interpreted_because(self) -> str | None:
+        """Why the kernel is interpreted; None when it is machine code."""
+        return self.code.interpreted_because
+
+    @property
+    def ir_function_name(self) -> str:
+        return self.kernel.name
+
+    @property
+    def native_flags(self) -> tuple[str, ...]:
+        """How the vendor's tool chain would be called for this kernel."""
+        return self.kernel.options.flags()
+
+    def native_library(self) -> str:
+        raise UnsupportedFeatureError(
+            f"there is no native library of {self.kernel.name}: it runs on this machine without the vendor's tool chain",
+            help="give the text of the kernel to ptoas with compiled.native_flags",
+        )
+
+    def __getitem__(self, place: object) -> Launcher:
+        if not isinstance(place, tuple) or len(place) != 2:
+            raise ArgumentError(f"launch {self.kernel.name} with [grid, stream], got {place!r}", help="stream=None is the current one")
+        grid, stream = place
+        if not isinstance(grid, int) or isinstance(grid, bool) or grid < 1:
+            raise OptionError(f"the grid of {self.kernel.name} is a positive number of blocks, got {grid!r}")
+        if not (stream is None or isinstance(stream, int | ctypes.c_void_p) or hasattr(stream, "value")):
+            raise ArgumentError(f"the stream of {self.kernel.name} is None, an address or an object with .value, got {type(stream).__name__}")
+        return Launcher(self, grid)
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """A kernel with its grid."""
+
+    compiled: CompiledKernel
+    grid: int
+
+    def __call__(self, *args: object, **named: object) -> None:
+        wanted = self.compiled.kernel.parameters
+        if named:
+            names = ", ".join(parameter.name for parameter in wanted)
+            raise ArgumentError(f"{self.compiled.kernel.name} takes its arguments by position, got `{next(iter(named))}=`", help=f"pass them in order: {names}")
+        if len(args) != len(wanted):
+            names = ", ".join(parameter.name for parameter in wanted)
+            raise ArgumentError(f"{self.compiled.kernel.name} takes {len(wanted)} arguments ({names}), got {len(args)}")
+        self.compiled.code.launch(args, self.grid)
+
+
+# the decorator --------------------------------------------------------------------------------------------------------------------
+
+
+def jit(
+    name: str | None = None,
+    *,
+    target: str | _Unset = UNSET,
+    kernel_kind: object = UNSET,
+    backend: str = "vpto",
+    entry: bool = True,
+    mode: str = "auto",
+    insert_sync: bool | None = None,
+    ast_rewrite: bool | None = None,
+    frontend_options: Mapping[str, object] | None = None,
+    source: str | None = None,
+    native_options: object = None,
+) -> Callable[[Callable[..., object]], SourceKernel]:
+    """A kernel written as PTO text: `@pto.jit(source="kernel.pto")` above a function whose annotations are its ABI."""
+    if callable(name):
+        raise _tracing(getattr(name, "__name__", "kernel"))
+
+    def decorate(function: Callable[..., object]) -> SourceKernel:
+        parameters = parameters_of(function, sys._getframe(1).f_locals)
+        symbol = name or function.__name__
+        _check_choices(function, symbol, backend, mode, insert_sync)
+        chosen = Options(
+            "a5" if isinstance(target, _Unset) else target, not isinstance(target, _Unset), kernel_kind, backend, entry, mode, insert_sync,
+            tuple(_frontend_options(ast_rewrite, frontend_options).items()), native_options,
+        )  # fmt: skip
+        if source is None:
+            raise _tracing(symbol)
+        _check_source(symbol, source, entry, parameters)
+        return SourceKernel(function, symbol, parameters, chosen, source)
+
+    return decorate
+
+
+def _tracing(kernel: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"{kernel}: @pto.jit takes PTO text only; kernels written in Python are for @pl.jit", help='give source="kernel.pto", or write the kernel with @pl.jit'
+    )
+
+
+def _check_choices(function: Callable[..., object], symbol: str, backend: str, mode: str, insert_sync: object) -> None:
+    code = function.__code__
+    place = f"{symbol} ({code.co_filename}:{code.co_firstlineno})"
+    if backend not in BACKENDS:
+        raise OptionError(f"unknown backend {backend!r} of {place}: it is one of {', '.join(BACKENDS)}")
+    if mode not in MODES:
+        raise OptionError(f"unknown mode {mode!r} of {place}: it is one of {', '.join(MODES)}")
+    if backend == "emitc" and mode == "explicit":
+        raise OptionError(f"the backend 'emitc' has no mode 'explicit', in {place}")
+    if insert_sync not in (None, True, False) or not isinstance(insert_sync, bool | None):
+        raise ArgumentError(f"insert_sync of {place} is True, False or None, got {insert_sync!r}")
+
+
+def _check_source(symbol: str, source: object, entry: bool, parameters: Sequence[Parameter]) -> None:
+    if not isinstance(source, str):
+        raise ArgumentError(f"the source of {symbol} is a filesystem path string, or PTO text; got {type(source).__name__}")
+    if not entry:
+        raise ArgumentError(f"{symbol} comes from source: it is an entry, entry=False has no meaning")
+    for parameter in parameters:
+        if parameter.type is None:
+            raise ArgumentError(f"{symbol} comes from source: it has no compile-time constants, got `{parameter.name}`")
+
+
+_FRONTEND = ("ast_rewrite", "rewrite_part", "dump_rewritten_source")
+
+
+def _frontend_options(ast_rewrite: bool | None, options: Mapping[str, object] | None) -> dict[str, object]:
+    """The options of the tracing front end: checked and recorded; they have no effect on source-backed kernels."""
+    if options is None:
+        return {} if ast_rewrite is None else {"ast_rewrite": ast_rewrite}
+    if not isinstance(options, Mapping):
+        raise ArgumentError(f"frontend_options is a mapping, got {type(options).__name__}")
+    unknown = [key for key in options if key not in _FRONTEND]
+    if unknown:
+        raise OptionError(f"unknown frontend option {unknown[0]!r}: it is one of {', '.join(_FRONTEND)}")
+    if not isinstance(options.get("ast_rewrite", False), bool):
+        raise ArgumentError(f"ast_rewrite is True or False, got {options['ast_rewrite']!r}")
+    if ast_rewrite is not None and options.get("ast_rewrite", ast_rewrite) != ast_rewrite:
+        raise OptionError("ast_rewrite and frontend_options['ast_rewrite'] disagree")
+    part = options.get("rewrite_part", "control_flow")
+    if (part if isinstance(part, str) else set(part) if isinstance(part, set | frozenset | tuple | list) else None) not in ("control_flow", {"control_flow"}):
+        raise OptionError(f"rewrite_part is {{'control_flow'}}, got {part!r}")
+    if options.get("dump_rewritten_source", False) is not False:
+        raise OptionError("dump_rewritten_source can only be False")
+    return {"ast_rewrite": ast_rewrite, **options}
+

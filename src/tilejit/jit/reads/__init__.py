@@ -1,0 +1,1 @@
+"""What a kernel reads of Python besides its arguments."""

@@ -1,0 +1,1 @@
+"""From a generic kernel and the arguments of a call to a concrete program."""

@@ -1,0 +1,218 @@
+"""Classifies the arguments of a jit call: tensors by their metadata, scalars as constants or run-time parameters."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilejit.dtypes import FP32, INDEX, DType, dtype_of_numpy
+from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, did_you_mean
+from tilejit.jit.definition import Definition
+from tilejit.jit.protocol import adapt, registration_hint
+from tilejit.jit.specialize.meta import Constant, RuntimeScalar
+from tilejit.jit.specialize.signature import JitParam, as_declared
+from tilejit.runtime.arrays import scalar_of, view_of
+from tilejit.types.annotations import DynVar, RuntimeMarker
+
+
+@dataclass(frozen=True, slots=True)
+class TensorArgument:
+    """A tensor argument as the call gives it; dynamic extents are masked in the key only."""
+
+    shape: tuple[int | DynVar, ...]
+    dtype: DType
+
+
+Argument = TensorArgument | Constant | RuntimeScalar
+
+
+@dataclass(frozen=True, slots=True)
+class BoundArguments:
+    """The arguments of a call by parameter; `omitted` are the outputs of a return-style call."""
+
+    values: Mapping[str, object]
+    arguments: Mapping[str, Argument]
+    omitted: tuple[str, ...] = ()
+    signatures: tuple[tuple[str, str], ...] = ()
+    """Parameter and cache signature of arguments of foreign classes."""
+
+
+def bind_arguments(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str, object], running: bool) -> BoundArguments:
+    """Match a call with the signature: all parameters, or all but the pure outputs."""
+    values = _match(definition, args, kwargs, running)
+    missing = [param for param in definition.params if param.name not in values]
+    outputs = [param for param in definition.params if param.direction == "Out"]
+    if missing and missing != outputs:
+        raise _missing(definition, missing, outputs)
+    signatures = _adapt(definition, values)
+    arguments = {param.name: _classify(definition, param, values[param.name], running) for param in definition.params if param.name in values}
+    return BoundArguments(values, arguments, tuple(param.name for param in missing), signatures)
+
+
+def _adapt(definition: Definition, values: dict[str, object]) -> tuple[tuple[str, str], ...]:
+    """Replace arguments of foreign classes by what they stand for; their signatures."""
+    signatures: list[tuple[str, str]] = []
+    for param in definition.params:
+        if param.wrap is not None and param.name in values and not hasattr(type(values[param.name]), "__abi_slots__"):
+            values[param.name] = param.wrap(values[param.name])
+    for name, value in values.items():
+        if type(value) not in _KNOWN and (adapted := adapt(value, name)) is not None:
+            values[name] = adapted.value
+            signatures.append((name, adapted.signature))
+    return tuple(signatures)
+
+
+_KNOWN = (np.ndarray, int, float, bool)
+
+
+def _match(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str, object], running: bool) -> dict[str, object]:
+    names = [param.name for param in definition.params]
+    where = f"@pl.jit function '{definition.name}'"
+    if len(args) > len(names):
+        outputs = sum(param.direction == "Out" for param in definition.params)
+        counts = f"{len(names)}" + (f" (in place) or {len(names) - outputs} (the outputs are returned)" if outputs else "")
+        raise ArgumentError(f"{where}: takes {counts} arguments, got {len(args)}", help=f"parameters: {described(definition)}")
+    if len(args) > definition.positional:
+        raise _named_only(definition, len(args))
+    values = dict(zip(names, args, strict=False))
+    for name, value in kwargs.items():
+        if name not in names:
+            help = did_you_mean(name, names) or f"parameters: {described(definition)}"
+            raise ArgumentError(f"{where}: got an unexpected keyword argument '{name}'", help=help)
+        if name in values:
+            raise ArgumentError(f"{where}: multiple values for argument '{name}'", help=f"pass `{name}` by position or by name")
+        values[name] = value
+    for param in definition.params:
+        # The marker as a default means that the parameter stays, not that it has a value.
+        if param.name not in values and param.default is not inspect.Parameter.empty and not (running and param.stays_runtime):
+            values[param.name] = param.default
+    return {name: values[name] for name in names if name in values}
+
+
+def _named_only(definition: Definition, given: int) -> ArgumentError:
+    """Arguments by position for parameters after the `*`."""
+    named = [param.name for param in definition.params if param.keyword_only]
+    by_position = [param.name for param in definition.params if not param.keyword_only]
+    call = f"{definition.name}({', '.join([*by_position, *[f'{name}=…' for name in named]])})"
+    taken = named[: given - definition.positional]
+    what = f"{', '.join(f'`{name}`' for name in taken)} {'is' if len(taken) == 1 else 'are'} keyword-only, got {given} arguments by position"
+    return ArgumentError(f"@pl.jit function '{definition.name}': {what}", help=f"write {call}")
+
+
+def described(definition: Definition) -> str:
+    """Parameter names with their directions."""
+    return ", ".join(f"{param.name} ({param.direction})" for param in definition.params) or "none"
+
+
+def _missing(definition: Definition, missing: list[JitParam], outputs: list[JitParam]) -> ArgumentError:
+    needed = [param for param in missing if param not in outputs] or missing
+    names = ", ".join(f"'{param.name}'" for param in needed)
+    total, short = len(definition.params), len(definition.params) - len(outputs)
+    counts = f"pass {total} arguments" + (f", or {short} to have the outputs returned" if outputs else "")
+    return ArgumentError(f"@pl.jit function '{definition.name}': missing argument {names}", help=f"{counts}; parameters: {described(definition)}")
+
+
+def _classify(definition: Definition, param: JitParam, value: object, running: bool) -> Argument:
+    if isinstance(value, RuntimeMarker):
+        return _runtime_marker(definition, param, running)
+    if param.kind == "scalar":
+        return _scalar(definition, param, value)
+    if param.kind == "other":
+        number = scalar_of(value)
+        if number is not None:
+            return _scalar(definition, param, value)
+    return _tensor(definition, param, value)
+
+
+def _runtime_marker(definition: Definition, param: JitParam, running: bool) -> Argument:
+    if param.kind == "tensor":
+        help = f"pass a sample tensor for `{param.name}`, or none at all"
+        raise ArgumentError(f"@pl.jit function '{definition.name}': pl.RUNTIME stands for a scalar, `{param.name}` is a tensor", help=help)
+    if running:
+        raise ArgumentError(
+            f"@pl.jit function '{definition.name}': pl.RUNTIME was passed for `{param.name}` of a running call",
+            help="pass a number; the marker is for compile() and lower(), or the parameter's default",
+        )
+    return RuntimeScalar(param.dtype or INDEX)
+
+
+def _scalar(definition: Definition, param: JitParam, value: object) -> Argument:
+    number = scalar_of(value)
+    if number is None:
+        kind = "a tensor" if view_of(value) is not None else type(value).__name__
+        help = f"pass a Python, NumPy or torch scalar for `{param.name}`"
+        raise ArgumentError(f"@pl.jit function '{definition.name}': `{param.name}` must be a number, got {kind}", help=help)
+    if stays_runtime(definition, param):
+        return RuntimeScalar(param.dtype or (FP32 if isinstance(number, float) else INDEX))
+    try:
+        return Constant(as_declared(number, param))
+    except (ArgumentError, RangeError) as error:
+        raise type(error)(f"@pl.jit function '{definition.name}': {error.message}", help=error.hint) from None
+
+
+def stays_runtime(definition: Definition, param: JitParam) -> bool:
+    """Whether a scalar is a parameter of the compiled program."""
+    chosen = definition.options.get("runtime_scalars", ())
+    return param.stays_runtime or (isinstance(chosen, tuple) and param.name in chosen)
+
+
+def _tensor(definition: Definition, param: JitParam, value: object) -> Argument:
+    shape, dtype = _plain_array(value) or _any_array(definition, param, value)
+    annotation = param.tensor
+    if annotation is None:
+        return TensorArgument(shape, dtype)
+    if annotation.dtype is not None and annotation.dtype is not dtype:
+        if annotation.dtype is not INDEX or dtype.name != "INT64":
+            where = f"@pl.jit function '{definition.name}'"
+            raise DTypeError(f"{where}: `{param.name}` must hold {annotation.dtype}, got {dtype}", help=f"convert it to {annotation.dtype.numpy_name}")
+        dtype = annotation.dtype
+    if annotation.shape is not None and len(annotation.shape) != len(shape):
+        what = f"`{param.name}` must have rank {len(annotation.shape)}, got rank {len(shape)}: {list(shape)}"
+        raise ShapeError(f"@pl.jit function '{definition.name}': {what}", help="reshape the argument, or correct the annotation")
+    return TensorArgument(shape, dtype)
+
+
+def _plain_array(value: object) -> tuple[tuple[int, ...], DType] | None:
+    """Shape and dtype of the common case, a NumPy array without gaps of a dtype we have."""
+    if type(value) is not np.ndarray or not value.flags.c_contiguous:
+        return None
+    dtype = dtype_of_numpy(value.dtype)
+    return (value.shape, dtype) if dtype is not None else None
+
+
+def _any_array(definition: Definition, param: JitParam, value: object) -> tuple[tuple[int, ...], DType]:
+    where = f"@pl.jit function '{definition.name}'"
+    try:
+        view = view_of(value)
+    except (ArgumentError, DTypeError) as error:
+        raise type(error)(f"{where}: argument `{param.name}`: {error.message}", help=error.hint) from None
+    if view is None:
+        what = f"`{param.name}` must be a tensor, got {type(value).__name__}"
+        raise ArgumentError(f"{where}: {what}", help=registration_hint(value))
+    return view.shape, view.dtype
+
+
+def annotated_argument(definition: Definition, param: JitParam) -> TensorArgument:
+    """A tensor argument as its annotation alone describes it (compiling without arguments)."""
+    annotation = param.tensor
+    if annotation is None or annotation.shape is None or annotation.dtype is None:
+        raise ArgumentError(
+            f"@pl.jit function '{definition.name}': `{param.name}` has no shape and dtype in its annotation",
+            help=f"write {param.name}: pl.Tensor[[64, 64], pl.FP32], or call compile() with sample tensors",
+        )
+    return TensorArgument(annotation.shape, annotation.dtype)
+
+
+def argument_fields(argument: Argument, dynamic_axes: Mapping[int, object]) -> dict[str, object]:
+    """What of an argument the compiled program depends on, named, for the key and for explanations."""
+    if isinstance(argument, TensorArgument):
+        extents = [extent.name if isinstance(extent, DynVar) else extent for extent in argument.shape]
+        if dynamic_axes:
+            extents = [None if axis in dynamic_axes else extent for axis, extent in enumerate(extents)]
+        return {"dtype": argument.dtype.name, "shape": extents}
+    if isinstance(argument, Constant):
+        return {"type": type(argument.value).__name__, "value": repr(argument.value)}
+    return {"run-time scalar": argument.dtype.name}

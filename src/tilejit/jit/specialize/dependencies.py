@@ -1,0 +1,239 @@
+"""Which helpers a kernel calls, and which of their parameters each argument belongs to."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import FunctionType, ModuleType
+
+from tilejit.errors import ArgumentError, Span, TilejitError, UnsupportedFeatureError, did_you_mean, in_body
+from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.reads.facts import SUBMITS, Path, calls_in, path_of
+
+MISSING = object()
+
+
+def resolve(node: ast.expr, definition: Definition) -> object:
+    """The object that a name or attribute chain of the body stands for while compiling, or MISSING."""
+    path = path_of(node)
+    return MISSING if path is None else resolve_path(path, definition)
+
+
+def resolve_path(path: Path, definition: Definition) -> object:
+    """The same, of names."""
+    value = _root(path, definition)
+    for name in path[1:]:
+        if value is MISSING:
+            break
+        value = getattr(value, name, MISSING)
+    return value
+
+
+def is_language(node: ast.expr, definition: Definition) -> bool:
+    """Whether a chain starts at our own package: then it names no helper, and nothing needs to be looked up."""
+    path = path_of(node)
+    return path is not None and _is_language_path(path, definition)
+
+
+def _is_language_path(path: Path, definition: Definition) -> bool:
+    root = _root(path, definition)
+    return isinstance(root, ModuleType) and root.__name__.partition(".")[0] == "tilejit"
+
+
+def _root(path: Path, definition: Definition) -> object:
+    return MISSING if path[0] in definition.local_names else definition.namespace.get(path[0], MISSING)
+
+
+def definition_of(value: object) -> Definition | None:
+    """The definition of a kernel, or of a `@pl.inline` function, which is a helper like `@pl.jit.inline`; None for anything else."""
+    if isinstance(value, Kernel):
+        return value.definition
+    # By name: the class of inline functions lives where the IR does, which a cache hit must not load.
+    python = getattr(value, "python", None) if type(value).__name__ == "InlineFunction" else None
+    if not isinstance(python, FunctionType):
+        return None
+    return vars(python).setdefault("__tilejit_inline__", Definition(python, "inline"))
+
+
+_TASK_OPTIONS = ("deps", "dumps", "allow_early_resolve", "predicate", "core_num", "sync_start")
+
+
+def kernel_call(call: ast.Call, definition: Definition) -> ast.Call:
+    """The call itself; for `pl.submit(kernel, …)` the call of the kernel that it starts."""
+    if not (isinstance(call.func, ast.Attribute) and call.func.attr in SUBMITS and call.args and is_language(call.func, definition)):
+        return call
+    if definition_of(resolve(call.args[0], definition)) is None:
+        return call
+    return ast.copy_location(ast.Call(call.args[0], call.args[1:], [keyword for keyword in call.keywords if keyword.arg not in _TASK_OPTIONS]), call)
+
+
+def callee_of(call: ast.Call, definition: Definition) -> Definition | None:
+    """The helper that a call names, or None when it calls something else."""
+    call = kernel_call(call, definition)
+    if is_language(call.func, definition):
+        return None
+    helper = definition_of(resolve(call.func, definition))
+    if helper is None:
+        return None
+    if helper.kind == "extern":
+        raise _foreign(helper, definition.span(call))
+    if not _may_be_called(helper, definition):
+        raise in_body(UnsupportedFeatureError)(
+            f"`{helper.name}` is an entry (@pl.jit) and cannot be called by another kernel",
+            span=definition.span(call),
+            help="decorate it with @pl.jit.incore, @pl.jit.inline or @pl.jit.opaque",
+        )
+    return helper
+
+
+def _may_be_called(helper: Definition, caller: Definition) -> bool:
+    return helper.kind not in ("extern", "host") and (helper.kind != "orchestration" or caller.kind == "host")
+
+
+def _foreign(helper: Definition, place: Span) -> TilejitError:
+    message = f"`{helper.name}` is C++ code for Ascend (@pl.jit.extern), which nothing here can run"
+    return in_body(UnsupportedFeatureError)(message, span=place, help="write it in the language, as a @pl.jit.incore function")
+
+
+def _called(definition: Definition) -> Iterator[Definition]:
+    """The kernels that the body calls or starts."""
+    for path, started in definition.facts.calls:
+        if path is None:
+            continue
+        # Functions of the language are not looked up: that would load the whole table.
+        named = started if _is_language_path(path, definition) else path
+        helper = definition_of(resolve_path(named, definition)) if named is not None else None
+        if helper is not None:
+            yield helper
+
+
+def helpers_of(definition: Definition) -> list[Definition]:
+    """Helpers the body calls, in order of first appearance."""
+    found = list(dict.fromkeys(_called(definition)))
+    if all(_may_be_called(helper, definition) for helper in found):
+        return found
+    # One must not be called: the call itself says so, at its place.
+    there = [callee_of(call, definition) for call in calls_in(definition.tree.nodes)]
+    return list(dict.fromkeys(helper for helper in there if helper is not None))
+
+
+def reachable(entry: Definition) -> list[Definition]:
+    """The entry and everything it calls, leaf first. A cycle is an error that names it."""
+    if entry.kind == "extern":
+        raise _foreign(entry, entry.span(entry.text.node))
+    done: dict[Definition, None] = {}
+
+    def visit(definition: Definition, path: tuple[Definition, ...]) -> None:
+        if definition in done:
+            return
+        if definition in path:
+            cycle = " → ".join(item.name for item in (*path[path.index(definition) :], definition))
+            call = next(call for call in calls_in(path[-1].tree.nodes) if callee_of(call, path[-1]) is definition)
+            raise in_body(UnsupportedFeatureError)(
+                f"kernels cannot be recursive: {cycle}", span=path[-1].span(call), help="write a loop, or expand the recursion"
+            )
+        for helper in helpers_of(definition):
+            visit(helper, (*path, definition))
+        done[definition] = None
+
+    visit(entry, ())
+    return list(done)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCall:
+    """Arguments of a helper call by parameter, in parameter order; a default is the Python value itself."""
+
+    arguments: Mapping[str, ast.expr]
+    defaults: Mapping[str, object]
+
+
+def bind_call(helper: Definition, call: ast.Call, caller: Definition, may_omit: bool = False) -> BoundCall:
+    """Match arguments to parameters as Python would; what does not match is an error at the call.
+
+    `may_omit`: a submitted kernel; outputs that are left out appear neither in `arguments` nor in `defaults`.
+    """
+    if may_omit:
+        call = _with_outputs_named(helper, call)
+    names = [param.name for param in helper.params]
+    shown = f"{helper.name}({', '.join(names)})"
+
+    def fail(message: str, node: ast.AST, help: str | None = None) -> ArgumentError:
+        error = in_body(ArgumentError)(message, span=caller.span(node), help=help or f"the signature is {shown}")
+        assert isinstance(error, ArgumentError)
+        return error
+
+    given: dict[str, ast.expr] = {}
+    for position, argument in enumerate(call.args):
+        if isinstance(argument, ast.Starred):
+            raise fail(f"`{helper.name}` cannot be called with *arguments", argument)
+        if position >= len(names):
+            raise fail(f"`{helper.name}` takes {len(names)} arguments, got {len(call.args)}", argument)
+        if helper.params[position].keyword_only:
+            raise fail(f"`{names[position]}` of `{helper.name}` is keyword-only", argument, f"write {names[position]}=…")
+        given[names[position]] = argument
+    for keyword in call.keywords:
+        if keyword.arg is None:
+            raise fail(f"`{helper.name}` cannot be called with **keywords", keyword.value)
+        if keyword.arg not in names:
+            raise fail(f"`{helper.name}` has no parameter `{keyword.arg}`", keyword, did_you_mean(keyword.arg, names))
+        if keyword.arg in given:
+            raise fail(f"`{helper.name}` got `{keyword.arg}` twice", keyword)
+        given[keyword.arg] = keyword.value
+    defaults: dict[str, object] = {}
+    for param in helper.params:
+        if param.name not in given:
+            if param.default is inspect.Parameter.empty:
+                if may_omit and param.direction != "In":
+                    continue
+                raise fail(f"the call of `{helper.name}` lacks its argument `{param.name}`", call)
+            defaults[param.name] = param.default
+    return BoundCall({name: given[name] for name in names if name in given}, defaults)
+
+
+def _with_outputs_named(helper: Definition, call: ast.Call) -> ast.Call:
+    """A call that leaves out exactly the pure outputs, or all outputs, with its arguments named, as others may stand after them."""
+    named = {keyword.arg for keyword in call.keywords}
+    if any(isinstance(argument, ast.Starred) for argument in call.args):
+        return call
+    for omitted in ((), ("Out",), ("Out", "InOut")):
+        places = [param for param in helper.params if param.direction not in omitted and param.name not in named]
+        given = {param.name for param in places[: len(call.args)]} | named
+        lacking = [param for param in places if param.name not in given and param.default is inspect.Parameter.empty]
+        if len(call.args) <= len(places) and not lacking:
+            keywords = [ast.copy_location(ast.keyword(param.name, value), value) for param, value in zip(places, call.args, strict=False)]
+            return ast.copy_location(ast.Call(call.func, [], [*keywords, *call.keywords]), call) if omitted else call
+    return call  # Outputs at the end may be missing.
+
+
+def returned_params(helper: Definition) -> tuple[str | None, ...]:
+    """What a call of `helper` evaluates to: parameter names, None for anything else; without a return, its outputs."""
+    returns = [node for node in helper.returns if node.value is not None]
+    names = {param.name for param in helper.params}
+    if not returns:
+        return tuple(param.name for param in helper.params if param.direction != "In")
+    value = returns[-1].value
+    items = value.elts if isinstance(value, ast.Tuple) else [value]
+    return tuple(item.id if isinstance(item, ast.Name) and item.id in names and not _holds_a_new_value(helper, item.id) else None for item in items)
+
+
+_SAME_TENSOR = ("store", "assemble", "write", "mscatter", "no_dep", "yield_", "submit", "spmd_submit")
+"""Functions of the language whose result may be the very tensor that they are given."""
+
+
+def _holds_a_new_value(definition: Definition, name: str) -> bool:
+    """Whether the body binds the parameter `name` to something that is computed: `x = pl.exp(x)`, `x = x + 1`, `x = x[0:4]`."""
+    if name not in definition.stores:
+        return False
+    for node in definition.tree.nodes:
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
+            return True
+        if isinstance(node, ast.Assign) and any(isinstance(target, ast.Name) and target.id == name for target in node.targets):
+            call = node.value.func if isinstance(node.value, ast.Call) else None
+            if isinstance(node.value, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Subscript | ast.IfExp):
+                return True
+            if isinstance(call, ast.Attribute) and is_language(call, definition) and call.attr not in _SAME_TENSOR:
+                return True
+    return False

@@ -1,0 +1,461 @@
+"""Rewrites expressions of a kernel body: compile-time values become literals, shapes numbers or dim reads, and types are followed."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from tilejit.dtypes import FP32
+from tilejit.errors import ParserTypeError, ShapeError, TilejitError, UndefinedVariableError, UnsupportedFeatureError, did_you_mean, in_body
+from tilejit.frontend import fold
+from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.reads.facts import SUBMITS
+from tilejit.jit.specialize import infer
+from tilejit.jit.specialize.dependencies import callee_of, definition_of, helpers_of, kernel_call
+from tilejit.jit.specialize.dynamic import Dynamic, Symbol
+from tilejit.jit.specialize.meta import DynDim
+from tilejit.jit.specialize.nodes import at, constant_difference, dotted, evaluated, relocated
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, is_language, literal, number_node
+from tilejit.ops.spec import OpFunction
+from tilejit.types.annotations import DynVar, Untracked
+from tilejit.types.scopes import MARKERS
+from tilejit.types.values import BufferType, TileType
+
+if TYPE_CHECKING:
+    from tilejit.jit.specialize.program import Specializer
+
+Folded = tuple[ast.expr, Abstract]
+
+
+class Expressions:
+    """Expressions of one function under one set of argument types."""
+
+    def __init__(self, specializer: Specializer, definition: Definition, dynamic: Dynamic, types: Mapping[str, Abstract]) -> None:
+        self.specializer = specializer
+        self.definition = definition
+        self.dynamic = dynamic
+        self.env: dict[str, Abstract] = dict(types)
+        """What the locals hold at this point."""
+        self.params: dict[str, Abstract] = dict(types)
+        self.inlined: dict[str, object] = {}
+        """Locals whose assignment vanished because they only name a constant extent, or an object that no text can stand for."""
+        self.dims: dict[Symbol, DynDim] = {}
+        """The extents that the function's own symbols stand for."""
+        self.in_annotation = False
+        self.spelled: dict[str, ast.expr] = {}
+        """Names bound once, to an index expression of names bound once."""
+        self.follows_types = definition is not specializer.entry or bool(helpers_of(definition))
+        """Types of locals matter to the helpers that get them, and those of a helper's results to its caller."""
+
+    # places ---------------------------------------------------------------------------------------------------------------
+
+    def located(self, error: TilejitError, node: ast.AST) -> TilejitError:
+        if error.span is not None:
+            return error
+        return in_body(type(error))(error.message, span=self.definition.span(node), where=error.where, help=error.hint, note=error.note)
+
+    # the walk -------------------------------------------------------------------------------------------------------------
+
+    def fold(self, node: ast.expr) -> Folded:
+        """The rewritten expression and what is known of its value. No node is shared with the original."""
+        rule = _RULES.get(type(node))
+        try:
+            new, value = getattr(self, rule)(node) if rule is not None else (copy.deepcopy(node), UNKNOWN)
+        except TilejitError as error:
+            raise self.located(error, node) from error.__cause__
+        if isinstance(value, Static) and not isinstance(node, ast.Constant) and (not value.local or self._reads_outside(new)):
+            short = literal(value.value)
+            new = relocated(short, node) if short is not None else new
+        return new, value
+
+    def _reads_outside(self, node: ast.expr) -> bool:
+        """Whether an expression still has names that the text does not: of the module, the closure, or of locals that vanished."""
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        return any(name in self.inlined or (name not in self.definition.local_names and name != "pl") for name in names)
+
+    def rewrite(self, node: ast.expr) -> ast.expr:
+        return self.fold(node)[0]
+
+    def constant(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.Constant)
+        return at(ast.Constant(node.value, node.kind), node), Static(node.value)
+
+    def name(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.Name)
+        same = at(ast.Name(node.id, ast.Load()), node)
+        if node.id in self.inlined:
+            return same, Static(self.inlined[node.id], local=literal(self.inlined[node.id]) is None)
+        if node.id in self.dynamic.names:
+            return self.extent(self.dynamic.names[node.id], node)
+        if node.id in self.definition.local_names:
+            return self._typed_scalar(node) or (same, self.env.get(node.id, UNKNOWN))
+        try:
+            value = self.definition.namespace[node.id]
+        except KeyError:
+            inner = next((part for part in self.definition.tree.nodes[1:] if isinstance(part, ast.FunctionDef) and part.name == node.id), None)
+            if inner is not None:
+                from tilejit.frontend.statements import unsupported  # what compiles; a cache hit does not come here
+
+                raise unsupported(inner).located(self.definition.span(inner)) from None
+            help = did_you_mean(node.id, [*self.definition.local_names, *self.definition.namespace])
+            raise UndefinedVariableError(f"`{node.id}` is not defined", span=self.definition.span(node), help=help) from None
+        return self._captured(same, value, node.id, node)
+
+    def _typed_scalar(self, node: ast.Name) -> Folded | None:
+        """A specialised scalar of a float type other than FP32, which a bare literal would lose."""
+        value = self.env.get(node.id)
+        if not isinstance(value, Static) or value.local or not isinstance(value.value, float):
+            return None
+        dtype = next((param.dtype for param in self.definition.params if param.name == node.id), None)
+        if dtype is None or dtype is FP32 or not dtype.is_float:
+            return None
+        text = f"pl.const({ast.unparse(number_node(value.value))}, pl.{dtype.name})"
+        return relocated(ast.parse(text, mode="eval").body, node), Static(value.value, local=True, dtype=dtype)
+
+    def _captured(self, same: ast.expr, value: object, path: str, node: ast.expr) -> Folded:
+        self.specializer.record(self.definition, path, value)
+        if isinstance(value, Untracked):
+            value = value.value
+        if isinstance(value, DynVar):
+            symbol = self.dynamic.objects.get(id(value))
+            return self.extent(symbol or Symbol(value.name), node)
+        return same, Static(value)
+
+    def extent(self, symbol: Symbol, node: ast.expr) -> Folded:
+        """A dynamic symbol as a value: a read of a dimension of a parameter that carries it."""
+        dim = self.dims.get(symbol.root())
+        if self.in_annotation:
+            name = self.specializer.symbol_name(self.params, dim) if dim is not None else symbol.literal
+            return at(ast.Name(name, ast.Load()), node), UNKNOWN
+        if dim is None:
+            raise in_body(ShapeError)(
+                f"no parameter of `{self.definition.name}` has the dynamic extent `{symbol.literal}`",
+                span=self.definition.span(node),
+                help=f"use `{symbol.literal}` in the annotation of a parameter, or bind it with x.bind_dynamic(axis, {symbol.literal})",
+            )
+        return self.dim_read(dim, node), Extent(dim)
+
+    def dim_read(self, dim: DynDim, node: ast.expr) -> ast.expr:
+        """`pl.tensor.dim(p, k)` of the first parameter with that extent."""
+        carriers = [(name, type.shape.index(dim)) for name, type in self.params.items() if isinstance(type, BufferType) and dim in type.shape]
+        assert carriers, dim
+        name, axis = next((carrier for carrier in carriers if carrier[0] not in self.definition.stores), carriers[0])
+        return relocated(ast.parse(f"pl.tensor.dim({name}, {axis})", mode="eval").body, node)
+
+    # attributes and subscripts --------------------------------------------------------------------------------------------
+
+    def attribute(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.Attribute)
+        base, value = self.fold(node.value)
+        same = at(ast.Attribute(base, node.attr, ast.Load()), node)
+        if isinstance(value, Static):
+            if isinstance(value.value, Kernel) and node.attr in ("__name__",):
+                return same, UNKNOWN
+            path = dotted(node)
+            found = fold.attribute(value.value, node.attr, path)
+            if value.local:
+                return same, Static(found, local=True)
+            return self._captured(same, found, path, node)
+        if isinstance(value, (BufferType, TileType)):
+            owner = node.value.id if isinstance(node.value, ast.Name) else ""
+            if node.attr == "shape":
+                return self._shape(same, value, node, known=owner in self.params and isinstance(value, BufferType))
+            if node.attr == "dtype":
+                return same, Static(value.dtype, local=owner not in self.params)
+        return same, UNKNOWN
+
+    def _shape(self, same: ast.expr, type: BufferType | TileType, node: ast.expr, known: bool) -> Folded:
+        if all(isinstance(dim, int) for dim in type.shape):
+            return same, Static(type.shape, local=not known)
+        items = Items(tuple(self._dim_value(dim) for dim in type.shape))
+        if not known:
+            return same, items
+        reads = [self.dim_read(dim, node) if isinstance(dim, DynDim) else relocated(number_node(cast("int", dim)), node) for dim in type.shape]
+        return at(ast.Tuple(reads, ast.Load()), node), items
+
+    def _dim_value(self, dim: int | str) -> Abstract:
+        return Static(dim) if isinstance(dim, int) else Extent(dim) if isinstance(dim, DynDim) else RuntimeValue()
+
+    def subscript(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.Subscript)
+        base, value = self.fold(node.value)
+        if isinstance(value, (BufferType, TileType)):
+            index, parts = self.indices(node.slice)
+            return at(ast.Subscript(base, index, ast.Load()), node), infer.subscript(value, parts, self.specializer.fresh)
+        index, place = self.fold(node.slice)
+        same = at(ast.Subscript(base, index, ast.Load()), node)
+        if isinstance(value, Items) and isinstance(place, Static) and isinstance(place.value, int):
+            self._check_shape_index(node, place.value, len(value.items))
+            item = value.items[place.value]
+            if isinstance(base, ast.Tuple):
+                return copy.deepcopy(base.elts[place.value]), item
+            return same, item
+        if isinstance(value, Static) and isinstance(place, Static):
+            if isinstance(value.value, tuple) and isinstance(place.value, int):
+                self._check_shape_index(node, place.value, len(cast("tuple[object, ...]", value.value)))
+            found = evaluated(node, operator.getitem, value.value, place.value)
+            return same, Static(found, local=value.local or place.local)
+        return same, UNKNOWN
+
+    def _check_shape_index(self, node: ast.Subscript, index: int, rank: int) -> None:
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "shape" and not -rank <= index < rank:
+            owner = ast.unparse(node.value.value)
+            raise in_body(ShapeError)(
+                f"`{owner}` has rank {rank}: `{owner}.shape[{index}]` does not exist",
+                span=self.definition.span(node),
+                help=f"the last dimension is {owner}.shape[{rank - 1}]" if rank else None,
+            )
+
+    def indices(self, node: ast.expr) -> tuple[ast.expr, list[Abstract | slice]]:
+        """The index of a tensor subscript, and its parts as types; the step of a slice without one is its width, where that is constant."""
+        items = node.elts if isinstance(node, ast.Tuple) else [node]
+        nodes: list[ast.expr] = []
+        parts: list[Abstract | slice] = []
+        for item in items:
+            if isinstance(item, ast.Slice):
+                ends = [self.fold(end) if end is not None else None for end in (item.lower, item.upper, item.step)]
+                new = ast.Slice(*(end[0] if end is not None else None for end in ends))
+                nodes.append(at(new, item))
+                start, stop, step = (end[1] if end is not None else None for end in ends)
+                width = None
+                if new.lower is not None and new.upper is not None and step is None and not (isinstance(start, Static) and isinstance(stop, Static)):
+                    width = constant_difference(new.upper, new.lower, self.spelled)
+                parts.append(slice(start, stop, step if width is None else width))
+            else:
+                new_index, value = self.fold(item)
+                nodes.append(new_index)
+                parts.append(value)
+        index = at(ast.Tuple(nodes, ast.Load()), node) if isinstance(node, ast.Tuple) else nodes[0]
+        return index, parts
+
+    def slice(self, node: ast.expr) -> Folded:
+        return self.indices(node)[0], UNKNOWN
+
+    # collections ------------------------------------------------------------------------------------------------------------
+
+    def sequence(self, node: ast.expr) -> Folded:
+        assert isinstance(node, (ast.Tuple, ast.List))
+        folded = [self.fold(item) for item in node.elts]
+        new = at(type(node)([item for item, _ in folded], ast.Load()), node)
+        values = [value for _, value in folded]
+        if any(isinstance(item, ast.Starred) for item in node.elts):
+            return new, UNKNOWN
+        statics = [value for value in values if isinstance(value, Static)]
+        if len(statics) == len(values):
+            plain = [value.value for value in statics]
+            return new, Static(tuple(plain) if isinstance(node, ast.Tuple) else plain, local=any(value.local for value in statics))
+        return new, Items(tuple(values))
+
+    def mapping(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.Dict)
+        keys = [self.fold(key) if key is not None else None for key in node.keys]
+        values = [self.fold(value) for value in node.values]
+        new = at(ast.Dict([key[0] if key else None for key in keys], [value[0] for value in values]), node)
+        pairs = [(key[1], value[1]) for key, value in zip(keys, values, strict=True) if key is not None]
+        if len(pairs) == len(keys) and all(isinstance(part, Static) for pair in pairs for part in pair):
+            statics = cast("list[tuple[Static, Static]]", pairs)
+            return new, Static({key.value: value.value for key, value in statics}, local=any(part.local for pair in statics for part in pair))
+        return new, UNKNOWN
+
+    def starred(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.Starred)
+        return at(ast.Starred(self.rewrite(node.value), ast.Load()), node), UNKNOWN
+
+    def f_string(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.JoinedStr)
+        values = [self.fold(part.value)[1] for part in node.values if isinstance(part, ast.FormattedValue)]
+        if all(isinstance(value, Static) for value in values):
+            text = fold.format_string(node, lambda part: cast("Static", self.fold(part)[1]).value)
+            return copy.deepcopy(node), Static(text, local=any(isinstance(value, Static) and value.local for value in values))
+        return copy.deepcopy(node), UNKNOWN
+
+    # operators --------------------------------------------------------------------------------------------------------------
+
+    def binary(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.BinOp)
+        (left_node, left), (right_node, right) = self.fold(node.left), self.fold(node.right)
+        new = at(ast.BinOp(left_node, node.op, right_node), node)
+        if isinstance(left, Static) and isinstance(right, Static):
+            return new, self._computed(node, fold.BINARY[type(node.op)], left, right)
+        return new, infer.operator(infer.operator_name(node.op), left, right, self.specializer.fresh)
+
+    def _computed(self, node: ast.expr, function: Callable[..., object], *operands: Static) -> Static:
+        value = evaluated(node, function, *(operand.value for operand in operands))
+        return Static(value, local=any(operand.local for operand in operands))
+
+    def unary(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.UnaryOp)
+        operand_node, operand = self.fold(node.operand)
+        new = at(ast.UnaryOp(node.op, operand_node), node)
+        if isinstance(operand, Static):
+            return new, self._computed(node, fold.UNARY[type(node.op)], operand)
+        return new, operand if isinstance(operand, (BufferType, TileType)) else RuntimeValue()
+
+    def compare(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.Compare)
+        folded = [self.fold(item) for item in (node.left, *node.comparators)]
+        new = at(ast.Compare(folded[0][0], list(node.ops), [item for item, _ in folded[1:]]), node)
+        statics = [value for _, value in folded if isinstance(value, Static)]
+        if len(statics) != len(folded):
+            return new, infer.comparison(type(node.ops[0]).__name__, folded[0][1], folded[1][1])
+        result: object = True
+        for op, left, right in zip(node.ops, statics, statics[1:], strict=False):
+            result = self._computed(node, fold.COMPARE[type(op)], left, right).value
+            if not result:
+                break
+        return new, Static(result, local=any(value.local for value in statics))
+
+    def logical(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.BoolOp)
+        folded = [self.fold(item) for item in node.values]
+        new = at(ast.BoolOp(node.op, [item for item, _ in folded]), node)
+        statics = [value for _, value in folded if isinstance(value, Static)]
+        if len(statics) != len(folded):
+            return new, RuntimeValue()
+        decisive = isinstance(node.op, ast.Or)
+        chosen = next((value for value in statics[:-1] if bool(value.value) is decisive), statics[-1])
+        return new, Static(chosen.value, local=any(value.local for value in statics))
+
+    def conditional(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.IfExp)
+        test_node, test = self.fold(node.test)
+        if isinstance(test, Static) and not test.local:
+            return self.fold(node.body if test.value else node.orelse)
+        body, orelse = self.rewrite(node.body), self.rewrite(node.orelse)
+        return at(ast.IfExp(test_node, body, orelse), node), UNKNOWN
+
+    # calls ------------------------------------------------------------------------------------------------------------------
+
+    def call(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.Call)
+        function, callee = self.fold(node.func)
+        helper = definition_of(callee.value) if isinstance(callee, Static) else None
+        if helper is not None:
+            if callee_of(node, self.definition) is not helper:
+                raise self._unnamed(node.func, helper)
+            return self.helper_call(node, helper)
+        started = kernel_call(node, self.definition)
+        if started is not node:
+            return self._submitted(node, function, started)
+        if isinstance(callee, Static) and _is_program_function(callee.value):
+            function = self.specializer.external(callee.value, function)
+        args = [self.fold(argument) for argument in node.args]
+        if isinstance(node.func, ast.Attribute) and node.func.attr in SUBMITS and args:
+            task = definition_of(args[0][1].value) if isinstance(args[0][1], Static) else None
+            if task is not None:
+                raise self._unnamed(node.args[0], task)
+        keywords = [(keyword, *self.fold(keyword.value)) for keyword in node.keywords]
+        new_keywords = [at(ast.keyword(keyword.arg, value), keyword) for keyword, value, _ in keywords]
+        new = at(ast.Call(function, [argument for argument, _ in args], new_keywords), node)
+        if not isinstance(callee, Static):
+            return new, UNKNOWN
+        positional = [value for _, value in args]
+        named = {keyword.arg: value for keyword, _, value in keywords if keyword.arg is not None}
+        if _is_program_function(callee.value):
+            return new, _program_result(callee.value, positional)
+        if isinstance(callee.value, OpFunction):
+            return new, infer.apply_op(callee.value, positional, named, self.specializer.fresh) if self.follows_types else UNKNOWN
+        if callee.value is MARKERS["yield_"]:
+            return new, yielded(positional)
+        everything = [*positional, *named.values()]
+        plain = len(named) == len(keywords) and not any(isinstance(argument, ast.Starred) for argument in node.args)
+        if not plain or is_language(callee.value) or _is_ours(callee.value) or not callable(callee.value):
+            return new, UNKNOWN
+        if all(isinstance(value, Static) for value in everything):
+            return new, self._python_call(node, callee.value, positional, named)
+        return new, RuntimeValue()
+
+    def _unnamed(self, node: ast.expr, helper: Definition) -> TilejitError:
+        """Only helpers called by name are seen when the key is made: anything else could reach another helper than the key speaks of."""
+        return in_body(UnsupportedFeatureError)(
+            f"`{ast.unparse(node)}` stands for the helper `{helper.name}`, which can only be called by its name",
+            span=self.definition.span(node),
+            help=f"write `{helper.name}` there, or give it another name outside the kernel",
+            note="the cache key is made from the helpers that are called by name",
+        )
+
+    def _submitted(self, node: ast.Call, function: ast.expr, started: ast.Call) -> Folded:
+        """`pl.submit(kernel, …)`: the kernel is specialised as if it were called; the task's id is one more result."""
+        _, callee = self.fold(started.func)
+        helper = definition_of(callee.value) if isinstance(callee, Static) else None
+        assert helper is not None
+        call, value = self.helper_call(started, helper, submitted=True)
+        assert isinstance(call, ast.Call)
+        options = [at(ast.keyword(keyword.arg, self.rewrite(keyword.value)), keyword) for keyword in node.keywords if keyword not in started.keywords]
+        results = value.items if isinstance(value, Items) else (value,)
+        return at(ast.Call(function, [call.func, *call.args], options), node), Items((*results, UNKNOWN))
+
+    def _python_call(self, node: ast.Call, function: Callable[..., object], positional: list[Abstract], named: Mapping[str, Abstract]) -> Static:
+        args = [cast("Static", value) for value in positional]
+        keywords = {name: cast("Static", value) for name, value in named.items()}
+        value = fold.call(function, [arg.value for arg in args], {name: arg.value for name, arg in keywords.items()}, dotted(node.func))
+        return Static(value, local=any(arg.local for arg in (*args, *keywords.values())))
+
+    def helper_call(self, node: ast.Call, helper: Definition, submitted: bool = False) -> Folded:
+        """A call of another kernel, specialised for what it is called with."""
+        from tilejit.jit.specialize.helpers import specialise_call
+
+        return specialise_call(self, node, helper, submitted)
+
+    # annotations ------------------------------------------------------------------------------------------------------------
+
+    def annotation(self, node: ast.expr) -> ast.expr:
+        """A local annotation with its compile-time values filled in; symbols stay symbols."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            try:
+                node = relocated(ast.parse(node.value, mode="eval").body, node)
+            except SyntaxError:
+                raise ParserTypeError("this annotation is not an expression", span=self.definition.span(node)) from None
+        self.in_annotation = True
+        try:
+            return self.rewrite(node)
+        finally:
+            self.in_annotation = False
+
+
+def yielded(values: Sequence[Abstract]) -> Abstract:
+    """What a name holds that is bound by `pl.yield_`: types pass, constants do not, as each turn yields another value."""
+    types = tuple(value if isinstance(value, (BufferType, TileType)) else UNKNOWN for value in values)
+    return types[0] if len(types) == 1 else Items(types)
+
+
+def _is_program_function(value: object) -> bool:
+    """Whether a callee is a module-level `@pl.function`, told by name for the sake of cache hits."""
+    return type(value).__name__ == "Function" and type(value).__module__ == "tilejit.tile_ir.program"
+
+
+def _program_result(function: Any, arguments: Sequence[Abstract]) -> Abstract:
+    """What a call of a module-level function evaluates to, where that is one of its arguments."""
+    attrs, directions = function.op.static("attrs"), function.op.static("directions")
+    outputs = [("param", index) for index, direction in enumerate(directions) if direction != "In"]
+    items = [arguments[item[1]] if item[0] == "param" and item[1] < len(arguments) else UNKNOWN for item in attrs.get("returns", outputs)]
+    return UNKNOWN if not items else items[0] if len(items) == 1 else Items(tuple(items))
+
+
+def _is_ours(value: object) -> bool:
+    """Objects of the front end (inline functions, functions of programs): it knows what calling them means."""
+    return type(value).__module__.startswith("tilejit.")
+
+
+_RULES: dict[type[ast.expr], str] = {
+    ast.Constant: "constant",
+    ast.Name: "name",
+    ast.Attribute: "attribute",
+    ast.Subscript: "subscript",
+    ast.Slice: "slice",
+    ast.Tuple: "sequence",
+    ast.List: "sequence",
+    ast.Dict: "mapping",
+    ast.Starred: "starred",
+    ast.JoinedStr: "f_string",
+    ast.BinOp: "binary",
+    ast.UnaryOp: "unary",
+    ast.Compare: "compare",
+    ast.BoolOp: "logical",
+    ast.IfExp: "conditional",
+    ast.Call: "call",
+}
+"""The method that rewrites each kind of expression."""

@@ -1,0 +1,161 @@
+"""Calls of helpers: what each parameter becomes, and the call as it stands in the specialised text."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tilejit.dtypes import INDEX
+from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, in_body
+from tilejit.jit.definition import Definition
+from tilejit.jit.specialize.dependencies import bind_call, returned_params
+from tilejit.jit.specialize.meta import DynDim
+from tilejit.jit.specialize.nodes import relocated
+from tilejit.jit.specialize.signature import JitParam, as_declared
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, number_of
+from tilejit.types.annotations import RuntimeMarker, TensorAnnotation
+from tilejit.types.values import BufferType, Dim, TileType
+
+if TYPE_CHECKING:
+    from tilejit.jit.specialize.expressions import Expressions, Folded
+
+
+def specialise_call(caller: Expressions, node: ast.Call, helper: Definition, submitted: bool = False) -> Folded:
+    """The call of the specialisation of `helper` that fits its arguments; outputs that a submitted call leaves out are allocated."""
+    bound = bind_call(helper, node, caller.definition, may_omit=submitted)
+    folded = {name: caller.fold(argument) for name, argument in bound.arguments.items()}
+    held = {name: value for name, (_, value) in folded.items()}
+    held.update({param.name: _default(param, bound.defaults[param.name], caller, node) for param in helper.params if param.name in bound.defaults})
+    for param in helper.params:
+        if param.name not in held:
+            folded[param.name] = _new_output(caller, node, helper, param, folded, held)
+    held.update({name: value for name, (_, value) in folded.items()})
+    types = {param.name: _parameter_type(caller, helper, param, held, bound.arguments.get(param.name, node)) for param in helper.params}
+    arguments = [folded[name][0] for name, type in types.items() if name in folded and not isinstance(type, Static)]
+    built = caller.specializer.specialise(helper, types)
+    function = ast.copy_location(ast.Attribute(ast.copy_location(ast.Name("self", ast.Load()), node.func), built.name, ast.Load()), node.func)
+    for param, argument in bound.arguments.items():
+        if isinstance(held[param], Unknown) and isinstance(argument, ast.Name):
+            held[param] = caller.env.get(argument.id, UNKNOWN)  # found out while its type was looked for
+    named = returned_params(helper)
+    known = (*built.returns, *(UNKNOWN for _ in named[len(built.returns) :]))
+    dims = _dims_here(built.types, held)
+    results = [held.get(name, UNKNOWN) if name is not None else _portable(value, dims) for name, value in zip(named, known, strict=False)]
+    value = UNKNOWN if not results else results[0] if len(results) == 1 else Items(tuple(results))
+    return ast.copy_location(ast.Call(function, arguments, []), node), value
+
+
+def _new_output(
+    caller: Expressions, node: ast.Call, helper: Definition, param: JitParam, folded: Mapping[str, Folded], held: Mapping[str, Abstract]
+) -> Folded:
+    """A zero-filled tensor for an output that the call leaves out."""
+    from tilejit.jit.specialize.outputs import left_out_type
+
+    found = left_out_type(caller.specializer, helper, param, held)
+    extents = [_extent_text(dim, folded) for dim in found.shape] if found is not None else []
+    if found is None or None in extents:
+        raise in_body(ShapeError)(
+            f"the shape of `{param.name}` of `{helper.name}`, which this call leaves out, is not known",
+            span=caller.definition.span(node),
+            help=f"pass a tensor for it, or annotate the parameter: {param.name}: pl.{param.direction}[pl.Tensor[[rows, columns], dtype]]",
+        )
+    text = f"pl.create_tensor([{', '.join(map(str, extents))}], dtype=pl.{found.dtype.name}, init_value=0)"
+    return relocated(ast.parse(text, mode="eval").body, node), found
+
+
+def _extent_text(dim: Dim, folded: Mapping[str, Folded]) -> str | None:
+    """An extent as the caller can write it: a number, or a dimension of another argument."""
+    if isinstance(dim, int):
+        return str(dim)
+    for argument, value in folded.values():
+        again = not any(isinstance(node, ast.Call) for node in ast.walk(argument))  # Evaluating it twice is evaluating it once.
+        if isinstance(value, (BufferType, TileType)) and dim in value.shape and again:
+            return f"pl.tensor.dim({ast.unparse(argument)}, {value.shape.index(dim)})"
+    return None
+
+
+def _default(param: JitParam, default: object, caller: Expressions, node: ast.AST) -> Abstract:
+    if isinstance(default, RuntimeMarker):
+        raise in_body(ArgumentError)(f"the call lacks its argument `{param.name}`", span=caller.definition.span(node))
+    return Static(default)
+
+
+def _dims_here(inside: Mapping[str, Abstract], held: Mapping[str, Abstract]) -> Mapping[Dim, Dim]:
+    """What the symbols in a helper's parameters are for the caller."""
+    out: dict[Dim, Dim] = {}
+    for name, type in inside.items():
+        outside = held[name]
+        if isinstance(type, (BufferType, TileType)) and isinstance(outside, (BufferType, TileType)):
+            out.update({dim: here for dim, here in zip(type.shape, outside.shape, strict=True) if isinstance(dim, DynDim)})
+    return out
+
+
+def _portable(value: Abstract, dims: Mapping[Dim, Dim]) -> Abstract:
+    """A helper's result as its caller may see it: other symbols of the helper mean nothing there."""
+    if isinstance(value, Items):
+        return Items(tuple(_portable(item, dims) for item in value.items))
+    if isinstance(value, (BufferType, TileType)) and all(isinstance(dim, int) or dim in dims for dim in value.shape):
+        shape = tuple(dims.get(dim, dim) for dim in value.shape)
+        if isinstance(value, BufferType):
+            return replace(value, shape=shape)
+        return replace(value, shape=shape, valid=tuple(dims.get(extent, extent) for extent in value.valid))
+    return value if isinstance(value, (Static, RuntimeValue)) else UNKNOWN
+
+
+def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> Abstract:
+    """What the parameter is in the specialisation: a literal, a run-time scalar, or a tensor type."""
+    value = held[param.name]
+    if param.kind == "scalar":
+        number = number_of(value)
+        if number is not None:
+            try:
+                return Static(as_declared(number, param))
+            except (ArgumentError, RangeError) as error:
+                raise caller.located(error, place) from None
+        if isinstance(value, (BufferType, TileType)):
+            raise in_body(ArgumentError)(
+                f"`{param.name}` of `{helper.name}` is a scalar, got {value}", span=caller.definition.span(place), help="read one element: x[i, j]"
+            )
+        return RuntimeValue(param.dtype or (value.dtype if isinstance(value, RuntimeValue) else None) or INDEX)
+    if param.kind == "tensor" or isinstance(value, BufferType):
+        return _tensor_type(caller, helper, param, held, place)
+    if isinstance(value, Static) and literal(value.value) is not None:
+        return Static(value.value)
+    if isinstance(value, Extent):
+        return RuntimeValue(INDEX)
+    return value
+
+
+def _tensor_type(caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> Abstract:
+    annotation, value = param.tensor or TensorAnnotation(), held[param.name]
+    if isinstance(value, (BufferType, TileType)):
+        shape, dtype = value.shape, value.dtype
+        if annotation.dtype is not None and annotation.dtype is not dtype:
+            message = f"`{param.name}` of `{helper.name}` holds {annotation.dtype}, got {dtype}"
+            raise in_body(DTypeError)(message, span=caller.definition.span(place), help=f"pl.cast it to pl.{annotation.dtype}")
+        if annotation.shape is not None and len(annotation.shape) != len(shape):
+            message = f"`{param.name}` of `{helper.name}` has {len(annotation.shape)} dimensions, got {value}"
+            raise in_body(ShapeError)(message, span=caller.definition.span(place), help="pass a slice or a reshape of it, or correct the annotation")
+    elif isinstance(value, (Static, Extent, RuntimeValue)):
+        help = f"declare it as a scalar in `{helper.name}`, e.g. {param.name}: pl.FP32"
+        raise in_body(ArgumentError)(f"`{param.name}` of `{helper.name}` is a tensor, got a scalar", span=caller.definition.span(place), help=help)
+    elif (known := caller.specializer.missing_type(caller, helper, param, held, place)) is not None:
+        shape, dtype = known.shape, known.dtype
+    elif annotation.shape is not None and annotation.dtype is not None:
+        shape, dtype = tuple(dim if isinstance(dim, int) else dim.name for dim in annotation.shape), annotation.dtype
+    else:
+        raise in_body(ShapeError)(
+            f"the shape of `{ast.unparse(place)}` is not known here, so `{helper.name}` cannot be specialised for `{param.name}`",
+            span=caller.definition.span(place),
+            help=f"annotate the parameter: {param.name}: pl.Tensor[[rows, columns], dtype]",
+        )
+    declared = caller.specializer.dynamic(helper).axes(param.name, len(shape))
+    dims: list[int | DynDim] = []
+    for axis, dim in enumerate(shape):
+        if axis in declared:
+            dims.append(caller.specializer.dim_of(declared[axis]))
+        else:
+            dims.append(dim if isinstance(dim, (int, DynDim)) else caller.specializer.fresh())
+    return BufferType(tuple(dims), dtype, annotation.layout.value)

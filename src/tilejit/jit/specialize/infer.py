@@ -1,0 +1,235 @@
+"""Types of local values while specialising: enough to know what helpers are called with and how large outputs are."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+
+from tilejit import ops
+from tilejit.dtypes import FP32, INDEX, DType
+from tilejit.errors import TilejitError
+from tilejit.jit.specialize.meta import DynDim
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, extent_of, number_of
+from tilejit.ops.binding import Kind, bind
+from tilejit.ops.spec import Call, OpFunction, OpSpec, ParamKind, ScalarArg
+from tilejit.types.enums import MemorySpace, TensorLayout
+from tilejit.types.values import ANY, BufferType, Dim, ScalarType, TileType
+
+FreshDim = Callable[[], DynDim]
+"""Makes the symbol of an extent that nothing else has."""
+
+
+def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Mapping[str, Abstract], fresh: FreshDim) -> Abstract:
+    """The type of `function(…)`, or UNKNOWN; mistakes are left to the front end, which says them better."""
+    try:
+        bound = bind(function, positional, keywords, _kind_of, _value_of)
+        special = _STRUCTURAL.get(bound.row.name)
+        if special is not None:
+            return special(bound.args, fresh)
+        if bound.row.family == "structural":
+            return UNKNOWN
+        args = {name: _seen(bound.row.param(name).kind, arg) for name, arg in bound.args.items()}
+        results = bound.row.infer(Call(bound.row, bound.level, args))
+    except (TilejitError, AssertionError, TypeError, ValueError, KeyError, AttributeError, IndexError):
+        return UNKNOWN
+    known = [_result(type) for type in results]
+    return known[0] if len(known) == 1 else Items(tuple(known))
+
+
+def operator(name: str, left: Abstract, right: Abstract, fresh: FreshDim) -> Abstract:
+    """The type of a binary operator on run-time values; `name` is that of the `ast` class."""
+    row = ops.BINARY_OPERATORS.get(name)
+    if not (isinstance(left, (BufferType, TileType)) or isinstance(right, (BufferType, TileType))):
+        typed = [_scalar(side).dtype for side in (left, right) if isinstance(side, RuntimeValue) or isinstance(number_of(side), float)]
+        if (isinstance(left, Extent) or isinstance(right, Extent)) and not any(dtype.is_float for dtype in typed):
+            return Extent(fresh())
+        if any(dtype is not INDEX for dtype in typed) and row is not None:
+            found = _apply_row(ops.table()[row], left, right)
+            return found if isinstance(found, RuntimeValue) else RuntimeValue()
+        return RuntimeValue(INDEX, unrolled=all(isinstance(side, Static) or (isinstance(side, RuntimeValue) and side.unrolled) for side in (left, right)))
+    return _apply_row(ops.table()[row], left, right) if row is not None else UNKNOWN
+
+
+def comparison(name: str, left: Abstract, right: Abstract) -> Abstract:
+    """The type of a comparison of run-time values; `name` is that of the `ast` class."""
+    shaped = [side for side in (left, right) if isinstance(side, (BufferType, TileType))]
+    if not shaped or name not in ops.COMPARISONS:
+        return RuntimeValue()
+    row = "cmp_mask" if any(side.level == "tile" for side in shaped) else "cmp"
+    return _apply_row(ops.table()[row], left, right)
+
+
+def _apply_row(row: OpSpec, left: Abstract, right: Abstract) -> Abstract:
+    """The type of a row with two operands; some operators (`//`, `%`) have no other name."""
+    try:
+        level = "tile" if "tile" in (_kind_of(left), _kind_of(right)) else "tensor"
+        args = {param.name: _seen(param.kind, side) for param, side in zip(row.params[:2], (left, right), strict=True)}
+        args |= {param.name: param.default for param in row.params[2:]}
+        return _result(row.infer(Call(row, level, args))[0])
+    except (TilejitError, AssertionError, TypeError, ValueError, KeyError, AttributeError, IndexError):
+        return UNKNOWN
+
+
+def _kind_of(arg: object) -> Kind:
+    if isinstance(arg, Static):
+        if arg.value is None:
+            return "none"
+        if isinstance(arg.value, (tuple, list)):
+            return "list"
+        return "number" if number_of(arg) is not None else "static"
+    if isinstance(arg, (BufferType, TileType)):
+        return "tensor" if arg.level == "tensor" else "tile"
+    if isinstance(arg, Items):
+        return "list"
+    if isinstance(arg, RuntimeValue):
+        return "number" if arg.unrolled else "scalar"
+    if isinstance(arg, Extent):
+        return "scalar"
+    raise TypeError("unknown argument")
+
+
+def _value_of(arg: object) -> object:
+    return arg.value if isinstance(arg, Static) else arg
+
+
+def _seen(kind: ParamKind, arg: object) -> object:
+    """An argument as type rules see it."""
+    if isinstance(arg, (BufferType, TileType)):
+        return arg
+    if kind is ParamKind.Scalars:
+        return tuple(_scalar(item) for item in items_of(arg)) if isinstance(arg, (Items, Static)) else arg
+    if kind in (ParamKind.Scalar, ParamKind.Operand) and isinstance(arg, (Static, Extent, RuntimeValue)):
+        return _scalar(arg)
+    return arg.value if isinstance(arg, Static) else arg
+
+
+def _scalar(arg: Abstract) -> ScalarArg:
+    number = number_of(arg)
+    if number is not None and isinstance(arg, Static) and arg.dtype is not None:
+        return ScalarArg(arg.dtype, number)
+    if number is not None:
+        return ScalarArg(FP32 if isinstance(number, float) else INDEX, number)
+    if isinstance(arg, RuntimeValue) and arg.unrolled:
+        return ScalarArg(INDEX, 1)  # any number: rules look at its kind only
+    dtype = arg.dtype if isinstance(arg, RuntimeValue) else None
+    return ScalarArg(dtype or INDEX)
+
+
+def items_of(arg: object) -> tuple[Abstract, ...]:
+    """Members of a list argument."""
+    if isinstance(arg, Items):
+        return arg.items
+    if isinstance(arg, Static) and isinstance(arg.value, (tuple, list)):
+        return tuple(Static(item) for item in arg.value)
+    return ()
+
+
+def _result(type: object) -> Abstract:
+    if isinstance(type, (BufferType, TileType)):
+        return type
+    return RuntimeValue(type.dtype) if isinstance(type, ScalarType) else UNKNOWN
+
+
+# structural ops -------------------------------------------------------------------------------------------------------
+
+Arguments = Mapping[str, object]
+
+
+def _dims(arg: object, fresh: FreshDim) -> tuple[Dim, ...]:
+    return tuple(extent if (extent := extent_of(item)) is not None else fresh() for item in items_of(arg))
+
+
+def _static(arg: object) -> object:
+    return arg.value if isinstance(arg, Static) else arg
+
+
+def _create_tensor(args: Arguments, fresh: FreshDim) -> Abstract:
+    dtype, layout = _static(args["dtype"]), _static(args.get("layout"))
+    assert isinstance(dtype, DType)
+    return BufferType(_dims(args["shape"], fresh), dtype, layout.value if isinstance(layout, TensorLayout) else "ND")
+
+
+def _load(args: Arguments, fresh: FreshDim) -> Abstract:
+    tensor, space = args["tensor"], _static(args["target_memory"])
+    assert isinstance(tensor, BufferType) and isinstance(space, MemorySpace)
+    shape = _dims(args["shapes"], fresh)
+    wanted = args.get("valid_shape")
+    valid = shape if wanted is None else tuple(dim if isinstance(dim := extent_of(item), int) else ANY for item in items_of(wanted))
+    return TileType(shape, tensor.dtype, valid, space.value)
+
+
+def _store(args: Arguments, fresh: FreshDim) -> Abstract:
+    output = args["output_tensor"]
+    return output if isinstance(output, BufferType) else UNKNOWN
+
+
+def _dim(args: Arguments, fresh: FreshDim) -> Abstract:
+    tensor, axis = args["tensor"], _static(args["axis"])
+    assert isinstance(tensor, (BufferType, TileType)) and isinstance(axis, int)
+    extent = tensor.shape[axis]
+    return Static(extent, local=True) if isinstance(extent, int) else Extent(extent) if isinstance(extent, DynDim) else RuntimeValue(INDEX)
+
+
+def _read(args: Arguments, fresh: FreshDim) -> Abstract:
+    source = args["src"]
+    return RuntimeValue(source.dtype) if isinstance(source, (BufferType, TileType)) else UNKNOWN
+
+
+def _no_dep(args: Arguments, fresh: FreshDim) -> Abstract:
+    tensor = args["tensor"]
+    return tensor if isinstance(tensor, (BufferType, TileType)) else UNKNOWN
+
+
+def _view(args: Arguments, fresh: FreshDim) -> Abstract:
+    tensor, layout = args["tensor"], _static(args.get("layout"))
+    assert isinstance(tensor, BufferType)
+    shape = tensor.shape if args.get("shape") is None else _dims(args["shape"], fresh)
+    return BufferType(shape, tensor.dtype, layout.value if isinstance(layout, TensorLayout) else tensor.layout)
+
+
+_STRUCTURAL: dict[str, Callable[[Arguments, FreshDim], Abstract]] = {
+    "create_tensor": _create_tensor,
+    "create_l1": _create_tensor,
+    "load": _load,
+    "store": _store,
+    "dim": _dim,
+    "read": _read,
+    "no_dep": _no_dep,
+    "view": _view,
+}
+
+
+def subscript(base: BufferType | TileType, indices: Sequence[Abstract | slice], fresh: FreshDim) -> Abstract:
+    """The type of `base[…]`: slices keep dims, integers drop them, missing ones are whole."""
+    if len(indices) > len(base.shape):
+        return UNKNOWN
+    shape: list[Dim] = []
+    for axis, extent in enumerate(base.shape):
+        index = indices[axis] if axis < len(indices) else slice(None)
+        if isinstance(index, slice):
+            shape.append(_slice_extent(index, extent))
+    if not shape:
+        return RuntimeValue(base.dtype)
+    out = tuple(shape)
+    return BufferType(out, base.dtype) if isinstance(base, BufferType) else TileType(out, base.dtype, out, base.space)
+
+
+def _slice_extent(index: slice, extent: Dim) -> Dim:
+    """Static sizes as given; what is not static falls back to the parent's extent."""
+    if isinstance(index.step, int):
+        return max(0, index.step)
+    start = 0 if index.start is None else extent_of(index.start)
+    if index.stop is None:
+        if not isinstance(extent, int) or not isinstance(start, int):
+            return -start if isinstance(start, int) and start < 0 else extent
+        return max(0, extent - (start + extent if start < 0 else start))
+    stop = extent_of(index.stop)
+    if isinstance(start, int) and isinstance(stop, int):
+        start = start + extent if start < 0 and isinstance(extent, int) else start
+        stop = stop + extent if stop < 0 and isinstance(extent, int) else stop
+        return max(0, stop - start)
+    return stop if start == 0 and stop is not None else extent
+
+
+def operator_name(op: ast.operator) -> str:
+    return type(op).__name__

@@ -1,0 +1,327 @@
+"""Turns one generic kernel and its helpers into the concrete functions of a program, for one set of arguments."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, cast
+
+from tilejit.dtypes import DType
+from tilejit.jit.definition import Definition
+from tilejit.jit.specialize.dependencies import returned_params
+from tilejit.jit.specialize.dynamic import Dynamic, Symbol
+from tilejit.jit.specialize.expressions import Expressions
+from tilejit.jit.specialize.meta import ArgumentMeta, Constant, DynDim, RuntimeScalar, constant_key
+from tilejit.jit.specialize.nodes import at, relocated
+from tilejit.jit.specialize.signature import JitParam, annotated_result
+from tilejit.jit.specialize.statements import Statements
+from tilejit.jit.specialize.values import Abstract, Items, RuntimeValue, Static, literal
+from tilejit.types.annotations import ScalarAnnotation
+from tilejit.types.enums import Level, Role
+from tilejit.types.values import BufferType, TileType
+
+Record = Callable[[Definition, str, object], None]
+"""Told every captured value that was read: by whom, under which path, and the value."""
+
+
+class ProgramFunction(Protocol):
+    """A module-level `@pl.function`."""
+
+    @property
+    def name(self) -> str: ...
+
+    def as_python(self, prefix: str = "pl", concise: bool = False) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialFunction:
+    """A function of the specialised program. Its nodes stand where the user wrote them."""
+
+    name: str
+    node: ast.FunctionDef
+    definition: Definition
+    kind: str
+    """Of the function in the program: a host function is its orchestration, a chip program that it calls an opaque function."""
+    symbols: Mapping[str, str]
+    """Python name of each dynamic symbol it mentions → the literal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Specialization:
+    """The specialised program: helpers leaf first, the entry last."""
+
+    name: str
+    functions: tuple[SpecialFunction, ...]
+    symbols: Mapping[str, str]
+    entry: str
+    externals: Mapping[str, ProgramFunction] = field(default_factory=dict[str, "ProgramFunction"])
+    """Module-level functions that are called, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A helper under one set of parameter types."""
+
+    name: str
+    types: Mapping[str, Abstract]
+    returns: tuple[Abstract, ...]
+
+
+def ignore(definition: Definition, path: str, value: object) -> None:
+    """Nobody wants to know what was read."""
+
+
+@dataclass
+class Specializer:
+    """One specialisation in the making."""
+
+    entry: Definition
+    known: Mapping[Definition, Dynamic]
+    record: Record = ignore
+    symbols: dict[str, str] = field(default_factory=dict[str, str])
+    functions: list[SpecialFunction] = field(default_factory=list[SpecialFunction])
+    externals: dict[str, ProgramFunction] = field(default_factory=dict[str, "ProgramFunction"])
+
+    def __post_init__(self) -> None:
+        self._names: set[str] = {self.entry.name}
+        self._done: dict[Hashable, Built] = {}
+        self._dims: dict[Symbol, DynDim] = {}
+        self._literals: dict[str, int] = {}
+
+    # symbols ------------------------------------------------------------------------------------------------------------------
+
+    def dynamic(self, definition: Definition) -> Dynamic:
+        return self.known[definition]
+
+    def dim_of(self, symbol: Symbol) -> DynDim:
+        """The extent that a function's symbol stands for."""
+        root = symbol.root()
+        if root not in self._dims:
+            self._dims[root] = self._new_dim(root.literal)
+        return self._dims[root]
+
+    def _new_dim(self, text: str) -> DynDim:
+        ordinal = self._literals.get(text, 0)
+        self._literals[text] = ordinal + 1
+        return DynDim(text, ordinal)
+
+    def fresh(self) -> DynDim:
+        """An extent of its own, for what is known only at run time."""
+        return self._new_dim("D")
+
+    def symbol_name(self, params: Mapping[str, Abstract], dim: DynDim) -> str:
+        return self.symbol_names(params)[dim]
+
+    def symbol_names(self, params: Mapping[str, Abstract]) -> dict[DynDim, str]:
+        """The Python name of each dynamic extent of a function: its literal, numbered where two share one."""
+        out: dict[DynDim, str] = {}
+        for type in params.values():
+            for dim in type.shape if isinstance(type, BufferType | TileType) else ():
+                if isinstance(dim, DynDim) and dim not in out:
+                    out[dim] = self._free_name(dim.literal, set(out.values()))
+                    self.symbols[out[dim]] = dim.literal
+        return out
+
+    def _free_name(self, text: str, used: set[str]) -> str:
+        name, number = text, 0
+        while name in used or self.symbols.get(name, text) != text:
+            number += 1
+            name = f"{text}_{number}"
+        return name
+
+    # functions ----------------------------------------------------------------------------------------------------------------
+
+    def run(self, metas: Mapping[str, ArgumentMeta]) -> Specialization:
+        """Specialise the entry for the given arguments."""
+        types = {param.name: self._entry_type(param, metas[param.name]) for param in self.entry.params if param.name in metas}
+        self._build(self.entry, self.entry.name, types)
+        return Specialization(f"_jit_{self.entry.name}", tuple(self.functions), dict(sorted(self.symbols.items())), self.entry.name, self.externals)
+
+    def _entry_type(self, param: JitParam, meta: ArgumentMeta) -> Abstract:
+        if isinstance(meta, Constant):
+            return Static(meta.value)
+        if isinstance(meta, RuntimeScalar):
+            return RuntimeValue(meta.dtype)
+        return meta.type(param.tensor.layout.value if param.tensor is not None else "ND")
+
+    def specialise(self, helper: Definition, types: Mapping[str, Abstract]) -> Built:
+        """The specialisation of `helper` for these parameter types, up to the names of their symbols."""
+        key = (helper, *_alpha(types))
+        if key not in self._done:
+            name = self._free_function_name(helper.name)
+            self._names.add(name)
+            self._done[key] = Built(name, types, self._build(helper, name, types))
+        return self._done[key]
+
+    def _free_function_name(self, text: str) -> str:
+        name, number = text, 0
+        while name in self._names:
+            number += 1
+            name = f"{text}_{number}"
+        return name
+
+    def body(self, definition: Definition, types: Mapping[str, Abstract]) -> Statements:
+        """A walk over the body of `definition`, ready to start."""
+        return Statements(self, definition, self.known[definition], types)
+
+    def _build(self, definition: Definition, name: str, types: Mapping[str, Abstract]) -> tuple[Abstract, ...]:
+        names = self.symbol_names(types)
+        body = self.body(definition, types)
+        bind_symbols(body, types)
+        prologue = _rebound_scalars(definition, body, types)
+        statements = prologue + body.block(definition.text.node.body)
+        arguments = [ast.arg("self")] + [
+            _parameter(param, types.get(param.name), names, body) for param in definition.params if not isinstance(types.get(param.name), Static)
+        ]
+        kind = _kind_in_program(definition, self.entry)
+        node = ast.FunctionDef(name, _arguments(arguments), statements, [_decorator(definition, kind)], _returns(definition, types, names, body), None)
+        ast.copy_location(node, definition.text.node)
+        ast.copy_location(arguments[0], definition.text.node)
+        used = {python: dim.literal for dim, python in names.items()}
+        self.functions.append(SpecialFunction(name, node, definition, kind, used))
+        return body.returns
+
+    def external(self, function: object, node: ast.expr) -> ast.expr:
+        """A call of a module-level function: it keeps its name, and the program that calls it takes it in."""
+        known = cast("ProgramFunction", function)
+        if self.externals.setdefault(known.name, known) is not known:
+            return node
+        self._names.add(known.name)
+        return at(ast.Name(known.name, ast.Load()), node)
+
+    def missing_type(self, caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> BufferType | None:
+        """The type of an argument that nothing is known of; overridden where output shapes are looked for."""
+        return None
+
+
+def bind_symbols(body: Expressions, types: Mapping[str, Abstract]) -> None:
+    """Let the function's own symbols stand for the extents its parameters have."""
+    for param in body.definition.params:
+        type = types.get(param.name)
+        if isinstance(type, BufferType):
+            for axis, symbol in body.dynamic.axes(param.name, len(type.shape)).items():
+                dim = type.shape[axis]
+                if isinstance(dim, DynDim):
+                    body.dims.setdefault(symbol.root(), dim)
+
+
+def _rebound_scalars(definition: Definition, body: Statements, types: Mapping[str, Abstract]) -> list[ast.stmt]:
+    """A scalar that became a literal but is assigned in the body starts as a local of that value."""
+    out: list[ast.stmt] = []
+    for param in definition.params:
+        type = types.get(param.name)
+        if isinstance(type, Static) and body.bindings_of(param.name):
+            value = literal(type.value)
+            assert value is not None
+            body.env[param.name] = Static(type.value, local=True)
+            place = definition.node_of(param)
+            statement = ast.Assign([ast.Name(param.name, ast.Store())], relocated(value, place))
+            out.append(ast.fix_missing_locations(ast.copy_location(statement, place)))
+    return out
+
+
+def _alpha(types: Mapping[str, Abstract]) -> Sequence[Hashable]:
+    """Parameter types with symbols numbered by first appearance: equal for calls that can share a specialisation."""
+    numbers: dict[DynDim, int] = {}
+
+    def dim(extent: int | str) -> Hashable:
+        return ("dim", numbers.setdefault(extent, len(numbers))) if isinstance(extent, DynDim) else extent
+
+    def key(type: Abstract) -> Hashable:
+        if isinstance(type, BufferType):
+            return ("tensor", tuple(dim(extent) for extent in type.shape), type.dtype.name, type.layout)
+        if isinstance(type, TileType):
+            return ("tile", tuple(dim(extent) for extent in type.shape), type.dtype.name)
+        if isinstance(type, Static):
+            return ("static", _static_key(type.value))
+        if isinstance(type, Items):
+            return ("items", *(key(item) for item in type.items))
+        return repr(type)
+
+    return [(name, key(type)) for name, type in types.items()]
+
+
+def _static_key(value: object) -> Hashable:
+    if isinstance(value, bool | int | float):
+        return constant_key(value)
+    if isinstance(value, tuple | list):
+        return (type(value).__name__, *(_static_key(item) for item in value))
+    return (type(value).__name__, repr(value))
+
+
+# signatures as text ---------------------------------------------------------------------------------------------------
+
+_KINDS = {"orchestration": "Orchestration", "incore": "InCore", "inline": "Inline", "opaque": "Opaque"}
+
+
+def _kind_in_program(definition: Definition, entry: Definition) -> str:
+    if definition.kind == "host":
+        return "orchestration"
+    return "opaque" if definition.kind == "orchestration" and definition is not entry else definition.kind
+
+
+def _decorator(definition: Definition, kind: str) -> ast.expr:
+    options = "".join(f", {name}={_option(value)}" for name, value in function_attrs(definition).items())
+    return relocated(ast.parse(f"pl.function(type=pl.FunctionType.{_KINDS[kind]}{options})", mode="eval").body, definition.text.node)
+
+
+def function_attrs(definition: Definition) -> dict[str, object]:
+    """The options of a decorator that are facts about the function in the program."""
+    level, auto_scope = definition.options.get("level"), definition.options.get("auto_scope", True)
+    host = {"level": Level.HOST, "role": Role.Orchestrator} if definition.kind == "host" else {}
+    return {**({"level": level} if level is not None else {}), **host, **({"auto_scope": False} if auto_scope is False else {})}
+
+
+def _option(value: object) -> str:
+    node = literal(value)
+    assert node is not None, value
+    return ast.unparse(node)
+
+
+def _arguments(args: list[ast.arg]) -> ast.arguments:
+    return ast.arguments(posonlyargs=[], args=args, vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[])
+
+
+def _parameter(param: JitParam, type: Abstract | None, names: Mapping[DynDim, str], body: Expressions) -> ast.arg:
+    node = body.definition.node_of(param)
+    annotation: ast.expr | None
+    if isinstance(type, BufferType):
+        annotation = _tensor_annotation(type, param.direction if body.definition.kind != "inline" else "In", names)
+    elif isinstance(type, RuntimeValue) and type.dtype is not None:
+        annotation = ast.parse(f"pl.Scalar[pl.{type.dtype.name}]", mode="eval").body
+    elif node.annotation is not None:
+        annotation = body.annotation(copy.deepcopy(node.annotation))
+    elif isinstance(type, TileType):
+        annotation = _shaped_annotation("Tile", type.shape, type.dtype, names)
+    else:
+        annotation = None
+    placed = relocated(annotation, node.annotation or node) if annotation is not None else None
+    return ast.copy_location(ast.arg(param.name, placed), node)
+
+
+def _returns(definition: Definition, types: Mapping[str, Abstract], names: Mapping[DynDim, str], body: Expressions) -> ast.expr | None:
+    """The return annotation: types of the parameters that are returned, or a scalar that the author declared; else the front end infers."""
+    returned = returned_params(definition)
+    place = definition.text.node
+    if place.returns is not None and isinstance(annotated_result(definition.function, definition.namespace), ScalarAnnotation | DType):
+        return body.annotation(copy.deepcopy(place.returns))
+    found = [types.get(name) if name is not None else None for name in returned]
+    tensors = [type for type in found if isinstance(type, BufferType)]
+    if not tensors or len(tensors) != len(found) or not definition.returns:
+        return None
+    items = [ast.unparse(_tensor_annotation(type, "In", names)) for type in tensors]
+    text = items[0] if len(items) == 1 else f"tuple[{', '.join(items)}]"
+    return relocated(ast.parse(text, mode="eval").body, place)
+
+
+def _tensor_annotation(type: BufferType, direction: str, names: Mapping[DynDim, str]) -> ast.expr:
+    inner = _shaped_annotation("Tensor", type.shape, type.dtype, names, "" if type.layout == "ND" else f", pl.{type.layout}")
+    return inner if direction == "In" else ast.parse(f"pl.{direction}[{ast.unparse(inner)}]", mode="eval").body
+
+
+def _shaped_annotation(kind: str, shape: Sequence[int | str], dtype: DType, names: Mapping[DynDim, str], extra: str = "") -> ast.expr:
+    dims = ", ".join(names[dim] if isinstance(dim, DynDim) else str(dim) for dim in shape)
+    return ast.parse(f"pl.{kind}[[{dims}], pl.{dtype.name}{extra}]", mode="eval").body
+

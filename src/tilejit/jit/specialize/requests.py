@@ -1,0 +1,125 @@
+"""From the arguments of a call to the program they specialise: what runs only when something has to be compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from tilejit.dtypes import FP32, INT8
+from tilejit.errors import ShapeError, TilejitError
+from tilejit.jit.definition import Definition
+from tilejit.jit.specialize.arguments import BoundArguments, TensorArgument
+from tilejit.jit.specialize.dynamic import Dynamic
+from tilejit.jit.specialize.meta import ArgumentMeta, DynDim, RuntimeScalar, TensorMeta
+from tilejit.jit.specialize.outputs import OutputFinder, output_types
+from tilejit.jit.specialize.program import Record, Specialization, Specializer, ignore
+from tilejit.jit.specialize.values import Abstract, RuntimeValue, Static
+from tilejit.types.annotations import DynVar
+
+
+def specialise(entry: Definition, known: Mapping[Definition, Dynamic], bound: BoundArguments, record: Record = ignore) -> Specialization:
+    """The concrete functions for these arguments; `record` is told every captured value that is read."""
+    specializer = Specializer(entry, known, record)
+    return specializer.run(_metas(specializer, bound))
+
+
+def find_outputs(entry: Definition, known: Mapping[Definition, Dynamic], bound: BoundArguments) -> Mapping[str, TensorArgument]:
+    """Shape and dtype of the outputs that a return-style call leaves out: as annotated, else as the body writes them."""
+    finder = OutputFinder(entry, known)
+    types = {name: _abstract(meta) for name, meta in _metas(finder, bound).items()}
+    annotated: dict[str, TensorArgument] = {}
+    for name in bound.omitted:
+        annotation = entry.param(name).tensor
+        if annotation is not None and annotation.shape is not None and annotation.dtype is not None:
+            annotated[name] = TensorArgument(annotation.shape, annotation.dtype)
+    overridden = any(_overrides(entry, name, argument) for name, argument in bound.arguments.items())
+    found = {} if overridden else dict(annotated)
+    types.update({name: _abstract(_tensor_meta(finder, name, argument)) for name, argument in found.items()})
+    unknown = [name for name in bound.omitted if name not in found]
+    try:
+        inferred = output_types(finder, types, unknown) if unknown else {}
+    except ShapeError as error:
+        if any(name not in annotated for name in unknown):
+            raise _mistake(entry, known, bound, found, unknown) or error from None
+        return annotated
+    for name, type in inferred.items():
+        found[name] = TensorArgument(tuple(_OutputDim.of(dim) for dim in type.shape), type.dtype)
+    return found
+
+
+_STAND_INS = (TensorArgument((1,), FP32), TensorArgument((2, 3, 5), INT8))
+"""Two outputs that have nothing in common."""
+
+
+def _mistake(
+    entry: Definition, known: Mapping[Definition, Dynamic], bound: BoundArguments, found: Mapping[str, TensorArgument], unknown: Sequence[str]
+) -> TilejitError | None:
+    """What is wrong with the body whatever its outputs are: that says more than that their shapes cannot be told."""
+    errors: list[TilejitError] = []
+    for stand_in in _STAND_INS:
+        arguments = {**bound.arguments, **found, **dict.fromkeys(unknown, stand_in)}
+        ordered = {param.name: arguments[param.name] for param in entry.params if param.name in arguments}
+        error = _front_end_error(entry, known, BoundArguments(bound.values, ordered))
+        if error is None:
+            return None
+        errors.append(error)
+    first, second = errors
+    return first if (first.message, first.span) == (second.message, second.span) else None
+
+
+def _front_end_error(entry: Definition, known: Mapping[Definition, Dynamic], bound: BoundArguments) -> TilejitError | None:
+    from tilejit.jit.specialize.build import program_of
+
+    try:
+        program_of(specialise(entry, known, bound))
+    except TilejitError as error:
+        return error
+    return None
+
+
+def _overrides(entry: Definition, name: str, argument: object) -> bool:
+    """Whether an argument has another shape than annotated: then the annotated shapes of the outputs mean nothing either."""
+    annotation = entry.param(name).tensor
+    if not isinstance(argument, TensorArgument) or annotation is None or annotation.shape is None:
+        return False
+    if len(annotation.shape) != len(argument.shape):
+        return True
+    return any(isinstance(wanted, int) and wanted != extent for wanted, extent in zip(annotation.shape, argument.shape, strict=True))
+
+
+def _metas(specializer: Specializer, bound: BoundArguments) -> dict[str, ArgumentMeta]:
+    return {
+        name: _tensor_meta(specializer, name, argument) if isinstance(argument, TensorArgument) else argument
+        for name, argument in bound.arguments.items()
+    }
+
+
+def _tensor_meta(specializer: Specializer, name: str, argument: TensorArgument) -> TensorMeta:
+    dynamic = specializer.dynamic(specializer.entry).axes(name, len(argument.shape))
+    shape = tuple(
+        specializer.dim_of(dynamic[axis]) if axis in dynamic else dim.dim if isinstance(dim, _OutputDim) else cast("int", dim)
+        for axis, dim in enumerate(argument.shape)
+    )
+    return TensorMeta(shape, argument.dtype)
+
+
+class _OutputDim(DynVar):
+    """A dynamic extent of an output that was found in the body."""
+
+    __slots__ = ("dim",)
+    dim: DynDim
+
+    @staticmethod
+    def of(dim: int | str) -> int | DynVar:
+        if isinstance(dim, int):
+            return dim
+        assert isinstance(dim, DynDim), dim
+        out = _OutputDim(dim.literal)
+        out.dim = dim
+        return out
+
+
+def _abstract(meta: ArgumentMeta) -> Abstract:
+    if isinstance(meta, TensorMeta):
+        return meta.type()
+    return RuntimeValue(meta.dtype) if isinstance(meta, RuntimeScalar) else Static(meta.value)

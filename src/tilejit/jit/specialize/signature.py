@@ -1,0 +1,205 @@
+"""The parameters of a jit function: what each annotation says, however it is spelled."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Mapping
+from types import FunctionType as PythonFunction
+from typing import NamedTuple
+
+from tilejit.dtypes import BOOL, INDEX, DType, integer_range
+from tilejit.errors import ArgumentError, ParserTypeError, RangeError, TilejitError
+from tilejit.frontend.source import FunctionText, span_of, unwrapped
+from tilejit.jit.reads.facts import Facts
+from tilejit.types.annotations import (
+    RUNTIME,
+    ArrayAnnotation,
+    DirectedAnnotation,
+    InOut,
+    Out,
+    RuntimeMarker,
+    ScalarAnnotation,
+    Tensor,
+    TensorAnnotation,
+    TileAnnotation,
+)
+
+_EMPTY = inspect.Parameter.empty
+
+
+class JitParam(NamedTuple):
+    """One parameter of a jit function."""
+
+    name: str
+    kind: str
+    """"tensor", "scalar", or "other" (tiles, arrays, no annotation)."""
+    direction: str = "In"
+    tensor: TensorAnnotation | None = None
+    """What the annotation says of a tensor; empty for a bare `pl.Tensor`."""
+    dtype: DType | None = None
+    """Of a scalar."""
+    default: object = _EMPTY
+    wrap: type | None = None
+    """A class of KernelArguments, if the annotation is one: other arguments are given to it."""
+    keyword_only: bool = False
+    """Whether it stands after a `*`."""
+
+    @property
+    def stays_runtime(self) -> bool:
+        return isinstance(self.default, RuntimeMarker)
+
+
+def read_params(
+    function: Callable[..., object], facts: Facts, text: Callable[[], FunctionText], namespace: Mapping[str, object], drop_first: bool = False
+) -> tuple[JitParam, ...]:
+    """The parameters of `function`; string annotations are evaluated where the function stands. `text` is asked only where `facts` do not do."""
+    plain = unwrapped(function)
+    assert isinstance(plain, PythonFunction)
+    code = plain.__code__
+    if code.co_posonlyargcount or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        raise _unsupported(text())
+    defaults = _defaults(plain)
+    annotations: Mapping[str, object] = getattr(plain, "__annotations__", {})
+    params = [
+        _read(name, annotations.get(name), defaults.get(name, _EMPTY), namespace, text if name in facts.annotated else None)
+        for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    ]
+    if code.co_kwonlyargcount:
+        params = [param._replace(keyword_only=position >= code.co_argcount) for position, param in enumerate(params)]
+    return tuple(params[1:] if drop_first else params)
+
+
+def _unsupported(text: FunctionText) -> ParserTypeError:
+    spec = text.node.args
+    for node, what in ((spec.vararg, "*args"), (spec.kwarg, "**kwargs")):
+        if node is not None:
+            return ParserTypeError(f"a kernel has no {what} parameters", span=span_of(node, text.source, text.node.name), help="name every parameter")
+    place = span_of(spec.posonlyargs[0], text.source, text.node.name)
+    return ParserTypeError("a kernel has no positional-only parameters", span=place, help="remove the `/`")
+
+
+def argument_node(text: FunctionText, name: str) -> ast.arg:
+    """Where a parameter stands."""
+    return next(arg for arg in (*text.node.args.args, *text.node.args.kwonlyargs) if arg.arg == name)
+
+
+def _defaults(function: PythonFunction) -> dict[str, object]:
+    """Default values by parameter; `inspect.signature` would build ten objects for each."""
+    positional = function.__defaults__ or ()
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    return {**dict(zip(names[len(names) - len(positional) :], positional)), **(function.__kwdefaults__ or {})}
+
+
+def _read(name: str, annotation: object, default: object, namespace: Mapping[str, object], text: Callable[[], FunctionText] | None) -> JitParam:
+    """One parameter; `text` of a function in which it has an annotation."""
+    try:
+        if isinstance(annotation, str):
+            annotation = evaluate_annotation(annotation, namespace)
+        if annotation is None and text is not None:
+            annotation = _by_text(name, namespace, text())
+        return _classify(name, annotation, default)
+    except TilejitError as error:
+        if text is None:
+            raise
+        node = argument_node(text(), name)
+        raise error.located(span_of(node.annotation or node, text().source, text().node.name)) from None
+
+
+def _by_text(name: str, namespace: Mapping[str, object], text: FunctionText) -> object | None:
+    """What the annotation in the text stands for, where the function object has none or it cannot be evaluated."""
+    written = argument_node(text, name).annotation
+    if written is None:
+        return None
+    found = evaluate_annotation(ast.unparse(written), namespace)
+    return _by_syntax(written) if found is None else found
+
+
+def _classify(name: str, annotation: object, default: object) -> JitParam:
+    direction = "In"
+    if isinstance(annotation, DirectedAnnotation):
+        direction, annotation = annotation.direction, annotation.inner
+    if annotation is Tensor:
+        annotation = TensorAnnotation()
+    if isinstance(annotation, TensorAnnotation):
+        if annotation.view is not None:
+            help = "write the layout itself: pl.Tensor[[64, 64], pl.FP32, pl.NZ]"
+            raise ArgumentError(f"the annotation of `{name}` has a pl.TensorView where @pl.jit takes a plain layout", help=help)
+        return JitParam(name, "tensor", direction, tensor=annotation, default=default)
+    if isinstance(annotation, ScalarAnnotation):
+        return JitParam(name, "scalar", dtype=annotation.dtype, default=default)
+    if isinstance(annotation, DType):
+        return JitParam(name, "scalar", dtype=annotation, default=default)
+    if annotation is int or annotation is float or annotation is bool:
+        return JitParam(name, "scalar", default=default)
+    wrap = annotation if isinstance(annotation, type) and hasattr(annotation, "__abi_slots__") else None
+    return JitParam(name, "other", direction, default=default, wrap=wrap)
+
+
+def as_declared(number: int | float | bool, param: JitParam) -> int | float | bool:
+    """A scalar argument as the parameter declares it: floats for float types, integers for integer types."""
+    dtype: DType | None = param.dtype
+    if dtype is None:
+        return number if isinstance(number, bool | float) else _in_range(number, INDEX, param)
+    if dtype.is_float:
+        try:
+            return float(number)
+        except OverflowError:
+            raise _out_of_range(int(number), param, f"{dtype}") from None
+    if dtype is BOOL:
+        return bool(number)
+    if isinstance(number, float):
+        if not number.is_integer():
+            raise ArgumentError(f"`{param.name}` is an integer ({dtype}), got {number!r}", help=f"round it, or declare `{param.name}` as a float type")
+        number = int(number)
+    return _in_range(int(number), dtype, param)
+
+
+def _in_range(number: int, dtype: DType, param: JitParam) -> int:
+    low, high = integer_range(dtype)
+    if not low <= number <= high:
+        raise _out_of_range(number, param, f"{dtype}: {low} to {high}")
+    return number
+
+
+def _out_of_range(number: int, param: JitParam, range: str) -> RangeError:
+    from tilejit.ops.dtype_rules import int_text
+
+    help = f"pass a number in that range, or declare `{param.name}` with a wider dtype"
+    return RangeError(f"`{param.name}` = {int_text(number)} is outside the range of {range}", help=help)
+
+
+def annotated_result(function: Callable[..., object], namespace: Mapping[str, object]) -> object | None:
+    """What a function's return annotation stands for."""
+    annotation = getattr(function, "__annotations__", {}).get("return")
+    return evaluate_annotation(annotation, namespace) if isinstance(annotation, str) else annotation
+
+
+def evaluate_annotation(text: str, namespace: Mapping[str, object]) -> object | None:
+    """The object a string annotation stands for, or None when a name in it cannot be found."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+        if isinstance(tree.body, ast.Constant) and isinstance(tree.body.value, str):
+            return evaluate_annotation(tree.body.value, namespace)
+        names = {node.id: namespace[node.id] for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        return eval(compile(tree, "<annotation>", "eval"), {"__builtins__": {}}, names)  # the author's own annotation, as Python evaluates it
+    except TilejitError:
+        raise
+    except Exception:
+        return None
+
+
+def _by_syntax(node: ast.expr) -> object | None:
+    """What can be told from the shape of an annotation whose names are unknown: `x.Tensor[...]`, `Out[Tensor]`."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        node = ast.parse(node.value, mode="eval").body
+    head = node.value if isinstance(node, ast.Subscript) else node
+    last = head.attr if isinstance(head, ast.Attribute) else head.id if isinstance(head, ast.Name) else ""
+    if last == "Tensor":
+        return TensorAnnotation()
+    if last in ("Out", "InOut") and isinstance(node, ast.Subscript) and _by_syntax(node.slice) is not None:
+        return (Out if last == "Out" else InOut)[Tensor]  # type: ignore[index]
+    return None
+
+
+__all__ = ["RUNTIME", "ArrayAnnotation", "JitParam", "TileAnnotation", "evaluate_annotation", "read_params"]

@@ -1,0 +1,323 @@
+"""Rewrites the statements of a kernel body in source order, following what the locals hold."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+from collections.abc import Iterable, Sequence
+from types import BuiltinFunctionType, FunctionType
+
+from tilejit.dtypes import BOOL, FP32, INDEX
+from tilejit.errors import ShapeError, in_body
+from tilejit.jit.reads.facts import calls_in
+from tilejit.jit.specialize.dependencies import definition_of, resolve
+from tilejit.jit.specialize.dynamic import dynamic_literal, is_bind_dynamic
+from tilejit.jit.specialize.expressions import Expressions
+from tilejit.jit.specialize.infer import operator, operator_name
+from tilejit.jit.specialize.nodes import at, is_index_expression
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, number_of
+from tilejit.ops.spec import OpFunction
+from tilejit.types.scopes import MARKERS
+from tilejit.types.values import BufferType, TileType, join
+
+
+class Statements(Expressions):
+    """The body of one function under one set of argument types."""
+
+    returns: tuple[Abstract, ...] = ()
+    """What the last `return` gives back."""
+
+    def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """The rewritten statements; a block that vanished is a `pass`."""
+        out = [new for statement in body for new in self.statement(statement)]
+        return out or [at(ast.Pass(), body[0])]
+
+    def statement(self, node: ast.stmt) -> list[ast.stmt]:
+        rule = _RULES.get(type(node))
+        return getattr(self, rule)(node) if rule is not None else [copy.deepcopy(node)]
+
+    # assignments ------------------------------------------------------------------------------------------------------------
+
+    def assign(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.Assign)
+        if dynamic_literal(node.value, self.definition) is not None and all(isinstance(target, ast.Name) for target in node.targets):
+            return []
+        vanished = self._shape_assignment(node)
+        if vanished is not None:
+            return vanished
+        value_node, value = self.fold(node.value)
+        if isinstance(value, Unknown):
+            value = self._kept(node)
+        if self._names_an_object(node.targets, value):
+            return []
+        targets = [self.target(target, value) for target in node.targets]
+        self._note_spelling(node.targets, value_node)
+        return [at(ast.Assign(targets, value_node), node)]
+
+    def _note_spelling(self, targets: Sequence[ast.expr], value: ast.expr) -> None:
+        """`hi = lo + 16`: the width of `x[lo:hi]` can be told."""
+        if self.follows_types and is_index_expression(value) and all(isinstance(target, ast.Name) for target in targets):
+            names = {node.id for item in (*targets, value) for node in ast.walk(item) if isinstance(node, ast.Name)}
+            if all(self.bindings_of(name) <= 1 for name in names):
+                self.spelled.update({target.id: value for target in targets if isinstance(target, ast.Name)})
+
+    def _names_an_object(self, targets: Sequence[ast.expr], value: Abstract) -> bool:
+        """`c = CONFIGS[i]`: what the name stands for is read where it is used, as it has no literal."""
+        if not isinstance(value, Static) or literal(value.value) is not None or len(targets) != 1:
+            return False
+        target = targets[0]
+        if not isinstance(target, ast.Name) or self.bindings_of(target.id) != 1:
+            return False
+        self.inlined[target.id] = value.value
+        return True
+
+    def _kept(self, node: ast.Assign) -> Abstract:
+        """`v = pl.op(…)` whose result is not known here: what was known of `v` stays, as ops that rebind a name rarely change its type."""
+        target = node.targets[0]
+        if isinstance(target, ast.Name) and isinstance(node.value, ast.Call) and isinstance(resolve(node.value.func, self.definition), OpFunction):
+            before = self.env.get(target.id)
+            if isinstance(before, (BufferType, TileType)):
+                return before
+        return UNKNOWN
+
+    def _shape_assignment(self, node: ast.Assign) -> list[ast.stmt] | None:
+        """`K = a.shape[1]` and `M, N = a.shape`: constant extents become literals at their uses, dynamic ones dim reads."""
+        source = node.value.value if isinstance(node.value, ast.Subscript) else node.value
+        if not (isinstance(source, ast.Attribute) and source.attr == "shape" and isinstance(source.value, ast.Name) and source.value.id in self.params):
+            return None
+        value_node, value = self.fold(node.value)
+        if len(node.targets) != 1:
+            return None
+        target = node.targets[0]
+        if isinstance(target, ast.Name):
+            return self._extent_assignment(target, value_node, value, node)
+        items = _members(value)
+        if not isinstance(target, (ast.Tuple, ast.List)) or not all(isinstance(item, ast.Name) for item in target.elts):
+            return None
+        if len(items) != len(target.elts):
+            names, owner = len(target.elts), source.value.id
+            help = f"its shape is {owner}.shape[0]" + (f" to {owner}.shape[{len(items) - 1}]" if len(items) > 1 else "")
+            raise in_body(ShapeError)(f"`{owner}` has rank {len(items)}, this names {names} extents", span=self.definition.span(target), help=help)
+        nodes = value_node.elts if isinstance(value_node, ast.Tuple) else [value_node] * len(items)
+        out: list[ast.stmt] = []
+        for name, item_node, item in zip(target.elts, nodes, items, strict=True):
+            assert isinstance(name, ast.Name)
+            out += self._extent_assignment(name, item_node, item, node) or []
+        return out
+
+    def _extent_assignment(self, target: ast.Name, value_node: ast.expr, value: Abstract, node: ast.Assign) -> list[ast.stmt]:
+        if isinstance(value, Static) and not value.local and self.bindings_of(target.id) == 1 and not isinstance(value.value, tuple):
+            self.inlined[target.id] = value.value
+            return []
+        return [at(ast.Assign([self.target(target, value)], value_node), node)]
+
+    def bindings_of(self, name: str) -> int:
+        """How often the function binds a name."""
+        return self.definition.stores.get(name, 0)
+
+    def target(self, target: ast.expr, value: Abstract) -> ast.expr:
+        """An assignment target, which from now on holds `value`."""
+        if isinstance(target, ast.Name):
+            self.env[target.id] = _as_local(value)
+            return at(ast.Name(target.id, ast.Store()), target)
+        if isinstance(target, (ast.Tuple, ast.List)):
+            items = _members(value)
+            if len(target.elts) == 2 < len(items):  # `(a, b), tid = pl.submit(…)`: the results as one
+                items = (Items(items[:-1]), items[-1])
+            matched = items if len(items) == len(target.elts) else (UNKNOWN,) * len(target.elts)
+            new = [self.target(item, part) for item, part in zip(target.elts, matched, strict=True)]
+            return at(type(target)(new, ast.Store()), target)
+        if isinstance(target, ast.Subscript):
+            base = self.rewrite(target.value)
+            index, parts = self.indices(target.slice)
+            if isinstance(target.value, ast.Name):
+                self.note_window_write(target.value.id, parts, value)
+            return at(ast.Subscript(base, index, ast.Store()), target)
+        return copy.deepcopy(target)
+
+    def annotated(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.AnnAssign)
+        annotation = self.annotation(node.annotation)
+        value_node, value = self.fold(node.value) if node.value is not None else (None, UNKNOWN)
+        target = self.target(node.target, value)
+        assert isinstance(target, (ast.Name, ast.Attribute, ast.Subscript))
+        return [at(ast.AnnAssign(target, annotation, value_node, node.simple), node)]
+
+    def augmented(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.AugAssign)
+        value_node, value = self.fold(node.value)
+        if isinstance(node.target, ast.Name):
+            before = self.env.get(node.target.id, UNKNOWN)
+            shaped = isinstance(before, (BufferType, TileType)) or isinstance(value, (BufferType, TileType))
+            self.env[node.target.id] = operator(operator_name(node.op), before, value, self.specializer.fresh) if shaped else RuntimeValue()
+            target: ast.expr = copy.deepcopy(node.target)
+        else:
+            target = self.target(node.target, UNKNOWN)
+        assert isinstance(target, (ast.Name, ast.Attribute, ast.Subscript))
+        return [at(ast.AugAssign(target, node.op, value_node), node)]
+
+    # blocks -----------------------------------------------------------------------------------------------------------------
+
+    def loop(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.For)
+        expanded = self._expanded(node)
+        if expanded is not None:
+            return expanded
+        iterable = self.rewrite(node.iter)
+        self._enter_loop(node)
+        target = self._loop_target(node.target, node.iter)
+        body = self.block(node.body)
+        self._leave(_stored_names(node))
+        orelse = self.block(node.orelse) if node.orelse else []
+        return [at(ast.For(target, iterable, body, orelse), node)]
+
+    def _expanded(self, node: ast.For) -> list[ast.stmt] | None:
+        """The turns of a `pl.unroll` loop that calls helpers or Python functions: their arguments must be known here."""
+        call = node.iter
+        if not isinstance(call, ast.Call) or resolve(call.func, self.definition) is not MARKERS["unroll"] or not isinstance(node.target, ast.Name):
+            return None
+        name = node.target.id
+        if self.bindings_of(name) != 1 or call.keywords or not self._calls_what_runs_here(node.body):
+            return None
+        bounds = [number_of(self.fold(argument)[1]) for argument in call.args]
+        whole = [bound for bound in bounds if isinstance(bound, int)]
+        if len(whole) != len(bounds) or not 1 <= len(whole) <= 3 or 0 in whole[2:]:
+            return None
+        out: list[ast.stmt] = []
+        for value in range(*whole):
+            self.inlined[name] = value
+            out += [new for statement in node.body for new in self.statement(statement)]
+        self.inlined.pop(name, None)
+        return out
+
+    def _calls_what_runs_here(self, body: Sequence[ast.stmt]) -> bool:
+        callees = [resolve(call.func, self.definition) for statement in body for call in calls_in(ast.walk(statement))]
+        return any(definition_of(callee) is not None or isinstance(callee, (FunctionType, functools.partial)) or _in_a_module(callee) for callee in callees)
+
+    def _loop_target(self, target: ast.expr, iterable: ast.expr) -> ast.expr:
+        """The induction variable is an INDEX; carried names start with what `init_values` holds."""
+        if isinstance(target, ast.Tuple) and len(target.elts) == 2 and isinstance(iterable, ast.Call):
+            inits = next((keyword.value for keyword in iterable.keywords if keyword.arg == "init_values"), None)
+            carried = self.fold(inits)[1] if inits is not None else UNKNOWN
+            new = [self.target(target.elts[0], RuntimeValue(INDEX)), self.target(target.elts[1], carried)]
+            return at(ast.Tuple(new, ast.Store()), target)
+        unrolled = isinstance(iterable, ast.Call) and resolve(iterable.func, self.definition) is MARKERS["unroll"]
+        return self.target(target, RuntimeValue(INDEX, unrolled) if isinstance(target, ast.Name) else UNKNOWN)
+
+    def while_loop(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.While)
+        self._enter_loop(node)
+        test = self.rewrite(node.test)
+        body = self.block(node.body)
+        self._leave(_stored_names(node))
+        orelse = self.block(node.orelse) if node.orelse else []
+        return [at(ast.While(test, body, orelse), node)]
+
+    def _enter_loop(self, node: ast.For | ast.While) -> None:
+        """A scalar that the loop rebinds has no fixed value in it; a tensor keeps its type from turn to turn."""
+        self._leave(_stored_names(node))
+
+    def _leave(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name in self.env:
+                self.env[name] = _without_value(self.env[name])
+
+    def branch(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.If)
+        test_node, test = self.fold(node.test)
+        if isinstance(test, Static) and isinstance(test.value, bool) and not test.local:
+            taken = node.body if test.value else node.orelse
+            return [new for statement in taken for new in self.statement(statement)]
+        before = dict(self.env)
+        body = self.block(node.body)
+        after_body, self.env = self.env, before
+        orelse = self.block(node.orelse) if node.orelse else []
+        self.env = {name: _joined(value, after_body[name]) for name, value in self.env.items() if name in after_body}
+        return [at(ast.If(test_node, body, orelse), node)]
+
+    def scope(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.With)
+        items: list[ast.withitem] = []
+        for item in node.items:
+            expression = self.rewrite(item.context_expr)
+            items.append(ast.withitem(expression, self.target(item.optional_vars, UNKNOWN) if item.optional_vars is not None else None))
+        return [at(ast.With(items, self.block(node.body)), node)]
+
+    # the rest ---------------------------------------------------------------------------------------------------------------
+
+    def expression(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.Expr)
+        if isinstance(node.value, ast.Call) and is_bind_dynamic(node.value):
+            return []
+        if isinstance(node.value, ast.Constant):
+            return [copy.deepcopy(node)]
+        return [at(ast.Expr(self.rewrite(node.value)), node)]
+
+    def returned(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.Return)
+        if node.value is None:
+            return [copy.deepcopy(node)]
+        value_node, value = self.fold(node.value)
+        self.returns = _members(value) or (value,)
+        return [at(ast.Return(value_node), node)]
+
+    # writes into outputs whose shape is not known ---------------------------------------------------------------------------
+
+    def note_window_write(self, name: str, parts: Sequence[Abstract | slice], value: Abstract) -> None:
+        """Overridden where output shapes are looked for."""
+
+
+def _in_a_module(callee: object) -> bool:
+    """`math.sqrt` and its like; the builtins themselves need no import in the text."""
+    return isinstance(callee, BuiltinFunctionType) and callee.__module__ != "builtins"
+
+
+def _members(value: Abstract) -> tuple[Abstract, ...]:
+    if isinstance(value, Items):
+        return value.items
+    if isinstance(value, Static) and isinstance(value.value, (tuple, list)):
+        return tuple(Static(item, value.local) for item in value.value)
+    return ()
+
+
+def _as_local(value: Abstract) -> Abstract:
+    if isinstance(value, Static):
+        return Static(value.value, local=True)
+    return Items(tuple(_as_local(item) for item in value.items)) if isinstance(value, Items) else value
+
+
+def _without_value(value: Abstract) -> Abstract:
+    """What stays true of a name whose value changes: its type."""
+    number = number_of(value)
+    if number is not None:
+        return RuntimeValue(BOOL if isinstance(number, bool) else INDEX if isinstance(number, int) else FP32)
+    if isinstance(value, Extent):
+        return RuntimeValue(INDEX)
+    return value if isinstance(value, (BufferType, TileType, RuntimeValue)) else UNKNOWN
+
+
+def _joined(one: Abstract, other: Abstract) -> Abstract:
+    """What a name holds after two paths."""
+    if isinstance(one, (BufferType, TileType)) and isinstance(other, (BufferType, TileType)):
+        joined = join(one, other)
+        return joined if isinstance(joined, (BufferType, TileType)) else UNKNOWN
+    return one if one == other else UNKNOWN
+
+
+def _stored_names(node: ast.AST) -> set[str]:
+    return {child.id for child in ast.walk(node) if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)}
+
+
+_RULES: dict[type[ast.stmt], str] = {
+    ast.Assign: "assign",
+    ast.AnnAssign: "annotated",
+    ast.AugAssign: "augmented",
+    ast.For: "loop",
+    ast.While: "while_loop",
+    ast.If: "branch",
+    ast.With: "scope",
+    ast.Expr: "expression",
+    ast.Return: "returned",
+}
+"""The method that rewrites each kind of statement; others are left to the front end, which refuses them."""

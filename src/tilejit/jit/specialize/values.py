@@ -1,0 +1,151 @@
+"""What specialisation knows of an expression before any IR exists: a compile-time value, an extent, a tensor or tile type, or nothing."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import math
+from dataclasses import dataclass
+from functools import reduce
+from typing import cast
+
+import numpy as np
+
+from tilejit.dtypes import DTYPES, DType
+from tilejit.jit.specialize.meta import DynDim
+from tilejit.ops.spec import OpFunction
+from tilejit.types import annotations as language_types
+from tilejit.types.annotations import RUNTIME, MemRef, RuntimeMarker
+from tilejit.types.enums import ENUMS
+from tilejit.types.scopes import Marker
+from tilejit.types.values import BufferType, TileType
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A compile-time value. `local`: known through a local name, so the text keeps the name. `dtype`: of a number that has its own."""
+
+    value: object
+    local: bool = False
+    dtype: DType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A run-time scalar that is an extent of a tensor."""
+
+    dim: DynDim
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeValue:
+    """A run-time scalar; its dtype if known. `unrolled`: a number that the front end knows once it has expanded the loop."""
+
+    dtype: DType | None = None
+    unrolled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A tuple or list with members that are not all compile-time values."""
+
+    items: tuple[Abstract, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Anything else."""
+
+
+UNKNOWN = Unknown()
+Abstract = Static | Extent | RuntimeValue | Items | BufferType | TileType | Unknown
+
+
+def number_node(value: int | float | bool) -> ast.expr:
+    """A number as an expression that parses back to it, sign of zero included."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return ast.Call(ast.Name("float", ast.Load()), [ast.Constant(str(value))], [])
+    if not isinstance(value, bool) and (value < 0 or (isinstance(value, float) and math.copysign(1.0, value) < 0)):
+        return ast.UnaryOp(ast.USub(), ast.Constant(-value))
+    return ast.Constant(value)
+
+
+_NUMBERS = frozenset({bool, int, float})
+
+
+def literal(value: object) -> ast.expr | None:
+    """An expression for a compile-time value that reads the same in any place, or None when there is none."""
+    if type(value) in _NUMBERS:
+        return number_node(cast("int", value))
+    if isinstance(value, np.generic):
+        value = cast("object", value.item())
+    path = language_path(value)
+    if path is not None:
+        first, *rest = path.split(".")
+        return reduce(lambda owner, name: ast.Attribute(owner, name, ast.Load()), rest, cast("ast.expr", ast.Name(first, ast.Load())))
+    if isinstance(value, enum.IntEnum):
+        value = int(value)
+    if value is None or type(value) in (str, bytes) or value is Ellipsis:
+        return ast.Constant(cast("str", value))
+    if type(value) in _NUMBERS:
+        return number_node(cast("int", value))
+    if isinstance(value, (tuple, list)):
+        items = [literal(item) for item in cast("tuple[object, ...]", value)]
+        if any(item is None for item in items):
+            return None
+        known = [item for item in items if item is not None]
+        return ast.Tuple(known, ast.Load()) if isinstance(value, tuple) else ast.List(known, ast.Load())
+    if type(value) is dict:
+        pairs = cast("dict[object, object]", value)
+        keys, items = [literal(key) for key in pairs], [literal(item) for item in pairs.values()]
+        if all(node is not None for node in [*keys, *items]):
+            return ast.Dict(keys, [item for item in items if item is not None])
+    return None
+
+
+def language_path(value: object) -> str | None:
+    """`pl.FP32`, `pl.Level.CORE_GROUP`, `pl.tile.full`, …: how the language spells one of its own objects, or None."""
+    kind = type(value)
+    if kind is OpFunction or kind is Marker:
+        return repr(value)
+    if kind is tuple or kind is list or kind is str:
+        return None
+    if isinstance(value, DType):
+        return f"pl.{value.name}" if DTYPES.get(value.name) is value else None
+    if isinstance(value, enum.Enum) and ENUMS.get(type(value).__name__) is type(value):
+        return f"pl.{type(value).__name__}.{value.name}"
+    if isinstance(value, type) and ENUMS.get(value.__name__) is value:
+        return f"pl.{value.__name__}"
+    if isinstance(value, RuntimeMarker):
+        return repr(RUNTIME)
+    if isinstance(value, MemRef):
+        return None
+    name = getattr(value, "__name__", None)
+    if isinstance(name, str) and getattr(value, "__module__", None) == language_types.__name__ and getattr(language_types, name, None) is value:
+        return f"pl.{name}"
+    return None
+
+
+def is_language(value: object) -> bool:
+    """Whether a callee belongs to the language, so that the front end must see the call."""
+    return language_path(value) is not None
+
+
+def number_of(value: Abstract) -> int | float | bool | None:
+    """The compile-time number a value is, else None."""
+    if not isinstance(value, Static):
+        return None
+    if type(value.value) in _NUMBERS:
+        return cast("int", value.value)
+    plain = cast("object", value.value.item()) if isinstance(value.value, np.generic) else value.value
+    if isinstance(plain, enum.Enum):
+        return int(plain) if isinstance(plain, enum.IntEnum) and type(plain) not in ENUMS.values() else None
+    return plain if isinstance(plain, (bool, int, float)) else None
+
+
+def extent_of(value: Abstract) -> int | DynDim | None:
+    """The extent a scalar stands for: a constant, a dynamic one, or None for any other run-time scalar."""
+    if isinstance(value, Extent):
+        return value.dim
+    number = number_of(value)
+    return number if isinstance(number, int) and not isinstance(number, bool) else None

@@ -1,0 +1,1 @@
+"""Compiled programs as data and as things to call."""

@@ -1,0 +1,329 @@
+"""A program that can be called: CompiledProgram and its entries."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from tilejit.errors import ArgumentError, ArtifactError, PlatformError, TilejitError, did_you_mean
+from tilejit.runtime.artifact import describe, directory
+from tilejit.runtime.artifact.directory import Stage
+from tilejit.runtime.artifact.lazy import lazy
+from tilejit.runtime.artifact.sections import Artifact, EntryInfo
+from tilejit.runtime.call.native import LazyCode, LazyEntry, NativeEntry, loading
+from tilejit.runtime.call.quick import QuickBinder
+from tilejit.runtime.call.signature import Bound, ParamInfo, Signature
+from tilejit.runtime.config import RunConfig, resolve_platform
+from tilejit.runtime.store.directory import ARTIFACTS, default_root
+
+if TYPE_CHECKING:
+    from tilejit.runtime.bench import BenchmarkStats
+
+
+class Runner(Protocol):
+    """Runs one entry on checked arguments."""
+
+    def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None: ...
+
+
+class Relocations(Protocol):
+    """Knows where the source of a cached program is now."""
+
+    def apply(self, error: TilejitError) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledEntry:
+    """One callable function of a compiled program."""
+
+    info: EntryInfo
+    runner: Runner = field(repr=False)
+    platform: str = "cpu"
+
+    __doc__ = describe.docstring("One callable function of a compiled program.", lambda entry: describe.entry_text(entry.signature, entry.platform))
+
+    @property
+    def signature(self) -> Signature:
+        """How it is called."""
+        return self.info.signature
+
+    @lazy
+    def _quick(self) -> QuickBinder:
+        return QuickBinder(self.signature)
+
+    def quick_slots(self, args: Sequence[object]) -> list[int] | None:
+        """The argument block of a plain call; None: the full checks must decide."""
+        return self._quick.slots(args)
+
+    @property
+    def native(self) -> NativeEntry | None:
+        """The machine code, loaded now if it was not; None when this entry is not machine code."""
+        return self.runner.native if isinstance(self.runner, LazyEntry) else self.runner if isinstance(self.runner, NativeEntry) else None
+
+    def __call__(self, *args: object, config: RunConfig | None = None, **named: object) -> Any:
+        """All parameters: works in place, returns None. Without the outputs: allocates and returns them, in the caller's framework."""
+        if config is not None or named:
+            self._check_options(config, named)
+        elif (slots := self._quick.slots(args)) is not None and (native := self.native) is not None:
+            native.run_slots(slots)
+            return None
+        bound, new = self.signature.bind(args)
+        self.runner.run(bound, config.num_threads if config else None)
+        return None if not new else new[0] if len(new) == 1 else new
+
+    def _check_options(self, config: RunConfig | None, named: Mapping[str, object]) -> None:
+        name = self.signature.name
+        if named:
+            help = f"write {describe.call_text(self.signature)}"
+            raise ArgumentError(f"{name} takes its arguments by position, got {', '.join(f'{key}=' for key in named)}", help=help)
+        if not isinstance(config, RunConfig):
+            raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
+        if config.platform is not None and resolve_platform(config.platform) != self.platform:
+            raise PlatformError(f"{name} was compiled for {self.platform}, not for {config.platform}", help="compile it for that platform")
+
+    def benchmark(self, *args: object, rounds: int = 100, warmup: int = 3) -> BenchmarkStats:
+        """Time calls with these arguments."""
+        from tilejit.runtime.bench import benchmark
+
+        return benchmark(self, args, rounds, warmup)
+
+    def __getattr__(self, name: str) -> object:
+        # Looked up on the object only: the class keeps the signature of its constructor.
+        if name == "__signature__":
+            return describe.python_signature(self.signature)
+        raise AttributeError(f"CompiledEntry has no attribute {name!r}", name=name, obj=self)
+
+    def __repr__(self) -> str:
+        return f"CompiledEntry({self.signature}, platform={self.platform!r})"
+
+    def _repr_html_(self) -> str:
+        return describe.entry_html(self.signature, self.platform)
+
+
+_CLASS_DOC = """A compiled program: call it with all parameters to work in place, or without its outputs to have them returned.
+
+It is also the path of its artifact directory: `str(c)`, `os.fspath(c)` and `c.output_dir` write that directory when it is not there yet.
+Equality and hash are those of the path: a program equals another one, a `str` or an `os.PathLike` with the same path, and hashes like the `str`;
+comparing and hashing write nothing. Pickling stores the path.
+"""
+
+
+class CompiledProgram:
+    __doc__ = describe.docstring(_CLASS_DOC, lambda program: describe.program_text(program.name, program.signatures, program.platform))
+
+    def __init__(
+        self,
+        artifact: Artifact,
+        runners: Mapping[str, Runner] | None = None,
+        *,
+        program: object | Callable[[], object] | None = None,
+        stages: Iterable[Stage] = (),
+        output_dir: str | None = None,
+    ) -> None:
+        self._artifact = artifact
+        self._stages = {stage.name: stage for stage in stages}
+        self._path = output_dir
+        self._written = False
+        self.called = False
+        """Whether a kernel has run it: from then on it is worth a short way."""
+        self.relocations: Relocations | None = None
+        """Set for programs from the disk cache: turns the places of run-time failures into places of the present source."""
+        self._program = program
+        code = LazyCode(artifact)
+        found = runners or {name: LazyEntry(code, info) for name, info in artifact.entries.items()}
+        self.entries = {name: CompiledEntry(info, found[name], artifact.platform) for name, info in artifact.entries.items()}
+
+    @property
+    def program(self) -> object | None:
+        """The program this was compiled from, read back from its text when it comes from the disk cache; None when it comes from a directory."""
+        if isinstance(self._program, FunctionType):
+            self._program = self._program()
+        return self._program
+
+    @classmethod
+    def from_dir(cls, path: str | os.PathLike[str]) -> CompiledProgram:
+        """The program in an artifact directory. Only its description is read; the code is loaded at the first call.
+
+        This runs native code from the directory. The checksums find damage; they do not authenticate: load only directories you trust.
+        """
+        whole = os.path.abspath(os.fspath(path))
+        artifact, stages = directory.open_directory(whole)
+        if os.path.dirname(whole) == _own_artifacts():
+            directory.note_use(whole)
+        compiled = cls(artifact, stages=stages, output_dir=whole)
+        compiled._written = True
+        return compiled
+
+    # calling --------------------------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: object, config: RunConfig | None = None, **named: object) -> Any:
+        """All parameters: works in place, returns None. Without the outputs: allocates and returns them, in the caller's framework."""
+        return self.only("call")(*args, config=config, **named)
+
+    def benchmark(self, *args: object, rounds: int = 100, warmup: int = 3) -> BenchmarkStats:
+        """Time calls with these arguments."""
+        return self.only("benchmark").benchmark(*args, rounds=rounds, warmup=warmup)
+
+    def only(self, what: str) -> CompiledEntry:
+        """The entry that a plain call means; `what` is to be done with it."""
+        if len(self.entries) == 1:
+            return next(iter(self.entries.values()))
+        names = ", ".join(self.entries)
+        raise ArgumentError(f"cannot {what} {self.name}: it has several entries: {names}", help=f"name one: compiled[{next(iter(self.entries), '')!r}]")
+
+    def __getitem__(self, name: str) -> CompiledEntry:
+        if name not in self.entries:
+            hint = did_you_mean(name, self.entries)
+            raise KeyError(f"{self.name} has no entry {name!r}; " + (hint or f"it has {', '.join(self.entries)}"))
+        return self.entries[name]
+
+    def __getattr__(self, name: str) -> CompiledEntry:
+        entries = cast("dict[str, CompiledEntry]", self.__dict__.get("entries", {}))
+        if name == "__signature__" and len(entries) == 1:
+            return cast("CompiledEntry", describe.python_signature(self.signature))
+        if name.startswith("_") or name not in entries:
+            raise AttributeError(f"CompiledProgram has no attribute {name!r}", name=name, obj=self)
+        return entries[name]
+
+    # what it is -----------------------------------------------------------------------------------------------------------
+
+    def relocate(self, error: TilejitError) -> None:
+        """Point the error of a call at the source as it is now."""
+        if self.relocations is not None:
+            self.relocations.apply(error)
+
+    @property
+    def name(self) -> str:
+        return self._artifact.name
+
+    @property
+    def platform(self) -> str:
+        """Where it runs."""
+        return self._artifact.platform
+
+    @property
+    def artifact(self) -> Artifact:
+        """What it is made of."""
+        return self._artifact
+
+    @property
+    def signatures(self) -> tuple[Signature, ...]:
+        """The signature of every entry."""
+        return tuple(entry.signature for entry in self.entries.values())
+
+    @property
+    def signature(self) -> Signature:
+        """The signature of the only entry."""
+        return self.only("describe").signature
+
+    @property
+    def param_infos(self) -> tuple[ParamInfo, ...]:
+        """Name, direction, shape with symbols, and dtype of every parameter."""
+        return self.signature.params
+
+    @property
+    def param_names(self) -> tuple[str, ...]:
+        return tuple(param.name for param in self.param_infos)
+
+    @property
+    def output_indices(self) -> tuple[int, ...]:
+        """Parameters that a return-style call leaves out."""
+        return self.signature.output_indices
+
+    @property
+    def has_return(self) -> bool:
+        """Whether a call can return tensors."""
+        return bool(self.signature.output_indices or self.signature.results)
+
+    def stages(self) -> tuple[str, ...]:
+        """Names of the intermediate forms that `stage` can show."""
+        return tuple(self._stages)
+
+    def stage(self, name: str) -> str:
+        """The text of an intermediate form."""
+        if name not in self._stages:
+            raise KeyError(f"{self.name} has no stage {name!r}; it has {', '.join(self._stages) or 'none'}")
+        return self._stages[name].text()
+
+    def kernel_stages(self) -> tuple[Stage, ...]:
+        """The readable forms of the code itself."""
+        return tuple(stage for stage in self._stages.values() if stage.file is not None and stage.file.startswith("kernels/"))
+
+    def __repr__(self) -> str:
+        shown = "; ".join(str(signature) for signature in self.signatures)
+        return f"CompiledProgram({shown}, platform={self.platform!r})"
+
+    def _repr_html_(self) -> str:
+        return describe.program_html(self.name, self.signatures, self.platform)
+
+    # a path ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def output_dir(self) -> str:
+        """The artifact directory, written now if it was not."""
+        path = self._directory
+        if not self._there(path):
+            with loading():
+                if not self._there(path):
+                    if self._path is None:
+                        _make_root()
+                    directory.write_directory(path, self._artifact, self._stages.values())
+                    self._written = True
+        return path
+
+    def _there(self, path: str) -> bool:
+        """Whether the directory is written; those in the cache may have been swept since."""
+        return self._written and (self._path is not None or os.path.isdir(path))
+
+    @cached_property
+    def _directory(self) -> str:
+        """The path without writing anything."""
+        if self._path is not None:
+            return os.path.abspath(self._path)
+        digest = hashlib.sha256()
+        files = {stage.file: stage for stage in self._stages.values() if stage.file is not None}
+        program = files["program.py"].text() if "program.py" in files else ""
+        # The texts of the kernels follow from these; dumped passes are what somebody asked for.
+        passes = ",".join(sorted(file for file in files if file.startswith("passes/")))
+        for part in (*self._artifact.sections().values(), program.encode(), passes.encode()):
+            digest.update(len(part).to_bytes(8, "little") + part)
+        return os.path.join(_own_artifacts(), f"{self.name}_{digest.hexdigest()[:8]}")
+
+    def __str__(self) -> str:
+        return self.output_dir
+
+    def __fspath__(self) -> str:
+        return self.output_dir
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, CompiledProgram):
+            return self._directory == other._directory
+        return self._directory == os.fspath(cast("str", other)) if isinstance(other, str | os.PathLike) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._directory)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if not self._artifact.portable:
+            raise TypeError(f"{self.name} cannot be pickled: on `{self.platform}` there is no code that another process could load")
+        return (CompiledProgram.from_dir, (self.output_dir,))
+
+
+def _own_artifacts() -> str:
+    """Where artifacts go that nobody chose a place for."""
+    return os.path.join(os.path.abspath(default_root() or "no cache directory"), ARTIFACTS)
+
+
+def _make_root() -> None:
+    """The cache directory, for this user only."""
+    root = default_root()
+    if root is None:
+        raise ArtifactError("there is no place for the artifact: no home directory", help="set TILEJIT_CACHE_DIR, or compile with output_dir=…")
+    os.makedirs(root, mode=0o700, exist_ok=True)

@@ -1,0 +1,226 @@
+"""A compiled program as data: signatures, failure table and code, written to sections and read back without any compiler."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from tilejit.dtypes import DTYPES
+from tilejit.errors import ArtifactError, SourceText, Span
+from tilejit.runtime import machine
+from tilejit.runtime.artifact.blob import Blob
+from tilejit.runtime.artifact.lazy import lazy
+from tilejit.runtime.call.failures import Failure
+from tilejit.runtime.call.signature import ParamInfo, Signature
+
+FORMAT = 1
+"""Version of this layout; another one is refused."""
+META, CODE = "meta.json", "kernel.bin"
+"""Names of the two sections that are needed to run; further sections are texts to look at."""
+_AGAIN = "compile the program again"
+
+Terms = tuple[tuple[int, tuple[str, ...]], ...]
+"""A sum of products: (coefficient, extents by symbol)."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryInfo:
+    """One callable function: how it is called, where its code is, and what it costs."""
+
+    signature: Signature
+    symbol: str
+    needs_arena: bool = True
+    """Whether it ever takes scratch memory."""
+    brief: bool = False
+    """Over so soon that a caller need not let go of the GIL."""
+    operations: Terms | None = None
+    """Arithmetic operations of one call; None when only the run can tell."""
+    threaded: bool = False
+    """Whether it may share out work to several threads."""
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """Everything a CompiledProgram needs to run."""
+
+    name: str
+    platform: str
+    entries: Mapping[str, EntryInfo]
+    failures: tuple[Failure, ...]
+    architecture: str
+    needs: tuple[str, ...]
+    """Processor features the code uses."""
+    versions: Mapping[str, str] = field(default_factory=dict[str, str])
+    functions: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Offsets of functions in the code; none: there is no code that could be loaded elsewhere."""
+    externals: Mapping[str, int] = field(default_factory=dict[str, int])
+    fetch: Callable[[], bytes] = field(default=bytes, repr=False)
+    """Gets the machine code; asked only when it is to be loaded or written."""
+
+    @lazy
+    def blob(self) -> Blob:
+        """The code, ready to be loaded."""
+        code = self.fetch()
+        for offset in (*self.functions.values(), *self.externals.values()):
+            if not 0 <= offset < len(code):
+                raise ArtifactError(f"{self.name}: offset {offset} is outside the code", help=_AGAIN)
+        return Blob(code, self.functions, self.externals)
+
+    @property
+    def portable(self) -> bool:
+        """Whether the code can be loaded by another process."""
+        return bool(self.functions)
+
+    def sections(self) -> dict[str, bytes]:
+        """The artifact as named byte strings."""
+        return {META: self.described(), **({CODE: self.blob.code} if self.portable else {})}
+
+    def described(self, **more: object) -> bytes:
+        """The description as JSON, which carries its own checksum; `more` are further fields."""
+        body = json.dumps({**self._fields(), **more}, indent=1, sort_keys=True).encode()[2:]
+        return _HEAD % hashlib.sha256(body).hexdigest().encode() + body
+
+    def _fields(self) -> dict[str, object]:
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "platform": self.platform,
+            "architecture": self.architecture,
+            "needs": list(self.needs),
+            "versions": dict(self.versions),
+            "entries": [_write_entry(name, entry) for name, entry in self.entries.items()],
+            "failures": [_write_failure(failure) for failure in self.failures],
+            "functions": dict(self.functions),
+            "externals": dict(self.externals),
+        }
+
+
+_HEAD = b'{\n "checksum": "%s",\n'
+_HEAD_SIZE = len(_HEAD) - 2 + 64
+
+
+def read_fields(meta: bytes, where: str = META, sound: bool = False) -> dict[str, Any]:
+    """The fields of a description, checked for its format and, unless it is known to be `sound`, for damage."""
+    if not sound and meta[:_HEAD_SIZE] != _HEAD % hashlib.sha256(meta[_HEAD_SIZE:]).hexdigest().encode():
+        raise ArtifactError(f"{where} is damaged: its checksum does not match", help=_AGAIN)
+    fields = cast("dict[str, Any]", json.loads(meta.decode()))
+    if fields.get("format") != FORMAT:
+        raise ArtifactError(f"{where} has format {fields.get('format')}, this version of tilejit reads {FORMAT}", help=_AGAIN)
+    return fields
+
+
+def read_artifact(meta: bytes | dict[str, Any], code: bytes | Callable[[], bytes]) -> Artifact:
+    """The artifact of its sections (or of fields read before), checked against this machine: ArtifactError says what does not fit."""
+    fields = read_fields(meta) if isinstance(meta, bytes) else meta
+    try:
+        artifact = Artifact(
+            fields["name"],
+            fields["platform"],
+            {entry["name"]: _read_entry(entry) for entry in fields["entries"]},
+            tuple(_read_failure(failure) for failure in fields["failures"]),
+            fields["architecture"],
+            tuple(fields["needs"]),
+            fields["versions"],
+            fields["functions"],
+            fields["externals"],
+            code if callable(code) else lambda: code,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ArtifactError(f"the artifact's description is malformed: {error!r}", help=_AGAIN) from None
+    check_machine(artifact)
+    return artifact
+
+
+def check_machine(artifact: Artifact) -> None:
+    """Refuse code that this processor cannot run, naming what it lacks."""
+    if artifact.architecture != machine.architecture():
+        raise ArtifactError(f"{artifact.name} was compiled for {artifact.architecture}, this machine is {machine.architecture()}", help="compile it here")
+    missing = machine.missing_features(artifact.needs)
+    if missing:
+        feature = "the processor feature" if len(missing) == 1 else "the processor features"
+        raise ArtifactError(f"{artifact.name} needs {feature} {', '.join(missing)}, which this machine lacks", help="compile it here")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# parts
+
+
+def _write_entry(name: str, entry: EntryInfo) -> dict[str, object]:
+    signature = entry.signature
+    return {
+        "name": name,
+        "function": signature.name,
+        "params": [_write_param(param) for param in signature.params],
+        "results": [_write_param(param) for param in signature.results],
+        "order": list(signature.order) if signature.order is not None else None,
+        "literals": signature.literals,
+        "in_place": [list(pair) for pair in signature.in_place],
+        "returned": list(signature.returned),
+        "computed": signature.computed,
+        "symbol": entry.symbol,
+        "needs_arena": entry.needs_arena,
+        "brief": entry.brief,
+        "operations": entry.operations,
+        "threaded": entry.threaded,
+    }
+
+
+def _read_entry(fields: dict[str, Any]) -> EntryInfo:
+    order, operations = fields["order"], fields["operations"]
+    signature = Signature(
+        fields["function"],
+        tuple(map(_read_param, fields["params"])),
+        tuple(map(_read_param, fields["results"])),
+        None if order is None else tuple(order),
+        fields["literals"],
+        tuple((str(output), str(source)) for output, source in fields["in_place"]),
+        tuple(fields["returned"]),
+        fields["computed"],
+    )
+    terms = None if operations is None else tuple((coefficient, tuple(symbols)) for coefficient, symbols in operations)
+    return EntryInfo(signature, fields["symbol"], bool(fields["needs_arena"]), bool(fields["brief"]), terms, bool(fields["threaded"]))
+
+
+def _write_param(param: ParamInfo) -> dict[str, object]:
+    shape = list(param.shape) if param.shape is not None else None
+    return {"name": param.name, "direction": param.direction, "dtype": param.dtype.name, "shape": shape}
+
+
+def _read_param(fields: dict[str, Any]) -> ParamInfo:
+    shape = fields["shape"]
+    return ParamInfo(fields["name"], fields["direction"], DTYPES[fields["dtype"]], None if shape is None else tuple(shape))
+
+
+def _write_failure(failure: Failure) -> dict[str, object]:
+    fields: dict[str, object] = {"kind": failure.kind, "text": failure.text, "help": failure.help, "span": write_span(failure.span)}
+    return {**fields, "related": True} if failure.related else fields
+
+
+def _read_failure(fields: dict[str, Any]) -> Failure:
+    return Failure(fields["kind"], fields["text"], read_span(fields["span"]), fields["help"], bool(fields.get("related")))
+
+
+def write_span(span: Span | None) -> dict[str, object] | None:
+    """A place in source with the text it covers, so that it can be shown where the file is not."""
+    if span is None:
+        return None
+    lines = [span.source.line(number) or "" for number in range(span.line, span.end_line + 1)]
+    return {
+        "file": span.filename,
+        "at": [span.line, span.column, span.end_line, span.end_column],
+        "function": span.function,
+        "lines": lines,
+        "parent": write_span(span.parent),
+    }
+
+
+def read_span(fields: dict[str, Any] | None) -> Span | None:
+    """What `write_span` wrote."""
+    if fields is None:
+        return None
+    line, column, end_line, end_column = fields["at"]
+    source = SourceText(fields["file"], tuple(fields["lines"]), line)
+    return Span(source, line, column, end_line, end_column, fields["function"], read_span(fields["parent"]))

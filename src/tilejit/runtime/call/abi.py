@@ -1,0 +1,118 @@
+"""How compiled code is called: the argument block and the context block, shared by the emitter and the caller.
+
+    i64 entry(ptr args, ptr context)
+
+`args` is an array of 64-bit slots, parameter after parameter: a tensor takes 1 + 2·rank slots (address, extents,
+strides in elements), a scalar one (the value's bits, zero-extended; floats as the bits of their own type).
+The result is 0, or 1 + the row of the failure table that was hit; up to four integers about it are in the context.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+CONTEXT_SLOTS = 16
+"""64-bit slots of the context block."""
+ARENA_BASE = 0
+"""Slot: address of the scratch memory of this call."""
+ARENA_END = 1
+"""Slot: first address past it."""
+THREADS = 2
+"""Slot: number of threads the call may use; 0: as many as torch says."""
+TEAM = 3
+"""Slot: address of the thread pool's state (Team below); 0: everything runs on this thread."""
+FAILURE_VALUES = 4
+"""First of four slots with the integers of a failure message."""
+LOCKS = 8
+"""Slot: address of the locks that guard atomic adds while other threads run the same kernel; 0: there are none."""
+FIBER = 9
+"""Slot: the running fiber (backends/cpu/teams/fibers.py), 0 where kernels do not run side by side. Code sets it; it is 0 at entry."""
+
+
+TEAM_RUN, TEAM_YIELD = "tj_team_run.1", "tj_team_yield.1"
+"""Functions of the pool, in the code of every kernel that shares out work; numbered, so that no kernel meets the pool of another version."""
+
+
+class Team(enum.IntEnum):
+    """The state of the thread pool, in 64-bit slots; what different threads write lies in different cache lines."""
+
+    RUN = 0
+    """Address of the function that shares work out (team.py of the CPU backend)."""
+    COUNT = 1
+    """Address of the C function that tells torch's number of threads, or 0."""
+    LOCK = 2
+    """1 while a call uses the pool; another one runs on its own thread."""
+    WORKERS = 3
+    """How many were started."""
+    GENERATION = 8
+    """Counts the pieces of work; workers sleep until it changes."""
+    SLEEPERS = 9
+    GATE = 16
+    """Number of workers that take part in the present work, and whether it is closed to others."""
+    NEXT = 24
+    """First trip that nobody took yet."""
+    TASK = 32
+    ARGS = 33
+    TRIPS = 34
+    CHUNK = 35
+    """Trips to take at once."""
+    LIMIT = 36
+    """Workers that may take part."""
+    SCRATCH = 37
+    """Bytes of scratch memory that each needs."""
+    FLOAT_MODE = 38
+    """The caller's floating-point control word: whether tiny numbers count as zero is its choice."""
+    FAILED_AT = 40
+    """Lowest trip that failed, its code and the integers of its message."""
+    FAILURE_LOCK = 41
+    FAILURE_CODE = 42
+    FAILURE_VALUES = 43
+    YIELD = 47
+    """Address of a function without arguments that lets other threads run; in front of the locks, for those who have only them."""
+    LOCKS = 48
+    """LOCK_COUNT locks for atomic adds, a cache line each."""
+    RECORDS = 48 + 8 * 64
+    """MAX_WORKERS records of workers."""
+    MEASURED = 48 + 8 * 64 + 32 * 255
+    """MEASURED_COUNT pairs: a task, and the cycles that its first trip took the last time."""
+    SIZE = 48 + 8 * 64 + 32 * 255 + 2 * 64
+
+
+LOCK_COUNT = 64
+MAX_WORKERS = 255
+MEASURED_COUNT = 64
+
+
+class Worker(enum.IntEnum):
+    """The record of one worker."""
+
+    CONTEXT = 0
+    """CONTEXT_SLOTS slots."""
+    SCRATCH = 16
+    """Address and size of its scratch memory."""
+    SCRATCH_BYTES = 17
+    TEAM = 18
+    SIZE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSlots:
+    """Where a tensor parameter lies in the argument block."""
+
+    first: int
+    rank: int
+
+    @property
+    def address(self) -> int:
+        return self.first
+
+    def extent(self, axis: int) -> int:
+        return self.first + 1 + axis
+
+    def stride(self, axis: int) -> int:
+        return self.first + 1 + self.rank + axis
+
+    @property
+    def end(self) -> int:
+        return self.first + 1 + 2 * self.rank

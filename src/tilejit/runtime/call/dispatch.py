@@ -1,0 +1,346 @@
+"""The fast path of a call: tables for the native dispatcher, where the interpreter is one it knows."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import struct
+import sys
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+
+from tilejit import config
+from tilejit.dtypes import DType, integer_range
+from tilejit.runtime.artifact.blob import Blob, LoadedBlob
+from tilejit.runtime.call import arena
+from tilejit.runtime.call.dispatch_abi import MAX_ARGS, MAX_RANK, Entry, Guard, Kind, State
+from tilejit.runtime.call.memory import word_at
+from tilejit.runtime.call.native_type import attach
+
+NUMPY_DENSE, NUMPY_ALIGNED, NUMPY_WRITEABLE = 0x1, 0x100, 0x400
+"""Flags of an array."""
+_SHOWN = 64
+"""Specialisations the native code looks through, frequent ones first; further ones are found by a dict in Python (quick.py)."""
+_KEPT = 1024
+"""Specialisations after which the tables start anew: a kernel called with ever new shapes must not grow without end."""
+
+
+def wanted() -> bool:
+    """The setting, read live."""
+    return bool(config.FASTPATH.value)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorGuard:
+    """What an argument must be for a specialisation: an array of one framework, dense, with these extents."""
+
+    sample: object
+    """An argument that fits; its framework and dtype object are what is compared."""
+    extents: tuple[int | None, ...]
+    symbols: tuple[int | None, ...]
+    """Number of the dynamic symbol of each extent, where it has one."""
+    item_size: int
+    is_output: bool
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarGuard:
+    """A scalar that was specialised: this very value."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeGuard:
+    """A scalar that stays a parameter of the kernel."""
+
+    dtype: DType
+    slot: int
+
+
+ArgumentGuard = TensorGuard | ScalarGuard | RuntimeGuard
+
+
+@dataclass(frozen=True, slots=True)
+class Specialisation:
+    """A compiled kernel behind its guards."""
+
+    kernel: int
+    guards: tuple[ArgumentGuard, ...]
+    needs_arena: bool
+    threads: int
+    team: int
+    """Address of the thread pool's state, or 0."""
+    brief: bool
+    """Over so soon that it keeps the GIL."""
+    failed: Callable[[int, tuple[int, ...]], None] = field(repr=False)
+    keep_alive: object = field(repr=False)
+
+
+class FastPath:
+    """Tables that let native code guard a call and run the kernel; it leaves everything else to `slow`."""
+
+    def __init__(self, code: Blob, slow: Callable[..., object], arg_count: int) -> None:
+        self._slow = slow
+        self._failed = self._raise
+        self._entries: dict[int, _Row] = {}
+        self._retired: dict[int, _Row] = {}
+        self._numbers = itertools.count()
+        self._state = (ctypes.c_int64 * int(State.SIZE))()
+        self._table = (ctypes.c_int64 * _SHOWN)()
+        self._drift = (ctypes.c_int64 * 1)()
+        self._words: Sequence[tuple[int, int]] = ()
+        self._watched: object = None
+        self._fill_state(arg_count)
+        self._code = _loaded(code)
+
+    def serve(self, kernel: object) -> None:
+        """Take the calls of `kernel`, an instance of NativeCallable, from now on. The kernel must keep this object."""
+        attach(kernel, self._code.address("tj_dispatch"), ctypes.addressof(self._state))
+
+    def _fill_state(self, arg_count: int) -> None:
+        state = self._state
+        state[State.ARG_COUNT] = arg_count if arg_count <= MAX_ARGS else -1
+        state[State.ENTRIES] = ctypes.addressof(self._table)
+        state[State.DRIFT] = ctypes.addressof(self._drift)
+        state[State.SLOW] = id(self._slow)
+        state[State.FAILED] = id(self._failed)
+        state[State.NUMPY_TYPE] = id(np.ndarray)
+        state[State.NONE] = id(None)
+        state[State.FLOAT_TYPE] = id(float)
+        state[State.INT_TYPE] = id(int)
+        state[State.TRUE] = id(True)
+        state[State.ARENA] = ctypes.addressof(_shared_arena())
+
+    # what it knows --------------------------------------------------------------------------------------------------------
+
+    def add(self, specialisation: Specialisation) -> bool:
+        """Serve this specialisation natively from now on; False when it has something the guards cannot express."""
+        if len(self._entries) >= _KEPT:
+            self.clear()
+        number = next(self._numbers)
+        row = self._encode(specialisation, number)
+        if row is None:
+            return False
+        self._entries[number] = row
+        shown = list(itertools.islice(reversed(self._entries.values()), _SHOWN))
+        for position, entry in enumerate(shown):
+            self._table[position] = ctypes.addressof(entry.block)
+        self._state[State.ENTRY_COUNT] = len(shown)
+        self._let_go()
+        return True
+
+    def clear(self) -> None:
+        """Forget all specialisations. What kernels of other threads still run on is kept until they are done."""
+        self._state[State.ENTRY_COUNT] = 0
+        self._retired.update(self._entries)
+        self._entries.clear()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._state[State.IN_FLIGHT] == 0:
+            self._retired.clear()
+
+    def watch(self, words: Sequence[tuple[int, int]], keep_alive: object) -> None:
+        """Go to `slow` as soon as one of these memory words (address, content) changes; `keep_alive` owns the memory."""
+        flat = [len(words), *(number for pair in words for number in pair)]
+        drift = (ctypes.c_int64 * len(flat))(*flat)
+        # One store switches over: another thread may be called between any two of these lines.
+        self._state[State.DRIFT] = ctypes.addressof(drift)
+        self._state[State.ARENA] = ctypes.addressof(_shared_arena())
+        self._drift, self._words, self._watched = drift, tuple(words), keep_alive
+
+    def watching(self) -> bool:
+        """Whether every watched word is as it was."""
+        return all(word_at(address) == content for address, content in self._words)
+
+    @property
+    def hits(self) -> int:
+        """Calls that never reached Python."""
+        return self._state[State.HITS]
+
+    # encoding -------------------------------------------------------------------------------------------------------------
+
+    def _encode(self, specialisation: Specialisation, number: int) -> _Row | None:
+        rows: list[int] = [0] * int(Entry.GUARDS)
+        rows[Entry.KERNEL] = specialisation.kernel
+        rows[Entry.ID] = number
+        rows[Entry.ARENA_NEEDED] = int(specialisation.needs_arena)
+        rows[Entry.THREADS] = specialisation.threads
+        rows[Entry.TEAM] = specialisation.team
+        rows[Entry.BRIEF] = int(specialisation.brief)
+        symbols = [n for guard in specialisation.guards if isinstance(guard, TensorGuard) for n in guard.symbols if n is not None]
+        rows[Entry.SYMBOLS] = max(symbols, default=-1) + 1
+        kept: list[object] = [specialisation.keep_alive]
+        for guard in specialisation.guards:
+            row = self._tensor_row(guard, kept) if isinstance(guard, TensorGuard) else _scalar_row(guard)
+            if row is None:
+                return None
+            rows += row
+        return _Row((ctypes.c_int64 * len(rows))(*rows), specialisation.failed, tuple(kept))
+
+    def _tensor_row(self, guard: TensorGuard, kept: list[object]) -> list[int] | None:
+        kind, dtype = self._classify(guard.sample, kept)
+        rank = len(guard.extents)
+        if kind is None or rank > MAX_RANK:
+            return None
+        row = [0] * int(Guard.SIZE)
+        flags = NUMPY_DENSE | NUMPY_ALIGNED | (NUMPY_WRITEABLE if guard.is_output else 0)
+        for slot, value in (
+            (Guard.KIND, int(kind)), (Guard.NOTED, int(kind)), (Guard.DTYPE, dtype), (Guard.RANK, rank), (Guard.FLAGS, flags if kind is Kind.NUMPY else 0),
+            (Guard.ITEM_SIZE, guard.item_size), (Guard.IS_OUTPUT, int(guard.is_output)), (Guard.SLOT, guard.slot),
+        ):  # fmt: skip
+            row[slot] = value
+        for axis in range(MAX_RANK):
+            extent = guard.extents[axis] if axis < rank else None
+            symbol = guard.symbols[axis] if axis < rank else None
+            row[Guard.EXTENTS + axis] = -1 if extent is None else extent
+            row[Guard.SYMBOLS + axis] = -1 if symbol is None else symbol
+        return row
+
+    def _classify(self, sample: object, kept: list[object]) -> tuple[Kind | None, int]:
+        """How the dispatcher recognises arrays like `sample`. The sample itself is not kept: it is the caller's memory."""
+        if type(sample) is np.ndarray:
+            kept.append(sample.dtype)  # compared by its address, which must not go to another dtype
+            return Kind.NUMPY, id(sample.dtype)
+        torch = sys.modules.get("torch")
+        if torch is None or type(sample) is not torch.Tensor or not self._know_torch(torch.Tensor):
+            return None, 0
+        view = (ctypes.c_int64 * 6)()
+        exchange = self._state[State.TORCH_EXCHANGE]
+        if ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(exchange)(sample, ctypes.addressof(view)) != 0:
+            return None, 0
+        dtype = (view[2] >> 32) & 0xFFFFFFFF
+        # Packed elements are unpacked by Python.
+        return (Kind.TORCH, dtype) if dtype >> 16 == 1 else (None, 0)
+
+    def _know_torch(self, tensor_type: type) -> bool:
+        from tilejit.runtime.torch import plain_tensor
+
+        exchange, plain = _torch_exchange(tensor_type), plain_tensor()
+        if exchange is None or plain is None or not _is_c_attribute(tensor_type, "requires_grad"):
+            return False
+        state = self._state
+        state[State.TORCH_EXCHANGE] = exchange
+        state[State.REQUIRES_GRAD], state[State.REQUIRES_GRAD_CLOSURE] = _attribute_getter(tensor_type, "requires_grad")
+        state[State.TORCH_IMPL_AT], state[State.TORCH_KEYS_AT], state[State.TORCH_KEYS] = plain.impl_at, plain.keys_at, plain.keys
+        state[State.TORCH_GRAD_AT] = plain.grad_at
+        state[State.TORCH_TYPE] = id(tensor_type)  # last: tensors are looked at from here on
+        return True
+
+    def _raise(self, entry: int, status: int, *values: int) -> None:
+        (self._entries.get(entry) or self._retired[entry]).failed(status, values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A specialisation in the tables."""
+
+    block: ctypes.Array[ctypes.c_int64]
+    failed: Callable[[int, tuple[int, ...]], None]
+    kept: tuple[object, ...]
+
+
+def _scalar_row(guard: ScalarGuard | RuntimeGuard) -> list[int] | None:
+    return _runtime_row(guard) if isinstance(guard, RuntimeGuard) else _constant_row(guard.value)
+
+
+def _constant_row(value: object) -> list[int] | None:
+    row = [0] * int(Guard.SIZE)
+    row[Guard.SLOT] = -1
+    if type(value) is float:
+        row[Guard.KIND] = row[Guard.NOTED] = int(Kind.FLOAT)
+        row[Guard.VALUE] = struct.unpack("<q", struct.pack("<d", value))[0]
+    elif value is None or type(value) is bool:
+        row[Guard.KIND] = row[Guard.NOTED] = int(Kind.OBJECT)
+        row[Guard.VALUE] = id(value)
+    elif type(value) is int and _SMALLEST <= value <= _LARGEST:
+        row[Guard.KIND] = row[Guard.NOTED] = int(Kind.INTEGER)
+        row[Guard.EXTENTS] = row[Guard.EXTENTS + 1] = value
+    else:
+        return None
+    return row
+
+
+def _runtime_row(guard: RuntimeGuard) -> list[int] | None:
+    row = [0] * int(Guard.SIZE)
+    row[Guard.SLOT] = guard.slot
+    dtype = guard.dtype
+    if dtype.name in ("FP32", "FP64"):
+        row[Guard.NOTED], row[Guard.KIND] = int(Kind.FLOAT), int(Kind.REAL32 if dtype.name == "FP32" else Kind.REAL64)
+    elif dtype.is_integer and dtype.bits >= 8:
+        low, high = integer_range(dtype)
+        row[Guard.NOTED] = row[Guard.KIND] = int(Kind.INTEGER)
+        row[Guard.EXTENTS], row[Guard.EXTENTS + 1] = max(low, _SMALLEST), min(high, _LARGEST)
+        row[Guard.DTYPE] = -1 if dtype.bits == 64 else (1 << dtype.bits) - 1
+    else:
+        return None
+    return row
+
+
+_SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# CPython's C API
+
+
+def _is_c_attribute(cls: type, name: str) -> bool:
+    found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+    return isinstance(found, types.GetSetDescriptorType)
+
+
+def _attribute_getter(cls: type, name: str) -> tuple[int, int]:
+    """C function and closure of an attribute that a C type implements (PyGetSetDescrObject and PyGetSetDef of CPython)."""
+    descriptor = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
+    definition = ctypes.c_int64.from_address(id(descriptor) + 40).value
+    return ctypes.c_int64.from_address(definition + 8).value, ctypes.c_int64.from_address(definition + 32).value
+
+
+def _torch_exchange(tensor_type: type) -> int | None:
+    """Address of torch's "fill a DLTensor without owning" function, in versions that have DLPack's C exchange."""
+    capsule = getattr(tensor_type, "__dlpack_c_exchange_api__", None)
+    if capsule is None:
+        return None
+    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+    table = ctypes.cast(get(capsule, b"dlpack_exchange_api"), ctypes.POINTER(ctypes.c_uint64))
+    major = table[0] & 0xFFFFFFFF
+    return table[5] if major == 1 and table[5] else None
+
+
+_code_cache: dict[int, LoadedBlob] = {}
+_arenas: dict[int, tuple[arena.Arena, ctypes.Array[ctypes.c_int64]]] = {}
+"""By size, as the setting names it."""
+
+
+def _loaded(code: Blob) -> LoadedBlob:
+    """The dispatcher's code, mapped once per process."""
+    if id(code) not in _code_cache:
+        python = {name: cast("int", ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value) for name in code.externals}
+        _code_cache[id(code)] = LoadedBlob(code, python)
+    return _code_cache[id(code)]
+
+
+def _shared_arena() -> ctypes.Array[ctypes.c_int64]:
+    """Base and end of the scratch memory that fast calls share, one at a time; a second one goes the slow way."""
+    size = config.ARENA_BYTES.value
+    if size not in _arenas:
+        memory = arena.Arena(size)
+        _arenas[size] = memory, (ctypes.c_int64 * 2)(memory.base, memory.end)
+    return _arenas[size][1]
+
+
+def _free_arenas() -> None:
+    """A call that used an arena when the process forked does not go on in the child."""
+    for memory, slots in _arenas.values():
+        slots[0] = memory.base
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free_arenas)

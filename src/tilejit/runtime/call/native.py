@@ -1,0 +1,186 @@
+"""Calls compiled code: packs the argument block, releases the GIL, turns a failure code into an error."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import struct
+import threading
+from collections.abc import Sequence
+
+from tilejit.dtypes import DType
+from tilejit.runtime import threads
+from tilejit.runtime.arrays import ArrayView
+from tilejit.runtime.artifact.blob import LoadedBlob
+from tilejit.runtime.artifact.lazy import lazy
+from tilejit.runtime.artifact.sections import Artifact, EntryInfo
+from tilejit.runtime.call import abi, arena
+from tilejit.runtime.call.failures import Failure, raise_failure
+from tilejit.runtime.call.signature import Bound, ParamInfo
+from tilejit.runtime.threads import Code
+
+_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+_BRIEF_ENTRY = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+"""Keeps the GIL: for code that is over before another thread could take it."""
+_CONTEXT = ctypes.c_int64 * abi.CONTEXT_SLOTS
+_WORD = (1 << 64) - 1
+
+
+class NativeEntry:
+    """One callable function of loaded code."""
+
+    def __init__(
+        self,
+        code: Code,
+        symbol: str,
+        params: Sequence[ParamInfo],
+        failures: Sequence[Failure],
+        needs_arena: bool = True,
+        brief: bool = False,
+        threaded: bool = False,
+    ) -> None:
+        self._code = code  # keeps the code mapped
+        self.address = code.address(symbol)
+        self._function = (_BRIEF_ENTRY if brief else _ENTRY)(self.address)
+        self.params = tuple(params)
+        """In the order of the code; each takes slots of the argument block (abi.py)."""
+        self.failures = tuple(failures)
+        self.needs_arena = needs_arena
+        self.brief = brief
+        self.threaded = threaded and not brief
+
+    @lazy
+    def places(self) -> tuple[int, ...]:
+        """Where each parameter starts in the argument block."""
+        return _places(self.params)[0]
+
+    @lazy
+    def slots(self) -> int:
+        """Slots of the whole argument block."""
+        return _places(self.params)[1]
+
+    def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None:
+        """Run on checked arguments."""
+        self.run_slots(pack(arguments, [param.dtype for param in self.params]), num_threads)
+
+    def run_slots(self, slots: Sequence[int], num_threads: int | None = None) -> None:
+        """Run on the slots of an argument block."""
+        self.run_block(struct.pack(f"={len(slots)}Q", *slots), num_threads)
+
+    def run_block(self, block: bytes, num_threads: int | None = None) -> None:
+        """Run on an argument block."""
+        context = _CONTEXT()
+        if self.needs_arena:
+            scratch = arena.this_thread()
+            context[abi.ARENA_BASE] = scratch.base
+            context[abi.ARENA_END] = scratch.end
+        if self.threaded:
+            count = num_threads or threads.thread_count()
+            if count > 1:
+                context[abi.THREADS], context[abi.TEAM] = count, threads.team(self._code)
+        status = self._function(block, context)
+        if status != 0:
+            self.failed(status, [context[abi.FAILURE_VALUES + i] for i in range(4)])
+
+    def lasting_team(self) -> tuple[int, int]:
+        """Number of threads and the pool for calls to come without Python."""
+        return threads.lasting_team(self._code) if self.threaded else (1, 0)
+
+    def failed(self, status: int, values: Sequence[int]) -> None:
+        """Raise what a status other than 0 stands for."""
+        raise_failure(self.failures[status - 1], values, self.failures)
+
+
+def _places(params: Sequence[ParamInfo]) -> tuple[tuple[int, ...], int]:
+    """Where each parameter starts in the argument block, and the slots of the whole."""
+    ends = [0, *itertools.accumulate(1 if param.shape is None else 1 + 2 * len(param.shape) for param in params)]
+    return tuple(ends[:-1]), ends[-1]
+
+
+class LazyCode:
+    """The code of an artifact, loaded at the first use of one of its entries. It must not know its program: dropping that frees the code at once."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self._artifact = artifact
+        self._loaded: LoadedBlob | None = None
+
+    def entry(self, info: EntryInfo) -> NativeEntry:
+        """One function, in loaded code."""
+        with loading():
+            if self._loaded is None:
+                self._loaded = LoadedBlob(self._artifact.blob)
+            return NativeEntry(self._loaded, info.symbol, info.signature.code_params, self._artifact.failures, info.needs_arena, info.brief, info.threaded)
+
+
+class LazyEntry:
+    """A function whose code is loaded at its first run."""
+
+    def __init__(self, code: LazyCode, info: EntryInfo) -> None:
+        self._code = code
+        self._info = info
+        self._entry: NativeEntry | None = None
+
+    @property
+    def native(self) -> NativeEntry:
+        """The loaded function."""
+        if self._entry is None:
+            with loading():
+                if self._entry is None:
+                    self._entry = self._code.entry(self._info)
+        return self._entry
+
+    def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None:
+        """Run on checked arguments."""
+        self.native.run(arguments, num_threads)
+
+
+_lock = threading.RLock()
+
+
+def loading() -> threading.RLock:
+    """Held while code is loaded, so that it is loaded once whatever the number of threads."""
+    return _lock
+
+
+def _new_lock() -> None:
+    """A thread that held the lock when the process forked does not exist in the child."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_lock)
+
+
+def pack(arguments: Sequence[Bound], dtypes: Sequence[DType]) -> list[int]:
+    """The 64-bit slots of the argument block (see abi.py)."""
+    slots: list[int] = []
+    for argument, dtype in zip(arguments, dtypes, strict=True):
+        if isinstance(argument, ArrayView):
+            slots.append(argument.address)
+            slots += argument.shape
+            slots += [stride & _WORD for stride in argument.strides]
+        else:
+            slots.append(scalar_bits(argument, dtype))
+    return slots
+
+
+def scalar_bits(value: int | float | bool, dtype: DType) -> int:
+    """The bits of a scalar argument, zero-extended."""
+    if not dtype.is_float:
+        return int(value) & ((1 << max(8, dtype.bits)) - 1)
+    if dtype.name == "FP32":
+        return struct.unpack("<I", struct.pack("<f", _to_single(value)))[0]
+    import numpy as np
+
+    return int.from_bytes(np.asarray(value, dtype.numpy).tobytes(), "little")
+
+
+def _to_single(value: float) -> float:
+    """`value` if a float32 can hold it, else infinity: what every other conversion to float32 does."""
+    try:
+        struct.pack("<f", value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+    return value

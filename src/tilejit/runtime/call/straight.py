@@ -1,0 +1,235 @@
+"""A warm call in Python: the guards, the argument block and the new tensors of one specialisation, written out as one function without loops."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilejit.dtypes import BOOL, DType, integer_range
+from tilejit.errors import TilejitError
+from tilejit.runtime.arrays import ADDRESS_AT, data_address
+from tilejit.runtime.call.dispatch import NUMPY_ALIGNED, NUMPY_DENSE, NUMPY_WRITEABLE, ArgumentGuard, RuntimeGuard, ScalarGuard, TensorGuard
+from tilejit.runtime.call.memory import WORDS
+from tilejit.runtime.call.native import scalar_bits
+
+MISS = object()
+"""What a function of this module returns for a call that is not its own: nothing has happened yet."""
+
+StraightCall = Callable[[tuple[object, ...]], object]
+
+
+@dataclass(frozen=True, slots=True)
+class NewTensor:
+    """A tensor that the call allocates and returns; extents are numbers or symbols, by number."""
+
+    dtype: DType
+    shape: tuple[int | None, ...]
+    symbols: tuple[int | None, ...]
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How to run the code: on an argument block of so many slots, and what to do with an error before it is raised."""
+
+    run: Callable[[bytes], None]
+    slots: int
+    relocate: Callable[[TilejitError], None]
+
+
+def straight_call(guards: Sequence[ArgumentGuard], new: Sequence[NewTensor], same_buffer: Collection[tuple[int, int]], launch: Launch) -> StraightCall | None:
+    """A function of a call's arguments that runs the kernel if they fit the guards, else returns MISS; None when it cannot be written.
+
+    `same_buffer` are pairs of arguments that may be one and the same array.
+    """
+    try:
+        return _Writer(guards, new, same_buffer, launch).function()
+    except _CannotWrite:
+        return None
+
+
+class _CannotWrite(Exception):
+    """A guard that has no short form."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """The memory of a tensor argument, as Python expressions."""
+
+    position: int
+    size: str
+    written: bool
+
+
+class _Writer:
+    def __init__(self, guards: Sequence[ArgumentGuard], new: Sequence[NewTensor], same_buffer: Collection[tuple[int, int]], launch: Launch) -> None:
+        self.guards, self.new, self.same_buffer = guards, new, same_buffer
+        self.block = ["0"] * launch.slots
+        self.names: dict[str, object] = {
+            "MISS": MISS, "ndarray": np.ndarray, "WORDS": WORDS, "address_of": data_address, "scalar_bits": scalar_bits, "TilejitError": TilejitError,
+            "launch": launch.run, "relocate": launch.relocate, "pack": struct.Struct(f"={launch.slots}Q").pack,
+        }  # fmt: skip
+        self.lines: list[str] = []
+        self.symbols: dict[int, str] = {}
+        self.ranges: list[_Range] = []
+        self.frameworks: set[str] = set()
+
+    def function(self) -> StraightCall:
+        arguments = ", ".join(f"a{position}" for position in range(len(self.guards)))
+        self.require(f"len(args) == {len(self.guards)}")
+        if self.guards:
+            self.lines.append(f"{arguments}, = args")
+        for position, guard in enumerate(self.guards):
+            match guard:
+                case TensorGuard():
+                    self.tensor(position, guard)
+                case ScalarGuard():
+                    self.constant(f"a{position}", guard.value)
+                case RuntimeGuard():
+                    self.scalar(f"a{position}", guard)
+        self.overlaps()
+        for number, tensor in enumerate(self.new):
+            self.allocate(f"n{number}", tensor)
+        self.lines += ["try:", f" launch(pack({', '.join(self.block)}))", "except TilejitError as error:", " relocate(error)", " raise"]
+        results = ", ".join(f"n{number}" for number in range(len(self.new)))
+        self.lines.append(f"return {results or None}")
+        # The text holds numbers and names of this module only; everything of the caller is an object in `names`.
+        exec("def call(args):\n" + "".join(f" {line}\n" for line in self.lines), self.names)
+        return self.names["call"]  # type: ignore[return-value]
+
+    def require(self, *conditions: str) -> None:
+        self.lines.append(f"if not ({' and '.join(conditions)}): return MISS")
+
+    def bind(self, name: str, value: object) -> str:
+        self.names[name] = value
+        return name
+
+    # tensors ----------------------------------------------------------------------------------------------------------------
+
+    def tensor(self, position: int, guard: TensorGuard) -> None:
+        value, address, shape = f"a{position}", f"p{position}", f"s{position}"
+        static = None not in guard.extents
+        if type(guard.sample) is np.ndarray:
+            self.frameworks.add("numpy")
+            dtype, mask = self.bind(f"d{position}", guard.sample.dtype), NUMPY_DENSE | NUMPY_ALIGNED | (NUMPY_WRITEABLE if guard.is_output else 0)
+            fits = [f"type({value}) is ndarray", f"{value}.dtype is {dtype}", f"{value}.flags.num & {mask} == {mask}"]
+            self.require(*fits, *([f"{value}.shape == {guard.extents!r}"] if static else []))
+            if not static:
+                self.lines.append(f"{shape} = {value}.shape")
+            self.lines.append(f"{address} = {self.numpy_address(value)}")
+        else:
+            self.torch_tensor(position, guard)
+        if not static:
+            self.dynamic_shape(position, guard)
+        extents = [str(extent) if static else f"x{position}_{axis}" for axis, extent in enumerate(guard.extents)]
+        self.fill(guard.slot, address, extents)
+        self.ranges.append(_Range(position, _product([str(guard.item_size), *extents]), guard.is_output))
+
+    def numpy_address(self, value: str) -> str:
+        return f"address_of({value})" if ADDRESS_AT is None else f"WORDS[id({value}) + {ADDRESS_AT} >> 3]"
+
+    def torch_tensor(self, position: int, guard: TensorGuard) -> None:
+        if type(guard.sample).__module__ != "torch" or type(guard.sample).__name__ != "Tensor":
+            raise _CannotWrite
+        from tilejit.runtime import torch
+
+        self.frameworks.add("torch")
+        self.names["facts_of"] = torch.plain_facts
+        dtype = str(guard.sample.dtype).removeprefix("torch.")  # type: ignore[attr-defined]
+        self.lines.append(f"facts = facts_of(a{position}, {dtype!r}, {guard.is_output})")
+        self.require("facts is not None", *([f"facts[0] == {guard.extents!r}"] if None not in guard.extents else []))
+        self.lines.append(f"s{position}, p{position} = facts")
+
+    def dynamic_shape(self, position: int, guard: TensorGuard) -> None:
+        names = [f"x{position}_{axis}" for axis in range(len(guard.extents))]
+        self.require(f"len(s{position}) == {len(names)}")
+        self.lines.append(f"{', '.join(names)}, = s{position}")
+        wanted: list[str] = []
+        for name, extent, symbol in zip(names, guard.extents, guard.symbols, strict=True):
+            if extent is not None:
+                wanted.append(f"{name} == {extent}")
+            elif symbol is not None and self.symbols.setdefault(symbol, name) != name:
+                wanted.append(f"{name} == {self.symbols[symbol]}")  # extents that disagree are worded by the full checks
+        if wanted:
+            self.require(*wanted)
+
+    def fill(self, slot: int, address: str, extents: Sequence[str]) -> None:
+        rank = len(extents)
+        self.block[slot] = address
+        self.block[slot + 1 : slot + 1 + rank] = extents
+        self.block[slot + 1 + rank : slot + 1 + 2 * rank] = [_product(extents[axis + 1 :]) for axis in range(rank)]
+
+    def overlaps(self) -> None:
+        for first, second in itertools.combinations(self.ranges, 2):
+            if not (first.written or second.written):
+                continue
+            a, b = first.position, second.position
+            apart = f"not -({first.size}) < p{a} - p{b} < {second.size}"
+            if (a, b) in self.same_buffer or (b, a) in self.same_buffer:
+                apart = f"({apart} or (p{a} == p{b} and a{a}.shape == a{b}.shape))"
+            self.require(apart)
+
+    def allocate(self, name: str, tensor: NewTensor) -> None:
+        """Zeros, like those of the full checks, in the framework of the arguments."""
+        if len(self.frameworks) != 1:
+            raise _CannotWrite
+        extents: list[str] = []
+        for extent, symbol in zip(tensor.shape, tensor.symbols, strict=True):
+            if extent is None and symbol not in self.symbols:
+                raise _CannotWrite
+            extents.append(self.symbols[symbol] if extent is None and symbol is not None else str(extent))
+        shape = f"({', '.join(extents)}{',' if len(extents) == 1 else ''})"
+        if self.frameworks == {"numpy"}:
+            if tensor.dtype.numpy_name is None:
+                raise _CannotWrite
+            self.bind("zeros", np.zeros)
+            self.lines.append(f"{name} = zeros({shape}, {self.bind(f'd{name}', tensor.dtype.numpy)})")
+            self.fill(tensor.slot, self.numpy_address(name), extents)
+        else:
+            from tilejit.runtime import torch
+
+            self.bind("torch_zeros", torch.zeros)
+            self.lines.append(f"{name} = torch_zeros({shape}, {self.bind(f'd{name}', tensor.dtype)}, 'cpu')")
+            self.fill(tensor.slot, f"{name}.data_ptr()", extents)
+
+    # scalars ----------------------------------------------------------------------------------------------------------------
+
+    def constant(self, value: str, wanted: object) -> None:
+        if wanted is None or type(wanted) is bool:
+            self.require(f"{value} is {wanted}")
+        elif type(wanted) is int:
+            self.require(f"type({value}) is int", f"{value} == {wanted}")
+        elif type(wanted) is float:
+            # By text, because 0.0 == -0.0 and NaN is not itself.
+            self.require(f"type({value}) is float", f"{value}.hex() == {wanted.hex()!r}")
+        else:
+            raise _CannotWrite
+
+    def scalar(self, value: str, guard: RuntimeGuard) -> None:
+        dtype = guard.dtype
+        if dtype.is_float:
+            self.require(f"type({value}) is float")
+            self.block[guard.slot] = f"scalar_bits({value}, {self.bind(f'd{value}', dtype)})"
+        elif dtype is BOOL:
+            self.require(f"type({value}) is bool")
+            self.block[guard.slot] = f"int({value})"
+        else:
+            low, high = integer_range(dtype)
+            self.require(f"type({value}) is int", f"{low} <= {value} <= {high}")
+            self.block[guard.slot] = f"{value} & {(1 << max(8, dtype.bits)) - 1}"
+
+
+def _product(factors: Sequence[str]) -> str:
+    """Numbers are multiplied now, names when called."""
+    number = 1
+    names: list[str] = []
+    for factor in factors:
+        if factor.isdigit():
+            number *= int(factor)
+        else:
+            names.append(factor)
+    return "*".join([*names, str(number)]) if number != 1 or not names else "*".join(names)

@@ -1,0 +1,1 @@
+"""The disk cache: one checksummed file per entry."""
