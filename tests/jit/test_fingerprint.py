@@ -11,7 +11,7 @@ import pytest
 
 from tilejit.jit.disk.fingerprint import sources_digest
 
-FILES = {"__init__.py": "VERSION = 1\n", "jit/disk/code.py": "def emit():\n    return 4\n"}
+FILES = {"__init__.py": "VERSION = 1\n", "jit/code.py": "def emit():\n    return 4\n"}
 
 
 def install(site: Path, files: dict[str, str] = FILES, time: float = 1_700_000_000) -> str:
@@ -36,7 +36,7 @@ def test_the_same_version_installed_elsewhere_and_later_is_the_same_tool_chain(t
 
 
 def test_another_version_is_another_tool_chain(tmp_path: Path) -> None:
-    other = {**FILES, "jit/disk/code.py": "def emit():\n    return 5\n"}
+    other = {**FILES, "jit/code.py": "def emit():\n    return 5\n"}
     assert sources_digest(install(tmp_path / "a")) != sources_digest(install(tmp_path / "b", other))
 
 
