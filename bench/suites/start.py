@@ -1,4 +1,4 @@
-"""The first call in a fresh process that finds the kernel in the disk cache or in an artifact directory, after the imports, against numba's cache."""
+"""The import, and the first call in a fresh process that finds its kernel on disk or in an artifact directory, against numba's cache."""
 
 from __future__ import annotations
 
@@ -165,7 +165,23 @@ def recompiles_after_a_comment(folder: Path) -> int:
     return output_of(folder / "next.py", TILEJIT_LOG="recompile").stderr.count("compiled")
 
 
+def import_seconds() -> tuple[Callable[[], float], Callable[[], float]]:
+    """What the modules of the language, and those of NumPy, cost themselves when both are imported in a fresh process."""
+    found: dict[str, float] = {}
+
+    def measure_both() -> float:
+        command = [sys.executable, "-X", "importtime", "-c", "import numpy, tilejit.language"]
+        report = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        rows = [line.split("|") for line in report.splitlines() if line.startswith("import time:") and "self" not in line]
+        for package in ("tilejit", "numpy"):
+            found[package] = sum(int(own.partition(":")[2]) for own, _, name in rows if name.strip().partition(".")[0] == package) * 1e-6
+        return found["tilejit"]
+
+    return measure_both, lambda: found["numpy"]
+
+
 def cases() -> Iterator[Pair]:
+    yield Pair("import tilejit.language", "import numpy", *import_seconds(), samples=SAMPLES, self_timed=True, target=Target(1))
     with tempfile.TemporaryDirectory(prefix="tilejit-bench-") as root:
         folders = prepared(root)
         for name, expected in (("add", 2), ("product", 64)):
@@ -176,4 +192,4 @@ def cases() -> Iterator[Pair]:
             loaded("fill")
             numbas("fill")
             yield Pair(f"first call from disk, {name}", "numba cache=True", ours, numbas, samples=SAMPLES, self_timed=True)
-            yield Pair(f"load an artifact and call it, {name}", "numba cache=True", loaded, numbas, samples=SAMPLES, self_timed=True)
+            yield Pair(f"load an artifact and call it, {name}", "numba cache=True", loaded, numbas, samples=SAMPLES, self_timed=True, target=Target(0.02))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -23,10 +23,40 @@ def measure() -> ModuleType:
     return module
 
 
-def test_the_ratio_is_the_peers_time_over_ours(measure: ModuleType) -> None:
-    row = measure.measure(measure.Pair("sleep", "a slower one", lambda: time.sleep(0.002), lambda: time.sleep(0.008), samples=5))
-    assert 2 < row.ratio < 6
-    assert row.ours_us < row.peer_us
+class Clock:
+    """A clock that only work moves on."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def work(self, seconds: float) -> Callable[[], None]:
+        def spend() -> None:
+            self.now += seconds
+
+        return spend
+
+
+@pytest.fixture
+def clock(measure: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(measure, "time", clock)
+    return clock
+
+
+@pytest.mark.parametrize("ours", [0.002, 3e-6], ids=["one call per sample", "many calls per sample"])
+def test_the_ratio_is_the_peers_time_over_ours(measure: ModuleType, clock: Clock, ours: float) -> None:
+    row = measure.measure(measure.Pair("work", "a slower one", clock.work(ours), clock.work(4 * ours), samples=5))
+    assert row.ratio == pytest.approx(4)
+    assert (row.ours_us, row.peer_us) == pytest.approx((ours * 1e6, 4e6 * ours))
+
+
+def test_a_function_that_times_itself_is_believed(measure: ModuleType, clock: Clock) -> None:
+    times = iter([9.0, 3.0, 2.0, 4.0])  # the first call is not counted
+    row = measure.measure(measure.Pair("work", "a slower one", lambda: next(times), lambda: 6.0, samples=3, self_timed=True))
+    assert (row.ratio, row.ours_us, clock.now) == (2.0, 3e6, 0.0)
 
 
 def test_a_pair_that_disagrees_is_not_timed(measure: ModuleType) -> None:
@@ -37,11 +67,12 @@ def test_a_pair_that_disagrees_is_not_timed(measure: ModuleType) -> None:
         measure.measure(measure.Pair("x", "y", lambda: None, lambda: None, check=disagree))
 
 
-def test_a_target_is_met_by_ratio_and_by_time(measure: ModuleType) -> None:
+def test_a_target_is_met_by_ratio_and_by_time(measure: ModuleType, clock: Clock) -> None:
     target = measure.Target(0.5, 10)
     assert target.met(9.0, 20.0) and not target.met(11.0, 40.0) and not target.met(9.0, 17.0)
-    row = measure.measure(measure.Pair("sleep", "a slower one", lambda: time.sleep(0.001), lambda: time.sleep(0.008), samples=3, target=measure.Target(0.9)))
-    assert row.met is True and row.target == "≤ 0.9 × peer"
+    for seconds, met in ((0.001, True), (0.0079, False)):
+        row = measure.measure(measure.Pair("work", "a slower one", clock.work(seconds), clock.work(0.008), samples=3, target=measure.Target(0.9)))
+        assert row.met is met and row.target == "≤ 0.9 × peer"
 
 
 def test_a_count_above_its_limit_is_not_met(measure: ModuleType) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from tests.patience import HANG
+
 FACTORS = 6
 WORKERS = 2
 FAULTS = int(os.environ["TILEJIT_TEST_FAULTS"]) // 25 if "TILEJIT_TEST_FAULTS" in os.environ else 80
@@ -141,7 +143,7 @@ def start(folder: Path, seed: int, calls: int = 1_000_000) -> subprocess.Popen[s
 
 def finish(worker: subprocess.Popen[str]) -> tuple[int, int]:
     """How often the worker called, and how often the disk had what it asked for."""
-    output, errors = worker.communicate(timeout=120)
+    output, errors = worker.communicate(timeout=HANG)
     assert worker.returncode == 0, errors
     calls, loaded = output.split()
     return int(calls), int(loaded)

@@ -1,13 +1,14 @@
-"""Damaged PTO files: `python -m tests.pto.fuzz --files 20000`. Each is accepted, or refused with an error of ours, in less than two seconds."""
+"""Damaged PTO files: `python -m tests.pto.fuzz --files 20000`. Each is accepted, or refused with an error of ours, and none hangs."""
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import random
 import re
-import time
 from collections.abc import Iterator
 
+from tests.patience import HANG
 from tests.pto.harness import HERE, KERNELS, load
 from tilejit.backends.pto.interpret.launch import refuse_unrunnable
 from tilejit.errors import PtoSyntaxError, PtoVerifyError, UnsupportedFeatureError
@@ -18,7 +19,6 @@ from tilejit.tile_ir.pto.module import PtoFile
 from tilejit.tile_ir.pto.verify import problems
 from tilejit.tile_ir.verify import verify
 
-LIMIT = 2.0
 _TOKEN = re.compile(r"[\w.%@#!]+|\s+|.", re.S)
 
 
@@ -71,8 +71,8 @@ def files(count: int, seed: int) -> Iterator[bytes]:
 
 
 def check(raw: bytes) -> bool:
-    """Whether the file is accepted; everything but an error of ours, or too much time, is a failure."""
-    began = time.process_time()
+    """Whether the file is accepted; everything but an error of ours is a failure, and so is never coming back."""
+    faulthandler.dump_traceback_later(HANG, exit=True)
     try:
         file = parse_pto(raw, "fuzz.pto")
         accepted = True
@@ -85,8 +85,8 @@ def check(raw: bytes) -> bool:
             raise_entries(file)
     except (PtoSyntaxError, PtoVerifyError) as error:
         accepted = not str(error)
-    took = time.process_time() - began
-    assert took < LIMIT, f"it took {took:.1f} s"
+    finally:
+        faulthandler.cancel_dump_traceback_later()
     return accepted
 
 

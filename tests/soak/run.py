@@ -1,4 +1,4 @@
-"""Runs the calls on many threads for some seconds and watches the memory of the process."""
+"""Runs the calls on many threads for some seconds, and once round at least, and watches the memory of the process."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Soak:
         self.ready.wait()
         order = CALLS[number % len(CALLS) :] + CALLS[: number % len(CALLS)]
         for call in itertools.cycle(order):
-            if time.monotonic() > self.deadline or self.problems:
+            if self.problems or (self.calls[number] >= len(CALLS) and time.monotonic() > self.deadline):
                 return
             self._try(number, call, rng)
             self.calls[number] += 1

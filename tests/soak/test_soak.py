@@ -1,4 +1,4 @@
-"""The short form of the soak: sixteen threads, a few seconds."""
+"""The short form of the soak: sixteen threads, each kernel on each of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from tests.soak.run import SLACK, Soak
 
 
 def test_sixteen_threads_call_different_kernels_at_once() -> None:
-    soak = Soak(threads=16, seconds=4)
+    soak = Soak(threads=16, seconds=2)
     soak.run()
     assert not soak.problems, "\n".join(soak.problems)
-    assert sum(soak.calls) > len(CALLS), soak.report()
+    assert min(soak.calls) >= len(CALLS), soak.report()
     assert soak.growth < SLACK, soak.report()

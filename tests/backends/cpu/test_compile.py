@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-import time
 
 import numpy as np
 import pytest
 
 from tests.backends.cpu.native import Native, lane_kernel
-from tilejit.backends.cpu.lanes.ops import apply_lane, round_to
+from tilejit.backends.cpu.lanes.ops import round_to
 from tilejit.backends.cpu.llvm.compile import compile_llvm
 from tilejit.backends.cpu.llvm.host import Host, host
-from tilejit.backends.cpu.llvm.text import Emitter, Module, Value
 from tilejit.dtypes import BF16, FP16, FP32, DType
 from tilejit.errors import InternalError
 
@@ -42,25 +40,6 @@ def test_refused_text_is_an_internal_error_with_the_line_and_a_caret() -> None:
 def test_text_that_parses_but_is_invalid_is_an_internal_error() -> None:
     with pytest.raises(InternalError, match="does not dominate"):
         compile_llvm("define i64 @f(i1 %c) {\n  br i1 %c, label %a, label %b\na:\n  %x = add i64 1, 2\n  br label %b\nb:\n  ret i64 %x\n}\n")
-
-
-def test_an_elementwise_kernel_compiles_in_tens_of_milliseconds() -> None:
-    module = Module()
-    e = Emitter(module, "kernel", "void", [Value("%x", "ptr"), Value("%n", "i64")])
-    with e.loop(0, Value("%n", "i64"), 16) as loop:
-        place = e.offset(Value("%x", "ptr"), loop.iv, "float")
-        value = e.load("<16 x float>", place, 4)
-        for name in ("erf", "exp", "tanh"):
-            value = apply_lane(e, name, FP32, [value], 16)
-        e.store(value, place, 4)
-    e.void("ret void")
-    e.finish()
-    times: list[float] = []
-    for _ in range(5):
-        start = time.perf_counter()
-        compile_llvm(module.text())
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.06
 
 
 def test_wide_vectors_stay_wide() -> None:
