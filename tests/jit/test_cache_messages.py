@@ -21,7 +21,7 @@ import pytest
 from tests.jit.conftest import MakeKernel
 from tilejit.errors import TilejitError, TilejitWarning
 from tilejit.jit.function import JITFunction
-from tilejit.runtime.call.native_type import supported
+from tilejit.runtime.call.layout import supported
 from tilejit.runtime.store.directory import Store
 from tilejit.runtime.store.entry import Entry, encode
 

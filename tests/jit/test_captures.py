@@ -20,7 +20,7 @@ import pytest
 import tilejit.language as pl
 from tests.jit.read_rows import KERNEL, ROWS, Row
 from tilejit.errors import StaleCaptureError, UncacheableValueError
-from tilejit.runtime.call.native_type import supported
+from tilejit.runtime.call.layout import supported
 
 
 def write(row: Row, root: Path, package: str, edited: bool) -> None:

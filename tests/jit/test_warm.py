@@ -21,7 +21,7 @@ from tilejit.errors import StaleCaptureError, TilejitError
 from tilejit.jit.fast import WarmCalls
 from tilejit.jit.function import JITFunction
 from tilejit.runtime import arrays
-from tilejit.runtime.call.native_type import supported
+from tilejit.runtime.call.layout import supported
 
 pytestmark = pytest.mark.dispatch
 native_only = pytest.mark.skipif(not supported() or os.environ.get("TILEJIT_FASTPATH") == "0", reason="needs native dispatch")

@@ -16,7 +16,8 @@ from tilejit.backends.cpu.llvm.elf import flatten
 from tilejit.runtime.artifact.blob import LoadedBlob
 from tilejit.runtime.call.bindings import dict_word
 from tilejit.runtime.call.dispatch import FastPath, ScalarGuard, Specialisation, TensorGuard
-from tilejit.runtime.call.native_type import NativeCallable, enable, supported
+from tilejit.runtime.call.layout import supported
+from tilejit.runtime.call.native_type import NativeCallable, enable
 
 pytestmark = [pytest.mark.dispatch, pytest.mark.skipif(not supported(), reason="the fast path is not validated on this interpreter")]
 

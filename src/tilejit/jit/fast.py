@@ -15,9 +15,10 @@ from tilejit.jit.reads.drift import Baseline
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.call.bindings import Word, dict_word
 from tilejit.runtime.call.dispatch import ArgumentGuard, FastPath, RuntimeGuard, ScalarGuard, Specialisation, TensorGuard, wanted
+from tilejit.runtime.call.layout import supported
 from tilejit.runtime.call.memory import WORDS
 from tilejit.runtime.call.native import NativeEntry
-from tilejit.runtime.call.native_type import attach, supported
+from tilejit.runtime.call.native_type import attach
 from tilejit.runtime.call.signature import ParamInfo
 from tilejit.runtime.call.straight import MISS, Launch, NewTensor, StraightCall, straight_call
 

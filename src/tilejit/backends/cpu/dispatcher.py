@@ -1,21 +1,20 @@
 """The native dispatcher as LLVM text: guards the arguments of a call against tables, then runs the kernel without the GIL.
 
 CPython calls it through the vectorcall pointer of the kernel object (runtime/call/native_type.py). Whatever it is not sure of goes to the Python dispatcher
-with the same arguments, so it decides about speed and never about meaning. Object layouts are those of CPython 3.11 and
-NumPy 2 on 64-bit machines (runtime/call/dispatch.py enables it only there); tensors of torch come through DLPack's C exchange.
+with the same arguments, so it decides about speed and never about meaning. Object layouts are those of CPython and
+NumPy 2 on 64-bit machines, checked at start-up (runtime/call/layout.py); tensors of torch come through DLPack's C exchange.
 """
 
 from __future__ import annotations
 
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.runtime.call import abi
+from tilejit.runtime.call.bindings import ARRAY, FLOAT_VALUE_AT
 from tilejit.runtime.call.dispatch_abi import MAX_ARGS, MAX_RANK, Argument, Entry, Guard, Kind, State
 from tilejit.runtime.call.native_type import STATE_AT
 
 SYMBOL = "tj_dispatch"
 
-_FLOAT_VALUE = 16  # byte offsets in CPython and NumPy structs
-_ARRAY_DATA, _ARRAY_RANK, _ARRAY_EXTENTS, _ARRAY_STRIDES, _ARRAY_DTYPE, _ARRAY_FLAGS = 16, 24, 32, 40, 56, 64
 _DLTENSOR_SLOTS = 6
 _CPU_DEVICE = 1
 _SWAP_EVERY = 64
@@ -137,16 +136,16 @@ class _Dispatcher:
 
     def note_numpy(self, array: Value, note: Value) -> None:
         e = self.e
-        rank = e.inst("i64", f"zext {self.field(array, _ARRAY_RANK, 'i32')} to i64")
-        flags = e.inst("i64", f"zext {self.field(array, _ARRAY_FLAGS, 'i32')} to i64")
+        rank = e.inst("i64", f"zext {self.field(array, ARRAY.RANK, 'i32')} to i64")
+        flags = e.inst("i64", f"zext {self.field(array, ARRAY.FLAGS, 'i32')} to i64")
         self.put(note, Argument.KIND, Value(str(int(Kind.NUMPY)), "i64"))
         self.put(note, Argument.RANK, rank)
         self.put(note, Argument.FLAGS, flags)
         for slot, offset in (
-            (Argument.DTYPE, _ARRAY_DTYPE),
-            (Argument.DATA, _ARRAY_DATA),
-            (Argument.EXTENTS, _ARRAY_EXTENTS),
-            (Argument.STRIDES, _ARRAY_STRIDES),
+            (Argument.DTYPE, ARRAY.DTYPE),
+            (Argument.DATA, ARRAY.DATA),
+            (Argument.EXTENTS, ARRAY.EXTENTS),
+            (Argument.STRIDES, ARRAY.STRIDES),
         ):
             self.put(note, slot, self.field(array, offset))
 
@@ -214,7 +213,7 @@ class _Dispatcher:
         rows = " ".join(f"i64 {int(case)}, label %{label}" for case, label in cases)
         e.void(f"switch i64 {kind.text}, label %next_entry [ {rows} ]")
         e.place("float")
-        self.require(self.same(self.field(self.pointer(thing), _FLOAT_VALUE), wanted), "next_entry")
+        self.require(self.same(self.field(self.pointer(thing), FLOAT_VALUE_AT), wanted), "next_entry")
         e.br("scalar_fits")
         e.place("object")
         self.require(self.same(thing, wanted), "next_entry")
@@ -223,13 +222,13 @@ class _Dispatcher:
         self.guard_integer(guard, thing)
         e.br("scalar_fits")
         e.place("real32")
-        number = self.field(self.pointer(thing), _FLOAT_VALUE, "double")
+        number = self.field(self.pointer(thing), FLOAT_VALUE_AT, "double")
         single = e.inst("float", f"fptrunc {number} to float")
         bits = e.inst("i32", f"bitcast {single} to i32")
         self.put(self.block, self.get(guard, Guard.SLOT), e.inst("i64", f"zext {bits} to i64"))
         e.br("scalar_fits")
         e.place("real64")
-        self.put(self.block, self.get(guard, Guard.SLOT), self.field(self.pointer(thing), _FLOAT_VALUE))
+        self.put(self.block, self.get(guard, Guard.SLOT), self.field(self.pointer(thing), FLOAT_VALUE_AT))
         e.br("scalar_fits")
         e.place("scalar_fits")
 

@@ -15,8 +15,8 @@ from tilejit.jit.definition import Kernel
 from tilejit.jit.reads.captures import MISSING, Captures, Read, identity
 from tilejit.jit.reads.content import ATOMS, Digests, State, holds, state_of
 from tilejit.jit.reads.encode import is_library
-from tilejit.runtime.call.bindings import HeldWord, Word, binding_words, cell_word, dict_pointer, looks_up_like, type_word, version_words, word
-from tilejit.runtime.call.native_type import supported
+from tilejit.runtime.call.bindings import HeldWord, Word, binding_words, cell_word, dict_pointer, function_words, looks_up_like, type_word, version_words
+from tilejit.runtime.call.layout import supported
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Baseline:
         """Memory words that all stay the same while no binding changes; None when that is not enough. In the order they must be compared."""
         if not supported() or not self.simple:
             return None
-        found = {item[0]: item for function, *_ in self.own for item in _function_words(function)}
+        found = {item[0]: item for function, *_ in self.own for item in function_words(function)}
         for read in self.captures.reads.values():
             words = _words_of(read)
             if words is None:
@@ -154,11 +154,6 @@ def _function_state(function: object) -> tuple[int, ...]:
     """What of a function object can be replaced in place; what it reads is watched by reads of its own."""
     assert isinstance(function, types.FunctionType)
     return id(function.__code__), id(function.__defaults__), id(function.__kwdefaults__)
-
-
-def _function_words(function: types.FunctionType) -> list[Word]:
-    parts = (function.__code__, function.__defaults__, function.__kwdefaults__)
-    return [HeldWord(word(id(function) + offset), part) for offset, part in zip(_FUNCTION_FIELDS, parts, strict=True)]
 
 
 def _replaced(function: types.FunctionType, parts: Iterable[object]) -> Iterator[Drift]:
@@ -208,12 +203,8 @@ def _words_of(read: Read) -> list[Word] | None:
     if words:
         words[-1] = HeldWord(words[-1], value)
     if isinstance(value, types.FunctionType):
-        words += _function_words(value)
+        words += function_words(value)
     return words
-
-
-_FUNCTION_FIELDS = (48, 56, 64)
-"""Byte offsets of code, defaults and keyword defaults in a function object of CPython 3.11."""
 
 
 def _attribute_words(container: object, name: str) -> list[Word] | None:

@@ -1,14 +1,18 @@
-"""Memory words that tell whether a name is still bound to the same object, in CPython 3.11; the native dispatcher compares them.
+"""Memory words that tell whether a name is still bound to the same object; the native dispatcher compares them.
 
 A dict's version changes with every assignment to any of its names, and module-level code assigns all the time. The
 words here belong to one name: the table of the dict, the entry in it, or (for a name that must stay unbound) its length.
 Classes have a version each; what else can be replaced in an object are its class and its dict.
+The layouts are those of CPython 3.11 to 3.13; layout.py checks each of them against the running interpreter.
 Their order matters: a table is compared before anything inside it is read, a pointer before what it points to.
 """
 
 from __future__ import annotations
 
 import ctypes
+import enum
+import sys
+import types
 from collections.abc import Callable
 from functools import cache
 
@@ -20,7 +24,24 @@ _TP_GETATTRO, _TP_FLAGS, _TP_VERSION_TAG = 144, 168, 384  # PyTypeObject
 _MANAGED_DICT, _IMMUTABLE_TYPE = 1 << 4, 1 << 8
 _MA_VERSION, _MA_KEYS, _MA_VALUES = 24, 32, 40  # PyDictObject
 _DK_INDEX_BYTES, _DK_KIND, _DK_COUNT, _DK_INDICES = 9, 10, 24, 32  # PyDictKeysObject
-_UNICODE_KIND, _GENERAL_KIND = 1, 0
+_GENERAL_KIND, _UNICODE_KIND, _SPLIT_KIND = 0, 1, 2
+_SPLIT_VALUES_AT = 8 if sys.version_info >= (3, 13) else 0
+"""Where the values of a split dict begin behind `ma_values`: since 3.13 their sizes stand before them."""
+_FUNCTION_FIELDS = (48, 56, 64)
+"""Code, defaults and keyword defaults of a PyFunctionObject."""
+FLOAT_VALUE_AT = 16
+
+
+class ARRAY(enum.IntEnum):
+    """Byte offsets in an array of NumPy 2."""
+
+    DATA = 16
+    RANK = 24
+    EXTENTS = 32
+    STRIDES = 40
+    DTYPE = 56
+    FLAGS = 64
+
 
 Word = tuple[int, int]
 """Address and present content."""
@@ -52,32 +73,45 @@ def cell_word(cell: object) -> Word:
     return word(id(cell) + 16)
 
 
+def function_words(function: types.FunctionType) -> list[Word]:
+    """Code, defaults and keyword defaults of a function: each can be replaced."""
+    parts = (function.__code__, function.__defaults__, function.__kwdefaults__)
+    return [HeldWord(word(id(function) + at), part) for at, part in zip(_FUNCTION_FIELDS, parts, strict=True)]
+
+
 def binding_words(namespace: dict[str, object], name: str) -> list[Word]:
     """Words that stay the same as long as `name` keeps its binding in `namespace`, or stays unbound."""
-    if word_at(id(namespace) + _MA_VALUES) != 0:
-        return [dict_word(namespace)]  # values kept apart from the keys: nothing finer is stable
-    table = word_at(id(namespace) + _MA_KEYS)
-    if name not in namespace:
-        return [word(id(namespace) + _MA_KEYS), word(table + _DK_COUNT)]
-    entry = _entry(table, name)
-    if entry is None:
-        return [dict_word(namespace)]
-    return [word(id(namespace) + _MA_KEYS), word(entry), word(entry + 8)]
+    table, values = word_at(id(namespace) + _MA_KEYS), word_at(id(namespace) + _MA_VALUES)
+    where = [word(id(namespace) + _MA_KEYS), word(id(namespace) + _MA_VALUES)]
+    position = _position(table, name)
+    if position is None:
+        return [dict_word(namespace)] if name in namespace else [*where, word(table + _DK_COUNT)]
+    if values != 0:  # of an instance: its class has the names, so a name can be there and its value not
+        return [*where, word(values + _SPLIT_VALUES_AT + 8 * position)]
+    entry = _entries(table) + position * _entry_size(table)
+    return [*where, word(entry), word(entry + 8)]
 
 
-def _entry(table: int, name: str) -> int | None:
-    """Address of the (key, value) pair of `name`."""
-    kind = ctypes.c_uint8.from_address(table + _DK_KIND).value
-    entries = table + _DK_INDICES + (1 << ctypes.c_uint8.from_address(table + _DK_INDEX_BYTES).value)
-    if kind not in (_UNICODE_KIND, _GENERAL_KIND):
+def _position(table: int, name: str) -> int | None:
+    """Which entry of the table is that of `name`."""
+    if ctypes.c_uint8.from_address(table + _DK_KIND).value not in (_GENERAL_KIND, _UNICODE_KIND, _SPLIT_KIND):
         return None
-    size, key_at = (16, 0) if kind == _UNICODE_KIND else (24, 8)
+    first, size = _entries(table), _entry_size(table)
     for position in range(word_at(table + _DK_COUNT)):
-        entry = entries + position * size + key_at
-        key = ctypes.c_void_p.from_address(entry).value
+        key = ctypes.c_void_p.from_address(first + position * size).value
         if key is not None and ctypes.cast(key, ctypes.py_object).value == name:
-            return entry
+            return position
     return None
+
+
+def _entries(table: int) -> int:
+    """Address of the key of the first entry; its value is the next word."""
+    general = ctypes.c_uint8.from_address(table + _DK_KIND).value == _GENERAL_KIND
+    return table + _DK_INDICES + (1 << ctypes.c_uint8.from_address(table + _DK_INDEX_BYTES).value) + (8 if general else 0)
+
+
+def _entry_size(table: int) -> int:
+    return 24 if ctypes.c_uint8.from_address(table + _DK_KIND).value == _GENERAL_KIND else 16
 
 
 def type_word(value: object) -> Word:
@@ -88,7 +122,7 @@ def type_word(value: object) -> Word:
 def dict_pointer(value: object, names: dict[str, object]) -> list[Word] | None:
     """Where an object keeps the address of `names`, its `__dict__`, which can be replaced; None where that is not known."""
     cls = type(value)
-    managed = word_at(id(cls) + _TP_FLAGS) & _MANAGED_DICT
+    managed = type_flags(cls) & _MANAGED_DICT
     if not managed and cls.__dictoffset__ <= 0:
         return None
     found = word(id(value) + (_MANAGED_DICT_AT if managed else cls.__dictoffset__))
@@ -97,11 +131,16 @@ def dict_pointer(value: object, names: dict[str, object]) -> list[Word] | None:
 
 def version_words(cls: type) -> list[Word] | None:
     """The version of a class: no two are the same, and it changes with every attribute of it and of its bases. None: it has none."""
-    if word_at(id(cls) + _TP_FLAGS) & _IMMUTABLE_TYPE:
+    if type_flags(cls) & _IMMUTABLE_TYPE:
         return []
     _type_lookup()(cls, "__get__")  # a class has a version once something was looked up in it
     found = word(id(cls) + _TP_VERSION_TAG)
     return [found] if found[1] & 0xFFFF_FFFF else None
+
+
+def type_flags(cls: type) -> int:
+    """The flags of a class, as its memory has them."""
+    return word_at(id(cls) + _TP_FLAGS)
 
 
 def looks_up_like(cls: type, base: type) -> bool:

@@ -7,12 +7,9 @@ because the package has no compiled part. Instances without a pointer are called
 from __future__ import annotations
 
 import ctypes
-import platform
-import sys
-from functools import cache
 from typing import TYPE_CHECKING
 
-import numpy as np
+from tilejit.runtime.call.layout import supported
 
 _VECTORCALL_AT = 16
 STATE_AT = 24
@@ -21,19 +18,6 @@ _SIZE = 32
 _TYPE_FLAGS_AT = 168
 _BASETYPE, _HAVE_VECTORCALL, _DEFAULT = 1 << 10, 1 << 11, 1 << 18
 _TP_MEMBERS, _T_PYSSIZET, _READONLY = 72, 19, 1
-
-
-@cache
-def supported() -> bool:
-    """Whether this interpreter's object layouts are the ones the native dispatcher was written for."""
-    return (
-        sys.implementation.name == "cpython"
-        and sys.version_info[:2] == (3, 11)
-        and sys.platform == "linux"
-        and platform.machine() == "x86_64"
-        and not hasattr(sys, "gettotalrefcount")
-        and int(np.__version__.partition(".")[0]) == 2
-    )
 
 
 class _Member(ctypes.Structure):
