@@ -23,7 +23,7 @@ from tilejit import CompiledProgram, RunConfig, ir
 from tilejit.errors import ArtifactError, OutOfBoundsError
 from tilejit.runtime import machine
 from tilejit.runtime.artifact.directory import Stage
-from tilejit.runtime.artifact.sections import read_artifact
+from tilejit.runtime.artifact.sections import read_artifact, read_fields
 from tilejit.runtime.store.directory import Store
 
 rng = np.random.default_rng(11)
@@ -64,7 +64,7 @@ def test_the_directory_has_the_program_its_stages_and_its_code(directory: Path) 
     ]  # fmt: skip
     meta = json.loads((directory / "meta.json").read_text())
     assert set(meta["files"]) == set(files) - {"meta.json"}
-    assert meta["platform"] == "cpu" and meta["needs"] and {"tilejit", "llvm"} <= set(meta["versions"])
+    assert meta["platform"] == "cpu" and meta["facts"]["needs"] and {"tilejit", "llvm"} <= set(meta["versions"])
     (entry,) = meta["entries"]
     assert [param["direction"] for param in entry["params"]] == ["In", "In", "Out"]
     assert entry["params"][0]["shape"] == ["M", COLUMNS]
@@ -126,9 +126,9 @@ def test_threads_and_processes_may_write_the_same_directory(tmp_path: Path, monk
 
 def test_the_description_comes_back_as_it_was_written(directory: Path) -> None:
     program = ir.compile(binary("FP32", EXPRESSION, "M"), platform="cpu")
-    sections = program.artifact.sections()
-    again = read_artifact(sections["meta.json"], sections["kernel.bin"])
-    assert again.sections() == sections
+    contents = program.artifact.contents()
+    again = read_artifact(read_fields(contents["meta.json"]), contents.__getitem__)
+    assert again.contents() == contents
     assert CompiledProgram(again, stages=[Stage("python", "program.py", lambda: program.stage("python"))]) == program
 
 
@@ -152,13 +152,13 @@ def test_a_damaged_directory_in_the_cache_is_repaired_when_it_is_written_again(t
 
 
 def test_code_that_is_no_blob_is_linked_in_the_process_and_stays_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tilejit.backends.cpu import target
+    from tilejit.backends.cpu import executable
     from tilejit.backends.cpu.llvm import elf
 
     def refuse(data: bytes) -> None:
         raise elf.UnsupportedObject("as on another platform")
 
-    monkeypatch.setattr(target, "flatten", refuse)
+    monkeypatch.setattr(executable, "flatten", refuse)
     program = ir.compile(binary("FP32", EXPRESSION), tmp_path / "linked", platform="cpu")
     a, b = data(), data()
     np.testing.assert_allclose(program(a, b), np.exp(a - b), rtol=1e-5)
@@ -313,7 +313,7 @@ def test_a_directory_without_description_is_no_artifact(tmp_path: Path) -> None:
 
 
 def test_a_missing_processor_feature_is_named(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    needed = json.loads((directory / "meta.json").read_text())["needs"]
+    needed = json.loads((directory / "meta.json").read_text())["facts"]["needs"]
     here = machine.features()
     monkeypatch.setattr(machine, "features", lambda: here - {"avx2"})
     assert "avx2" in needed, "the tests run on machines with AVX2"
@@ -331,7 +331,7 @@ def test_another_format_is_refused(copy: Path, monkeypatch: pytest.MonkeyPatch) 
     from tilejit.runtime.artifact import sections as artifact
 
     monkeypatch.setattr(artifact, "FORMAT", 99)
-    with pytest.raises(ArtifactError, match="has format 1, this version of tilejit reads 99"):
+    with pytest.raises(ArtifactError, match="has format 2, this version of tilejit reads 99"):
         CompiledProgram.from_dir(copy)
 
 

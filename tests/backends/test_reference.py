@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from tests.tile_ir.programs import CASES, FLOAT, INDEX_TYPE, Case, Code, block, program, random, tensor, tile
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.reference import ReferenceExecutable, build, scalar
+from tilejit.backends.reference.interpreter import ReferenceExecutable, build, scalar
 from tilejit.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT16, INT32, UINT8, UINT32, DType
 from tilejit.errors import KernelArithmeticError, KernelAssertionError, OutOfBoundsError, ShapeError, SourceText, Span, TilejitError
 from tilejit.tile_ir.build import function

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilejit.backends.reference import ReferenceExecutable
+from tilejit.backends.reference.interpreter import ReferenceExecutable
 from tilejit.frontend.text import parse
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.equal import assert_structural_equal

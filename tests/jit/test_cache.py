@@ -23,7 +23,7 @@ from tests.jit.conftest import MakeKernel
 from tests.patience import HANG
 from tests.runtime.test_store import FaultyFiles
 from tilejit import compiler
-from tilejit.backends.cpu import target
+from tilejit.backends.cpu import executable
 from tilejit.errors import ArtifactError, TilejitWarning
 from tilejit.frontend.text import parse
 from tilejit.jit.disk import kernels as disk
@@ -81,7 +81,7 @@ def compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], tu
         return counted
 
     monkeypatch.setattr(compiler, "compile_program", counting("p", compiler.compile_program))
-    monkeypatch.setattr(target, "compile_llvm", counting("l", target.compile_llvm))
+    monkeypatch.setattr(executable, "compile_llvm", counting("l", executable.compile_llvm))
     return lambda: (log.read_text().count("p"), log.read_text().count("l"))
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from tests.language.cross_core import lowered, numbers, pair, read, run
 from tilejit import ir
-from tilejit.passes.pipeline import CPU, run_pipeline
+from tilejit.backends.cpu.target import PASSES
+from tilejit.passes.pipeline import run_pipeline
 from tilejit.tile_ir import dialect as d
 
 FLASH = """
@@ -287,7 +288,7 @@ def test_blocks_of_groups_may_run_on_several_threads_unless_they_meet(monkeypatc
     barrier = "        row = pl.tile.get_block_idx()"
     meeting = read(FLASH.format(split=1, rows=8, start=IN_GROUPS).replace(barrier, f"        pl.system.syncall(core_type='aiv')\n{barrier}"))
     for form, shared in ((program, True), (meeting, False)):
-        launches = [op for op in run_pipeline(form, CPU).module.walk() if isinstance(op, d.LaunchOp) and op.blocks is not None]
+        launches = [op for op in run_pipeline(form, PASSES).module.walk() if isinstance(op, d.LaunchOp) and op.blocks is not None]
         assert ["share" in launch.attributes for launch in launches] == [shared]
         q, k, v = numbers(64, 32), numbers(48, 32, seed=1), numbers(48, 32, seed=2)
         weights = np.exp(q @ k.T)

@@ -8,9 +8,10 @@ import pytest
 
 from tests.runtime.programs import binary
 from tilejit import ir
+from tilejit.backends.cpu import target
 from tilejit.dtypes import FP32
 from tilejit.errors import VerificationError
-from tilejit.passes import pipeline
+from tilejit.passes.pipeline import LOWER, Pass
 from tilejit.runtime import CallbackInstrument, PassContext, RoundTripInstrument, RunConfig, VerifyInstrument
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Program
@@ -51,7 +52,7 @@ def test_what_is_no_instrument_is_refused() -> None:
 
 
 def test_a_pass_that_breaks_the_ir_is_named_by_the_verifier(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "CPU", (*pipeline.LOWER, break_types))
+    monkeypatch.setattr(target, "PASSES", (*LOWER, Pass("break_types", break_types)))
     with PassContext([VerifyInstrument()]), pytest.raises(VerificationError):
         compile_once()
     with pytest.raises(VerificationError):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.tile_ir.programs import ragged
+from tilejit.backends.cpu import target
 from tilejit.errors import VerificationError
-from tilejit.passes.pipeline import CPU, VerifyInstrument, run_pipeline
+from tilejit.passes.pipeline import LOWER, Pass, VerifyInstrument, run_pipeline
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Program
 
@@ -26,7 +27,7 @@ class Log:
 
 def test_instruments_see_every_pass_in_order() -> None:
     log = Log()
-    run_pipeline(ragged(), CPU[:2], [log])
+    run_pipeline(ragged(), LOWER, [log])
     assert log.seen == [("before", "simplify", 1), ("after", "simplify", 1), ("before", "outline", 1), ("after", "outline", 2)]
 
 
@@ -34,6 +35,12 @@ def test_a_pass_that_breaks_the_program_is_caught() -> None:
     def breaks(program: Program) -> None:
         program.functions["main"].attributes["kind"] = d.Static("nonsense")
 
+    step = Pass("breaks", breaks)
     with pytest.raises(VerificationError, match="nonsense"):
-        run_pipeline(ragged(), (breaks,), [VerifyInstrument()])
-    run_pipeline(ragged(), (breaks,))
+        run_pipeline(ragged(), (step,), [VerifyInstrument()])
+    run_pipeline(ragged(), (step,))
+
+
+def test_a_pipeline_prints_as_what_it_does() -> None:
+    assert " ".join(map(str, target.PASSES)) == "simplify outline simplify fuse share"
+    assert " ".join(map(str, target.PASSES_IN_ORDER)) == "simplify outline simplify fuse(in_order=True) share"

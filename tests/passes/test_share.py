@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 import tilejit.language as pl
-from tilejit.passes.pipeline import CPU, run_pipeline
+from tilejit.backends.cpu.target import PASSES
+from tilejit.passes.pipeline import run_pipeline
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Program
 
@@ -18,7 +19,7 @@ def marks(kernel: Any, *arguments: object) -> list[str]:
     """For each launch and parallel loop, in order: `shared`, `with next` or `alone`."""
     parsed = pl.parse(kernel.specialized_source(*arguments))
     assert isinstance(parsed, Program)
-    program = run_pipeline(parsed, CPU)
+    program = run_pipeline(parsed, PASSES)
     found: list[str] = []
     for function in program.functions.values():
         for op in function.walk():

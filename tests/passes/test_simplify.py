@@ -10,10 +10,9 @@ from xdsl.ir import Operation, SSAValue
 
 import tilejit.language as pl
 from tests.tile_ir.programs import CASES, FLOAT, INDEX_TYPE, Case, Code, block, program, random, tensor, tile
-from tilejit.backends.reference import ReferenceExecutable
+from tilejit.backends.reference.interpreter import ReferenceExecutable
 from tilejit.dtypes import BF16, BOOL, FP32, INDEX, INT32, UINT8
-from tilejit.passes.pipeline import VerifyInstrument, run_pipeline
-from tilejit.passes.simplify import simplify
+from tilejit.passes.pipeline import SIMPLIFY, VerifyInstrument, run_pipeline
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of, function
 from tilejit.tile_ir.program import Function, Program
@@ -21,7 +20,7 @@ from tilejit.types.values import ScalarType
 
 
 def simplified(made: Program) -> Program:
-    return run_pipeline(made, (simplify,), [VerifyInstrument()])
+    return run_pipeline(made, (SIMPLIFY,), [VerifyInstrument()])
 
 
 def scalars(body: Callable[[Code, SSAValue, SSAValue], SSAValue]) -> Program:

@@ -13,9 +13,9 @@ import pytest
 
 import tilejit.language as pl
 from tilejit import ir, pto
-from tilejit.compiler import load_pto
 from tilejit.errors import OutOfBoundsError, PlatformError, PtoVerifyError, UnsupportedFeatureError
 from tilejit.frontend.pto.text import parse_pto
+from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.config import RunConfig
 from tilejit.tools.cli import main
 
@@ -259,7 +259,7 @@ def test_a_whole_program_runs_from_its_directory_of_texts(tmp_path: Path) -> Non
     ir.compile(two_steps.lower(x, x.copy()), tmp_path / "out", platform="a5")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["abi", "kernels", "meta.json", "orchestration.py", "program.py"]
     out = np.empty_like(x)
-    load_pto(str(tmp_path / "out"))(x, out)
+    CompiledProgram.from_dir(tmp_path / "out")(x, out)
     np.testing.assert_allclose(out, np.exp(x * x), rtol=1e-5)
 
 

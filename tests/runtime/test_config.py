@@ -7,7 +7,8 @@ import pytest
 from tilejit import config as settings
 from tilejit.errors import PlatformError, TilejitWarning
 from tilejit.runtime import config
-from tilejit.runtime.config import RunConfig, resolve_platform
+from tilejit.runtime.config import RunConfig
+from tilejit.runtime.targets import resolve_platform
 
 
 def test_there_are_at_most_twenty_settings_each_with_its_own_variable_and_meaning() -> None:

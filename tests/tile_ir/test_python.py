@@ -12,12 +12,10 @@ from xdsl.ir import SSAValue
 
 from tests.tile_ir.programs import CASES, INDEX_TYPE, Case, Code, block, crossing, program, tensor
 from tests.tile_ir.sources import SOURCES
-from tilejit.backends.reference import ReferenceExecutable
+from tilejit.backends.reference.interpreter import ReferenceExecutable
 from tilejit.dtypes import BOOL, INT64
 from tilejit.frontend.text import parse
-from tilejit.passes.outline import outline
-from tilejit.passes.pipeline import LOWER, Pass, VerifyInstrument, run_pipeline
-from tilejit.passes.simplify import simplify
+from tilejit.passes.pipeline import LOWER, OUTLINE, SIMPLIFY, Pass, VerifyInstrument, run_pipeline
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of, function
 from tilejit.tile_ir.equal import assert_structural_equal, structural_hash
@@ -25,7 +23,7 @@ from tilejit.tile_ir.program import Function, Program
 from tilejit.tile_ir.verify import verify
 from tilejit.types.values import ScalarType
 
-STAGES: dict[str, tuple[Pass, ...]] = {"parsed": (), "simplified": (simplify,), "outlined": (outline,), "lowered": LOWER}
+STAGES: dict[str, tuple[Pass, ...]] = {"parsed": (), "simplified": (SIMPLIFY,), "outlined": (OUTLINE,), "lowered": LOWER}
 
 
 def read(name: str) -> Program:
@@ -179,7 +177,7 @@ def test_any_scalar_expression_parses_back(number: Tree, flag: Tree, m: int, n: 
     assert isinstance(again, Program)
     assert_structural_equal(again, made)
     results = [np.zeros(2, np.int64), np.zeros(2, np.int64)]
-    for which, result in zip((made, run_pipeline(made, (simplify,), [VerifyInstrument()])), results, strict=True):
+    for which, result in zip((made, run_pipeline(made, (SIMPLIFY,), [VerifyInstrument()])), results, strict=True):
         ReferenceExecutable(which).run("main", [m, n, result])
     np.testing.assert_array_equal(results[0], results[1])
 

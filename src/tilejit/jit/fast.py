@@ -12,6 +12,7 @@ from tilejit import config as settings
 from tilejit.errors import TilejitError
 from tilejit.jit.disk.pieces import dispatcher_code
 from tilejit.jit.reads.drift import Baseline
+from tilejit.runtime.arrays import devices_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.call.bindings import Word, dict_word
 from tilejit.runtime.call.dispatch import ArgumentGuard, FastPath, RuntimeGuard, ScalarGuard, Specialisation, TensorGuard, wanted
@@ -21,6 +22,7 @@ from tilejit.runtime.call.native import NativeEntry
 from tilejit.runtime.call.native_type import attach
 from tilejit.runtime.call.signature import ParamInfo
 from tilejit.runtime.call.straight import MISS, Launch, NewTensor, StraightCall, straight_call
+from tilejit.runtime.targets import row_of
 
 _CHANGES = 32
 """How often the words that are watched may be others before native code is given up for a kernel."""
@@ -111,16 +113,14 @@ class WarmCalls:
         """Let calls like this one take a short way. `seen` is what the settings were before it."""
         entry = next(iter(compiled.entries.values()))
         native = entry.native
-        if native is None:
-            return
         if not self._settings.are(seen):
             self.forget()  # the same arguments may mean another program under other settings
         self._baseline = baseline
         words = self._worth_watching(watched_words(baseline))
         if not self._settings.start(seen) or (baseline is not None and not baseline.holds()):
             return  # changed by another thread meanwhile: the words are not those of this program
-        whole = len(arguments) == len(self._runtime) and not compiled.signature.results
-        if not whole or not self._serve_natively(compiled, native, arguments, words, baseline):
+        whole = native is not None and len(arguments) == len(self._runtime) and not compiled.signature.results
+        if not whole or native is None or not self._serve_natively(compiled, native, arguments, words, baseline):
             self._serve_in_python(compiled, native, arguments)
 
     def _worth_watching(self, words: list[Word] | None) -> list[Word] | None:
@@ -130,18 +130,39 @@ class WarmCalls:
             self._watched = words
         return words if self._changes <= _CHANGES else None
 
-    def _serve_in_python(self, compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object]) -> None:
+    def _serve_in_python(self, compiled: CompiledProgram, native: NativeEntry | None, arguments: Mapping[str, object]) -> None:
         key = self._key(tuple(arguments.values()))
         if not key:
             return
         token = (id(compiled), *(type(value) for value in arguments.values()))
-        call = self._written.get(token) or straight_call_of(compiled, native, arguments)
+        if native is None:
+            token = (id(compiled), *key)
+            call = self._written.get(token) or self._plain_call(compiled, key, tuple(arguments))
+        else:
+            call = self._written.get(token) or straight_call_of(compiled, native, arguments)
         if call is None:
             return
         if len(self._known) >= _KNOWN:
             self._known.clear()
             self._written.clear()
         self._written[token] = self._known[key] = self._latest = call
+
+    def _plain_call(self, compiled: CompiledProgram, key: tuple[object, ...], names: tuple[str, ...]) -> StraightCall:
+        """Calls with this key of a program that is no machine code: its own checks, without looking for the program again."""
+        entry = compiled.only("call")
+        places = [names.index(param.name) for param in compiled.param_infos if param.name in names]
+        devices = row_of(compiled.platform).devices
+
+        def call(args: tuple[object, ...]) -> object:
+            if self._key(args) != key or any(device.partition(":")[0] not in devices for device in devices_of(args)):
+                return MISS
+            try:
+                return entry(*(args[place] for place in places))
+            except TilejitError as error:
+                compiled.relocate(error)
+                raise
+
+        return call
 
     def _serve_natively(
         self, compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object], words: list[Word] | None, baseline: Baseline | None

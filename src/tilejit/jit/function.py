@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +35,13 @@ from tilejit.jit.specialize.arguments import (
     stays_runtime,
 )
 from tilejit.jit.specialize.meta import RuntimeScalar
-from tilejit.runtime.arrays import view_of
+from tilejit.runtime.arrays import devices_of, view_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.call.native_type import enable
 from tilejit.runtime.call.straight import MISS
-from tilejit.runtime.config import RunConfig, resolve_platform
+from tilejit.runtime.config import RunConfig
 from tilejit.runtime.store.entry import Entry, fields_text
+from tilejit.runtime.targets import place_of, row_of
 from tilejit.types.annotations import RuntimeMarker
 
 if TYPE_CHECKING:
@@ -123,7 +125,7 @@ class JITFunction(Kernel):
         key = self._key(standing, bound, config)
         if key.digest in self._cache:
             return Explanation("memory", note=note)
-        if key.platform == "cpu" and disk.store().get(key.digest) is not None:
+        if row_of(key.platform).cacheable and disk.store().get(key.digest) is not None:
             return Explanation("disk", note=note)
         found = nearest({**key.fields, "reads": standing.captures.described()}, self._entries())
         return Explanation(None, found[1], found[0], note) if found else Explanation(None, note=note)
@@ -157,8 +159,6 @@ class JITFunction(Kernel):
 
     def _serve(self, standing: Standing, compiled: CompiledProgram, values: Mapping[str, object], seen: list[object]) -> None:
         """Let calls like the one that just succeeded take a short way."""
-        if compiled.platform != "cpu":
-            return
         if self._warm is None:
             stays = [stays_runtime(self.definition, param) for param in self.definition.params]
             ways = WarmCalls if self.definition.positional == len(stays) else _NamedCalls
@@ -272,7 +272,7 @@ class JITFunction(Kernel):
         return made
 
     def _found_or_made(self, standing: Standing, bound: BoundArguments, config: RunConfig | None, key: disk.Key) -> CompiledProgram:
-        if key.platform != "cpu":
+        if not row_of(key.platform).cacheable:
             return self._compile(standing, bound, config, key)
         fresh: list[CompiledProgram] = []
 
@@ -305,7 +305,8 @@ class JITFunction(Kernel):
         start = time.perf_counter()
         found: list[tuple[str, str, object]] = []
         special = self._specialise(bound, lambda definition, path, value: found.append((disk.kernel_name(definition), path, value)))
-        compiled = compile_program(self._program(special), config, known=CodeCache(disk.store()))
+        place = replace(config or RunConfig(), platform=key.platform, device_id=int(key.device.partition(":")[2] or 0))
+        compiled = compile_program(self._program(special), place, known=CodeCache(disk.store()))
         standing.unseen = uncovered(standing.captures, found)
         spent = time.perf_counter() - start
         self._cache.compiled(spent)
@@ -335,20 +336,19 @@ class JITFunction(Kernel):
 
     # keys ---------------------------------------------------------------------------------------------------------------------
 
-    def _options(self, config: RunConfig | None) -> dict[str, object]:
-        """What of the call's options and the settings changes code, read now."""
-        if config is None:
-            return {"platform": resolve_platform(None), "check_bounds": settings.CHECK_BOUNDS.value, "fast_math": settings.FAST_MATH.value}
-        if not isinstance(config, RunConfig):
-            raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
-        return {"platform": resolve_platform(config.platform), "check_bounds": config.check_bounds, "fast_math": config.fast_math}
+    def _options(self, config: RunConfig | None, platform: str) -> dict[str, object]:
+        """What of the settings, and of the call's options where it has them, changes code; read now."""
+        return {name: getattr(config, name, value) for name, value in settings.code_settings()} | {"platform": platform}
 
     def _key(self, standing: Standing, bound: BoundArguments, config: RunConfig | None) -> disk.Key:
         """What the compiled program is kept under, in memory and on disk."""
         arguments = _described(standing, bound)
         for name, signature in bound.signatures:
             arguments[name]["signature"] = signature
-        return disk.key_of(self.definition, standing.captures, arguments, self._options(config))
+        if config is not None and not isinstance(config, RunConfig):
+            raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
+        platform, device = place_of(*((config.platform, config.device_id) if config is not None else (None, 0)), devices_of(bound.values.values()))
+        return disk.key_of(self.definition, standing.captures, arguments, self._options(config, platform), device)
 
     # specialising -------------------------------------------------------------------------------------------------------------
 

@@ -29,17 +29,8 @@ _PASSED = (d.ConstOp, d.DimOp, d.ValidOp, d.WindowOp, d.ViewOp, d.StridedOp, d.L
 Key = tuple[object, ...]
 
 
-def fuse(program: Program) -> None:
-    """Group the ops of every block."""
-    _fuse(program, in_order=False)
-
-
-def fuse_in_order(program: Program) -> None:
-    """As `fuse`, but sums and products of rows stay alone: a nest would take their elements in another order."""
-    _fuse(program, in_order=True)
-
-
-def _fuse(program: Program, in_order: bool) -> None:
+def fuse(program: Program, in_order: bool = False) -> None:
+    """Group the ops of every block; `in_order`: sums and products of rows stay alone, a nest would take their elements in another order."""
     aliases = Aliases(program)
     for function in program.functions.values():
         for op in list(function.walk()):

@@ -1,28 +1,44 @@
-"""The passes of each target, in order, and how they are run."""
+"""The passes as values, the pipelines that several targets share, and how passes are run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from tilejit.passes.fuse import fuse, fuse_in_order
+from tilejit.passes.fuse import fuse
 from tilejit.passes.outline import outline
 from tilejit.passes.share import share
 from tilejit.passes.simplify import simplify
 from tilejit.tile_ir.program import Program
 
-Pass = Callable[[Program], None]
 
-REFERENCE: tuple[Pass, ...] = ()
-"""The reference runs what the front end made."""
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A named step that changes a program in place; `options` are keywords of its function."""
 
-LOWER: tuple[Pass, ...] = (simplify, outline)
+    name: str
+    run: Callable[..., None] = field(repr=False)
+    options: tuple[tuple[str, object], ...] = ()
+
+    def __call__(self, program: Program) -> None:
+        self.run(program, **dict(self.options))
+
+    def __str__(self) -> str:
+        return self.name + (f"({', '.join(f'{name}={value!r}' for name, value in self.options)})" if self.options else "")
+
+
+SIMPLIFY = Pass("simplify", simplify)
+OUTLINE = Pass("outline", outline)
+FUSE = Pass("fuse", fuse)
+FUSE_IN_ORDER = Pass("fuse", fuse, (("in_order", True),))
+SHARE = Pass("share", share)
+
+LOWER: tuple[Pass, ...] = (SIMPLIFY, OUTLINE)
 """What `lower()` shows: one kernel per region, still printable as Python."""
 
-CPU: tuple[Pass, ...] = (*LOWER, simplify, fuse, share)
-
-CPU_IN_ORDER: tuple[Pass, ...] = (*LOWER, simplify, fuse_in_order, share)
-"""For `fast_math=False`: sums are added up in the order of the reference."""
+FUSED: tuple[Pass, ...] = (*LOWER, SIMPLIFY, FUSE)
+"""Where loops over the same cells are one: what may happen in place shows here."""
 
 
 class Instrument(Protocol):
@@ -50,15 +66,9 @@ def run_pipeline(program: Program, passes: Sequence[Pass], instruments: Iterable
     result = Program(program.module.clone())
     watching = list(instruments)
     for step in passes:
-        name = pass_name(step)
         for instrument in watching:
-            instrument.before_pass(name, result)
+            instrument.before_pass(step.name, result)
         step(result)
         for instrument in watching:
-            instrument.after_pass(name, result)
+            instrument.after_pass(step.name, result)
     return result
-
-
-def pass_name(step: Pass) -> str:
-    """The name under which a pass is shown and dumped."""
-    return getattr(step, "__name__", type(step).__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -123,6 +123,21 @@ def view_of(value: object) -> ArrayView | None:
     if hasattr(value, "__dlpack__"):
         return _numpy_view(np.from_dlpack(cast("np.ndarray", value)), value, "other")
     return None
+
+
+def devices_of(values: Iterable[object]) -> tuple[str, ...]:
+    """Where the tensors among `values` are, as far as they are not in the memory of this process."""
+    return tuple(device for value in values if type(value) is not np.ndarray and (device := _device_of(value)) != "cpu")
+
+
+def _device_of(value: object) -> str:
+    if isinstance(value, DeviceTensor):
+        return value.device
+    if "torch" in sys.modules:
+        from tilejit.runtime import torch
+
+        return torch.device_of(value)
+    return "cpu"
 
 
 def _numpy_view(array: np.ndarray, owner: object, framework: str) -> ArrayView:

@@ -79,7 +79,7 @@ def benchmark(compiled: CompiledProgram | CompiledEntry, args: Sequence[object],
     from tilejit.runtime.artifact.compiled import CompiledProgram
 
     entry = compiled.only("benchmark") if isinstance(compiled, CompiledProgram) else compiled
-    bound, new = entry.signature.bind(args)
+    bound, new = entry.bind(args)
     host = _times(lambda: entry(*args), rounds, warmup)
     device = _times(lambda: entry.runner.run(bound), rounds, warmup)
     del new  # the outputs of the kernel, which had to live until here

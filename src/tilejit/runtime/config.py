@@ -1,4 +1,4 @@
-"""How a call or a compile is to be done: RunConfig, the platforms, and the options accepted for the sake of existing scripts."""
+"""How a call or a compile is to be done: RunConfig, and the options accepted for the sake of existing scripts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import warnings
 from dataclasses import dataclass
 
 from tilejit import config
-from tilejit.errors import PlatformError, TilejitWarning, did_you_mean
-
-PLATFORMS = ("cpu", "cuda", "reference", "a2a3", "a5")
-PLATFORM_ALIASES = {"a2a3sim": "cpu", "a5sim": "cpu"}
+from tilejit.errors import TilejitWarning, did_you_mean
+from tilejit.runtime.targets import resolve_platform
 
 INERT_OPTIONS = frozenset(
     {
@@ -26,16 +24,6 @@ class OptimizationStrategy(enum.Enum):
 
     Default = 0
     Debug = 1
-
-
-def resolve_platform(name: str | None) -> str:
-    """The platform called `name`; None: the setting, else cpu."""
-    name = name or config.PLATFORM.value or "cpu"
-    name = PLATFORM_ALIASES.get(name, name)
-    if name not in PLATFORMS:
-        known = (*PLATFORMS, *PLATFORM_ALIASES)
-        raise PlatformError(f"unknown platform `{name}`; valid: {', '.join(known)}", help=did_you_mean(name, known))
-    return name
 
 
 def check_options(options: dict[str, object], known: tuple[str, ...], what: str) -> None:

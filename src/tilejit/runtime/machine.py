@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from collections.abc import Collection
 from functools import cache
@@ -31,6 +32,12 @@ def features() -> frozenset[str]:
 def code_features() -> frozenset[str]:
     """Of `features()` what code generation looks at: the others come and go with the kernel, and would tell equal processors apart."""
     return features() & _LISTED or features()
+
+
+@cache
+def fingerprint(device: str = "cpu") -> str:
+    """The processor, as far as generated code depends on it: architecture and a digest of its features."""
+    return f"{architecture()}-{hashlib.sha256(' '.join(sorted(code_features())).encode()).hexdigest()[:12]}"
 
 
 @cache

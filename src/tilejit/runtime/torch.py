@@ -37,6 +37,11 @@ def view_of(value: object) -> ArrayView | None:
     )
 
 
+def device_of(value: object) -> str:
+    """Where a tensor is; what is no tensor is here."""
+    return str(value.device) if isinstance(value, torch.Tensor) else "cpu"
+
+
 def plain_facts(value: object, dtype: str | None, written: bool) -> tuple[tuple[int, ...], int] | None:
     """Shape and address of a dense CPU tensor of that dtype that a kernel can use as it is, else None."""
     if type(value) is not torch.Tensor or dtype is None or value.dtype is not getattr(torch, dtype, None):

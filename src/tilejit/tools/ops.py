@@ -1,4 +1,4 @@
-"""`tilejit ops`: the support matrix, straight from the op table."""
+"""`tilejit ops`: the support matrix, straight from the op table and what every target says about its rows."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tilejit.backends.base import target_of
 from tilejit.dtypes import DTYPES
+from tilejit.errors import PlatformError
 from tilejit.ops import table
-from tilejit.ops.rules import Unsupported
 from tilejit.ops.spec import OpSpec
-
-TARGETS = ("reference", "cpu", "cuda", "pto")
-EMITTERS = {"cuda": "the CUDA emitter is not built yet"}
-"""Targets for which rows have no rule, and why."""
+from tilejit.runtime import targets
+from tilejit.runtime.targets import TargetRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +37,15 @@ def entry(row: OpSpec) -> Entry:
     """The matrix row of a table row."""
     names = [f"{'pl' if s.namespace == 'pl' else f'pl.{s.namespace}'}.{s.name}{s.signature_text}" for s in row.spellings]
     dtypes = [name for name, dtype in DTYPES.items() if dtype in row.dtypes]
-    return Entry(row.name, names, dtypes, {target: hole(row, target) for target in TARGETS}, row.doc.split("\n\n")[0].replace("\n", " "))
+    return Entry(row.name, names, dtypes, {target.name: hole(row, target) for target in targets.rows()}, row.doc.split("\n\n")[0].replace("\n", " "))
 
 
-def hole(row: OpSpec, target: str) -> str | None:
+def hole(row: OpSpec, target: TargetRow) -> str | None:
     """Why a row does not run on a target, or None when it does."""
-    if target == "reference":
-        reason = row.attrs.get("hole")
-        return reason if isinstance(reason, str) else None
-    if target == "pto":
-        from tilejit.backends.pto import support
-
-        return support.hole(row)
-    rule: object = getattr(row, target, None)
-    if rule is None:
-        return EMITTERS.get(target, "no rule")
-    return rule.reason if isinstance(rule, Unsupported) else None
+    try:
+        return target_of(target.platforms[0]).hole(row)
+    except PlatformError as error:
+        return error.message
 
 
 def matrix(words: list[str]) -> list[Entry]:
@@ -80,11 +72,12 @@ def text(found: list[Entry]) -> str:
     """The matrix as aligned columns; holes are numbered and explained at the end."""
     reasons = list(dict.fromkeys(reason for item in found for reason in item.support.values() if reason is not None))
     marks = {None: "yes"} | {reason: f"no{number}" for number, reason in enumerate(reasons, 1)}
-    rows = [["op", "names", *TARGETS, "dtypes", "meaning"]]
+    columns = [target.name for target in targets.rows()]
+    rows = [["op", "names", *columns, "dtypes", "meaning"]]
     for item in found:
         names = " ".join(dict.fromkeys(spelling.partition("(")[0] for spelling in item.spellings)) or "(operator)"
         dtypes = " ".join(item.dtypes) if len(item.dtypes) < len(DTYPES) else "any"
-        rows.append([item.op, names, *(marks[item.support[target]] for target in TARGETS), dtypes, item.doc])
+        rows.append([item.op, names, *(marks[item.support[target]] for target in columns), dtypes, item.doc])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     lines = ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows]
     return "\n".join([*lines, "", *(f"no{number}: {reason}" for number, reason in enumerate(reasons, 1))])

@@ -143,9 +143,9 @@ def _example(text: str) -> object:
 
 def _run_directory(options: argparse.Namespace) -> int:
     """A whole program: its orchestration calls the texts."""
-    from tilejit.compiler import load_pto
+    from tilejit.runtime.artifact.compiled import CompiledProgram
 
-    compiled = load_pto(options.file)
+    compiled = CompiledProgram.from_dir(options.file)
     entry = compiled[options.entry] if options.entry else compiled.only("run")
     given = cast("Sequence[str]", options.arguments)
     values = [_example(text) for text in given]

@@ -11,9 +11,9 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, SSAValue
 
 from tilejit import ops
-from tilejit.backends import reference
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.cpu import target
+from tilejit.backends.cpu import executable
+from tilejit.backends.reference import interpreter as reference
 from tilejit.dtypes import FP32, INDEX, DType
 from tilejit.passes.fuse import fuse
 from tilejit.tile_ir import dialect as d
@@ -105,7 +105,7 @@ def check(source: Program, arguments: Sequence[NDArray | int | float], outputs: 
     entry = next(iter(source.entries))
     expected = _run(lambda args: reference.build(source, CompileOptions()).run(entry, args), arguments)
     for version in (source, fused(source)):
-        got = _run(lambda args, version=version: target.build(version, CompileOptions()).run(entry, args), arguments)
+        got = _run(lambda args, version=version: executable.build(version, CompileOptions()).run(entry, args), arguments)
         for want, have in zip(expected[-outputs:], got[-outputs:], strict=True):
             compare(have, want, rtol, atol)
     return [item for item in expected[-outputs:] if isinstance(item, np.ndarray)]

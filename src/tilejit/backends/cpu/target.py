@@ -1,178 +1,44 @@
-"""The CPU target: a program as machine code, ready to be loaded here or kept on disk."""
+"""The target `cpu`: machine code of this processor, as one section that any process can map."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol
-
-import numpy.typing as npt
-
-from tilejit.backends.base import CompileOptions
-from tilejit.backends.cpu.llvm import listing
-from tilejit.backends.cpu.llvm.compile import Compiled, compile_llvm, target_machine
-from tilejit.backends.cpu.llvm.elf import UnsupportedObject, flatten
-from tilejit.backends.cpu.llvm.host import host
-from tilejit.backends.cpu.lower import Lowered, lower
-from tilejit.backends.cpu.teams.pool import pool_text
-from tilejit.errors import InternalError
-from tilejit.runtime.arrays import view_of
-from tilejit.runtime.artifact.blob import Blob, LoadedBlob, joined
+from tilejit.backends.base import Built, CompileOptions, Target
+from tilejit.backends.cpu import executable
+from tilejit.backends.entries import entry_infos, versions
+from tilejit.ops.rules import Unsupported
+from tilejit.ops.spec import OpSpec
+from tilejit.passes.pipeline import FUSE, FUSE_IN_ORDER, LOWER, SHARE, SIMPLIFY, Pass
+from tilejit.runtime import machine
+from tilejit.runtime.artifact.blob import code_section
 from tilejit.runtime.artifact.directory import Stage
-from tilejit.runtime.call.abi import TEAM_RUN, TEAM_YIELD
-from tilejit.runtime.call.native import Code, NativeEntry
-from tilejit.runtime.call.signature import Bound, ParamInfo
-from tilejit.tile_ir import dialect as d
+from tilejit.runtime.artifact.sections import Artifact
 from tilejit.tile_ir.program import Program
-from tilejit.types.values import BufferType, ScalarType
+
+PASSES: tuple[Pass, ...] = (*LOWER, SIMPLIFY, FUSE, SHARE)
+PASSES_IN_ORDER: tuple[Pass, ...] = (*LOWER, SIMPLIFY, FUSE_IN_ORDER, SHARE)
+"""Without fast maths, sums are added up in the order of the reference."""
 
 
-def build(program: Program, options: CompileOptions, known: CodeCache | None = None) -> CpuExecutable:
-    """Machine code of a program that the CPU passes prepared; `known` has the code of some LLVM texts already."""
-    lowered = lower(program, options)
-    found = known.find(lowered.text) if known is not None else None
-    executable = CpuExecutable(program, lowered, found, pool_blob(known) if lowered.threaded else None)
-    if found is None and (made := executable.own_blob) is not None and known is not None:
-        known.keep(lowered.text, made)
-    return executable
+def hole(row: OpSpec) -> str | None:
+    """The reason in the row's rule, where it is one."""
+    return row.cpu.reason if isinstance(row.cpu, Unsupported) else "no rule" if row.cpu is None else None
 
 
-_pool: list[Blob] = []
+def build(program: Program, prepared: Program, options: CompileOptions) -> Built:
+    """Machine code, with the texts it came from."""
+    made = executable.build(prepared, options)
+    lowered, blob = made.lowered, made.blob
+    facts, sections = code_section(blob, machine.needed_features(made.features)) if blob else ({}, {})
+    entries = entry_infos(prepared, prepared, lowered.entries, lowered.needs_arena, lowered.threaded)
+    artifact = Artifact(program.name, options.platform, entries, lowered.failures, versions(**executable.versions()), facts, sections)
+    stages = [
+        Stage("ll", "kernels/whole-program.ll", lambda: lowered.text),
+        Stage("opt.ll", "kernels/whole-program.opt.ll", lambda: made.compiled.optimised),
+        Stage("s", "kernels/whole-program.s", lambda: made.compiled.assembly),
+        *executable.kernel_stages(made),
+    ]
+    # Without a blob the code is linked in this process, by LLVM, and cannot leave it.
+    return Built(artifact, stages, None if blob else made.entries)
 
 
-def pool_blob(known: CodeCache | None) -> Blob | None:
-    """The code of the thread pool, made once per process at most; None where it does not run."""
-    if not _pool and sys.platform == "linux" and host().is_x86:
-        text = pool_text()
-        found = known.find(text) if known is not None else None
-        if found is None:
-            found = flatten(compile_llvm(text).object_bytes)
-            if known is not None:
-                known.keep(text, found)
-        _pool.append(Blob(found.code, {name: found.entries[name] for name in (TEAM_RUN, TEAM_YIELD)}, found.externals))
-    return _pool[0] if _pool else None
-
-
-class CodeCache(Protocol):
-    """Machine code by the LLVM text it was generated from."""
-
-    def find(self, text: str) -> Blob | None: ...
-
-    def keep(self, text: str, blob: Blob) -> None: ...
-
-
-@dataclass(frozen=True)
-class CpuExecutable:
-    """A program in machine code."""
-
-    program: Program
-    lowered: Lowered
-    found: Blob | None = None
-    """The code, where it was there already."""
-    pool: Blob | None = None
-    """The code of the thread pool, where it is needed."""
-
-    @cached_property
-    def compiled(self) -> Compiled:
-        """What LLVM makes of it."""
-        return compile_llvm(self.lowered.text)
-
-    @cached_property
-    def blob(self) -> Blob | None:
-        """All code as one position-independent piece; None where the platform needs a real linker."""
-        return joined(self.own_blob, self.pool) if self.own_blob is not None and self.pool is not None else self.own_blob
-
-    @cached_property
-    def own_blob(self) -> Blob | None:
-        """What was generated for the program."""
-        if self.found is not None:
-            return self.found
-        try:
-            return flatten(self.compiled.object_bytes)
-        except UnsupportedObject:
-            return None
-
-    @property
-    def features(self) -> str:
-        """What LLVM was allowed to use."""
-        return host().features
-
-    @cached_property
-    def code(self) -> Code:
-        """The code, loaded into this process."""
-        return LoadedBlob(self.blob) if self.blob is not None else LinkedObject(self.compiled.object_bytes)
-
-    @cached_property
-    def entries(self) -> dict[str, NativeEntry]:
-        """The callable functions."""
-        return {
-            name: NativeEntry(self.code, self.lowered.entries[name], params_of(function), self.lowered.failures, threaded=self.lowered.threaded)
-            for name, function in self.program.entries.items()
-        }
-
-    def run(self, entry: str, arguments: Sequence[npt.NDArray[Any] | int | float | bool]) -> tuple[object, ...]:
-        """Run `entry` on arrays and scalars in parameter order; arrays are written in place."""
-        bound: list[Bound] = []
-        for argument in arguments:
-            if isinstance(argument, int | float | bool):
-                bound.append(argument)
-                continue
-            view = view_of(argument)
-            assert view is not None, argument
-            bound.append(view)
-        self.entries[entry].run(bound)
-        return ()
-
-
-def params_of(function: d.FuncOp) -> list[ParamInfo]:
-    """What the caller has to pass."""
-    names, directions = function.static("params"), function.static("directions")
-    assert isinstance(names, tuple) and isinstance(directions, tuple)
-    out: list[ParamInfo] = []
-    for name, direction, argument in zip(names, directions, function.body.block.args, strict=True):
-        type = d.type_of(argument)
-        if isinstance(type, BufferType):
-            out.append(ParamInfo(name, direction, type.dtype, type.shape))
-        elif isinstance(type, ScalarType):
-            out.append(ParamInfo(name, direction, type.dtype))
-        else:
-            raise InternalError(f"parameter {name} of {function.symbol} is a {type}")
-    return out
-
-
-def kernel_stages(executable: CpuExecutable) -> list[Stage]:
-    """The forms of each function by itself."""
-    forms: tuple[tuple[str, Callable[[str], str]], ...] = (
-        ("ll", lambda name: listing.llvm_of(executable.lowered.text, name)),
-        ("opt.ll", lambda name: listing.llvm_of(executable.compiled.optimised, name)),
-        ("s", lambda name: listing.assembly_of(executable.compiled.assembly, name)),
-    )
-    names = executable.program.functions
-    return [Stage(f"{name}.{form}", f"kernels/{name}.{form}", lambda name=name, text=text: text(name)) for name in names for form, text in forms]
-
-
-def versions() -> dict[str, str]:
-    """The tools whose output the code is."""
-    import llvmlite
-    import llvmlite.binding as llvm
-
-    return {"llvmlite": str(llvmlite.__version__), "llvm": ".".join(map(str, llvm.llvm_version_info))}
-
-
-class LinkedObject:
-    """An object file linked in process by LLVM: the way that works on every platform it knows."""
-
-    def __init__(self, object_bytes: bytes) -> None:
-        import llvmlite.binding as llvm
-
-        target_machine()
-        here = llvm.Target.from_default_triple().create_target_machine()
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), here)
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(object_bytes))
-        self._engine.finalize_object()
-
-    def address(self, name: str) -> int:
-        return self._engine.get_function_address(name)
-
+TARGET = Target(lambda options: PASSES if options.fast_math else PASSES_IN_ORDER, hole, build)

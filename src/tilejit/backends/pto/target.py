@@ -1,94 +1,78 @@
-"""The platforms a2a3 and a5: kernels leave as PTO text; called here, the text is read back and interpreted, kernel by kernel."""
+"""The targets `a2a3` and `a5`: kernels leave as PTO text, which our own reader reads back; what leaves is what runs."""
 
 from __future__ import annotations
 
-import math
-import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
-import numpy as np
-
-from tilejit.backends.base import CompileOptions
-from tilejit.backends.pto.interpret.launch import argument
-from tilejit.backends.pto.interpret.machine import Launch, Machine
+from tilejit.backends.base import Built, CompileOptions, Target
+from tilejit.backends.entries import entry_infos, fused, versions
+from tilejit.backends.pto import ptoas
+from tilejit.backends.pto.executable import PtoExecutable
+from tilejit.backends.pto.support import hole
 from tilejit.backends.pto.write.kernel import KernelText, emit_program
-from tilejit.backends.pto.write.memory import Workspace
-from tilejit.backends.reference import BlockPlace, Buffer, ReferenceExecutable
-from tilejit.errors import TilejitError
-from tilejit.tile_ir import dialect as d
+from tilejit.backends.reference.target import ArrayRunner
+from tilejit.errors import PtoSyntaxError, PtoVerifyError
+from tilejit.frontend.pto.text import parse_pto
+from tilejit.frontend.text import parse
+from tilejit.passes import pipeline
+from tilejit.runtime.artifact.directory import Stage
+from tilejit.runtime.artifact.sections import Artifact
 from tilejit.tile_ir.program import Program
 from tilejit.tile_ir.pto.module import PtoFile
-from tilejit.types.values import BufferType
+from tilejit.tile_ir.pto.verify import verify
+
+_ORCHESTRATION = "orchestration.py"
+"""The section with the control plane, as Python; every kernel has two more: its text and how it is called."""
 
 
-class PtoExecutable(ReferenceExecutable):
-    """A lowered program whose control plane is interpreted as tile IR and whose kernels are interpreted as the PTO text they became."""
-
-    def __init__(self, program: Program, options: CompileOptions, texts: Mapping[str, KernelText], files: Mapping[str, PtoFile]) -> None:
-        super().__init__(program, options)
-        self.texts = texts
-        self.machines = {name: Machine(file) for name, file in files.items()}
-
-    def _in_python(self, name: str, error: TilejitError) -> None:
-        """A failure of a line of text is one of the Python line it was written for."""
-        kernel, span = self.texts[name], error.span
-        if span is None or not kernel.lines or os.path.basename(span.filename) != f"{name}.pto":
-            return
-        line = min(span.line, len(kernel.lines))
-        error.note = f"at {name}.pto:{line}: {kernel.text.splitlines()[line - 1].strip()[:160]}"
-        error.span = kernel.lines[line - 1] or span
-
-    def call(self, name: str, arguments: Sequence[Any], place: BlockPlace) -> list[Any]:
-        machine = self.machines.get(name)
-        if machine is None:
-            return super().call(name, arguments, place)
-        function = self._functions[name]
-        (entry,) = machine.file.entries()
-        arrays = [np.ascontiguousarray(value.array) if isinstance(value, Buffer) else value for value in arguments]
-        extents = _extents(function, arrays)
-        scratch = [workspace(space, extents, place.count) for space in self.texts[name].workspaces]
-        given = [_plain(value) for value in arrays]
-        values = [*given, *(extents[symbol] for symbol in self.texts[name].extents), *scratch]
-        names = [str(i) for i in range(len(values))]
-        bound = [argument(label, type, value) for label, type, value in zip(names, entry.function_type.inputs.data, values, strict=True)]
+def build(program: Program, prepared: Program, options: CompileOptions) -> Built:
+    """One text per kernel."""
+    texts = emit_program(prepared, options.platform)
+    files: dict[str, PtoFile] = {}
+    for name, kernel in texts.items():
         try:
-            Launch(machine, place.index, place.count).run(entry, bound)
-        except TilejitError as error:
-            self._in_python(name, error)
-            raise
-        for value, array in zip(arguments, arrays):
-            # A window of a tensor was copied: bring back what the kernel wrote.
-            if isinstance(value, Buffer) and array is not value.array:
-                value.array[...] = array
-        return []
+            files[name] = _read(kernel.text, f"{name}.pto")
+        except (PtoSyntaxError, PtoVerifyError) as error:
+            raise ptoas.in_python(kernel, error) from error
+    ptoas.check(texts, options.platform)
+    stages = [
+        Stage("orchestration", _ORCHESTRATION, prepared.as_python),
+        *(Stage(f"{name}.pto", _text_file(name), lambda kernel=kernel: kernel.text) for name, kernel in texts.items()),
+        *(Stage(f"{name}.abi", _abi_file(name), kernel.abi) for name, kernel in texts.items()),
+    ]
+    sections = {str(stage.file): lambda stage=stage: stage.text().encode() for stage in stages}
+    entries = entry_infos(prepared, fused(program))
+    artifact = Artifact(program.name, options.platform, entries, versions=versions(), facts={"kernels": list(texts)}, sections=sections)
+    return Built(artifact, stages, _runners(prepared, options, texts, files))
 
 
-def _plain(value: Any) -> Any:
-    """An argument as the text takes it: flags are bytes, scalars have no sign."""
-    if isinstance(value, np.ndarray):
-        return value.view(np.uint8) if value.dtype == np.bool_ else value
-    if isinstance(value, np.unsignedinteger):
-        return value.view(f"i{value.dtype.itemsize}").item()
-    return value.item() if isinstance(value, np.generic) else value
+def runners(artifact: Artifact) -> Mapping[str, ArrayRunner]:
+    """An artifact as it is on disk: its orchestration calls, its texts run."""
+    program = parse(artifact.section(_ORCHESTRATION).decode())
+    assert isinstance(program, Program)
+    names = [str(name) for name in artifact.facts["kernels"]]
+    texts = {name: KernelText.read(artifact.section(_text_file(name)).decode(), artifact.section(_abi_file(name)).decode()) for name in names}
+    files = {name: _read(kernel.text, _text_file(name)) for name, kernel in texts.items()}
+    return _runners(program, CompileOptions(platform=artifact.platform), texts, files)
 
 
-def _extents(function: d.FuncOp, arrays: Sequence[Any]) -> dict[str, int]:
-    """The dynamic extents by name."""
-    found: dict[str, int] = {}
-    for parameter, array in zip(function.body.block.args, arrays):
-        type = d.type_of(parameter)
-        if isinstance(type, BufferType):
-            found.update({dim: int(size) for dim, size in zip(type.shape, array.shape) if isinstance(dim, str)})
-    return found
+def _runners(program: Program, options: CompileOptions, texts: Mapping[str, KernelText], files: Mapping[str, PtoFile]) -> dict[str, ArrayRunner]:
+    executable = PtoExecutable(program, options, texts, files)
+    return {name: ArrayRunner(executable.run, name) for name in program.entries}
 
 
-def workspace(space: Workspace, extents: Mapping[str, int], blocks: int) -> np.ndarray[Any, Any]:
-    """Memory for a workspace argument of a launch of `blocks` blocks."""
-    size = math.prod(dim if isinstance(dim, int) else extents[dim] for dim in space.dims)
-    return np.empty(max(1, blocks * size), space.dtype.numpy)
+def _read(text: str, filename: str) -> PtoFile:
+    file = parse_pto(text, filename)
+    verify(file)
+    return file
 
 
-def kernel_texts(program: Program, arch: str) -> dict[str, KernelText]:
-    """The PTO text of every kernel of a lowered program."""
-    return emit_program(program, arch)
+def _text_file(name: str) -> str:
+    return f"kernels/{name}.pto"
+
+
+def _abi_file(name: str) -> str:
+    return f"abi/{name}.json"
+
+
+TARGET = Target(lambda options: pipeline.LOWER, hole, build)

@@ -9,29 +9,23 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from tilejit.runtime import machine
+from tilejit.runtime.targets import DEFAULT, device_facts, row_of, rows
 
-_LIBRARIES = ("llvmlite", "xdsl", "numpy", "ml_dtypes")
-"""What compiling runs besides our own code; their versions are read from the names of their metadata folders, without importing them."""
+_LIBRARIES = ("xdsl", "numpy", "ml_dtypes")
+"""What compiling runs besides our own code; targets name further ones."""
 
 
 @cache
-def toolchain() -> dict[str, str]:
+def toolchain(platform: str = DEFAULT, device: str = "cpu") -> dict[str, str]:
     """What generated code depends on besides the kernel, in words. The libraries are looked up when the first kernel runs, not by an import."""
-    return {"tilejit": _SOURCES, **_library_versions(), "python": ".".join(map(str, sys.version_info[:3])), "target": target()}
+    libraries = {name: _versions().get(name, "unknown") for name in (*row_of(platform).libraries, *_LIBRARIES)}
+    return {"tilejit": _SOURCES, **libraries, "python": ".".join(map(str, sys.version_info[:3])), "target": device_facts(platform, device)}
 
 
 @cache
-def toolchain_text() -> str:
+def toolchain_text(platform: str = DEFAULT, device: str = "cpu") -> str:
     """The same as JSON."""
-    return json.dumps(toolchain())
-
-
-@cache
-def target() -> str:
-    """The processor: architecture and a digest of its features."""
-    features = " ".join(sorted(machine.code_features()))
-    return f"{machine.architecture()}-{hashlib.sha256(features.encode()).hexdigest()[:12]}"
+    return json.dumps(toolchain(platform, device))
 
 
 def sources_changed() -> bool:
@@ -87,7 +81,10 @@ def _recorded(root: str, found: Mapping[str, os.stat_result]) -> str | None:
     return "".join(f"{name}:{digest}\n" for name, (digest, _) in sorted(hashes.items()))
 
 
-def _library_versions() -> dict[str, str]:
+@cache
+def _versions() -> dict[str, str]:
+    """Of every library that some target uses, read from the names of the metadata folders, without importing them."""
+    wanted = {*_LIBRARIES, *(name for row in rows() for name in row.libraries)}
     found: dict[str, str] = {}
     standard = os.path.dirname(os.__file__)
     for entry in sys.path:
@@ -100,9 +97,9 @@ def _library_versions() -> dict[str, str]:
         for name in names:
             if name.endswith(".dist-info"):
                 package, _, version = name[: -len(".dist-info")].partition("-")
-                if package in _LIBRARIES:
+                if package in wanted:
                     found.setdefault(package, version)
-    return {package: found.get(package, "unknown") for package in _LIBRARIES}
+    return found
 
 
 _SOURCES = _own_sources()

@@ -19,8 +19,9 @@ from tilejit.jit.specialize.dependencies import reachable
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.artifact.lazy import lazy
-from tilejit.runtime.artifact.sections import CODE, META, Artifact, read_artifact, read_fields
+from tilejit.runtime.artifact.sections import META, Artifact, read_artifact, read_fields
 from tilejit.runtime.store.entry import Entry, fields_text
+from tilejit.runtime.targets import DEFAULT
 
 PROGRAM, SPANS = "program.py", "spans.json"
 """Sections besides those of the artifact: the specialised program, and where its failures lie in the kernels' trees."""
@@ -32,23 +33,24 @@ class Key:
 
     own: Mapping[str, object]
     """What is special about it; the tool chain comes on top."""
-    platform: str = "cpu"
+    platform: str = DEFAULT
+    device: str = "cpu"
 
     @property
     def fields(self) -> Mapping[str, object]:
-        return {**self.own, **toolchain()}
+        return {**self.own, **toolchain(self.platform, self.device)}
 
     @lazy
     def text(self) -> bytes:
         """The fields as JSON."""
-        return f"{fields_text(self.own)[:-1]}, {toolchain_text()[1:]}".encode()
+        return f"{fields_text(self.own)[:-1]}, {toolchain_text(self.platform, self.device)[1:]}".encode()
 
     @lazy
     def digest(self) -> str:
         return hashlib.sha256(self.text).hexdigest()
 
 
-def key_of(definition: Definition, captures: Captures, arguments: Mapping[str, object], options: Mapping[str, object]) -> Key:
+def key_of(definition: Definition, captures: Captures, arguments: Mapping[str, object], options: Mapping[str, object], device: str) -> Key:
     """The key of one specialisation; every field is readable, because `explain` compares them."""
     return Key(
         {
@@ -58,6 +60,7 @@ def key_of(definition: Definition, captures: Captures, arguments: Mapping[str, o
             "options": options,
         },
         str(options["platform"]),
+        device,
     )
 
 
@@ -80,12 +83,12 @@ def entries() -> Iterator[Entry]:
 
 
 def entry_of(key: Key, compiled: CompiledProgram, captures: Captures) -> Entry | None:
-    """What is kept of a compiled program; None when its code cannot leave the process."""
+    """What is kept of a compiled program; None when it cannot leave the process."""
     if not compiled.artifact.portable:
         return None
     places = _Places(reachable(captures.entry))
     spans = [places.find(failure.span) for failure in compiled.artifact.failures]
-    sections = {**compiled.artifact.sections(), PROGRAM: compiled.stage("python").encode(), SPANS: json.dumps(spans).encode()}
+    sections = {**compiled.artifact.contents(), PROGRAM: compiled.stage("python").encode(), SPANS: json.dumps(spans).encode()}
     return Entry(key.digest, {**key.fields, "reads": captures.described()}, sections)
 
 
@@ -94,14 +97,21 @@ def program_of_entry(entry: Entry, key: Key, definition: Definition) -> Compiled
     sections = entry.sections
     if not entry.text.startswith(key.text[:-1] + b', "reads": {'):
         raise ArtifactError("the cache entry was made for other fields than its key says")
-    for name in (META, CODE, PROGRAM, SPANS):
+    artifact = artifact_of_entry(entry)
+    for name in (*artifact.sections, PROGRAM, SPANS):
         if name not in sections:
             raise ArtifactError(f"the cache entry lacks its section {name}")
-    artifact = read_artifact(read_fields(sections[META], sound=True), sections[CODE])  # the entry has checksums of its own
     text = sections[PROGRAM].decode()
     compiled = CompiledProgram(artifact, program=lambda: _parsed(text), stages=[Stage("python", "program.py", lambda: text)])
     compiled.relocations = _Relocations(definition, sections[SPANS], artifact)
     return compiled
+
+
+def artifact_of_entry(entry: Entry) -> Artifact:
+    """The artifact in an entry, which has checksums of its own."""
+    if META not in entry.sections:
+        raise ArtifactError(f"the cache entry lacks its section {META}")
+    return read_artifact(read_fields(entry.sections[META], sound=True), entry.sections.__getitem__)
 
 
 def _parsed(text: str) -> object:

@@ -25,9 +25,9 @@ def dispatcher_code() -> Blob | None:
 
 
 def _make_dispatcher() -> Blob | None:
-    from tilejit.compiler import build_dispatcher
+    from tilejit.backends.cpu.executable import dispatcher_blob
 
-    return build_dispatcher()
+    return dispatcher_blob()
 
 
 def _load_or_make(name: str, make: Callable[[], Blob | None]) -> Blob | None:

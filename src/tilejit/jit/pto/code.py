@@ -16,7 +16,6 @@ from tilejit.errors import ArtifactError
 from tilejit.jit.disk import kernels as disk
 from tilejit.jit.disk.fingerprint import sources_changed
 from tilejit.runtime.artifact.compiled import CompiledProgram
-from tilejit.runtime.artifact.sections import CODE, META, read_artifact
 from tilejit.runtime.store.entry import Entry
 
 if TYPE_CHECKING:
@@ -94,14 +93,14 @@ class PtoCode:
         if sources_changed() or (self._fresh is not None and not self._fresh.artifact.portable):
             return None
         notes = json.dumps({"interpreted_because": self._because}).encode()
-        return Entry(self.key.digest, self.key.fields, {NOTES: notes, **(self._fresh.artifact.sections() if self._fresh is not None else {})})
+        return Entry(self.key.digest, self.key.fields, {NOTES: notes, **(self._fresh.artifact.contents() if self._fresh is not None else {})})
 
     def _loaded(self, entry: Entry | None) -> CompiledProgram | None:
         if entry is None:
             raise ArtifactError("no entry")
         notes = json.loads(entry.sections[NOTES])
         self._because = notes["interpreted_because"]
-        return None if self._because is not None else CompiledProgram(read_artifact(entry.sections[META], entry.sections[CODE]))
+        return None if self._because is not None else CompiledProgram(disk.artifact_of_entry(entry))
 
     def launch(self, arguments: Sequence[object], grid: int) -> None:
         """Run it."""

@@ -9,8 +9,13 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from tilejit.errors import ArtifactError
+from tilejit.runtime import machine
+
+if TYPE_CHECKING:
+    from tilejit.runtime.artifact.sections import Artifact
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +25,36 @@ class Blob:
     code: bytes = field(repr=False)
     entries: Mapping[str, int]
     externals: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+CODE = "kernel.bin"
+"""The section of an artifact that is machine code."""
+
+
+def code_section(blob: Blob, needs: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Callable[[], bytes]]]:
+    """The facts and the section of an artifact in machine code; `needs` are the processor features it uses."""
+    facts = {"architecture": machine.architecture(), "needs": list(needs), "functions": dict(blob.entries), "externals": dict(blob.externals)}
+    return facts, {CODE: lambda: blob.code}
+
+
+def blob_of(artifact: Artifact) -> Blob:
+    """The machine code of an artifact."""
+    code, facts = artifact.section(CODE), artifact.facts
+    for offset in (*facts["functions"].values(), *facts["externals"].values()):
+        if not 0 <= offset < len(code):
+            raise ArtifactError(f"{artifact.name}: offset {offset} is outside the code", help="compile the program again")
+    return Blob(code, facts["functions"], facts["externals"])
+
+
+def check_machine(artifact: Artifact) -> None:
+    """Refuse machine code that this processor cannot run, naming what it lacks."""
+    architecture = artifact.facts["architecture"]
+    if architecture != machine.architecture():
+        raise ArtifactError(f"{artifact.name} was compiled for {architecture}, this machine is {machine.architecture()}", help="compile it here")
+    missing = machine.missing_features(artifact.facts["needs"])
+    if missing:
+        feature = "the processor feature" if len(missing) == 1 else "the processor features"
+        raise ArtifactError(f"{artifact.name} needs {feature} {', '.join(missing)}, which this machine lacks", help="compile it here")
 
 
 _UNIT = 64

@@ -15,20 +15,15 @@ from tilejit.runtime.artifact import describe, directory
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.artifact.sections import Artifact, EntryInfo
-from tilejit.runtime.call.native import LazyCode, LazyEntry, NativeEntry, loading
+from tilejit.runtime.call.native import NativeEntry, loading
 from tilejit.runtime.call.quick import QuickBinder
 from tilejit.runtime.call.signature import Bound, ParamInfo, Signature
-from tilejit.runtime.config import RunConfig, resolve_platform
+from tilejit.runtime.config import RunConfig
 from tilejit.runtime.store.directory import ARTIFACTS, default_root
+from tilejit.runtime.targets import Runner, load, resolve_platform, row_of
 
 if TYPE_CHECKING:
     from tilejit.runtime.bench import BenchmarkStats
-
-
-class Runner(Protocol):
-    """Runs one entry on checked arguments."""
-
-    def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None: ...
 
 
 class Relocations(Protocol):
@@ -43,7 +38,7 @@ class CompiledEntry:
 
     info: EntryInfo
     runner: Runner = field(repr=False)
-    platform: str = "cpu"
+    platform: str
 
     __doc__ = describe.docstring("One callable function of a compiled program.", lambda entry: describe.entry_text(entry.signature, entry.platform))
 
@@ -63,7 +58,7 @@ class CompiledEntry:
     @property
     def native(self) -> NativeEntry | None:
         """The machine code, loaded now if it was not; None when this entry is not machine code."""
-        return self.runner.native if isinstance(self.runner, LazyEntry) else self.runner if isinstance(self.runner, NativeEntry) else None
+        return cast("NativeEntry | None", getattr(self.runner, "native", None))
 
     def __call__(self, *args: object, config: RunConfig | None = None, **named: object) -> Any:
         """All parameters: works in place, returns None. Without the outputs: allocates and returns them, in the caller's framework."""
@@ -72,9 +67,13 @@ class CompiledEntry:
         elif (slots := self._quick.slots(args)) is not None and (native := self.native) is not None:
             native.run_slots(slots)
             return None
-        bound, new = self.signature.bind(args)
+        bound, new = self.bind(args)
         self.runner.run(bound, config.num_threads if config else None)
         return None if not new else new[0] if len(new) == 1 else new
+
+    def bind(self, args: Sequence[object]) -> tuple[list[Bound], tuple[object, ...]]:
+        """Checked arguments, and the arrays that were allocated for the caller."""
+        return self.signature.bind(args, row_of(self.platform).devices)
 
     def _check_options(self, config: RunConfig | None, named: Mapping[str, object]) -> None:
         name = self.signature.name
@@ -134,8 +133,7 @@ class CompiledProgram:
         self.relocations: Relocations | None = None
         """Set for programs from the disk cache: turns the places of run-time failures into places of the present source."""
         self._program = program
-        code = LazyCode(artifact)
-        found = runners or {name: LazyEntry(code, info) for name, info in artifact.entries.items()}
+        found = runners if runners is not None else load(artifact)
         self.entries = {name: CompiledEntry(info, found[name], artifact.platform) for name, info in artifact.entries.items()}
 
     @property
@@ -290,7 +288,7 @@ class CompiledProgram:
         program = files["program.py"].text() if "program.py" in files else ""
         # The texts of the kernels follow from these; dumped passes are what somebody asked for.
         passes = ",".join(sorted(file for file in files if file.startswith("passes/")))
-        for part in (*self._artifact.sections().values(), program.encode(), passes.encode()):
+        for part in (*self._artifact.contents().values(), program.encode(), passes.encode()):
             digest.update(len(part).to_bytes(8, "little") + part)
         return os.path.join(_own_artifacts(), f"{self.name}_{digest.hexdigest()[:8]}")
 

@@ -1,4 +1,4 @@
-"""An artifact as a directory: what runs (meta.json, kernel.bin) and what people read (program.py, passes/, kernels/)."""
+"""An artifact as a directory: what runs (meta.json and the sections of the target) and what people read (program.py, passes/, kernels/)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from tilejit.errors import ArtifactError
-from tilejit.runtime.artifact.sections import CODE, META, Artifact, read_artifact, read_fields
+from tilejit.runtime.artifact.sections import META, Artifact, read_artifact, read_fields
 
 _AGAIN = "compile the program again, or copy the directory again"
 
@@ -37,7 +37,7 @@ class _Row:
 
 def write_directory(path: str, artifact: Artifact, stages: Iterable[Stage]) -> None:
     """Write the directory `path`. A new one appears at once with everything in it; one that exists is brought up to date."""
-    contents = {CODE: artifact.blob.code} if artifact.portable else {}
+    contents = {name: fetch() for name, fetch in artifact.sections.items()}
     kept = [stage for stage in stages if stage.file is not None]
     contents |= {cast("str", stage.file): stage.text().encode() for stage in kept}
     rows = {name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in contents.items()}
@@ -176,10 +176,8 @@ def _remove(path: str) -> int:
 # reading
 
 
-def open_directory(path: str, with_code: bool = True) -> tuple[Artifact, tuple[Stage, ...]]:
-    """The artifact in `path`; only its description is read now, each other file when it is needed, checked against its checksum.
-
-    One without machine code is refused, unless its texts are all that is wanted (`with_code=False`)."""
+def open_directory(path: str) -> tuple[Artifact, tuple[Stage, ...]]:
+    """The artifact in `path`; only its description is read now, each other file when it is needed, checked against its checksum."""
     if not os.path.isdir(path):
         raise ArtifactError(f"there is no artifact directory {path}", help="pass the directory that ir.compile(output_dir=…) wrote")
     meta = _content(os.path.join(path, META))
@@ -191,8 +189,8 @@ def open_directory(path: str, with_code: bool = True) -> tuple[Artifact, tuple[S
         files = {str(name): str(file) for name, file in cast("list[Any]", fields["stages"])}
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(f"{os.path.join(path, META)} is malformed: {error!r}", help=_AGAIN) from None
-    artifact = read_artifact(fields, lambda: _checked(path, CODE, rows))
-    if with_code and (CODE not in rows or not artifact.portable):
+    artifact = read_artifact(fields, lambda name: _checked(path, name, rows))
+    if not artifact.portable:
         raise ArtifactError(
             f"{artifact.name} was compiled for `{artifact.platform}` without code that another process could load",
             help="compile program.py of that directory here, or compile for platform='cpu' on x86-64 Linux",

@@ -1,4 +1,4 @@
-"""A compiled program as data: signatures, failure table and code, written to sections and read back without any compiler."""
+"""A compiled program as data: a description and the sections that its target names, read back without any compiler."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 from tilejit.dtypes import DTYPES
 from tilejit.errors import ArtifactError, SourceText, Span
-from tilejit.runtime import machine
-from tilejit.runtime.artifact.blob import Blob
-from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.call.failures import Failure
 from tilejit.runtime.call.signature import ParamInfo, Signature
 
-FORMAT = 1
+FORMAT = 2
 """Version of this layout; another one is refused."""
-META, CODE = "meta.json", "kernel.bin"
-"""Names of the two sections that are needed to run; further sections are texts to look at."""
+META = "meta.json"
+"""The section with the description; the others are the target's."""
 _AGAIN = "compile the program again"
 
 Terms = tuple[tuple[int, tuple[str, ...]], ...]
@@ -49,34 +47,27 @@ class Artifact:
     name: str
     platform: str
     entries: Mapping[str, EntryInfo]
-    failures: tuple[Failure, ...]
-    architecture: str
-    needs: tuple[str, ...]
-    """Processor features the code uses."""
+    failures: tuple[Failure, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
-    functions: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Offsets of functions in the code; none: there is no code that could be loaded elsewhere."""
-    externals: Mapping[str, int] = field(default_factory=dict[str, int])
-    fetch: Callable[[], bytes] = field(default=bytes, repr=False)
-    """Gets the machine code; asked only when it is to be loaded or written."""
-
-    @lazy
-    def blob(self) -> Blob:
-        """The code, ready to be loaded."""
-        code = self.fetch()
-        for offset in (*self.functions.values(), *self.externals.values()):
-            if not 0 <= offset < len(code):
-                raise ArtifactError(f"{self.name}: offset {offset} is outside the code", help=_AGAIN)
-        return Blob(code, self.functions, self.externals)
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the target's loader has to know about the sections, as JSON."""
+    sections: Mapping[str, Callable[[], bytes]] = field(default_factory=dict[str, Callable[[], bytes]], repr=False)
+    """Named byte strings, fetched only when they are to be loaded or written; none: nothing that another process could load."""
 
     @property
     def portable(self) -> bool:
-        """Whether the code can be loaded by another process."""
-        return bool(self.functions)
+        """Whether another process can load it."""
+        return bool(self.sections)
 
-    def sections(self) -> dict[str, bytes]:
+    def section(self, name: str) -> bytes:
+        """The bytes of a section."""
+        if name not in self.sections:
+            raise ArtifactError(f"{self.name} lacks its section {name}", help=_AGAIN)
+        return self.sections[name]()
+
+    def contents(self) -> dict[str, bytes]:
         """The artifact as named byte strings."""
-        return {META: self.described(), **({CODE: self.blob.code} if self.portable else {})}
+        return {META: self.described(), **{name: fetch() for name, fetch in self.sections.items()}}
 
     def described(self, **more: object) -> bytes:
         """The description as JSON, which carries its own checksum; `more` are further fields."""
@@ -88,13 +79,11 @@ class Artifact:
             "format": FORMAT,
             "name": self.name,
             "platform": self.platform,
-            "architecture": self.architecture,
-            "needs": list(self.needs),
             "versions": dict(self.versions),
             "entries": [_write_entry(name, entry) for name, entry in self.entries.items()],
             "failures": [_write_failure(failure) for failure in self.failures],
-            "functions": dict(self.functions),
-            "externals": dict(self.externals),
+            "facts": dict(self.facts),
+            "sections": list(self.sections),
         }
 
 
@@ -112,36 +101,20 @@ def read_fields(meta: bytes, where: str = META, sound: bool = False) -> dict[str
     return fields
 
 
-def read_artifact(meta: bytes | dict[str, Any], code: bytes | Callable[[], bytes]) -> Artifact:
-    """The artifact of its sections (or of fields read before), checked against this machine: ArtifactError says what does not fit."""
-    fields = read_fields(meta) if isinstance(meta, bytes) else meta
+def read_artifact(fields: dict[str, Any], fetch: Callable[[str], bytes]) -> Artifact:
+    """The artifact of a description; `fetch` gets its other sections when they are needed."""
     try:
-        artifact = Artifact(
+        return Artifact(
             fields["name"],
             fields["platform"],
             {entry["name"]: _read_entry(entry) for entry in fields["entries"]},
             tuple(_read_failure(failure) for failure in fields["failures"]),
-            fields["architecture"],
-            tuple(fields["needs"]),
             fields["versions"],
-            fields["functions"],
-            fields["externals"],
-            code if callable(code) else lambda: code,
+            dict(fields["facts"]),
+            {str(name): partial(fetch, str(name)) for name in fields["sections"]},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArtifactError(f"the artifact's description is malformed: {error!r}", help=_AGAIN) from None
-    check_machine(artifact)
-    return artifact
-
-
-def check_machine(artifact: Artifact) -> None:
-    """Refuse code that this processor cannot run, naming what it lacks."""
-    if artifact.architecture != machine.architecture():
-        raise ArtifactError(f"{artifact.name} was compiled for {artifact.architecture}, this machine is {machine.architecture()}", help="compile it here")
-    missing = machine.missing_features(artifact.needs)
-    if missing:
-        feature = "the processor feature" if len(missing) == 1 else "the processor features"
-        raise ArtifactError(f"{artifact.name} needs {feature} {', '.join(missing)}, which this machine lacks", help="compile it here")
 
 
 # ----------------------------------------------------------------------------------------------------------------------

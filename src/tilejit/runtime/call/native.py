@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tilejit.dtypes import DType
 from tilejit.runtime import threads
 from tilejit.runtime.arrays import ArrayView
-from tilejit.runtime.artifact.blob import LoadedBlob
+from tilejit.runtime.artifact.blob import LoadedBlob, blob_of, check_machine
 from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.artifact.sections import Artifact, EntryInfo
 from tilejit.runtime.call import abi, arena
@@ -49,6 +49,11 @@ class NativeEntry:
         self.needs_arena = needs_arena
         self.brief = brief
         self.threaded = threaded and not brief
+
+    @property
+    def native(self) -> NativeEntry:
+        """Itself: this is what native dispatch calls."""
+        return self
 
     @lazy
     def places(self) -> tuple[int, ...]:
@@ -109,7 +114,7 @@ class LazyCode:
         """One function, in loaded code."""
         with loading():
             if self._loaded is None:
-                self._loaded = LoadedBlob(self._artifact.blob)
+                self._loaded = LoadedBlob(blob_of(self._artifact))
             return NativeEntry(self._loaded, info.symbol, info.signature.code_params, self._artifact.failures, info.needs_arena, info.brief, info.threaded)
 
 
@@ -133,6 +138,13 @@ class LazyEntry:
     def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None:
         """Run on checked arguments."""
         self.native.run(arguments, num_threads)
+
+
+def runners(artifact: Artifact) -> dict[str, LazyEntry]:
+    """The entries of an artifact in machine code, if this processor can run it."""
+    check_machine(artifact)
+    code = LazyCode(artifact)
+    return {name: LazyEntry(code, info) for name, info in artifact.entries.items()}
 
 
 _lock = threading.RLock()

@@ -81,11 +81,11 @@ class Signature:
 
     # binding ------------------------------------------------------------------------------------------------------------
 
-    def bind(self, args: Sequence[object], device: str = "cpu") -> tuple[list[Bound], tuple[object, ...]]:
+    def bind(self, args: Sequence[object], devices: Sequence[str] = ("cpu",)) -> tuple[list[Bound], tuple[object, ...]]:
         """Checked arguments in the order of the code, and the arrays that were allocated for the caller. Nothing is written."""
         omitted = self._omitted(len(args))
         given = iter(args)
-        bound: list[Bound | None] = [None if i in omitted else self._argument(param, next(given), device) for i, param in enumerate(self.params)]
+        bound: list[Bound | None] = [None if i in omitted else self._argument(param, next(given), devices) for i, param in enumerate(self.params)]
         first = first_array(bound)
         self._check_frameworks(bound, returning=bool(omitted) or bool(self.results))
         extents = self._extents(bound)
@@ -144,7 +144,7 @@ class Signature:
     def _described(self) -> str:
         return ", ".join(f"{param.name} ({param.direction})" for param in self.params) or "none"
 
-    def _argument(self, param: ParamInfo, value: object, device: str) -> Bound:
+    def _argument(self, param: ParamInfo, value: object, devices: Sequence[str]) -> Bound:
         if param.shape is None:
             return _scalar_argument(param, value)
         try:
@@ -157,7 +157,8 @@ class Signature:
                 help="pass a NumPy array, a torch tensor, or an object with DLPack or the array interface",
             )
         _check_tensor(param, view)
-        if view.device.partition(":")[0] != device:
+        if view.device.partition(":")[0] not in devices:
+            device = devices[0]
             raise ArgumentError(
                 f"`{param.name}` is on {view.device}, but {self.name} was compiled to run on {device}",
                 help=f"move it to {device}, or compile the program for where the tensors are",

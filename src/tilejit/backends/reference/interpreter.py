@@ -15,7 +15,7 @@ from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.crossing import check_crossings
-from tilejit.backends.reference_tasks import BlockPlace, Surroundings, side_by_side
+from tilejit.backends.reference.tasks import BlockPlace, Surroundings, side_by_side
 from tilejit.dtypes import TASK_ID, DType
 from tilejit.errors import InternalError, ResourceError, Span, TilejitError
 from tilejit.ops.elementwise import value_dtype

@@ -1,0 +1,1 @@
+"""The reference: tile IR interpreted with NumPy."""

@@ -1,0 +1,44 @@
+"""The target `reference`: nothing is generated, the program itself is what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilejit.backends.base import Built, CompileOptions, Target
+from tilejit.backends.entries import entry_infos, fused, versions
+from tilejit.backends.reference.interpreter import ReferenceExecutable
+from tilejit.ops.spec import OpSpec
+from tilejit.runtime.arrays import ArrayView
+from tilejit.runtime.artifact.sections import Artifact
+from tilejit.runtime.call.signature import Bound
+from tilejit.tile_ir.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayRunner:
+    """Runs an entry of something that takes NumPy arrays."""
+
+    run_entry: Callable[[str, Sequence[Any]], object]
+    name: str
+
+    def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None:
+        """Run on checked arguments."""
+        self.run_entry(self.name, [argument.numpy() if isinstance(argument, ArrayView) else argument for argument in arguments])
+
+
+def hole(row: OpSpec) -> str | None:
+    """What a row says about itself: the reference is its meaning."""
+    reason = row.attrs.get("hole")
+    return reason if isinstance(reason, str) else None
+
+
+def build(program: Program, prepared: Program, options: CompileOptions) -> Built:
+    """The program, ready to be interpreted."""
+    executable = ReferenceExecutable(prepared, options)
+    artifact = Artifact(program.name, options.platform, entry_infos(prepared, fused(program)), versions=versions())
+    return Built(artifact, runners={name: ArrayRunner(executable.run, name) for name in prepared.entries})
+
+
+TARGET = Target(lambda options: (), hole, build)

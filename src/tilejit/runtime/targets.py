@@ -1,0 +1,158 @@
+"""The targets: of each, what a call needs to know before, and without, its compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from tilejit import config
+from tilejit.errors import ArtifactError, PlatformError, TilejitError, did_you_mean
+
+if TYPE_CHECKING:
+    from tilejit.runtime.artifact.sections import Artifact
+    from tilejit.runtime.call.signature import Bound
+
+
+class Runner(Protocol):
+    """Runs one entry on checked arguments. One that also has `native`, a NativeEntry, is called by native code when it is warm."""
+
+    def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRow:
+    """A target as data; functions and the compiler itself stand here by name and are imported when they are needed."""
+
+    name: str
+    """What the support matrix calls it."""
+    platforms: tuple[str, ...]
+    """What `platform=` calls it; one target may write for several."""
+    compiler: str
+    """The module whose `TARGET` is its `tilejit.backends.base.Target`."""
+    devices: tuple[str, ...] = ("cpu",)
+    """Where the tensors are that it takes."""
+    aliases: tuple[str, ...] = ()
+    """Further spellings of its first platform."""
+    loader: str | None = None
+    """`module:function`, Artifact → runners by entry, which needs no compiler; None: what it builds stays in the process that built it."""
+    cacheable: bool = False
+    """Whether the disk cache keeps what it builds; needs a loader."""
+    device_facts: str = "tilejit.runtime.machine:fingerprint"
+    """`module:function`, device → what of that device generated code depends on."""
+    libraries: tuple[str, ...] = ()
+    """Whose versions generated code depends on, besides those that every target needs."""
+    extra: str = ""
+    """What to install, as `tilejit[extra]`, when its libraries are not there."""
+
+
+_rows: list[TargetRow] = [
+    TargetRow(
+        "cpu", ("cpu",), "tilejit.backends.cpu.target", aliases=("a2a3sim", "a5sim"), loader="tilejit.runtime.call.native:runners", cacheable=True,
+        libraries=("llvmlite",),
+    ),
+    TargetRow("cuda", ("cuda",), "tilejit.backends.cuda.target", devices=("cuda",), libraries=("triton",), extra="cuda"),
+    TargetRow("reference", ("reference",), "tilejit.backends.reference.target"),
+    TargetRow("pto", ("a2a3", "a5"), "tilejit.backends.pto.target", loader="tilejit.backends.pto.target:runners"),
+]  # fmt: skip
+DEFAULT = "cpu"
+"""The platform when nobody says another."""
+
+
+def rows() -> tuple[TargetRow, ...]:
+    """All targets."""
+    return tuple(_rows)
+
+
+def register(row: TargetRow) -> None:
+    """Make a target known; one with the name of another takes its place."""
+    _rows[:] = [*(known for known in _rows if known.name != row.name), row]
+
+
+def row_of(platform: str) -> TargetRow:
+    """The target of a platform."""
+    for row in _rows:
+        if platform in row.platforms:
+            return row
+    raise _unknown(platform)
+
+
+def resolve_platform(name: str | None, devices: Sequence[str] = ()) -> str:
+    """The platform called `name`; None: that of the devices where the tensors are, else the setting, else the default."""
+    if name is None:
+        for device in devices:
+            if device not in _HOSTS:
+                return _platform_of_device(device)
+    name = name or config.PLATFORM.value or DEFAULT
+    for row in _rows:
+        if name in row.platforms:
+            return name
+        if name in row.aliases:
+            return row.platforms[0]
+    raise _unknown(name)
+
+
+_HOSTS = frozenset({"cpu"})
+"""Devices of tensors that leave the choice open: every target that takes them may be meant."""
+
+
+def place_of(name: str | None, device_id: int = 0, devices: Sequence[str] = ()) -> tuple[str, str]:
+    """The platform and the device of a call: as `platform=` and `device_id=` say, or as the devices where its tensors are."""
+    platform = resolve_platform(name, devices)
+    kinds = row_of(platform).devices
+    if kinds[0] in _HOSTS:
+        return platform, kinds[0]
+    return platform, next((device for device in devices if device.partition(":")[0] in kinds), f"{kinds[0]}:{device_id}")
+
+
+def _platform_of_device(device: str) -> str:
+    kind = device.partition(":")[0]
+    for row in _rows:
+        if kind in row.devices:
+            return row.platforms[0]
+    raise PlatformError(f"a tensor is on {device}, and no target takes tensors there", help="move it to the CPU: x.cpu()")
+
+
+def _unknown(name: str) -> PlatformError:
+    known = [*(platform for row in _rows for platform in row.platforms), *(alias for row in _rows for alias in row.aliases)]
+    return PlatformError(f"unknown platform `{name}`; valid: {', '.join(known)}", help=did_you_mean(name, known))
+
+
+def compiler_of(platform: str) -> Any:
+    """The `TARGET` of the platform's module, imported now; PlatformError when this installation lacks it or what it needs."""
+    row = row_of(platform)
+    try:
+        return import_module(row.compiler).TARGET
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing in row.libraries:
+            raise PlatformError(f"platform `{platform}` needs {missing}, which is not installed", help=f"pip install 'tilejit[{row.extra}]'") from None
+        if not row.compiler.startswith(error.name or "?"):
+            raise
+        others = ", ".join(name for other in _rows if other is not row for name in other.platforms)
+        raise PlatformError(f"platform `{platform}` cannot run kernels in this version", help=f"use one of: {others}") from None
+
+
+def device_facts(platform: str, device: str) -> str:
+    """What of the device the code of a platform depends on."""
+    return cast("Callable[[str], str]", _named(row_of(platform).device_facts))(device)
+
+
+def load(artifact: Artifact) -> Mapping[str, Runner]:
+    """What runs the entries of an artifact; ArtifactError says what does not fit this machine."""
+    loader = row_of(artifact.platform).loader
+    if loader is None:
+        raise ArtifactError(f"{artifact.name} was compiled for `{artifact.platform}`, whose programs stay in their process", help="compile it here")
+    try:
+        return cast("Callable[[Artifact], Mapping[str, Runner]]", _named(loader))(artifact)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, TilejitError):
+            raise
+        raise ArtifactError(f"the description of {artifact.name} is malformed: {error!r}", help="compile the program again") from None
+
+
+def _named(path: str) -> object:
+    """What `module:name` names."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
