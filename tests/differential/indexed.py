@@ -124,10 +124,13 @@ def sort32(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
 def mrgsort(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     for columns, block in ((512, 64), (384, 64), (1024, 128), (64, 64)):
         yield {"src0": Array((2, columns), dtype, f"runs {block}"), "block_len": Number(INDEX, block)}
+    yield {"src0": Array((2, 384), dtype, "finite"), "block_len": Number(INDEX, 64)}
     for lists in (2, 3, 4):
         widths = (64, 10, 128, 64)[:lists]
         args: dict[str, Argument] = {f"src{i}": Array((2, width), dtype, f"runs {width}") for i, width in enumerate(widths)}
-        yield args | ({"tmp": Array((2, sum(widths)), dtype)} if level == "tile" else {})
+        unsorted: dict[str, Argument] = {f"src{i}": Array((2, width), dtype, "finite") for i, width in enumerate(widths)}
+        for found in (args, unsorted):
+            yield found | ({"tmp": Array((2, sum(widths)), dtype)} if level == "tile" else {})
 
 
 def scaled(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:

@@ -135,16 +135,24 @@ def sort32(use: Any, src: Array, idx: Array) -> Array:
     return out
 
 
+def _merged(runs: Sequence[Array]) -> list[Any]:
+    """Pairs from the heads of the runs, the largest first, of equals that of the earliest run."""
+    rest, out = [list(zip(run[0::2], run[1::2], strict=True)) for run in runs], list[Any]()
+    while any(rest):
+        out += min((run for run in rest if run), key=lambda run: _by_value(run[0])).pop(0)
+    return out
+
+
 def mrgsort(use: Any, src0: Array, block_len: int | None = None, **rest: Array) -> Array:
     lists = [src0, *(rest[name] for name in ("src1", "src2", "src3") if rest.get(name) is not None)]
     out = np.concatenate(lists, axis=-1)
-    run = out.shape[-1] if block_len is None else 4 * int(block_len)
     for place in np.ndindex(out.shape[:-1]):
-        row = out[place].copy()
-        for start in range(0, out.shape[-1], run):
-            cells = row[start : start + run]
-            pairs = sorted(zip(cells[0::2], cells[1::2], strict=True), key=_by_value)
-            out[place][start : start + run] = [cell for pair in pairs for cell in pair]
+        if block_len is None:
+            out[place] = _merged([part[place] for part in lists])
+            continue
+        row, run = src0[place], int(block_len)
+        for start in range(0, len(row), 4 * run):
+            out[place][start : start + 4 * run] = _merged([row[first : first + run] for first in range(start, min(start + 4 * run, len(row)), run)])
     return out
 
 

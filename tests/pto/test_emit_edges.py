@@ -85,3 +85,24 @@ def test_assertions_keep_their_message(platform: str) -> None:
         compiled(x, np.zeros(1, np.int32), out)
     assert caught.value.message == "the count is positive"
     assert "pl.device_assert" in caught.value.source_lines[0]
+
+
+@pl.jit
+def chosen(x: pl.Tensor, y: pl.Tensor, bits: pl.Out[pl.Tensor], two: pl.Out[pl.Tensor], one: pl.Out[pl.Tensor], whole: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        a, b = pl.load(x, [0, 0], x.shape), pl.load(y, [0, 0], y.shape)
+        mask = pl.cmp(a, b, cmp_type=3)
+        tmp = pl.create_tile(x.shape, pl.FP32)
+        pl.store(mask, [0, 0], bits)
+        pl.store(pl.sel(mask, a, b, tmp), [0, 0], two)
+        pl.store(pl.sels(pl.cmps(a, 0.0, cmp_type=5), a, tmp, -1.5), [0, 0], one)
+        whole[:] = pl.where(pl.tensor.cmp(x, y, cmp_type=2), x, y)
+
+
+@pytest.mark.parametrize("platform", ARCHITECTURES)
+@pytest.mark.parametrize("shape", [(5, 13), (8, 64), (3, 256), (4, 300), (1, 24)])
+def test_masks_in_rows_of_their_own(platform: str, shape: tuple[int, int]) -> None:
+    x, y = floats(*shape), floats(*shape)
+    y[::2] = x[::2]
+    columns = -(-shape[1] // 256) * 32
+    agree(chosen, platform, [x, y], [np.zeros((shape[0], columns), np.uint8), *(floats(*shape) for _ in range(3))])

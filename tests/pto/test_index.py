@@ -64,8 +64,8 @@ def test_blocks_of_32_are_sorted_with_their_indices() -> None:
     (got,) = outputs("sort_f32", [a, index], [((4, 128), f32)])
     for row in range(4):
         for start in (0, 32):
-            part = sorted(zip(-a[row, start : start + 32], index[row, start : start + 32]))
-            wanted = records(np.array([-v for v, _ in part]), np.array([i for _, i in part]))
+            order = np.array(sorted(range(start, start + 32), key=lambda column: (-a[row, column], column)))
+            wanted = records(a[row, order], index[row, order])
             exact(got[row, 2 * start : 2 * start + 64].view(np.uint32), wanted.view(np.uint32))
 
 
@@ -87,6 +87,24 @@ def test_four_sorted_blocks_become_one() -> None:
     (got,) = outputs("merge_blocks", [blocks[None].copy()], [((1, 256), f32)])
     exact(got[0, ::2], -np.sort(-blocks[::2]))
     assert sorted(got[0].view(np.uint64)) == sorted(blocks.view(np.uint64))
+
+
+def merged(lists: list[np.ndarray]) -> np.ndarray:
+    """Records taken from the heads of lists, one after the other."""
+    rest, out = [list(part.reshape(-1, 2)) for part in lists], list[np.ndarray]()
+    while any(rest):
+        best = max((part for part in rest if part), key=lambda part: part[0][0])
+        out.append(best.pop(0))
+    return np.concatenate(out)
+
+
+def test_unsorted_lists_are_merged_by_their_heads() -> None:
+    lists = [records(RNG.integers(0, 20, n).astype(f32), RNG.integers(0, 99, n))[None].copy() for n in (32, 32, 16)]
+    (got,) = outputs("merge_lists", lists, [((1, 160), f32)])
+    exact(got.view(np.uint32)[0], merged(lists).view(np.uint32))
+    blocks = [records(RNG.integers(0, 20, 32).astype(f32), RNG.integers(0, 99, 32)) for _ in range(4)]
+    (got,) = outputs("merge_blocks", [np.concatenate(blocks)[None].copy()], [((1, 256), f32)])
+    exact(got.view(np.uint32)[0], merged(blocks).view(np.uint32))
 
 
 def test_sorted_lists_are_merged() -> None:

@@ -100,6 +100,7 @@ OPEN = "!pto.tile_buf<vec, 16x32xf32, valid=?x?>"
 COLUMN = "!pto.tile_buf<vec, 16x1xf32, valid=?x1, blayout=col_major>"
 LINE = "!pto.tile_buf<vec, 1x32xf32, valid=1x?>"
 NUMBERS, BITS, SMALL = "!pto.tile_buf<vec, 16x32xi32, valid=?x?>", "!pto.tile_buf<vec, 16x32xui8>", "!pto.tile_buf<vec, 16x32xi8, valid=?x?>"
+EIGHTS = ("!pto.partition_tensor_view<16x8xf32>", "!pto.tile_buf<vec, 16x8xf32>")
 OPEN_OPS = {
     "binary": f"pto.tmax ins(%a, %b : {OPEN}, {OPEN}) outs(%d : {OPEN})",
     "scalar": f"pto.tmins ins(%a, %f : {OPEN}, f32) outs(%d : {OPEN})",
@@ -114,9 +115,10 @@ OPEN_OPS = {
     f" pto.tsels ins(%m8, %a, %f : {BITS}, {OPEN}, f32) outs(%d : {OPEN})",
     "convert": f"pto.tcvt ins(%a {{rmode = #pto<round_mode FLOOR>}} : {OPEN}) outs(%i : {NUMBERS})\n pto.tcvt ins(%i : {NUMBERS}) outs(%d : {OPEN})",
     "triangle": f"%one32 = arith.constant 1 : i32\n pto.ttri ins(%one32 {{upperOrLower = 1}} : i32) outs(%d : {OPEN})",
-    "quantise": f"pto.trowsum ins(%b : {OPEN}) outs(%c : {COLUMN})\n"
-    f" pto.tquant ins(%a, %c : {OPEN}, {COLUMN}) outs(%q : {SMALL}) {{quant_type = #pto<quant_type INT8_SYM>}}\n"
-    f" pto.tdequant ins(%q, %c, %c : {SMALL}, {COLUMN}, {COLUMN}) outs(%d : {OPEN})",
+    "quantise": f"%sp = pto.partition_view %vb, offsets = [%c0, %c0], sizes = [%c16, %c8] : !pto.tensor_view<?x?xf32> -> {EIGHTS[0]}\n"
+    f" %p = pto.alloc_tile : {EIGHTS[1]}\n pto.tload ins(%sp : {EIGHTS[0]}) outs(%p : {EIGHTS[1]})\n"
+    f" pto.tquant ins(%a, %p : {OPEN}, {EIGHTS[1]}) outs(%q : {SMALL}) {{quant_type = #pto<quant_type INT8_SYM>}}\n"
+    f" pto.tdequant ins(%q, %p, %p : {SMALL}, {EIGHTS[1]}, {EIGHTS[1]}) outs(%d : {OPEN})",
     "concat": f"pto.set_validshape %a, %rows, %two : {OPEN}\n pto.set_validshape %b, %rows, %two : {OPEN}\n"
     f" pto.tconcat ins(%a, %b : {OPEN}, {OPEN}) outs(%d : {OPEN})",
 }  # fmt: skip
@@ -133,7 +135,7 @@ def test_ops_on_regions_that_only_the_run_knows(name: str, size: tuple[int, int]
         f" %s{n} = pto.partition_view %v{n}, offsets = [%c0, %c0], sizes = [%c16, %c32] : {view} -> {slice_type}\n"
         for n, p in (("a", "x"), ("b", "y"), ("d", "o"))
     )
-    constants = "".join(f" %{n} = arith.constant {v} : index\n" for n, v in (("c0", 0), ("c1", 1), ("c16", 16), ("c32", 32), ("two", 1)))
+    constants = "".join(f" %{n} = arith.constant {v} : index\n" for n, v in (("c0", 0), ("c1", 1), ("c8", 8), ("c16", 16), ("c32", 32), ("two", 1)))
     whole = "!pto.partition_tensor_view<?x?xf32>"
     text = f"""module {{
  func.func @open(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %o: !pto.ptr<f32>, %rows: index, %w: index, %f: f32) {{

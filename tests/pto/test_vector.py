@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.pto.harness import NDArray, close, run
+from tests.pto.harness import KERNELS, NDArray, close, program, run
+from tilejit.backends.pto.interpret.launch import launch
+from tilejit.backends.pto.interpret.memory import numpy_dtype
+from tilejit.tile_ir.pto.types import PtrType
 
 R, C = 12, 40
 f32, f16, i32 = np.float32, np.float16, np.int32
@@ -250,11 +254,12 @@ def test_single_elements() -> None:
 
 
 def test_quantisation_and_back() -> None:
-    a, scale, zero = floats(16, 64) * 40, np.abs(floats(16, 1)) + f32(0.5), integers(16, 1, low=0, high=90).astype(f32)
+    a, scale, zero = floats(16, 64) * 40, np.abs(floats(16, 8)) + f32(0.5), integers(16, 8, low=0, high=90).astype(f32)
     q, u, back = outputs("quantise", [a, scale, zero], [((16, 64), np.int8), ((16, 64), np.uint8), ((16, 64), f32)])
-    exact(q, np.clip(np.rint(a * scale), -128, 127).astype(np.int8))
-    exact(u, np.clip(np.rint(a * scale + zero), 0, 255).astype(np.uint8))
-    close(back, (q.astype(f32) - zero) * scale, 1e-5)
+    along, offsets = np.tile(scale, 8), np.tile(zero, 8)
+    exact(q, np.clip(np.rint(a * along), -128, 127).astype(np.int8))
+    exact(u, np.clip(np.rint(a * along + offsets), 0, 255).astype(np.uint8))
+    close(back, (q.astype(f32) - zero[:, :1]) * scale[:, :1], 1e-5)
 
 
 def test_padding_in_place() -> None:
@@ -278,3 +283,26 @@ def test_a_trap_stops_the_kernel() -> None:
     with pytest.raises(KernelAssertionError, match=r"pto\.trap") as caught:
         run_text("func.func @k(%f: !pto.ptr<i64>) {\n  pto.set_ffts %f : !pto.ptr<i64>\n  pto.trap\n  return\n}", np.zeros(1, np.int64))
     assert caught.value.span is not None and caught.value.span.line == 3
+
+
+SIZES = {"flash_attention": 64, "tiled_ffn": 64}
+"""What scalars say where 1 would not do."""
+EXTREMES = (np.inf, -np.inf, np.nan, 3e38, -3e38, 1e-40, 0.0, -0.0)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_extreme_numbers_leave_no_warning(name: str) -> None:
+    """Infinity and NaN are results like any other: nothing is said about them, whatever the op."""
+    kernel = program(name)
+    arguments: list[object] = []
+    for type in kernel.entry.body.block.arg_types:
+        if not isinstance(type, PtrType):
+            arguments.append(SIZES.get(name, 1))
+            continue
+        dtype = numpy_dtype(type.data.element)
+        with np.errstate(all="ignore"):
+            values = np.resize(np.array(EXTREMES), 1 << 16).astype(dtype) if dtype.kind not in "iu" else np.zeros(1 << 16, dtype)
+        arguments.append(values)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        launch(kernel.file, kernel.entry, kernel.names, arguments, 1)

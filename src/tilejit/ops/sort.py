@@ -26,9 +26,17 @@ RUN = 64
 """The shortest run that mrgsort merges, in columns of the interleaved row."""
 
 
-def _descending(values: NDArray) -> NDArray:
+def descending(values: NDArray) -> NDArray:
     """The stable order of the last axis, largest first; NaN comes last."""
     return np.argsort(-values.astype(np.float32), axis=-1, kind="stable")
+
+
+def merging(runs: Sequence[NDArray]) -> NDArray:
+    """The order in which runs, one behind the other, are merged: always the largest of their heads, of equals the one of the earliest run.
+
+    What follows a smaller element of its run waits for it, so its place is that of the smallest element up to it.
+    """
+    return descending(np.concatenate([np.minimum.accumulate(run.astype(np.float32), axis=-1) for run in runs], axis=-1))
 
 
 def _infer_sort32(call: Call) -> tuple[ValueType, ...]:
@@ -49,7 +57,7 @@ def _index_bits(idx: NDArray, dtype: DType) -> NDArray:
 def _sort32(results: tuple[TileType, ...], src: ArrayValue, idx: ArrayValue) -> ArrayValue:
     dtype = results[0].dtype
     blocks, indices = (array.reshape(*array.shape[:-1], -1, BLOCK) for array in (src.data, idx.data))
-    order = _descending(blocks)
+    order = descending(blocks)
     values = np.take_along_axis(blocks, order, axis=-1)
     marks = _index_bits(np.take_along_axis(indices, order, axis=-1), dtype)
     shape = (*src.data.shape[:-1], 2 * src.data.shape[-1])
@@ -96,11 +104,11 @@ def _check_block(block: object, columns: int) -> None:
         raise ShapeError(f"mrgsort takes a `block_len` that is a multiple of {RUN} and divides {columns}, got {block}", help="64 after pl.sort32, then four times as long with each merge")
 
 
-def _merged(pairs: NDArray) -> NDArray:
-    """Interleaved rows, sorted as pairs."""
-    split = pairs.reshape(*pairs.shape[:-1], -1, 2)
-    order = _descending(split[..., 0])
-    return np.take_along_axis(split, order[..., None], axis=-2).reshape(pairs.shape)
+def _merged(runs: Sequence[NDArray]) -> NDArray:
+    """Interleaved rows, merged as pairs."""
+    pairs = [run.reshape(*run.shape[:-1], -1, 2) for run in runs]
+    joined, order = np.concatenate(pairs, axis=-2), merging([run[..., 0] for run in pairs])
+    return np.take_along_axis(joined, order[..., None], axis=-2).reshape(*joined.shape[:-2], -1)
 
 
 def _mrgsort(
@@ -109,13 +117,14 @@ def _mrgsort(
     dtype = results[0].dtype
     if block_len is None:
         lists: Sequence[NDArray] = [value.data for value in (src0, src1, src2, src3) if value is not None]
-        joined = np.concatenate(lists, axis=-1)
-        return placed(_merged(joined), joined.shape, dtype)
+        merged = _merged(lists)
+        return placed(merged, merged.shape, dtype)
     data, run = src0.data, int(block_len)
     _check_block(run, data.shape[-1])
     out = data.copy()
     for start in range(0, data.shape[-1], 4 * run):
-        out[..., start : start + 4 * run] = _merged(np.ascontiguousarray(data[..., start : start + 4 * run]))
+        stop = min(start + 4 * run, data.shape[-1])
+        out[..., start:stop] = _merged([np.ascontiguousarray(data[..., first : first + run]) for first in range(start, stop, run)])
     return placed(out, data.shape, dtype)
 
 

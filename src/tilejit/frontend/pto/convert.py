@@ -8,11 +8,13 @@ import ml_dtypes
 from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP32, INT16, INT32, INT64, UINT8, DType, integer_range
-from tilejit.frontend.pto.handles import Cell, Demoted, NotRaisable, Region
+from tilejit.frontend.pto.handles import Cell, Demoted, NotRaisable, Region, known_region
 from tilejit.frontend.pto.moves import filled, same_bits
 from tilejit.frontend.pto.tiles import Tile, read, region_of, tile, write
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.pto.op import PtoOp
+from tilejit.tile_ir.pto.spec import dense_masks
+from tilejit.types.values import ScalarType
 
 if TYPE_CHECKING:
     from tilejit.frontend.pto.raiser import Raiser
@@ -98,22 +100,17 @@ def _clipped(self: Raiser, value: SSAValue, dtype: DType) -> SSAValue:
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
-def _static(region: Region) -> tuple[int, int]:
-    rows, cols = region
-    if not isinstance(rows, int) or not isinstance(cols, int):
-        raise NotRaisable("a mask of a region that only the run knows")
-    return rows, cols
-
-
 def _compare(self: Raiser, op: PtoOp) -> None:
-    """One bit per element in bytes, row after row; the other bits of the mask are cleared."""
+    """One bit per element; the other bits of the mask are cleared."""
     source, mask = tile(self, op, "a"), tile(self, op, "m")
     region, shape = region_of(self, source), source.spec.shape
-    other = read(self, tile(self, op, "b"), region, shape) if op.operand("b") is not None else self.scalar(op.operand("s"))
-    kind = _COMPARISONS.index(op.enum("cmpMode", "eq"))
-    bits = self.apply("cmp_mask", lhs=read(self, source, region), rhs=other, cmp_type=kind)
-    rows, cols = region
-    if not isinstance(rows, int) or not isinstance(cols, int):
+    sides = [read(self, source, region), read(self, tile(self, op, "b"), region, shape) if op.operand("b") is not None else self.scalar(op.operand("s"))]
+    dense = _dense(self, region)
+    if dense is not None:
+        sides, region = [_as_line(self, side) for side in sides], dense
+    bits = self.apply("cmp_mask", lhs=sides[0], rhs=sides[1], cmp_type=_COMPARISONS.index(op.enum("cmpMode", "eq")))
+    known = known_region(region)
+    if known is None:
         if isinstance(mask, Cell):
             raise Demoted(mask.key)
         if mask.dtype.bits != 8:
@@ -121,42 +118,65 @@ def _compare(self: Raiser, op: PtoOp) -> None:
         write(self, mask, filled(self, mask.spec.shape, mask.dtype, self.build.const(0, mask.dtype)))
         write(self, mask, same_bits(self, bits, mask.dtype))
         return
-    held, wide = mask.spec.rows, mask.spec.cols * mask.dtype.get_byte()
     if isinstance(mask, Cell) and mask.shape != mask.spec.shape:
         raise Demoted(mask.key)
-    part = self.cut(bits, 0, 0, (min(rows, held), min(-(-cols // 8), wide)))
+    held = (1, mask.spec.bytes) if dense is not None else (mask.spec.rows, mask.spec.cols * mask.dtype.get_byte())
     zero = self.build.const(0)
-    cleared = filled(self, (held, wide), UINT8, self.build.const(0, UINT8))
-    packed = self.apply("assemble", target=cleared, source=part, offset=[zero, zero])
+    cleared = filled(self, held, UINT8, self.build.const(0, UINT8))
+    packed = self.apply("assemble", target=cleared, source=self.cut(bits, 0, 0, (known[0], -(-known[1] // 8))), offset=[zero, zero])
     write(self, mask, self.apply("reinterpret_view", data=packed, dtype=mask.dtype, shape=[self.build.const(n) for n in mask.spec.shape]))
 
 
-def _bytes(self: Raiser, mask: Tile, region: tuple[int, int]) -> SSAValue:
-    """Cells of a mask as bytes."""
-    value = read(self, mask, region)
-    if mask.dtype.bits == 8:
-        return same_bits(self, value, UINT8)
-    shape = (region[0], region[1] * mask.dtype.get_byte())
-    return self.apply("reinterpret_view", data=value, dtype=UINT8, shape=[self.build.const(n) for n in shape])
+def _dense(self: Raiser, region: Region) -> tuple[int, int] | None:
+    """Where masks have no gaps: the region as one line, of which the bits follow each other in the rows of any mask."""
+    if not dense_masks(self.file.arch):
+        return None
+    known = known_region(region)
+    if known is None:
+        raise NotRaisable("a mask without gaps for a region that only the run knows")
+    return 1, known[0] * known[1]
+
+
+def _as_line(self: Raiser, value: SSAValue) -> SSAValue:
+    """All cells of a tile in one row; scalars as they are."""
+    if isinstance(d.type_of(value), ScalarType):
+        return value
+    rows, cols = (int(size) for size in d.shaped_type(value).shape)
+    return self.reshaped(value, (1, rows * cols))
+
+
+def _mask_rows(self: Raiser, mask: Tile, region: Region, shape: tuple[int, int]) -> SSAValue:
+    """The bits of a region as bytes, each of its rows in a row of its own."""
+    if isinstance(mask, Cell) and mask.shape != mask.spec.shape:
+        raise Demoted(mask.key)
+    wide = mask.spec.cols * mask.dtype.get_byte()
+    if isinstance(region[0], int):
+        value = read(self, mask, (region[0], mask.spec.cols))
+        return self.apply("reinterpret_view", data=value, dtype=UINT8, shape=[self.build.const(n) for n in (region[0], wide)])
+    if mask.dtype.bits != 8:
+        raise NotRaisable("a mask of wide elements for a region that only the run knows")
+    return same_bits(self, read(self, mask, (region[0], wide), (shape[0], wide)), UINT8)
 
 
 def _select(self: Raiser, op: PtoOp) -> None:
-    """The bits run on through the valid columns of the mask, row after row."""
+    """The bits choose between two tiles, or between a tile and a number."""
     mask, target = tile(self, op, "m"), tile(self, op, "d")
-    rows, cols = _static(region_of(self, target))
-    held = _static(region_of(self, mask))
-    wide = held[1] * mask.dtype.get_byte()
-    bits = _bytes(self, mask, held)
-    if rows > 1 and wide * 8 != cols:
-        if cols % 8 or held[0] * wide * 8 < rows * cols:
-            raise NotRaisable("rows of a mask that begin inside a byte")
-        count = rows * cols // 8
-        bits = self.reshaped(self.cut(self.reshaped(bits, (1, held[0] * wide)), 0, 0, (1, count)), (rows, cols // 8))
-    elif held[0] < rows or wide * 8 < cols:
-        raise NotRaisable("a mask with too few bits")
-    bits = self.cut(bits, 0, 0, (rows, int(d.shaped_type(bits).shape[1])))
-    first, second = (_as_selectable(self, read(self, tile(self, op, name), (rows, cols))) for name in ("a", "b"))
-    write(self, target, same_bits(self, self.apply("sel", mask=bits, lhs=first, rhs=second), target.dtype))
+    region, shape = region_of(self, target), target.spec.shape
+    sides = [_as_selectable(self, read(self, tile(self, op, name), region, shape)) for name in ("a", "b") if op.operand(name) is not None]
+    dense = _dense(self, region)
+    if dense is None:
+        bits = _mask_rows(self, mask, region, shape)
+    else:
+        whole = self.reshaped(_mask_rows(self, mask, mask.spec.shape, mask.spec.shape), (1, mask.spec.bytes))
+        bits, sides = self.cut(whole, 0, 0, (1, -(-dense[1] // 8))), [_as_line(self, side) for side in sides]
+    if len(sides) == 2:
+        value = self.apply("sel", mask=bits, lhs=sides[0], rhs=sides[1])
+    else:
+        value = self.apply("sels", mask=bits, src=sides[0], scalar=self.scalar(op.operand("s")))
+    if dense is not None:
+        rows, cols = (int(size) for size in region if isinstance(size, int))
+        value = self.reshaped(value, (rows, cols))
+    write(self, target, same_bits(self, value, target.dtype))
 
 
 def _as_selectable(self: Raiser, value: SSAValue) -> SSAValue:
@@ -164,19 +184,4 @@ def _as_selectable(self: Raiser, value: SSAValue) -> SSAValue:
     return same_bits(self, value, INT16) if _dtype(value).name == "BF16" else value
 
 
-def _select_scalar(self: Raiser, op: PtoOp) -> None:
-    """Every row of the data has its own row of the mask."""
-    mask, target = tile(self, op, "m"), tile(self, op, "d")
-    region, shape = region_of(self, target), target.spec.shape
-    if isinstance(mask, Cell) and mask.shape != mask.spec.shape:
-        raise Demoted(mask.key)
-    if isinstance(region[0], int):
-        bits = _bytes(self, mask, (region[0], mask.spec.cols))
-    elif mask.dtype.bits == 8:
-        bits = same_bits(self, read(self, mask, (region[0], mask.spec.cols), (shape[0], mask.spec.cols)), UINT8)
-    else:
-        raise NotRaisable("a mask of wide elements for a region that only the run knows")
-    write(self, target, self.apply("sels", mask=bits, src=read(self, tile(self, op, "a"), region, shape), scalar=self.scalar(op.operand("s"))))
-
-
-OPS = {"tcvt": _convert, "tcmp": _compare, "tcmps": _compare, "tsel": _select, "tsels": _select_scalar}
+OPS = {"tcvt": _convert, "tcmp": _compare, "tcmps": _compare, "tsel": _select, "tsels": _select}

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import SSAValue
 
-from tilejit.dtypes import FP16, FP32, INT8, INT16, INT32, UINT8, UINT16, UINT32, DType
+from tilejit.dtypes import FP16, FP32, INT16, INT32, UINT16, UINT32, DType
 from tilejit.frontend.pto.handles import Cell, Demoted, Memory, NotRaisable, Num, Region, known_region
-from tilejit.frontend.pto.moves import filled, narrowed, same_bits
+from tilejit.frontend.pto.moves import filled, narrowed, repeated, same_bits
 from tilejit.frontend.pto.scalars import dtype_of
 from tilejit.frontend.pto.tiles import Tile, content, read, region_of, tile, write
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.pto.op import PtoOp
+from tilejit.tile_ir.pto.spec import QUANT_BLOCK
 
 if TYPE_CHECKING:
     from tilejit.frontend.pto.raiser import Raiser
@@ -231,39 +232,49 @@ def _get(self: Raiser, op: PtoOp) -> None:
 # quantisation ------------------------------------------------------------------------------------------------------------------
 
 
-def _parameters(self: Raiser, found: Tile, region: Region, shape: tuple[int, int]) -> SSAValue:
-    """One parameter for all rows or per row, for all columns or per column."""
-    rows, cols = region
-    have = region_of(self, found)
-    wanted, there = known_region(region), known_region(have)
-    if wanted is not None and there is not None and (there[0] not in (1, wanted[0]) or (there[1] != 1 and there[1] < wanted[1])):
-        raise NotRaisable("parameters for some of the columns")
-    value = read(self, found, (1 if have[0] == 1 else rows, 1 if have[1] == 1 else cols), (1 if have[0] == 1 else shape[0], 1 if have[1] == 1 else shape[1]))
-    return value if found.dtype is FP32 else self.apply("cast", input=value, target_type=FP32, mode="rint")
-
-
 def _single(self: Raiser, value: SSAValue) -> SSAValue:
     return value if d.shaped_type(value).dtype is FP32 else self.apply("cast", input=value, target_type=FP32, mode="rint")
+
+
+def _row_parameters(self: Raiser, found: Tile, region: Region, shape: tuple[int, int]) -> SSAValue:
+    """One parameter per row: column 0."""
+    return _single(self, read(self, found, (region[0], 1), (shape[0], 1)))
+
+
+def _block_parameters(self: Raiser, found: Tile, region: Region, shape: tuple[int, int]) -> SSAValue:
+    """Eight parameters per row, in the order of the storage, repeated along the row."""
+    rows, cols = known_region(region) or shape
+    stored = _whole(self, found)
+    if found.spec.blayout == "col_major":
+        stored = self.turned(stored)
+    size, wide = found.spec.rows * found.spec.cols, min(cols, QUANT_BLOCK)
+    if (rows - 1) * QUANT_BLOCK + wide > size:
+        raise NotRaisable("more parameters than the tile holds")
+    line = self.reshaped(stored, (1, size))
+    if size < rows * QUANT_BLOCK:
+        zero = self.build.const(0)
+        longer = filled(self, (1, rows * QUANT_BLOCK), found.dtype, self.build.const(0, found.dtype))
+        line = self.apply("assemble", target=longer, source=line, offset=[zero, zero])
+    blocks = self.cut(self.reshaped(self.cut(line, 0, 0, (1, rows * QUANT_BLOCK)), (rows, QUANT_BLOCK)), 0, 0, (rows, wide))
+    return narrowed(self, blocks if wide == cols else repeated(self, blocks, cols), region)
 
 
 def _quantise(self: Raiser, op: PtoOp) -> None:
     target = tile(self, op, "d")
     region, shape = region_of(self, target), target.spec.shape
-    scale = _parameters(self, tile(self, op, "fp"), region, shape)
-    value = self.apply("mul", lhs=_single(self, read(self, tile(self, op, "src"), region, shape)), rhs=scale)
+    scale = _block_parameters(self, tile(self, op, "fp"), region, shape)
+    value = self.apply("mul", lhs=read(self, tile(self, op, "src"), region, shape), rhs=scale)
     if op.operand("offset") is not None:
-        value = self.apply("add", lhs=value, rhs=_parameters(self, tile(self, op, "offset"), region, shape))
-    if target.dtype not in (INT8, UINT8):
-        raise NotRaisable("quantisation to other types than 8 bits")
+        value = self.apply("add", lhs=value, rhs=_block_parameters(self, tile(self, op, "offset"), region, shape))
     write(self, target, self.apply("cast", input=value, target_type=target.dtype, mode="rint"))
 
 
 def _dequantise(self: Raiser, op: PtoOp) -> None:
     target = tile(self, op, "d")
     region, shape = region_of(self, target), target.spec.shape
-    scale, offset = (_parameters(self, tile(self, op, name), region, shape) for name in ("scale", "offset"))
-    value = self.apply("sub", lhs=_single(self, read(self, tile(self, op, "src"), region, shape)), rhs=offset)
-    write(self, target, self.apply("mul", lhs=value, rhs=scale))
+    scale, offset = (_row_parameters(self, tile(self, op, name), region, shape) for name in ("scale", "offset"))
+    value = self.apply("row_expand_sub", lhs=_single(self, read(self, tile(self, op, "src"), region, shape)), rhs=offset)
+    write(self, target, self.apply("row_expand_mul", lhs=value, rhs=scale))
 
 
 OPS = {

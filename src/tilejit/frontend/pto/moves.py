@@ -60,6 +60,14 @@ def filled_region(self: Raiser, region: Region, shape: tuple[int, int], dtype: D
     return narrowed(self, filled(self, shape, dtype, value), region)
 
 
+def repeated(self: Raiser, block: SSAValue, cols: int) -> SSAValue:
+    """One block of 32 bytes per row, repeated along the row."""
+    type = d.shaped_type(block)
+    rows = type.shape[0]
+    assert isinstance(rows, int)
+    return self.apply("row_expand_add", lhs=filled(self, (rows, cols), type.dtype, self.build.const(0, type.dtype)), rhs=block)
+
+
 def narrowed(self: Raiser, value: SSAValue, region: Region) -> SSAValue:
     """The first rows and columns of a tile."""
     rows, cols = region

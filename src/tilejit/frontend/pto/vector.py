@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP32, INT32, DType
 from tilejit.frontend.pto.handles import Cell, Memory, NotRaisable, Region, known_region
-from tilejit.frontend.pto.moves import filled, filled_region, same_bits
+from tilejit.frontend.pto.moves import filled, filled_region, repeated, same_bits
 from tilejit.frontend.pto.tiles import Tile, read, region_of, tile, write
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
@@ -172,8 +172,7 @@ def line(self: Raiser, found: Tile, region: Region, axis: int, shape: tuple[int,
         return read(self, found, (rows, 1), (shape[0], 1))
     if found.spec.valid[1] is None or not isinstance(rows, int) or not isinstance(cols, int):
         raise NotRaisable("a repeated row operand whose size only the run knows")
-    block = read(self, found, (rows, period))
-    return self.apply("row_expand_add", lhs=filled(self, (rows, cols), found.dtype, self.build.const(0, found.dtype)), rhs=block)
+    return repeated(self, read(self, found, (rows, period)), cols)
 
 
 def _along(self: Raiser, op: PtoOp, meaning: Meaning) -> None:

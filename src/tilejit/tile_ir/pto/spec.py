@@ -19,6 +19,15 @@ A2A3, A5 = "a3", "a5"
 """The two families of machines whose rules differ."""
 
 
+QUANT_BLOCK = 8
+"""Parameters that tquant reads for each row: a block of 32 bytes."""
+
+
+def dense_masks(arch: str) -> bool:
+    """Whether the bits of a mask follow each other without a gap; otherwise those of row r begin at row r of the mask tile."""
+    return arch == A5
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
     """One operand: its name in messages, what it may be, whether it may be left out or repeated.

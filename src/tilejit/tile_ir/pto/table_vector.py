@@ -25,7 +25,7 @@ from tilejit.tile_ir.pto.rules import (
     unboxed_row_major,
     valid_is,
 )  # fmt: skip
-from tilejit.tile_ir.pto.spec import Along, Custom, Fold, Map, Part, Row, Rule, Run
+from tilejit.tile_ir.pto.spec import Along, Custom, Fold, Map, Part, Row, Rule, Run, dense_masks
 
 _INTEGERS_A5 = ("i8", *INTEGERS)
 _NUMBERS = (VECTOR, VECTOR_A5)
@@ -122,29 +122,34 @@ UNARY = (
 
 
 def _mask(op: PtoOp, arch: str) -> str | None:
-    """A packed mask has one bit per element of a row."""
-    mask = op.tile("m")
-    data = op.tile("a")
+    """A packed mask has one bit per element: of each row in a row of its own, or of all rows one after the other."""
+    mask, data = op.tile("m"), op.tile("a")
     if mask is None or data is None:
         return None
     if mask.element.plain not in ("i8", "i16", "i32"):
         return f"the mask must hold i8 (or ui8) bits, got {mask.element}"
-    if data.valid[1] is not None and mask.cols * mask.element.bytes * 8 < data.valid[1]:
-        return f"the mask has {mask.cols * mask.element.bytes * 8} bits per row, the data {data.valid[1]} columns"
-    return None
+    if mask.boxed or (mask.blayout != "row_major" and 1 not in mask.shape):
+        return f"the mask must be row_major and unboxed, it is {mask.blayout}, {mask.slayout}"
+    (rows, cols), width = data.valid, mask.cols * mask.element.bytes * 8
+    if dense_masks(arch):
+        few = rows is not None and cols is not None and rows * cols > mask.rows * width
+        return f"the mask has {mask.rows * width} bits, the data {dims(data.valid)} elements" if few else None
+    if cols is not None and width < cols:
+        return f"the mask has {width} bits per row, the data {cols} columns"
+    return f"the mask has {mask.rows} rows, the data {rows}" if rows is not None and mask.rows < rows else None
 
 
 _COMPARED = (("i32", "f16", "f32"), ("i8", "i16", "i32", "f16", "f32", "bf16"))
 _SELECTED = (VECTOR, ("i8", *VECTOR))
 
 COMPARE = (
-    Row("tcmp", "compare", "ins(a, b {cmpMode}) outs(m)", "one bit per element, the lowest first, each row in a new mask row", Custom(),
+    Row("tcmp", "compare", "ins(a, b {cmpMode}) outs(m)", "one bit per element, the lowest first", Custom(),
         (located("vec", "a", "b", "m"), same_dtype("a", "b"), same_valid("a", "b"), elements("a", *_COMPARED), _mask), {"cmpMode": "cmp"}),
     Row("tcmps", "compare", "ins(a, s:scalar {cmpMode}) outs(m)", "the same against a scalar", Custom("tcmp"),
         (located("vec", "a", "m"), elements("a", *_COMPARED), scalar_like("s", "a"), _mask), {"cmpMode": "cmp"}),
-    Row("tsel", "compare", "ins(m, a, b, tmp?) outs(d)", "bit ? a : b; the bits run on over the rows", Custom(),
-        (located("vec", "m", "a", "b", "d"), same_dtype("a", "b", "d"), same_valid("a", "b", "d"), elements("d", *_SELECTED))),
-    Row("tsels", "compare", "ins(m, a, tmp?, s:scalar) outs(d)", "bit ? a : s, each row from its own mask row", Custom(),
+    Row("tsel", "compare", "ins(m, a, b, tmp?) outs(d)", "bit ? a : b", Custom(),
+        (located("vec", "m", "a", "b", "d"), same_dtype("a", "b", "d"), same_valid("a", "b", "d"), elements("d", *_SELECTED), _mask)),
+    Row("tsels", "compare", "ins(m, a, tmp?, s:scalar) outs(d)", "bit ? a : s", Custom("tsel"),
         (located("vec", "m", "a", "d"), same_dtype("a", "d"), same_valid("a", "d"), elements("d", *_SELECTED), scalar_like("s", "a"), _mask)),
 )  # fmt: skip
 

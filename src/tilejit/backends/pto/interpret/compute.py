@@ -14,7 +14,7 @@ from tilejit.errors import ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.reduce import NOTHING_HELP
 from tilejit.tile_ir.pto.op import PtoOp
-from tilejit.tile_ir.pto.spec import Along, Fold, Map, Matmul, Part
+from tilejit.tile_ir.pto.spec import Along, Fold, Map, Matmul, Part, dense_masks
 
 if TYPE_CHECKING:
     from tilejit.backends.pto.interpret.machine import Frame, Value
@@ -157,17 +157,16 @@ def tcvt(frame: Frame, op: PtoOp) -> list[Value]:
     source, target = tile(frame, op, "a"), tile(frame, op, "d")
     values, dtype = source.read(*target.valid), target.dtype
     mode, saturation = op.enum("rmode", "CAST_RINT"), op.enum("sat_mode")
-    with np.errstate(all="ignore"):
-        if source.spec.element.is_float and not target.spec.element.is_float:
-            out = _to_integer(values, dtype, mode, saturation != "OFF")
-        elif target.spec.element.is_float:
-            out = _to_float(values, dtype, saturation == "ON")
-        elif saturation != "OFF":
-            limits = np.iinfo(dtype)
-            wide = values.astype(object) if values.dtype == np.uint64 else values.astype(np.int64)
-            out = np.clip(wide, limits.min, min(limits.max, (1 << 63) - 1)).astype(dtype)
-        else:
-            out = values.astype(dtype)
+    if source.spec.element.is_float and not target.spec.element.is_float:
+        out = _to_integer(values, dtype, mode, saturation != "OFF")
+    elif target.spec.element.is_float:
+        out = _to_float(values, dtype, saturation == "ON")
+    elif saturation != "OFF":
+        limits = np.iinfo(dtype)
+        wide = values.astype(object) if values.dtype == np.uint64 else values.astype(np.int64)
+        out = np.clip(wide, limits.min, min(limits.max, (1 << 63) - 1)).astype(dtype)
+    else:
+        out = values.astype(dtype)
     target.write(out)
     return []
 
@@ -191,37 +190,37 @@ def tcmp(frame: Frame, op: PtoOp) -> list[Value]:
     source, mask = tile(frame, op, "a"), tile(frame, op, "m")
     values = source.box
     other = tile(frame, op, "b").read(*values.shape) if op.operand("b") is not None else number(frame.value(op.operand("s")), source.dtype)
-    with np.errstate(all="ignore"):
-        bits = np.packbits(_COMPARE[op.enum("cmpMode", "eq")](values, other), axis=1, bitorder="little")
-    packed = np.zeros((mask.shape[0], mask.shape[1] * mask.dtype.itemsize), np.uint8)
-    rows, bytes_ = min(len(bits), len(packed)), min(bits.shape[1], packed.shape[1])
-    packed[:rows, :bytes_] = bits[:rows, :bytes_]
-    mask.write(packed.view(mask.dtype))
+    bits = np.zeros(_mask_bits(frame, mask, *values.shape), bool)
+    bits[: values.shape[0], : values.shape[1]] = _COMPARE[op.enum("cmpMode", "eq")](values, other)
+    if dense_masks(frame.machine.file.arch):
+        bits = bits[: values.shape[0], : values.shape[1]].reshape(-1)
+        bits = np.concatenate((bits, np.zeros(8 * mask.spec.bytes - bits.size, bool)))
+    mask.write(np.packbits(bits, axis=-1, bitorder="little").view(mask.dtype).reshape(mask.shape))
     return []
 
 
-def _mask_bytes(cells: NDArray) -> NDArray:
-    return np.ascontiguousarray(cells).view(np.uint8)
+def _mask_bits(frame: Frame, mask: Tile, rows: int, cols: int) -> tuple[int, int]:
+    """Rows of the mask and bits of each of them; a region of the data must find room in them."""
+    held, width = mask.shape[0], 8 * mask.shape[1] * mask.dtype.itemsize
+    fits = rows * cols <= held * width if dense_masks(frame.machine.file.arch) else rows <= held and cols <= width
+    if not fits:
+        raise ShapeError(f"the mask has {held} rows of {width} bits, the data is {rows}x{cols}")
+    return held, width
+
+
+def _mask_of(frame: Frame, op: PtoOp, rows: int, cols: int) -> NDArray:
+    """The bits that belong to a region of the data."""
+    mask = tile(frame, op, "m")
+    shape = _mask_bits(frame, mask, rows, cols)
+    bits = np.unpackbits(np.ascontiguousarray(mask.read()).view(np.uint8), bitorder="little").astype(bool)
+    return bits[: rows * cols].reshape(rows, cols) if dense_masks(frame.machine.file.arch) else bits.reshape(shape)[:rows, :cols]
 
 
 def tsel(frame: Frame, op: PtoOp) -> list[Value]:
-    """The bits run on through the valid columns of the mask, row after row."""
-    mask, target = tile(frame, op, "m"), tile(frame, op, "d")
+    target = tile(frame, op, "d")
     rows, cols = target.valid
-    bits = np.unpackbits(_mask_bytes(mask.box).reshape(-1), bitorder="little")
-    if bits.size < rows * cols:
-        bits = np.concatenate((bits, np.zeros(rows * cols - bits.size, np.uint8)))
-    chosen = bits[: rows * cols].reshape(rows, cols).astype(bool)
-    target.write(np.where(chosen, tile(frame, op, "a").read(rows, cols), tile(frame, op, "b").read(rows, cols)))
-    return []
-
-
-def tsels(frame: Frame, op: PtoOp) -> list[Value]:
-    """Every row of the data has its own row of the mask."""
-    mask, target = tile(frame, op, "m"), tile(frame, op, "d")
-    rows, cols = target.valid
-    bits = np.unpackbits(_mask_bytes(mask.read(rows)), axis=1, bitorder="little")[:, :cols].astype(bool)
-    target.write(np.where(bits, tile(frame, op, "a").read(rows, cols), number(frame.value(op.operand("s")), target.dtype)))
+    other = tile(frame, op, "b").read(rows, cols) if op.operand("b") is not None else number(frame.value(op.operand("s")), target.dtype)
+    target.write(np.where(_mask_of(frame, op, rows, cols), tile(frame, op, "a").read(rows, cols), other))
     return []
 
 
@@ -242,4 +241,4 @@ def _tcolexpand(frame: Frame, op: PtoOp) -> list[Value]:
     return []
 
 
-STEPS = {"tcvt": tcvt, "tcmp": tcmp, "tsel": tsel, "tsels": tsels, "trowexpand": _trowexpand, "tcolexpand": _tcolexpand}
+STEPS = {"tcvt": tcvt, "tcmp": tcmp, "tsel": tsel, "trowexpand": _trowexpand, "tcolexpand": _tcolexpand}

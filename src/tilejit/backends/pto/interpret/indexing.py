@@ -11,7 +11,9 @@ from tilejit.backends.pto.interpret import scalars
 from tilejit.backends.pto.interpret.memory import Tile
 from tilejit.backends.pto.interpret.tiles import integer, number, tile
 from tilejit.errors import OutOfBoundsError, ShapeError
+from tilejit.ops.sort import descending, merging
 from tilejit.tile_ir.pto.op import PtoOp
+from tilejit.tile_ir.pto.spec import QUANT_BLOCK
 
 if TYPE_CHECKING:
     from tilejit.backends.pto.interpret.machine import Frame, Value
@@ -105,7 +107,7 @@ def _tsort32(frame: Frame, op: PtoOp) -> list[Value]:
     records = np.zeros((rows, cols), _record_type(source.dtype))
     for start in range(0, cols, 32):
         part = slice(start, start + 32)
-        order = np.lexsort((index[:, part], -values[:, part].astype(np.float64)), axis=1)
+        order = descending(values[:, part])
         records["value"][:, part] = np.take_along_axis(values[:, part], order, 1)
         records["index"][:, part] = np.take_along_axis(index[:, part], order, 1)
     target.write(records.view(target.dtype).reshape(rows, -1))
@@ -113,10 +115,10 @@ def _tsort32(frame: Frame, op: PtoOp) -> list[Value]:
 
 
 def _merged(lists: list[NDArray], until_one_ends: bool = False) -> NDArray:
-    """Sorted lists of records as one; of equal values those of the earlier list come first."""
+    """Lists of records merged by their heads."""
     joined = np.concatenate(lists)
     origin = np.concatenate([np.full(len(part), number) for number, part in enumerate(lists)])
-    order = np.lexsort((np.arange(len(joined)), -joined["value"].astype(np.float64)))
+    order = merging([part["value"] for part in lists])
     if until_one_ends and all(len(part) for part in lists):
         seen = np.zeros(len(lists), int)
         for position, item in enumerate(order):
@@ -225,18 +227,25 @@ def _tgetval(frame: Frame, op: PtoOp) -> list[Value]:
     return [scalars.convert(source.read()[_cell(source, integer(frame, op, "offset"))], op.results[0].type)]
 
 
-def _parameters(source: Tile, rows: int, cols: int) -> NDArray:
-    """One parameter per row; further columns, where there are some, belong to the columns, the last one to all that follow."""
-    values = source.box
-    return values[np.minimum(np.arange(rows), values.shape[0] - 1)[:, None], np.minimum(np.arange(cols), values.shape[1] - 1)[None]]
+def _row_parameters(source: Tile, rows: int) -> NDArray:
+    """One parameter per row: column 0."""
+    return source.read(rows, 1).astype(np.float32)
+
+
+def _block_parameters(source: Tile, rows: int, cols: int) -> NDArray:
+    """Eight parameters per row, in the order of the storage: element (r, c) has number 8 * r + c % 8."""
+    stored = source.read()
+    flat = stored.reshape(-1, order="F" if source.spec.blayout == "col_major" else "C")
+    number = QUANT_BLOCK * np.arange(rows)[:, None] + np.arange(cols)[None] % QUANT_BLOCK
+    return flat[_inside(number, flat.size, "parameters of the tile")].astype(np.float32)
 
 
 def _tquant(frame: Frame, op: PtoOp) -> list[Value]:
     target = tile(frame, op, "d")
     rows, cols = target.valid
-    values = tile(frame, op, "src").read(rows, cols).astype(np.float32) * _parameters(tile(frame, op, "fp"), rows, cols).astype(np.float32)
+    values = tile(frame, op, "src").read(rows, cols) * _block_parameters(tile(frame, op, "fp"), rows, cols)
     if op.operand("offset") is not None:
-        values = values + _parameters(tile(frame, op, "offset"), rows, cols).astype(np.float32)
+        values = values + _block_parameters(tile(frame, op, "offset"), rows, cols)
     limits = np.iinfo(target.dtype)
     target.write(np.clip(np.rint(np.nan_to_num(values)), limits.min, limits.max).astype(target.dtype))
     return []
@@ -245,7 +254,7 @@ def _tquant(frame: Frame, op: PtoOp) -> list[Value]:
 def _tdequant(frame: Frame, op: PtoOp) -> list[Value]:
     target = tile(frame, op, "d")
     rows, cols = target.valid
-    scale, offset = (_parameters(tile(frame, op, name), rows, cols).astype(np.float32) for name in ("scale", "offset"))
+    scale, offset = (_row_parameters(tile(frame, op, name), rows) for name in ("scale", "offset"))
     target.write((tile(frame, op, "src").read(rows, cols).astype(np.float32) - offset) * scale)
     return []
 

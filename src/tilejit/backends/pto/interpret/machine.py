@@ -39,8 +39,9 @@ class Machine:
 
     def run(self, entry: FuncOp, arguments: Sequence[Value], grid: int = 1) -> None:
         """Launch `grid` blocks, one after the other."""
-        for index in range(grid):
-            Launch(self, index, grid).run(entry, arguments)
+        with np.errstate(all="ignore"):  # Infinity and NaN are results like any other.
+            for index in range(grid):
+                Launch(self, index, grid).run(entry, arguments)
 
     def new_core(self) -> LocalMemory:
         return LocalMemory(CAPACITY[self.file.arch])
@@ -240,8 +241,7 @@ class Frame:
             if name in fifo.WAITING:
                 return (yield from fifo.WAITING[name](self, op))
             return CUSTOM[name](self, op)
-        with np.errstate(all="ignore"):
-            FAMILIES[type(run)](self, op, run)
+        FAMILIES[type(run)](self, op, run)
         return []
 
 

@@ -1,4 +1,8 @@
-"""Rules of comparison and selection: masks are packed bits, one for each element, rows of whole 32 bytes."""
+"""Rules of comparison and selection: masks are packed bits, one for each element, rows of whole 32 bytes.
+
+Where the machine lays masks out without gaps, the masks that a kernel sees come from tiles as wide as their rows, and all others from
+tiles of the width of the tiles they choose from.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +17,20 @@ from tilejit.dtypes import BOOL, FP32, INT8, INT16, INT32, UINT8, UINT16, DType
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, operand
 from tilejit.tile_ir.pto.elements import ELEMENTS
+from tilejit.tile_ir.pto.spec import dense_masks
 from tilejit.tile_ir.pto.specs import TileSpec
 
 COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
+_FALSE = {"eq": (0, 1), "ne": (0, 0), "lt": (0, 0), "le": (1, 0), "gt": (0, 0), "ge": (0, 1)}
+"""Two numbers of which a comparison is false."""
 
 
 def compared(w: BlockWriter, tile: Tile, other: Tile | tuple[str, str], mode: str, mask: Tile | None = None) -> Tile:
     """A packed mask: one bit per element, rows of whole 32 bytes; of a column as if it were a row."""
     if mask is None:
         tile, other = _as_row(w, tile), _as_row(w, other) if isinstance(other, Tile) else other
+        if dense_masks(w.arch):
+            tile, other = _whole(w, tile), _whole(w, other) if isinstance(other, Tile) else other
     columns = -(-tile.spec.cols // 256) * 32
     mask = mask or w.tile(tile.spec.rows, columns, (tile.spec.rows, columns), UINT8, hint="mask")
     name = "tcmp" if isinstance(other, Tile) else "tcmps"
@@ -48,16 +57,52 @@ def _reread(w: BlockWriter, tile: Tile, valid: tuple[int, int]) -> Tile:
     return made
 
 
+def _whole(w: BlockWriter, tile: Tile) -> Tile:
+    """A tile in its whole padded width."""
+    return _reread(w, tile, tile.spec.shape)
+
+
+def _widened(w: BlockWriter, tile: Tile | tuple[str, str], beside: Tile, filler: int) -> Tile:
+    """A tile or number in a tile as wide as the rows of a mask, `filler` in the columns that `beside` does not have."""
+    spec = beside.spec
+    element = tile.spec.element if isinstance(tile, Tile) else spec.element
+    shape = (spec.rows, -(-spec.cols // 256) * 256)
+    dtype = element.dtype
+    assert dtype is not None
+    wide = w.dest("texpands", [(w.constant(filler, dtype), scalar_name(dtype))], w.alloc(TileSpec("vec", element, *shape, shape), shape, "wide"))
+    inner = tile if isinstance(tile, Tile) else w.dest("texpands", [tile], w.like(beside))
+    return w.dest("tinsert", [inner, *[(w.ssa(0), "index")] * 2], wide)
+
+
+def compared_in_rows(w: BlockWriter, tile: Tile, other: Tile | tuple[str, str], mode: str, mask: Tile) -> Tile:
+    """A mask whose rows begin at the rows of its tile, on every machine."""
+    if dense_masks(w.arch):
+        tile, other = (_widened(w, side, tile, filler) for side, filler in zip((tile, other), _FALSE[mode]))
+    return compared(w, tile, other, mode, mask)
+
+
+def selected_in_rows(w: BlockWriter, op: d.ApplyOp, mask: Tile, yes: Tile, no: Tile | tuple[str, str], out: Tile) -> Tile:
+    """bit ? yes : no by such a mask."""
+    if dense_masks(w.arch):
+        sides = [_widened(w, side, yes, 0) if isinstance(side, Tile) else side for side in (yes, no)]
+        wide = sides[0]
+        assert isinstance(wide, Tile)
+        w.dest("tsel", [mask, sides[0], sides[1], w.like(wide)], wide) if isinstance(no, Tile) else w.dest("tsels", [mask, wide, w.like(wide), no], wide)
+        return w.dest("textract", [wide, *[(w.ssa(0), "index")] * 2], out)
+    if isinstance(no, Tile):
+        return selected(w, op, mask, yes, no, out)
+    return w.dest("tsels", [mask, yes, w.like(out), no], out)
+
+
 def selected(w: BlockWriter, op: d.ApplyOp, mask: Tile, yes: Tile, no: Tile, out: Tile) -> Tile:
-    """bit ? yes : no. The bits of a mask run on over its valid columns: all tiles are taken in their whole padded width."""
+    """bit ? yes : no, by a mask of tiles of the same padded width."""
     if out.spec.blayout == "col_major":
         if mask.spec.rows > 1:
             raise w.refuse(op, f"{op_name(op)} of a column by a mask of its own")
         selected(w, op, mask, _as_row(w, yes), _as_row(w, no), _as_row(w, out))
         return out
-    bits = _reread(w, mask, (mask.spec.rows, out.spec.cols // 8))
-    tiles = [_reread(w, tile, tile.spec.shape) for tile in (yes, no, out)]
-    w.dest("tsel", [bits, tiles[0], tiles[1], w.like(tiles[2])], tiles[2])
+    tiles = [_whole(w, tile) for tile in (yes, no, out)]
+    w.dest("tsel", [mask, tiles[0], tiles[1], w.like(tiles[2])], tiles[2])
     return out
 
 
@@ -87,7 +132,7 @@ def compare(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     assert isinstance(full[0], Tile)
     other = full[1] if isinstance(full[1], Tile) else (full[1], scalar_name(dtype))
     if op.op == "cmp_mask":
-        return compared(w, full[0], other, COMPARE[kind], w.result(op, region))
+        return compared_in_rows(w, full[0], other, COMPARE[kind], w.result(op, region))
     return finished(w, op, flags(w, compared(w, full[0], other, COMPARE[kind]), whole, dtype))
 
 
@@ -105,8 +150,10 @@ def flags(w: BlockWriter, mask: Tile, out: Tile, dtype: DType) -> Tile:
     if out.spec.blayout == "col_major" and mask.spec.rows == 1:
         flags(w, mask, _as_row(w, out), dtype)
         return out
-    ones = w.dest("texpands", [(w.constant(1, dtype), scalar_name(dtype))], w.like(out))
-    return w.dest("tsels", [mask, ones, w.like(out), (w.constant(0, dtype), scalar_name(dtype))], out)
+    whole = _whole(w, out)
+    ones = w.dest("texpands", [(w.constant(1, dtype), scalar_name(dtype))], w.like(whole))
+    w.dest("tsels", [mask, ones, w.like(whole), (w.constant(0, dtype), scalar_name(dtype))], whole)
+    return out
 
 
 def isnan(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
@@ -148,9 +195,9 @@ def select(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     if op.op == "sels":
         source = pulled(w, operand(op, "src"), region, op, dtype)
         scalar = (scalar_as(w, operand(op, "scalar"), dtype, op), scalar_name(dtype))
-        return finished(w, op, w.dest("tsels", [mask, source, w.like(out), scalar], out))
+        return finished(w, op, selected_in_rows(w, op, mask, source, scalar, out))
     sides = [full(w, side(w, args[name], region, op, dtype), out, dtype) for name in ("lhs", "rhs")]
-    return finished(w, op, selected(w, op, mask, sides[0], sides[1], out))
+    return finished(w, op, selected_in_rows(w, op, mask, sides[0], sides[1], out))
 
 
 RULES: dict[str, Rule] = {"cmp": compare, "cmp_mask": compare, "isnan": isnan, "where": where, "sel": select, "sels": select}
