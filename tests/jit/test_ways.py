@@ -140,6 +140,7 @@ def outcome(kernel: Callable[..., object], args: tuple[Any, ...], **more: Any) -
 
 
 @pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.filterwarnings("ignore:.*carries no gradient")
 def test_all_ways_of_a_call_agree(name: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEJIT_PLATFORM", "cpu")
 

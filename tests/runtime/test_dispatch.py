@@ -257,4 +257,9 @@ def test_torch_tensors_take_the_same_way() -> None:
     whole = torch.full((8, 6), torch.nan)
     assert setup.call(a, b, whole[4:]) is None, "a view of a plain tensor is plain"
     assert torch.equal(whole[4:], a + b) and whole[:4].isnan().all()
-    assert setup.call(a.clone().requires_grad_(), b, c) is None, "inputs that require grad are plain data"
+    wanting = a.clone().requires_grad_()
+    assert setup.call(wanting, b, c) is SLOW, "the caller must be told once that the gradient ends here"
+    with torch.no_grad():
+        assert setup.call(wanting, b, c) is None
+    setup.path.grad_noted()
+    assert setup.call(wanting, b, c) is None, "inputs that require grad are plain data"

@@ -109,7 +109,11 @@ def test_plain_torch_tensors_give_the_block_of_the_full_checks_and_others_do_not
     signature = Signature("t", (ParamInfo("a", "In", FP32, (2, "M")), ParamInfo("out", "Out", FP32, (2, "M"))))
     a, out = torch.rand(2, 6), torch.empty(2, 6)
     assert QuickBinder(signature).slots((a, out)) == full(signature, (a, out))
-    assert QuickBinder(signature).slots((a.clone().requires_grad_(), out)) is not None, "inputs that require grad are plain data"
+    wanting = a.clone().requires_grad_()
+    assert QuickBinder(signature).slots((wanting, out), noted=True) is not None, "inputs that require grad are plain data"
+    assert QuickBinder(signature).slots((wanting, out), noted=False) is None, "of which the caller must be told once"
+    with torch.no_grad():
+        assert QuickBinder(signature).slots((wanting, out), noted=False) is not None, "unless nobody asked for a gradient"
     freed = torch.empty(2, 6)
     freed.untyped_storage().resize_(0)
     unusual = (

@@ -101,7 +101,7 @@ class WarmCalls:
                 key.append(value.hex())  # type: ignore[attr-defined]
             elif kind in _PLAIN:
                 key += kind, value
-            elif kind is np.ndarray or (kind.__module__ == "torch" and kind.__name__ == "Tensor"):
+            elif kind is np.ndarray or (kind.__module__ == "torch" and kind.__name__ == "Tensor" and not value.is_nested):  # type: ignore[attr-defined]
                 key += kind, value.dtype, value.shape  # type: ignore[attr-defined]
             else:
                 return ()
@@ -178,6 +178,8 @@ class WarmCalls:
         if new:
             self._served.add(token)
         path.serve(self._kernel)
+        if compiled.note:
+            path.grad_noted()
         self._attached = True
         return new
 
@@ -241,7 +243,7 @@ def straight_call_of(compiled: CompiledProgram, native: NativeEntry, arguments: 
     new = [NewTensor(info.dtype, *_extents(compiled, info), slot) for info, slot in returned]
     names = list(arguments)
     same_buffer = [(names.index(output), names.index(source)) for output, source in signature.in_place if output in names and source in names]
-    return straight_call(guards_of(compiled, native, arguments), new, same_buffer, Launch(native.run_block, native.slots, compiled.relocate))
+    return straight_call(guards_of(compiled, native, arguments), new, same_buffer, Launch(native.run_block, native.slots, compiled.relocate, compiled.note))
 
 
 def specialisation_of(compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object]) -> Specialisation:

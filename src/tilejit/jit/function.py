@@ -37,6 +37,7 @@ from tilejit.jit.specialize.arguments import (
 from tilejit.jit.specialize.meta import RuntimeScalar
 from tilejit.runtime.arrays import devices_of, view_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
+from tilejit.runtime.call.autograd import GradNote
 from tilejit.runtime.call.native_type import enable
 from tilejit.runtime.call.straight import MISS
 from tilejit.runtime.config import RunConfig
@@ -64,6 +65,7 @@ class JITFunction(Kernel):
         self._class_caches: dict[type, MemoryCache] = {}
         self._warm: WarmCalls | None = None
         self._called = False
+        self._note = GradNote()
         self._bound_as: tuple[JITFunction, object] | None = None
         """The kernel of a class that this one is, and the object it is bound to."""
         self._bound_ones = weakref.WeakSet[JITFunction]()
@@ -268,6 +270,7 @@ class JITFunction(Kernel):
     def _load_or_compile(self, standing: Standing, bound: BoundArguments, config: RunConfig | None, key: disk.Key) -> CompiledProgram:
         """From disk if it is there, else compiled, once per host, and kept there; what fails is no entry that others are compared with."""
         made = self._found_or_made(standing, bound, config, key)
+        made.share_note(self._note)
         self._cache.asked[key.digest] = (key, standing.captures.described())
         return made
 

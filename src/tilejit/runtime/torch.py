@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import torch
+from torch.autograd.graph import increment_version
 
 from tilejit.dtypes import DType, dtype_of_torch_name
 from tilejit.errors import ArgumentError
@@ -19,6 +20,10 @@ def view_of(value: object) -> ArrayView | None:
     """The metadata of a torch tensor, or None."""
     if not isinstance(value, torch.Tensor):
         return None
+    wrapped = _wrapping(value)
+    if wrapped is not None:
+        what, help = wrapped
+        raise ArgumentError(f"{what} has no plain memory that a kernel could use", help=help)
     if value.layout is not torch.strided:
         raise ArgumentError(f"a torch tensor with layout {value.layout} has no plain memory", help="pass x.to_dense()")
     name = str(value.dtype).removeprefix("torch.")
@@ -42,13 +47,51 @@ def device_of(value: object) -> str:
     return str(value.device) if isinstance(value, torch.Tensor) else "cpu"
 
 
-def plain_facts(value: object, dtype: str | None, written: bool) -> tuple[tuple[int, ...], int] | None:
-    """Shape and address of a dense CPU tensor of that dtype that a kernel can use as it is, else None."""
+_INTERCEPT = "__torch_dispatch__"
+_is_wrapped: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor  # type: ignore[attr-defined]
+_is_functional: Callable[[torch.Tensor], bool] = torch._is_functional_tensor  # type: ignore[reportPrivateImportUsage]
+
+
+def _wrapping(value: torch.Tensor) -> tuple[str, str] | None:
+    """What stands for other tensors instead of holding elements, and what to do about it; None for a tensor that holds them."""
+    if _is_wrapped(value):
+        help = "call the kernel outside torch.vmap and torch.func, or in a torch.autograd.Function that has a vmap rule and a derivative"
+        return "a torch tensor inside vmap, grad or another transform of torch.func", help
+    if _is_functional(value):
+        return "a functional torch tensor", "pass the tensor it wraps, or make the kernel a custom op of torch.library"
+    if value.is_nested:
+        return "a nested torch tensor", "call the kernel for each of x.unbind(), or pass x.to_padded_tensor(0.0)"
+    if getattr(type(value), _INTERCEPT) is not getattr(torch.Tensor, _INTERCEPT):
+        help = "call the kernel with real tensors: make it a custom op of torch.library where torch traces, or pass the tensor that it wraps"
+        return f"a torch tensor of the class {type(value).__name__}, which intercepts operators,", help
+    if torch.nn.parameter.is_lazy(value):
+        return "an uninitialized torch parameter", "run the module once, so that its parameters get their shapes"
+    return None
+
+
+def note_write(tensor: object) -> None:
+    """Tell autograd that a kernel writes the tensor: a backward that needs what it held is an error then, not a wrong number."""
+    if isinstance(tensor, torch.Tensor):
+        increment_version(tensor)
+
+
+def grad_is_wanted() -> bool:
+    """Whether torch records operations now."""
+    return torch.is_grad_enabled()
+
+
+def plain_facts(value: object, dtype: str | None, written: bool, noted: object) -> tuple[tuple[int, ...], int] | None:
+    """Shape and address of a dense CPU tensor of that dtype that a kernel can use as it is, else None.
+
+    `noted` is false as long as nobody was told that results carry no gradient: a call to be told about is none for the short way.
+    """
     if type(value) is not torch.Tensor or dtype is None or value.dtype is not getattr(torch, dtype, None):
         return None
     if value.layout is not torch.strided or not value.is_cpu or value.is_neg() or value.is_conj() or not value.is_contiguous():
         return None
-    if (written and value.requires_grad) or value.dtype is _PACKED:
+    if value.requires_grad and (written or (not noted and torch.is_grad_enabled())):
+        return None
+    if value.dtype is _PACKED or _is_wrapped(value) or _is_functional(value) or value.is_nested:
         return None
     address, size = value.data_ptr(), value.element_size()
     return None if address % size or (address == 0 and value.numel()) else (tuple(value.shape), address)
@@ -95,6 +138,10 @@ class PlainTensor:
     """What that set is for a plain tensor."""
     grad_at: int
     """Byte offset of the address of what autograd knows about the tensor: 0 as long as it knows nothing."""
+    versions_at: int
+    """Byte offset of the address of its version counter, which it shares with its views."""
+    version_at: int
+    """Byte offset of the 32-bit number there."""
 
 
 _IMPL_WORDS = 26
@@ -117,7 +164,8 @@ def plain_tensor() -> PlainTensor | None:
         pending = {_word(other._cdata + at) ^ keys for other in waiting}
         if len(pending) == 2 and all(bits.bit_count() == 1 for bits in pending) and all(_word(sample._cdata + at) == keys for sample in samples):
             grad_at = _autograd_at(at)
-            return None if grad_at is None else PlainTensor(found[0], at, keys - (1 << 64) if keys >> 63 else keys, grad_at)
+            versions = _versions_at()
+            return None if grad_at is None or versions is None else PlainTensor(found[0], at, keys - (1 << 64) if keys >> 63 else keys, grad_at, *versions)
     return None
 
 
@@ -129,6 +177,28 @@ def _autograd_at(end: int) -> int | None:
         return None
     plain.requires_grad_()
     return found[0] if _word(plain._cdata + found[0]) else None
+
+
+def _versions_at() -> tuple[int, int] | None:
+    """The only word that a tensor shares with its views, not with other tensors, and that is 0 in an inference tensor; and what counts writes behind it."""
+    plain, other = torch.empty(4), torch.empty(4)
+    views = (plain.detach(), plain.view(2, 2))
+    with torch.inference_mode():
+        uncounted = torch.empty(4)
+    found: list[int] = []
+    for at in range(0, 8 * _IMPL_WORDS, 8):
+        word = _word(plain._cdata + at)
+        if word and all(_word(view._cdata + at) == word for view in views) and _word(other._cdata + at) not in (0, word) and not _word(uncounted._cdata + at):
+            found.append(at)
+    if len(found) != 1:
+        return None
+    counter = _word(plain._cdata + found[0])
+    before = [ctypes.c_uint32.from_address(counter + at).value for at in range(8, 32, 4)]  # a counter has a vtable, reference counts, and the number
+    for _ in range(5):
+        plain.zero_()
+    after = [ctypes.c_uint32.from_address(counter + at).value for at in range(8, 32, 4)]
+    moved = [8 + 4 * place for place, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+    return (found[0], moved[0]) if len(moved) == 1 and after[(moved[0] - 8) // 4] == plain._version else None
 
 
 def _word(address: int) -> int:
@@ -143,9 +213,18 @@ def thread_count() -> int:
 @cache
 def thread_count_function() -> int:
     """Address of the C function that tells the same, or 0 where torch has it under another name."""
-    library = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
+    return _c_function("libtorch_cpu.so", "_ZN2at15get_num_threadsEv")  # at::get_num_threads()
+
+
+@cache
+def grad_mode_function() -> int:
+    """Address of the C function that tells whether torch records operations in this thread, or 0 where torch has it under another name."""
+    return _c_function("libc10.so", "_ZN3c108GradMode10is_enabledEv")  # c10::GradMode::is_enabled()
+
+
+def _c_function(library: str, symbol: str) -> int:
     try:
-        function = ctypes.CDLL(library)._ZN2at15get_num_threadsEv  # at::get_num_threads()
+        function = getattr(ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", library)), symbol)
     except (OSError, AttributeError):
         return 0
     return ctypes.cast(function, ctypes.c_void_p).value or 0

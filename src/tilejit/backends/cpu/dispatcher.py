@@ -153,8 +153,7 @@ class _Dispatcher:
         """DLTensor: data, device, rank | dtype << 32, extents, strides, byte offset."""
         e = self.e
         # Views that torch negates when it reads them, functional and batched tensors look plain to DLPack; their dispatch keys tell.
-        inner = e.load("ptr", e.offset(tensor, self.get(self.state, State.TORCH_IMPL_AT), "i8"), 8)
-        keys = e.load("i64", e.offset(inner, self.get(self.state, State.TORCH_KEYS_AT), "i8"), 8)
+        keys = e.load("i64", e.offset(self.inner(tensor), self.get(self.state, State.TORCH_KEYS_AT), "i8"), 8)
         self.require(self.same(keys, self.get(self.state, State.TORCH_KEYS)), "slow")
         view = e.offset(self.tensors, e.mul(position, _DLTENSOR_SLOTS), "i64")
         exchange = self.get(self.state, State.TORCH_EXCHANGE, "ptr")
@@ -179,6 +178,7 @@ class _Dispatcher:
             self.guard(entry)
             self.check_overlap(entry)
             self.move_to_front(table, loop.iv, entry)
+            self.note_writes(entry)
             self.run(entry)
             e.place("next_entry")
         e.br("slow")
@@ -290,14 +290,15 @@ class _Dispatcher:
         e.place(f"{label}.done")
 
     def check_overlap(self, entry: Value) -> None:
-        """No output shares memory with another argument and none of torch requires grad; the Python path knows what to say."""
+        """No output shares memory with another argument and no tensor that requires grad is written, or read before the caller was told that the gradient
+        ends here; the Python path knows what to say."""
         e = self.e
         with e.loop(0, self.count, name="output") as outer:
             guard = self.guard_of(entry, outer.iv)
             label = e.fresh("output_check")
+            self.check_grad(guard, outer.iv)
             e.cbr(self.same(self.get(guard, Guard.IS_OUTPUT), 1), label, "not_output")
             e.place(label)
-            self.check_grad(guard, outer.iv)
             low, high = self.range_of(guard)
             with e.loop(0, self.count, name="against") as inner:
                 other = self.guard_of(entry, inner.iv)
@@ -334,9 +335,17 @@ class _Dispatcher:
         e.cbr(self.same(self.get(guard, Guard.KIND), int(Kind.TORCH)), f"{label}.check", f"{label}.done")
         e.place(f"{label}.check")
         tensor, getter = self.get(self.args, position, "ptr"), self.get(self.state, State.REQUIRES_GRAD, "ptr")
-        inner = e.load("ptr", e.offset(tensor, self.get(self.state, State.TORCH_IMPL_AT), "i8"), 8)
-        known = e.load("i64", e.offset(inner, self.get(self.state, State.TORCH_GRAD_AT), "i8"), 8)
-        e.cbr(self.same(known, 0), f"{label}.done", f"{label}.ask")
+        known = e.load("i64", e.offset(self.inner(tensor), self.get(self.state, State.TORCH_GRAD_AT), "i8"), 8)
+        e.cbr(self.same(known, 0), f"{label}.done", f"{label}.known")
+        e.place(f"{label}.known")
+        e.cbr(self.same(self.get(guard, Guard.IS_OUTPUT), 1), f"{label}.ask", f"{label}.read")
+        e.place(f"{label}.read")
+        e.cbr(self.same(self.get(self.state, State.GRAD_NOTED), 1), f"{label}.done", f"{label}.tell")
+        e.place(f"{label}.tell")
+        mode = self.get(self.state, State.GRAD_MODE, "ptr")
+        e.cbr(e.inst("i1", f"icmp eq ptr {mode.text}, null"), f"{label}.ask", f"{label}.mode")
+        e.place(f"{label}.mode")
+        e.cbr(e.inst("i1", f"call zeroext i1 {mode.text}()"), f"{label}.ask", f"{label}.done")
         e.place(f"{label}.ask")
         closure = self.get(self.state, State.REQUIRES_GRAD_CLOSURE, "ptr")
         flag = e.inst("ptr", f"call ptr {getter.text}({tensor}, {closure})")
@@ -347,6 +356,27 @@ class _Dispatcher:
         e.void(f"call void @Py_DecRef({flag})")
         e.cbr(required, "slow", f"{label}.done")
         e.place(f"{label}.done")
+
+    def inner(self, tensor: Value) -> Value:
+        """Address of torch's C++ tensor."""
+        return self.e.load("ptr", self.e.offset(tensor, self.get(self.state, State.TORCH_IMPL_AT), "i8"), 8)
+
+    def note_writes(self, entry: Value) -> None:
+        """Count the write of each output of torch, as its own operators do, so that a backward that needs the old content is an error."""
+        e = self.e
+        with e.loop(0, self.count, name="write") as loop:
+            guard = self.guard_of(entry, loop.iv)
+            output, of_torch = self.same(self.get(guard, Guard.IS_OUTPUT), 1), self.same(self.get(guard, Guard.KIND), int(Kind.TORCH))
+            e.cbr(e.inst("i1", f"and i1 {output.text}, {of_torch.text}"), "write.tensor", "write.noted")
+            e.place("write.tensor")
+            inner = self.inner(self.get(self.args, loop.iv, "ptr"))
+            counter = e.load("ptr", e.offset(inner, self.get(self.state, State.TORCH_VERSIONS_AT), "i8"), 8)
+            e.cbr(e.inst("i1", f"icmp eq ptr {counter.text}, null"), "write.noted", "write.count")
+            e.place("write.count")
+            number = e.offset(counter, self.get(self.state, State.TORCH_VERSION_AT), "i8")
+            e.void(f"atomicrmw add {number}, i32 1 monotonic, align 4")
+            e.br("write.noted")
+            e.place("write.noted")
 
     def move_to_front(self, table: Value, position: Value, entry: Value) -> None:
         """A neighbour swap now and then: frequent entries drift to the front, and the order is as good as constant for the branch predictor."""

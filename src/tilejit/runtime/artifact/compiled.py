@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -15,6 +15,7 @@ from tilejit.runtime.artifact import describe, directory
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.artifact.sections import Artifact, EntryInfo
+from tilejit.runtime.call.autograd import GradNote
 from tilejit.runtime.call.native import NativeEntry, loading
 from tilejit.runtime.call.quick import QuickBinder
 from tilejit.runtime.call.signature import Bound, ParamInfo, Signature
@@ -39,6 +40,7 @@ class CompiledEntry:
     info: EntryInfo
     runner: Runner = field(repr=False)
     platform: str
+    note: GradNote = field(default_factory=GradNote, repr=False)
 
     __doc__ = describe.docstring("One callable function of a compiled program.", lambda entry: describe.entry_text(entry.signature, entry.platform))
 
@@ -53,7 +55,7 @@ class CompiledEntry:
 
     def quick_slots(self, args: Sequence[object]) -> list[int] | None:
         """The argument block of a plain call; None: the full checks must decide."""
-        return self._quick.slots(args)
+        return self._quick.slots(args, self.note)
 
     @property
     def native(self) -> NativeEntry | None:
@@ -64,10 +66,11 @@ class CompiledEntry:
         """All parameters: works in place, returns None. Without the outputs: allocates and returns them, in the caller's framework."""
         if config is not None or named:
             self._check_options(config, named)
-        elif (slots := self._quick.slots(args)) is not None and (native := self.native) is not None:
+        elif (native := self.native) is not None and (slots := self._quick.slots(args, self.note)) is not None:
             native.run_slots(slots)
             return None
         bound, new = self.bind(args)
+        self.note.before(self.signature, bound)
         self.runner.run(bound, config.num_threads if config else None)
         return None if not new else new[0] if len(new) == 1 else new
 
@@ -133,8 +136,14 @@ class CompiledProgram:
         self.relocations: Relocations | None = None
         """Set for programs from the disk cache: turns the places of run-time failures into places of the present source."""
         self._program = program
+        self.note = GradNote()
         found = runners if runners is not None else load(artifact)
-        self.entries = {name: CompiledEntry(info, found[name], artifact.platform) for name, info in artifact.entries.items()}
+        self.entries = {name: CompiledEntry(info, found[name], artifact.platform, self.note) for name, info in artifact.entries.items()}
+
+    def share_note(self, note: GradNote) -> None:
+        """Let all programs of a kernel tell their callers once."""
+        self.note = note
+        self.entries = {name: replace(entry, note=note) for name, entry in self.entries.items()}
 
     @property
     def program(self) -> object | None:

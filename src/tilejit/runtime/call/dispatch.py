@@ -136,6 +136,10 @@ class FastPath:
         self._let_go()
         return True
 
+    def grad_noted(self) -> None:
+        """The callers know that results carry no gradient."""
+        self._state[State.GRAD_NOTED] = 1
+
     def clear(self) -> None:
         """Forget all specialisations. What kernels of other threads still run on is kept until they are done."""
         self._state[State.ENTRY_COUNT] = 0
@@ -221,7 +225,7 @@ class FastPath:
         return (Kind.TORCH, dtype) if dtype >> 16 == 1 else (None, 0)
 
     def _know_torch(self, tensor_type: type) -> bool:
-        from tilejit.runtime.torch import plain_tensor
+        from tilejit.runtime.torch import grad_mode_function, plain_tensor
 
         exchange, plain = _torch_exchange(tensor_type), plain_tensor()
         if exchange is None or plain is None or not _is_c_attribute(tensor_type, "requires_grad"):
@@ -230,7 +234,8 @@ class FastPath:
         state[State.TORCH_EXCHANGE] = exchange
         state[State.REQUIRES_GRAD], state[State.REQUIRES_GRAD_CLOSURE] = _attribute_getter(tensor_type, "requires_grad")
         state[State.TORCH_IMPL_AT], state[State.TORCH_KEYS_AT], state[State.TORCH_KEYS] = plain.impl_at, plain.keys_at, plain.keys
-        state[State.TORCH_GRAD_AT] = plain.grad_at
+        state[State.TORCH_GRAD_AT], state[State.TORCH_VERSIONS_AT], state[State.TORCH_VERSION_AT] = plain.grad_at, plain.versions_at, plain.version_at
+        state[State.GRAD_MODE] = grad_mode_function()
         state[State.TORCH_TYPE] = id(tensor_type)  # last: tensors are looked at from here on
         return True
 

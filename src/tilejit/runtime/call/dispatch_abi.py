@@ -47,7 +47,14 @@ class State(enum.IntEnum):
     TORCH_KEYS = 20
     TORCH_GRAD_AT = 21
     """Byte offset of a word there that is 0 if autograd knows nothing of the tensor."""
-    SIZE = 22
+    TORCH_VERSIONS_AT = 22
+    """Byte offset there of the address of its version counter, and of the 32-bit number in that."""
+    TORCH_VERSION_AT = 23
+    GRAD_MODE = 24
+    """C function that tells whether torch records operations in this thread; 0: not known, so it might."""
+    GRAD_NOTED = 25
+    """1: the callers know that results carry no gradient, so arguments that require it are like others."""
+    SIZE = 26
 
 
 class Entry(enum.IntEnum):

@@ -65,14 +65,15 @@ class QuickBinder:
             self._template += [0] * (end - first) if shape is None else [0, *shape, *contiguous_strides(shape)]
         self._rows = [rows[id(param)] for param in signature.params]
 
-    def slots(self, args: Sequence[object]) -> list[int] | None:
-        """The argument block of a call, or None."""
+    def slots(self, args: Sequence[object], noted: object = True) -> list[int] | None:
+        """The argument block of a call that is about to run, or None; `noted`: whether the caller knows that results carry no gradient."""
         rows = self._rows
         if rows is None or len(args) != len(rows):
             return None
         found = self._template.copy()
         ranges: list[tuple[int, int, bool]] = []
         symbols: dict[str, int] = {}
+        tensors: list[object] = []
         for value, row in zip(args, rows, strict=True):
             if type(row) is _Scalar:
                 if type(value) is not row.kind or (row.kind is int and not row.low <= value <= row.high):  # type: ignore[operator]
@@ -86,9 +87,11 @@ class QuickBinder:
                     return None
                 shape, low = value.shape, data_address(value)
             else:
-                plain = _torch_facts(value, row)
+                plain = _torch_facts(value, row, noted)
                 if plain is None:
                     return None
+                if row.written:
+                    tensors.append(value)
                 shape, low = plain
             size = row.size
             if shape != row.shape:
@@ -102,15 +105,20 @@ class QuickBinder:
                 if (row.written or other_written) and low < other_high and other_low < high:
                     return None
             ranges.append((low, high, row.written))
+        if tensors:
+            from tilejit.runtime.torch import note_write
+
+            for tensor in tensors:
+                note_write(tensor)
         return found
 
 
-def _torch_facts(value: object, row: _Tensor) -> tuple[tuple[int, ...], int] | None:
+def _torch_facts(value: object, row: _Tensor, noted: object) -> tuple[tuple[int, ...], int] | None:
     if "torch" not in sys.modules:
         return None
     from tilejit.runtime import torch
 
-    return torch.plain_facts(value, row.torch_dtype, row.written)
+    return torch.plain_facts(value, row.torch_dtype, row.written, noted)
 
 
 def _scalar(param: ParamInfo, slot: int) -> _Scalar:

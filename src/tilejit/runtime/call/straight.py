@@ -39,6 +39,8 @@ class Launch:
     run: Callable[[bytes], None]
     slots: int
     relocate: Callable[[TilejitError], None]
+    noted: object
+    """True once the callers of the kernel know that results carry no gradient."""
 
 
 def straight_call(guards: Sequence[ArgumentGuard], new: Sequence[NewTensor], same_buffer: Collection[tuple[int, int]], launch: Launch) -> StraightCall | None:
@@ -71,12 +73,14 @@ class _Writer:
         self.block = ["0"] * launch.slots
         self.names: dict[str, object] = {
             "MISS": MISS, "ndarray": np.ndarray, "WORDS": WORDS, "address_of": data_address, "scalar_bits": scalar_bits, "TilejitError": TilejitError,
-            "launch": launch.run, "relocate": launch.relocate, "pack": struct.Struct(f"={launch.slots}Q").pack,
+            "launch": launch.run, "noted": launch.noted, "relocate": launch.relocate, "pack": struct.Struct(f"={launch.slots}Q").pack,
         }  # fmt: skip
         self.lines: list[str] = []
         self.symbols: dict[int, str] = {}
         self.ranges: list[_Range] = []
         self.frameworks: set[str] = set()
+        self.tensors_written: list[int] = []
+        """Arguments whose writes torch must hear of."""
 
     def function(self) -> StraightCall:
         arguments = ", ".join(f"a{position}" for position in range(len(self.guards)))
@@ -94,6 +98,7 @@ class _Writer:
         self.overlaps()
         for number, tensor in enumerate(self.new):
             self.allocate(f"n{number}", tensor)
+        self.lines += [f"note_write(a{position})" for position in self.tensors_written]
         self.lines += ["try:", f" launch(pack({', '.join(self.block)}))", "except TilejitError as error:", " relocate(error)", " raise"]
         results = ", ".join(f"n{number}" for number in range(len(self.new)))
         self.lines.append(f"return {results or None}")
@@ -138,9 +143,11 @@ class _Writer:
         from tilejit.runtime import torch
 
         self.frameworks.add("torch")
-        self.names["facts_of"] = torch.plain_facts
+        self.names["facts_of"], self.names["note_write"] = torch.plain_facts, torch.note_write
+        if guard.is_output:
+            self.tensors_written.append(position)
         dtype = str(guard.sample.dtype).removeprefix("torch.")  # type: ignore[attr-defined]
-        self.lines.append(f"facts = facts_of(a{position}, {dtype!r}, {guard.is_output})")
+        self.lines.append(f"facts = facts_of(a{position}, {dtype!r}, {guard.is_output}, noted)")
         self.require("facts is not None", *([f"facts[0] == {guard.extents!r}"] if None not in guard.extents else []))
         self.lines.append(f"s{position}, p{position} = facts")
 

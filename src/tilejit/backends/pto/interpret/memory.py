@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ResourceError, ShapeError
+from tilejit.runtime.call.autograd import note_write
 from tilejit.tile_ir.pto.elements import Element
 from tilejit.tile_ir.pto.specs import TileSpec
 
@@ -47,6 +48,8 @@ class Global:
             raise OutOfBoundsError(f"elements {low} to {high} of `{self.name}` are used, but it has {self.size // dtype.itemsize}")
         if self.address == 0:
             raise ArgumentError(f"`{self.name}` is a null pointer")
+        if writing:
+            note_write(self.owner)
         raw = (ctypes.c_uint8 * ((high - low + 1) * dtype.itemsize)).from_address(self.address + low * dtype.itemsize)
         return np.frombuffer(memoryview(raw), dtype)
 

@@ -1,0 +1,59 @@
+"""What autograd must know of a call: which tensors it writes, and that its results carry no gradient."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+from tilejit.errors import TilejitWarning
+from tilejit.runtime.arrays import ArrayView
+from tilejit.runtime.call.signature import Bound, Signature
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+
+
+def note_write(array: object) -> None:
+    """Tell autograd, if the array is one of torch, that a kernel writes it."""
+    if type(array).__module__ != "numpy" and "torch" in sys.modules:
+        from tilejit.runtime import torch
+
+        torch.note_write(array)
+
+
+class GradNote:
+    """Whether the callers of one kernel were told that its results carry no gradient: once is enough."""
+
+    def __init__(self) -> None:
+        self.given = False
+
+    def __bool__(self) -> bool:
+        return self.given
+
+    def before(self, signature: Signature, bound: Sequence[Bound]) -> None:
+        """A checked call is about to run: tell autograd what it writes, and the caller, once, what it leaves out."""
+        if "torch" not in sys.modules:
+            return
+        from tilejit.runtime import torch
+
+        for param, view in zip(signature.code_params, bound, strict=True):
+            if not isinstance(view, ArrayView) or view.framework != "torch":
+                continue
+            if param.direction != "In":
+                torch.note_write(view.owner)
+            elif view.requires_grad and not self.given and torch.grad_is_wanted():
+                self.given = True
+                text = (
+                    f"{signature.name}: `{param.name}` requires grad, but what a kernel computes carries no gradient; call it in the forward of a "
+                    f"torch.autograd.Function that knows the derivative, or pass {param.name}.detach() if none is needed"
+                )
+                warnings.warn(text, TilejitWarning, stacklevel=_callers_level())
+
+
+def _callers_level() -> int:
+    """The stack level of the first frame that is not ours, as `warnings.warn` counts in the function that asks."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
