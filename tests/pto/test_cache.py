@@ -16,6 +16,7 @@ from tilejit import pto
 from tilejit.errors import ArtifactError
 from tilejit.jit.disk import kernels as disk
 from tilejit.jit.pto import code as pto_code
+from tilejit.tools.cli import main
 
 KERNELS = Path(__file__).parent / "kernels"
 KERNEL = (KERNELS / "scale2.pto").read_text()
@@ -128,6 +129,33 @@ def test_interpreted_kernels_are_remembered_with_the_reason(cache_dir: Path, cap
         assert compiled.backend == "interpreter" and "print" in (compiled.interpreted_because or "")
         assert compiled.code.from_disk is expected
     assert capsys.readouterr().out
+
+
+def test_a_passing_failure_of_the_compiler_is_not_remembered(cache_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched, pytest.raises(MemoryError):
+        patched.setattr("tilejit.jit.pto.program.compile_program", fails)
+        run(declared(KERNEL), 2)
+    assert entries(cache_dir) == 0
+    assert run(declared(KERNEL), 2).backend == "cpu"
+
+
+@pytest.mark.parametrize(("because", "versions"), [("", {}), ("an old compiler", {"llvmlite": "0.1"})])
+def test_a_refusal_without_its_reason_or_of_other_versions_is_as_good_as_none(cache_dir: Path, because: str, versions: dict[str, str]) -> None:
+    key = run(declared(KERNEL), 2).code.key
+    notes = json.dumps({"interpreted_because": because}).encode()
+    disk.store().put(disk.Entry(key.digest, {**key.fields, **versions}, {"pto.json": notes}))
+    with pytest.warns(UserWarning, match="cannot be used"):
+        assert run(declared(KERNEL), 2).backend == "cpu"
+    assert run(declared(KERNEL), 2).code.from_disk
+
+
+def test_the_shell_lists_source_backed_kernels(cache_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(declared(KERNEL), 2)
+    assert main(["cache", "ls", "scale2"]) == 0
+    assert "scale2(src: !pto.ptr<f32, gm>, dst: !pto.ptr<f32, gm>)" in capsys.readouterr().out
 
 
 def test_run_only_refuses_to_build(cache_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.pto import random_kernels, random_views
 from tests.pto.harness import HERE, KERNELS, load, run_text
 from tilejit.backends.pto.interpret.launch import launch
-from tilejit.errors import OutOfBoundsError
+from tilejit.errors import InternalError, OutOfBoundsError, UnsupportedFeatureError
 from tilejit.jit.pto.program import PtoProgram
 
 RNG = np.random.default_rng(23)
@@ -207,10 +207,22 @@ def test_loops_and_numbers_of_every_type(a: int, b: int, x: float) -> None:
     run_text(SCALARS, np.ones(8, np.int32), np.ones(4, np.float32), a, b, x, native=True)
 
 
-def test_a_fault_of_the_compiler_is_no_fault_of_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilejit.jit.pto.program.compile_program", lambda *_: 1 // 0)
+def test_only_a_refusal_chooses_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = program("scale2")
     x, y = RNG.standard_normal((2, 16, 16)).astype(np.float32)
+
+    def fails(*_: object) -> None:
+        raise failure
+
+    for failure in (MemoryError(), ZeroDivisionError(), InternalError("a bug")):
+        with monkeypatch.context() as patched, pytest.raises(type(failure)):
+            patched.setattr("tilejit.jit.pto.program.compile_program", fails)
+            kernel.launch([x, y], 1)
     kernel.launch([x, y], 1)
     np.testing.assert_array_equal(y, 2 * x)
-    assert "ZeroDivisionError" in (kernel.interpreted_because or "")
+    assert kernel.native is not None
+    failure, refused = UnsupportedFeatureError("no such code"), program("scale2")
+    monkeypatch.setattr("tilejit.jit.pto.program.compile_program", fails)
+    refused.launch([y, x], 1)
+    np.testing.assert_array_equal(x, 2 * y)
+    assert refused.interpreted_because == "no such code"

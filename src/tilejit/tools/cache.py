@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from tilejit.errors import ArtifactError
 from tilejit.jit.disk import kernels as disk
@@ -187,5 +187,5 @@ def _arguments(entry: Entry) -> str:
     arguments = entry.fields.get("arguments")
     if not isinstance(arguments, dict):
         return ""
-    shown = [f"{name}: {' '.join(str(fact) for fact in facts.values())}" for name, facts in cast("dict[str, dict[str, object]]", arguments).items()]
+    shown = [f"{name}: {' '.join(map(str, facts.values())) if isinstance(facts, dict) else facts}" for name, facts in cast("dict[str, Any]", arguments).items()]
     return f"({', '.join(shown)})"

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilejit import ops
 from tilejit.dtypes import INDEX, INT64, DType
-from tilejit.errors import TilejitError
+from tilejit.errors import InternalError, TilejitError
 from tilejit.frontend.pto import cells, control, convert, fifo, index, moves, sides, tiles, vector, views
 from tilejit.frontend.pto.flow import Functions, reached, written_pointers
 from tilejit.frontend.pto.handles import Cell, Core, Demoted, NotRaisable, Num, Pointer, Region
@@ -52,6 +52,8 @@ def raise_to_program(file: PtoFile, entry: FuncOp, names: Sequence[str]) -> Prog
     for attempt in range(_TRIES + 1):
         try:
             return _raised(file, functions, entry, names, plan)
+        except InternalError:
+            raise
         except TilejitError as error:
             # A row of the table that does not take these types or shapes.
             raise NotRaisable(error.message) from None

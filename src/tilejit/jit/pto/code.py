@@ -55,7 +55,7 @@ class PtoCode:
     @property
     def backend(self) -> str:
         """"cpu": machine code; "interpreter": op by op."""
-        return "interpreter" if self.native is None else "cpu"
+        return "interpreter" if self.native is None else self.native.platform
 
     @property
     def interpreted_because(self) -> str | None:
@@ -98,9 +98,15 @@ class PtoCode:
     def _loaded(self, entry: Entry | None) -> CompiledProgram | None:
         if entry is None:
             raise ArtifactError("no entry")
-        notes = json.loads(entry.sections[NOTES])
-        self._because = notes["interpreted_because"]
-        return None if self._because is not None else CompiledProgram(disk.artifact_of_entry(entry))
+        if entry.text != self.key.text:
+            raise ArtifactError("the cache entry was made for other fields than its key says")
+        because = json.loads(entry.sections[NOTES])["interpreted_because"]
+        if because is None:
+            return CompiledProgram(disk.artifact_of_entry(entry))
+        if not because or not isinstance(because, str):
+            raise ArtifactError("the cache entry does not say why its kernel is interpreted")
+        self._because = because
+        return None
 
     def launch(self, arguments: Sequence[object], grid: int) -> None:
         """Run it."""

@@ -9,13 +9,14 @@ from functools import cached_property
 from tilejit.backends.pto.interpret.arguments import flat_arguments
 from tilejit.backends.pto.interpret.launch import launch, parameter_types, refuse_unrunnable
 from tilejit.compiler import compile_program
-from tilejit.errors import AbiError, TilejitError
+from tilejit.errors import AbiError, ResourceError, UnsupportedFeatureError
 from tilejit.frontend.pto.handles import NotRaisable
 from tilejit.frontend.pto.raiser import raise_to_program
 from tilejit.frontend.pto.text import parse_pto
 from tilejit.jit.pto.types import Parameter
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.config import RunConfig
+from tilejit.runtime.targets import DEFAULT
 from tilejit.tile_ir.pto.module import FuncOp, PtoFile, written_arch
 from tilejit.tile_ir.pto.types import canonical
 from tilejit.tile_ir.pto.verify import verify
@@ -34,12 +35,12 @@ class PtoProgram:
 
     @cached_property
     def native(self) -> CompiledProgram | None:
-        """The kernel as machine code; None: it is interpreted, `interpreted_because` says why. What cannot run at all is refused."""
+        """The kernel as machine code; None: the compiler refuses it, `interpreted_because` says why. What cannot run at all is an error, as is any other."""
         refuse_unrunnable(self.file, self.entry)
         try:
-            return compile_program(raise_to_program(self.file, self.entry, self.names), RunConfig(platform="cpu"))
-        except Exception as error:  # The interpreter runs every kernel: a fault of the compiler costs time, not the launch.
-            self.interpreted_because = error.message if isinstance(error, TilejitError) else str(error) if isinstance(error, NotRaisable) else repr(error)
+            return compile_program(raise_to_program(self.file, self.entry, self.names), RunConfig(platform=DEFAULT))
+        except (NotRaisable, UnsupportedFeatureError, ResourceError) as error:
+            self.interpreted_because = str(error) if isinstance(error, NotRaisable) else error.message
             return None
 
     interpreted_because: str | None = None
