@@ -13,6 +13,7 @@ import numpy as np
 from tilejit.dtypes import DTYPES, DType, dtype_of_numpy
 from tilejit.errors import ArgumentError, DTypeError, ResourceError, ShapeError, TilejitError
 from tilejit.runtime.call.memory import WORDS, word_at
+from tilejit.runtime.targets import HOST
 
 
 @dataclass(slots=True)
@@ -28,7 +29,7 @@ class ArrayView:
     dtype: DType
     address: int
     writable: bool
-    device: str = "cpu"
+    device: str = HOST
     requires_grad: bool = False
     copied: str = ""
     """Why `address` is a copy of the caller's memory, which a kernel could read but not write; empty: it is that memory."""
@@ -54,7 +55,7 @@ class ArrayView:
         """The same memory as a NumPy array."""
         if isinstance(self.owner, np.ndarray):
             return cast("np.ndarray", self.owner)
-        if self.device != "cpu":
+        if self.device != HOST:
             raise ArgumentError(f"a tensor on {self.device} cannot be read from the CPU")
         size = self.dtype.get_byte()
         description: dict[str, object] = {
@@ -82,7 +83,7 @@ class DeviceTensor:
     data_ptr: int
     shape: tuple[int, ...]
     dtype: DType
-    device: str = "cpu"
+    device: str = HOST
 
     def __post_init__(self) -> None:
         if not isinstance(self.dtype, DType):
@@ -127,7 +128,7 @@ def view_of(value: object) -> ArrayView | None:
 
 def devices_of(values: Iterable[object]) -> tuple[str, ...]:
     """Where the tensors among `values` are, as far as they are not in the memory of this process."""
-    return tuple(device for value in values if type(value) is not np.ndarray and (device := _device_of(value)) != "cpu")
+    return tuple(device for value in values if type(value) is not np.ndarray and (device := _device_of(value)) != HOST)
 
 
 def _device_of(value: object) -> str:
@@ -137,7 +138,7 @@ def _device_of(value: object) -> str:
         from tilejit.runtime import torch
 
         return torch.device_of(value)
-    return "cpu"
+    return HOST
 
 
 def _numpy_view(array: np.ndarray, owner: object, framework: str) -> ArrayView:

@@ -58,6 +58,8 @@ _rows: list[TargetRow] = [
 ]  # fmt: skip
 DEFAULT = "cpu"
 """The platform when nobody says another."""
+HOST = "cpu"
+"""The device of tensors in this process's own memory, which leaves the choice open: every target that takes them may be meant."""
 
 
 def rows() -> tuple[TargetRow, ...]:
@@ -82,7 +84,7 @@ def resolve_platform(name: str | None, devices: Sequence[str] = ()) -> str:
     """The platform called `name`; None: that of the devices where the tensors are, else the setting, else the default."""
     if name is None:
         for device in devices:
-            if device not in _HOSTS:
+            if device != HOST:
                 return _platform_of_device(device)
     name = name or config.PLATFORM.value or DEFAULT
     for row in _rows:
@@ -93,16 +95,12 @@ def resolve_platform(name: str | None, devices: Sequence[str] = ()) -> str:
     raise _unknown(name)
 
 
-_HOSTS = frozenset({"cpu"})
-"""Devices of tensors that leave the choice open: every target that takes them may be meant."""
-
-
 def place_of(name: str | None, device_id: int = 0, devices: Sequence[str] = ()) -> tuple[str, str]:
     """The platform and the device of a call: as `platform=` and `device_id=` say, or as the devices where its tensors are."""
     platform = resolve_platform(name, devices)
     kinds = row_of(platform).devices
-    if kinds[0] in _HOSTS:
-        return platform, kinds[0]
+    if HOST in kinds:
+        return platform, HOST
     return platform, next((device for device in devices if device.partition(":")[0] in kinds), f"{kinds[0]}:{device_id}")
 
 

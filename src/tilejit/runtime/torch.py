@@ -14,6 +14,7 @@ from torch.autograd.graph import increment_version
 from tilejit.dtypes import DType, dtype_of_torch_name
 from tilejit.errors import ArgumentError
 from tilejit.runtime.arrays import ArrayView, unsupported_dtype
+from tilejit.runtime.targets import HOST
 
 
 def view_of(value: object) -> ArrayView | None:
@@ -32,7 +33,7 @@ def view_of(value: object) -> ArrayView | None:
         raise unsupported_dtype("torch", name)
     if dtype.bits < 8 and dtype.kind != "bool":
         return _unpacked(value, dtype)
-    if value.device.type == "cpu" and value.data_ptr() == 0 and value.numel():
+    if value.is_cpu and value.data_ptr() == 0 and value.numel():
         raise ArgumentError("a torch tensor whose storage was freed has no memory", help="pass a tensor that holds its elements")
     copied = ""
     if value.is_neg() or value.is_conj():
@@ -44,7 +45,7 @@ def view_of(value: object) -> ArrayView | None:
 
 def device_of(value: object) -> str:
     """Where a tensor is; what is no tensor is here."""
-    return str(value.device) if isinstance(value, torch.Tensor) else "cpu"
+    return str(value.device) if isinstance(value, torch.Tensor) else HOST
 
 
 _INTERCEPT = "__torch_dispatch__"
@@ -152,7 +153,7 @@ _IMPL_WORDS = 26
 def plain_tensor() -> PlainTensor | None:
     """Found by looking, at tensors whose keys differ in a known way; None where that is not conclusive."""
     samples = [torch.empty(2), torch.empty(3, 1, dtype=torch.int64), torch.empty((), dtype=torch.complex64), torch.empty(4, requires_grad=True)]
-    if any(type(sample) is not torch.Tensor or sample.device.type != "cpu" for sample in samples):
+    if any(type(sample) is not torch.Tensor or not sample.is_cpu for sample in samples):
         return None
     first = samples[0]
     found = [at for at in range(16, 64, 8) if _word(id(first) + at) == first._cdata]

@@ -12,16 +12,21 @@ import numpy as np
 
 from tilejit.dtypes import DTYPES
 from tilejit.errors import AbiError, ArgumentError, PtoSyntaxError, SourceNotFoundError
+from tilejit.runtime.targets import row_of
 
 if TYPE_CHECKING:
     from tilejit.tile_ir.pto.module import PtoFile
+
+
+_PLATFORM = "a2a3"
+"""What kernels are written for unless --platform says another."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     check = actions.add_parser("check", help="read files and report every rule they break")
     check.add_argument("files", nargs="+", metavar="FILE")
-    check.add_argument("--arch", choices=("a2a3", "a5"), help="the architecture, whatever the file says")
+    check.add_argument("--arch", choices=row_of(_PLATFORM).platforms, help="the architecture, whatever the file says")
     form = actions.add_parser("fmt", help="print files in canonical form")
     form.add_argument("files", nargs="+", metavar="FILE")
     form.add_argument("--write", action="store_true", help="write the files instead of printing them (comments are lost)")
@@ -31,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     emit.add_argument("file", metavar="FILE", help="a Python file; it is run")
     emit.add_argument("name", metavar="NAME", help="a @pl.jit kernel, or a @pl.program, of the file")
     emit.add_argument("arguments", nargs="*", metavar="ARG", help="what a kernel is specialised on: .npy files, tensors like 64x128:FP32, numbers")
-    emit.add_argument("--platform", choices=("a2a3", "a5"), default="a2a3", help="the architecture (default a2a3)")
+    emit.add_argument("--platform", choices=row_of(_PLATFORM).platforms, default=_PLATFORM, help=f"the architecture (default {_PLATFORM})")
     emit.add_argument("--out", metavar="DIR", help="write the artifact directory instead of printing the kernels")
     run = actions.add_parser("run", help="run an entry on .npy files and numbers")
     run.add_argument("file", metavar="FILE", help="a PTO file, or the artifact directory of a program compiled for a2a3 or a5")
@@ -57,6 +62,7 @@ def _read(path: str, arch: str | None = None) -> PtoFile:
 
 
 def _check(options: argparse.Namespace) -> int:
+    from tilejit.tile_ir.pto.spec import A5
     from tilejit.tile_ir.pto.verify import build_level, problems
 
     wrong = 0
@@ -71,7 +77,7 @@ def _check(options: argparse.Namespace) -> int:
         wrong += bool(found)
         if file is not None and not found:
             entries = ", ".join(f"@{entry.sym_name.data}" for entry in file.entries()) or "no entry"
-            print(f"{path}: ok ({entries}; {'A5' if file.arch == 'a5' else 'A2/A3'}, level {build_level(file)})")
+            print(f"{path}: ok ({entries}; {'A5' if file.arch == A5 else 'A2/A3'}, level {build_level(file)})")
     return 1 if wrong else 0
 
 

@@ -12,6 +12,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from tilejit.tile_ir.pto.elements import ELEMENTS
+from tilejit.tile_ir.pto.spec import A5
 from tilejit.tile_ir.pto.specs import MAX_RANK, SPACES, PtrSpec, TileSpec, ViewSpec
 from tilejit.tile_ir.pto.type_text import Body, read_choice, read_dims, read_element, read_extent, read_tile_compact, read_tile_long
 
@@ -40,7 +41,7 @@ class TileBufType(Data[TileSpec], TypeAttribute):
         body.leave()
         if spec.loc == "left":
             # Which way the blocks of left tiles run is a fact of the machine, whatever the text says.
-            spec = replace(spec, blayout="col_major" if arch == "a5" else "row_major")
+            spec = replace(spec, blayout="col_major" if arch == A5 else "row_major")
         if len(_tile_cache) > 4096:
             _tile_cache.clear()
         _tile_cache[arch, body.text] = spec
