@@ -191,6 +191,10 @@ class ArtifactError(TilejitError, RuntimeError):
     """A compiled artifact that is damaged or does not fit this machine."""
 
 
+class DeviceError(TilejitError, RuntimeError):
+    """A GPU or its driver that failed, or that this process cannot use."""
+
+
 class ResourceError(TilejitError, RuntimeError):
     """More memory needed than the settings allow."""
 
@@ -199,7 +203,8 @@ class PartialCodegenError(TilejitError, RuntimeError):
     """Code generation failed after the passes; `files` holds what was written."""
 
     def __init__(self, message: str, *, files: Sequence[str] = (), span: Span | None = None) -> None:
-        super().__init__(message, span=span)
+        note = f"what was generated is in {', '.join(files)}" if files else None
+        super().__init__(message, span=span, note=note, help="this is a bug in tilejit, please report it with these files and the kernel")
         self.files: tuple[str, ...] = tuple(files)
 
 

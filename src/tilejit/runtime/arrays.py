@@ -33,6 +33,8 @@ class ArrayView:
     requires_grad: bool = False
     copied: str = ""
     """Why `address` is a copy of the caller's memory, which a kernel could read but not write; empty: it is that memory."""
+    stream: int = 0
+    """Of arrays in GPU memory whose framework says on which stream they are ready: its handle."""
 
     @property
     def aligned(self) -> bool:
@@ -121,6 +123,12 @@ def view_of(value: object) -> ArrayView | None:
         return None
     if hasattr(value, "__array_interface__"):
         return _numpy_view(np.asarray(value), value, "other")
+    if hasattr(value, "__cuda_array_interface__") or hasattr(value, "__dlpack_device__"):
+        from tilejit.runtime.cuda import arrays as device_arrays
+
+        found = device_arrays.view_of(value)
+        if found is not None:
+            return found
     if hasattr(value, "__dlpack__"):
         return _numpy_view(np.from_dlpack(cast("np.ndarray", value)), value, "other")
     return None
@@ -197,6 +205,10 @@ def allocate(like: ArrayView | None, shape: Sequence[int], dtype: DType) -> obje
             from tilejit.runtime import torch
 
             return torch.zeros(shape, dtype, like.device)
+        if like is not None and like.device != "cpu":
+            from tilejit.runtime.cuda import arrays as device_arrays
+
+            return device_arrays.zeros(like, shape, dtype)
         if dtype.numpy_name is None:
             raise unsupported_dtype("NumPy", dtype.name)
         return np.zeros(tuple(shape), dtype.numpy)

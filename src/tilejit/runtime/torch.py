@@ -119,6 +119,26 @@ def zeros(shape: Sequence[int], dtype: DType, device: str) -> torch.Tensor:
     return torch.zeros(tuple(shape), dtype=getattr(torch, dtype.torch_name), device=device)
 
 
+def current_stream(index: int) -> int:
+    """The handle of the stream that torch uses on a GPU now; forty times as fast as `torch.cuda.current_stream(index).cuda_stream`."""
+    return torch._C._cuda_getCurrentRawStream(index)  # type: ignore[attr-defined]
+
+
+def device_bytes(index: int, stream: int) -> Callable[[int], tuple[object, int]]:
+    """A function that takes memory on a GPU from torch's allocator, for use on `stream`: owner and address of so many bytes."""
+    device = torch.device("cuda", index)
+
+    def take(size: int) -> tuple[object, int]:
+        made = torch.empty(size, dtype=torch.uint8, device=device)
+        return made, made.data_ptr()
+
+    def take_elsewhere(size: int) -> tuple[object, int]:
+        with torch.cuda.stream(torch.cuda.ExternalStream(stream, device)):
+            return take(size)
+
+    return take if stream == current_stream(index) else take_elsewhere
+
+
 def scalar_of(value: object) -> int | float | bool | None:
     """The Python number of a 0-d tensor on the CPU, else None."""
     if isinstance(value, torch.Tensor) and value.ndim == 0:

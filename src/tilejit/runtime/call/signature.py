@@ -256,6 +256,10 @@ def _contiguous_input(param: ParamInfo, view: ArrayView) -> ArrayView:
     if view.contiguous and view.aligned:
         view.strides = contiguous_strides(view.shape)
         return view
+    if view.device != "cpu":
+        from tilejit.runtime.cuda.arrays import contiguous
+
+        return contiguous(view)
     copy = view_of(view.numpy().copy())
     assert copy is not None and param.direction == "In"
     copy.framework = view.framework

@@ -1,0 +1,148 @@
+"""The GPUs of this process: one record each, with its context, its facts, and whether this process may use it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilejit.errors import ArgumentError, DeviceError, PlatformError
+from tilejit.runtime.cuda import driver as api
+from tilejit.runtime.cuda.driver import Driver
+
+OLDEST = 80
+"""Compute capability 8.0, the oldest that kernels are compiled for."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """One GPU."""
+
+    index: int
+    driver: Driver
+
+    @cached_property
+    def handle(self) -> int:
+        return self.driver.number("cuDeviceGet", self.index)
+
+    @cached_property
+    def context(self) -> int:
+        """The primary context, which torch, CuPy and all others use too."""
+        return self.driver.word("cuDevicePrimaryCtxRetain", self.handle)
+
+    def attribute(self, number: int) -> int:
+        return self.driver.number("cuDeviceGetAttribute", number, self.handle)
+
+    @cached_property
+    def capability(self) -> int:
+        """Compute capability times ten: 90 is 9.0."""
+        return 10 * self.attribute(api.COMPUTE_MAJOR) + self.attribute(api.COMPUTE_MINOR)
+
+    @cached_property
+    def multiprocessors(self) -> int:
+        return self.attribute(api.MULTIPROCESSORS)
+
+    @cached_property
+    def name(self) -> str:
+        text = ctypes.create_string_buffer(128)
+        self.driver("cuDeviceGetName", text, 128, self.handle)
+        return text.value.decode()
+
+    def activate(self) -> None:
+        """Make its context the current one of this thread."""
+        self.driver("cuCtxSetCurrent", self.context)
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Its context is current inside, and whatever was before, after."""
+        before = self.driver.word("cuCtxGetCurrent")
+        if before == self.context:
+            yield
+            return
+        self.activate()
+        try:
+            yield
+        finally:
+            if before:
+                self.driver("cuCtxSetCurrent", before)
+
+    def synchronise(self) -> None:
+        """Wait for everything that was launched on it."""
+        with self.active():
+            self.driver("cuCtxSynchronize")
+
+
+_devices: dict[int, Device] = {}
+_lock = threading.Lock()
+_forked = False
+
+
+def device(index: int) -> Device:
+    """The GPU with that number, checked once: it is there, and new enough."""
+    found = _devices.get(index)
+    if found is None:
+        refuse_child()
+        with _lock:
+            found = _devices.get(index) or _devices.setdefault(index, _checked(index))
+    return found
+
+
+def _checked(index: int) -> Device:
+    cuda = api.driver()
+    there = count()
+    if index >= there:
+        raise ArgumentError(f"there is no device cuda:{index}: this process sees {there} GPU{'s' * (there != 1)}", help="look at CUDA_VISIBLE_DEVICES")
+    found = Device(index, cuda)
+    if found.capability < OLDEST:
+        have = f"{found.capability // 10}.{found.capability % 10}"
+        raise PlatformError(f"{found.name} has compute capability {have}; 8.0 or newer is needed", help="use a newer GPU, or platform='cpu'")
+    return found
+
+
+def count() -> int:
+    """GPUs that this process sees."""
+    return api.driver().number("cuDeviceGetCount")
+
+
+def used() -> tuple[Device, ...]:
+    """The GPUs that ran something."""
+    return tuple(_devices.values())
+
+
+def forked() -> bool:
+    """Whether this process is the child of one that used a GPU."""
+    return _forked
+
+
+def refuse_child() -> None:
+    """A context does not survive a fork: say so before the driver fails in some other way."""
+    if _forked:
+        raise DeviceError(
+            "this process was forked from one that used the GPU, whose memory and kernels it cannot reach",
+            help="start workers with the spawn method: multiprocessing.set_start_method('spawn')",
+        )
+
+
+_listeners: list[Callable[[], None]] = []
+
+
+def when_forked(action: Callable[[], None]) -> None:
+    """Run `action` in every child process."""
+    _listeners.append(action)
+
+
+def _in_child() -> None:
+    global _forked, _lock
+    _forked = _forked or bool(_devices)
+    _devices.clear()
+    _lock = threading.Lock()
+    for action in _listeners:
+        action()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

@@ -1,0 +1,200 @@
+"""A compiled CUDA program that can be called: per device its modules, its launchers and the functions that launch them."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from types import CodeType
+from typing import NoReturn
+
+from tilejit.dtypes import DTYPES
+from tilejit.errors import ArgumentError, InternalError
+from tilejit.runtime.arrays import ArrayView
+from tilejit.runtime.artifact.sections import Artifact
+from tilejit.runtime.call.failures import Failure, raise_failure
+from tilejit.runtime.call.signature import Bound, ParamInfo
+from tilejit.runtime.cuda import devices
+from tilejit.runtime.cuda.devices import Device
+from tilejit.runtime.cuda.launcher import launcher
+from tilejit.runtime.cuda.memory import memory_for
+from tilejit.runtime.cuda.program import CudaProgram, EntryRow, read_program
+from tilejit.runtime.cuda.scalars import rounded, scalar_op
+from tilejit.runtime.cuda.streams import stream_of
+from tilejit.runtime.cuda.words import CLEAR, FailureWords
+
+HostFunction = Callable[..., None]
+"""(stream, memory, inputs …): launches everything that a call does."""
+
+
+class LoadedProgram:
+    """A program, ready on every device that it was called on so far."""
+
+    def __init__(self, program: CudaProgram, failures: Sequence[Failure], code: Callable[[str], bytes]) -> None:
+        self.program, self.failures = program, tuple(failures)
+        self._code = code
+        self._texts: dict[str, CodeType] = {}
+        self._devices: dict[int, DeviceProgram] = {}
+        self._lock = threading.Lock()
+        _loaded.add(self)
+
+    def on(self, index: int) -> DeviceProgram:
+        """The program on one device, loaded there now if it was not."""
+        found = self._devices.get(index)
+        if found is None:
+            with self._lock:
+                found = self._devices.get(index) or self._devices.setdefault(index, DeviceProgram(self, devices.device(index), self._code))
+        return found
+
+    def text(self, name: str) -> CodeType:
+        """The host text of an entry, compiled once for all devices."""
+        found = self._texts.get(name)
+        if found is None:
+            found = self._texts[name] = compile(self.program.entries[name].text, f"<tilejit host {name}>", "exec")
+        return found
+
+    def check(self) -> None:
+        """Raise what kernels of this program reported, on any device."""
+        for loaded in list(self._devices.values()):
+            loaded.words.check()
+
+    def forget(self) -> None:
+        """In the child of a fork nothing of it is there."""
+        self._devices = {}
+        self._lock = threading.Lock()
+
+
+_loaded: weakref.WeakSet[LoadedProgram] = weakref.WeakSet()
+
+
+class DeviceProgram:
+    """A program on one device."""
+
+    def __init__(self, whole: LoadedProgram, device: Device, code: Callable[[str], bytes]) -> None:
+        self.device = device
+        self.whole = whole
+        self.words = FailureWords(device, whole.failures)
+        self.kernels = [launcher(device, kernel, code, self.words.address) for kernel in whole.program.kernels]
+        self._functions: dict[str, HostFunction] = {}
+
+    def function(self, name: str) -> HostFunction:
+        """The function of an entry: its text, with the launchers of this device."""
+        found = self._functions.get(name)
+        if found is None:
+            names: dict[str, object] = {f"launch_{at}": kernel for at, kernel in enumerate(self.kernels)}
+            names |= {"words": self.words.words, "CLEAR": CLEAR, "failed": self.words.check, "read": self.read, "fail": self.fail, "scalar_op": scalar_op}
+            # Written by the compiler (backends/cuda/host.py) and kept in the artifact; like the machine code there, it is trusted.
+            exec(self.whole.text(name), names)
+            found = self._functions[name] = names["call"]  # type: ignore[assignment]
+        return found
+
+    def read(self, stream: int, address: int, dtype: str) -> int | float | bool:
+        """One element of device memory, after everything before it on the stream."""
+        row, driver = DTYPES[dtype], self.device.driver
+        if driver.word_after("cuStreamIsCapturing", stream):
+            raise ArgumentError(
+                "a program that looks at data to decide what to launch cannot be captured into a graph",
+                help="call it without a graph, or take the decision inside a kernel",
+            )
+        content = (ctypes.c_ubyte * 8)()
+        driver("cuMemcpyDtoHAsync_v2", ctypes.addressof(content), address, row.get_byte(), stream)
+        driver("cuStreamSynchronize", stream)
+        if self.words.pending():
+            self.words.raise_report()
+        return _number(bytes(content), dtype)
+
+    def fail(self, row: int, *values: int) -> NoReturn:
+        """Raise a failure that the host found."""
+        raise_failure(self.whole.failures[row], values, self.whole.failures)
+
+
+def _number(content: bytes, dtype: str) -> int | float | bool:
+    row = DTYPES[dtype]
+    if row.is_float:
+        import numpy as np
+
+        return float(np.frombuffer(content, row.numpy, 1)[0])
+    size = row.get_byte()
+    found = int.from_bytes(content[:size], "little", signed=row.kind == "int")
+    return bool(found) if row.kind == "bool" else found
+
+
+class CudaEntry:
+    """Runs one entry of a program on checked arguments."""
+
+    def __init__(self, program: LoadedProgram, name: str, params: Sequence[ParamInfo]) -> None:
+        self.program, self.name, self.params = program, name, tuple(params)
+        self.row: EntryRow = program.program.entries[name]
+
+    def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None:
+        """Launch everything on the device where the tensors are, on the caller's stream; returns before it is done."""
+        first = self.first_array(arguments)
+        self.run_on(device_index(first.device), stream_of(first), first.framework, self.inputs(arguments))
+
+    def first_array(self, arguments: Sequence[Bound]) -> ArrayView:
+        """The array that decides where a call runs."""
+        for argument in arguments:
+            if isinstance(argument, ArrayView):
+                return argument
+        raise ArgumentError(f"{self.name} cannot tell on which GPU to run: the call has no tensor", help="pass a tensor that is on the GPU")
+
+    def run_on(self, index: int, stream: int, framework: str, inputs: Sequence[int | float | bool]) -> None:
+        """Launch everything on one device and stream."""
+        loaded = self.program.on(index)
+        memory = memory_for(loaded.device, stream, framework) if self.row.memory else None
+        with loaded.device.active():
+            try:
+                loaded.function(self.name)(stream, memory, *inputs)
+            finally:
+                if memory is not None:
+                    memory.close()
+
+    def inputs(self, arguments: Sequence[Bound]) -> list[int | float | bool]:
+        """The facts about the arguments that the host text takes."""
+        return [self._fact(arguments[at], at, fact, axis) for at, fact, axis in self.row.inputs]
+
+    def _fact(self, argument: Bound, at: int, fact: str, axis: int) -> int | float | bool:
+        if not isinstance(argument, ArrayView):
+            return rounded(argument, self.params[at].dtype)
+        match fact:
+            case "address":
+                return argument.address
+            case "extent":
+                return argument.shape[axis]
+            case "stride":
+                return argument.strides[axis]
+            case _:
+                raise InternalError(f"the entry {self.name} asks for the {fact} of a tensor")
+
+    def check(self) -> None:
+        """Raise what a kernel reported since the last call."""
+        self.program.check()
+
+
+def device_index(device: str) -> int:
+    """The number in `cuda:1`; plain `cuda` is the first."""
+    return int(device.partition(":")[2] or 0)
+
+
+def synchronise(device: int | None = None) -> None:
+    """Wait for the kernels on one device, or on all, and raise what one of them reported."""
+    for found in devices.used():
+        if device is None or found.index == device:
+            found.synchronise()
+    for program in list(_loaded):
+        program.check()
+
+
+def runners(artifact: Artifact) -> dict[str, CudaEntry]:
+    """What runs each entry of an artifact; nothing is loaded onto a device before the first call."""
+    loaded = LoadedProgram(read_program(artifact.facts), artifact.failures, artifact.section)
+    return {name: CudaEntry(loaded, name, info.signature.code_params) for name, info in artifact.entries.items()}
+
+
+def _in_child() -> None:
+    for program in list(_loaded):
+        program.forget()
+
+
+devices.when_forked(_in_child)

@@ -1,0 +1,38 @@
+"""The stream a call runs on: torch's current one, the one that an array names, or an object with the CUDA stream protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilejit.errors import ArgumentError
+from tilejit.runtime.arrays import ArrayView
+
+LEGACY_DEFAULT = 1
+"""How the array interface and DLPack spell the default stream; 0 is left out there because it is ambiguous."""
+
+
+def stream_of(first: ArrayView) -> int:
+    """The stream on which the arrays of a call are ready; 0 is the default stream."""
+    if first.framework == "torch":
+        from tilejit.runtime import torch
+
+        return torch.current_stream(int(first.device.partition(":")[2] or 0))
+    return 0 if first.stream == LEGACY_DEFAULT else first.stream
+
+
+def stream_handle(stream: object) -> int:
+    """The handle of a stream: an int, an object with `__cuda_stream__`, a torch, CuPy or Numba stream."""
+    if isinstance(stream, int) and not isinstance(stream, bool):
+        return stream
+    protocol: Any = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        pair: Sequence[int] = protocol() if callable(protocol) else protocol
+        return int(pair[1])
+    for name in ("cuda_stream", "ptr", "handle"):
+        found: Any = getattr(stream, name, None)
+        if found is not None:
+            return int(getattr(found, "value", found) or 0)
+    raise ArgumentError(
+        f"a {type(stream).__name__} is no CUDA stream", help="pass a torch or CuPy stream, an object with __cuda_stream__, or the handle as an int"
+    )
