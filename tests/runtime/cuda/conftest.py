@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.runtime.cuda.fake import FakeLibrary
@@ -12,7 +10,7 @@ from tilejit.runtime.cuda import driver as api
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeLibrary]:
+def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     """The driver is a fake one, and forgotten afterwards."""
     library = FakeLibrary()
     started = api.started(library)

@@ -158,7 +158,7 @@ def contiguous(view: ArrayView) -> ArrayView:
     copy = getattr(view.owner, "contiguous", None) or getattr(view.owner, "copy", None)
     if copy is None:
         raise ArgumentError(f"an array with strides {view.strides} on {view.device} cannot be copied by us", help="pass a contiguous array")
-    made = cast("Any", copy)()
+    made: object = copy()
     from tilejit.runtime import arrays
 
     found = arrays.view_of(made)

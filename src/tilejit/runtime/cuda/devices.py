@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,7 +57,7 @@ class Device:
         self.driver("cuCtxSetCurrent", self.context)
 
     @contextmanager
-    def active(self) -> Iterator[None]:
+    def active(self) -> Generator[None]:
         """Its context is current inside, and whatever was before, after."""
         before = self.driver.word("cuCtxGetCurrent")
         if before == self.context:

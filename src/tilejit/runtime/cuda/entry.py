@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from types import CodeType
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from tilejit.dtypes import DTYPES
 from tilejit.errors import ArgumentError, InternalError
@@ -86,7 +86,7 @@ class DeviceProgram:
             names |= {"words": self.words.words, "CLEAR": CLEAR, "failed": self.words.check, "read": self.read, "fail": self.fail, "scalar_op": scalar_op}
             # Written by the compiler (backends/cuda/host.py) and kept in the artifact; like the machine code there, it is trusted.
             exec(self.whole.text(name), names)
-            found = self._functions[name] = names["call"]  # type: ignore[assignment]
+            found = self._functions[name] = cast("HostFunction", names["call"])
         return found
 
     def read(self, stream: int, address: int, dtype: str) -> int | float | bool:

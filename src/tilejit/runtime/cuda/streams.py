@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from tilejit.errors import ArgumentError
@@ -27,7 +26,7 @@ def stream_handle(stream: object) -> int:
         return stream
     protocol: Any = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
-        pair: Sequence[int] = protocol() if callable(protocol) else protocol
+        pair: Any = protocol() if callable(protocol) else protocol
         return int(pair[1])
     for name in ("cuda_stream", "ptr", "handle"):
         found: Any = getattr(stream, name, None)
