@@ -23,7 +23,7 @@ from tilejit.runtime.cuda.program import CubinRow, CudaProgram, EntryRow, Kernel
 
 POINTERS = tuple(ParameterRow(name, "pointer", "*fp32", divisible=True) for name in ("x", "out"))
 GENERAL, ALIGNED = CubinRow("general", LaunchFacts("general", 4, 0)), CubinRow("aligned", LaunchFacts("aligned", 8, 60_000), aligned=True)
-SCALE = KernelRow("scale", (*POINTERS, ParameterRow("n", "scalar", "i32"), ParameterRow("by", "scalar", "fp32")), 0, {90: (GENERAL, ALIGNED)})
+SCALE = KernelRow("scale", (*POINTERS, ParameterRow("n", "scalar", "i32"), ParameterRow("by", "scalar", "fp32")), 0, (GENERAL, ALIGNED))
 TEXT = """def call(stream, memory, x, n, out, by):
     if words[0] != CLEAR: failed()
     launch_0(stream, memory, -(-n // 4), 1, 1, x, out, n, by)
@@ -34,7 +34,7 @@ FAILURES = (Failure("bounds", "place {0} is outside"), Failure("assert", "not so
 
 
 def program(kernel: KernelRow = SCALE, text: str = TEXT, memory: bool = False, inputs: Sequence[tuple[int, str, int]] = INPUTS) -> CudaEntry:
-    loaded = LoadedProgram(CudaProgram((kernel,), {"scale": EntryRow(tuple(inputs), text, memory)}), FAILURES, lambda file: file.encode())
+    loaded = LoadedProgram("scale", [CudaProgram(90, (kernel,), {"scale": EntryRow(tuple(inputs), text, memory)})], FAILURES, lambda file: file.encode())
     return CudaEntry(loaded, "scale", PARAMS)
 
 
@@ -105,7 +105,7 @@ def test_the_context_of_another_device_is_put_back(gpu: FakeLibrary) -> None:
 
 def test_scratch_memory_is_taken_and_given_back(gpu: FakeLibrary) -> None:
     row = replace(GENERAL, facts=replace(GENERAL.facts, scratch=128))
-    kernel = KernelRow("scale", (*SCALE.parameters, ParameterRow("s", "scratch", "*i8"), ParameterRow("b", "barrier", "*i32")), 256, {90: (row,)})
+    kernel = KernelRow("scale", (*SCALE.parameters, ParameterRow("s", "scratch", "*i8"), ParameterRow("b", "barrier", "*i32")), 256, (row,))
     gpu.parameters = 8
     seen: list[tuple[int, int]] = []
 
@@ -121,7 +121,7 @@ def test_scratch_memory_is_taken_and_given_back(gpu: FakeLibrary) -> None:
 
 def test_cooperative_launches_and_clusters_say_so(gpu: FakeLibrary) -> None:
     facts = replace(GENERAL.facts, cooperative=True, clusters=2)
-    program(replace(SCALE, cubins={90: (replace(GENERAL, facts=facts),)})).run(arguments()[0])
+    program(replace(SCALE, cubins=(replace(GENERAL, facts=facts),))).run(arguments()[0])
     assert gpu.launches[0].grid == (6, 1, 1)
     assert gpu.launches[0].attributes[2][0] == 1 and gpu.launches[0].attributes[4] == (2, 1, 1)
 
@@ -143,7 +143,7 @@ def report(launched: Launched) -> None:
 
 def failing(gpu: FakeLibrary) -> CudaEntry:
     gpu.parameters, gpu.kernels["general"] = 7, report
-    return program(KernelRow("scale", (*SCALE.parameters, ParameterRow("e", "error", "*i64")), 0, {90: (GENERAL,)}))
+    return program(KernelRow("scale", (*SCALE.parameters, ParameterRow("e", "error", "*i64")), 0, (GENERAL,)))
 
 
 def test_a_failure_is_raised_by_the_next_call_and_then_forgotten(gpu: FakeLibrary) -> None:
@@ -191,7 +191,7 @@ def test_a_status_of_the_driver_is_an_error_with_its_name(gpu: FakeLibrary) -> N
 
 def test_a_gpu_without_code_for_it_is_named(gpu: FakeLibrary) -> None:
     gpu.capability = 86
-    with pytest.raises(ArtifactError, match="kernel scale was compiled for sm_90, Fake GPU is sm_86"):
+    with pytest.raises(ArtifactError, match="scale was compiled for sm_90, Fake GPU is sm_86"):
         program().run(arguments()[0])
 
 

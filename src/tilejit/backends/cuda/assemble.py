@@ -48,11 +48,11 @@ def assemble(program: plan.Program, arch: int) -> Assembled:
             kernel.name,
             tuple(ParameterRow(row.name, row.kind, row.type, row.divisible) for row in kernel.parameters),
             kernel.scratch_bytes,
-            {arch: tuple(CubinRow(_section(cubin), cubin.facts, cubin.aligned) for cubin in variants)},
+            tuple(CubinRow(_section(cubin), cubin.facts, cubin.aligned) for cubin in variants),
         )
         for kernel, variants in zip(program.kernels, made, strict=True)
     )
-    return Assembled(CudaProgram(kernels, {name: _entry(entry, kernels) for name, entry in program.entries.items()}), cubins)
+    return Assembled(CudaProgram(arch, kernels, {name: _entry(entry, kernels) for name, entry in program.entries.items()}), cubins)
 
 
 def _section(cubin: Cubin) -> str:
@@ -67,4 +67,4 @@ def _entry(entry: plan.Entry, kernels: Sequence[KernelRow]) -> EntryRow:
 
 def _takes_memory(kernel: KernelRow) -> bool:
     supplied = any(parameter.kind in _SUPPLIED for parameter in kernel.parameters)
-    return supplied or any(row.facts.scratch for rows in kernel.cubins.values() for row in rows)
+    return supplied or any(row.facts.scratch for row in kernel.cubins)

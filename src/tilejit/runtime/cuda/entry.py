@@ -6,11 +6,10 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from types import CodeType
 from typing import NoReturn, cast
 
 from tilejit.dtypes import DTYPES
-from tilejit.errors import ArgumentError, InternalError
+from tilejit.errors import ArgumentError, ArtifactError, InternalError
 from tilejit.runtime.arrays import ArrayView
 from tilejit.runtime.artifact.sections import Artifact
 from tilejit.runtime.call.failures import Failure, raise_failure
@@ -19,7 +18,7 @@ from tilejit.runtime.cuda import devices
 from tilejit.runtime.cuda.devices import Device
 from tilejit.runtime.cuda.launcher import launcher
 from tilejit.runtime.cuda.memory import memory_for
-from tilejit.runtime.cuda.program import CudaProgram, EntryRow, read_program
+from tilejit.runtime.cuda.program import CudaProgram, architecture_name, read_program, runs_on
 from tilejit.runtime.cuda.scalars import rounded, scalar_op
 from tilejit.runtime.cuda.streams import stream_of
 from tilejit.runtime.cuda.words import CLEAR, FailureWords
@@ -31,10 +30,10 @@ HostFunction = Callable[..., None]
 class LoadedProgram:
     """A program, ready on every device that it was called on so far."""
 
-    def __init__(self, program: CudaProgram, failures: Sequence[Failure], code: Callable[[str], bytes]) -> None:
-        self.program, self.failures = program, tuple(failures)
+    def __init__(self, name: str, programs: Sequence[CudaProgram], failures: Sequence[Failure], code: Callable[[str], bytes]) -> None:
+        self.name, self.failures = name, tuple(failures)
+        self._programs = tuple(programs)
         self._code = code
-        self._texts: dict[str, CodeType] = {}
         self._devices: dict[int, DeviceProgram] = {}
         self._lock = threading.Lock()
         _loaded.add(self)
@@ -44,15 +43,16 @@ class LoadedProgram:
         found = self._devices.get(index)
         if found is None:
             with self._lock:
-                found = self._devices.get(index) or self._devices.setdefault(index, DeviceProgram(self, devices.device(index), self._code))
+                found = self._devices.get(index) or self._devices.setdefault(index, self._loaded(devices.device(index)))
         return found
 
-    def text(self, name: str) -> CodeType:
-        """The host text of an entry, compiled once for all devices."""
-        found = self._texts.get(name)
-        if found is None:
-            found = self._texts[name] = compile(self.program.entries[name].text, f"<tilejit host {name}>", "exec")
-        return found
+    def _loaded(self, device: Device) -> DeviceProgram:
+        fitting = [program for program in self._programs if runs_on(program.arch, device.capability)]
+        if not fitting:
+            have = ", ".join(architecture_name(program.arch) for program in self._programs)
+            what = f"{self.name} was compiled for {have}, {device.name} is {architecture_name(device.capability)}"
+            raise ArtifactError(what, help="compile it for this GPU")
+        return DeviceProgram(max(fitting, key=lambda program: program.arch), self.failures, device, self._code)
 
     def check(self) -> None:
         """Raise what kernels of this program reported, on any device."""
@@ -71,11 +71,10 @@ _loaded: weakref.WeakSet[LoadedProgram] = weakref.WeakSet()
 class DeviceProgram:
     """A program on one device."""
 
-    def __init__(self, whole: LoadedProgram, device: Device, code: Callable[[str], bytes]) -> None:
-        self.device = device
-        self.whole = whole
-        self.words = FailureWords(device, whole.failures)
-        self.kernels = [launcher(device, kernel, code, self.words.address) for kernel in whole.program.kernels]
+    def __init__(self, program: CudaProgram, failures: Sequence[Failure], device: Device, code: Callable[[str], bytes]) -> None:
+        self.program, self.failures, self.device = program, tuple(failures), device
+        self.words = FailureWords(device, failures)
+        self.kernels = [launcher(device, kernel, code, self.words.address) for kernel in program.kernels]
         self._functions: dict[str, HostFunction] = {}
 
     def function(self, name: str) -> HostFunction:
@@ -85,7 +84,7 @@ class DeviceProgram:
             names: dict[str, object] = {f"launch_{at}": kernel for at, kernel in enumerate(self.kernels)}
             names |= {"words": self.words.words, "CLEAR": CLEAR, "failed": self.words.check, "read": self.read, "fail": self.fail, "scalar_op": scalar_op}
             # Written by the compiler (backends/cuda/host.py) and kept in the artifact; like the machine code there, it is trusted.
-            exec(self.whole.text(name), names)
+            exec(compile(self.program.entries[name].text, f"<tilejit host {name}>", "exec"), names)
             found = self._functions[name] = cast("HostFunction", names["call"])
         return found
 
@@ -106,7 +105,7 @@ class DeviceProgram:
 
     def fail(self, row: int, *values: int) -> NoReturn:
         """Raise a failure that the host found."""
-        raise_failure(self.whole.failures[row], values, self.whole.failures)
+        raise_failure(self.failures[row], values, self.failures)
 
 
 def _number(content: bytes, dtype: str) -> int | float | bool:
@@ -125,12 +124,12 @@ class CudaEntry:
 
     def __init__(self, program: LoadedProgram, name: str, params: Sequence[ParamInfo]) -> None:
         self.program, self.name, self.params = program, name, tuple(params)
-        self.row: EntryRow = program.program.entries[name]
 
     def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None:
         """Launch everything on the device where the tensors are, on the caller's stream; returns before it is done."""
         first = self.first_array(arguments)
-        self.run_on(device_index(first.device), stream_of(first), first.framework, self.inputs(arguments))
+        loaded = self.program.on(device_index(first.device))
+        self.run_on(loaded, stream_of(first), first.framework, self.inputs(arguments, loaded))
 
     def first_array(self, arguments: Sequence[Bound]) -> ArrayView:
         """The array that decides where a call runs."""
@@ -139,10 +138,9 @@ class CudaEntry:
                 return argument
         raise ArgumentError(f"{self.name} cannot tell on which GPU to run: the call has no tensor", help="pass a tensor that is on the GPU")
 
-    def run_on(self, index: int, stream: int, framework: str, inputs: Sequence[int | float | bool]) -> None:
+    def run_on(self, loaded: DeviceProgram, stream: int, framework: str, inputs: Sequence[int | float | bool]) -> None:
         """Launch everything on one device and stream."""
-        loaded = self.program.on(index)
-        memory = memory_for(loaded.device, stream, framework) if self.row.memory else None
+        memory = memory_for(loaded.device, stream, framework) if loaded.program.entries[self.name].memory else None
         with loaded.device.active():
             try:
                 loaded.function(self.name)(stream, memory, *inputs)
@@ -150,9 +148,9 @@ class CudaEntry:
                 if memory is not None:
                     memory.close()
 
-    def inputs(self, arguments: Sequence[Bound]) -> list[int | float | bool]:
+    def inputs(self, arguments: Sequence[Bound], loaded: DeviceProgram) -> list[int | float | bool]:
         """The facts about the arguments that the host text takes."""
-        return [self._fact(arguments[at], at, fact, axis) for at, fact, axis in self.row.inputs]
+        return [self._fact(arguments[at], at, fact, axis) for at, fact, axis in loaded.program.entries[self.name].inputs]
 
     def _fact(self, argument: Bound, at: int, fact: str, axis: int) -> int | float | bool:
         if not isinstance(argument, ArrayView):
@@ -188,7 +186,8 @@ def synchronise(device: int | None = None) -> None:
 
 def runners(artifact: Artifact) -> dict[str, CudaEntry]:
     """What runs each entry of an artifact; nothing is loaded onto a device before the first call."""
-    loaded = LoadedProgram(read_program(artifact.facts), artifact.failures, artifact.section)
+    programs = [read_program(fields) for fields in artifact.facts["programs"]]
+    loaded = LoadedProgram(artifact.name, programs, artifact.failures, artifact.section)
     return {name: CudaEntry(loaded, name, info.signature.code_params) for name, info in artifact.entries.items()}
 
 

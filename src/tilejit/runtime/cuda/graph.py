@@ -23,7 +23,7 @@ class CapturedCall:
         """The arrays that were allocated for the outputs that the call left out; each replay writes them anew."""
         self._loaded: DeviceProgram = entry.program.on(device_index(self._first.device))
         self._memory = _Held(memory_for(self._loaded.device, stream_of(self._first), self._first.framework))
-        self._graph = self._captured(entry, entry.inputs(arguments))
+        self._graph = self._captured(entry, entry.inputs(arguments, self._loaded))
 
     def _captured(self, entry: CudaEntry, inputs: Sequence[int | float | bool]) -> int:
         driver, device = self._loaded.device.driver, self._loaded.device

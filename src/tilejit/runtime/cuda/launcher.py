@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilejit.errors import ArtifactError, ResourceError
+from tilejit.errors import ResourceError
 from tilejit.runtime.cuda import driver as api
 from tilejit.runtime.cuda.devices import Device, refuse_child
 from tilejit.runtime.cuda.program import DIVISIBLE, CubinRow, KernelRow
@@ -66,14 +66,9 @@ def _attributes(row: CubinRow) -> ctypes.Array[ctypes.c_uint32] | None:
     return (ctypes.c_uint32 * len(words))(*words)
 
 
-def launcher(device: Device, kernel: KernelRow, code: Mapping[str, bytes] | Callable[[str], bytes], errors: int) -> Launcher:
-    """The kernel as a function; `code` has its cubins, `errors` is the address of the failure words."""
-    rows = kernel.cubins.get(device.capability)
-    if rows is None:
-        have = ", ".join(f"sm_{arch}" for arch in kernel.cubins)
-        raise ArtifactError(f"kernel {kernel.name} was compiled for {have}, {device.name} is sm_{device.capability}", help="compile it for this GPU")
-    read = code if callable(code) else code.__getitem__
-    loaded = [load_cubin(device, row, read(row.file)) for row in rows]
+def launcher(device: Device, kernel: KernelRow, code: Callable[[str], bytes], errors: int) -> Launcher:
+    """The kernel as a function; `code` gets its cubins, `errors` is the address of the failure words."""
+    loaded = [load_cubin(device, row, code(row.file)) for row in kernel.cubins]
     return _Writer(device, kernel, loaded, errors).function()
 
 

@@ -55,8 +55,8 @@ class KernelRow:
     parameters: tuple[ParameterRow, ...]
     scratch_bytes: int
     """Of each program."""
-    cubins: Mapping[int, tuple[CubinRow, ...]]
-    """By architecture: the general variant, then the aligned one where that is another."""
+    cubins: tuple[CubinRow, ...]
+    """The general variant, then the aligned one where that is another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,30 +72,38 @@ class EntryRow:
 
 @dataclass(frozen=True)
 class CudaProgram:
-    """Everything that runs, besides the code itself."""
+    """Everything that runs on one architecture, besides the code itself."""
 
+    arch: int
+    """Compute capability times ten."""
     kernels: tuple[KernelRow, ...]
     entries: Mapping[str, EntryRow]
-
-    @property
-    def architectures(self) -> tuple[int, ...]:
-        """What there are cubins for."""
-        return tuple(self.kernels[0].cubins) if self.kernels else ()
 
     def written(self) -> dict[str, Any]:
         """As JSON takes it."""
         return asdict(self)
 
 
+def architecture_name(arch: int) -> str:
+    """As NVIDIA spells it."""
+    return f"sm_{arch}"
+
+
+def runs_on(arch: int, capability: int) -> bool:
+    """Whether code for `arch` runs on a GPU: newer ones of the same generation take it, but for what Hopper and later ones compile to."""
+    return arch == capability or (arch // 10 == capability // 10 and arch < capability and arch < 90)
+
+
 def read_program(fields: Mapping[str, Any]) -> CudaProgram:
     """What `written` wrote."""
     return CudaProgram(
+        fields["arch"],
         tuple(
             KernelRow(
                 kernel["name"],
                 tuple(ParameterRow(**parameter) for parameter in kernel["parameters"]),
                 kernel["scratch_bytes"],
-                {int(arch): tuple(map(_read_cubin, rows)) for arch, rows in kernel["cubins"].items()},
+                tuple(CubinRow(row["file"], LaunchFacts(**row["facts"]), row["aligned"]) for row in kernel["cubins"]),
             )
             for kernel in fields["kernels"]
         ),
@@ -104,7 +112,3 @@ def read_program(fields: Mapping[str, Any]) -> CudaProgram:
             for name, entry in fields["entries"].items()
         },
     )
-
-
-def _read_cubin(fields: Mapping[str, Any]) -> CubinRow:
-    return CubinRow(fields["file"], LaunchFacts(**fields["facts"]), fields["aligned"])
