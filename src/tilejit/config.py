@@ -96,9 +96,18 @@ def _bytes(text: str) -> int:
         raise ValueError("expected a number of bytes, such as 500M or 2G") from None
 
 
+def architectures(text: str) -> str:
+    """One or several GPU architectures, spelled one way: `90` and `sm_90` are `sm_90`."""
+    names = [name.strip().removeprefix("sm_").rstrip("af") for name in text.split(",")]
+    if not all(name.isascii() and name.isdigit() and len(name) in (2, 3) for name in names):
+        raise ValueError("expected GPU architectures, such as sm_90 or sm_80,sm_90")
+    return ",".join(f"sm_{name}" for name in dict.fromkeys(names))
+
+
 PLATFORM = Setting("platform", str, "", True, "where kernels run when neither the call nor the tensors say it; empty: cpu")
 CHECK_BOUNDS = Setting("check_bounds", _flag, True, True, "check windows and indices against the extents of tensors")
 FAST_MATH = Setting("fast_math", _flag, True, True, "permit reassociated sums, fused multiply-add and polynomial maths")
+ARCH = Setting("arch", architectures, "", True, "GPU architectures to compile for, such as sm_90 or sm_80,sm_90; empty: that of the GPU that is used")
 NUM_THREADS = Setting("num_threads", _count, 0, False, "threads a call may use; 0: torch's count if torch is loaded, else the CPUs of this process")
 ARENA_BYTES = Setting("arena_bytes", _bytes, 16 << 30, False, "address space reserved per thread for scratch tensors; memory is used only when touched")
 VERIFY = Setting("verify", _flag, False, False, "verify the IR after every pass")
@@ -114,7 +123,7 @@ LOG = Setting("log", str, "", False, "what to report on stderr: `recompile` prin
 PTOAS = Setting("ptoas", str, "", False, "the program that checks emitted PTO text; empty: `ptoas` if it is on PATH, `off`: none")
 
 SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int], ...] = (
-    PLATFORM, CHECK_BOUNDS, FAST_MATH, NUM_THREADS, ARENA_BYTES, VERIFY, FASTPATH,
+    PLATFORM, CHECK_BOUNDS, FAST_MATH, ARCH, NUM_THREADS, ARENA_BYTES, VERIFY, FASTPATH,
     CACHE, CACHE_DIR, CACHE_PATH, CACHE_BYTES, CACHE_ENTRIES, RUN_ONLY, ON_DRIFT, LOG, PTOAS,
 )  # fmt: skip
 
@@ -122,7 +131,7 @@ SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int], ...] = (
 # `os.environ` is a wrapper that encodes names and decodes values in every access: 2 µs that a warm call would spend many times.
 _DATA: dict[bytes, bytes] | None = getattr(os.environ, "_data", None) if os.name == "posix" else None
 _ENCODED = {setting.name: os.fsencode(setting.variable) for setting in SETTINGS}
-_READ_BY_CALLS = Watched(setting.variable for setting in (PLATFORM, CHECK_BOUNDS, FAST_MATH, NUM_THREADS, FASTPATH, ON_DRIFT))
+_READ_BY_CALLS = Watched(setting.variable for setting in (PLATFORM, CHECK_BOUNDS, FAST_MATH, ARCH, NUM_THREADS, FASTPATH, ON_DRIFT))
 
 
 def code_settings() -> tuple[tuple[str, object], ...]:

@@ -28,8 +28,8 @@ __all__ = [
 ]
 
 Node = Program | Function
-_DEFAULTS: dict[str, object] = {"platform": None, "device_id": 0, "dump_passes": False, "strategy": OptimizationStrategy.Default}
-_OPTIONS = ("output_dir", "platform", "device_id", "dump_passes", "verification_level", "strategy", "skip_ptoas", "config")
+_DEFAULTS: dict[str, object] = {"platform": None, "device_id": 0, "dump_passes": False, "strategy": OptimizationStrategy.Default, "arch": None}
+_OPTIONS = ("output_dir", "platform", "device_id", "dump_passes", "verification_level", "strategy", "skip_ptoas", "arch", "config")
 
 
 def compile(
@@ -42,6 +42,7 @@ def compile(
     verification_level: object = None,
     strategy: OptimizationStrategy = OptimizationStrategy.Default,
     skip_ptoas: bool = False,
+    arch: str | None = None,
     config: RunConfig | None = None,
     **inert: object,
 ) -> CompiledProgram:
@@ -49,6 +50,7 @@ def compile(
 
     With `output_dir` the artifact is written there (program, kernels, machine code); else only when the result is used as a path. Options of other
     tile compilers (`backend_type`, `memory_planner`, …) are accepted and have no effect, `skip_ptoas` has none on platforms without PTO.
+    `arch` names GPU architectures to compile for (`"sm_90"`, `"sm_80,sm_90"`), which needs no GPU.
     `verification_level`: anything but None and 0 verifies the IR after every pass.
     """
     if not isinstance(program, Program | Function):
@@ -56,7 +58,7 @@ def compile(
     check_options(inert, _OPTIONS, "ir.compile")
     if verification_level:
         strategy = OptimizationStrategy.Debug
-    given = {"platform": platform, "device_id": device_id, "dump_passes": dump_passes, "strategy": strategy}
+    given = {"platform": platform, "device_id": device_id, "dump_passes": dump_passes, "strategy": strategy, "arch": arch}
     # What is said here goes before what the config says.
     said = {name: value for name, value in given.items() if value != _DEFAULTS[name]}
     chosen = replace(config, **said) if config is not None else RunConfig(**said)  # type: ignore[arg-type]

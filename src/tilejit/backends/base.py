@@ -39,6 +39,8 @@ class CompileOptions:
     """Which of the target's platforms is meant."""
     device: str = "cpu"
     """Where the code will run: `cpu`, `cuda:0`, …"""
+    arch: str = ""
+    """GPU architectures to compile for; empty: that of the device."""
     known: CodeCache | None = None
     """Has the machine code of some texts already."""
 

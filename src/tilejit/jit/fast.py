@@ -21,7 +21,8 @@ from tilejit.runtime.call.memory import WORDS
 from tilejit.runtime.call.native import NativeEntry
 from tilejit.runtime.call.native_type import attach
 from tilejit.runtime.call.signature import ParamInfo
-from tilejit.runtime.call.straight import MISS, Launch, NewTensor, StraightCall, straight_call
+from tilejit.runtime.call.straight import MISS, Launch, NewTensor, Start, StraightCall, straight_call
+from tilejit.runtime.cuda.entry import CudaEntry
 from tilejit.runtime.targets import row_of
 
 _CHANGES = 32
@@ -102,7 +103,7 @@ class WarmCalls:
             elif kind in _PLAIN:
                 key += kind, value
             elif kind is np.ndarray or (kind.__module__ == "torch" and kind.__name__ == "Tensor" and not value.is_nested):  # type: ignore[attr-defined]
-                key += kind, value.dtype, value.shape  # type: ignore[attr-defined]
+                key += kind, value.dtype, value.shape, value.device  # type: ignore[attr-defined]
             else:
                 return ()
         return tuple(key)
@@ -134,12 +135,13 @@ class WarmCalls:
         key = self._key(tuple(arguments.values()))
         if not key:
             return
-        token = (id(compiled), *(type(value) for value in arguments.values()))
-        if native is None:
-            token = (id(compiled), *key)
-            call = self._written.get(token) or self._plain_call(compiled, key, tuple(arguments))
-        else:
-            call = self._written.get(token) or straight_call_of(compiled, native, arguments)
+        token = (id(compiled), *((type(value) for value in arguments.values()) if native is not None else key))
+        call = self._written.get(token)
+        if call is None:
+            placed, start = start_of(compiled, native, arguments)
+            call = straight_call_of(compiled, placed, start, arguments) if placed is not None and start is not None else None
+            if call is None and native is None:
+                call = self._plain_call(compiled, key, tuple(arguments))
         if call is None:
             return
         if len(self._known) >= _KNOWN:
@@ -205,7 +207,21 @@ class WarmCalls:
         return self._path
 
 
-def guards_of(compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object]) -> tuple[ArgumentGuard, ...]:
+Placed = NativeEntry | CudaEntry
+"""Code whose parameters have places in an argument block (runtime/call/abi.py)."""
+
+
+def start_of(compiled: CompiledProgram, native: NativeEntry | None, arguments: Mapping[str, object]) -> tuple[Placed | None, Start | None]:
+    """What runs calls with arguments like these without their full checks: machine code, or whatever else the target's runner offers."""
+    if native is not None:
+        return native, Launch(native.run_block, native.slots, compiled.relocate, compiled.note)
+    runner = compiled.only("call").runner
+    tensors = (arguments[info.name] for info in compiled.param_infos if info.shape is not None and info.name in arguments)
+    first = next(tensors, None)
+    return (runner, runner.launch(first, compiled.relocate, compiled.note)) if isinstance(runner, CudaEntry) and first is not None else (None, None)
+
+
+def guards_of(compiled: CompiledProgram, native: Placed, arguments: Mapping[str, object]) -> tuple[ArgumentGuard, ...]:
     """Guards for arguments like these, in the order of the call."""
     places = dict(zip((param.name for param in native.params), native.places, strict=True))
     infos = {param.name: param for param in compiled.param_infos}
@@ -229,7 +245,7 @@ def _extents(compiled: CompiledProgram, info: ParamInfo) -> tuple[tuple[int | No
     return tuple(dim if isinstance(dim, int) else None for dim in shape), tuple(symbols.index(dim) if isinstance(dim, str) else None for dim in shape)
 
 
-def straight_call_of(compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object]) -> StraightCall | None:
+def straight_call_of(compiled: CompiledProgram, native: Placed, start: Start, arguments: Mapping[str, object]) -> StraightCall | None:
     """Calls with arguments like these as one Python function, new tensors for those that are left out and for results; None: no such form."""
     signature = compiled.signature
     if signature.computed:
@@ -243,7 +259,7 @@ def straight_call_of(compiled: CompiledProgram, native: NativeEntry, arguments: 
     new = [NewTensor(info.dtype, *_extents(compiled, info), slot) for info, slot in returned]
     names = list(arguments)
     same_buffer = [(names.index(output), names.index(source)) for output, source in signature.in_place if output in names and source in names]
-    return straight_call(guards_of(compiled, native, arguments), new, same_buffer, Launch(native.run_block, native.slots, compiled.relocate, compiled.note))
+    return straight_call(guards_of(compiled, native, arguments), new, same_buffer, start)
 
 
 def specialisation_of(compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object]) -> Specialisation:

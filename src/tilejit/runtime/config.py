@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass
 
 from tilejit import config
-from tilejit.errors import TilejitWarning, did_you_mean
+from tilejit.errors import OptionError, TilejitWarning, did_you_mean
 from tilejit.runtime.targets import resolve_platform
 
 INERT_OPTIONS = frozenset(
@@ -49,6 +49,8 @@ class RunConfig:
     num_threads: int | None
     check_bounds: bool
     fast_math: bool
+    arch: str
+    stream: object
 
     def __init__(
         self,
@@ -63,6 +65,8 @@ class RunConfig:
         num_threads: int | None = None,
         check_bounds: bool | None = None,
         fast_math: bool | None = None,
+        arch: str | None = None,
+        stream: object = None,
         **inert: object,
     ) -> None:
         check_options(inert, tuple(self.__dataclass_fields__), "RunConfig")
@@ -72,9 +76,18 @@ class RunConfig:
             "save_kernels": save_kernels, "save_kernels_dir": save_kernels_dir, "num_threads": num_threads,
             "check_bounds": config.CHECK_BOUNDS.value if check_bounds is None else check_bounds,
             "fast_math": config.FAST_MATH.value if fast_math is None else fast_math,
+            "arch": config.ARCH.value if arch is None else arch and _architectures(arch),
+            "stream": stream,
         }  # fmt: skip
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+
+def _architectures(text: str) -> str:
+    try:
+        return config.architectures(text)
+    except (ValueError, AttributeError) as error:
+        raise OptionError(f"arch={text!r}: {error}", help="write arch='sm_90'") from None
 
 
 def _check_values(platform: str | None, device_id: int, num_threads: int | None) -> None:

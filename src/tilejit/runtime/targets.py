@@ -52,7 +52,10 @@ _rows: list[TargetRow] = [
         "cpu", ("cpu",), "tilejit.backends.cpu.target", aliases=("a2a3sim", "a5sim"), loader="tilejit.runtime.call.native:runners", cacheable=True,
         libraries=("llvmlite",),
     ),
-    TargetRow("cuda", ("cuda",), "tilejit.backends.cuda.target", devices=("cuda",), libraries=("triton",), extra="cuda"),
+    TargetRow(
+        "cuda", ("cuda",), "tilejit.backends.cuda.target", devices=("cuda",), loader="tilejit.runtime.cuda.entry:runners", cacheable=True,
+        device_facts="tilejit.runtime.cuda.devices:fingerprint", libraries=("triton",), extra="cuda",
+    ),
     TargetRow("reference", ("reference",), "tilejit.backends.reference.target"),
     TargetRow("pto", ("a2a3", "a5"), "tilejit.backends.pto.target", loader="tilejit.backends.pto.target:runners"),
 ]  # fmt: skip

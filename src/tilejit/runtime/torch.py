@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import torch
@@ -14,6 +14,7 @@ from torch.autograd.graph import increment_version
 from tilejit.dtypes import DType, dtype_of_torch_name
 from tilejit.errors import ArgumentError
 from tilejit.runtime.arrays import ArrayView, unsupported_dtype
+from tilejit.runtime.call.memory import word_at
 from tilejit.runtime.targets import HOST
 
 
@@ -188,6 +189,14 @@ def plain_tensor() -> PlainTensor | None:
             versions = _versions_at()
             return None if grad_at is None or versions is None else PlainTensor(found[0], at, keys - (1 << 64) if keys >> 63 else keys, grad_at, *versions)
     return None
+
+
+def plain_tensor_like(sample: torch.Tensor) -> PlainTensor | None:
+    """The same for plain and dense tensors on the device of `sample`, which is one of them; None where that is not conclusive."""
+    found = plain_tensor()
+    if found is None or sample.is_neg() or sample.is_conj() or _wrapping(sample) is not None or sample.layout is not torch.strided:
+        return None
+    return replace(found, keys=word_at(sample._cdata + found.keys_at))
 
 
 def _autograd_at(end: int) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilejit.backends.cuda import plan
 from tilejit.backends.cuda.compile import STAGES, Cubin, compile_all
-from tilejit.backends.cuda.host import all_steps, host_text, launched
+from tilejit.backends.cuda.host_text import all_steps, host_text, launched
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.cuda.program import CubinRow, CudaProgram, EntryRow, KernelRow, ParameterRow
 

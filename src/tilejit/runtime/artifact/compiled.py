@@ -20,11 +20,13 @@ from tilejit.runtime.call.native import NativeEntry, loading
 from tilejit.runtime.call.quick import QuickBinder
 from tilejit.runtime.call.signature import Bound, ParamInfo, Signature
 from tilejit.runtime.config import RunConfig
+from tilejit.runtime.cuda.streams import on_stream
 from tilejit.runtime.store.directory import ARTIFACTS, default_root
 from tilejit.runtime.targets import Runner, load, resolve_platform, row_of
 
 if TYPE_CHECKING:
     from tilejit.runtime.bench import BenchmarkStats
+    from tilejit.runtime.cuda.graph import CapturedCall
 
 
 class Relocations(Protocol):
@@ -71,8 +73,16 @@ class CompiledEntry:
             return None
         bound, new = self.bind(args)
         self.note.before(self.signature, bound)
-        self.runner.run(bound, config.num_threads if config else None)
+        with on_stream(config.stream if config else None):
+            self.runner.run(bound, config.num_threads if config else None)
         return None if not new else new[0] if len(new) == 1 else new
+
+    def graph(self, *args: object) -> CapturedCall:
+        """This call captured into a CUDA graph: calling the result launches all of it at once, on the same arrays; outputs left out are in its `results`."""
+        capture = getattr(self.runner, "capture", None)
+        if capture is None:
+            raise PlatformError(f"{self.signature.name} was compiled for {self.platform}, which has no graphs", help="compile it for cuda")
+        return cast("CapturedCall", capture(*self.bind(args)))
 
     def bind(self, args: Sequence[object]) -> tuple[list[Bound], tuple[object, ...]]:
         """Checked arguments, and the arrays that were allocated for the caller."""
@@ -171,6 +181,10 @@ class CompiledProgram:
     def __call__(self, *args: object, config: RunConfig | None = None, **named: object) -> Any:
         """All parameters: works in place, returns None. Without the outputs: allocates and returns them, in the caller's framework."""
         return self.only("call")(*args, config=config, **named)
+
+    def graph(self, *args: object) -> CapturedCall:
+        """A call captured into a CUDA graph, to be launched again and again on the same arrays."""
+        return self.only("capture").graph(*args)
 
     def benchmark(self, *args: object, rounds: int = 100, warmup: int = 3) -> BenchmarkStats:
         """Time calls with these arguments."""

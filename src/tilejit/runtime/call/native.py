@@ -58,12 +58,12 @@ class NativeEntry:
     @lazy
     def places(self) -> tuple[int, ...]:
         """Where each parameter starts in the argument block."""
-        return _places(self.params)[0]
+        return places_of(self.params)[0]
 
     @lazy
     def slots(self) -> int:
         """Slots of the whole argument block."""
-        return _places(self.params)[1]
+        return places_of(self.params)[1]
 
     def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None:
         """Run on checked arguments."""
@@ -97,7 +97,7 @@ class NativeEntry:
         raise_failure(self.failures[status - 1], values, self.failures)
 
 
-def _places(params: Sequence[ParamInfo]) -> tuple[tuple[int, ...], int]:
+def places_of(params: Sequence[ParamInfo]) -> tuple[tuple[int, ...], int]:
     """Where each parameter starts in the argument block, and the slots of the whole."""
     ends = [0, *itertools.accumulate(1 if param.shape is None else 1 + 2 * len(param.shape) for param in params)]
     return tuple(ends[:-1]), ends[-1]

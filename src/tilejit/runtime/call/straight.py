@@ -6,6 +6,7 @@ import itertools
 import struct
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -41,9 +42,43 @@ class Launch:
     relocate: Callable[[TilejitError], None]
     noted: object
     """True once the callers of the kernel know that results carry no gradient."""
+    device: str = "cpu"
+    """Where the tensors must be."""
+
+    def number(self, value: str, dtype: DType, names: dict[str, object]) -> str:
+        """The slot of a scalar argument that fits its dtype."""
+        if dtype.is_float:
+            names |= {"scalar_bits": scalar_bits, f"d{value}": dtype}
+            return f"scalar_bits({value}, d{value})"
+        return f"int({value})" if dtype is BOOL else f"{value} & {(1 << max(8, dtype.bits)) - 1}"
+
+    def lines(self, block: Sequence[str], names: dict[str, object]) -> list[str]:
+        """What starts the code, given the expressions of the argument block; `names` is what the lines can refer to."""
+        names |= {"launch": self.run, "pack": struct.Struct(f"={self.slots}Q").pack}
+        return [f"launch(pack({', '.join(block)}))"]
 
 
-def straight_call(guards: Sequence[ArgumentGuard], new: Sequence[NewTensor], same_buffer: Collection[tuple[int, int]], launch: Launch) -> StraightCall | None:
+class Start(Protocol):
+    """How to run the code of a specialisation: Launch for machine code; a target with code elsewhere has its own."""
+
+    @property
+    def slots(self) -> int: ...
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def noted(self) -> object: ...
+
+    @property
+    def relocate(self) -> Callable[[TilejitError], None]: ...
+
+    def number(self, value: str, dtype: DType, names: dict[str, object]) -> str: ...
+
+    def lines(self, block: Sequence[str], names: dict[str, object]) -> list[str]: ...
+
+
+def straight_call(guards: Sequence[ArgumentGuard], new: Sequence[NewTensor], same_buffer: Collection[tuple[int, int]], launch: Start) -> StraightCall | None:
     """A function of a call's arguments that runs the kernel if they fit the guards, else returns MISS; None when it cannot be written.
 
     `same_buffer` are pairs of arguments that may be one and the same array.
@@ -68,12 +103,13 @@ class _Range:
 
 
 class _Writer:
-    def __init__(self, guards: Sequence[ArgumentGuard], new: Sequence[NewTensor], same_buffer: Collection[tuple[int, int]], launch: Launch) -> None:
+    def __init__(self, guards: Sequence[ArgumentGuard], new: Sequence[NewTensor], same_buffer: Collection[tuple[int, int]], launch: Start) -> None:
         self.guards, self.new, self.same_buffer = guards, new, same_buffer
         self.block = ["0"] * launch.slots
+        self.launch = launch
         self.names: dict[str, object] = {
-            "MISS": MISS, "ndarray": np.ndarray, "WORDS": WORDS, "address_of": data_address, "scalar_bits": scalar_bits, "TilejitError": TilejitError,
-            "launch": launch.run, "noted": launch.noted, "relocate": launch.relocate, "pack": struct.Struct(f"={launch.slots}Q").pack,
+            "MISS": MISS, "ndarray": np.ndarray, "WORDS": WORDS, "address_of": data_address, "TilejitError": TilejitError,
+            "relocate": launch.relocate, "noted": launch.noted,
         }  # fmt: skip
         self.lines: list[str] = []
         self.symbols: dict[int, str] = {}
@@ -99,7 +135,8 @@ class _Writer:
         for number, tensor in enumerate(self.new):
             self.allocate(f"n{number}", tensor)
         self.lines += [f"note_write(a{position})" for position in self.tensors_written]
-        self.lines += ["try:", f" launch(pack({', '.join(self.block)}))", "except TilejitError as error:", " relocate(error)", " raise"]
+        start = [f" {line}" for line in self.launch.lines(self.block, self.names)]
+        self.lines += ["try:", *start, "except TilejitError as error:", " relocate(error)", " raise"]
         results = ", ".join(f"n{number}" for number in range(len(self.new)))
         self.lines.append(f"return {results or None}")
         # The text holds numbers and names of this module only; everything of the caller is an object in `names`.
@@ -118,7 +155,9 @@ class _Writer:
     def tensor(self, position: int, guard: TensorGuard) -> None:
         value, address, shape = f"a{position}", f"p{position}", f"s{position}"
         static = None not in guard.extents
-        if type(guard.sample) is np.ndarray:
+        if self.launch.device != "cpu":
+            self.device_tensor(position, guard)
+        elif type(guard.sample) is np.ndarray:
             self.frameworks.add("numpy")
             dtype, mask = self.bind(f"d{position}", guard.sample.dtype), NUMPY_DENSE | NUMPY_ALIGNED | (NUMPY_WRITEABLE if guard.is_output else 0)
             fits = [f"type({value}) is ndarray", f"{value}.dtype is {dtype}", f"{value}.flags.num & {mask} == {mask}"]
@@ -137,15 +176,35 @@ class _Writer:
     def numpy_address(self, value: str) -> str:
         return f"address_of({value})" if ADDRESS_AT is None else f"WORDS[id({value}) + {ADDRESS_AT} >> 3]"
 
-    def torch_tensor(self, position: int, guard: TensorGuard) -> None:
+    def device_tensor(self, position: int, guard: TensorGuard) -> None:
+        """The checks of torch.plain_facts for tensors on a GPU, in line: there the call of a function for each tensor would be felt."""
+        torch, value = self.torch_module(position, guard), f"a{position}"
+        plain = torch.plain_tensor_like(guard.sample)
+        if plain is None or WORDS is None:
+            raise _CannotWrite
+        self.names |= {"Tensor": type(guard.sample), f"d{position}": guard.sample.dtype}  # type: ignore[attr-defined]
+        index = int(self.launch.device.partition(":")[2] or 0)
+        keys = f"WORDS[WORDS[id({value}) + {plain.impl_at} >> 3] + {plain.keys_at} >> 3] == {plain.keys}"
+        grad = f"not {value}.requires_grad" if guard.is_output else f"(not {value}.requires_grad or noted)"
+        fits = [f"type({value}) is Tensor", keys, f"{value}.dtype is d{position}", f"{value}.get_device() == {index}"]
+        self.require(*fits, f"{value}.is_contiguous()", grad)
+        self.lines.append(f"s{position} = {value}.shape")
+        self.require(*([f"s{position} == {guard.extents!r}"] if None not in guard.extents else []), f"(p{position} := {value}.data_ptr())")
+
+    def torch_module(self, position: int, guard: TensorGuard) -> Any:
         if type(guard.sample).__module__ != "torch" or type(guard.sample).__name__ != "Tensor":
             raise _CannotWrite
         from tilejit.runtime import torch
 
         self.frameworks.add("torch")
-        self.names["facts_of"], self.names["note_write"] = torch.plain_facts, torch.note_write
+        self.names["note_write"] = torch.note_write
         if guard.is_output:
             self.tensors_written.append(position)
+        return torch
+
+    def torch_tensor(self, position: int, guard: TensorGuard) -> None:
+        torch = self.torch_module(position, guard)
+        self.names["facts_of"] = torch.plain_facts
         dtype = str(guard.sample.dtype).removeprefix("torch.")  # type: ignore[attr-defined]
         self.lines.append(f"facts = facts_of(a{position}, {dtype!r}, {guard.is_output}, noted)")
         self.require("facts is not None", *([f"facts[0] == {guard.extents!r}"] if None not in guard.extents else []))
@@ -200,7 +259,7 @@ class _Writer:
             from tilejit.runtime import torch
 
             self.bind("torch_zeros", torch.zeros)
-            self.lines.append(f"{name} = torch_zeros({shape}, {self.bind(f'd{name}', tensor.dtype)}, 'cpu')")
+            self.lines.append(f"{name} = torch_zeros({shape}, {self.bind(f'd{name}', tensor.dtype)}, {self.launch.device!r})")
             self.fill(tensor.slot, f"{name}.data_ptr()", extents)
 
     # scalars ----------------------------------------------------------------------------------------------------------------
@@ -220,14 +279,12 @@ class _Writer:
         dtype = guard.dtype
         if dtype.is_float:
             self.require(f"type({value}) is float")
-            self.block[guard.slot] = f"scalar_bits({value}, {self.bind(f'd{value}', dtype)})"
         elif dtype is BOOL:
             self.require(f"type({value}) is bool")
-            self.block[guard.slot] = f"int({value})"
         else:
             low, high = integer_range(dtype)
             self.require(f"type({value}) is int", f"{low} <= {value} <= {high}")
-            self.block[guard.slot] = f"{value} & {(1 << max(8, dtype.bits)) - 1}"
+        self.block[guard.slot] = self.launch.number(value, dtype, self.names)
 
 
 def _product(factors: Sequence[str]) -> str:

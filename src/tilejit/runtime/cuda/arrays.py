@@ -107,8 +107,8 @@ class DeviceArray:
         address = ctypes.c_uint64()
         with self._device.active():
             self._device.driver("cuMemAllocAsync", ctypes.byref(address), max(1, self._size), stream)
-            self._device.driver("cuMemsetD8Async", address, 0, max(1, self._size), stream)
-        self.address = address.value
+            self.address = address.value
+            self._device.driver("cuMemsetD8Async", self.address, 0, max(1, self._size), stream)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, object]:

@@ -13,6 +13,7 @@ from functools import cached_property
 from tilejit.errors import ArgumentError, DeviceError, PlatformError
 from tilejit.runtime.cuda import driver as api
 from tilejit.runtime.cuda.driver import Driver
+from tilejit.runtime.cuda.program import architecture_name
 
 OLDEST = 80
 """Compute capability 8.0, the oldest that kernels are compiled for."""
@@ -106,6 +107,14 @@ def _checked(index: int) -> Device:
 def count() -> int:
     """GPUs that this process sees."""
     return api.driver().number("cuDeviceGetCount")
+
+
+def fingerprint(name: str = "cuda:0") -> str:
+    """What of a GPU generated code depends on: its architecture, or that there is none."""
+    try:
+        return architecture_name(device(int(name.partition(":")[2] or 0)).capability)
+    except PlatformError:
+        return "no GPU"  # the setting or the option `arch` says what to compile for
 
 
 def used() -> tuple[Device, ...]:

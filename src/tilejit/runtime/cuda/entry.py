@@ -6,22 +6,28 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import NoReturn, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn, cast
 
-from tilejit.dtypes import DTYPES
-from tilejit.errors import ArgumentError, ArtifactError, InternalError
-from tilejit.runtime.arrays import ArrayView
+from tilejit.dtypes import DTYPES, FP32, DType
+from tilejit.errors import ArgumentError, ArtifactError, InternalError, TilejitError
+from tilejit.runtime.arrays import ArrayView, view_of
+from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.artifact.sections import Artifact
 from tilejit.runtime.call.failures import Failure, raise_failure
+from tilejit.runtime.call.native import places_of
 from tilejit.runtime.call.signature import Bound, ParamInfo
 from tilejit.runtime.cuda import devices
 from tilejit.runtime.cuda.devices import Device
 from tilejit.runtime.cuda.launcher import launcher
 from tilejit.runtime.cuda.memory import memory_for
 from tilejit.runtime.cuda.program import CudaProgram, architecture_name, read_program, runs_on
-from tilejit.runtime.cuda.scalars import rounded, scalar_op
+from tilejit.runtime.cuda.scalars import rounded, scalar_op, single
 from tilejit.runtime.cuda.streams import stream_of
 from tilejit.runtime.cuda.words import CLEAR, FailureWords
+
+if TYPE_CHECKING:
+    from tilejit.runtime.cuda.graph import CapturedCall
 
 HostFunction = Callable[..., None]
 """(stream, memory, inputs …): launches everything that a call does."""
@@ -83,7 +89,7 @@ class DeviceProgram:
         if found is None:
             names: dict[str, object] = {f"launch_{at}": kernel for at, kernel in enumerate(self.kernels)}
             names |= {"words": self.words.words, "CLEAR": CLEAR, "failed": self.words.check, "read": self.read, "fail": self.fail, "scalar_op": scalar_op}
-            # Written by the compiler (backends/cuda/host.py) and kept in the artifact; like the machine code there, it is trusted.
+            # Written by the compiler (backends/cuda/host_text.py) and kept in the artifact; like the machine code there, it is trusted.
             exec(compile(self.program.entries[name].text, f"<tilejit host {name}>", "exec"), names)
             found = self._functions[name] = cast("HostFunction", names["call"])
         return found
@@ -131,6 +137,29 @@ class CudaEntry:
         loaded = self.program.on(device_index(first.device))
         self.run_on(loaded, stream_of(first), first.framework, self.inputs(arguments, loaded))
 
+    def launch(self, first: object, relocate: Callable[[TilejitError], None], noted: object) -> CudaLaunch | None:
+        """How warm calls with a first tensor like this one run; None where only the full checks know."""
+        view = view_of(first)
+        if view is None or view.framework != "torch" or view.device == "cpu":
+            return None
+        return CudaLaunch(self, self.program.on(device_index(view.device)), relocate, noted, f"cuda:{device_index(view.device)}")
+
+    @lazy
+    def places(self) -> tuple[int, ...]:
+        """Where each parameter starts in an argument block (runtime/call/abi.py)."""
+        return places_of(self.params)[0]
+
+    @lazy
+    def slots(self) -> int:
+        """Slots of the whole argument block."""
+        return places_of(self.params)[1]
+
+    def capture(self, arguments: Sequence[Bound], new: tuple[object, ...]) -> CapturedCall:
+        """The call as a graph."""
+        from tilejit.runtime.cuda.graph import CapturedCall
+
+        return CapturedCall(self, arguments, new)
+
     def first_array(self, arguments: Sequence[Bound]) -> ArrayView:
         """The array that decides where a call runs."""
         for argument in arguments:
@@ -168,6 +197,46 @@ class CudaEntry:
     def check(self) -> None:
         """Raise what a kernel reported since the last call."""
         self.program.check()
+
+
+@dataclass(frozen=True, slots=True)
+class CudaLaunch:
+    """A warm call on one device: its host function, on torch's current stream."""
+
+    entry: CudaEntry
+    loaded: DeviceProgram
+    relocate: Callable[[TilejitError], None]
+    noted: object
+    device: str
+
+    @property
+    def slots(self) -> int:
+        return self.entry.slots
+
+    def number(self, value: str, dtype: DType, names: dict[str, object]) -> str:
+        """A scalar argument as the host function takes it."""
+        if not dtype.is_float:
+            return value
+        names |= {"single": single, "rounded": rounded, f"d{value}": dtype}
+        return f"single({value})" if dtype is FP32 else f"rounded({value}, d{value})"
+
+    def lines(self, block: Sequence[str], names: dict[str, object]) -> list[str]:
+        """The expressions of the argument block, as far as the host function takes them."""
+        from tilejit.runtime import torch
+
+        row, index = self.loaded.program.entries[self.entry.name], self.loaded.device.index
+        function = self.loaded.function(self.entry.name)
+        names |= {"run": function, "current_stream": torch.current_stream, "active": self.loaded.device.active}
+        names |= {"memory_for": memory_for, "device": self.loaded.device}
+        inputs = [self.input(block, at, fact, axis) for at, fact, axis in row.inputs]
+        lines = [f"stream = current_stream({index})"]
+        memory = "memory_for(device, stream, 'torch')" if row.memory else "None"
+        call = f"run({', '.join(['stream', memory, *inputs])})"
+        return [*lines, call] if devices.count() == 1 else [*lines, "with active():", f" {call}"]
+
+    def input(self, block: Sequence[str], at: int, fact: str, axis: int) -> str:
+        rank = len(self.entry.params[at].shape or ())
+        return block[self.entry.places[at] + {"address": 0, "value": 0, "extent": 1 + axis, "stride": 1 + rank + axis}[fact]]
 
 
 def device_index(device: str) -> int:

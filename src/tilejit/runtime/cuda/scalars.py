@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 
 from tilejit.dtypes import DTYPES, DType
@@ -25,6 +26,17 @@ def scalar_op(name: str, dtype: str, operands: Sequence[str], statics: Sequence[
         return found.item() if not DTYPES[dtype].is_float else float(found)
 
     return run
+
+
+def single(value: float) -> float:
+    """A number as float32 holds it."""
+    try:
+        return _SINGLE.unpack(_SINGLE.pack(value))[0]
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+_SINGLE = struct.Struct("<f")
 
 
 def rounded(value: int | float | bool, dtype: DType) -> int | float | bool:

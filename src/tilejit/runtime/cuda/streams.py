@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 from tilejit.errors import ArgumentError
@@ -11,8 +14,28 @@ LEGACY_DEFAULT = 1
 """How the array interface and DLPack spell the default stream; 0 is left out there because it is ambiguous."""
 
 
+_local = threading.local()
+
+
+@contextmanager
+def on_stream(stream: object) -> Generator[None]:
+    """Calls inside run on this stream; None: on the one that is current where their arrays come from."""
+    if stream is None:
+        yield
+        return
+    before = getattr(_local, "stream", None)
+    _local.stream = stream_handle(stream)
+    try:
+        yield
+    finally:
+        _local.stream = before
+
+
 def stream_of(first: ArrayView) -> int:
-    """The stream on which the arrays of a call are ready; 0 is the default stream."""
+    """The stream of a call whose first array is this one; 0 is the default stream."""
+    chosen = getattr(_local, "stream", None)
+    if chosen is not None:
+        return chosen
     if first.framework == "torch":
         from tilejit.runtime import torch
 
