@@ -67,15 +67,25 @@ def _terms(value: object, depth: int) -> Terms:
     if isinstance(owner, d.DimOp):
         extent = d.shaped_type(owner.source).shape[_axis(owner)]
         return {("dim", extent): 1} if extent != "?" else {("dim of", owner.source, _axis(owner)): 1}
-    if isinstance(owner, d.ApplyOp) and depth > 0 and len(owner.args) == 2 and owner.op in ("add", "sub", "mul"):
-        left, right = _terms(owner.args[0], depth - 1), _terms(owner.args[1], depth - 1)
-        if owner.op != "mul":
-            sign = 1 if owner.op == "add" else -1
+    found = _combined(owner, depth - 1) if isinstance(owner, d.ApplyOp) and depth > 0 and len(owner.args) == 2 else None
+    return {value: 1} if found is None else found
+
+
+def _combined(op: d.ApplyOp, depth: int) -> Terms | None:
+    """The terms of a sum, a difference, or a product with a constant."""
+    match op.op:
+        case "add" | "sub":
+            left, right = _terms(op.args[0], depth), _terms(op.args[1], depth)
+            sign = 1 if op.op == "add" else -1
             return {term: left.get(term, 0) + sign * right.get(term, 0) for term in {**left, **right}}
-        for factor, other in ((left, right), (right, left)):
-            if set(factor) == {None}:
-                return {term: factor[None] * coefficient for term, coefficient in other.items()}
-    return {value: 1}
+        case "mul":
+            left, right = _terms(op.args[0], depth), _terms(op.args[1], depth)
+            for factor, other in ((left, right), (right, left)):
+                if set(factor) == {None}:
+                    return {term: factor[None] * coefficient for term, coefficient in other.items()}
+        case _:
+            pass
+    return None
 
 
 def _axis(op: d.DimOp) -> int:

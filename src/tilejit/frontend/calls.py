@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from xdsl.ir import SSAValue
 
-from tilejit.dtypes import INDEX, UINT8, DType
-from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, ShapeError, TilejitError, UnsupportedFeatureError
-from tilejit.frontend import buffers, effects, fold, functions, markers, windows
+from tilejit.dtypes import INDEX, DType
+from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, TilejitError, UnsupportedFeatureError
+from tilejit.frontend import effects, fold, functions, markers, structural
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import (
     InlineFunction,
@@ -26,7 +26,6 @@ from tilejit.frontend.values import (
     shaped,
     with_wide_literals,
 )
-from tilejit.ops import public
 from tilejit.ops.binding import Kind, bind
 from tilejit.ops.dtype_rules import as_index
 from tilejit.ops.evaluate import evaluate
@@ -170,10 +169,9 @@ def op_call(ctx: Context, function: OpFunction, args: Sequence[object], keywords
     except TilejitError as error:
         named = {ast.unparse(item): value for item, value in zip(getattr(node, "args", ()), args, strict=False)}
         raise ctx.builder.misuse(error, named) from None
-    structural = _STRUCTURAL.get(bound.row.name)
-    if structural is not None:
+    if structural.builds(bound.row):
         try:
-            result = structural(ctx, bound.args, node)
+            result = structural.build(ctx, bound.row, bound.args, node)
         except TilejitError as error:
             if error.span is not None:
                 raise
@@ -269,163 +267,3 @@ def _check_store_order(function: OpFunction, args: Sequence[object]) -> None:
             raise ArgumentError("pl.store got its arguments in another order", help="the order is pl.store(tile, offsets, tensor)")
         if shaped(args[1]) is not None or isinstance(args[0], tuple | list):
             raise ArgumentError("pl.store got its arguments in another order", help="the order is pl.store(tile, offsets, tensor)")
-
-
-# structural ops -------------------------------------------------------------------------------------------------------
-
-Args = Mapping[str, object]
-
-
-def _value(args: Args, name: str) -> SSAValue:
-    value = args[name]
-    assert isinstance(value, SSAValue), (name, value)
-    return value
-
-
-def _is_buffer(value: object) -> bool:
-    return isinstance(shaped(value), BufferType)
-
-
-def _load(ctx: Context, args: Args, node: ast.AST) -> object:
-    return buffers.load(ctx, args)
-
-
-def _store(ctx: Context, args: Args, node: ast.AST) -> object:
-    return buffers.store(ctx, args)
-
-
-def _rebind(ctx: Context, target: SSAValue, result: SSAValue, node: ast.AST) -> SSAValue:
-    """A write into a tile gives the name in the first argument the new value."""
-    if result is not target and isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Name) and not ctx.strict_ssa:
-        ctx.bind(node.args[0].id, result, node)
-    return result
-
-
-def _assemble(ctx: Context, args: Args, node: ast.AST) -> object:
-    target = _value(args, "target")
-    atomic = args.get("atomic")
-    result = buffers.assemble(ctx, target, _value(args, "source"), args["offset"], atomic is not None and buffers.is_add(atomic))
-    return _rebind(ctx, target, result, node)
-
-
-def _write(ctx: Context, args: Args, node: ast.AST) -> object:
-    target = _value(args, "dst")
-    return _rebind(ctx, target, buffers.write_element(ctx, target, args["offset"], args["value"]), node)
-
-
-def _slice(ctx: Context, args: Args, node: ast.AST) -> object:
-    source = args["input"]
-    if not _is_buffer(source):
-        return NotImplemented
-    assert isinstance(source, SSAValue)
-    return windows.slice_buffer(ctx, source, args)
-
-
-def _reshape(ctx: Context, args: Args, node: ast.AST) -> object:
-    shape = args["shape"]
-    if not isinstance(shape, tuple | list):
-        raise ParserTypeError(f"`shape` must be a list, got {describe_value(shape)}")
-    return windows.reshape(ctx, _value(args, "input"), shape)
-
-
-def _view(ctx: Context, args: Args, node: ast.AST) -> object:
-    return windows.view(ctx, _value(args, "tensor"), args)
-
-
-def _reinterpret(ctx: Context, args: Args, node: ast.AST) -> object:
-    if not _is_buffer(args["data"]):
-        return NotImplemented
-    return windows.reinterpret(ctx, _value(args, "data"), args["dtype"], args["shape"])
-
-
-def _read(ctx: Context, args: Args, node: ast.AST) -> object:
-    return buffers.read_element(ctx, _value(args, "src"), args["offset"])
-
-
-def _dim(ctx: Context, args: Args, node: ast.AST) -> object:
-    return buffers.dim(ctx, _value(args, "tensor"), args["axis"])
-
-
-def _create(ctx: Context, args: Args, node: ast.AST) -> object:
-    shape = args["shape"]
-    if not isinstance(shape, tuple | list):
-        raise ParserTypeError(f"`shape` must be a list, got {describe_value(shape)}")
-    return buffers.create(ctx, shape, args["dtype"], args.get("layout"), args.get("init_value"))
-
-
-def _set_valid(ctx: Context, args: Args, node: ast.AST) -> object:
-    if not _is_buffer(args["input"]):
-        return NotImplemented
-    tensor = _value(args, "input")
-    if isinstance(tensor.owner, d.WindowOp):
-        message = f"set_validshape takes a whole tensor, got a view, {d.shaped_type(tensor)}"
-        raise ShapeError(message, help="narrow it where it is cut: pl.slice(…, valid_shape=[…])")
-    return windows.narrowed(ctx, tensor, [args["valid_rows"], args["valid_cols"]])
-
-
-def _where(ctx: Context, args: Args, node: ast.AST) -> object:
-    """By a mask of packed bits, as a comparison of tiles gives it: a selection between tiles."""
-    mask = args["condition"]
-    if not isinstance(mask, SSAValue) or not isinstance(mask.owner, d.ApplyOp) or mask.owner.op != "cmp_mask":
-        return NotImplemented
-    like = next((args[name] for name in ("lhs", "rhs") if shaped(args[name]) is not None), None)
-    if like is None:
-        raise ArgumentError("where takes at least one tile to choose from, got two scalars", help="make one of them a tile with pl.tile.full")
-    chosen: dict[str, object] = {}
-    for name in ("lhs", "rhs"):
-        value = args[name]
-        chosen[name] = value if shaped(value) is not None else op_call(ctx, _tile_op("expands"), (like, value), {}, node)
-    rows = d.shaped_type(mask).shape
-    tmp = op_call(ctx, _tile_op("create"), (rows, UINT8), {}, node)
-    return op_call(ctx, _tile_op("sel"), (mask, chosen["lhs"], chosen["rhs"], tmp), {}, node)
-
-
-def _tile_op(name: str) -> OpFunction:
-    function = public("tile", name)
-    assert function is not None, name
-    return function
-
-
-def _block_index(ctx: Context, args: Args, node: ast.AST) -> object:
-    return NotImplemented if ctx.block is None else ctx.block[0]
-
-
-def _block_count(ctx: Context, args: Args, node: ast.AST) -> object:
-    return NotImplemented if ctx.block is None else ctx.block[1]
-
-
-def _lane(ctx: Context, args: Args, node: ast.AST) -> object:
-    return NotImplemented if ctx.lane is None else ctx.lane
-
-
-def _alloc(ctx: Context, args: Args, node: ast.AST) -> object:
-    raise UnsupportedFeatureError("allocation tokens appear in printed programs only", help="pl.create_tensor and pl.create_tile allocate")
-
-
-def _identity(ctx: Context, args: Args, node: ast.AST) -> object:
-    return _value(args, "tensor")
-
-
-_STRUCTURAL: dict[str, Callable[[Context, Args, ast.AST], object]] = {
-    "load": _load,
-    "store": _store,
-    "assemble": _assemble,
-    "write": _write,
-    "slice": _slice,
-    "reshape": _reshape,
-    "view": _view,
-    "reinterpret_view": _reinterpret,
-    "read": _read,
-    "dim": _dim,
-    "create_tensor": _create,
-    "create_l1": _create,
-    "set_validshape": _set_valid,
-    "where": _where,
-    "get_block_idx": _block_index,
-    "get_block_num": _block_count,
-    "get_subblock_idx": _lane,
-    "alloc": _alloc,
-    "no_dep": _identity,
-    **effects.STRUCTURAL,
-}
-"""Rows that the front end builds itself, at least on buffers."""

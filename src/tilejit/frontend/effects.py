@@ -13,7 +13,8 @@ from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError
 from tilejit.frontend import buffers, windows
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import NoValue, TaskHandle, describe_value, shaped
-from tilejit.ops import table
+from tilejit.ops import facts, table
+from tilejit.ops.fifo import counterpart
 from tilejit.ops.spec import OpSpec
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
@@ -25,20 +26,13 @@ Args = Mapping[str, object]
 
 def is_statement(row: OpSpec, args: Args) -> bool:
     """Whether a call stands for a `tile.effect`: it has no result, or what it changes is a tensor in memory."""
-    return row.family == "effect" or (writes(row) is not None and isinstance(shaped(args[str(writes(row))]), BufferType))
-
-
-def writes(row: OpSpec) -> str | None:
-    """The parameter that a row changes when it is a tensor in memory."""
-    name = row.attrs.get("writes")
-    return name if isinstance(name, str) else None
+    return row.family == "effect" or (row.facts.writes is not None and isinstance(shaped(args[row.facts.writes]), BufferType))
 
 
 def perform(ctx: Context, row: OpSpec, level: str, args: Args, shown: str) -> object:
     """Keep a statement in the program; it evaluates to the tensor that it changes, if any."""
     ctx.builder.perform(row, level, args)
-    name = writes(row)
-    target = args[name] if name is not None else None
+    target = args[row.facts.writes] if row.facts.writes is not None else None
     if not isinstance(target, SSAValue):
         return NoValue(shown)
     ctx.aliases.write(target)
@@ -55,7 +49,7 @@ class PrefetchHandle:
     kind: str
 
 
-def _task_dummy(ctx: Context, args: Args, node: ast.AST) -> object:
+def task_dummy(ctx: Context, args: Args, node: ast.AST) -> object:
     from tilejit.frontend.tasks import dependencies
 
     deps = args["deps"]
@@ -67,7 +61,7 @@ def _task_dummy(ctx: Context, args: Args, node: ast.AST) -> object:
     return TaskHandle(f"task{ctx.tasks}")
 
 
-def _handle(kind: str, **takes: str) -> Callable[[Context, Args, ast.AST], object]:
+def handle(kind: str, **takes: str) -> Callable[[Context, Args, ast.AST], object]:
     """A prefetch op: its handles are checked, and it gives one of `kind`."""
 
     def made(ctx: Context, args: Args, node: ast.AST) -> object:
@@ -86,7 +80,7 @@ def _handle(kind: str, **takes: str) -> Callable[[Context, Args, ast.AST], objec
 _MAKERS = {"context": "make_context()", "session": "session(ctx)", "event": "async_prefetch(src, ctx)"}
 
 
-def _gather_row(ctx: Context, args: Args, node: ast.AST) -> object:
+def gather_row(ctx: Context, args: Args, node: ast.AST) -> object:
     """Into a tensor in memory: the window is read, turned and stored there."""
     target, source = args["dst"], args["src"]
     type = shaped(target)
@@ -104,7 +98,7 @@ def _gather_row(ctx: Context, args: Args, node: ast.AST) -> object:
     return buffers.assemble(ctx, target, value, args["dst_offset"])
 
 
-def _shard(ctx: Context, args: Args, node: ast.AST) -> object:
+def shard(ctx: Context, args: Args, node: ast.AST) -> object:
     """The half of the running lane; the whole tile where nothing is divided."""
     tile = args["x"]
     assert isinstance(tile, SSAValue)
@@ -120,7 +114,7 @@ def _shard(ctx: Context, args: Args, node: ast.AST) -> object:
     return windows.slice_value(ctx, tile, [ctx.lane * (extent // 2) if at == axis else 0 for at in range(type.rank)], extents)
 
 
-def _unshard(ctx: Context, args: Args, node: ast.AST) -> object:
+def unshard(ctx: Context, args: Args, node: ast.AST) -> object:
     if ctx.lane is None or ctx.split is SplitMode.NONE:
         return NotImplemented
     raise UnsupportedFeatureError("aic_gather in a helper of a lane", help="call it in the body of the pl.split_aiv loop, where both lanes meet")
@@ -129,59 +123,48 @@ def _unshard(ctx: Context, args: Args, node: ast.AST) -> object:
 # FIFOs ----------------------------------------------------------------------------------------------------------------
 
 _SIDES = {"aic": "cube", "aiv": "vector"}
-_ON_CUBE = frozenset({"tpush_to_aiv", "tpop_from_aiv", "tfree_to_aiv", "aic_initialize_pipe"})
-_OTHER_SIDE = {
-    "tpush_to_aiv": "tpush_to_aic",
-    "tpush_to_aic": "tpush_to_aiv",
-    "tpop_from_aic": "tpop_from_aiv",
-    "tpop_from_aiv": "tpop_from_aic",
-    "tfree_to_aic": "tfree_to_aiv",
-    "tfree_to_aiv": "tfree_to_aic",
-    "aic_initialize_pipe": "aiv_initialize_pipe",
-    "aiv_initialize_pipe": "aic_initialize_pipe",
-}
-_POPS = {"tfree_to_aic": ("tpop_from_aic", "lane_pop"), "tfree_to_aiv": ("tpop_from_aiv",)}
-"""Where the tiles come from whose slots an op gives back."""
 
 
-def _check_side(ctx: Context, name: str) -> None:
-    """An op of one kind of core in a function of the other kind, or on no core at all."""
-    side = "cube" if name in _ON_CUBE else "vector"
-    here = "vector" if ctx.lane is not None else _SIDES.get(ctx.core or "", side)
-    if here != side:
+def fifo(ctx: Context, row: OpSpec, args: Args, node: ast.AST) -> object:
+    """An op of a FIFO: it must stand on its side, and inside pl.split_aiv it is one of the running lane."""
+    part = row.facts.fifo
+    assert part is not None
+    here = "vector" if ctx.lane is not None else _SIDES.get(ctx.core or "", part.side)
+    if here != part.side:
         place = "inside pl.split_aiv" if ctx.lane is not None else f"in `{ctx.frame.name}`, a function of the {here} core"
-        raise InvalidOperationError(f"{name} {place}: it belongs to the {side} core", help=f"the {here} core has pl.{_OTHER_SIDE[name]}")
-    if not name.endswith("initialize_pipe"):
-        ctx.needs_execution(f"pl.{name}", "tile")
+        raise InvalidOperationError(f"{row.name} {place}: it belongs to the {part.side} core", help=f"the {here} core has pl.{counterpart(row, here).name}")
+    if part.act != "open":
+        ctx.needs_execution(f"pl.{row.name}", "tile")
+    act = _ACTS.get(part.act)
+    return NotImplemented if act is None or part.lane else act(ctx, row, args, node)
 
 
-def _pop(name: str) -> Callable[[Context, Args, ast.AST], object]:
+def _of_lane(ctx: Context, row: OpSpec, args: Args) -> tuple[OpSpec, Args]:
+    """The form of an op that the running lane has, and its arguments."""
+    own = counterpart(row, lane=True)
+    return own, {param.name: ctx.lane if param.name == "lane" else args[param.name] for param in own.params}
+
+
+def _pop(ctx: Context, row: OpSpec, args: Args, node: ast.AST) -> object:
     """A tile out of a FIFO; without shape and dtype it has the type that its target is annotated with."""
-
-    def popped(ctx: Context, args: Args, node: ast.AST) -> object:
-        _check_side(ctx, name)
-        type: TileType | None = None
-        if args["shape"] is None and args["dtype"] is None and ctx.wanted is not None and ctx.wanted[0] is node:
-            annotated = ctx.wanted[1]()
-            if not isinstance(annotated, TileType):
-                raise ParserTypeError(f"{name} gives a tile, its target is annotated as {annotated}", help="annotate it as pl.Tile[[…], pl.FP32]")
-            type = annotated
-        if type is None and ctx.lane is None:
-            return NotImplemented
-        given = args["shape"] if type is None else type.shape
-        if given is None:
-            return NotImplemented  # The row says what is missing.
-        if not isinstance(given, tuple | list):
-            raise ParserTypeError(f"`shape` must be a list, got {describe_value(given)}")
-        ready = {**args, "shape": [ctx.index(extent, "an extent") for extent in given], "dtype": args["dtype"] if type is None else type.dtype}
-        row = table()[name]
-        if ctx.lane is not None:
-            row = table()["lane_pop"]
-            ready = {param.name: ctx.lane if param.name == "lane" else ready[param.name] for param in row.params}
-        (tile,) = ctx.builder.apply(row, "system", ready)
-        return tile if type is None else _as_annotated(ctx, tile, type)
-
-    return popped
+    type: TileType | None = None
+    if args["shape"] is None and args["dtype"] is None and ctx.wanted is not None and ctx.wanted[0] is node:
+        annotated = ctx.wanted[1]()
+        if not isinstance(annotated, TileType):
+            raise ParserTypeError(f"{row.name} gives a tile, its target is annotated as {annotated}", help="annotate it as pl.Tile[[…], pl.FP32]")
+        type = annotated
+    if type is None and ctx.lane is None:
+        return NotImplemented
+    given = args["shape"] if type is None else type.shape
+    if given is None:
+        return NotImplemented  # The row says what is missing.
+    if not isinstance(given, tuple | list):
+        raise ParserTypeError(f"`shape` must be a list, got {describe_value(given)}")
+    ready: Args = {**args, "shape": [ctx.index(extent, "an extent") for extent in given], "dtype": args["dtype"] if type is None else type.dtype}
+    if ctx.lane is not None:
+        row, ready = _of_lane(ctx, row, ready)
+    (tile,) = ctx.builder.apply(row, "system", ready)
+    return tile if type is None else _as_annotated(ctx, tile, type)
 
 
 def _as_annotated(ctx: Context, tile: SSAValue, type: TileType) -> SSAValue:
@@ -194,64 +177,41 @@ def _as_annotated(ctx: Context, tile: SSAValue, type: TileType) -> SSAValue:
     return tile
 
 
-def _push(name: str) -> Callable[[Context, Args, ast.AST], object]:
-    def pushed(ctx: Context, args: Args, node: ast.AST) -> object:
-        _check_side(ctx, name)
-        if ctx.lane is None or name != "tpush_to_aic":
-            return NotImplemented
-        row = table()["lane_push"]
-        return perform(ctx, row, "system", {param.name: ctx.lane if param.name == "lane" else args[param.name] for param in row.params}, f"pl.{name}")
-
-    return pushed
-
-
-def _free(name: str) -> Callable[[Context, Args, ast.AST], object]:
-    def freed(ctx: Context, args: Args, node: ast.AST) -> object:
-        _check_side(ctx, name)
-        tile = args["tile"]
-        owner = tile.owner if isinstance(tile, SSAValue) else None
-        while isinstance(owner, d.ApplyOp) and owner.op == "set_validshape":
-            owner = owner.args[0].owner
-        if isinstance(owner, d.LoadOp) or (isinstance(owner, d.ApplyOp) and owner.op not in _POPS[name]):
-            raise InvalidOperationError(f"{name} takes a tile that {_POPS[name][0]} gave", help="tiles that came from elsewhere have no slot to give back")
-        if isinstance(owner, d.ApplyOp):
-            _check_freed(ctx, name, owner, args)
+def _push(ctx: Context, row: OpSpec, args: Args, node: ast.AST) -> object:
+    if ctx.lane is None:
         return NotImplemented
+    own, ready = _of_lane(ctx, row, args)
+    return perform(ctx, own, "system", ready, f"pl.{row.name}")
 
-    return freed
+
+def _free(ctx: Context, row: OpSpec, args: Args, node: ast.AST) -> object:
+    tile = args["tile"]
+    owner = tile.owner if isinstance(tile, SSAValue) else None
+    while isinstance(owner, d.ApplyOp) and owner.op == "set_validshape":
+        owner = owner.args[0].owner
+    popped = counterpart(row, act="pop")
+    if isinstance(owner, d.LoadOp) or (isinstance(owner, d.ApplyOp) and not _is_of(owner, popped)):
+        raise InvalidOperationError(f"{row.name} takes a tile that {popped.name} gave", help="tiles that came from elsewhere have no slot to give back")
+    if isinstance(owner, d.ApplyOp):
+        _check_freed(ctx, row.name, owner, args)
+    return NotImplemented
+
+
+def _is_of(op: d.ApplyOp, row: OpSpec) -> bool:
+    """Whether an op has the part of a row in its FIFO, as a whole or for a lane."""
+    return facts(op.op).fifo is not None and counterpart(table()[op.op]) is row
 
 
 def _check_freed(ctx: Context, name: str, pop: d.ApplyOp, args: Args) -> None:
     """The slot of one pop is given back once, with the facts of that pop."""
-    facts = apply_args(pop)
+    given = apply_args(pop)
     for fact in ("split", "id"):
-        if args[fact] is not None and args[fact] != (facts[fact] or 0):
-            raise ArgumentError(f"{name} has {fact}={args[fact]}, its tile came with {fact}={facts[fact] or 0}", help=f"leave `{fact}` out")
+        if args[fact] is not None and args[fact] != (given[fact] or 0):
+            raise ArgumentError(f"{name} has {fact}={args[fact]}, its tile came with {fact}={given[fact] or 0}", help=f"leave `{fact}` out")
     tile = args["tile"]
     assert isinstance(tile, SSAValue)
     if any(isinstance(use.operation, d.EffectOp) and use.operation.op == name and use.operation.parent is ctx.builder.block for use in tile.uses):
         raise InvalidOperationError(f"{name} gives this slot back twice", help="each tile has one slot")
 
 
-def _pipe(name: str) -> Callable[[Context, Args, ast.AST], object]:
-    def opened(ctx: Context, args: Args, node: ast.AST) -> object:
-        _check_side(ctx, name)
-        return NotImplemented
-
-    return opened
-
-
-STRUCTURAL: dict[str, Callable[[Context, Args, ast.AST], object]] = {
-    "task_dummy": _task_dummy,
-    "prefetch_make_context": _handle("context"),
-    "prefetch_session": _handle("session", ctx="context"),
-    "prefetch_async_prefetch": _handle("event", ctx="context"),
-    "prefetch_wait": _handle("", event="event", session_handle="session"),
-    "gather_row": _gather_row,
-    **{name: _pop(name) for name in ("tpop_from_aic", "tpop_from_aiv")},
-    **{name: _push(name) for name in ("tpush_to_aic", "tpush_to_aiv")},
-    **{name: _free(name) for name in _POPS},
-    **{name: _pipe(name) for name in ("aic_initialize_pipe", "aiv_initialize_pipe")},
-    "aiv_shard": _shard,
-    "aic_gather": _unshard,
-}
+_ACTS: Mapping[str, Callable[[Context, OpSpec, Args, ast.AST], object]] = {"pop": _pop, "push": _push, "free": _free}

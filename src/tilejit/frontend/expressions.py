@@ -23,29 +23,10 @@ from tilejit.frontend.values import (
     shaped,
     with_wide_literals,
 )
-from tilejit.ops import public, table
+from tilejit.ops import COMPARISONS, operators, public, table
 from tilejit.ops.spec import OpFunction, Spelling
 from tilejit.tile_ir import dialect as d
 from tilejit.types.annotations import DynVar, Untracked
-
-_OPERATORS: dict[type[ast.operator], str] = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.Div: "div",
-    ast.FloorDiv: "floordiv",
-    ast.Mod: "mod",
-    ast.Pow: "pow",
-    ast.LShift: "shl",
-    ast.RShift: "shr",
-    ast.BitAnd: "and_",
-    ast.BitOr: "or_",
-    ast.BitXor: "xor",
-}
-"""Row of the table for each operator, at every level."""
-_SHAPED_OPERATORS = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "pow"})
-_COMPARISONS: dict[type[ast.cmpop], int] = {ast.Eq: 0, ast.NotEq: 1, ast.Lt: 2, ast.LtE: 3, ast.Gt: 4, ast.GtE: 5}
-"""`cmp_type` of each comparison."""
 
 
 def evaluate(ctx: Context, node: ast.expr) -> object:
@@ -141,11 +122,11 @@ def binary(ctx: Context, operator: ast.operator, left: object, right: object, no
     left, right = _run_time(ctx, left), _run_time(ctx, right)
     if is_static(left) and is_static(right) and not isinstance(left, TypedConstant) and not isinstance(right, TypedConstant):
         return fold.guarded(node, fold.BINARY[type(operator)], left, right)
-    name = _OPERATORS.get(type(operator))
+    name = operators().get(type(operator).__name__)
     if name is None:
         raise UnsupportedFeatureError("a kernel cannot contain `@`", help="write pl.matmul(a, b)")
     if shaped(left) is not None or shaped(right) is not None:
-        if name not in _SHAPED_OPERATORS:
+        if isinstance(operator, ast.BitAnd | ast.BitOr | ast.BitXor | ast.LShift | ast.RShift):
             raise UnsupportedFeatureError(f"this operator does not work on {describe_value(left if shaped(left) else right)}", help=f"write pl.{name}(…)")
         return calls.op_call(ctx, _operator_function(name), [left, right], {}, node)
     for side in (left, right):
@@ -201,7 +182,7 @@ def _compare_two(ctx: Context, operator: ast.cmpop, left: object, right: object,
     if isinstance(operator, ast.Is | ast.IsNot) or (is_static(left) and is_static(right)):
         left, right = (plain_number(side) if isinstance(side, TypedConstant) else side for side in (left, right))
         return fold.guarded(node, fold.COMPARE[type(operator)], left, right)
-    kind = _COMPARISONS.get(type(operator))
+    kind = COMPARISONS.get(type(operator).__name__)
     if kind is None:
         raise UnsupportedFeatureError("`in` works on compile-time values only")
     if shaped(left) is not None or shaped(right) is not None:

@@ -18,15 +18,13 @@ from tilejit.frontend.context import Context
 from tilejit.frontend.desugar import is_yield
 from tilejit.frontend.markers import arguments
 from tilejit.frontend.values import LANE_1, Binding, InlineFunction, describe_value, static_integer
-from tilejit.ops import table
+from tilejit.ops import spelled, table
 from tilejit.tile_ir import dialect as d
 from tilejit.types.enums import SplitMode
 from tilejit.types.values import TileType
 
-_MEETINGS = frozenset({"aic_gather", "tpop_from_aic", "tpush_to_aic", "tfree_to_aic", "syncall"})
-"""Ops at which a lane meets the other one or the cube side."""
-_VARYING = frozenset({"get_subblock_idx", "aiv_shard", "tpop_from_aic"})
-"""Ops that give each lane something else."""
+_JOINS = "aic_gather"
+"""The op that puts the halves of both lanes together."""
 
 
 def lanes(ctx: Context, node: ast.For, call: ast.Call) -> None:
@@ -53,7 +51,7 @@ def lanes(ctx: Context, node: ast.For, call: ast.Call) -> None:
 
 
 def _meetings(ctx: Context) -> AbstractSet[str]:
-    return _MEETINGS - {"aic_gather"} if ctx.split is SplitMode.NONE else _MEETINGS
+    return spelled("meets_lanes") - ({_JOINS} if ctx.split is SplitMode.NONE else set())
 
 
 def _apart(ctx: Context, node: ast.For, name: str) -> None:
@@ -188,7 +186,7 @@ class InStep:
             return self._compound(node)
         if isinstance(node, ast.Expr) and _called(node.value) == "syncall":
             return [_lane(0, node)]
-        if self._ctx.split is SplitMode.NONE or not _calls(self._ctx, node, {"aic_gather"}):
+        if self._ctx.split is SplitMode.NONE or not _calls(self._ctx, node, {_JOINS}):
             return self._both(node, node)
         hoisted = _Hoist(self._halves)
         rest = hoisted.visit(copy.deepcopy(node))
@@ -210,7 +208,7 @@ class InStep:
         """A loop or branch that both lanes go through together."""
         header = node.iter if isinstance(node, ast.For) else node.test if isinstance(node, ast.While | ast.If) else None
         if header is not None and _varies(header, self._varying):
-            if _calls(self._ctx, node, {"aic_gather"} & _meetings(self._ctx)):
+            if _calls(self._ctx, node, {_JOINS} & _meetings(self._ctx)):
                 help = "both lanes must reach it: make the condition the same for both"
                 self._ctx.fail(UnsupportedFeatureError, "aic_gather where only one lane may come", header, help=help)
             return self._both(node, node)
@@ -251,7 +249,7 @@ class _Hoist(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
         values = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg == "x")]
-        if _called(node) != "aic_gather" or len(values) != 1 or len(node.args) + len(node.keywords) != 1:
+        if _called(node) != _JOINS or len(values) != 1 or len(node.args) + len(node.keywords) != 1:
             return node
         name = f"_half{self._first + len(self.found)}"
         self.found.append((name, values[0]))
@@ -291,7 +289,7 @@ def _inline(ctx: Context, function: ast.expr) -> InlineFunction | None:
 
 def _varies(node: ast.AST, names: set[str]) -> bool:
     """Whether an expression may have another value in each lane."""
-    return any((isinstance(inner, ast.Name) and inner.id in names) or _called(inner) in _VARYING for inner in ast.walk(node))
+    return any((isinstance(inner, ast.Name) and inner.id in names) or _called(inner) in spelled("varies_by_lane") for inner in ast.walk(node))
 
 
 def _varying_names(body: Sequence[ast.stmt], lane: str) -> set[str]:
@@ -307,7 +305,7 @@ def _varying_names(body: Sequence[ast.stmt], lane: str) -> set[str]:
 def _spread(node: ast.stmt, names: set[str], differs: bool) -> None:
     if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        gathered = any(_called(inner) == "aic_gather" for inner in ast.walk(node))
+        gathered = any(_called(inner) == _JOINS for inner in ast.walk(node))
         if differs or (node.value is not None and not gathered and _varies(node.value, names)):
             names |= {inner.id for target in targets for inner in ast.walk(target) if isinstance(inner, ast.Name)}
         return

@@ -7,10 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tilejit.frontend.desugar import is_yield
-
-REBINDING_CALLS = frozenset({"write", "assemble"})
-"""Ops that rebind their first argument when it is the name of a tile."""
-
+from tilejit.ops import spelled
 
 COMPOUND = (ast.For, ast.While, ast.If, ast.With)
 
@@ -136,7 +133,7 @@ def _read(out: Facts, node: ast.AST) -> None:
 def rebound_name(call: ast.Call) -> str | None:
     """The name that `pl.write(t, …)` or `pl.assemble(t, …)` rebinds if it holds a tile."""
     function = call.func
-    if isinstance(function, ast.Attribute) and function.attr in REBINDING_CALLS and call.args and isinstance(call.args[0], ast.Name):
+    if isinstance(function, ast.Attribute) and function.attr in spelled("rebinds") and call.args and isinstance(call.args[0], ast.Name):
         return call.args[0].id
     return None
 

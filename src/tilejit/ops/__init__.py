@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 
+from tilejit.ops.facts import PLAIN, Facts
 from tilejit.ops.spec import TABLE, OpFunction, OpSpec, Spelling
 
 _ROW_MODULES = ("math", "bits", "part", "compare", "structural", "movement", "pad", "window", "generate", "reduce", "expand", "matmul", "mx", "gather", "scatter", "sort", "memory", "update", "sync", "fifo", "schedule", "array")
@@ -20,6 +21,12 @@ def table() -> dict[str, OpSpec]:
     for module in _ROW_MODULES:
         import_module(f"tilejit.ops.{module}")
     return TABLE
+
+
+def facts(name: str) -> Facts:
+    """The facts of a row; statements that are no rows have none."""
+    row = table().get(name)
+    return PLAIN if row is None else row.facts
 
 
 @cache
@@ -41,13 +48,17 @@ def public_names(namespace: str) -> tuple[str, ...]:
     return tuple(sorted(name for space, name in _index() if space == namespace))
 
 
-BINARY_OPERATORS = {
-    "Add": "add", "Sub": "sub", "Mult": "mul", "Div": "div", "FloorDiv": "floordiv", "Mod": "mod", "Pow": "pow",
-    "BitAnd": "and_", "BitOr": "or_", "BitXor": "xor", "LShift": "shl", "RShift": "shr", "And": "logical_and", "Or": "logical_or",
-}  # fmt: skip
-"""Row of each Python operator, by the name of its `ast` class."""
+@cache
+def spelled(fact: str) -> frozenset[str]:
+    """Public names of the rows that have a fact, as they stand in calls."""
+    return frozenset(spelling.name for row in table().values() if getattr(row.facts, fact) for spelling in row.spellings)
 
-UNARY_OPERATORS = {"USub": "neg", "Invert": "not_", "Not": "logical_not"}
+
+@cache
+def operators() -> Mapping[str, str]:
+    """The row of each Python operator, by the name of its `ast` class."""
+    return {row.facts.operator: name for name, row in table().items() if row.facts.operator is not None}
+
 
 COMPARISONS = {"Eq": 0, "NotEq": 1, "Lt": 2, "LtE": 3, "Gt": 4, "GtE": 5}
 """The cmp_type of each comparison; the row is "cmp", of tiles "cmp_mask"."""

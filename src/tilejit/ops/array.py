@@ -11,8 +11,8 @@ from tilejit.dtypes import BOOL, INT32, TASK_ID, DType
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import INTEGERS, dtype_names, fits, is_literal
+from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.numbers import NDArray
-from tilejit.ops.rules import Custom
 from tilejit.ops.spec import Array, Call, InferRule, OpSpec, Scalar, ScalarArg, Static, declare, spell
 from tilejit.types.values import ArrayType, ScalarType, ValueType
 
@@ -28,10 +28,10 @@ def array_op(name: str, signature: str, infer: InferRule, reference: Callable[..
             family="array",
             infer=infer,
             reference=reference,
-            cpu=Custom(),
             dtypes=ELEMENTS,
             spellings=spell(name, array=signature),
             levels=("array",),
+            facts=Facts(fails=Fails.Scalars, exact=True),
         )
 
     return declared

@@ -9,6 +9,7 @@ from tilejit.errors import ArgumentError, DTypeError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import BITS, INTEGERS, dtype_names, keeps_shaped
 from tilejit.ops.elementwise import elementwise, scalar_operands
+from tilejit.ops.facts import Facts
 from tilejit.ops.math import LHS_RHS, TILE, binary, unary, with_scalar
 from tilejit.ops.spec import Call, Operand, Scratch, Spelling, spell
 
@@ -35,6 +36,7 @@ def integer_scalars(call: Call) -> None:
     result=keeps_shaped,
     broadcast=TILE,
     check=integer_scalars,
+    facts=Facts(exact=True, commutes=True, bitwise=True, operator="BitAnd"),
 )
 def and_(lhs: Operand, rhs: Operand) -> object:
     """lhs & rhs, bit by bit."""
@@ -48,6 +50,7 @@ def and_(lhs: Operand, rhs: Operand) -> object:
     result=keeps_shaped,
     broadcast=TILE,
     check=integer_scalars,
+    facts=Facts(exact=True, commutes=True, bitwise=True, operator="BitOr"),
 )
 def or_(lhs: Operand, rhs: Operand) -> object:
     """lhs | rhs, bit by bit."""
@@ -65,12 +68,13 @@ def _xor_spellings(name: str, scalar_only: tuple[str, ...] = ()) -> tuple[Spelli
     result=keeps_shaped,
     broadcast=TILE,
     check=integer_scalars,
+    facts=Facts(exact=True, commutes=True, bitwise=True, operator="BitXor"),
 )
 def xor(lhs: Operand, rhs: Operand, tmp: Scratch = None) -> object:
     """lhs ^ rhs, bit by bit."""
 
 
-@elementwise(reference=np.invert, dtypes={INT16, UINT16}, scalar_dtypes=BITS, spellings=unary("not_"))
+@elementwise(reference=np.invert, dtypes={INT16, UINT16}, scalar_dtypes=BITS, spellings=unary("not_"), facts=Facts(exact=True, bitwise=True, operator="Invert"))
 def not_(input: Operand) -> object:
     """~x, bit by bit."""
 
@@ -82,6 +86,7 @@ def not_(input: Operand) -> object:
     result=keeps_shaped,
     broadcast=TILE,
     check=scalar_shift,
+    facts=Facts(exact=True, operator="LShift"),
 )
 def shl(lhs: Operand, rhs: Operand) -> object:
     """lhs << rhs; a shift by the width or more gives 0."""
@@ -94,6 +99,7 @@ def shl(lhs: Operand, rhs: Operand) -> object:
     result=keeps_shaped,
     broadcast=TILE,
     check=scalar_shift,
+    facts=Facts(exact=True, operator="RShift"),
 )
 def shr(lhs: Operand, rhs: Operand) -> object:
     """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1."""

@@ -16,8 +16,8 @@ from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import FLOATS, NUMBERS, PLAIN, check_scalar, operands, promoted, require
 from tilejit.ops.elementwise import elementwise, value_dtype
 from tilejit.ops.evaluate import ArrayValue, common_valid_extents, placed
+from tilejit.ops.facts import Facts, Valid
 from tilejit.ops.numbers import NDArray
-from tilejit.ops.rules import Custom
 from tilejit.ops.shape_rules import broadcast_shapes, common_valid, require_static, result_type, same_shapes, smaller
 from tilejit.ops.spec import Call, Operand, Scalar, ScalarArg, Scratch, Static, Value, declare, spell
 from tilejit.types.values import ANY, Dim, Shape, ShapedType, TileType, ValueType, shape_text
@@ -52,6 +52,7 @@ def _compare(a: NDArray, b: NDArray, cmp_type: int) -> NDArray:
     compute="operands",
     takes=("cmp_type",),
     check=_check_cmp_type,
+    facts=Facts(exact=True),
 )
 def cmp(lhs: Operand, rhs: Operand, cmp_type: Static = 0) -> object:
     """Compare element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge): 0 or 1 in the promoted dtype; of scalars a BOOL."""
@@ -126,13 +127,14 @@ declare(
     family="mask",
     infer=_infer_mask,
     reference=_cmp_mask,
-    cpu=Custom(),
     dtypes=PLAIN,
+    facts=Facts(exact=True, valid=Valid.Common),
     spellings=spell("cmp", pl=_CMP, tile=_CMP) + spell("cmps", pl="=tile", tile=_CMP, scalar_only=("rhs",)),
 )
 
 _CARRIERS = frozenset({INT8, UINT8, INT16, UINT16, INT32, UINT32})
 _SELECTABLE = _CARRIERS | {FP16, FP32}
+_CHOOSES = Facts(exact=True, packed="mask")
 
 
 def _check_carrier(call: Call, shape: Shape) -> None:
@@ -194,8 +196,8 @@ def sel(mask: Value, lhs: Value, rhs: Value, tmp: Scratch = None) -> None:
 
 
 declare(
-    sel, family="mask", infer=_infer_sel, reference=_sel, cpu=Custom(), dtypes=NUMBERS, spellings=spell("sel", pl="=tile", tile="(mask, lhs, rhs, tmp)")
-)  # fmt: skip
+    sel, family="mask", infer=_infer_sel, reference=_sel, dtypes=NUMBERS, spellings=spell("sel", pl="=tile", tile="(mask, lhs, rhs, tmp)"), facts=_CHOOSES
+)
 
 
 def _infer_sels(call: Call) -> tuple[ValueType, ...]:
@@ -214,8 +216,14 @@ def sels(mask: Value, src: Value, tmp: Scratch = None, scalar: Scalar = 0) -> No
 
 
 declare(
-    sels, family="mask", infer=_infer_sels, reference=_sels, cpu=Custom(), dtypes=_SELECTABLE, spellings=spell("sels", pl="=tile", tile="(mask, src, tmp, scalar)")
-)  # fmt: skip
+    sels,
+    family="mask",
+    infer=_infer_sels,
+    reference=_sels,
+    dtypes=_SELECTABLE,
+    spellings=spell("sels", pl="=tile", tile="(mask, src, tmp, scalar)"),
+    facts=_CHOOSES,
+)
 
 
 # conditions -----------------------------------------------------------------------------------------------------------
@@ -250,6 +258,7 @@ _WHERE = "(condition, lhs, rhs)"
     result=_chosen,
     keep=("condition",),
     check=_check_condition,
+    facts=Facts(exact=True),
 )
 def where(condition: Operand, lhs: Operand, rhs: Operand) -> object:
     """lhs where the condition is not zero, else rhs. The condition of tiles is BOOL or a mask, that of scalars BOOL, that of tensors any number."""
@@ -261,6 +270,7 @@ def where(condition: Operand, lhs: Operand, rhs: Operand) -> object:
     spellings=spell("isnan", pl="(input)", tensor="(input)", tile="(tile)"),
     result=lambda call: BOOL,
     compute="own",
+    facts=Facts(exact=True),
 )
 def isnan(input: Operand) -> object:
     """Whether each element is NaN, as BOOL."""
@@ -269,17 +279,17 @@ def isnan(input: Operand) -> object:
 # logic of scalars -----------------------------------------------------------------------------------------------------
 
 
-@elementwise(reference=np.logical_and, dtypes={BOOL}, levels=("scalar",), spellings=())
+@elementwise(reference=np.logical_and, dtypes={BOOL}, levels=("scalar",), spellings=(), facts=Facts(exact=True, commutes=True, operator="And"))
 def logical_and(lhs: Operand, rhs: Operand) -> object:
     """The infix `lhs and rhs` of two flags; both sides are evaluated."""
 
 
-@elementwise(reference=np.logical_or, dtypes={BOOL}, levels=("scalar",), spellings=())
+@elementwise(reference=np.logical_or, dtypes={BOOL}, levels=("scalar",), spellings=(), facts=Facts(exact=True, commutes=True, operator="Or"))
 def logical_or(lhs: Operand, rhs: Operand) -> object:
     """The infix `lhs or rhs` of two flags; both sides are evaluated."""
 
 
-@elementwise(reference=np.logical_not, dtypes={BOOL}, levels=("scalar",), spellings=())
+@elementwise(reference=np.logical_not, dtypes={BOOL}, levels=("scalar",), spellings=(), facts=Facts(exact=True, operator="Not"))
 def logical_not(input: Operand) -> object:
     """The prefix `not x` of a flag."""
 

@@ -15,13 +15,14 @@ each op.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tilejit.dtypes import BOOL, FP32, DType, dtype_of_numpy, promote
 from tilejit.ops.dtype_rules import DTypeRule, is_literal, operands, promoted, require
-from tilejit.ops.rules import Lane, Rule
+from tilejit.ops.facts import PLAIN, Facts, Valid
 from tilejit.ops.shape_rules import broadcast_shapes, common_valid, result_type, same_shapes
 from tilejit.ops.spec import Call, OpSpec, ScalarArg, Spelling, declare
 from tilejit.types.values import ScalarType, ShapedType, ValueType
@@ -43,7 +44,7 @@ def elementwise(
     keep: tuple[str, ...] = (),
     takes: tuple[str, ...] = (),
     check: Check | None = None,
-    cpu: Rule | None = None,
+    facts: Facts = PLAIN,
 ) -> Callable[[Callable[..., object]], OpSpec]:
     """Declare an elementwise row.
 
@@ -74,11 +75,11 @@ def elementwise(
             family="elementwise",
             infer=infer,
             reference=reference,
-            cpu=cpu or Lane(stub.__name__),
             dtypes=accepted,
             spellings=spellings,
             levels=levels,
             attrs={"compute": compute, "keep": keep, "takes": takes},
+            facts=replace(facts, valid=Valid.Common),
         )
 
     return declared

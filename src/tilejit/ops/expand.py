@@ -16,8 +16,8 @@ from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import FLOATS, NUMBERS, PLAIN, check_scalar, require
 from tilejit.ops.elementwise import in_register
 from tilejit.ops.evaluate import ArrayValue, placed
+from tilejit.ops.facts import Facts, Fails, Valid
 from tilejit.ops.numbers import NDArray
-from tilejit.ops.rules import Custom
 from tilejit.ops.shape_rules import agree, broadcast_shapes, common_valid, result_type
 from tilejit.ops.spec import Call, Operand, OpSpec, ScalarArg, Scratch, Spelling, Value, declare, spell
 from tilejit.types.values import ShapedType, TileType, ValueType, shape_text
@@ -110,7 +110,7 @@ def _spellings(name: str, tmp: bool) -> tuple[Spelling, ...]:
     return spell(name, pl=f"(lhs, rhs{extra})", tensor=f"({tensor}, {vector})", tile=f"({first}, {vector}{extra})")
 
 
-def expand(combine: str, dtypes: Iterable[DType] = NUMBERS, tmp: bool = False) -> Callable[[Callable[..., object]], OpSpec]:
+def expand(combine: str, dtypes: Iterable[DType] = NUMBERS, tmp: bool = False, cost: int = 1, exact: bool = False) -> Callable[[Callable[..., object]], OpSpec]:
     """Declare an expand row; its direction is in its name."""
 
     def declared(stub: Callable[..., object]) -> OpSpec:
@@ -121,10 +121,10 @@ def expand(combine: str, dtypes: Iterable[DType] = NUMBERS, tmp: bool = False) -
             family="expand",
             infer=_infer,
             reference=_reference(name, axis, combine),
-            cpu=Custom(),
             dtypes=frozenset(dtypes),
             spellings=_spellings(name, tmp),
             attrs={"axis": axis, "combine": combine},
+            facts=Facts(fails=Fails.Region, valid=Valid.Spread, cost=cost, exact=exact),
         )
 
     return declared
@@ -145,27 +145,27 @@ def row_expand_mul(lhs: Value, rhs: Value) -> object:
     """x * r with r[M, 1] spread along each row."""
 
 
-@expand("div")
+@expand("div", cost=10)
 def row_expand_div(lhs: Value, rhs: Value) -> object:
     """x / r with r[M, 1] spread along each row."""
 
 
-@expand("maximum")
+@expand("maximum", exact=True)
 def row_expand_max(lhs: Value, rhs: Value) -> object:
     """The larger of x and r with r[M, 1] spread along each row."""
 
 
-@expand("minimum")
+@expand("minimum", exact=True)
 def row_expand_min(lhs: Value, rhs: Value) -> object:
     """The smaller of x and r with r[M, 1] spread along each row."""
 
 
-@expand("expdif", dtypes=FLOATS)
+@expand("expdif", dtypes=FLOATS, cost=10)
 def row_expand_expdif(lhs: Value, rhs: Value) -> object:
     """e**(x - r) with r[M, 1] spread along each row."""
 
 
-@expand("copy", dtypes=PLAIN)
+@expand("copy", dtypes=PLAIN, exact=True)
 def row_expand(lhs: Value, rhs: Value) -> object:
     """r[M, 1] spread along the rows of the target, whose elements do not matter."""
 
@@ -185,27 +185,27 @@ def col_expand_mul(lhs: Value, rhs: Value) -> object:
     """x * c with c[1, N] spread along each column."""
 
 
-@expand("div")
+@expand("div", cost=10)
 def col_expand_div(lhs: Value, rhs: Value) -> object:
     """x / c with c[1, N] spread along each column."""
 
 
-@expand("maximum")
+@expand("maximum", exact=True)
 def col_expand_max(lhs: Value, rhs: Value) -> object:
     """The larger of x and c with c[1, N] spread along each column."""
 
 
-@expand("minimum")
+@expand("minimum", exact=True)
 def col_expand_min(lhs: Value, rhs: Value) -> object:
     """The smaller of x and c with c[1, N] spread along each column."""
 
 
-@expand("expdif", dtypes=FLOATS)
+@expand("expdif", dtypes=FLOATS, cost=10)
 def col_expand_expdif(lhs: Value, rhs: Value) -> object:
     """e**(x - c) with c[1, N] spread along each column."""
 
 
-@expand("copy", dtypes=PLAIN)
+@expand("copy", dtypes=PLAIN, exact=True)
 def col_expand(lhs: Value, rhs: Value) -> object:
     """c[1, N] spread along the columns of the target, whose elements do not matter."""
 
@@ -236,10 +236,10 @@ declare(
     family="expand",
     infer=_infer_clone,
     reference=_clone,
-    cpu=Custom(),
     dtypes=PLAIN,
     spellings=spell("expand_clone", pl="=tensor", tensor="(src, target)"),
     attrs={"axis": "both", "combine": "copy"},
+    facts=Facts(fails=Fails.Region, valid=Valid.Common, exact=True),
 )
 
 
@@ -265,8 +265,8 @@ declare(
     family="expand",
     infer=_infer_fill,
     reference=_fill,
-    cpu=Custom(),
     dtypes=PLAIN,
     spellings=spell("expands", pl=_FILL, tensor=_FILL, tile=_FILL, scalar_only=("scalar",)),
     attrs={"axis": "both", "combine": "copy"},
+    facts=Facts(fails=Fails.Region, valid=Valid.Spread, exact=True),
 )

@@ -7,12 +7,30 @@ from typing import NoReturn
 
 from tilejit.dtypes import INDEX, INT32, DType
 from tilejit.errors import ArgumentError, DTypeError, InternalError, ShapeError
+from tilejit.ops.facts import Effect, Facts, Fifo
 from tilejit.ops.movement import STORABLE
-from tilejit.ops.rules import Custom
 from tilejit.ops.shape_rules import new_shape
-from tilejit.ops.spec import Call, OpSpec, Scalar, ScalarArg, Scalars, Spelling, Static, Value, declare, spell
+from tilejit.ops.spec import TABLE, Call, OpSpec, Scalar, ScalarArg, Scalars, Spelling, Static, Value, declare, spell
 from tilejit.ops.sync import SYSTEM, effect, whole_number
 from tilejit.types.values import ShapedType, TileType, ValueType
+
+
+def _part(side: str, act: str, lane: bool = False) -> Facts:
+    """The facts of an op of a FIFO; a lane of `pl.split_aiv` meets the cube side at those of the vector core."""
+    fifo = Fifo(side, act, lane)
+    if act == "open":
+        return Facts(effect=Effect.Order, fifo=fifo)
+    by_lane = side == "vector" and not lane
+    return Facts(effect=Effect.Order if act == "free" else Effect.Cross, fifo=fifo, meets_lanes=by_lane, varies_by_lane=by_lane and act == "pop", exact=act == "pop")
+
+
+def counterpart(row: OpSpec, side: str | None = None, act: str | None = None, lane: bool = False) -> OpSpec:
+    """The row with the part that another one has in a FIFO, but for what is named; `lane`: the form of one lane instead of the one that users write."""
+    part = row.facts.fifo
+    assert part is not None, row
+    wanted = Fifo(side or part.side, act or part.act, lane)
+    return next(other for other in TABLE.values() if other.facts.fifo == wanted)
+
 
 _PIPE = "(c2v_consumer_buf=0, v2c_consumer_buf=0, *, dir_mask, slot_size, slot_num=None, local_slot_num=None, id=None)"
 
@@ -29,7 +47,7 @@ def _check_pipe(call: Call) -> None:
             raise DTypeError(f"{call.row.name} takes an INT32 scalar as `{name}`, got {buffer.dtype}", help="pl.reserve_buffer gives one")
 
 
-@effect(*spell("aic_initialize_pipe", pl="=system", system=_PIPE), check=_check_pipe)
+@effect(*spell("aic_initialize_pipe", pl="=system", system=_PIPE), check=_check_pipe, facts=_part("cube", "open"))
 def aic_initialize_pipe(
     c2v_consumer_buf: Scalar = 0, v2c_consumer_buf: Scalar = 0, dir_mask: Static = None, slot_size: Static = None,
     slot_num: Static = None, local_slot_num: Static = None, id: Static = None,
@@ -37,7 +55,7 @@ def aic_initialize_pipe(
     """Open the FIFOs of a cube kernel; dir_mask 1 is cube to vector, 2 vector to cube, 3 both."""
 
 
-@effect(*spell("aiv_initialize_pipe", pl="=system", system=_PIPE), check=_check_pipe)
+@effect(*spell("aiv_initialize_pipe", pl="=system", system=_PIPE), check=_check_pipe, facts=_part("vector", "open"))
 def aiv_initialize_pipe(
     c2v_consumer_buf: Scalar = 0, v2c_consumer_buf: Scalar = 0, dir_mask: Static = None, slot_size: Static = None,
     slot_num: Static = None, local_slot_num: Static = None, id: Static = None,
@@ -81,17 +99,17 @@ def _check_push(call: Call) -> None:
         _check_halves(call, tile)
 
 
-@effect(*spell("tpush_to_aiv", pl="=system", system="(tile, *, split, lane_stride=None, id=None)"), check=_check_push, crosses=True)
+@effect(*spell("tpush_to_aiv", pl="=system", system="(tile, *, split, lane_stride=None, id=None)"), check=_check_push, facts=_part("cube", "push"))
 def tpush_to_aiv(tile: Value, split: Static, lane_stride: Static = None, id: Static = None) -> object:
     """Send a tile from the cube side to the vector side."""
 
 
-@effect(*spell("tpush_to_aic", pl="=system", system="(tile, *, split, id=None)"), check=_check_push, crosses=True)
+@effect(*spell("tpush_to_aic", pl="=system", system="(tile, *, split, id=None)"), check=_check_push, facts=_part("vector", "push"))
 def tpush_to_aic(tile: Value, split: Static, id: Static = None) -> object:
     """Send a tile from the vector side to the cube side."""
 
 
-@effect(*spell("lane_push", system="(tile, *, split, lane, id=None)"), check=_check_push, crosses=True)
+@effect(*spell("lane_push", system="(tile, *, split, lane, id=None)"), check=_check_push, facts=_part("vector", "push", lane=True))
 def lane_push(tile: Value, split: Static, lane: Static, id: Static = None) -> object:
     """`tpush_to_aic` of one lane of `pl.split_aiv`, in printed programs."""
 
@@ -99,12 +117,12 @@ def lane_push(tile: Value, split: Static, lane: Static, id: Static = None) -> ob
 _FREE = "(tile, *, split=None, id=None)"
 
 
-@effect(*spell("tfree_to_aic", pl="=system", system=_FREE), check=_check_push)
+@effect(*spell("tfree_to_aic", pl="=system", system=_FREE), check=_check_push, facts=_part("vector", "free"))
 def tfree_to_aic(tile: Value, split: Static = None, id: Static = None) -> object:
     """Give the slot of a tile from the cube side back; split and id are those of its tpop."""
 
 
-@effect(*spell("tfree_to_aiv", pl="=system", system=_FREE), check=_check_push)
+@effect(*spell("tfree_to_aiv", pl="=system", system=_FREE), check=_check_push, facts=_part("cube", "free"))
 def tfree_to_aiv(tile: Value, split: Static = None, id: Static = None) -> object:
     """Give the slot of a tile from the vector side back; split and id are those of its tpop."""
 
@@ -129,25 +147,25 @@ def _taken(**_: object) -> NoReturn:
     raise InternalError("what arrives is known to the backend only")
 
 
-def pop(*spellings: Spelling) -> Callable[[Callable[..., object]], OpSpec]:
+def pop(*spellings: Spelling, side: str, lane: bool = False) -> Callable[[Callable[..., object]], OpSpec]:
     """Declare a row that takes a tile out of a FIFO: no two calls give the same."""
 
     def declared(stub: Callable[..., object]) -> OpSpec:
-        return declare(stub, family="fifo", infer=_infer_pop, reference=_taken, cpu=Custom(), dtypes=STORABLE, spellings=spellings, levels=SYSTEM)
+        return declare(stub, family="fifo", infer=_infer_pop, reference=_taken, dtypes=STORABLE, spellings=spellings, levels=SYSTEM, facts=_part(side, "pop", lane))
 
     return declared
 
 
-@pop(*spell("tpop_from_aic", pl="=system", system="(*, shape=None, dtype=None, split=0, lane_stride=None, id=None)"))
+@pop(*spell("tpop_from_aic", pl="=system", system="(*, shape=None, dtype=None, split=0, lane_stride=None, id=None)"), side="vector")
 def tpop_from_aic(shape: Scalars = None, dtype: Static = None, split: Static = 0, lane_stride: Static = None, id: Static = None) -> object:
     """The next tile that the cube side sent."""
 
 
-@pop(*spell("tpop_from_aiv", pl="=system", system="(*, shape=None, dtype=None, split=0, id=None)"))
+@pop(*spell("tpop_from_aiv", pl="=system", system="(*, shape=None, dtype=None, split=0, id=None)"), side="cube")
 def tpop_from_aiv(shape: Scalars = None, dtype: Static = None, split: Static = 0, id: Static = None) -> object:
     """The next tile that the vector side sent, both lanes joined."""
 
 
-@pop(*spell("lane_pop", system="(*, shape, dtype, split, lane, id=None)"))
+@pop(*spell("lane_pop", system="(*, shape, dtype, split, lane, id=None)"), side="vector", lane=True)
 def lane_pop(shape: Scalars, dtype: Static, split: Static, lane: Static, id: Static = None) -> object:
     """`tpop_from_aic` of one lane of `pl.split_aiv`, in printed programs."""

@@ -14,6 +14,7 @@ from tilejit.ops.compare import COMPARISONS
 from tilejit.ops.dtype_rules import NUMBERS, check_scalar, dtype_names, require
 from tilejit.ops.elementwise import value_dtype
 from tilejit.ops.evaluate import ArrayValue, placed, poison
+from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.movement import STORABLE, movement
 from tilejit.ops.numbers import NDArray
 from tilejit.ops.shape_rules import require_rank, result_type
@@ -180,7 +181,7 @@ def _gather(results: Sequence[ValueType], input: ArrayValue, dim: Any, index: Ar
 _GATHER = "(input, dim=None, index=None, *, mask_pattern=None, output_dtype=None, kvalue=None, cmp_mode=None, out_cols=None, offset=0, count_dtype=None)"
 
 
-@movement(*spell("gather", pl="=tensor", tensor=_GATHER), infer=_infer_gather, reference=_gather)
+@movement(*spell("gather", pl="=tensor", tensor=_GATHER), infer=_infer_gather, reference=_gather, facts=Facts(fails=Fails.Indices))
 def gather(
     input: Value, dim: Static = None, index: Value = None, mask_pattern: Static = None, output_dtype: Static = None,
     kvalue: Scalar = None, cmp_mode: Static = None, out_cols: Static = None, offset: Static = 0, count_dtype: Static = None,
@@ -200,7 +201,7 @@ def _flat(results: tuple[TileType, ...], src: ArrayValue, indices: ArrayValue) -
     return placed(src.data.reshape(-1)[found], indices.data.shape, results[0].dtype)
 
 
-@movement(*spell("gather", tile="(src, indices, tmp)"), infer=_infer_flat, reference=_flat)
+@movement(*spell("gather", tile="(src, indices, tmp)"), infer=_infer_flat, reference=_flat, facts=Facts(fails=Fails.Indices))
 def gather_flat(src: Value, indices: Value, tmp: Scratch = None) -> object:
     """Elements of src by flat row-major index."""
 
@@ -213,7 +214,7 @@ def _gather_mask(results: tuple[TileType, ...], src: ArrayValue, mask_pattern: i
     return _by_pattern(results[0], src, mask_pattern)
 
 
-@movement(*spell("gather_mask", tile="(src, mask_pattern, *, output_dtype=None)"), infer=_infer_gather_mask, reference=_gather_mask)
+@movement(*spell("gather_mask", tile="(src, mask_pattern, *, output_dtype=None)"), infer=_infer_gather_mask, reference=_gather_mask, facts=Facts(fails=Fails.Region))
 def gather_mask(src: Value, mask_pattern: Static, output_dtype: Static = None) -> object:
     """The columns that a pattern selects; `output_dtype` reads their bits as another dtype of the same width."""
 
@@ -260,7 +261,7 @@ def _gatherb(results: tuple[TileType, ...], src: ArrayValue, offset: ArrayValue,
     return placed(np.ascontiguousarray(blocks).view(dtype.numpy), shape, dtype)
 
 
-@movement(*spell("gatherb", pl="=tile", tile="(src, offset, *, output_dtype=None)"), infer=_infer_gatherb, reference=_gatherb)
+@movement(*spell("gatherb", pl="=tile", tile="(src, offset, *, output_dtype=None)"), infer=_infer_gatherb, reference=_gatherb, facts=Facts(fails=Fails.Indices))
 def gatherb(src: Value, offset: Value, output_dtype: Static = None) -> object:
     """32-byte blocks of src by byte offset, side by side."""
 

@@ -12,6 +12,7 @@ from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, Resource
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import NUMBERS, PLAIN, check_scalar, dtype_names
 from tilejit.ops.evaluate import ArrayValue, placed, poison, whole
+from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.movement import STORABLE, VALID_HELP, movement
 from tilejit.ops.numbers import NDArray
 from tilejit.ops.shape_rules import narrowed, new_shape, result_type
@@ -71,7 +72,7 @@ def _full(results: tuple[TileType, ...], shape: Sequence[Any], dtype: DType, val
 _FULL = "(shape, dtype, value)"
 
 
-@movement(*spell("full", pl="=tensor", tensor=_FULL, tile=_FULL), infer=_infer_full, reference=_full, dtypes=PLAIN)
+@movement(*spell("full", pl="=tensor", tensor=_FULL, tile=_FULL), infer=_infer_full, reference=_full, dtypes=PLAIN, facts=Facts(fails=Fails.Extents))
 def full(shape: Scalars, dtype: Static, value: Scalar) -> object:
     """Every element is `value`, converted to `dtype`."""
 
@@ -127,6 +128,7 @@ _CI = "(start, shape, dtype=INT32, descending=False)"
     infer=_infer_ci,
     reference=_ci,
     dtypes=_RANGE_DTYPES | {UINT16, UINT32},
+    facts=Facts(fails=Fails.Extents),
 )
 def ci(start: Scalar, shape: Scalars, dtype: Static = INT32, descending: Static = False) -> object:
     """One row of consecutive integers from `start` up, or down."""
@@ -150,7 +152,7 @@ def _tri(results: tuple[TileType, ...], diagonal: Any, shape: Sequence[Any], val
 
 
 @movement(
-    *spell("tri", pl="=tile", tile="(diagonal, shape, valid_shape=None, dtype=INT32, upper=False)"), infer=_infer_tri, reference=_tri, dtypes=NUMBERS
+    *spell("tri", pl="=tile", tile="(diagonal, shape, valid_shape=None, dtype=INT32, upper=False)"), infer=_infer_tri, reference=_tri, dtypes=NUMBERS, facts=Facts(fails=Fails.Extents)
 )
 def tri(diagonal: Scalar, shape: Scalars, valid_shape: Scalars = None, dtype: Static = INT32, upper: Static = False) -> object:
     """1 in the lower triangle (column <= row + diagonal) or the upper one (column >= row + diagonal), else 0."""
@@ -219,6 +221,7 @@ _SEED = f"{', '.join(_WORDS)}, shape"
     infer=_infer_random,
     reference=_random,
     dtypes=_RANDOM_DTYPES,
+    facts=Facts(fails=Fails.Extents),
 )
 def random(
     key0: Scalar, key1: Scalar, counter0: Scalar, counter1: Scalar, counter2: Scalar, counter3: Scalar,

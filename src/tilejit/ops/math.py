@@ -9,6 +9,7 @@ from tilejit.errors import ArgumentError, DTypeError, KernelArithmeticError, Sha
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import FLOATS, INTEGERS, NUMBERS, PLAIN, dtype_names, floating, keeps_shaped, operands, promoted, require
 from tilejit.ops.elementwise import elementwise, scalar_operands
+from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.numbers import in_double
 from tilejit.ops.shape_rules import require_rank
 from tilejit.ops.spec import Call, Operand, ScalarArg, Scratch, Spelling, Static, Value, spell
@@ -98,17 +99,17 @@ def parametric(call: Call) -> None:
 # arithmetic -----------------------------------------------------------------------------------------------------------
 
 
-@elementwise(reference=np.add, dtypes=NUMBERS, spellings=binary("add") + with_scalar("adds"))
+@elementwise(reference=np.add, dtypes=NUMBERS, spellings=binary("add") + with_scalar("adds"), facts=Facts(commutes=True, operator="Add"))
 def add(lhs: Operand, rhs: Operand) -> object:
     """lhs + rhs for every element."""
 
 
-@elementwise(reference=np.subtract, dtypes=NUMBERS, spellings=binary("sub") + with_scalar("subs"), result=keeps_shaped, check=subtraction)
+@elementwise(reference=np.subtract, dtypes=NUMBERS, spellings=binary("sub") + with_scalar("subs"), result=keeps_shaped, check=subtraction, facts=Facts(operator="Sub"))
 def sub(lhs: Operand, rhs: Operand) -> object:
     """lhs - rhs for every element; a scalar never changes the dtype."""
 
 
-@elementwise(reference=np.multiply, dtypes=NUMBERS, spellings=binary("mul") + with_scalar("muls"))
+@elementwise(reference=np.multiply, dtypes=NUMBERS, spellings=binary("mul") + with_scalar("muls"), facts=Facts(commutes=True, operator="Mult"))
 def mul(lhs: Operand, rhs: Operand) -> object:
     """lhs * rhs for every element."""
 
@@ -117,23 +118,23 @@ _DIV = "(lhs, rhs, high_precision=False)"
 
 
 @elementwise(
-    reference=numbers.divide, dtypes=NUMBERS, spellings=spell("div", pl=_DIV, tensor=_DIV, tile=_DIV) + with_scalar("divs"), check=division
+    reference=numbers.divide, dtypes=NUMBERS, spellings=spell("div", pl=_DIV, tensor=_DIV, tile=_DIV) + with_scalar("divs"), check=division, facts=Facts(cost=10, fails=Fails.Divisor, operator="Div")
 )
 def div(lhs: Operand, rhs: Operand, high_precision: Static = False) -> object:
     """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one."""
 
 
-@elementwise(reference=numbers.floor_divide, dtypes=NUMBERS, spellings=(), check=no_zero_divisor)
+@elementwise(reference=numbers.floor_divide, dtypes=NUMBERS, spellings=(), check=no_zero_divisor, facts=Facts(cost=10, fails=Fails.Divisor, operator="FloorDiv"))
 def floordiv(lhs: Operand, rhs: Operand) -> object:
     """The infix `lhs // rhs`, rounded down as in Python."""
 
 
-@elementwise(reference=numbers.modulo, dtypes=NUMBERS, spellings=(), check=no_zero_divisor)
+@elementwise(reference=numbers.modulo, dtypes=NUMBERS, spellings=(), check=no_zero_divisor, facts=Facts(cost=10, fails=Fails.Divisor, operator="Mod"))
 def mod(lhs: Operand, rhs: Operand) -> object:
     """The infix `lhs % rhs`: the remainder has the sign of the divisor, as in Python."""
 
 
-@elementwise(reference=numbers.fmod, dtypes=NUMBERS, spellings=binary("fmod") + with_scalar("fmods", pl=LHS_RHS), check=no_zero_divisor)
+@elementwise(reference=numbers.fmod, dtypes=NUMBERS, spellings=binary("fmod") + with_scalar("fmods", pl=LHS_RHS), check=no_zero_divisor, facts=Facts(cost=10, fails=Fails.Divisor))
 def fmod(lhs: Operand, rhs: Operand) -> object:
     """The remainder of lhs / rhs with the sign of the dividend."""
 
@@ -144,6 +145,7 @@ def fmod(lhs: Operand, rhs: Operand) -> object:
     levels=TILE,
     spellings=of_tiles("rem", "(lhs, rhs, tmp)") + of_tiles("rems", "(lhs, rhs, tmp)", scalar_only=("rhs",)),
     check=no_zero_divisor,
+    facts=Facts(cost=10, fails=Fails.Divisor),
 )
 def rem(lhs: Operand, rhs: Operand, tmp: Scratch = None) -> object:
     """The remainder of lhs / rhs with the sign of the divisor."""
@@ -161,7 +163,7 @@ _THREE = "(lhs, rhs, rhs2)"
 
 
 @elementwise(
-    reference=_add3, dtypes=NUMBERS, levels=TILE, spellings=of_tiles("addc", _THREE) + of_tiles("addsc", _THREE, scalar_only=("rhs",))
+    reference=_add3, dtypes=NUMBERS, levels=TILE, spellings=of_tiles("addc", _THREE) + of_tiles("addsc", _THREE, scalar_only=("rhs",)), facts=Facts(commutes=True)
 )
 def addc(lhs: Operand, rhs: Operand, rhs2: Operand) -> object:
     """lhs + rhs + rhs2 for every element, FP16 and BF16 rounded once."""
@@ -174,12 +176,12 @@ def subc(lhs: Operand, rhs: Operand, rhs2: Operand) -> object:
     """lhs - rhs - rhs2 for every element, FP16 and BF16 rounded once."""
 
 
-@elementwise(reference=np.negative, dtypes=NUMBERS, spellings=unary("neg"))
+@elementwise(reference=np.negative, dtypes=NUMBERS, spellings=unary("neg"), facts=Facts(exact=True, operator="USub"))
 def neg(input: Operand) -> object:
     """-x for every element; unsigned integers wrap."""
 
 
-@elementwise(reference=np.abs, dtypes=NUMBERS, spellings=unary("abs"))
+@elementwise(reference=np.abs, dtypes=NUMBERS, spellings=unary("abs"), facts=Facts(exact=True))
 def abs(input: Operand) -> object:
     """The magnitude of every element."""
 
@@ -191,6 +193,7 @@ _BOTH_SCALAR = ("lhs", "rhs")
     reference=np.maximum,
     dtypes=NUMBERS,
     spellings=binary("maximum") + of_tiles("maximums", LHS_RHS, ("rhs",)) + of_tiles("max", LHS_RHS, _BOTH_SCALAR),
+    facts=Facts(exact=True, commutes=True),
 )
 def maximum(lhs: Operand, rhs: Operand) -> object:
     """The larger of lhs and rhs for every element; NaN wins."""
@@ -200,6 +203,7 @@ def maximum(lhs: Operand, rhs: Operand) -> object:
     reference=np.minimum,
     dtypes=NUMBERS,
     spellings=binary("minimum") + of_tiles("minimums", LHS_RHS, ("rhs",)) + of_tiles("min", LHS_RHS, _BOTH_SCALAR),
+    facts=Facts(exact=True, commutes=True),
 )
 def minimum(lhs: Operand, rhs: Operand) -> object:
     """The smaller of lhs and rhs for every element; NaN wins."""
@@ -208,7 +212,7 @@ def minimum(lhs: Operand, rhs: Operand) -> object:
 # powers, exponentials, angles -----------------------------------------------------------------------------------------
 
 
-@elementwise(reference=in_double(np.exp), dtypes=NUMBERS, spellings=unary("exp"), result=floating)
+@elementwise(reference=in_double(np.exp), dtypes=NUMBERS, spellings=unary("exp"), result=floating, facts=Facts(cost=10))
 def exp(input: Operand) -> object:
     """e**x for every element."""
 
@@ -217,12 +221,12 @@ def _precise_spellings(name: str) -> tuple[Spelling, ...]:
     return spell(name, pl=PRECISE, tensor=PRECISE, tile="(tile, high_precision=False)")
 
 
-@elementwise(reference=in_double(np.log), dtypes=INTEGERS | HALF_SINGLE, spellings=_precise_spellings("log"), result=floating, check=precise)
+@elementwise(reference=in_double(np.log), dtypes=INTEGERS | HALF_SINGLE, spellings=_precise_spellings("log"), result=floating, check=precise, facts=Facts(cost=10))
 def log(input: Operand, high_precision: Static = False) -> object:
     """The natural logarithm of every element."""
 
 
-@elementwise(reference=np.sqrt, dtypes=NUMBERS, spellings=unary("sqrt"), result=floating)
+@elementwise(reference=np.sqrt, dtypes=NUMBERS, spellings=unary("sqrt"), result=floating, facts=Facts(cost=10))
 def sqrt(input: Operand) -> object:
     """The square root of every element."""
 
@@ -233,57 +237,58 @@ def sqrt(input: Operand) -> object:
     spellings=spell("rsqrt", pl=PRECISE, tensor=PRECISE, tile="(tile, tmp=None)"),
     result=floating,
     check=same_as_tile("tmp"),
+    facts=Facts(cost=10),
 )
 def rsqrt(input: Operand, high_precision: Static = False, tmp: Scratch = None) -> object:
     """1 / sqrt(x) for every element."""
 
 
-@elementwise(reference=np.reciprocal, dtypes=NUMBERS, spellings=_precise_spellings("recip"), result=floating, check=precise)
+@elementwise(reference=np.reciprocal, dtypes=NUMBERS, spellings=_precise_spellings("recip"), result=floating, check=precise, facts=Facts(cost=10))
 def recip(input: Operand, high_precision: Static = False) -> object:
     """1 / x for every element."""
 
 
-@elementwise(reference=in_double(np.sin), dtypes=INTEGERS | {FP32}, spellings=unary("sin"), result=floating)
+@elementwise(reference=in_double(np.sin), dtypes=INTEGERS | {FP32}, spellings=unary("sin"), result=floating, facts=Facts(cost=10))
 def sin(input: Operand) -> object:
     """The sine of every element, in radians; FP32 only (integer tensors become FP32)."""
 
 
-@elementwise(reference=in_double(np.cos), dtypes=INTEGERS | {FP32}, spellings=unary("cos"), result=floating)
+@elementwise(reference=in_double(np.cos), dtypes=INTEGERS | {FP32}, spellings=unary("cos"), result=floating, facts=Facts(cost=10))
 def cos(input: Operand) -> object:
     """The cosine of every element, in radians; FP32 only (integer tensors become FP32)."""
 
 
-@elementwise(reference=in_double(np.tanh), dtypes=NUMBERS, spellings=unary("tanh"), result=floating)
+@elementwise(reference=in_double(np.tanh), dtypes=NUMBERS, spellings=unary("tanh"), result=floating, facts=Facts(cost=10))
 def tanh(input: Operand) -> object:
     """The hyperbolic tangent of every element."""
 
 
-@elementwise(reference=in_double(numbers.erf), dtypes=NUMBERS, spellings=unary("erf"), result=floating)
+@elementwise(reference=in_double(numbers.erf), dtypes=NUMBERS, spellings=unary("erf"), result=floating, facts=Facts(cost=10))
 def erf(input: Operand) -> object:
     """The error function of every element."""
 
 
-@elementwise(reference=in_double(numbers.sigmoid), dtypes=NUMBERS, spellings=unary("sigmoid"), result=floating)
+@elementwise(reference=in_double(numbers.sigmoid), dtypes=NUMBERS, spellings=unary("sigmoid"), result=floating, facts=Facts(cost=10))
 def sigmoid(input: Operand) -> object:
     """1 / (1 + e**-x) for every element."""
 
 
-@elementwise(reference=numbers.power, dtypes=NUMBERS, spellings=binary("pow"))
+@elementwise(reference=numbers.power, dtypes=NUMBERS, spellings=binary("pow"), facts=Facts(cost=10, operator="Pow"))
 def pow(lhs: Operand, rhs: Operand) -> object:
     """lhs ** rhs for every element; an integer to a negative power is the truncated fraction."""
 
 
-@elementwise(reference=numbers.whole_number(np.floor), dtypes=NUMBERS, spellings=unary("floor"))
+@elementwise(reference=numbers.whole_number(np.floor), dtypes=NUMBERS, spellings=unary("floor"), facts=Facts(exact=True))
 def floor(input: Operand) -> object:
     """The largest whole number not above x, in x's dtype."""
 
 
-@elementwise(reference=numbers.whole_number(np.ceil), dtypes=NUMBERS, spellings=unary("ceil"))
+@elementwise(reference=numbers.whole_number(np.ceil), dtypes=NUMBERS, spellings=unary("ceil"), facts=Facts(exact=True))
 def ceil(input: Operand) -> object:
     """The smallest whole number not below x, in x's dtype."""
 
 
-@elementwise(reference=numbers.whole_number(np.rint), dtypes=NUMBERS, spellings=unary("round"))
+@elementwise(reference=numbers.whole_number(np.rint), dtypes=NUMBERS, spellings=unary("round"), facts=Facts(exact=True))
 def round(input: Operand) -> object:
     """The nearest whole number, halves to even, in x's dtype."""
 
@@ -299,7 +304,7 @@ def _leaky(x: numbers.NDArray, slope: numbers.NDArray) -> numbers.NDArray:
     return np.where(x > 0, x, slope * x)
 
 
-@elementwise(reference=_relu, dtypes=NUMBERS, levels=TILE, spellings=of_tiles("relu", "(tile)"))
+@elementwise(reference=_relu, dtypes=NUMBERS, levels=TILE, spellings=of_tiles("relu", "(tile)"), facts=Facts(exact=True))
 def relu(input: Value) -> object:
     """max(x, 0) for every element."""
 

@@ -16,8 +16,8 @@ from tilejit.errors import ArgumentError, DTypeError, ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import NUMBERS, require
 from tilejit.ops.evaluate import ArrayValue, placed
+from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.numbers import NDArray
-from tilejit.ops.rules import Custom
 from tilejit.ops.shape_rules import agree, require_rank, result_type, smaller
 from tilejit.ops.spec import Call, ExtentCheck, OpSpec, Scalar, ScalarArg, Spelling, Static, Value, declare, spell
 from tilejit.types.values import ANY, Dim, Shape, ShapedType, TileType, ValueType, same_extent, shape_text
@@ -238,10 +238,10 @@ def matrix_product(
             family="matmul",
             infer=_infer,
             reference=_reference(stub.__name__),
-            cpu=Custom(),
             dtypes=frozenset(dtypes),
             spellings=spellings,
             attrs={"ranks": ranks, "one_row": one_row},
+            facts=Facts(fails=Fails.Region),
         )
 
     return declared

@@ -11,6 +11,7 @@ from tilejit.dtypes import INT32, INT64, UINT32
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ShapeError
 from tilejit.ops.dtype_rules import require
 from tilejit.ops.evaluate import ArrayValue, placed
+from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.gather import checked
 from tilejit.ops.movement import movement
 from tilejit.ops.numbers import NDArray
@@ -91,6 +92,7 @@ def _mgather(
     infer=_infer_mgather,
     reference=_mgather,
     attrs={"mixed": True},
+    facts=Facts(fails=Fails.Indices),
 )
 def mgather(
     mem: Value, idx: Value, coalesce: Static = "row", gather_oob: Static = "undefined", target_memory: Static = MemorySpace.Vec,
@@ -151,6 +153,7 @@ def _paged(
     ),
     infer=_infer_paged,
     reference=_paged,
+    facts=Facts(fails=Fails.Indices),
 )
 def paged_gather(
     src: Value, indices: Value, block_table: Value, block_size: Static, size: Static, max_indices: Static,
@@ -201,6 +204,7 @@ _ROW = "src, dst_offset, src_offset, shapes, transpose=False, *, valid_shape=Non
     infer=_infer_row,
     reference=_row,
     attrs={"mixed": True, "on_buffer": "store"},
+    facts=Facts(fails=Fails.Indices),
 )
 def gather_row(
     dst: Value, src: Value, dst_offset: Scalars, src_offset: Scalars, shapes: Scalars, transpose: Static = False, valid_shape: Scalars = None

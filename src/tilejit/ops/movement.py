@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from tilejit.dtypes import DTYPES, DType
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ShapeError
 from tilejit.ops.elementwise import value_dtype
 from tilejit.ops.evaluate import ArrayValue, placed, poison
+from tilejit.ops.facts import PLAIN, Facts, Fails
 from tilejit.ops.reshaping import dims_of, moved_region
-from tilejit.ops.rules import Custom, Nothing, Rule
 from tilejit.ops.shape_rules import agree, new_shape, require_rank, result_type, smaller
 from tilejit.ops.spec import Call, InferRule, OpSpec, Scalar, ScalarArg, Scalars, Scratch, Spelling, Static, Value, declare, spell
 from tilejit.types.enums import MemorySpace
@@ -27,10 +28,10 @@ def movement(
     *spellings: Spelling,
     infer: InferRule,
     reference: Callable[..., object],
-    cpu: Rule | None = None,
     levels: Iterable[str] | None = None,
     dtypes: Iterable[DType] = STORABLE,
     attrs: Mapping[str, object] | None = None,
+    facts: Facts = PLAIN,
     name: str | None = None,
 ) -> Callable[[Callable[..., object]], OpSpec]:
     """Declare a movement row. `attrs["on_buffer"]` names the structural op ("window", "view", "store", "write") that the
@@ -43,11 +44,11 @@ def movement(
             family="movement",
             infer=infer,
             reference=reference,
-            cpu=cpu or Custom(),
             dtypes=frozenset(dtypes),
             spellings=spellings,
             levels=levels,
             attrs=attrs,
+            facts=replace(facts, exact=True),
         )
 
     return declared
@@ -87,6 +88,7 @@ def _transpose(results: tuple[TileType, ...], input: ArrayValue, axis1: int, axi
     *spell("transpose", pl="(input, axis1, axis2)", tensor="(tensor, axis1, axis2)", tile="(tile, axis1, axis2, tmp_tile=None)"),
     infer=_infer_transpose,
     reference=_transpose,
+    facts=Facts(view_of="input"),
 )
 def transpose(input: Value, axis1: Static, axis2: Static, tmp: Scratch = None) -> object:
     """Two axes swapped; negative axes count from the end."""
@@ -103,7 +105,7 @@ def _transpose_view(results: tuple[TileType, ...], input: ArrayValue) -> ArrayVa
     return _transpose(results, input, -1, -2)
 
 
-@movement(*spell("transpose_view", tile="(tile)"), infer=_infer_transpose_view, reference=_transpose_view)
+@movement(*spell("transpose_view", tile="(tile)"), infer=_infer_transpose_view, reference=_transpose_view, facts=Facts(view_of="input"))
 def transpose_view(input: Value) -> object:
     """The last two axes swapped."""
 
@@ -137,7 +139,7 @@ def _concat(results: tuple[TileType, ...], src0: ArrayValue, src1: ArrayValue) -
 _CONCAT = "(src0, src1)"
 
 
-@movement(*spell("concat", pl=_CONCAT, tensor=_CONCAT, tile=_CONCAT), infer=_infer_concat, reference=_concat)
+@movement(*spell("concat", pl=_CONCAT, tensor=_CONCAT, tile=_CONCAT), infer=_infer_concat, reference=_concat, facts=Facts(fails=Fails.Region))
 def concat(src0: Value, src1: Value) -> object:
     """The valid columns of src1 after those of src0."""
 
@@ -153,7 +155,7 @@ def _move(results: tuple[TileType, ...], input: ArrayValue, **_: object) -> Arra
     return input
 
 
-@movement(*spell("move", pl="=tile", tile="(tile, target_memory, blayout=None, slayout=None)"), infer=_infer_move, reference=_move, cpu=Nothing())
+@movement(*spell("move", pl="=tile", tile="(tile, target_memory, blayout=None, slayout=None)"), infer=_infer_move, reference=_move, facts=Facts(view_of="input"))
 def move(input: Value, target_memory: Static, blayout: Static = None, slayout: Static = None) -> object:
     """The same tile in another on-chip memory space."""
 
@@ -218,6 +220,7 @@ def _reshape(results: tuple[TileType, ...], input: ArrayValue, shape: Sequence[A
     infer=_infer_reshape,
     reference=_reshape,
     attrs={"on_buffer": "view"},
+    facts=Facts(view_of="input", fails=Fails.Scalars),
 )
 def reshape(input: Value, shape: Scalars) -> object:
     """The same elements in row-major order with another shape; a partial valid region must stay a box at the origin."""
@@ -261,6 +264,7 @@ def _set_valid(results: tuple[TileType, ...], input: ArrayValue, valid_rows: Any
     ),
     infer=_infer_set_valid,
     reference=_set_valid,
+    facts=Facts(view_of="input", fails=Fails.Scalars),
 )
 def set_validshape(input: Value, valid_rows: Scalar, valid_cols: Scalar) -> object:
     """The same elements, valid in the given rows and columns; cells that were not valid before have undefined content."""
@@ -314,6 +318,7 @@ _REINTERPRET = "(data, dtype, *, shape=None)"
     infer=_infer_reinterpret,
     reference=_reinterpret,
     attrs={"on_buffer": "view"},
+    facts=Facts(view_of="data", fails=Fails.Region),
 )
 def reinterpret_view(data: Value, dtype: Static, shape: Scalars = None) -> object:
     """The same bytes as another dtype; without a shape the last extent is rescaled."""

@@ -11,7 +11,7 @@ from tilejit.dtypes import FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP32
 from tilejit.errors import DTypeError, ShapeError
 from tilejit.ops.dtype_rules import require
 from tilejit.ops.evaluate import ArrayValue, placed
-from tilejit.ops.rules import Custom
+from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.shape_rules import require_rank, require_static, result_type
 from tilejit.ops.spec import Call, OpSpec, Value, declare, spell
 from tilejit.types.values import TileType, ValueType, shape_text
@@ -67,9 +67,9 @@ def scaled_product(signature: str) -> Callable[[Callable[..., object]], OpSpec]:
             family="mx",
             infer=_infer,
             reference=_reference,
-            cpu=Custom(),
             dtypes=ELEMENTS,
             spellings=spell(stub.__name__, pl="=tile", tile=signature),
+            facts=Facts(fails=Fails.Region),
         )
 
     return declared

@@ -11,6 +11,7 @@ import numpy as np
 from tilejit.dtypes import DType, integer_range
 from tilejit.errors import ArgumentError, ShapeError
 from tilejit.ops.evaluate import ArrayValue
+from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.movement import movement
 from tilejit.ops.shape_rules import new_shape, result_type
 from tilejit.ops.spec import Call, Scalars, Static, Value, spell
@@ -91,6 +92,7 @@ def _fillpad_expand(results: tuple[TileType, ...], input: ArrayValue, shape: Seq
     *spell("fillpad_expand", pl="(value, shape, pad_value=zero)", tensor="(tensor, shape, pad_value=zero)", tile="(tile, shape, pad_value=zero)"),
     infer=_infer_fillpad_expand,
     reference=_fillpad_expand,
+    facts=Facts(fails=Fails.Region),
 )
 def fillpad_expand(input: Value, shape: Scalars, pad_value: Static = PadValue.zero) -> object:
     """The valid region in the corner of a larger value, the rest filled."""

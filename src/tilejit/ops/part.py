@@ -10,8 +10,8 @@ from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import NUMBERS, promoted, require
 from tilejit.ops.elementwise import in_register
 from tilejit.ops.evaluate import ArrayValue, placed
+from tilejit.ops.facts import Facts
 from tilejit.ops.numbers import NDArray
-from tilejit.ops.rules import Custom
 from tilejit.ops.shape_rules import result_type, same_shapes
 from tilejit.ops.spec import Call, OpSpec, Value, declare, spell
 from tilejit.types.values import TileType, ValueType
@@ -48,10 +48,10 @@ def part(combine: str) -> Callable[[Callable[..., object]], OpSpec]:
             family="part",
             infer=_infer,
             reference=_reference(combine),
-            cpu=Custom(),
             dtypes=NUMBERS,
             spellings=spell(stub.__name__, pl="(lhs, rhs)", tensor="(lhs, rhs)", tile="(src0, src1)"),
             attrs={"combine": combine},
+            facts=Facts(exact=combine in ("maximum", "minimum")),
         )
 
     return declared

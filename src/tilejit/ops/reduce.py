@@ -17,8 +17,8 @@ from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import NUMBERS, require
 from tilejit.ops.elementwise import in_register, value_dtype
 from tilejit.ops.evaluate import ArrayValue, placed
+from tilejit.ops.facts import Facts, Fails, Valid
 from tilejit.ops.numbers import NDArray
-from tilejit.ops.rules import Custom
 from tilejit.ops.shape_rules import result_type
 from tilejit.ops.spec import Call, OpSpec, Scratch, Value, declare, spell
 from tilejit.types.values import ShapedType, TileType, ValueType, shape_text
@@ -42,11 +42,6 @@ def reduced_axis(axis: str, level: str, rank: int) -> int:
 
 
 NOTHING_HELP = "only sums and products of nothing have a value"
-
-
-def needs_elements(row: OpSpec) -> bool:
-    """Whether a row fails on an empty axis: nothing has a largest element."""
-    return row.attrs.get("combine") in _EXTREMES and row.family == "reduction"
 
 
 def order_matters(row: OpSpec, dtype: DType) -> bool:
@@ -108,10 +103,11 @@ def reduction(axis: str, combine: str, tmp: str | None = "required", dtypes: Ite
             family="reduction",
             infer=_infer,
             reference=_reference(name, axis, combine),
-            cpu=Custom(),
             dtypes=frozenset(dtypes),
             spellings=spell(name, pl=pl, tensor="(input)", tile=tile),
             attrs={"axis": axis, "combine": combine},
+            # Nothing has a largest element: an extreme of an empty axis fails.
+            facts=Facts(valid=Valid.Folded, exact=combine in _EXTREMES, fails=Fails.Region if combine in _EXTREMES else Fails.Never),
         )
 
     return declared

@@ -10,6 +10,7 @@ from tilejit.dtypes import INT16, INT32, DType
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ShapeError
 from tilejit.ops.dtype_rules import require
 from tilejit.ops.evaluate import ArrayValue
+from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.gather import PATTERNS, checked, divided, pattern_of
 from tilejit.ops.movement import movement
 from tilejit.ops.shape_rules import result_type
@@ -97,6 +98,7 @@ def _scatter(results: tuple[TileType, ...], input: ArrayValue, dim: Any, index: 
     *spell("scatter", pl="=tensor", tensor="(input, dim=None, index=None, src=None, *, mask_pattern=None, dst=None)"),
     infer=_infer_scatter,
     reference=_scatter,
+    facts=Facts(fails=Fails.Indices),
 )
 def scatter(input: Value, dim: Static = None, index: Value = None, src: Value = None, mask_pattern: Static = None, dst: Value = None) -> object:
     """input with src's elements at the columns that index names, or dst with input in the columns that a pattern selects."""
@@ -120,7 +122,7 @@ def _flat(results: tuple[TileType, ...], dst: ArrayValue, src: ArrayValue, index
     return ArrayValue(out, dst.valid)
 
 
-@movement(*spell("scatter", tile="(dst, src, indexes)"), infer=_infer_flat, reference=_flat)
+@movement(*spell("scatter", tile="(dst, src, indexes)"), infer=_infer_flat, reference=_flat, facts=Facts(fails=Fails.Indices))
 def scatter_flat(dst: Value, src: Value, indexes: Value) -> object:
     """dst with src's elements at flat row-major indices."""
 
@@ -133,6 +135,6 @@ def _scatter_mask(results: tuple[TileType, ...], dst: ArrayValue, src: ArrayValu
     return _by_pattern(dst, src, mask_pattern)
 
 
-@movement(*spell("scatter_mask", tile="(dst, src, mask_pattern)"), infer=_infer_scatter_mask, reference=_scatter_mask)
+@movement(*spell("scatter_mask", tile="(dst, src, mask_pattern)"), infer=_infer_scatter_mask, reference=_scatter_mask, facts=Facts(fails=Fails.Region))
 def scatter_mask(dst: Value, src: Value, mask_pattern: Static) -> object:
     """dst with src in the columns that a pattern selects."""

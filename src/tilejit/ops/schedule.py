@@ -9,7 +9,7 @@ import numpy as np
 
 from tilejit.dtypes import INDEX, TASK_ID
 from tilejit.errors import InternalError
-from tilejit.ops.rules import Custom
+from tilejit.ops.facts import Effect, Facts
 from tilejit.ops.shape_rules import require_rank
 from tilejit.ops.spec import Call, OpSpec, Spelling, Static, Value, declare, spell
 from tilejit.ops.structural import structural
@@ -25,28 +25,32 @@ def _reference(**_: object) -> NoReturn:
     raise InternalError("where code runs is known to the backend only")
 
 
-def place(stub: Callable[..., object]) -> OpSpec:
+def place(facts: Facts) -> Callable[[Callable[..., object]], OpSpec]:
     """Declare a row that asks where the code runs: an INDEX that the backend knows."""
-    spellings = spell(stub.__name__, pl="=tensor", tensor="()", tile="()")
-    return declare(stub, family="place", infer=_infer, reference=_reference, cpu=Custom(), dtypes=(), spellings=spellings)
+
+    def declared(stub: Callable[..., object]) -> OpSpec:
+        spellings = spell(stub.__name__, pl="=tensor", tensor="()", tile="()")
+        return declare(stub, family="place", infer=_infer, reference=_reference, dtypes=(), spellings=spellings, facts=facts)
+
+    return declared
 
 
-@place
+@place(Facts(effect=Effect.Place))
 def get_block_idx() -> object:
     """The index of the running block, 0 outside pl.spmd."""
 
 
-@place
+@place(Facts(effect=Effect.Place))
 def get_block_num() -> object:
     """The number of blocks that run this kernel, 1 outside pl.spmd."""
 
 
-@place
+@place(Facts(effect=Effect.Place, varies_by_lane=True))
 def get_subblock_idx() -> object:
     """The vector lane of pl.split_aiv, else 0."""
 
 
-@structural(*spell("no_dep", pl="=tensor", tensor="(tensor)"))
+@structural(*spell("no_dep", pl="=tensor", tensor="(tensor)"), facts=Facts(view_of="tensor"))
 def no_dep(tensor: Value) -> object:
     """The same tensor, left out of automatic dependency tracking."""
 
@@ -71,7 +75,7 @@ def machine(count: int) -> Callable[[Callable[..., object]], OpSpec]:
 
     def declared(stub: Callable[..., object]) -> OpSpec:
         spellings = spell(stub.__name__, system="()")
-        return declare(stub, family="machine", infer=_infer, reference=_count(count), cpu=Custom(), dtypes=(INDEX,), spellings=spellings, levels=SYSTEM)
+        return declare(stub, family="machine", infer=_infer, reference=_count(count), dtypes=(INDEX,), spellings=spellings, levels=SYSTEM)
 
     return declared
 
@@ -99,7 +103,7 @@ def _no_task(**_: object) -> object:
 
 def _task_row(stub: Callable[..., object]) -> OpSpec:
     return declare(
-        stub, family="machine", infer=_infer_task, reference=_no_task, cpu=Custom(), dtypes=(TASK_ID,), spellings=spell("task_invalid", system="()"), levels=SYSTEM
+        stub, family="machine", infer=_infer_task, reference=_no_task, dtypes=(TASK_ID,), spellings=spell("task_invalid", system="()"), levels=SYSTEM
     )
 
 

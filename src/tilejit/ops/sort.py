@@ -14,6 +14,7 @@ from tilejit.dtypes import FP16, FP32, UINT32, DType
 from tilejit.errors import ArgumentError, DTypeError, ShapeError
 from tilejit.ops.dtype_rules import require
 from tilejit.ops.evaluate import ArrayValue, placed
+from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.movement import movement
 from tilejit.ops.numbers import NDArray
 from tilejit.ops.shape_rules import require_static, result_type, same_shapes
@@ -67,7 +68,7 @@ def _sort32(results: tuple[TileType, ...], src: ArrayValue, idx: ArrayValue) -> 
 _SORT = "(src, idx)"
 
 
-@movement(*spell("sort32", pl=_SORT, tensor=_SORT, tile=_SORT), infer=_infer_sort32, reference=_sort32, dtypes=SORTABLE)
+@movement(*spell("sort32", pl=_SORT, tensor=_SORT, tile=_SORT), infer=_infer_sort32, reference=_sort32, dtypes=SORTABLE, facts=Facts(fails=Fails.Region))
 def sort32(src: Value, idx: Value) -> object:
     """Each block of 32 columns sorted, largest first, as (value, index) pairs."""
 
@@ -141,6 +142,7 @@ _MERGE = "(src0, src1=None, src2=None, src3=None"
     infer=_infer_mrgsort,
     reference=_mrgsort,
     dtypes=SORTABLE,
+    facts=Facts(fails=Fails.Indices),
 )
 def mrgsort(
     src0: Value, src1: Value = None, src2: Value = None, src3: Value = None, tmp: Scratch = None, exhausted: Static = False, block_len: Scalar = None

@@ -1,4 +1,4 @@
-"""What a row of the op table is: parameters, spellings, type rule, meaning, and one rule per target.
+"""What a row of the op table is: parameters, spellings, type rule, meaning and facts. How a target runs it stands in that target's table.
 
 How a call is bound to a row is in ops/binding.py; how a row runs on arrays in ops/evaluate.py.
 """
@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from tilejit.dtypes import DType
 from tilejit.errors import InvalidOperationError
-from tilejit.ops.rules import Rule
+from tilejit.ops.facts import PLAIN, Facts
 from tilejit.types.scopes import parse_signature
 from tilejit.types.values import ShapedType, ValueType
 
@@ -132,14 +132,16 @@ class OpSpec:
     infer: InferRule
     reference: Callable[..., object]
     """The meaning in NumPy; its calling convention belongs to the family (ops/evaluate.py)."""
-    cpu: Rule
     dtypes: frozenset[DType]
     """Element types the op takes."""
     doc: str
     levels: frozenset[str]
     """Levels the row serves: "tensor", "tile", "scalar"."""
+    facts: Facts = PLAIN
+    derived: Callable[..., object] | None = None
+    """The op as a term over other rows (ops/derived.py), which stands for it in every program."""
     attrs: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Facts of the family (for a reduction: axis and combiner)."""
+    """What only the family reads (for a reduction: axis and combiner)."""
 
     @property
     def title(self) -> str:
@@ -200,12 +202,12 @@ def declare(
     family: str,
     infer: InferRule,
     reference: Callable[..., object],
-    cpu: Rule,
     dtypes: Sequence[DType] | frozenset[DType],
     spellings: Sequence[Spelling],
     name: str | None = None,
     levels: Iterable[str] | None = None,
     attrs: Mapping[str, object] | None = None,
+    facts: Facts = PLAIN,
 ) -> OpSpec:
     """Add the row that `stub` (name, parameters, docstring) and the keyword facts describe.
 
@@ -222,10 +224,10 @@ def declare(
         spellings=tuple(spellings),
         infer=infer,
         reference=reference,
-        cpu=cpu,
         dtypes=frozenset(dtypes),
         doc=inspect.cleandoc(stub.__doc__ or ""),
         levels=frozenset(levels) if levels is not None else frozenset(s.namespace for s in spellings) & {"tensor", "tile"},
+        facts=facts,
         attrs=attrs or {},
     )
     assert row.name not in TABLE, f"op {row.name} is declared twice"

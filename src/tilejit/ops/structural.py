@@ -1,4 +1,4 @@
-"""Public names of the structural ops: what the front end builds itself (loads, stores, allocation). Their rows carry no rule of their own."""
+"""Public names of the structural ops: what the front end builds itself (loads, stores, allocation)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from tilejit.dtypes import DTYPES
 from tilejit.errors import InternalError
-from tilejit.ops.rules import Nothing
+from tilejit.ops.facts import PLAIN, Facts
 from tilejit.ops.spec import Call, OpSpec, Scalars, Spelling, Static, Value, declare, spell
 from tilejit.types.enums import AtomicType, MemorySpace, TensorLayout
 
@@ -20,12 +20,12 @@ def _reference(**_: object) -> NoReturn:
     raise InternalError("structural ops have no reference of their own")
 
 
-def structural(*spellings: Spelling, **attrs: object) -> Callable[[Callable[..., object]], OpSpec]:
+def structural(*spellings: Spelling, facts: Facts = PLAIN, **attrs: object) -> Callable[[Callable[..., object]], OpSpec]:
     """Declare the public name of an op that the front end builds."""
 
     def declared(stub: Callable[..., object]) -> OpSpec:
         return declare(
-            stub, family="structural", infer=_infer, reference=_reference, cpu=Nothing(), dtypes=frozenset(DTYPES.values()), spellings=spellings, attrs=attrs
+            stub, family="structural", infer=_infer, reference=_reference, dtypes=frozenset(DTYPES.values()), spellings=spellings, attrs=attrs, facts=facts
         )  # fmt: skip
 
     return declared
@@ -75,7 +75,7 @@ def read(src: Value, offset: Scalars) -> object:
     """One element as a scalar, by one index per dim or one flat index."""
 
 
-@structural(*spell("view", tensor="(tensor, shape=None, valid_shape=None, *, layout=None)"))
+@structural(*spell("view", tensor="(tensor, shape=None, valid_shape=None, *, layout=None)"), facts=Facts(view_of="tensor"))
 def view(tensor: Value, shape: Scalars = None, valid_shape: Scalars = None, layout: Static = None) -> object:
     """The same memory with another shape or layout."""
 

@@ -15,8 +15,8 @@ import numpy as np
 from tilejit.dtypes import DTYPES, INT32
 from tilejit.errors import ArgumentError, DTypeError, ShapeError
 from tilejit.ops.dtype_rules import require
+from tilejit.ops.facts import Effect, Facts
 from tilejit.ops.movement import STORABLE
-from tilejit.ops.rules import Custom, Nothing
 from tilejit.ops.shape_rules import extents
 from tilejit.ops.spec import Call, InferRule, OpSpec, Scalar, ScalarArg, Scalars, Spelling, Static, Value, declare, spell
 from tilejit.types.annotations import AUTO
@@ -26,12 +26,13 @@ from tilejit.types.values import BufferType, ScalarType, TileType, ValueType
 Check = Callable[[Call], None]
 SYSTEM = ("system",)
 CORE_TYPES = ("mix", "aic", "aiv", "cube", "vector")
+ORDER = Facts(effect=Effect.Order)
 EVENTS = 14
 """Cube and vector cores share events 0 to 13."""
 
 
-def effect(*spellings: Spelling, check: Check | None = None, levels: Sequence[str] = SYSTEM, crosses: bool = False) -> Callable[[Callable[..., object]], OpSpec]:
-    """Declare a statement without result: the front end checks it and keeps it as `tile.effect`. `crosses`: another core sees it."""
+def effect(*spellings: Spelling, check: Check | None = None, levels: Sequence[str] = SYSTEM, facts: Facts = ORDER) -> Callable[[Callable[..., object]], OpSpec]:
+    """Declare a statement without result: the front end checks it and keeps it as `tile.effect`."""
 
     def infer(call: Call) -> tuple[ValueType, ...]:
         if check is not None:
@@ -44,10 +45,10 @@ def effect(*spellings: Spelling, check: Check | None = None, levels: Sequence[st
             family="effect",
             infer=infer,
             reference=_nothing,
-            cpu=Custom() if crosses else Nothing(),
             dtypes=frozenset(DTYPES.values()),
             spellings=spellings,
             levels=levels,
+            facts=facts,
         )
 
     return declared
@@ -163,7 +164,7 @@ def _check_syncall(call: Call) -> None:
         require(call, "gm_workspace", workspace.dtype, {INT32})
 
 
-@effect(*spell("syncall", system="(*, core_type='mix', mode='hard', gm_workspace=None, used_cores=None)"), check=_check_syncall, crosses=True)
+@effect(*spell("syncall", system="(*, core_type='mix', mode='hard', gm_workspace=None, used_cores=None)"), check=_check_syncall, facts=Facts(effect=Effect.Cross, meets_lanes=True))
 def syncall(core_type: Static = "mix", mode: Static = "hard", gm_workspace: Value = None, used_cores: Scalar = None) -> object:
     """Every block that takes part waits here for all others."""
 
@@ -219,7 +220,7 @@ def address(*spellings: Spelling, infer: InferRule, reference: Callable[..., obj
 
     def declared(stub: Callable[..., object]) -> OpSpec:
         return declare(
-            stub, family="address", infer=infer, reference=reference, cpu=Custom(), dtypes=(INT32,), spellings=spellings, levels=SYSTEM
+            stub, family="address", infer=infer, reference=reference, dtypes=(INT32,), spellings=spellings, levels=SYSTEM
         )
 
     return declared
@@ -259,17 +260,21 @@ def _crossing(results: tuple[TileType, ...], x: Any) -> Any:
     return x
 
 
-def crossing(stub: Callable[..., object]) -> OpSpec:
+def crossing(facts: Facts) -> Callable[[Callable[..., object]], OpSpec]:
     """Declare a row that hands a tile from one kind of core to the other; outside pl.split_aiv the tile stays whole."""
-    spellings = spell(stub.__name__, pl="=tile", tile="(x)")
-    return declare(stub, family="movement", infer=_infer_crossing, reference=_crossing, cpu=Custom(), dtypes=STORABLE, spellings=spellings)
+
+    def declared(stub: Callable[..., object]) -> OpSpec:
+        spellings = spell(stub.__name__, pl="=tile", tile="(x)")
+        return declare(stub, family="movement", infer=_infer_crossing, reference=_crossing, dtypes=STORABLE, spellings=spellings, facts=facts)
+
+    return declared
 
 
-@crossing
+@crossing(Facts(view_of="x", exact=True, varies_by_lane=True))
 def aiv_shard(x: Value) -> object:
     """A tile of the cube core on the vector core: the half of the running lane inside a pl.split_aiv that divides."""
 
 
-@crossing
+@crossing(Facts(view_of="x", exact=True, meets_lanes=True))
 def aic_gather(x: Value) -> object:
     """A tile of the vector core on the cube core."""

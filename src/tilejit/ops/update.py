@@ -10,6 +10,7 @@ from tilejit.dtypes import INT32, INT64, UINT32
 from tilejit.errors import ArgumentError, DTypeError, ShapeError
 from tilejit.ops.dtype_rules import require
 from tilejit.ops.evaluate import ArrayValue
+from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.gather import checked
 from tilejit.ops.movement import movement
 from tilejit.ops.shape_rules import result_type
@@ -45,7 +46,8 @@ def _mscatter(results: tuple[TileType, ...], src: ArrayValue, idx: ArrayValue, o
     *spell("mscatter", pl="=tile", tile="(src, idx, output_tensor)"),
     infer=_infer_mscatter,
     reference=_mscatter,
-    attrs={"mixed": True, "writes": "output_tensor"},
+    attrs={"mixed": True},
+    facts=Facts(writes="output_tensor", fails=Fails.Indices),
 )
 def mscatter(src: Value, idx: Value, output_tensor: Value) -> object:
     """Write src's elements into a tensor at flat row-major indices; evaluates to that tensor. Of equal indices the last wins."""
@@ -104,7 +106,8 @@ _UPDATE = "(input, *args, **kwargs)"
     *spell("scatter_update", pl=_UPDATE, tensor=_UPDATE, tile=_UPDATE),
     infer=_infer_update,
     reference=_update,
-    attrs={"mixed": True, "writes": "input", "forms": ("(input, dim, index, src)", "(input, index, src, dim=-2)")},
+    attrs={"mixed": True, "forms": ("(input, dim, index, src)", "(input, index, src, dim=-2)")},
+    facts=Facts(writes="input", fails=Fails.Indices),
 )
 def scatter_update(input: Value, dim: Static = -2, index: Value = None, src: Value = None) -> object:
     """input with row index.flat[k] (over all dims but the last) replaced by row k of src; a tensor in memory is changed itself."""

@@ -12,6 +12,7 @@ from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ShapeErr
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import fits, is_literal
 from tilejit.ops.evaluate import ArrayValue, placed
+from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.movement import movement
 from tilejit.ops.pad import check_pad, padded
 from tilejit.ops.shape_rules import extents, narrowed, new_shape, require_rank, result_type, union_box
@@ -132,6 +133,7 @@ _SLICE = "(input, shape, offset, valid_shape=None, drop_dims=None, pad_value=Non
     reference=_slice,
     name="slice",
     attrs={"on_buffer": "window"},
+    facts=Facts(view_of="input", fails=Fails.Scalars),
 )
 def window(
     input: Value,
@@ -169,7 +171,7 @@ def _extract(results: tuple[TileType, ...], src: ArrayValue, index_row: Any, ind
     return take_window("extract", src, [int(index_row), int(index_col)], window, window, True, False)
 
 
-@movement(*spell("extract", tile="(src, index_row, index_col, shape, *, target_memory)"), infer=_infer_extract, reference=_extract)
+@movement(*spell("extract", tile="(src, index_row, index_col, shape, *, target_memory)"), infer=_infer_extract, reference=_extract, facts=Facts(view_of="src", fails=Fails.Scalars))
 def extract(src: Value, index_row: Scalar, index_col: Scalar, shape: Scalars, target_memory: Static = MemorySpace.Vec) -> object:
     """A copy of a 2-D part of a tile in another memory space."""
 
@@ -241,6 +243,7 @@ _ASSEMBLE = "(target, source, offset, *, atomic=None_)"
     infer=_infer_assemble,
     reference=_assemble,
     attrs={"on_buffer": "store", "mixed": True},
+    facts=Facts(rebinds=True, fails=Fails.Scalars),
 )
 def assemble(target: Value, source: Value, offset: Scalars, atomic: Static = AtomicType.None_) -> object:
     """target with source written at `offset`: the valid region of a tensor, the whole of a tile."""
@@ -268,6 +271,7 @@ def _write(results: tuple[TileType, ...], dst: ArrayValue, offset: Sequence[Any]
     infer=_infer_write,
     reference=_write,
     attrs={"on_buffer": "write", "flat_index": True},
+    facts=Facts(rebinds=True, fails=Fails.Scalars),
 )
 def write(dst: Value, offset: Scalars, value: Scalar) -> object:
     """dst with one element replaced, by one index per dim (the front end also takes one flat index)."""

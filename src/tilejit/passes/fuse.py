@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilejit import ops
+from tilejit.ops.facts import Fails, Valid
 from tilejit.ops.reduce import order_matters, reduced_axis
 from tilejit.passes.rewriting import has_uses
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.alias import Aliases, Roots, is_buffer, reads_own_cell, same_window
+from tilejit.tile_ir.alias import Aliases, Roots, is_buffer, reads_own_cell, same_window, takes_blocks
 from tilejit.tile_ir.build import apply_args, constant_of
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import Dim, ScalarType, Shape, ShapedType
@@ -92,7 +93,7 @@ class _Fuser:
         if not group.ops:
             return True
         used = [value for value in op.operands if value in group.values]
-        if _takes_blocks(op) and op.operands[1] in used:
+        if takes_blocks(op) and op.operands[1] in used:
             return False
         if any(_is_column(value) for value in used) or any(self._stretched(value, space) for value in used):
             return False
@@ -197,17 +198,10 @@ def _order_matters(op: d.ApplyOp) -> bool:
     return row.family == "reduction" and order_matters(row, d.shaped_type(op.args[0]).dtype)
 
 
-def _takes_blocks(op: Operation) -> bool:
-    """Whether an expand repeats a block along each row: it reads other columns than its own."""
-    if not isinstance(op, d.ApplyOp):
-        return False
-    row = ops.table()[op.op]
-    return row.family == "expand" and row.attrs["axis"] == "row" and d.shaped_type(op.args[1]).shape[-1] != 1
-
-
 def _is_arithmetic(op: d.ApplyOp) -> bool:
     # A scalar division may fail; failing earlier than a store that comes before it would be seen.
-    return ops.table()[op.op].family == "elementwise" and op.op not in ("div", "floordiv", "mod", "fmod", "rem")
+    row = ops.table()[op.op]
+    return row.family == "elementwise" and row.facts.fails is Fails.Never
 
 
 def _is_column(value: SSAValue) -> bool:
@@ -282,16 +276,18 @@ def _extent_key(value: SSAValue, axis: int, rank: int) -> object:
             else (value, axis)
         )
     if isinstance(owner, d.ApplyOp):
-        family = ops.table()[owner.op].family
-        if family == "reduction":
-            return _extent_key(owner.args[0], axis, rank)
-        if family == "expand":
-            args = apply_args(owner)
-            big = args.get("lhs", args.get("target"))
-            assert isinstance(big, SSAValue)
-            return _extent_key(big, axis, rank)
-        if family in ("elementwise", "mask") and owner.op not in ("sel", "sels"):
-            return _common_key(owner, axis, rank, _logical_shape(value)[axis])
+        match ops.facts(owner.op).valid:
+            case Valid.Folded:
+                return _extent_key(owner.args[0], axis, rank)
+            case Valid.Spread:
+                args = apply_args(owner)
+                big = args.get("lhs", args.get("target"))
+                assert isinstance(big, SSAValue)
+                return _extent_key(big, axis, rank)
+            case Valid.Common:
+                return _common_key(owner, axis, rank, _logical_shape(value)[axis])
+            case Valid.Own:
+                pass
     return (value, axis)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilejit import ops
-from tilejit.ops.reduce import needs_elements
+from tilejit.ops.facts import Effect, Fails
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import Builder, constant_of, operands
@@ -28,36 +28,30 @@ def is_extent(value: SSAValue, depth: int = 8) -> bool:
     if known is not None or depth == 0 or not isinstance(value.owner, d.ApplyOp):
         return known >= 0 if known is not None else isinstance(value.owner, d.DimOp | d.ValidOp)
     sides = [is_extent(side, depth - 1) for side in value.owner.operands]
-    return any(sides) if value.owner.op == "maximum" else value.owner.op in ("add", "mul", "floordiv", "mod", "minimum") and all(sides)
-
-
-_MAY_FAIL = frozenset({"slice", "extract", "assemble", "write", "set_validshape", "reshape", "array_get_element", "array_update_element"})
-"""Ops that look at indices or extents: with run-time ones they may fail, and the failure is part of the program's meaning."""
-
-
-_MAKERS = frozenset({"full", "ci", "tri", "random"})
-"""Ops that make a value from scalars: with a run-time shape or valid region they may fail."""
-
-_BY_INDEX = frozenset({"gather", "gather_flat", "gatherb", "mgather", "paged_gather", "gather_row", "scatter", "scatter_flat", "scatter_update", "mrgsort"})
-"""Ops that look at the indices in an array: nothing is known about those while compiling."""
-
-_BY_REGION = frozenset({"gather_mask", "scatter_mask", "sort32", "concat", "fillpad_expand", "reinterpret_view"})
-"""Ops that ask something of the extents or the valid region of their operands, besides products, expands and extremes."""
+    match value.owner.op:
+        case "maximum":
+            return any(sides)
+        case "add" | "mul" | "floordiv" | "mod" | "minimum":
+            return all(sides)
+        case _:
+            return False
 
 
 def _removable(op: d.ApplyOp) -> bool:
-    row = ops.table()[op.op]
-    if op.op in _MAKERS and not all(is_extent(extent) for extent in operands(op, "shape")):
-        return False
-    if any(constant_of(extent) is None for extent in operands(op, "valid_shape")) and op.op in _MAKERS:
-        return False
-    if op.op in _BY_INDEX or row.family == "fifo":
-        return False
+    facts = ops.facts(op.op)
     types = [d.type_of(operand) for operand in op.operands]
-    if op.op in _MAY_FAIL and any(isinstance(type, ScalarType) and constant_of(value) is None for type, value in zip(types, op.operands, strict=True)):
-        return False
-    asks = op.op in _BY_REGION or row.family in ("expand", "matmul", "mx") or needs_elements(row)
-    return not asks or _is_copy(op) or all(_is_known(type) for type in types if isinstance(type, ShapedType))
+    match facts.fails:
+        case Fails.Indices:
+            return False
+        case Fails.Extents:
+            known = all(constant_of(extent) is not None for extent in operands(op, "valid_shape"))
+            return known and all(is_extent(extent) for extent in operands(op, "shape"))
+        case Fails.Scalars:
+            return not any(isinstance(type, ScalarType) and constant_of(value) is None for type, value in zip(types, op.operands, strict=True))
+        case Fails.Region:
+            return _is_copy(op) or all(_is_known(type) for type in types if isinstance(type, ShapedType))
+        case Fails.Divisor | Fails.Never:
+            return facts.effect is not Effect.Cross
 
 
 def _is_copy(op: d.ApplyOp) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue, Use
 
+from tilejit import ops
+from tilejit.ops.facts import Fails
 from tilejit.passes.cost import estimate, trips_of
 from tilejit.passes.rewriting import is_scalar_op
 from tilejit.tile_ir import dialect as d
@@ -176,7 +178,7 @@ def _is_harmless(op: Operation) -> bool:
     if isinstance(op, d.CreateOp):
         return op.static("init") is None and not op.extents
     if is_scalar_op(op):
-        return isinstance(op, d.ApplyOp) and op.op in ("add", "sub", "mul")
+        return isinstance(op, d.ApplyOp) and ops.facts(op.op).fails is Fails.Never
     return isinstance(op, d.ConstOp | d.DimOp)
 
 

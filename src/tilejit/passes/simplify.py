@@ -144,23 +144,22 @@ def _identity(op: d.ApplyOp) -> bool:
     return True
 
 
+def _sign(op: d.ApplyOp) -> int:
+    """With which sign an op adds its second operand to its first; 0 when it does not."""
+    return 1 if op.op == "add" else -1 if op.op == "sub" else 0
+
+
 def _reassociate(op: d.ApplyOp, dtype: DType) -> bool:
     """(x + 1) + 2 becomes x + 3: integers wrap, so the order of additions does not matter."""
     left, right = op.operands
     outer, inner = constant_of(right), left.owner
-    if (
-        op.op not in ("add", "sub")
-        or not isinstance(outer, int)
-        or not isinstance(inner, d.ApplyOp)
-        or inner.op not in ("add", "sub")
-        or len(inner.operands) != 2
-    ):
+    if not isinstance(outer, int) or not isinstance(inner, d.ApplyOp) or len(inner.operands) != 2 or 0 in (_sign(op), _sign(inner)):
         return False
     step = constant_of(inner.operands[1])
     types = {d.type_of(value) for value in [*op.operands, *inner.operands, *op.results]}
     if not isinstance(step, int) or types != {ScalarType(dtype)} or dtype.kind != "int":
         return False
-    total = (outer if op.op == "add" else -outer) + (step if inner.op == "add" else -step)
+    total = _sign(op) * outer + _sign(inner) * step
     if abs(total) >= 1 << (dtype.bits - 1):
         return False
     op.attributes["op"] = d.Static("add" if total >= 0 else "sub")

@@ -11,21 +11,13 @@ from collections.abc import Iterable, Sequence
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from tilejit import ops
+from tilejit.ops.facts import Effect
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, constant_of
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import BufferType, ShapedType
 
 Roots = frozenset[SSAValue]
-VIEWS = frozenset(
-    {
-        "slice", "reshape", "transpose", "transpose_view", "move", "set_validshape", "extract", "reinterpret_view", "view", "no_dep", "fillpad_inplace",
-        "aiv_shard", "aic_gather",
-    }
-)  # fmt: skip
-"""Ops of the table whose result may be a view of their first operand."""
-SWITCHES = frozenset({"tpop_from_aic", "tpop_from_aiv", "lane_pop", "tpush_to_aic", "tpush_to_aiv", "lane_push", "syncall"})
-"""Ops of the table that may let another kernel or block run, which may write everything that this one was handed."""
 
 
 class Aliases:
@@ -118,8 +110,8 @@ class Aliases:
         if isinstance(op, d.CallOp | d.LaunchOp):
             written = self.written_params(op.callee.data)
             return [arg for i, arg in enumerate(op.args) if i in written]
-        if isinstance(op, d.ApplyOp | d.EffectOp) and op.op in SWITCHES:
-            return _buffers_handed_in(op)
+        if isinstance(op, d.ApplyOp | d.EffectOp) and ops.facts(op.op).effect is Effect.Cross:
+            return _buffers_handed_in(op)  # Who runs meanwhile may write everything that this kernel was handed.
         written = written_by(op)
         return () if written is None else (written,)
 
@@ -146,15 +138,20 @@ def _buffers_handed_in(op: Operation) -> list[SSAValue]:
 
 def written_by(op: Operation) -> SSAValue | None:
     """The buffer that a statement of the table writes."""
-    if not isinstance(op, d.EffectOp) or op.op not in ops.table():
-        return None
-    name = ops.table()[op.op].attrs.get("writes")
-    found = apply_args(op)[name] if isinstance(name, str) else None
+    name = ops.facts(op.op).writes if isinstance(op, d.EffectOp) else None
+    found = apply_args(op)[name] if isinstance(op, d.EffectOp) and name is not None else None
     return found if isinstance(found, SSAValue) else None
 
 
 def is_buffer(value: SSAValue) -> bool:
     return isinstance(d.type_of(value), BufferType)
+
+
+def viewed(op: d.ApplyOp) -> SSAValue | None:
+    """The operand whose memory the result of an op may share."""
+    name = ops.facts(op.op).view_of
+    found = apply_args(op)[name] if name is not None else None
+    return found if isinstance(found, SSAValue) else None
 
 
 def sources_of(value: SSAValue) -> list[SSAValue] | None:
@@ -166,9 +163,8 @@ def sources_of(value: SSAValue) -> list[SSAValue] | None:
     if isinstance(owner, d.WindowOp | d.ViewOp | d.StridedOp | d.LoadOp):
         return [owner.buffer]
     if isinstance(owner, d.ApplyOp):
-        if owner.op in VIEWS and isinstance(d.type_of(owner.args[0]), ShapedType):
-            return [owner.args[0]]
-        return None
+        source = viewed(owner)
+        return [source] if source is not None and isinstance(d.type_of(source), ShapedType) else None
     if isinstance(owner, d.GroupOp):
         return [_yielded(owner.body.block)[_index(value)]]
     if isinstance(owner, d.IfOp):
@@ -232,7 +228,7 @@ def views_of(value: SSAValue) -> set[SSAValue]:
 
 def _made_from(op: Operation, index: int, value: SSAValue) -> list[SSAValue]:
     if isinstance(op, d.ApplyOp):
-        return list(op.results[:1]) if op.op in VIEWS and index == 0 else []
+        return list(op.results[:1]) if viewed(op) is value else []
     if isinstance(op, d.WindowOp | d.ViewOp | d.StridedOp | d.LoadOp):
         return list(op.results) if index == 0 else []
     if isinstance(op, d.YieldOp):
@@ -309,9 +305,18 @@ def reads_own_cell(op: Operation, value: SSAValue) -> bool:
     """Whether a member of a loop nest reads an operand of its own shape cell by cell: not as packed bits, nor as a repeated block."""
     if not isinstance(op, d.ApplyOp) or value not in op.args:
         return True
-    if op.op in ("sel", "sels"):
-        return op.args[0] is not value
-    return op.op != "row_expand_add" or op.args[1] is not value or d.shaped_type(value).shape[-1] == 1
+    packed = ops.facts(op.op).packed
+    if packed is not None:
+        return apply_args(op)[packed] is not value
+    return not takes_blocks(op) or op.args[1] is not value
+
+
+def takes_blocks(op: Operation) -> bool:
+    """Whether an expand repeats a block along each row: it reads other columns than its own."""
+    if not isinstance(op, d.ApplyOp):
+        return False
+    row = ops.table()[op.op]
+    return row.family == "expand" and row.attrs["axis"] == "row" and d.shaped_type(op.args[1]).shape[-1] != 1
 
 
 def same_window(load: d.LoadOp, store: d.StoreOp) -> bool:

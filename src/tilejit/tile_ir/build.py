@@ -365,12 +365,11 @@ def apply_args(op: d.ApplyOp | d.EffectOp) -> dict[str, SSAValue | list[SSAValue
 
 
 _NUMERIC = frozenset({"elementwise", "part", "reduction", "expand", "matmul", "mx"})
-_OF_BITS = frozenset({"and_", "or_", "xor", "not_"})
 
 
 def _refuse_masks(row: OpSpec, args: Mapping[str, ApplyArg]) -> None:
     """A comparison of tiles gives one bit per column: its bytes are no numbers."""
-    if row.family not in _NUMERIC or row.name in _OF_BITS:
+    if row.family not in _NUMERIC or row.facts.bitwise:
         return
     for name, arg in args.items():
         owner = arg.owner if isinstance(arg, SSAValue) else None

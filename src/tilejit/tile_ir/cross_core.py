@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilejit import ops
-from tilejit.ops.rules import Nothing
+from tilejit.ops.facts import Effect
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.equal import asks_place
 from tilejit.tile_ir.program import Program
@@ -296,7 +296,7 @@ def _is_neutral(op: Operation) -> bool:
     if isinstance(op, d.ApplyOp):
         return not any(isinstance(d.type_of(value), ShapedType) for value in [*op.operands, *op.results]) and not asks_place(op)
     if isinstance(op, d.EffectOp):
-        return op.op in ops.table() and isinstance(ops.table()[op.op].cpu, Nothing)
+        return ops.facts(op.op).effect is Effect.Order
     return isinstance(op, d.ConstOp | d.DimOp | d.ValidOp | d.CreateOp | d.WindowOp | d.ViewOp | d.CheckOp)
 
 

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilejit import ops
+from tilejit.ops.facts import Effect
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
 from tilejit.tile_ir.literal import write_literal, write_type
@@ -268,7 +269,7 @@ def _launch(op: Operation) -> tuple[str, Sequence[SSAValue], SSAValue | None] | 
 
 def asks_place(op: d.ApplyOp) -> bool:
     """Whether an op asks where the code runs (block index, …) or takes from a FIFO: its place in the program is part of its meaning."""
-    return ops.table()[op.op].family in ("place", "fifo")
+    return ops.facts(op.op).effect is not Effect.Nothing
 
 
 def is_expression(op: Operation) -> bool:

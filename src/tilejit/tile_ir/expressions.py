@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from xdsl.ir import Operation, SSAValue
 
+from tilejit import ops
 from tilejit.dtypes import BOOL, FP32, INDEX
 from tilejit.errors import InternalError
 from tilejit.tile_ir import dialect as d
@@ -18,24 +19,23 @@ from tilejit.types.values import BufferType, ScalarType, TileType
 _OR, _AND, _NOT, _COMPARE, _BITOR, _XOR, _BITAND, _SHIFT, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(13)
 
 _BINARY: dict[str, tuple[str, int]] = {
-    "add": ("+", _SUM),
-    "sub": ("-", _SUM),
-    "mul": ("*", _PRODUCT),
-    "div": ("/", _PRODUCT),
-    "floordiv": ("//", _PRODUCT),
-    "mod": ("%", _PRODUCT),
-    "pow": ("**", _POWER),
-    "shl": ("<<", _SHIFT),
-    "shr": (">>", _SHIFT),
-    "and_": ("&", _BITAND),
-    "or_": ("|", _BITOR),
-    "xor": ("^", _XOR),
+    "Add": ("+", _SUM),
+    "Sub": ("-", _SUM),
+    "Mult": ("*", _PRODUCT),
+    "Div": ("/", _PRODUCT),
+    "FloorDiv": ("//", _PRODUCT),
+    "Mod": ("%", _PRODUCT),
+    "Pow": ("**", _POWER),
+    "LShift": ("<<", _SHIFT),
+    "RShift": (">>", _SHIFT),
+    "BitAnd": ("&", _BITAND),
+    "BitOr": ("|", _BITOR),
+    "BitXor": ("^", _XOR),
 }
+"""Sign and strength of the operators between two operands, by the class of Python's `ast`."""
+_WORDS = {"&": ("and", _AND), "|": ("or", _OR)}
+"""The same between flags."""
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
-_UNNAMED = ("floordiv", "mod")
-"""Rows that only operators spell."""
-
-
 _DEEPEST = 12
 """Operators nested in one expression before one of them gets a name of its own."""
 
@@ -103,8 +103,10 @@ class Expressions:
     def _apply(self, op: d.ApplyOp) -> tuple[str, int]:
         args = apply_args(op)
         scalars = all(isinstance(d.type_of(operand), ScalarType) for operand in op.operands)
-        if (scalars or op.op in _UNNAMED) and op.op in _BINARY and not any(isinstance(value, bool) and value for value in args.values()):
-            return self._binary(op)
+        row = ops.table()[op.op]
+        # Some rows only operators spell.
+        if (scalars or not row.spellings) and row.facts.operator in _BINARY and not any(isinstance(value, bool) and value for value in args.values()):
+            return self._binary(op, *_BINARY[row.facts.operator])
         if scalars and op.op == "cmp":
             sign = _COMPARISONS[int(args["cmp_type"])]  # type: ignore[call-overload]
             left, right = op.operands
@@ -114,16 +116,15 @@ class Expressions:
         if scalars and op.op == "not_":
             flag = d.type_of(op.results[0]) == ScalarType(BOOL)
             return (f"not {self.text(op.operands[0], _NOT)}", _NOT) if flag else (f"~{self.text(op.operands[0], _UNARY)}", _UNARY)
-        if scalars and op.op in ("minimum", "maximum"):
-            return f"{self.prefix}.{op.op[:3]}({self.text(op.operands[0])}, {self.text(op.operands[1])})", _ATOM
+        if scalars and (short := next((spelling.name for spelling in row.spellings if spelling.scalar_only == row.operands), None)) is not None:
+            return f"{self.prefix}.{short}({', '.join(self.text(operand) for operand in op.operands)})", _ATOM
         return call_text(op, self.prefix, self.text), _ATOM
 
-    def _binary(self, op: d.ApplyOp) -> tuple[str, int]:
-        sign, strength = _BINARY[op.op]
+    def _binary(self, op: d.ApplyOp, sign: str, strength: int) -> tuple[str, int]:
         left, right = op.operands
         flags = d.type_of(op.results[0]) == ScalarType(BOOL)
-        if flags and op.op in ("and_", "or_") and constant_of(left) is None and constant_of(right) is None:
-            sign, strength = ("and", _AND) if op.op == "and_" else ("or", _OR)
+        if flags and sign in _WORDS and constant_of(left) is None and constant_of(right) is None:
+            sign, strength = _WORDS[sign]
         if sign == "**":
             return f"{self.text(left, _POWER + 1)} ** {self.text(right, _UNARY)}", strength
         return f"{self.text(left, strength)} {sign} {self.text(right, strength + 1)}", strength

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from tilejit import ops
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.equal import is_expression
 
@@ -65,7 +66,7 @@ def _as_written(op: Operation) -> list[SSAValue]:
 def _may_nest(maker: Operation, value: SSAValue) -> bool:
     if isinstance(maker, _NEVER) or len(maker.results) != 1 or "comment" in maker.attributes:
         return False
-    if isinstance(maker, d.ApplyOp) and maker.op in ("assemble", "write"):
+    if isinstance(maker, d.ApplyOp) and ops.facts(maker.op).rebinds:
         return False
     uses = list(value.uses)
     return len(uses) == 1

@@ -201,7 +201,7 @@ class _FunctionPrinter:
     # statements -----------------------------------------------------------------------------------------------------------
 
     def apply(self, op: d.ApplyOp) -> None:
-        if op.op in ("assemble", "write"):
+        if ops.facts(op.op).rebinds:
             # Writing into a named tile rebinds that name: give the new value's name the old tile first.
             target = op.args[0]
             text, name = self.show(target), self.name(op.results[0])

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
+from tilejit import ops
+from tilejit.ops.facts import Effect
+from tilejit.ops.fifo import counterpart
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 from tilejit.types.enums import Level
@@ -28,16 +31,6 @@ def core_of(function: d.FuncOp) -> str | None:
 
 
 TO_VECTOR, TO_CUBE = "c2v", "v2c"
-_WAYS = {
-    "tpush_to_aiv": (TO_VECTOR, True),
-    "tpop_from_aic": (TO_VECTOR, False),
-    "lane_pop": (TO_VECTOR, False),
-    "tpush_to_aic": (TO_CUBE, True),
-    "lane_push": (TO_CUBE, True),
-    "tpop_from_aiv": (TO_CUBE, False),
-}
-_WRITTEN = {"lane_pop": "tpop_from_aic", "lane_push": "tpush_to_aic"}
-"""Ops of one lane, as they stand in pl.split_aiv."""
 ROWS = (1, 3)
 """Splits that divide the rows of a tile; the others divide its columns. 3 and 4 let the first half be the larger one."""
 BACKLOG = 64
@@ -73,14 +66,16 @@ class Transfer:
     def title(self) -> str:
         """What it is and where, in the user's names."""
         span, lane = self.op.span, "" if self.lane is None else f", lane {self.lane}"
-        return f"{_WRITTEN.get(self.op.op, self.op.op)} in `{span.function if span and span.function else self.function}`{lane}"
+        return f"{counterpart(ops.table()[self.op.op]).name} in `{span.function if span and span.function else self.function}`{lane}"
 
 
 def transfer_of(op: Operation, function: str = "") -> Transfer | None:
     """What an op does to a FIFO."""
-    if not isinstance(op, d.ApplyOp | d.EffectOp) or op.op not in _WAYS:
+    part = ops.facts(op.op).fifo if isinstance(op, d.ApplyOp | d.EffectOp) else None
+    if not isinstance(op, d.ApplyOp | d.EffectOp) or part is None or part.act not in ("push", "pop"):
         return None
-    direction, pushes = _WAYS[op.op]
+    pushes = part.act == "push"
+    direction = TO_VECTOR if (part.side == "cube") == pushes else TO_CUBE
     args = apply_args(op)
     type = d.type_of(op.args[0]) if pushes else d.type_of(op.results[0])
     number, split, lane = args.get("id"), args.get("split"), args.get("lane")
@@ -147,4 +142,4 @@ def sync_class(op: Operation) -> str | None:
 
 def crosses(op: Operation) -> bool:
     """Whether an op concerns another core."""
-    return isinstance(op, d.ApplyOp | d.EffectOp) and (op.op in _WAYS or op.op == "syncall")
+    return isinstance(op, d.ApplyOp | d.EffectOp) and ops.facts(op.op).effect is Effect.Cross

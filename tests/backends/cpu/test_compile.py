@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.backends.cpu.native import Native, lane_kernel
-from tilejit.backends.cpu.lanes.ops import round_to
+from tilejit.backends.cpu.lanes.registers import round_to
 from tilejit.backends.cpu.llvm.compile import compile_llvm
 from tilejit.backends.cpu.llvm.host import Host, host
 from tilejit.dtypes import BF16, FP16, FP32, DType

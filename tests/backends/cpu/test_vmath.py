@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pytest
 
 from tests.backends.cpu.native import Array, lane_kernel
-from tilejit.backends.cpu.lanes.ops import apply_lane
+from tilejit.backends.cpu.lanes.ops import MOD, POW, apply_lane
 from tilejit.backends.cpu.llvm.host import Host
 from tilejit.backends.cpu.llvm.text import Emitter, Value
+from tilejit.backends.cpu.rules import RULES, Nest
 from tilejit.dtypes import FP32, INT32
 
 COUNT = 200_000
@@ -52,7 +53,9 @@ def points(rng: np.random.Generator, count: int = COUNT) -> Array:
 
 def run(name: str, *arrays: Array, width: int = 16, precise: bool = False) -> Array:
     def body(e: Emitter, values: list[Value], lanes: int) -> Value:
-        return apply_lane(e, name, FP32, values, lanes)
+        rule = RULES[name]
+        assert isinstance(rule, Nest)
+        return apply_lane(e, rule.lane, FP32, values, lanes)
 
     return lane_kernel([FP32] * len(arrays), FP32, body, width, precise)(*arrays)
 
@@ -154,7 +157,7 @@ def test_python_remainder_and_quotient_hold_for_far_operands() -> None:
 
 def test_integer_division_and_power_use_no_library() -> None:
     def body(e: Emitter, values: list[Value], lanes: int) -> Value:
-        return apply_lane(e, "pow", INT32, [apply_lane(e, "mod", INT32, values, lanes), values[1]], lanes)
+        return apply_lane(e, POW, INT32, [apply_lane(e, MOD, INT32, values, lanes), values[1]], lanes)
 
     a, b = np.arange(-50, 51, dtype=np.int32), np.full(101, 3, np.int32)
     assert np.array_equal(lane_kernel([INT32, INT32], INT32, body)(a, b), (a % 3) ** 3)

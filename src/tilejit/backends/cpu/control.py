@@ -18,15 +18,12 @@ from tilejit.backends.cpu.llvm.text import Index, Value
 from tilejit.backends.cpu.memory.escape import Escaping
 from tilejit.backends.cpu.memory.storage import Array, Storage, row_major
 from tilejit.backends.cpu.nests.nest import copy_box
-from tilejit.backends.cpu.nests.recipes import recipe
+from tilejit.backends.cpu.rules import RULES, Own, recipe
 from tilejit.backends.cpu.teams import team
 from tilejit.dtypes import INDEX
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import reads_own_cell, sources_of, used_after, views_of
 from tilejit.types.values import ArrayType, BufferType, ScalarType, ShapedType, TileType, ValueType
-
-IN_PLACE = ("matmul_acc", "batch_matmul_acc", "gemv_acc", "assemble", "write", "array_update_element")
-"""Ops that change their first operand where it lies when nobody needs it afterwards."""
 
 
 @dataclass(slots=True)
@@ -166,7 +163,8 @@ def _reads_in_place(op: Operation, value: OpResult, old: SSAValue) -> bool:
     if isinstance(op, d.GroupOp):
         return same_shape
     if isinstance(op, d.ApplyOp):
-        if op.op in IN_PLACE:
+        rule = RULES.get(op.op)
+        if isinstance(rule, Own) and rule.in_place:
             return [use.index for use in old.uses if use.operation is op] == [0]
         found = recipe(op)
         return same_shape and found is not None and found.reduction is None

@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.lanes.casts import convert_lane
-from tilejit.backends.cpu.lanes.ops import apply_lane
+from tilejit.backends.cpu.lanes.ops import Lane, apply_lane
 from tilejit.backends.cpu.lanes.registers import lane_constant, register_type, store_strided
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.llvm.vector import binary, convert, icmp, splat
@@ -18,13 +18,11 @@ from tilejit.backends.cpu.nests.fold import columns_from
 from tilejit.backends.cpu.nests.nest import Box, Walk, convert_box, each, fill_box, sweep, vector_width
 from tilejit.backends.cpu.nests.recipes import dtype_of
 from tilejit.dtypes import BOOL, INDEX, INT64, UINT32, UINT64
-from tilejit.ops import table
+from tilejit.ops import facts, table
 from tilejit.ops.movement import VALID_HELP
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
-
-Rule = Callable[[FunctionWriter, d.ApplyOp], None]
 
 
 def _scalar(f: FunctionWriter, op: d.ApplyOp, name: str) -> tuple[SSAValue, Value]:
@@ -51,14 +49,14 @@ def _valid(f: FunctionWriter, op: d.ApplyOp, shape: list[Index]) -> list[Index]:
     return valid or shape
 
 
-def _full(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_full(f: FunctionWriter, op: d.ApplyOp) -> None:
     shape = _shape(f, op)
     value, register = _scalar(f, op, "value")
     target = result_of(f, op, shape, shape)
     fill_box(f.e, target, convert_lane(f.e, register, dtype_of(value), target.dtype, 1), shape)
 
 
-def _create(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_create(f: FunctionWriter, op: d.ApplyOp) -> None:
     if _is_scratch(op.results[0]):
         return
     shape = _shape(f, op)
@@ -92,7 +90,7 @@ def by_index(f: FunctionWriter, target: Array, extents: Sequence[Index], compute
         sweep(e, box.extents[-1], vector_width([target.dtype]), body)
 
 
-def _ci(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_ci(f: FunctionWriter, op: d.ApplyOp) -> None:
     e = f.e
     shape = _shape(f, op)
     value, register = _scalar(f, op, "start")
@@ -109,7 +107,7 @@ def _ci(f: FunctionWriter, op: d.ApplyOp) -> None:
     by_index(f, target, shape, compute)
 
 
-def _tri(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_tri(f: FunctionWriter, op: d.ApplyOp) -> None:
     e = f.e
     args = apply_args(op)
     shape = _shape(f, op)
@@ -140,7 +138,7 @@ _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _LOW = 0xFFFFFFFF
 
 
-def _random(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_random(f: FunctionWriter, op: d.ApplyOp) -> None:
     e = f.e
     shape = _shape(f, op)
     valid = _valid(f, op, shape)
@@ -196,32 +194,21 @@ def _philox(e: Emitter, counters: list[Value], key0: Value, key1: Value, rounds:
 # parts ------------------------------------------------------------------------------------------------------------------
 
 
-def _part(f: FunctionWriter, op: d.ApplyOp) -> None:
+def part(lane: Lane) -> Callable[[FunctionWriter, d.ApplyOp], None]:
     """Combined where both operands are valid, a copy of the first elsewhere."""
-    e = f.e
-    left, right = operand(f, op, "lhs"), operand(f, op, "rhs")
-    combine = table()[op.op].attrs["combine"]
-    assert isinstance(combine, str)
-    target = result_of(f, op, left.shape, left.valid)
-    both: list[Index] = [a if a == b else e.min(a, b) for a, b in zip(left.valid, right.valid, strict=True)]
-    if both != list(left.valid):
-        convert_box(e, target, left, left.valid)
 
-    def compute(values: list[Value], lanes: int) -> Value:
-        ready = [convert_lane(e, value, side.dtype, target.dtype, lanes) for value, side in zip(values, (left, right), strict=True)]
-        return apply_lane(e, combine, target.dtype, ready, lanes)
+    def write(f: FunctionWriter, op: d.ApplyOp) -> None:
+        e, exact = f.e, facts(op.op).exact
+        left, right = operand(f, op, "lhs"), operand(f, op, "rhs")
+        target = result_of(f, op, left.shape, left.valid)
+        both: list[Index] = [a if a == b else e.min(a, b) for a, b in zip(left.valid, right.valid, strict=True)]
+        if both != list(left.valid):
+            convert_box(e, target, left, left.valid)
 
-    each(e, target, [left, right], both, compute)
+        def compute(values: list[Value], width: int) -> Value:
+            ready = [convert_lane(e, value, side.dtype, target.dtype, width) for value, side in zip(values, (left, right), strict=True)]
+            return apply_lane(e, lane, target.dtype, ready, width, exact)
 
+        each(e, target, [left, right], both, compute)
 
-RULES: dict[str, Rule] = {
-    "full": _full,
-    "create_tile": _create,
-    "ci": _ci,
-    "tri": _tri,
-    "random": _random,
-    "part_add": _part,
-    "part_mul": _part,
-    "part_max": _part,
-    "part_min": _part,
-}
+    return write

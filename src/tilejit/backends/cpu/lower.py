@@ -11,26 +11,24 @@ from xdsl.ir import Operation, SSAValue
 from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.cpu import calls, control, generate, machine
+from tilejit.backends.cpu import calls, control
 from tilejit.backends.cpu.function import FunctionWriter, Unit, constant
-from tilejit.backends.cpu.indexed import gather, paged, scatter, sort, update
 from tilejit.backends.cpu.lanes.registers import lane_constant, load_lanes, store_lanes
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.backends.cpu.llvm.vector import binary
-from tilejit.backends.cpu.memory import array, movement, window
+from tilejit.backends.cpu.memory import movement
 from tilejit.backends.cpu.memory.guards import check_box, check_element, clamp
 from tilejit.backends.cpu.memory.storage import Array, checked_product, element_count, row_major, sub_box, wanted_count
 from tilejit.backends.cpu.memory.views import stays_unchanged
 from tilejit.backends.cpu.nests import in_order
 from tilejit.backends.cpu.nests.group import write_group
 from tilejit.backends.cpu.nests.nest import fill_box
-from tilejit.backends.cpu.nests.recipes import lane_code, recipe
-from tilejit.backends.cpu.products import matmul, mx
-from tilejit.backends.cpu.teams import fibers, fifo
+from tilejit.backends.cpu.nests.recipes import lane_code
+from tilejit.backends.cpu.rules import Nest, Nothing, Own, Place, hole, rule_of
+from tilejit.backends.cpu.teams import fibers
 from tilejit.backends.crossing import check_crossings
 from tilejit.dtypes import INDEX
 from tilejit.errors import InternalError, UnsupportedFeatureError
-from tilejit.ops.rules import Unsupported
 from tilejit.ops.sizes import MAX_BYTES
 from tilejit.runtime.call.abi import ARENA_BASE, FIBER
 from tilejit.runtime.call.failures import Failure
@@ -140,61 +138,38 @@ def _const(f: FunctionWriter, op: d.ConstOp) -> None:
     f.values.setdefault(op.result, constant(op))
 
 
-PLACES: dict[str, Callable[[FunctionWriter], Value]] = {
-    "get_block_idx": lambda f: f.block_index,
-    "get_block_num": lambda f: f.block_count,
-    "get_subblock_idx": fibers.lane,
-}
-
-
-def _scalar(f: FunctionWriter, op: d.ApplyOp) -> None:
+def _scalar(f: FunctionWriter, op: d.ApplyOp, rule: Nest) -> None:
     type = d.type_of(op.results[0])
-    assert isinstance(type, ScalarType)
-    row = ops.table()[op.op]
     operands = [value for value in apply_args(op).values() if isinstance(value, SSAValue)]
-    if type.dtype is INDEX and op.op in ("add", "sub", "mul") and all(d.type_of(value) == type for value in operands):
-        left, right = f.index(operands[0]), f.index(operands[1])
-        f.values[op.results[0]] = f.e.i64(getattr(f.e, op.op)(left, right))
+    if rule.on_indices is not None and type == ScalarType(INDEX) and all(d.type_of(value) == type for value in operands):
+        f.values[op.results[0]] = f.e.i64(rule.on_indices(f.e, *(f.index(value) for value in operands)))
         return
     lanes = [f.scalar(value) for value in operands]
-    f.values[op.results[0]] = lane_code(op, row)(f.e, lanes, 1)
+    f.values[op.results[0]] = lane_code(op, ops.table()[op.op], rule.lane)(f.e, lanes, 1)
 
 
 # ops of the table -------------------------------------------------------------------------------------------------------
 
 
-def _refuse_unsupported(op: d.ApplyOp | d.EffectOp) -> None:
-    rule = ops.table()[op.op].cpu
-    if isinstance(rule, Unsupported):
-        raise UnsupportedFeatureError(f"{op.op} does not run on the CPU: {rule.reason}", span=op.span, help="run it with platform='reference'")
-
-
 def _apply(f: FunctionWriter, op: d.ApplyOp) -> None:
-    row = ops.table()[op.op]
-    _refuse_unsupported(op)
-    if op.op in PLACES:
-        f.values[op.results[0]] = PLACES[op.op](f)
-        return
-    if row.family == "elementwise" and isinstance(d.type_of(op.results[0]), ScalarType):
-        _scalar(f, op)
-        return
-    if in_order.applies(f, op):
+    rule = rule_of(ops.table()[op.op])
+    if isinstance(rule, Place):
+        f.values[op.results[0]] = rule.register(f)
+    elif isinstance(rule, Nest) and isinstance(d.type_of(op.results[0]), ScalarType):
+        _scalar(f, op, rule)
+    elif in_order.applies(f, op):
         in_order.write(f, op)
-        return
-    if recipe(op) is not None:
+    elif isinstance(rule, Nest):
         write_group(f, [op], [op.results[0]])
-        return
-    rule = OPS.get(op.op)
-    if rule is None:
-        raise UnsupportedFeatureError(f"{op.op} has no CPU code yet", span=op.span, help="run it with platform='reference'")
-    rule(f, op)
+    elif isinstance(rule, Own) and rule.value is not None:
+        rule.value(f, op)
+    else:
+        raise _unsupported(op)
 
 
-_MODULES = (movement, window, generate, matmul, array, gather, scatter, update, paged, sort, mx, machine, fifo)
-OPS: dict[str, Callable[[FunctionWriter, d.ApplyOp], None]] = {name: rule for module in _MODULES for name, rule in module.RULES.items()}
-"""Ops of the table with code of their own."""
-EFFECTS: dict[str, Callable[[FunctionWriter, d.EffectOp], None]] = {**update.EFFECTS, **fifo.EFFECTS}
-"""Statements of the table that do something."""
+def _unsupported(op: d.ApplyOp | d.EffectOp) -> UnsupportedFeatureError:
+    reason = hole(ops.table()[op.op]) or "it has no such form"
+    return UnsupportedFeatureError(f"{op.op} does not run on the CPU: {reason}", span=op.span, help="run it with platform='reference'")
 
 
 def _group(f: FunctionWriter, op: d.GroupOp) -> None:
@@ -356,10 +331,12 @@ def _effect(f: FunctionWriter, op: d.EffectOp) -> None:
     if name == "device_assert":
         holds = f.scalar(op.args[0])
         f.fail_if(binary(f.e, "xor", holds, Value("true", "i1")), checks.assertion_failure(op), [])
-    elif op.op in EFFECTS:
-        EFFECTS[op.op](f, op)
     elif op.op in ops.table():
-        _refuse_unsupported(op)
+        rule = rule_of(ops.table()[op.op])
+        if isinstance(rule, Own) and rule.statement is not None:
+            rule.statement(f, op)
+        elif not isinstance(rule, Nothing):
+            raise _unsupported(op)
     elif name in ("print", "breakpoint"):
         raise UnsupportedFeatureError(f"pl.{name} runs only on the reference backend", span=op.span, help="run the kernel with platform='reference'")
 

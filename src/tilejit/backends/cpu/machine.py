@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tilejit import ops
@@ -13,14 +12,9 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 from tilejit.types.values import ScalarType
 
-Rule = Callable[[FunctionWriter, d.ApplyOp], None]
 
-
-def _constant(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_constant(f: FunctionWriter, op: d.ApplyOp) -> None:
     type = d.type_of(op.results[0])
     assert isinstance(type, ScalarType)
     number: Any = ops.table()[op.op].reference(results=(type,), **apply_args(op))
     f.values[op.results[0]] = Value(str(int(number)), register_element(type.dtype))
-
-
-RULES: dict[str, Rule] = dict.fromkeys(("available_cluster_count", "available_aiv_count", "task_invalid", "reserve_buffer", "import_peer_buffer"), _constant)

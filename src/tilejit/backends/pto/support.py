@@ -9,7 +9,6 @@ from tilejit.backends.pto.write import kernel as emit
 from tilejit.backends.pto.write import move as emit_move
 from tilejit.backends.pto.write import plan as emit_plan
 from tilejit.backends.pto.write import scalars as emit_scalars
-from tilejit.ops.rules import Nothing
 from tilejit.ops.spec import OpSpec
 
 _BEFORE_KERNELS = frozenset({"task_dummy", "task_invalid", "no_dep"})
@@ -25,7 +24,7 @@ def written_rows() -> frozenset[str]:
 
 def hole(row: OpSpec) -> str | None:
     """Why a row cannot be written as PTO text, or None when it can."""
-    if row.name in written_rows() or (row.family == "structural" and isinstance(row.cpu, Nothing) and row.name != "alloc"):
+    if row.derived is not None or row.name in written_rows() or (row.family == "structural" and row.name != "alloc"):
         return None
     if row.name == "alloc":
         return "it appears in printed programs only"

@@ -38,7 +38,7 @@ def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Map
 
 def operator(name: str, left: Abstract, right: Abstract, fresh: FreshDim) -> Abstract:
     """The type of a binary operator on run-time values; `name` is that of the `ast` class."""
-    row = ops.BINARY_OPERATORS.get(name)
+    row = ops.operators().get(name)
     if not (isinstance(left, (BufferType, TileType)) or isinstance(right, (BufferType, TileType))):
         typed = [_scalar(side).dtype for side in (left, right) if isinstance(side, RuntimeValue) or isinstance(number_of(side), float)]
         if (isinstance(left, Extent) or isinstance(right, Extent)) and not any(dtype.is_float for dtype in typed):

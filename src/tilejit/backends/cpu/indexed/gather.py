@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.ir import OpResult, SSAValue
 
 from tilejit.backends.cpu.function import FunctionWriter
@@ -22,7 +20,7 @@ from tilejit.backends.cpu.indexed.cells import (
     store_cell,
 )
 from tilejit.backends.cpu.lanes.casts import convert_lane
-from tilejit.backends.cpu.lanes.ops import apply_lane
+from tilejit.backends.cpu.lanes.ops import COMPARISONS, apply_lane
 from tilejit.backends.cpu.lanes.registers import load_lanes, store_lanes
 from tilejit.backends.cpu.llvm.text import Index, Value
 from tilejit.backends.cpu.llvm.vector import binary, convert, select
@@ -36,10 +34,8 @@ from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 
-Rule = Callable[[FunctionWriter, d.ApplyOp], None]
 
-
-def _gather(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_gather(f: FunctionWriter, op: d.ApplyOp) -> None:
     args = apply_args(op)
     source, index = operand(f, op, "input"), given(f, op, "index")
     if index is not None:
@@ -65,7 +61,7 @@ def _by_index(f: FunctionWriter, op: d.ApplyOp, source: Array, index: Array, axi
         store_cell(e, target, address(e, target, at), load_cell(e, source, address(e, source, place)))
 
 
-def _flat(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_flat(f: FunctionWriter, op: d.ApplyOp) -> None:
     e = f.e
     source, index = operand(f, op, "src"), operand(f, op, "indices")
     target = result_of(f, op, index.shape, index.valid)
@@ -103,7 +99,7 @@ def _by_pattern(f: FunctionWriter, op: d.ApplyOp, source: Array) -> None:
     copy_box(e, target, columns(source, e, first, step, picked), [*source.valid[:-1], picked])
 
 
-def _gather_mask(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_gather_mask(f: FunctionWriter, op: d.ApplyOp) -> None:
     _by_pattern(f, op, operand(f, op, "src"))
 
 
@@ -124,7 +120,7 @@ def _by_comparison(f: FunctionWriter, op: d.ApplyOp, source: Array) -> None:
         with e.loop(0, source.valid[1], carried=[Value("0", "i64")], name="column") as loop:
             count = loop.carried[0]
             cell = load_lanes(e, source.dtype, address(e, source, [row, loop.iv]), 1)
-            match = apply_lane(e, str(mode), source.dtype, (cell, limit), 1)
+            match = apply_lane(e, COMPARISONS[CMP_MODES.index(str(mode))], source.dtype, (cell, limit), 1)
             taken = binary(e, "and", match, e.icmp("slt", count, out_cols))
             # A cell past the last match is undefined: the position goes there, and stays only if it counts.
             place = select(e, taken, count, Value("0", "i64"))
@@ -142,14 +138,14 @@ def _result(f: FunctionWriter, op: d.ApplyOp, number: int, shape: list[Index], v
     return array
 
 
-def _gather_compare(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_gather_compare(f: FunctionWriter, op: d.ApplyOp) -> None:
     _by_comparison(f, op, operand(f, op, "src"))
 
 
 # blocks of bytes --------------------------------------------------------------------------------------------------------
 
 
-def _gatherb(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_gatherb(f: FunctionWriter, op: d.ApplyOp) -> None:
     e = f.e
     args = apply_args(op)
     value = args["src"]
@@ -181,12 +177,3 @@ def _copy_bytes(f: FunctionWriter, target: Array, source: Array, count: int) -> 
     for lane in range(count):
         one = e.inst(unit, f"extractelement {vector}, i64 {lane}")
         e.store(one, e.offset(target.pointer, e.mul(lane, target.strides[-1]), unit), target.dtype.get_byte())
-
-
-RULES: dict[str, Rule] = {
-    "gather": _gather,
-    "gather_flat": _flat,
-    "gather_mask": _gather_mask,
-    "gather_compare": _gather_compare,
-    "gatherb": _gatherb,
-}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
@@ -38,9 +38,6 @@ from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 
-Rule = Callable[[FunctionWriter, d.ApplyOp], None]
-
-
 # by index tile ----------------------------------------------------------------------------------------------------------
 
 
@@ -60,7 +57,7 @@ def _settled(f: FunctionWriter, op: d.ApplyOp, idx: Array, at: Sequence[Index], 
     return e.i64(settled), Value("true", "i1")
 
 
-def _mgather(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_mgather(f: FunctionWriter, op: d.ApplyOp) -> None:
     args = apply_args(op)
     if args["coalesce"] == "row":
         _rows(f, op, str(args["gather_oob"]))
@@ -129,7 +126,7 @@ def _value(op: d.ApplyOp, name: str) -> SSAValue:
 # pages ------------------------------------------------------------------------------------------------------------------
 
 
-def _paged(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_paged(f: FunctionWriter, op: d.ApplyOp) -> None:
     e = f.e
     args = apply_args(op)
     source, indices, pages = (operand(f, op, name) for name in ("src", "indices", "block_table"))
@@ -165,7 +162,7 @@ def _floor_quotient(f: FunctionWriter, number: Value, divisor: int) -> Index:
 # a window into an accumulator -------------------------------------------------------------------------------------------
 
 
-def _gather_row(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_gather_row(f: FunctionWriter, op: d.ApplyOp) -> None:
     e = f.e
     args = apply_args(op)
     source, old = operand(f, op, "src"), _value(op, "dst")
@@ -186,6 +183,3 @@ def _gather_row(f: FunctionWriter, op: d.ApplyOp) -> None:
     else:
         convert_box(e, window, view, view.shape)
     f.values[op.results[0]] = target.with_valid(valid)
-
-
-RULES: dict[str, Rule] = {"mgather": _mgather, "paged_gather": _paged, "gather_row": _gather_row}

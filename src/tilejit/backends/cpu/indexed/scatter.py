@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.ir import SSAValue
 
 from tilejit.backends.cpu.function import FunctionWriter
@@ -30,8 +28,6 @@ from tilejit.backends.cpu.nests.nest import copy_box
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 
-Rule = Callable[[FunctionWriter, d.ApplyOp], None]
-
 
 def _target(f: FunctionWriter, op: d.ApplyOp, name: str, *others: Array) -> tuple[Array, list[Array]]:
     """Memory with the content of an operand that may be changed, and the other operands unaffected by that."""
@@ -41,7 +37,7 @@ def _target(f: FunctionWriter, op: d.ApplyOp, name: str, *others: Array) -> tupl
     return rewritten(f, op, old), kept
 
 
-def _scatter(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_scatter(f: FunctionWriter, op: d.ApplyOp) -> None:
     index = given(f, op, "index")
     if index is None:
         _by_pattern(f, op, "dst", operand(f, op, "input"))
@@ -63,17 +59,14 @@ def _by_pattern(f: FunctionWriter, op: d.ApplyOp, base: str, compact: Array) -> 
     copy_box(f.e, columns(target, f.e, first, step, count), source, source.shape)
 
 
-def _scatter_mask(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_scatter_mask(f: FunctionWriter, op: d.ApplyOp) -> None:
     _by_pattern(f, op, "dst", operand(f, op, "src"))
 
 
-def _flat(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_flat(f: FunctionWriter, op: d.ApplyOp) -> None:
     e = f.e
     target, (source, index) = _target(f, op, "dst", operand(f, op, "src"), operand(f, op, "indexes"))
     with cells(e, index.valid) as at:
         place = index_at(e, index, at)
         check_index(f, op, "scatter", place, size_of(e, target))
         store_cell(e, target, flat_address(e, target, place), load_cell(e, source, address(e, source, at)))
-
-
-RULES: dict[str, Rule] = {"scatter": _scatter, "scatter_mask": _scatter_mask, "scatter_flat": _flat}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
@@ -20,8 +20,6 @@ from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 
-Rule = Callable[[FunctionWriter, d.ApplyOp], None]
-
 
 def _key(e: Emitter, value: Value) -> Value:
     """Integers in the order of the floats: both zeros are one, NaN is below everything."""
@@ -33,7 +31,7 @@ def _key(e: Emitter, value: Value) -> Value:
 # blocks -----------------------------------------------------------------------------------------------------------------
 
 
-def _sort32(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_sort32(f: FunctionWriter, op: d.ApplyOp) -> None:
     e = f.e
     source, index = operand(f, op, "src"), operand(f, op, "idx")
     target = result_of(f, op, [*source.shape[:-1], e.mul(source.shape[-1], 2)], [*source.shape[:-1], e.mul(source.shape[-1], 2)])
@@ -114,7 +112,7 @@ def _chosen(e: Emitter, row: Sequence[Index], runs: Sequence[_Run], heads: Seque
     return pointer, stride
 
 
-def _mrgsort(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_mrgsort(f: FunctionWriter, op: d.ApplyOp) -> None:
     args = apply_args(op)
     lists = [f.array(value) for name in ("src0", "src1", "src2", "src3") if isinstance(value := args.get(name), SSAValue)]
     block = args.get("block_len")
@@ -154,6 +152,3 @@ def _merge_runs(f: FunctionWriter, op: d.ApplyOp, source: Array, block: Index) -
             first = e.min(e.add(group.iv, e.mul(run, number)), pairs)
             runs.append(_Run(source, first, e.min(e.add(first, run), pairs)))
         _merge(e, target, row, group.iv, runs, e.sub(runs[-1].stop, group.iv))
-
-
-RULES: dict[str, Rule] = {"sort32": _sort32, "mrgsort": _mrgsort}

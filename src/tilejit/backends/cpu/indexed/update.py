@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.ir import SSAValue
 
 from tilejit.backends.cpu.function import FunctionWriter
@@ -16,9 +14,6 @@ from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 
-Rule = Callable[[FunctionWriter, d.ApplyOp], None]
-Effect = Callable[[FunctionWriter, d.EffectOp], None]
-
 
 def _operand(f: FunctionWriter, op: d.ApplyOp | d.EffectOp, name: str) -> Array:
     value = apply_args(op)[name]
@@ -26,7 +21,7 @@ def _operand(f: FunctionWriter, op: d.ApplyOp | d.EffectOp, name: str) -> Array:
     return f.array(value)
 
 
-def _mscatter(f: FunctionWriter, op: d.EffectOp) -> None:
+def write_mscatter(f: FunctionWriter, op: d.EffectOp) -> None:
     e = f.e
     target = _operand(f, op, "output_tensor")
     source, index = (apart(f, _operand(f, op, name), target, op) for name in ("src", "idx"))
@@ -57,17 +52,13 @@ def _rows(f: FunctionWriter, op: d.ApplyOp | d.EffectOp, target: Array, index: A
         copy_box(e, lines[0], lines[1], [1, width])
 
 
-def _update_in_place(f: FunctionWriter, op: d.EffectOp) -> None:
+def write_update_in_place(f: FunctionWriter, op: d.EffectOp) -> None:
     target = _operand(f, op, "input")
     _rows(f, op, target, *(apart(f, _operand(f, op, name), target, op) for name in ("index", "src")))
 
 
-def _updated(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_updated(f: FunctionWriter, op: d.ApplyOp) -> None:
     old = apply_args(op)["input"]
     assert isinstance(old, SSAValue)
     index, source = (apart(f, _operand(f, op, name), f.array(old), op) for name in ("index", "src"))
     _rows(f, op, rewritten(f, op, old), index, source)
-
-
-RULES: dict[str, Rule] = {"scatter_update": _updated}
-EFFECTS: dict[str, Effect] = {"mscatter": _mscatter, "scatter_update": _update_in_place}

@@ -1,8 +1,8 @@
-"""Elementwise operations on lanes: every elementwise name of the op table, and the combiners of reductions.
+"""Elementwise operations on lanes, and the combiners of reductions.
 
-`apply_lane(e, name, dtype, operands, width)` expects operands in register form (see registers.py) of `dtype` and returns lanes of
-`dtype`, except for the names in `PREDICATES`, which return BOOL (`i1`) lanes. No instruction carries fast-math flags: NaN,
-infinities and signed zeros mean what IEEE says, integers wrap, and nothing traps.
+`apply_lane(e, lane, dtype, operands, width)` expects operands in register form (see registers.py) of `dtype` and returns lanes of
+`dtype`, or BOOL (`i1`) lanes where the operation is a predicate. No instruction carries fast-math flags: NaN, infinities and
+signed zeros mean what IEEE says, integers wrap, and nothing traps. Which row of the op table is which operation stands in rules.py.
 """
 
 from __future__ import annotations
@@ -11,25 +11,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilejit.backends.cpu.lanes import vmath
-from tilejit.backends.cpu.lanes.registers import (
-    lane_constant,
-    load_lanes,
-    load_strided,
-    register_element,
-    register_type,
-    round_to,
-    store_lanes,
-    store_strided,
-)
+from tilejit.backends.cpu.lanes.registers import lane_constant, register_element, register_type, round_to
 from tilejit.backends.cpu.llvm.text import Emitter, Value
-from tilejit.backends.cpu.llvm.vector import binary, constant, convert, extract, fcmp, icmp, intrinsic, select, shuffle, splat, unary
+from tilejit.backends.cpu.llvm.vector import binary, constant, convert, extract, fcmp, icmp, intrinsic, select, shuffle, unary
 from tilejit.dtypes import BOOL, DType, integer_range
 from tilejit.errors import InternalError
 
-__all__ = [
-    "PREDICATES", "apply_lane", "combine", "horizontal", "lane_constant", "load_lanes", "load_strided", "reduce_init",
-    "register_element", "register_type", "round_to", "splat", "store_lanes", "store_strided",
-]  # fmt: skip
+Rule = Callable[..., Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """An operation: what it is on floats, on integers and on flags; None where it has no meaning."""
+
+    name: str
+    floats: Rule | None = None
+    integers: Rule | None = None
+    flags: Rule | None = None
+    predicate: bool = False
+    """The result is BOOL, whatever the dtype of the operands."""
+
+    def rule(self, dtype: DType) -> Rule:
+        found = self.floats if dtype.is_float else self.flags if dtype is BOOL else self.integers
+        if found is None:
+            raise InternalError(f"no CPU lane rule for {self.name} on {dtype}")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,32 +49,20 @@ class Lanes:
     def const(self, number: float | int) -> Value:
         return lane_constant(self.dtype, number, self.width)
 
-    def unrounded(self, name: str, *operands: Value) -> Value:
-        """Another rule as a step of this one; FP16 and BF16 are rounded once, after the last step."""
-        return _rule(name, self.dtype)(self, *operands)
+    def unrounded(self, lane: Lane, *operands: Value) -> Value:
+        """Another operation as a step of this one; FP16 and BF16 are rounded once, after the last step."""
+        return lane.rule(self.dtype)(self, *operands)
 
 
-Rule = Callable[..., Value]
-
-PREDICATES = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "isnan"})
-"""Lanes whose result is BOOL, whatever the dtype of the operands."""
-
-_EXACT = frozenset({"neg", "abs", "floor", "ceil", "round", "trunc", "maximum", "minimum", "where", "relu", "copy"}) | PREDICATES
-"""Lanes that never leave the FP16/BF16 grid: no rounding afterwards."""
+def apply_lane(e: Emitter, lane: Lane, dtype: DType, operands: Sequence[Value], width: int, exact: bool = False) -> Value:
+    """Lanes of an operation on operands of `dtype`; `exact`: it never leaves the FP16/BF16 grid, so there is nothing to round."""
+    value = lane.rule(dtype)(Lanes(e, dtype, width), *operands)
+    return value if exact or lane.predicate else round_to(e, dtype, value)
 
 
-def apply_lane(e: Emitter, name: str, dtype: DType, operands: Sequence[Value], width: int) -> Value:
-    """Lanes of the elementwise operation `name` on operands of `dtype`."""
-    value = _rule(name, dtype)(Lanes(e, dtype, width), *operands)
-    return value if name in _EXACT else round_to(e, dtype, value)
-
-
-def _rule(name: str, dtype: DType) -> Rule:
-    table = _FLOAT if dtype.is_float else _BOOL if dtype is BOOL else _INTEGER
-    rule = table.get(name) or _ANY.get(name)
-    if rule is None:
-        raise InternalError(f"no CPU lane rule for {name} on {dtype}")
-    return rule
+def _same(name: str, rule: Rule) -> Lane:
+    """An operation that is one thing for every dtype."""
+    return Lane(name, rule, rule, rule)
 
 
 # floats -----------------------------------------------------------------------------------------------------------------
@@ -82,8 +76,8 @@ def _called(name: str) -> Rule:
     return lambda at, *operands: intrinsic(at.e, name, *operands)
 
 
-def _poly(name: str) -> Rule:
-    return lambda at, *operands: vmath.call(at.e, name, operands)
+def _function(function: vmath.Function) -> Rule:
+    return lambda at, *operands: vmath.call(at.e, function, operands)
 
 
 def _float_compare(predicate: str) -> Rule:
@@ -106,7 +100,7 @@ def _float_relu(at: Lanes, x: Value) -> Value:
 
 
 def _leaky(at: Lanes, x: Value, slope: Value) -> Value:
-    scaled = at.unrounded("mul", x, slope)
+    scaled = at.unrounded(MUL, x, slope)
     zero = at.const(0)
     positive = fcmp(at.e, "ogt", x, zero) if at.dtype.is_float else icmp(at.e, "sgt" if at.dtype.is_signed else "ugt", x, zero)
     return select(at.e, positive, x, scaled)
@@ -115,7 +109,7 @@ def _leaky(at: Lanes, x: Value, slope: Value) -> Value:
 def _float_remainders(at: Lanes, a: Value, b: Value) -> tuple[Value, Value, Value]:
     """The truncated remainder, whether it is not zero, and whether it must move by b to have b's sign."""
     e = at.e
-    rest = vmath.call(e, "fmod", (a, b))
+    rest = vmath.call(e, vmath.FMOD, (a, b))
     nonzero = fcmp(e, "une", rest, at.const(0))
     sides = binary(e, "xor", convert(e, "bitcast", rest, "i32"), convert(e, "bitcast", b, "i32"))
     return rest, nonzero, binary(e, "and", icmp(e, "slt", sides, constant(sides.type, 0)), nonzero)
@@ -148,40 +142,8 @@ def _reciprocal(at: Lanes, x: Value) -> Value:
 
 def _rsqrt(at: Lanes, x: Value) -> Value:
     if at.e.module.precise:
-        return vmath.call(at.e, "rsqrt", [x])
+        return vmath.call(at.e, vmath.RSQRT, [x])
     return binary(at.e, "fdiv", at.const(1), intrinsic(at.e, "sqrt", x))
-
-
-_FLOAT: dict[str, Rule] = {
-    "add": _instruction("fadd"),
-    "sub": _instruction("fsub"),
-    "mul": _instruction("fmul"),
-    "div": _instruction("fdiv"),
-    "floordiv": _float_floordiv,
-    "mod": _float_floormod,
-    "rem": _float_floormod,
-    "fmod": _poly("fmod"),
-    "neg": lambda at, x: unary(at.e, "fneg", x),
-    "abs": _called("fabs"),
-    "sqrt": _called("sqrt"),
-    "rsqrt": _rsqrt,
-    "recip": _reciprocal,
-    "floor": _called("floor"),
-    "ceil": _called("ceil"),
-    "trunc": _called("trunc"),
-    "round": _called("roundeven"),
-    "maximum": _float_extreme("ogt"),
-    "minimum": _float_extreme("olt"),
-    "relu": _float_relu,
-    "eq": _float_compare("oeq"),
-    "ne": _float_compare("une"),
-    "lt": _float_compare("olt"),
-    "le": _float_compare("ole"),
-    "gt": _float_compare("ogt"),
-    "ge": _float_compare("oge"),
-    "isnan": lambda at, x: fcmp(at.e, "uno", x, x),
-    **{name: _poly(name) for name in ("exp", "log", "sin", "cos", "tanh", "erf", "sigmoid", "pow")},
-}
 
 
 # integers ---------------------------------------------------------------------------------------------------------------
@@ -262,73 +224,76 @@ def _integer_absolute(at: Lanes, x: Value) -> Value:
     return intrinsic(at.e, "abs", x, extra=("i1 false",)) if at.dtype.is_signed else x
 
 
-_INTEGER: dict[str, Rule] = {
-    "add": _instruction("add"),
-    "sub": _instruction("sub"),
-    "mul": _instruction("mul"),
-    "div": _quotient,
-    "floordiv": _floor_quotient,
-    "fmod": _remainder,
-    "mod": _floor_remainder,
-    "rem": _floor_remainder,
-    "neg": lambda at, x: binary(at.e, "sub", at.const(0), x),
-    "abs": _integer_absolute,
-    "maximum": _integer_extreme("max"),
-    "minimum": _integer_extreme("min"),
-    "relu": lambda at, x: at.unrounded("maximum", x, at.const(0)),
-    "floor": lambda at, x: x,
-    "ceil": lambda at, x: x,
-    "trunc": lambda at, x: x,
-    "round": lambda at, x: x,
-    "and_": _instruction("and"),
-    "or_": _instruction("or"),
-    "xor": _instruction("xor"),
-    "not_": lambda at, x: binary(at.e, "xor", x, at.const(-1)),
-    "shl": lambda at, a, b: _shift(at, "shl", a, b),
-    "shr": lambda at, a, b: _shift(at, _signed(at, "ashr", "lshr"), a, b),
-    "pow": _integer_power,
-    "isnan": lambda at, x: constant(register_type(BOOL, at.width), False),
-    **{name: _integer_compare(name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
-}
+# flags ------------------------------------------------------------------------------------------------------------------
 
 
-# bool and any -----------------------------------------------------------------------------------------------------------
+def _flip(at: Lanes, x: Value) -> Value:
+    return binary(at.e, "xor", x, constant(x.type, True))
 
-_BOOL: dict[str, Rule] = {
-    "and_": _instruction("and"),
-    "or_": _instruction("or"),
-    "xor": _instruction("xor"),
-    "not_": lambda at, x: binary(at.e, "xor", x, constant(x.type, True)),
-    "add": _instruction("or"),
-    "mul": _instruction("and"),
-    "maximum": _instruction("or"),
-    "minimum": _instruction("and"),
-    "eq": lambda at, a, b: icmp(at.e, "eq", a, b),
-    "ne": lambda at, a, b: icmp(at.e, "ne", a, b),
-    "lt": lambda at, a, b: icmp(at.e, "ult", a, b),
-    "le": lambda at, a, b: icmp(at.e, "ule", a, b),
-    "gt": lambda at, a, b: icmp(at.e, "ugt", a, b),
-    "ge": lambda at, a, b: icmp(at.e, "uge", a, b),
-    "logical_and": _instruction("and"),
-    "logical_or": _instruction("or"),
-    "logical_not": lambda at, x: binary(at.e, "xor", x, constant(x.type, True)),
-}
 
-_ANY: dict[str, Rule] = {
-    "addc": lambda at, a, b, c: at.unrounded("add", at.unrounded("add", a, b), c),
-    "subc": lambda at, a, b, c: at.unrounded("sub", at.unrounded("sub", a, b), c),
-    "expdif": lambda at, a, b: at.unrounded("exp", at.unrounded("sub", a, b)),
-    "lrelu": _leaky,
-    "prelu": _leaky,
-    "copy": lambda at, x: x,
-    "where": lambda at, condition, a, b: select(at.e, condition, a, b),
-}
-"""Rules that serve every dtype; the condition of `where` is BOOL lanes."""
+def _no_fraction(at: Lanes, x: Value) -> Value:
+    return x
+
+
+# the operations ---------------------------------------------------------------------------------------------------------
+
+
+def _comparison(name: str, ordered: str, unsigned: str) -> Lane:
+    return Lane(name, _float_compare(ordered), _integer_compare(name), lambda at, a, b: icmp(at.e, unsigned, a, b), predicate=True)
+
+
+def _float_only(name: str, rule: Rule) -> Lane:
+    return Lane(name, rule)
+
+
+def _bits(name: str) -> Lane:
+    return Lane(name, None, _instruction(name), _instruction(name))
+
+
+ADD = Lane("add", _instruction("fadd"), _instruction("add"), _instruction("or"))
+SUB = Lane("sub", _instruction("fsub"), _instruction("sub"))
+MUL = Lane("mul", _instruction("fmul"), _instruction("mul"), _instruction("and"))
+DIV = Lane("div", _instruction("fdiv"), _quotient)
+FLOORDIV = Lane("floordiv", _float_floordiv, _floor_quotient)
+MOD = Lane("mod", _float_floormod, _floor_remainder)
+FMOD = Lane("fmod", _function(vmath.FMOD), _remainder)
+NEG = Lane("neg", lambda at, x: unary(at.e, "fneg", x), lambda at, x: binary(at.e, "sub", at.const(0), x))
+ABS = Lane("abs", _called("fabs"), _integer_absolute)
+MAXIMUM = Lane("maximum", _float_extreme("ogt"), _integer_extreme("max"), _instruction("or"))
+MINIMUM = Lane("minimum", _float_extreme("olt"), _integer_extreme("min"), _instruction("and"))
+RELU = Lane("relu", _float_relu, lambda at, x: at.unrounded(MAXIMUM, x, at.const(0)))
+FLOOR = Lane("floor", _called("floor"), _no_fraction)
+CEIL = Lane("ceil", _called("ceil"), _no_fraction)
+ROUND = Lane("round", _called("roundeven"), _no_fraction)
+POW = Lane("pow", _function(vmath.POW), _integer_power)
+SQRT = _float_only("sqrt", _called("sqrt"))
+RSQRT = _float_only("rsqrt", _rsqrt)
+RECIP = _float_only("recip", _reciprocal)
+EXP, LOG, SIN, COS, TANH, ERF, SIGMOID = (
+    _float_only(function.name, _function(function)) for function in (vmath.EXP, vmath.LOG, vmath.SIN, vmath.COS, vmath.TANH, vmath.ERF, vmath.SIGMOID)
+)
+AND, OR, XOR = (_bits(name) for name in ("and", "or", "xor"))
+NOT = Lane("not", None, lambda at, x: binary(at.e, "xor", x, at.const(-1)), _flip)
+SHL = Lane("shl", None, lambda at, a, b: _shift(at, "shl", a, b))
+SHR = Lane("shr", None, lambda at, a, b: _shift(at, _signed(at, "ashr", "lshr"), a, b))
+EQ, NE = _comparison("eq", "oeq", "eq"), _comparison("ne", "une", "ne")
+LT, LE = _comparison("lt", "olt", "ult"), _comparison("le", "ole", "ule")
+GT, GE = _comparison("gt", "ogt", "ugt"), _comparison("ge", "oge", "uge")
+COMPARISONS = (EQ, NE, LT, LE, GT, GE)
+"""By cmp_type."""
+ISNAN = Lane("isnan", lambda at, x: fcmp(at.e, "uno", x, x), lambda at, x: constant(register_type(BOOL, at.width), False), predicate=True)
+ADDC = _same("addc", lambda at, a, b, c: at.unrounded(ADD, at.unrounded(ADD, a, b), c))
+SUBC = _same("subc", lambda at, a, b, c: at.unrounded(SUB, at.unrounded(SUB, a, b), c))
+EXPDIF = _same("expdif", lambda at, a, b: at.unrounded(EXP, at.unrounded(SUB, a, b)))
+LEAKY = _same("leaky relu", _leaky)
+COPY = _same("copy", lambda at, x: x)
+WHERE = _same("where", lambda at, condition, a, b: select(at.e, condition, a, b))
+"""The condition is BOOL lanes."""
 
 
 # reductions -------------------------------------------------------------------------------------------------------------
 
-_COMBINERS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
+_COMBINERS = {"sum": ADD, "prod": MUL, "max": MAXIMUM, "min": MINIMUM}
 
 
 def reduce_init(name: str, dtype: DType, width: int) -> Value:
@@ -343,8 +308,7 @@ def reduce_init(name: str, dtype: DType, width: int) -> Value:
 
 def combine(e: Emitter, name: str, dtype: DType, a: Value, b: Value, width: int) -> Value:
     """One step of a reduction. FP16 and BF16 are combined in float: `horizontal` rounds once, at the end."""
-    rule = (_FLOAT if dtype.is_float else _BOOL if dtype is BOOL else _INTEGER)[_COMBINERS[name]]
-    return rule(Lanes(e, dtype, width), a, b)
+    return _COMBINERS[name].rule(dtype)(Lanes(e, dtype, width), a, b)
 
 
 def horizontal(e: Emitter, name: str, dtype: DType, value: Value, width: int) -> Value:

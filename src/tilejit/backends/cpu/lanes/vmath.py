@@ -8,6 +8,7 @@ vmath_precise instead, within 1 ULP. The polynomials come from scripts/fit_polyn
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from tilejit.backends.cpu.lanes import coefficients as c
 from tilejit.backends.cpu.lanes import vmath_precise
@@ -20,18 +21,30 @@ _INF = float("inf")
 _LOG2E = 1.4426950408889634
 
 
-def call(e: Emitter, name: str, operands: Sequence[Value]) -> Value:
-    """`name` of float lanes; the function is added to the module when it is first used."""
+_INLINE, _OUTLINE = "alwaysinline nounwind", "noinline nounwind"
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of float lanes: its body in fast modules, its body in precise ones where that is another, and whether it is inlined."""
+
+    name: str
+    fast: Callable[..., Value]
+    precise: Callable[..., Value] | None = None
+    inline: bool = True
+
+
+def call(e: Emitter, function: Function, operands: Sequence[Value]) -> Value:
+    """The function of float lanes; it is added to the module when it is first used."""
     type = operands[0].type
-    precise = vmath_precise.FUNCTIONS.get(name) if e.module.precise else None
-    function = f"vm.{name}.{width_of(type)}"
-    if function not in e.module.functions:
-        body, attributes = (precise, _OUTLINE) if precise is not None else _FUNCTIONS[name]
+    name = f"vm.{function.name}.{width_of(type)}"
+    if name not in e.module.functions:
+        precise = function.precise if e.module.precise else None
         params = [Value(f"%x{i}", type) for i in range(len(operands))]
-        inner = Emitter(e.module, function, type, params, attributes, "internal")
-        inner.void(f"ret {body(inner, *params)}")
+        inner = Emitter(e.module, name, type, params, _INLINE if function.inline and precise is None else _OUTLINE, "internal")
+        inner.void(f"ret {(precise or function.fast)(inner, *params)}")
         inner.finish()
-    return e.inst(type, f"call {type} @{function}({', '.join(map(str, operands))})")
+    return e.inst(type, f"call {type} @{name}({', '.join(map(str, operands))})")
 
 
 # exp, log and what rests on exp -----------------------------------------------------------------------------------------
@@ -112,21 +125,20 @@ def _erf(e: Emitter, x: Value) -> Value:
     return intrinsic(e, "copysign", out, x)
 
 
-# the table ------------------------------------------------------------------------------------------------------------
+# the functions --------------------------------------------------------------------------------------------------------
 
-_INLINE, _OUTLINE = "alwaysinline nounwind", "noinline nounwind"
 
-_FUNCTIONS: dict[str, tuple[Callable[..., Value], str]] = {
-    "exp": (_exp, _INLINE),
-    "log": (_log, _INLINE),
-    "tanh": (_tanh, _INLINE),
-    "sigmoid": (_sigmoid, _INLINE),
-    "erf": (_erf, _INLINE),
-    "sin": (trigonometric(0), _INLINE),
-    "cos": (trigonometric(1), _INLINE),
-    "pow": (power, _OUTLINE),
-    "fmod": (fmod, _OUTLINE),
-}
+EXP = Function("exp", _exp, vmath_precise.exp)
+LOG = Function("log", _log, vmath_precise.log)
+TANH = Function("tanh", _tanh, vmath_precise.tanh)
+SIGMOID = Function("sigmoid", _sigmoid, vmath_precise.sigmoid)
+ERF = Function("erf", _erf, vmath_precise.erf)
+SIN = Function("sin", trigonometric(0), vmath_precise.sin)
+COS = Function("cos", trigonometric(1), vmath_precise.cos)
+RSQRT = Function("rsqrt", vmath_precise.rsqrt, inline=False)
+"""Of precise modules; otherwise it is a root and a division."""
+POW = Function("pow", power, inline=False)
+FMOD = Function("fmod", fmod, inline=False)
 
 
 # integers ---------------------------------------------------------------------------------------------------------------

@@ -120,13 +120,11 @@ def _trigonometric(quarter: int) -> Callable[[Emitter, Value], Value]:
     return body
 
 
-FUNCTIONS: dict[str, Callable[[Emitter, Value], Value]] = {
-    "exp": _widened(_exp_wide),
-    "log": _widened(_log_wide),
-    "tanh": _widened(_tanh_wide),
-    "sigmoid": _widened(_sigmoid_wide),
-    "erf": _widened(_erf_wide),
-    "rsqrt": _widened(_rsqrt_wide),
-    "sin": _trigonometric(0),
-    "cos": _trigonometric(1),
-}
+exp = _widened(_exp_wide)
+log = _widened(_log_wide)
+tanh = _widened(_tanh_wide)
+sigmoid = _widened(_sigmoid_wide)
+erf = _widened(_erf_wide)
+rsqrt = _widened(_rsqrt_wide)
+sin = _trigonometric(0)
+cos = _trigonometric(1)

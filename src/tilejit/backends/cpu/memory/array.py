@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.ir import SSAValue
 
 from tilejit.backends.cpu.function import FunctionWriter
@@ -19,15 +17,13 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 from tilejit.types.values import ArrayType, ScalarType
 
-Rule = Callable[[FunctionWriter, d.ApplyOp], None]
-
 
 def _held(dtype: DType) -> DType:
     """Task ids are numbers like others."""
     return INT64 if dtype is TASK_ID else dtype
 
 
-def _create(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_create(f: FunctionWriter, op: d.ApplyOp) -> None:
     type = d.type_of(op.results[0])
     assert isinstance(type, ArrayType)
     array = f.new_array(_held(type.dtype), [type.extent], span=op.span)
@@ -50,12 +46,12 @@ def _cell(f: FunctionWriter, value: SSAValue, position: Index) -> Value:
     return f.e.offset(array.pointer, position, array.dtype.llvm)
 
 
-def _get(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_get(f: FunctionWriter, op: d.ApplyOp) -> None:
     position = _position(f, op)
     f.values[op.results[0]] = load_lanes(f.e, f.array(op.args[0]).dtype, _cell(f, op.args[0], position), 1)
 
 
-def _update(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_update(f: FunctionWriter, op: d.ApplyOp) -> None:
     value = apply_args(op)["value"]
     assert isinstance(value, SSAValue)
     type = d.type_of(value)
@@ -63,6 +59,3 @@ def _update(f: FunctionWriter, op: d.ApplyOp) -> None:
     position = _position(f, op)
     array = rewritten(f, op, op.args[0])
     store_lanes(f.e, array.dtype, _cell(f, op.results[0], position), convert_lane(f.e, f.scalar(value), _held(type.dtype), array.dtype, 1), 1)
-
-
-RULES: dict[str, Rule] = {"array_create": _create, "array_get_element": _get, "array_update_element": _update}

@@ -25,8 +25,6 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 from tilejit.types.values import static_shape
 
-Rule = Callable[[FunctionWriter, d.ApplyOp], None]
-
 
 def copy_into(f: FunctionWriter, value: SSAValue, source: Array, span: Span | None) -> None:
     """Materialise `value` as a copy of `source`."""
@@ -72,7 +70,7 @@ def result_of(f: FunctionWriter, op: d.ApplyOp, shape: Sequence[Index], valid: S
 # padding ----------------------------------------------------------------------------------------------------------------
 
 
-def _fillpad(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_fillpad(f: FunctionWriter, op: d.ApplyOp) -> None:
     source = operand(f, op, "input")
     shape = scalars(f, op, "shape") or list(source.shape)
     if any(not isinstance(new, int) or not isinstance(old, int) for new, old in zip(shape, source.shape, strict=True)):
@@ -112,7 +110,7 @@ def _swapped(rank: int, first: int, second: int) -> list[int]:
     return axes
 
 
-def _transpose(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_transpose(f: FunctionWriter, op: d.ApplyOp) -> None:
     args = apply_args(op)
     source = args["input"]
     assert isinstance(source, SSAValue)
@@ -132,7 +130,7 @@ def _only_matmuls(value: SSAValue) -> bool:
     return all(isinstance(use.operation, d.ApplyOp) and "mat" in use.operation.op and not use.operation.op.endswith("mx") for use in value.uses)
 
 
-def _concat(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_concat(f: FunctionWriter, op: d.ApplyOp) -> None:
     e = f.e
     left, right = operand(f, op, "src0"), operand(f, op, "src1")
     rows = left.valid[0] if left.valid[0] == right.valid[0] else e.min(left.valid[0], right.valid[0])
@@ -144,11 +142,11 @@ def _concat(f: FunctionWriter, op: d.ApplyOp) -> None:
 # the same elements ------------------------------------------------------------------------------------------------------
 
 
-def _same(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_same(f: FunctionWriter, op: d.ApplyOp) -> None:
     bind_view(f, op, f.array(op.args[0]))
 
 
-def _set_valid(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_set_valid(f: FunctionWriter, op: d.ApplyOp) -> None:
     args = apply_args(op)
     array = f.array(op.args[0])
     valid: list[Index] = []
@@ -173,7 +171,7 @@ def dense(f: FunctionWriter, value: SSAValue, span: Span | None) -> Array:
     return copy
 
 
-def _reshape(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_reshape(f: FunctionWriter, op: d.ApplyOp) -> None:
     e = f.e
     source = dense(f, op.args[0], op.span)
     wanted = scalars(f, op, "shape")
@@ -201,7 +199,7 @@ def _moved_valid(e: Emitter, op: d.ApplyOp, source: Array, shape: list[Index]) -
     return [extent if isinstance(extent, int) else e.mul(source.valid[extent.axis], extent.factor) for extent in region]
 
 
-def _reinterpret(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_reinterpret(f: FunctionWriter, op: d.ApplyOp) -> None:
     e = f.e
     source = dense(f, op.args[0], op.span)
     type = d.shaped_type(op.results[0])
@@ -270,18 +268,3 @@ def _without_copy(array: Array, shape: Sequence[Index]) -> tuple[Index, ...] | N
         out += reversed(strides)
         i, j = stop, end
     return tuple(out)
-
-
-RULES: dict[str, Rule] = {
-    "fillpad": _fillpad,
-    "fillpad_expand": _fillpad,
-    "transpose": _transpose,
-    "transpose_view": _transpose,
-    "concat": _concat,
-    "move": _same,
-    "aiv_shard": _same,
-    "aic_gather": _same,
-    "set_validshape": _set_valid,
-    "reshape": _reshape,
-    "reinterpret_view": _reinterpret,
-}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from xdsl.ir import OpResult, SSAValue
 
@@ -20,8 +20,6 @@ from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 from tilejit.types.enums import AtomicType
-
-Rule = Callable[[FunctionWriter, d.ApplyOp], None]
 
 
 def check_inside(
@@ -65,7 +63,7 @@ def take(
     return sub_box(e, source, offsets, shape, valid)
 
 
-def _slice(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_slice(f: FunctionWriter, op: d.ApplyOp) -> None:
     args = apply_args(op)
     source = operand(f, op, "input")
     shape, offsets, requested = scalars(f, op, "shape"), scalars(f, op, "offset"), scalars(f, op, "valid_shape")
@@ -82,7 +80,7 @@ def _slice(f: FunctionWriter, op: d.ApplyOp) -> None:
     bind_view(f, op, sub_box(f.e, view, [0] * view.rank, view.shape, view.valid, drop=axes))
 
 
-def _extract(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_extract(f: FunctionWriter, op: d.ApplyOp) -> None:
     args = apply_args(op)
     row, column = args["index_row"], args["index_col"]
     shape = scalars(f, op, "shape")
@@ -108,7 +106,7 @@ def rewritten(f: FunctionWriter, op: d.ApplyOp, old: SSAValue) -> Array:
     return f.array(result)
 
 
-def _assemble(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_assemble(f: FunctionWriter, op: d.ApplyOp) -> None:
     e = f.e
     args = apply_args(op)
     target_value, source_value = args["target"], args["source"]
@@ -138,7 +136,7 @@ def _added(f: FunctionWriter, target: Array, source: Array, values: Sequence[Val
     return round_to(f.e, target.dtype, binary(f.e, "fadd" if target.dtype.is_float else "add", values[0], converted))
 
 
-def _write(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_element(f: FunctionWriter, op: d.ApplyOp) -> None:
     e = f.e
     args = apply_args(op)
     old, value = args["dst"], args["value"]
@@ -201,6 +199,3 @@ def _union(f: FunctionWriter, op: d.ApplyOp, valid: Sequence[Index], offsets: Se
         covered = e.inst("i64", f"select {covers}, {e.i64(s)}, {joined}")
         out.append(e.inst("i64", f"select {keeps}, {e.i64(v)}, {covered}"))
     return out
-
-
-RULES: dict[str, Rule] = {"slice": _slice, "extract": _extract, "assemble": _assemble, "write": _write}

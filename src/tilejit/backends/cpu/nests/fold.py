@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tilejit.backends.cpu.lanes.ops import apply_lane, combine, reduce_init
+from tilejit.backends.cpu.lanes.ops import EQ, GT, LT, apply_lane, combine, reduce_init
 from tilejit.backends.cpu.lanes.registers import lane_constant, register_type, round_to
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.llvm.vector import binary, fcmp, icmp, select, shuffle, splat
@@ -73,8 +73,8 @@ def _join(e: Emitter, member: Member, left: Sequence[Value], right: Sequence[Val
 
 def better_position(e: Emitter, name: str, dtype: DType, old: Sequence[Value], new: Sequence[Value], lanes: int) -> Value:
     """Whether (value, position) `new` wins over `old`: a more extreme value, NaN above all, then the smaller position."""
-    wins = apply_lane(e, "gt" if name == "max" else "lt", dtype, (new[0], old[0]), lanes)
-    ties = apply_lane(e, "eq", dtype, (new[0], old[0]), lanes)
+    wins = apply_lane(e, GT if name == "max" else LT, dtype, (new[0], old[0]), lanes)
+    ties = apply_lane(e, EQ, dtype, (new[0], old[0]), lanes)
     if dtype.is_float:
         new_nan, old_nan = fcmp(e, "uno", new[0], new[0]), fcmp(e, "uno", old[0], old[0])
         only_new = binary(e, "and", new_nan, binary(e, "xor", old_nan, _true(old_nan)))

@@ -19,7 +19,8 @@ from tilejit.backends.cpu.memory.storage import Array, aligned, sub_box
 from tilejit.backends.cpu.nests import fold, stream
 from tilejit.backends.cpu.nests.nest import Box, Walk, copy_box, sweep, vector_width
 from tilejit.backends.cpu.nests.plan import Kind, Write, make_plan
-from tilejit.backends.cpu.nests.recipes import Recipe, dtype_of, recipe
+from tilejit.backends.cpu.nests.recipes import Recipe, dtype_of
+from tilejit.backends.cpu.rules import recipe
 from tilejit.backends.cpu.teams import nests as team_nest
 from tilejit.backends.cpu.teams.atomic import locked, locks_of
 from tilejit.dtypes import BOOL, DType

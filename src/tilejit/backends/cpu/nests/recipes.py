@@ -7,28 +7,21 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from tilejit import ops
 from tilejit.backends.cpu.lanes.casts import cast_lane, convert_lane
-from tilejit.backends.cpu.lanes.ops import PREDICATES, apply_lane
+from tilejit.backends.cpu.lanes.ops import COMPARISONS, COPY, Lane, apply_lane
 from tilejit.backends.cpu.llvm.text import Emitter, Value
 from tilejit.dtypes import BOOL, DType, promote
 from tilejit.ops.elementwise import compute_dtype
 from tilejit.ops.math import cast_mode
 from tilejit.ops.reduce import reduced_axis
-from tilejit.ops.rules import Lane
 from tilejit.ops.spec import OpSpec
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.alias import takes_blocks
 from tilejit.tile_ir.build import apply_args
 from tilejit.types.values import ScalarType, Shape, ShapedType
 
 Code = Callable[[Emitter, Sequence[Value], int], Value]
 """(emitter, operand lanes in register form, number of lanes) → result lanes."""
-
-COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-"""Lane names by cmp_type."""
-_CHEAP = frozenset({"add", "sub", "mul", "neg", "abs", "maximum", "minimum", "cmp", "relu", "copy", "and_", "or_", "xor", "not_", "where", "cast"})
-_LONG = frozenset({"erf", "pow", "sin", "cos", "fmod", "rem", "mod", "floordiv", "log"})
-
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
@@ -70,15 +63,6 @@ class Recipe:
         return self.op.results[0]
 
 
-def recipe(op: d.ApplyOp) -> Recipe | None:
-    """The recipe of an op, or None when it is no member of loop nests."""
-    row = ops.table()[op.op]
-    if not op.results or not isinstance(d.type_of(op.results[0]), ShapedType):
-        return None
-    make = FAMILIES.get(row.family)
-    return make(op, row) if make is not None else None
-
-
 def dtype_of(value: SSAValue) -> DType:
     type = d.type_of(value)
     assert isinstance(type, ScalarType | ShapedType)
@@ -89,21 +73,15 @@ def _shaped(values: Sequence[SSAValue]) -> tuple[SSAValue, ...]:
     return tuple(value for value in values if isinstance(d.type_of(value), ShapedType))
 
 
-def _elementwise(op: d.ApplyOp, row: OpSpec) -> Recipe | None:
-    if not isinstance(row.cpu, Lane):
-        return None
+def elementwise(op: d.ApplyOp, row: OpSpec, lane: Lane, wide: bool) -> Recipe:
+    """Every result cell from one cell of each operand."""
     args = apply_args(op)
-    operands = {name: value for name in row.operands if isinstance(value := args.get(name), SSAValue)}
-    inputs = tuple(operands.values())
-    return Recipe(
-        op, inputs, d.shaped_type(op.results[0]).shape, lane_code(op, row), _shaped(inputs),
-        cost=1 if row.name in _CHEAP else 10, wide=row.name not in _LONG,
-    )  # fmt: skip
+    inputs = tuple(value for name in row.operands if isinstance(value := args.get(name), SSAValue))
+    return Recipe(op, inputs, d.shaped_type(op.results[0]).shape, lane_code(op, row, lane), _shaped(inputs), cost=row.facts.cost, wide=wide)
 
 
-def lane_code(op: d.ApplyOp, row: OpSpec) -> Code:
+def lane_code(op: d.ApplyOp, row: OpSpec, lane: Lane) -> Code:
     """The code of an elementwise row, for arrays and scalars alike: operands converted, lanes computed, result converted."""
-    assert isinstance(row.cpu, Lane)
     args = apply_args(op)
     operands = {name: value for name in row.operands if isinstance(value := args.get(name), SSAValue)}
     dtypes = {name: dtype_of(value) for name, value in operands.items()}
@@ -113,11 +91,8 @@ def lane_code(op: d.ApplyOp, row: OpSpec) -> Code:
         mode = cast_mode(args["mode"]) or "none"
         return lambda e, lanes, width: cast_lane(e, lanes[0], source, result, mode, width)
     wanted = {name: compute_dtype(row, name, dtypes, result) for name in dtypes}
-    name = row.cpu.name
-    if name == "cmp":
-        kind = args["cmp_type"]
-        assert isinstance(kind, int)
-        name = COMPARISONS[kind]
+    kind = args.get("cmp_type")
+    made = COMPARISONS[kind] if isinstance(kind, int) else lane
     keep = row.attrs["keep"]
     assert isinstance(keep, tuple)
     lane_dtype = next((wanted[operand] for operand in wanted if operand not in keep), result)
@@ -127,32 +102,30 @@ def lane_code(op: d.ApplyOp, row: OpSpec) -> Code:
         for operand, value in zip(dtypes, lanes, strict=True):
             target = BOOL if operand in keep else wanted[operand]
             ready.append(convert_lane(e, value, dtypes[operand], target, width))
-        out = apply_lane(e, name, lane_dtype, ready, width)
-        return convert_lane(e, out, BOOL if name in PREDICATES else lane_dtype, result, width)
+        out = apply_lane(e, made, lane_dtype, ready, width, row.facts.exact)
+        return convert_lane(e, out, BOOL if made.predicate else lane_dtype, result, width)
 
     return code
 
 
-def _mask(op: d.ApplyOp, row: OpSpec) -> Recipe | None:
-    args = apply_args(op)
-    if row.name == "cmp_mask":
-        lhs, rhs, kind = args["lhs"], args["rhs"], args["cmp_type"]
-        assert isinstance(lhs, SSAValue) and isinstance(rhs, SSAValue) and isinstance(kind, int)
-        return _comparison(op, (lhs, rhs), COMPARISONS[kind])
-    mask = args["mask"]
-    first, second = (args["lhs"], args["rhs"]) if row.name == "sel" else (args["src"], args["scalar"])
-    assert isinstance(mask, SSAValue) and isinstance(first, SSAValue) and isinstance(second, SSAValue)
+def select(op: d.ApplyOp, row: OpSpec, lane: Lane, wide: bool) -> Recipe:
+    """One of two operands, as a packed mask says."""
+    mask, first, second = (value for value in (apply_args(op).get(name) for name in row.operands) if isinstance(value, SSAValue))
     result, other = dtype_of(op.results[0]), dtype_of(second)
 
     def code(e: Emitter, lanes: Sequence[Value], width: int) -> Value:
         converted = convert_lane(e, lanes[2], other, result, width)
-        return apply_lane(e, "where", result, (lanes[0], lanes[1], converted), width)
+        return apply_lane(e, lane, result, (lanes[0], lanes[1], converted), width, exact=True)
 
     inputs = (mask, first, second)
     return Recipe(op, inputs, d.shaped_type(first).shape, code, _shaped(inputs), masks=frozenset({0}))
 
 
-def _comparison(op: d.ApplyOp, sides: tuple[SSAValue, SSAValue], name: str) -> Recipe:
+def compare(op: d.ApplyOp, row: OpSpec, lane: Lane, wide: bool) -> Recipe:
+    """A comparison into a packed mask."""
+    args = apply_args(op)
+    kind, sides = args["cmp_type"], tuple(value for name in row.operands if isinstance(value := args[name], SSAValue))
+    assert isinstance(kind, int)
     shaped = _shaped(sides)
     common = dtype_of(shaped[0])
     for value in shaped[1:]:
@@ -160,42 +133,47 @@ def _comparison(op: d.ApplyOp, sides: tuple[SSAValue, SSAValue], name: str) -> R
 
     def code(e: Emitter, lanes: Sequence[Value], width: int) -> Value:
         ready = [convert_lane(e, value, dtype_of(side), common, width) for side, value in zip(sides, lanes, strict=True)]
-        return apply_lane(e, name, common, ready, width)
+        return apply_lane(e, COMPARISONS[kind], common, ready, width)
 
     return Recipe(op, sides, broadcast([d.shaped_type(value).shape for value in shaped]), code, shaped, is_mask=True)
 
 
-def _expand(op: d.ApplyOp, row: OpSpec) -> Recipe | None:
+def fill(op: d.ApplyOp, row: OpSpec, lane: Lane, wide: bool) -> Recipe:
+    """A scalar or a smaller value, spread over the shape of a target."""
+    args, result = apply_args(op), d.shaped_type(op.results[0])
+    target = args["target"]
+    (source,) = (value for name in row.operands if name != "target" and isinstance(value := args[name], SSAValue))
+    assert isinstance(target, SSAValue)
+    given = dtype_of(source)
+    return Recipe(op, (source,), result.shape, lambda e, lanes, width: convert_lane(e, lanes[0], given, result.dtype, width), _shaped((source, target)))
+
+
+def expand(op: d.ApplyOp, row: OpSpec, lane: Lane, wide: bool) -> Recipe:
+    """An operand combined with a vector that is spread over its rows or columns."""
     args = apply_args(op)
-    combine = row.attrs["combine"]
     result = d.shaped_type(op.results[0])
-    if row.name in ("expands", "expand_clone"):
-        source, target = args["scalar" if row.name == "expands" else "src"], args["target"]
-        assert isinstance(source, SSAValue) and isinstance(target, SSAValue)
-        given = dtype_of(source)
-        return Recipe(op, (source,), result.shape, lambda e, lanes, width: convert_lane(e, lanes[0], given, result.dtype, width), _shaped((source, target)))
     lhs, rhs = args["lhs"], args["rhs"]
-    assert isinstance(lhs, SSAValue) and isinstance(rhs, SSAValue) and isinstance(combine, str)
-    repeated = row.attrs["axis"] == "row" and d.shaped_type(rhs).shape[-1] != 1
-    inputs = (rhs,) if combine == "copy" else (lhs, rhs)
+    assert isinstance(lhs, SSAValue) and isinstance(rhs, SSAValue)
+    inputs = (rhs,) if lane is COPY else (lhs, rhs)
 
     def code(e: Emitter, lanes: Sequence[Value], width: int) -> Value:
         ready = [convert_lane(e, value, dtype_of(operand), result.dtype, width) for operand, value in zip(inputs, lanes, strict=True)]
-        return apply_lane(e, combine, result.dtype, ready, width)
+        return apply_lane(e, lane, result.dtype, ready, width, row.facts.exact)
 
-    blocks = frozenset({1} if repeated else ())
-    return Recipe(op, inputs, result.shape, code, (lhs,), blocks=blocks, covered=(rhs,), cost=1 if combine in _CHEAP else 10)
+    blocks = frozenset({1} if takes_blocks(op) else ())
+    return Recipe(op, inputs, result.shape, code, (lhs,), blocks=blocks, covered=(rhs,), cost=row.facts.cost)
 
 
-def _reduction(op: d.ApplyOp, row: OpSpec) -> Recipe | None:
+def reduction(op: d.ApplyOp, row: OpSpec, lane: Lane, wide: bool) -> Recipe:
+    """An axis folded into one element."""
     operand = apply_args(op)["input"]
     direction, combine = row.attrs["axis"], row.attrs["combine"]
     assert isinstance(operand, SSAValue) and isinstance(direction, str) and isinstance(combine, str)
     type = d.shaped_type(operand)
     axis = reduced_axis(direction, type.level, type.rank)
     positions = combine.startswith("arg")
-    reduction = Reduction(combine.removeprefix("arg"), axis, positions)
-    return Recipe(op, (operand,), type.shape, lambda e, lanes, width: lanes[0], (operand,), reduction=reduction)
+    fold = Reduction(combine.removeprefix("arg"), axis, positions)
+    return Recipe(op, (operand,), type.shape, lambda e, lanes, width: lanes[0], (operand,), reduction=fold)
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape:
@@ -203,12 +181,3 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
     rank = max(len(shape) for shape in shapes)
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     return tuple(next((dim for dim in dims if dim != 1), 1) for dims in zip(*padded, strict=True))
-
-
-FAMILIES: dict[str, Callable[[d.ApplyOp, OpSpec], Recipe | None]] = {
-    "elementwise": _elementwise,
-    "mask": _mask,
-    "expand": _expand,
-    "reduction": _reduction,
-}
-"""How the ops of each family that runs in loop nests are described."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 from xdsl.ir import OpResult, SSAValue
@@ -19,8 +19,6 @@ from tilejit.dtypes import DType, promote
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
-
-Rule = Callable[[FunctionWriter, d.ApplyOp], None]
 
 
 def write_matmul(f: FunctionWriter, op: d.ApplyOp) -> None:
@@ -171,7 +169,3 @@ class _Product:
             a = (pointers[1], left.strides[-2], left.strides[-1])
             b = (pointers[2], right.strides[-2], right.strides[-1])
             call_gemm(e, self.operand, Gemm(a, b, (pointers[0], target.strides[-2]), sizes, product.accumulate, scratch))
-
-
-NAMES = ("matmul", "matmul_acc", "matmul_bias", "gemv", "gemv_acc", "gemv_bias", "batch_matmul", "batch_matmul_acc")
-RULES: dict[str, Rule] = dict.fromkeys(NAMES, write_matmul)

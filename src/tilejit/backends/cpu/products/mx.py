@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from xdsl.ir import SSAValue
@@ -21,8 +20,6 @@ from tilejit.ops.mx import BLOCK
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 
-Rule = Callable[[FunctionWriter, d.ApplyOp], None]
-
 
 def _scaled(f: FunctionWriter, op: d.ApplyOp, side: Array, scale: Array) -> Array:
     """The side in FP32: [rows, K / 32, 32] times scales that are the same along the last dim."""
@@ -39,7 +36,7 @@ def _scaled(f: FunctionWriter, op: d.ApplyOp, side: Array, scale: Array) -> Arra
     return out
 
 
-def _matmul_mx(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_matmul_mx(f: FunctionWriter, op: d.ApplyOp) -> None:
     e = f.e
     lhs, lhs_scale, rhs, rhs_scale = (operand(f, op, name) for name in ("lhs", "lhs_scale", "rhs", "rhs_scale"))
     acc, bias = apply_args(op).get("acc"), given(f, op, "bias")
@@ -62,6 +59,3 @@ def _matmul_mx(f: FunctionWriter, op: d.ApplyOp) -> None:
         call_gemm(e, FP32, Gemm(sides[0], sides[1], (work.pointer, work.strides[0]), sizes, acc is not None or bias is not None, scratch))
         if work is not target:
             copy_box(e, target, work, shape)
-
-
-RULES: dict[str, Rule] = dict.fromkeys(("matmul_mx", "matmul_mx_acc", "matmul_mx_bias"), _matmul_mx)

@@ -55,7 +55,7 @@ def _row(f: FunctionWriter, transfer: Transfer) -> int:
 # pushes -----------------------------------------------------------------------------------------------------------------
 
 
-def _push(f: FunctionWriter, op: d.EffectOp) -> None:
+def write_push(f: FunctionWriter, op: d.EffectOp) -> None:
     e, transfer = f.e, _found(f, op)
     source = f.array(op.args[0])
     if transfer.fifo[0] == TO_VECTOR:
@@ -146,7 +146,7 @@ class _Pop:
         e.place(f"{self.stem}.{name}.done")
 
 
-def _pop(f: FunctionWriter, op: d.ApplyOp) -> None:
+def write_pop(f: FunctionWriter, op: d.ApplyOp) -> None:
     e, transfer = f.e, _found(f, op)
     type = transfer.type
     shape = [extent for extent in type.shape if isinstance(extent, int)]
@@ -240,7 +240,7 @@ def _joined(pop: _Pop, slot: Value, push: Transfer, part: Part, queues: Sequence
 # barriers ---------------------------------------------------------------------------------------------------------------
 
 
-def _syncall(f: FunctionWriter, op: d.EffectOp) -> None:
+def write_syncall(f: FunctionWriter, op: d.EffectOp) -> None:
     name, used = sync_class(op), apply_args(op).get("used_cores")
     assert name is not None
     count = f.e.i64(f.index(used)) if isinstance(used, SSAValue) else Value("0", "i64")
@@ -248,7 +248,3 @@ def _syncall(f: FunctionWriter, op: d.EffectOp) -> None:
     row = f.unit.failure(checks.sync_failure(op)) + 1
     soft = int(isinstance(used, SSAValue))
     f.e.void(f"call void @fiber_sync({f.context}, i64 {BARRIER_CLASSES.index(name)}, i64 {soft}, {count}, i64 {row})")
-
-
-EFFECTS = {"tpush_to_aiv": _push, "tpush_to_aic": _push, "lane_push": _push, "syncall": _syncall}
-RULES = {"tpop_from_aic": _pop, "tpop_from_aiv": _pop, "lane_pop": _pop}
