@@ -116,7 +116,8 @@ class Expressions:
         if scalars and op.op == "not_":
             flag = d.type_of(op.results[0]) == ScalarType(BOOL)
             return (f"not {self.text(op.operands[0], _NOT)}", _NOT) if flag else (f"~{self.text(op.operands[0], _UNARY)}", _UNARY)
-        if scalars and row.operands and (short := next((spelling.name for spelling in row.spellings if spelling.scalar_only == row.operands), None)) is not None:
+        short = next((spelling.name for spelling in row.spellings if spelling.scalar_only == row.operands), None) if row.operands else None
+        if scalars and short is not None:
             return f"{self.prefix}.{short}({', '.join(self.text(operand) for operand in op.operands)})", _ATOM
         return call_text(op, self.prefix, self.text), _ATOM
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tilejit.backends.base import Built, CompileOptions, Target
 from tilejit.backends.cpu import executable
+from tilejit.backends.cpu.rules import hole
 from tilejit.backends.entries import entry_infos, versions
-from tilejit.ops.rules import Unsupported
-from tilejit.ops.spec import OpSpec
 from tilejit.passes.pipeline import FUSE, FUSE_IN_ORDER, LOWER, SHARE, SIMPLIFY, Pass
 from tilejit.runtime import machine
 from tilejit.runtime.artifact.blob import code_section
@@ -17,11 +16,6 @@ from tilejit.tile_ir.program import Program
 PASSES: tuple[Pass, ...] = (*LOWER, SIMPLIFY, FUSE, SHARE)
 PASSES_IN_ORDER: tuple[Pass, ...] = (*LOWER, SIMPLIFY, FUSE_IN_ORDER, SHARE)
 """Without fast maths, sums are added up in the order of the reference."""
-
-
-def hole(row: OpSpec) -> str | None:
-    """The reason in the row's rule, where it is one."""
-    return row.cpu.reason if isinstance(row.cpu, Unsupported) else "no rule" if row.cpu is None else None
 
 
 def build(program: Program, prepared: Program, options: CompileOptions) -> Built:
