@@ -143,7 +143,7 @@ def _needs_value(value: SSAValue, type: TileType, within: Sequence[Operation]) -
 def takes_values_only(op: Operation) -> bool:
     """Loops and branches carry values and buffers apart; some ops of the table make views of buffers, or change them."""
     if isinstance(op, d.ApplyOp):
-        return bool({"on_buffer", "writes"} & ops.table()[op.op].attrs.keys())
+        return "on_buffer" in ops.table()[op.op].attrs or ops.facts(op.op).writes is not None
     return isinstance(op, d.ForOp | d.WhileOp | d.YieldOp | d.ConditionOp)
 
 

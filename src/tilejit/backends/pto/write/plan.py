@@ -11,6 +11,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from tilejit import ops
 from tilejit.ops.spec import ParamKind
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import apply_args, constant_of, operand
 from tilejit.tile_ir.pto.verify import CAPACITY
 from tilejit.types.values import BufferType, TileType, static_shape
@@ -79,9 +80,7 @@ def written(op: Operation) -> SSAValue | None:
     """The buffer that an op writes, if any."""
     if isinstance(op, d.StoreOp | d.WriteOp):
         return op.buffer
-    if isinstance(op, d.EffectOp) and op.op in ops.table() and isinstance(name := ops.table()[op.op].attrs.get("writes"), str):
-        return operand(op, name)
-    return None
+    return written_by(op)
 
 
 class Plan:
