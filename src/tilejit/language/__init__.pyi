@@ -206,6 +206,10 @@ class _tensor:
         """One row of consecutive integers from `start` up, or down."""
 
     @staticmethod
+    def clamp(input: Any, low: Any, high: Any) -> Any:
+        """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays."""
+
+    @staticmethod
     def cmp(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
         """Compare element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge): 0 or 1 in the promoted dtype; of scalars a BOOL."""
 
@@ -346,6 +350,10 @@ class _tensor:
     @staticmethod
     def gather_row(acc: Any, src: Any, dst_offset: Any, src_offset: Any, shapes: Any, transpose: Any = ..., *, valid_shape: Any = ...) -> Any:
         """dst with a window of the tensor src written at `dst_offset`, transposed on request."""
+
+    @staticmethod
+    def gelu(input: Any, approximate: Any = ...) -> Any:
+        """x times the part of the normal distribution below x, for every element; approximate='tanh' is the usual cheaper form."""
 
     @staticmethod
     def get_block_idx() -> Any:
@@ -562,12 +570,20 @@ class _tensor:
         """1 / (1 + e**-x) for every element."""
 
     @staticmethod
+    def silu(input: Any) -> Any:
+        """x / (1 + e**-x) for every element."""
+
+    @staticmethod
     def sin(input: Any) -> Any:
         """The sine of every element, in radians; FP32 only (integer tensors become FP32)."""
 
     @staticmethod
     def slice(tensor: Any, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ..., clamp: Any = ...) -> Any:
         """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is."""
+
+    @staticmethod
+    def softplus(input: Any) -> Any:
+        """log(1 + e**x) for every element, accurate and without overflow."""
 
     @staticmethod
     def sort32(src: Any, idx: Any) -> Any:
@@ -688,6 +704,10 @@ class _tile:
     @staticmethod
     def ci(start: Any, shape: Any, dtype: Any = ..., descending: Any = ...) -> Any:
         """One row of consecutive integers from `start` up, or down."""
+
+    @staticmethod
+    def clamp(tile: Any, low: Any, high: Any) -> Any:
+        """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays."""
 
     @staticmethod
     def cmp(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
@@ -836,6 +856,10 @@ class _tile:
     @staticmethod
     def gatherb(src: Any, offset: Any, *, output_dtype: Any = ...) -> Any:
         """32-byte blocks of src by byte offset, side by side."""
+
+    @staticmethod
+    def gelu(tile: Any, approximate: Any = ...) -> Any:
+        """x times the part of the normal distribution below x, for every element; approximate='tanh' is the usual cheaper form."""
 
     @staticmethod
     def gemv(lhs: Any, rhs: Any, acc_phase: Any = ...) -> Any:
@@ -1136,12 +1160,20 @@ class _tile:
         """1 / (1 + e**-x) for every element."""
 
     @staticmethod
+    def silu(tile: Any) -> Any:
+        """x / (1 + e**-x) for every element."""
+
+    @staticmethod
     def sin(tile: Any) -> Any:
         """The sine of every element, in radians; FP32 only (integer tensors become FP32)."""
 
     @staticmethod
     def slice(tile: Any, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ...) -> Any:
         """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is."""
+
+    @staticmethod
+    def softplus(tile: Any) -> Any:
+        """log(1 + e**x) for every element, accurate and without overflow."""
 
     @staticmethod
     def sort32(src: Any, idx: Any) -> Any:
@@ -1398,6 +1430,9 @@ def cast(input: Any, target_type: Any, mode: Any = ...) -> Any:
 def ceil(input: Any) -> Any:
     """The smallest whole number not below x, in x's dtype."""
 
+def clamp(input: Any, low: Any, high: Any) -> Any:
+    """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays."""
+
 def cmp(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
     """Compare element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge): 0 or 1 in the promoted dtype; of scalars a BOOL."""
 
@@ -1510,6 +1545,9 @@ def gather_row(dst: Any, src: Any, dst_offset: Any, src_offset: Any, shapes: Any
 
 def gatherb(src: Any, offset: Any, *, output_dtype: Any = ...) -> Any:
     """32-byte blocks of src by byte offset, side by side."""
+
+def gelu(input: Any, approximate: Any = ...) -> Any:
+    """x times the part of the normal distribution below x, for every element; approximate='tanh' is the usual cheaper form."""
 
 def gemv(lhs: Any, rhs: Any, acc_phase: Any = ...) -> Any:
     """The vector lhs [1, K] times rhs [K, N]."""
@@ -1744,11 +1782,17 @@ def shrs(lhs: Any, rhs: Any) -> Any:
 def sigmoid(input: Any) -> Any:
     """1 / (1 + e**-x) for every element."""
 
+def silu(input: Any) -> Any:
+    """x / (1 + e**-x) for every element."""
+
 def sin(input: Any) -> Any:
     """The sine of every element, in radians; FP32 only (integer tensors become FP32)."""
 
 def slice(input: Any, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ..., clamp: Any = ...) -> Any:
     """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is."""
+
+def softplus(input: Any) -> Any:
+    """log(1 + e**x) for every element, accurate and without overflow."""
 
 def sort32(src: Any, idx: Any) -> Any:
     """Each block of 32 columns sorted, largest first, as (value, index) pairs."""

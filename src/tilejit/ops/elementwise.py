@@ -45,6 +45,7 @@ def elementwise(
     takes: tuple[str, ...] = (),
     check: Check | None = None,
     facts: Facts = PLAIN,
+    derived: Callable[..., object] | None = None,
 ) -> Callable[[Callable[..., object]], OpSpec]:
     """Declare an elementwise row.
 
@@ -80,6 +81,7 @@ def elementwise(
             levels=levels,
             attrs={"compute": compute, "keep": keep, "takes": takes},
             facts=replace(facts, valid=Valid.Common),
+            derived=derived,
         )
 
     return declared

@@ -10,13 +10,16 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from tilejit.dtypes import DType
 from tilejit.errors import InvalidOperationError
 from tilejit.ops.facts import PLAIN, Facts
 from tilejit.types.scopes import parse_signature
 from tilejit.types.values import ShapedType, ValueType
+
+if TYPE_CHECKING:
+    from tilejit.ops.terms import Term
 
 
 class ParamKind(enum.Enum):
@@ -139,7 +142,7 @@ class OpSpec:
     """Levels the row serves: "tensor", "tile", "scalar"."""
     facts: Facts = PLAIN
     derived: Callable[..., object] | None = None
-    """The op as a term over other rows (ops/derived.py), which stands for it in every program."""
+    """The op as a term over other rows (ops/terms.py), which takes its place in every program."""
     attrs: Mapping[str, object] = field(default_factory=dict[str, object])
     """What only the family reads (for a reduction: axis and combiner)."""
 
@@ -163,6 +166,12 @@ class OpSpec:
     def operands(self) -> tuple[str, ...]:
         """Parameters that take part in the result, in order."""
         return tuple(param.name for param in self.params if param.kind in (ParamKind.Value, ParamKind.Operand, ParamKind.Scalar))
+
+    def __call__(self, *operands: Term | int | float) -> Term:
+        """The row applied to terms: how derived rows are written."""
+        from tilejit.ops.terms import Step
+
+        return Step(self, operands)
 
     def __repr__(self) -> str:
         return f"OpSpec({self.name!r})"
@@ -208,6 +217,7 @@ def declare(
     levels: Iterable[str] | None = None,
     attrs: Mapping[str, object] | None = None,
     facts: Facts = PLAIN,
+    derived: Callable[..., object] | None = None,
 ) -> OpSpec:
     """Add the row that `stub` (name, parameters, docstring) and the keyword facts describe.
 
@@ -228,6 +238,7 @@ def declare(
         doc=inspect.cleandoc(stub.__doc__ or ""),
         levels=frozenset(levels) if levels is not None else frozenset(s.namespace for s in spellings) & {"tensor", "tile"},
         facts=facts,
+        derived=derived,
         attrs=attrs or {},
     )
     assert row.name not in TABLE, f"op {row.name} is declared twice"

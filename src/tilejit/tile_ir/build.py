@@ -15,6 +15,7 @@ from tilejit.ops.dtype_rules import as_float, as_index
 from tilejit.ops.sizes import check_size
 from tilejit.ops.spec import Call, OpSpec, ParamKind, ScalarArg
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.derive import expand
 from tilejit.types.values import BufferType, ScalarType, ShapedType, TileType, ValueType
 
 ApplyArg = SSAValue | Sequence[SSAValue] | object
@@ -97,8 +98,9 @@ class Builder:
     # ops of the table -------------------------------------------------------------------------------------------------
 
     def apply(self, row: OpSpec, level: str, args: Mapping[str, ApplyArg]) -> list[SSAValue]:
-        """Apply a row of the table; types come from its rule, run-time extent checks are emitted before it."""
-        return self.apply_typed(row, args, self._inferred(row, level, args))
+        """Apply a row of the table; types come from its rule, run-time extent checks are emitted before it. A derived row becomes its term."""
+        types = self._inferred(row, level, args)
+        return self.apply_typed(row, args, types) if row.derived is None else [expand(self, row, level, args, types[0])]
 
     def perform(self, row: OpSpec, level: str, args: Mapping[str, ApplyArg]) -> None:
         """A row of the table as a statement: it is checked like an application, and changes what its fact "writes" names."""
