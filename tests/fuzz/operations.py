@@ -30,6 +30,7 @@ SMOOTH = {
     "recip": Smooth(0.5, 1e4, lambda x: 1 / x, lambda low, _: 1 / low**2),
     "tanh": Smooth(-1e4, 1e4, math.tanh, lambda *_: 1.0),
     "sigmoid": Smooth(-80, 80, lambda x: 1 / (1 + math.exp(-x)), lambda *_: 0.25),
+    "softplus": Smooth(-80, 1e4, lambda x: max(x, 0.0) + math.log1p(math.exp(-abs(x))), lambda *_: 1.0),
     "erf": Smooth(-1e4, 1e4, math.erf, lambda *_: 1.2),
 }
 

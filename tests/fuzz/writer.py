@@ -271,7 +271,7 @@ class Writer:
 
 
 RESPELLED = re.compile(
-    r"\bpl\.(exp|log|sqrt|recip|tanh|sigmoid|erf|sin|cos|neg|relu|add|sub|mul|maximum|minimum|div|fmod|fmods|and_|or_|ands|ors|shls|shrs|not_|floor|ceil|round"
+    r"\bpl\.(exp|log|sqrt|recip|tanh|sigmoid|softplus|erf|sin|cos|neg|relu|add|sub|mul|maximum|minimum|div|fmod|fmods|and_|or_|ands|ors|shls|shrs|not_|floor|ceil|round"
     r"|pow|where|isnan|part_\w+|row_\w+|col_\w+|transpose|concat|expands|matmul_acc|fillpad_expand|set_validshape|reinterpret_view)\("
 )
 """Names that mean the same op in `pl` and in the namespace of the operands' level."""

@@ -75,6 +75,10 @@ def _largest(x: Any, y: Any) -> Any:
     return math.nan if x != x or y != y else max(x, y)
 
 
+def _gelu(x: float, approximate: str) -> float:
+    return float(torch.nn.functional.gelu(torch.tensor(x, dtype=torch.float64), approximate=approximate))
+
+
 def _smallest(x: Any, y: Any) -> Any:
     return math.nan if x != x or y != y else min(x, y)
 
@@ -218,6 +222,10 @@ NUMBERS: dict[str, Formula] = {
     "tanh": real(math.tanh),
     "erf": real(math.erf),
     "sigmoid": real(lambda x: float(torch.sigmoid(torch.tensor(x, dtype=torch.float64)))),
+    "softplus": real(lambda x: max(x, 0.0) + math.log1p(math.exp(-abs(x)))),
+    "silu": real(lambda x: float(torch.nn.functional.silu(torch.tensor(x, dtype=torch.float64)))),
+    "gelu": lambda use, input, approximate="none": real(lambda x: _gelu(x, approximate))(input=input),
+    "clamp": cellwise(lambda x, low, high: _smallest(_largest(x, low), high)),
     "pow": cellwise(_power),
     "floor": _whole(math.floor),
     "ceil": _whole(math.ceil),

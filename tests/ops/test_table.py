@@ -17,7 +17,7 @@ ROWS = list(table().values())
 SPELLINGS = [(spelling, row) for row in ROWS for spelling in row.spellings]
 OPERATORS_ONLY = {"floordiv", "mod", "logical_and", "logical_or", "logical_not"}
 RENAMED = {("pl", "ci"): ("arange",), ("pl", "create"): ("create_tensor", "create_tile")}
-EXTRA = {"tanh", "erf", "sigmoid", "pow", "floor", "ceil", "round", "where", "isnan"}
+EXTRA = {"tanh", "erf", "sigmoid", "softplus", "silu", "gelu", "clamp", "pow", "floor", "ceil", "round", "where", "isnan"}
 
 
 def row_id(row: OpSpec) -> str:

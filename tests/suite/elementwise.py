@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 from numpy import exp, float32, maximum, minimum, sqrt
@@ -295,6 +297,34 @@ def additional_functions(
         o4[:] = pl.ceil(x)
         o5[:] = pl.where(x > 0.0, x, -1.0)
     return o1, o2, o3, o4, o5
+
+
+def _derived(x: np.ndarray[Any, Any]) -> tuple[object, ...]:
+    wide = x.astype(np.float64)
+    inner = np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)
+    return np.logaddexp(0, wide), wide / (1 + np.exp(-wide)), 0.5 * wide * (1 + np.tanh(inner)), np.clip(x, -1, 2)
+
+
+@CASES(f32(7, 19, low=-30, high=30), expected=_derived, tol=1e-6)
+@pl.jit
+def derived_functions(x: pl.Tensor, o1: pl.Out[pl.Tensor], o2: pl.Out[pl.Tensor], o3: pl.Out[pl.Tensor], o4: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        o1[:] = pl.softplus(x)
+        o2[:] = pl.silu(x)
+        o3[:] = pl.gelu(x, approximate="tanh")
+        o4[:] = pl.clamp(x, -1, 2)
+    return o1, o2, o3, o4
+
+
+@CASES(f32(6, 21), f32(6, 21), expected=lambda x, y: (*_derived(x)[:2], np.minimum(np.maximum(x, y), 0.5)), tol=1e-6)
+@pl.jit
+def derived_functions_of_tiles(x: pl.Tensor, y: pl.Tensor, o1: pl.Out[pl.Tensor], o2: pl.Out[pl.Tensor], o3: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t, low = pl.load(x, [0, 0], [6, 21]), pl.load(y, [0, 0], [6, 21])
+        o1 = pl.store(pl.softplus(t), [0, 0], o1)
+        o2 = pl.store(pl.tile.silu(t), [0, 0], o2)
+        o3 = pl.store(pl.clamp(t, low, 0.5), [0, 0], o3)
+    return o1, o2, o3
 
 
 @CASES(f32(4, 15, low=0.1, high=4), f32(4, 15, low=-2, high=2), expected=lambda a, b: (a**b, np.rint(a * 3), np.isnan(a / 0 * 0).astype(float32)), tol=1e-5)

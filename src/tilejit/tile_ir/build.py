@@ -98,9 +98,8 @@ class Builder:
     # ops of the table -------------------------------------------------------------------------------------------------
 
     def apply(self, row: OpSpec, level: str, args: Mapping[str, ApplyArg]) -> list[SSAValue]:
-        """Apply a row of the table; types come from its rule, run-time extent checks are emitted before it. A derived row becomes its term."""
-        types = self._inferred(row, level, args)
-        return self.apply_typed(row, args, types) if row.derived is None else [expand(self, row, level, args, types[0])]
+        """Apply a row of the table; types come from its rule, run-time extent checks are emitted before it."""
+        return self.apply_typed(row, args, self._inferred(row, level, args))
 
     def perform(self, row: OpSpec, level: str, args: Mapping[str, ApplyArg]) -> None:
         """A row of the table as a statement: it is checked like an application, and changes what its fact "writes" names."""
@@ -129,8 +128,10 @@ class Builder:
         """The cells of a buffer now, as a tensor-level value."""
         return self.apply(ops.table()["expand_clone"], "tensor", {"src": buffer, "target": buffer})[0]
 
-    def apply_typed(self, row: OpSpec, args: Mapping[str, ApplyArg], results: Sequence[ValueType], level: str | None = None) -> list[SSAValue]:
-        """Apply a row with result types already known (passes)."""
+    def apply_typed(self, row: OpSpec, args: Mapping[str, ApplyArg], results: Sequence[ValueType]) -> list[SSAValue]:
+        """Apply a row with result types already known (passes); a derived row becomes its term."""
+        if row.derived is not None:
+            return [expand(self, row, args, results[0])]
         operands, groups, statics = _gathered(row, args)
         op = d.ApplyOp.build(
             operands=[operands],

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from tilejit.tile_ir.build import Builder
 
 
-def expand(build: Builder, row: OpSpec, level: str, args: Mapping[str, object], result: ValueType) -> SSAValue:
+def expand(build: Builder, row: OpSpec, args: Mapping[str, object], result: ValueType) -> SSAValue:
     """The value of a derived row: its term in FP32 and rounded once, or in the operands' own types where nothing rounds."""
     assert isinstance(result, ScalarType | ShapedType)
     statics = {param.name: args.get(param.name, param.default) for param in row.params if param.kind is ParamKind.Static}
+    level = result.level if isinstance(result, ShapedType) else "scalar"
     widened = result.dtype.is_float and not row.facts.exact
     hint, build.hint = build.hint, None
     given = {name: value for name in row.operands if isinstance(value := args.get(name), SSAValue)}
