@@ -59,8 +59,8 @@ def test_the_directory_has_the_program_its_stages_and_its_code(directory: Path) 
     files = sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
     assert files == [
         "kernel.bin", *(f"kernels/{kernel}.{form}" for kernel in ("main", "main_k0", "whole-program") for form in ("ll", "opt.ll", "s")), "meta.json",
-        "passes/00_frontend.mlir", "passes/01_simplify.mlir", "passes/02_outline.mlir", "passes/03_simplify.mlir", "passes/04_fuse.mlir",
-        "passes/05_share.mlir", "program.py",
+        "passes/00_frontend.mlir", "passes/01_simplify.mlir", "passes/02_returns.mlir", "passes/03_outline.mlir", "passes/04_simplify.mlir",
+        "passes/05_fuse.mlir", "passes/06_share.mlir", "program.py",
     ]  # fmt: skip
     meta = json.loads((directory / "meta.json").read_text())
     assert set(meta["files"]) == set(files) - {"meta.json"}
@@ -87,7 +87,7 @@ def test_the_program_of_the_directory_parses_back(directory: Path) -> None:
 
 def test_a_program_from_a_directory_shows_its_stages(directory: Path) -> None:
     program = CompiledProgram.from_dir(directory)
-    assert program.stages()[0] == "python" and "passes/02_outline" in program.stages()
+    assert program.stages()[0] == "python" and "passes/03_outline" in program.stages()
     assert program.stage("main_k0.s") == (directory / "kernels" / "main_k0.s").read_text()
 
 

@@ -131,7 +131,7 @@ SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int], ...] = (
 # `os.environ` is a wrapper that encodes names and decodes values in every access: 2 µs that a warm call would spend many times.
 _DATA: dict[bytes, bytes] | None = getattr(os.environ, "_data", None) if os.name == "posix" else None
 _ENCODED = {setting.name: os.fsencode(setting.variable) for setting in SETTINGS}
-_READ_BY_CALLS = Watched(setting.variable for setting in (PLATFORM, CHECK_BOUNDS, FAST_MATH, ARCH, NUM_THREADS, FASTPATH, ON_DRIFT))
+_READ_BY_CALLS = Watched(setting.variable for setting in SETTINGS if setting.affects_code or setting in (NUM_THREADS, FASTPATH, ON_DRIFT))
 
 
 def code_settings() -> tuple[tuple[str, object], ...]:

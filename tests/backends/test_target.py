@@ -14,8 +14,10 @@ import pytest
 
 import tilejit.language as pl
 from tests.backends import toy
-from tilejit import ir
+from tilejit import config, ir
+from tilejit.config import Setting
 from tilejit.errors import ArgumentError, OutOfBoundsError, PlatformError
+from tilejit.jit.disk import kernels as disk
 from tilejit.runtime import CompiledProgram, DeviceTensor, RunConfig, targets
 from tilejit.tools.cli import main
 
@@ -64,6 +66,29 @@ def test_warm_calls_take_a_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEJIT_PLATFORM", "cpu")
     scaled(2.0, x, out)
     assert toy.counts["launched"] == 20
+
+
+def test_every_setting_that_says_it_changes_code_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = Setting("bead_size", int, 1, True, "how large the beads are")
+    colour = Setting("bead_colour", str, "red", False, "how the beads look")
+    monkeypatch.setattr(config, "SETTINGS", (*config.SETTINGS, size, colour))
+    monkeypatch.setattr(config, "_ENCODED", {**config._ENCODED, **{setting.name: setting.variable.encode() for setting in (size, colour)}})
+    x, toyish = data(), RunConfig(platform="toy")
+    scaled.cache_clear(disk=True)
+    for variable, text, built in (("", "", 1), (size.variable, "2", 2), (colour.variable, "blue", 2), (size.variable, "1", 2)):
+        if variable:
+            monkeypatch.setenv(variable, text)
+        scaled(2.0, x, x.copy(), config=toyish)
+        assert toy.counts["built"] == built
+    monkeypatch.setenv(size.variable, "3")
+    assert "bead_size" in str(scaled.explain(2.0, x, x.copy(), config=toyish))
+
+
+def test_target_and_device_are_part_of_the_key() -> None:
+    keys = [disk.Key({}, platform, device) for platform, device in (("toy", "wood:0"), ("toy", "brass:1"), ("cpu", "cpu"))]
+    assert len({key.digest for key in keys}) == 3
+    assert [key.fields["target"] for key in keys[:2]] == ["abacus on wood:0", "abacus on brass:1"]
+    assert "llvmlite" in keys[2].fields and "llvmlite" not in keys[0].fields
 
 
 def test_errors_of_a_run_point_at_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

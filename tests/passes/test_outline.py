@@ -10,7 +10,7 @@ from tests.tile_ir.programs import CASES, FLOAT, INDEX_TYPE, Case, Code, block, 
 from tilejit.backends.cpu.target import PASSES
 from tilejit.backends.reference.interpreter import ReferenceExecutable
 from tilejit.dtypes import FP32
-from tilejit.passes.pipeline import LOWER, OUTLINE, SIMPLIFY, Pass, VerifyInstrument, run_pipeline
+from tilejit.passes.pipeline import LOWER, OUTLINE, RETURNS, SIMPLIFY, Pass, VerifyInstrument, run_pipeline
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import function
 from tilejit.tile_ir.equal import assert_structural_equal
@@ -23,7 +23,7 @@ CONTROL = (d.ConstOp, d.DimOp, d.CreateOp, d.WindowOp, d.ViewOp, d.ReadOp, d.For
 
 
 def outlined(made: Program) -> Program:
-    return run_pipeline(made, (OUTLINE,), [VerifyInstrument()])
+    return run_pipeline(made, (RETURNS, OUTLINE), [VerifyInstrument()])
 
 
 def facts(made: Program, name: str) -> tuple[object, object, object]:
@@ -31,7 +31,10 @@ def facts(made: Program, name: str) -> tuple[object, object, object]:
     return f.static("kind"), f.static("params"), f.static("directions")
 
 
-@pytest.mark.parametrize("passes", [(OUTLINE,), LOWER, PASSES, (SIMPLIFY, SIMPLIFY, OUTLINE)], ids=lambda passes: "+".join(step.name for step in passes))
+FORMS = ((RETURNS, OUTLINE), LOWER, PASSES, (SIMPLIFY, SIMPLIFY, RETURNS, OUTLINE))
+
+
+@pytest.mark.parametrize("passes", FORMS, ids=lambda passes: "+".join(step.name for step in passes))
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_results_stay_the_same(case: Case, passes: tuple[Pass, ...]) -> None:
     arguments = case.arguments()
@@ -218,7 +221,7 @@ def test_run_time_valid_regions_cross_with_their_extents(carry: str, rows: int) 
     x = random(8, 5)
     expected, got = np.full((8, 5), 7, np.float32), np.full((8, 5), 7, np.float32)
     ReferenceExecutable(plain).run("main", [x, expected, rows])
-    for passes in ((OUTLINE,), PASSES):
+    for passes in ((RETURNS, OUTLINE), PASSES):
         got = np.full((8, 5), 7, np.float32)
         ReferenceExecutable(run_pipeline(plain, passes, [VerifyInstrument()])).run("main", [x, got, rows])
         np.testing.assert_array_equal(got, expected)

@@ -95,6 +95,17 @@ def test_every_option_is_part_of_the_key(cache_dir: Path, options: dict[str, Any
     assert plain.specialization_key != special.specialization_key
 
 
+@pytest.mark.parametrize("variable", ["TILEJIT_CHECK_BOUNDS", "TILEJIT_FAST_MATH"])
+def test_settings_that_change_code_are_part_of_the_key(cache_dir: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    kernel = declared(KERNEL)
+    first = run(kernel, 2)
+    monkeypatch.setenv(variable, "0")
+    other = run(kernel, 2)
+    assert other is not first and not other.code.from_disk
+    monkeypatch.delenv(variable)
+    assert kernel.compile() is first
+
+
 def test_nothing_is_kept_before_a_kernel_was_built(cache_dir: Path) -> None:
     declared(KERNEL).compile()
     assert entries(cache_dir) == 0

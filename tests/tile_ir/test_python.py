@@ -15,7 +15,7 @@ from tests.tile_ir.sources import SOURCES
 from tilejit.backends.reference.interpreter import ReferenceExecutable
 from tilejit.dtypes import BOOL, INT64
 from tilejit.frontend.text import parse
-from tilejit.passes.pipeline import LOWER, OUTLINE, SIMPLIFY, Pass, VerifyInstrument, run_pipeline
+from tilejit.passes.pipeline import LOWER, OUTLINE, RETURNS, SIMPLIFY, Pass, VerifyInstrument, run_pipeline
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of, function
 from tilejit.tile_ir.equal import assert_structural_equal, structural_hash
@@ -23,7 +23,7 @@ from tilejit.tile_ir.program import Function, Program
 from tilejit.tile_ir.verify import verify
 from tilejit.types.values import ScalarType
 
-STAGES: dict[str, tuple[Pass, ...]] = {"parsed": (), "simplified": (SIMPLIFY,), "outlined": (OUTLINE,), "lowered": LOWER}
+STAGES: dict[str, tuple[Pass, ...]] = {"parsed": (), "simplified": (SIMPLIFY,), "outlined": (RETURNS, OUTLINE), "lowered": LOWER}
 
 
 def read(name: str) -> Program:

@@ -15,23 +15,19 @@ from tilejit.dtypes import INDEX
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.extents import extent_of, extents_of
 from tilejit.passes.kernels import Kernel, Reload, direction, name_hint, unique_name
-from tilejit.passes.returns import return_through_parameters
 from tilejit.passes.rewriting import Before, has_uses, is_buffer, is_operator, is_scalar_op, remove, splice
 from tilejit.passes.valid import ValidExtents
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import ancestor_in
 from tilejit.tile_ir.build import Builder
+from tilejit.tile_ir.planes import CONTROL_KINDS, KERNEL_KINDS, called_inside
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import BufferType, ScalarType, TileType
 
-CONTROL_KINDS = frozenset({"orchestration", "opaque", "graph"})
-KERNEL_KINDS = frozenset({"incore", "aic", "aiv"})
-
 
 def outline(program: Program) -> None:
-    """Outline every function of the control plane."""
-    inner = called_inside(program)
-    return_through_parameters(program, _called_outside(program, inner))
+    """Outline every function of the control plane; what it calls returns through parameters."""
+    inner = called_inside(program.functions)
     entries = program.entries
     for name, function in program.functions.items():
         if function.static("kind") == "group":
@@ -42,42 +38,6 @@ def outline(program: Program) -> None:
             _Outliner(program, function).run()
             if name in entries:
                 function.attributes["kind"] = d.Static("orchestration")  # It is no longer alone, and stays the entry.
-
-
-def _called_outside(program: Program, inner: set[str]) -> set[str]:
-    """Functions that the control plane calls."""
-    functions = program.functions
-    found: set[str] = set()
-    for name, function in functions.items():
-        if function.static("kind") == "group" or (function.static("kind") in CONTROL_KINDS and name not in inner):
-            calls = (op for op in function.walk() if isinstance(op, d.CallOp) and not _in_region(op))
-            found.update(op.callee.data for op in calls)
-    return found
-
-
-def _in_region(op: Operation) -> bool:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, d.RegionOp):
-        parent = parent.parent_op()
-    return parent is not None
-
-
-def called_inside(program: Program) -> set[str]:
-    """Functions that run on the execution plane: called from kernels or regions."""
-    functions = program.functions
-    found: set[str] = set()
-    pending: list[Operation] = []
-    for function in functions.values():
-        if function.static("kind") in KERNEL_KINDS:
-            pending.append(function)
-        else:
-            pending += [op for op in function.walk() if isinstance(op, d.RegionOp)]
-    while pending:
-        for op in pending.pop().walk():
-            if isinstance(op, d.CallOp) and op.callee.data not in found:
-                found.add(op.callee.data)
-                pending.append(functions[op.callee.data])
-    return found
 
 
 class _Outliner:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from tilejit.passes.fuse import fuse
 from tilejit.passes.outline import outline
+from tilejit.passes.returns import return_through_parameters
 from tilejit.passes.share import share
 from tilejit.passes.simplify import simplify
 from tilejit.tile_ir.program import Program
@@ -29,12 +30,13 @@ class Pass:
 
 
 SIMPLIFY = Pass("simplify", simplify)
+RETURNS = Pass("returns", return_through_parameters)
 OUTLINE = Pass("outline", outline)
 FUSE = Pass("fuse", fuse)
 FUSE_IN_ORDER = Pass("fuse", fuse, (("in_order", True),))
 SHARE = Pass("share", share)
 
-LOWER: tuple[Pass, ...] = (SIMPLIFY, OUTLINE)
+LOWER: tuple[Pass, ...] = (SIMPLIFY, RETURNS, OUTLINE)
 """What `lower()` shows: one kernel per region, still printable as Python."""
 
 FUSED: tuple[Pass, ...] = (*LOWER, SIMPLIFY, FUSE)

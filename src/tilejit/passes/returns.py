@@ -8,14 +8,15 @@ from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.kernels import load_whole, name_hint, takes_values_only, unique_name
 from tilejit.passes.rewriting import Before, remove
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.planes import called_outside
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import ANY, BufferType, ScalarType, TileType, ValueType
 
 
-def return_through_parameters(program: Program, called: set[str]) -> None:
-    """Rewrite each of the functions `called` that returns more than its parameters, and all calls of it."""
+def return_through_parameters(program: Program) -> None:
+    """Rewrite each function that the control plane calls and that returns more than its parameters, and all calls of it."""
     entries = set(program.entries)
-    for name in called:
+    for name in called_outside(program.functions):
         function = program.functions[name]
         returned = function.body.block.last_op
         assert isinstance(returned, d.ReturnOp)

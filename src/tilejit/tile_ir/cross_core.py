@@ -18,11 +18,11 @@ from tilejit import ops
 from tilejit.ops.facts import Effect
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.equal import asks_place
+from tilejit.tile_ir.planes import KERNEL_KINDS, called_inside
 from tilejit.tile_ir.program import Program
 from tilejit.tile_ir.transfers import Fifo, Transfer, core_of, crosses, is_half, meets, sync_class, transfer_of
 from tilejit.types.values import BufferType, ShapedType
 
-KERNEL_KINDS = frozenset({"incore", "aic", "aiv"})
 Start = d.CallOp | d.LaunchOp | d.RegionOp
 """What can be a member of a run."""
 
@@ -78,7 +78,7 @@ class CrossCore:
         self.active = any(crosses(op) for op in program.module.walk())
         """Whether the program has FIFOs or barriers at all."""
         if self.active:
-            self._inner = _called_inside(self.functions)
+            self._inner = called_inside(self.functions)
             for name in self.functions:
                 self._plan(name)
 
@@ -275,20 +275,6 @@ def _walk_outside(op: Operation, runs: dict[Operation, Run]) -> Iterable[Operati
         for inner in region.block.ops:
             if inner not in runs:
                 yield from _walk_outside(inner, runs)
-
-
-def _called_inside(functions: dict[str, d.FuncOp]) -> set[str]:
-    """Functions that kernels and regions call."""
-    found: set[str] = set()
-    pending: list[Operation] = []
-    for function in functions.values():
-        pending += [function] if function.static("kind") in KERNEL_KINDS else [op for op in function.walk() if isinstance(op, d.RegionOp)]
-    while pending:
-        for op in pending.pop().walk():
-            if isinstance(op, d.CallOp) and op.callee.data not in found:
-                found.add(op.callee.data)
-                pending.append(functions[op.callee.data])
-    return found
 
 
 def _is_neutral(op: Operation) -> bool:

@@ -26,8 +26,8 @@ NOTES = "pto.json"
 
 
 def key_of(kernel: str, fields: Mapping[str, object]) -> disk.Key:
-    """The key on disk: the digest of the text, how it was checked, the tool chain."""
-    return disk.Key({"kernel": kernel, **fields})
+    """The key on disk: the digest of the text, how it was checked, the settings and the tool chain."""
+    return disk.Key({"kernel": kernel, **fields, "settings": dict(settings.code_settings())})
 
 
 @dataclass(eq=False)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tilejit.config import code_settings
 from tilejit.errors import ArgumentError, OptionError, SourceNotFoundError, UnsupportedFeatureError
 from tilejit.frontend.pto.decode import decoded
 from tilejit.jit.pto.types import Parameter, parameters_of
@@ -114,7 +115,7 @@ class SourceKernel:
         self.parameters = parameters
         self.options = options
         self._source = source
-        self._compiled: dict[object, CompiledKernel] = {}
+        self._compiled: dict[tuple[object, object], CompiledKernel] = {}
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
 
@@ -129,10 +130,10 @@ class SourceKernel:
             raise ArgumentError(f"{self.name} comes from source and has no compile-time constants, got {', '.join(sorted(constants))}")
         source = self.source
         key = self._key(source)
-        found = self._compiled.get(key)
+        under = (key, code_settings())
+        found = self._compiled.get(under)
         if found is None:
-            found = CompiledKernel(self, source, key, self._code(source))
-            self._compiled[key] = found
+            found = self._compiled[under] = CompiledKernel(self, source, key, self._code(source))
         return found
 
     def _key(self, source: Source) -> object:
@@ -168,7 +169,7 @@ class SourceKernel:
 
     def cached_specializations(self) -> tuple[object, ...]:
         """The keys of what was compiled."""
-        return tuple(self._compiled)
+        return tuple(dict.fromkeys(key for key, _ in self._compiled))
 
     def mlir_text(self) -> str:
         """The module, printed in canonical form."""

@@ -38,6 +38,7 @@ from tilejit.backends.pto.write.vector import Rule, element_of
 from tilejit.dtypes import BOOL, DType
 from tilejit.errors import ResourceError, Span, UnsupportedFeatureError
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.planes import KERNEL_KINDS
 from tilejit.tile_ir.program import Program
 from tilejit.tile_ir.pto.elements import ELEMENTS
 from tilejit.types.values import BufferType, ScalarType, TileType
@@ -96,7 +97,7 @@ def _dtype(element: str) -> DType:
 
 def emit_program(program: Program, arch: str) -> dict[str, KernelText]:
     """The text of every kernel of a lowered program, by name."""
-    kernels = [function for function in program.functions.values() if function.static("kind") in ("incore", "aic", "aiv")]
+    kernels = [function for function in program.functions.values() if function.static("kind") in KERNEL_KINDS]
     for function in kernels:
         for op in function.walk():
             if isinstance(op, d.ApplyOp | d.EffectOp) and (op.op in _CROSSING or op.op.startswith(("tpush", "tpop", "tfree", "lane_"))):
