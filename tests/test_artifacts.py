@@ -81,7 +81,7 @@ def test_the_program_of_the_directory_parses_back(directory: Path) -> None:
     import tilejit.language as pl
 
     ir.assert_structural_equal(pl.loads(directory / "program.py"), binary("FP32", EXPRESSION, "M"))
-    text = (directory / "passes" / "04_fuse.mlir").read_text()
+    text = (directory / "passes" / "05_fuse.mlir").read_text()
     assert ir.deserialize(text).entries
 
 
