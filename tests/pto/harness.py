@@ -74,6 +74,56 @@ def _run_both(kernel: PtoProgram, arguments: tuple[object, ...], grid: int) -> N
                 close(got, wanted, TOLERANCE.get(wanted.dtype.name, 0.0))
 
 
+class Text:
+    """A kernel of one entry; its parameters are arrays of the valid cells of tiles, in the order in which they are asked for."""
+
+    def __init__(self, arch: str = "a3") -> None:
+        self.arch, self.names, self.lines = arch, list[str](), list[str]()
+
+    def view(self, name: str, shape: tuple[int, int], element: str) -> str:
+        """A parameter and a slice `%s_name` of all of it."""
+        self.names.append(f"%p_{name}: !pto.ptr<{element}>")
+        self.lines += [f"%{name}_{axis} = arith.constant {size} : index" for axis, size in zip("rc", shape)]
+        view, part = f"!pto.tensor_view<?x?x{element}>", f"!pto.partition_tensor_view<{shape[0]}x{shape[1]}x{element}>"
+        self.lines.append(f"%v_{name} = pto.make_tensor_view %p_{name}, shape = [%{name}_r, %{name}_c], strides = [%{name}_c, %one] : {view}")
+        self.lines.append(f"%s_{name} = pto.partition_view %v_{name}, offsets = [%zero, %zero], sizes = [%{name}_r, %{name}_c] : {view} -> {part}")
+        return part
+
+    def tile(self, name: str, shape: tuple[int, int], element: str, valid: tuple[int, int] | None = None, more: str = "", loc: str = "vec") -> str:
+        """A tile `%name` with the cells of a parameter in its valid region."""
+        part, type = self.view(name, valid or shape, element), self.alloc(name, shape, element, valid, more, loc)
+        self.lines.append(f"pto.tload ins(%s_{name} : {part}) outs(%{name} : {type})")
+        return type
+
+    def alloc(self, name: str, shape: tuple[int, int], element: str, valid: tuple[int, int] | None = None, more: str = "", loc: str = "vec") -> str:
+        rows, cols = valid or shape
+        type = f"!pto.tile_buf<{loc}, {shape[0]}x{shape[1]}x{element}{f', valid={rows}x{cols}' if (rows, cols) != shape else ''}{more}>"
+        self.lines.append(f"%{name} = pto.alloc_tile : {type}")
+        return type
+
+    def operand(self, name: str, loc: str, shape: tuple[int, int], element: str, valid: tuple[int, int] | None = None) -> str:
+        """A tile of the cube core that comes from a parameter through mat memory."""
+        boxed = ", blayout=col_major, slayout=row_major"
+        left = boxed if self.arch == "a5" else ", slayout=row_major"
+        more = {"left": left, "right": ", slayout=col_major"}.get(loc, "")
+        first = self.tile(f"{name}_mat", shape, element, valid, boxed if more else "", "mat")
+        type = self.alloc(name, shape, element, valid, more, loc)
+        self.lines.append(f"pto.tmov ins(%{name}_mat : {first}) outs(%{name} : {type})")
+        return type
+
+    def op(self, name: str, ins: dict[str, str], outs: dict[str, str], inner: str = "", tail: str = "") -> None:
+        """An op in destination style: names and types of its operands."""
+        sides = [", ".join(f"%{key.rstrip('_')}" for key in side) for side in (ins, outs)]
+        self.lines.append(f"pto.{name} ins({sides[0]}{inner} : {', '.join(ins.values())}) outs({sides[1]} : {', '.join(outs.values())}){tail}")
+
+    def store(self, name: str, type: str, shape: tuple[int, int], element: str) -> None:
+        self.lines.append(f"pto.tstore ins(%{name} : {type}) outs(%s_{name} : !pto.partition_tensor_view<{shape[0]}x{shape[1]}x{element}>)")
+
+    def __str__(self) -> str:
+        body = "\n    ".join(["%zero = arith.constant 0 : index", "%one = arith.constant 1 : index", *self.lines, "return"])
+        return f'module attributes {{pto.target_arch = "{self.arch}"}} {{\n  func.func @k({", ".join(self.names)}) {{\n    {body}\n  }}\n}}\n'
+
+
 TOLERANCE = {"float32": 2e-5, "float16": 2e-3, "bfloat16": 1e-2}
 """How far machine code and interpreter may differ: sums are added in another order."""
 
@@ -81,7 +131,7 @@ TOLERANCE = {"float32": 2e-5, "float16": 2e-3, "bfloat16": 1e-2}
 def close(got: NDArray, wanted: NDArray, tolerance: float) -> None:
     """Floats within the usual tolerance of their type, everything else exactly: also what only looks like a float, such as the indices of records."""
     assert got.shape == wanted.shape
-    bits = (wanted != 0) & (np.abs(wanted.astype(np.float64)) < 1e-38)
-    np.testing.assert_array_equal(got[bits], wanted[bits])
     with np.errstate(invalid="ignore"):
+        bits = (wanted != 0) & (np.abs(wanted.astype(np.float64)) < 1e-38)
+        np.testing.assert_array_equal(got[bits], wanted[bits])
         np.testing.assert_allclose(got.astype(np.float64), wanted.astype(np.float64), rtol=tolerance, atol=tolerance)

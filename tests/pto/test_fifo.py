@@ -52,6 +52,21 @@ def test_a_pipe_as_a_value_between_sections() -> None:
     close(out, -product(a, b), 1e-3)
 
 
+@pytest.mark.parametrize("name", ["fifo_valid", "pipes_as_values"])
+def test_what_arrives_may_say_how_much_of_it_is_valid(name: str) -> None:
+    """A tile of open extents, and nobody on the receiving side who says them."""
+    text = (HERE / "kernels" / f"{name}.pto").read_text()
+    for old, new in (("acc, 16x32xf32,", "acc, 16x32xf32, valid=11x32,"), ("left, 16x32xf16,", "left, 16x32xf16, valid=11x32,"), ("(%rows, %c32) {", "{")):
+        assert old in text or name == "pipes_as_values"
+        text = text.replace(old, new)
+    text = text.replace("tile_buf<vec, 16x32xf32>", "tile_buf<vec, 16x32xf32, valid=?x?>")
+    a, b, out = floats(16, 32, dtype=f16), floats(32, 32, dtype=f16), floats(16, 32)
+    before = out.copy()
+    run_text(text, a, b, out, *([16] if name == "fifo_valid" else []))
+    close(out[:11], product(a, b)[:11] * (1 if name == "fifo_valid" else -1), 1e-3)
+    np.testing.assert_array_equal(out[11:], before[11:])
+
+
 def test_sub_cores_of_a_vector_kernel() -> None:
     a, out = floats(48, 32), floats(48, 32)
     run("sub_cores", a, out, grid=3)

@@ -13,14 +13,12 @@ SCALARS = {
     "division by zero": "%z = arith.constant 0 : i32\n %r = arith.divsi %a, %z : i32",
     "negative shift": "%z = arith.constant -1 : i32\n %r = arith.shrsi %a, %z : i32",
 }
-COLUMN, LINE = "!pto.tile_buf<vec, 8x32xEL, valid=8x1>", "!pto.tile_buf<vec, 1x32xEL>"
+COLUMN = "!pto.tile_buf<vec, 8x32xEL, valid=8x1>"
 TILES = {
     "tsubs ui32": ("ui32", "pto.tsubs ins(%t, %s : TILE, ui32) outs(%t : TILE)"),
     "tsubsc ui16": ("ui16", "pto.tsubsc ins(%t, %s, %t : TILE, ui16, TILE) outs(%t : TILE)"),
     "trowmin ui16": ("ui16", f"%c = pto.alloc_tile : {COLUMN}\n pto.trowmin ins(%t, %t : TILE, TILE) outs(%c : {COLUMN})"),
     "trowmin ui32": ("ui32", f"%c = pto.alloc_tile : {COLUMN}\n pto.trowmin ins(%t, %t : TILE, TILE) outs(%c : {COLUMN})"),
-    "trowexpandexpdif": ("i32", f"%c = pto.alloc_tile : {COLUMN}\n pto.trowexpandexpdif ins(%t, %c : TILE, {COLUMN}) outs(%t : TILE)"),
-    "tcolexpandexpdif": ("i16", f"%c = pto.alloc_tile : {LINE}\n pto.tcolexpandexpdif ins(%t, %c : TILE, {LINE}) outs(%t : TILE)"),
 }
 
 

@@ -6,38 +6,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.pto.harness import NDArray, run_text
+from tests.pto.harness import NDArray, Text, run_text
 
 RNG = np.random.default_rng(20261115)
 DTYPES = {"f32": np.float32, "i32": np.int32, "f16": np.float16, "i16": np.int16, "i8": np.int8, "bf16": ml_dtypes.bfloat16}
 CARRIERS = {"ui8": np.uint8, "i8": np.int8, "i16": np.int16, "ui32": np.uint32}
 SHAPES = ((32, 32), (4, 16), (3, 13), (1, 40), (12, 40), (5, 1))
-
-
-class Text:
-    """A kernel of one entry whose parameters are arrays of whole tiles."""
-
-    def __init__(self, arch: str) -> None:
-        self.arch, self.names, self.lines = arch, list[str](), list[str]()
-
-    def tile(self, name: str, shape: tuple[int, int], element: str, valid: tuple[int, int] | None = None) -> str:
-        rows, cols = valid or shape
-        type = f"!pto.tile_buf<vec, {shape[0]}x{shape[1]}x{element}{f', valid={rows}x{cols}' if (rows, cols) != shape else ''}>"
-        self.names.append(f"%p_{name}: !pto.ptr<{element}>")
-        self.lines += [f"%{name}_{axis} = arith.constant {size} : index" for axis, size in (("r", rows), ("c", cols))]
-        view, part = f"!pto.tensor_view<?x?x{element}>", f"!pto.partition_tensor_view<{rows}x{cols}x{element}>"
-        self.lines.append(f"%v_{name} = pto.make_tensor_view %p_{name}, shape = [%{name}_r, %{name}_c], strides = [%{name}_c, %one] : {view}")
-        self.lines.append(f"%s_{name} = pto.partition_view %v_{name}, offsets = [%zero, %zero], sizes = [%{name}_r, %{name}_c] : {view} -> {part}")
-        self.lines.append(f"%{name} = pto.alloc_tile : {type}")
-        self.lines.append(f"pto.tload ins(%s_{name} : {part}) outs(%{name} : {type})")
-        return type
-
-    def store(self, name: str, type: str, shape: tuple[int, int], element: str) -> None:
-        self.lines.append(f"pto.tstore ins(%{name} : {type}) outs(%s_{name} : !pto.partition_tensor_view<{shape[0]}x{shape[1]}x{element}>)")
-
-    def __str__(self) -> str:
-        body = "\n    ".join(["%zero = arith.constant 0 : index", "%one = arith.constant 1 : index", *self.lines, "return"])
-        return f'module attributes {{pto.target_arch = "{self.arch}"}} {{\n  func.func @k({", ".join(self.names)}) {{\n    {body}\n  }}\n}}\n'
 
 
 def data(shape: tuple[int, int], element: str) -> NDArray:

@@ -172,7 +172,7 @@ def _select(self: Raiser, op: PtoOp) -> None:
     if len(sides) == 2:
         value = self.apply("sel", mask=bits, lhs=sides[0], rhs=sides[1])
     else:
-        value = self.apply("sels", mask=bits, src=sides[0], scalar=self.scalar(op.operand("s")))
+        value = self.apply("sels", mask=bits, src=sides[0], scalar=self.cast(self.scalar(op.operand("s")), target.dtype))
     if dense is not None:
         rows, cols = (int(size) for size in region if isinstance(size, int))
         value = self.reshaped(value, (rows, cols))

@@ -25,6 +25,7 @@ from tilejit.types.values import BufferType, ValueType
 if TYPE_CHECKING:
     from tilejit.frontend.pto.raiser import Raiser
 
+_UNKNOWN = "a tile that arrives with a valid region that only its sender knows"
 KINDS = {"cube": "aic", "vector": "aiv"}
 
 
@@ -119,7 +120,7 @@ def _pop(self: Raiser, op: PtoOp) -> None:
     spec = spec_of(op)
     given = (op.operand("row"), op.operand("col"))
     if None in spec.valid and None in given:
-        raise NotRaisable("a tile that arrives with a valid region that only its sender knows")
+        raise NotRaisable(_UNKNOWN)
     rows, cols = (
         written if written is not None else self.within(self.number(value), size, what)
         for written, value, size, what in zip(spec.valid, given, spec.shape, ("rows", "columns"))
@@ -158,6 +159,8 @@ def _pipe_push(self: Raiser, op: PtoOp) -> None:
 def _pipe_pop(self: Raiser, op: PtoOp) -> None:
     number, to_vector = _pipe(self, op, False)
     target = tile(self, op, "tile")
+    if None in target.spec.valid:
+        raise NotRaisable(_UNKNOWN)
     row = "tpop_from_aic" if to_vector else "tpop_from_aiv"
     _deliver(self, target, _take(self, row, target.spec, target.dtype, op.integer("split"), number))
 

@@ -117,10 +117,11 @@ class Slice:
     element: Element
     shape: tuple[Num, ...] = ()
     """The extents of all dims, as the text has them."""
+    layout: str = "nd"
 
     @property
     def template(self) -> tuple[object, ...]:
-        return ("slice", self.roles, self.element, len(self.shape))
+        return ("slice", self.roles, self.element, len(self.shape), self.layout)
 
 
 @dataclass(frozen=True, eq=False)

@@ -115,7 +115,13 @@ def _sort(self: Raiser, op: PtoOp) -> None:
     region = static_region(self, source)
     values, index = read(self, source, region), same_bits(self, read(self, tile(self, op, "idx"), region), UINT32)
     wide = values if source.dtype is FP32 else self.apply("cast", input=values, target_type=FP32, mode="rint")
-    write(self, target, _as_records(self, self.apply("sort32", src=wide, idx=index), target.dtype))
+    write(self, target, _fitting(self, _as_records(self, self.apply("sort32", src=wide, idx=index), target.dtype), target))
+
+
+def _fitting(self: Raiser, records: SSAValue, target: Tile) -> SSAValue:
+    """The first records of every row, as many as the tile holds."""
+    rows, width = (int(size) for size in d.shaped_type(records).shape)
+    return self.cut(records, 0, 0, (rows, min(width, target.spec.cols)))
 
 
 def _merge(self: Raiser, op: PtoOp) -> None:
@@ -136,10 +142,7 @@ def _merge(self: Raiser, op: PtoOp) -> None:
         total = sum(columns for row in rows if isinstance(columns := d.shaped_type(row).shape[1], int))
         scratch = filled(self, (1, total), FP32, self.build.const(0.0, FP32))
         merged = self.apply("mrgsort", **{f"src{i}": row for i, row in enumerate(rows)}, tmp=scratch)
-    records = _as_records(self, merged, target.dtype)
-    width = d.shaped_type(records).shape[1]
-    assert isinstance(width, int)
-    write(self, target, self.cut(records, 0, 0, (1, min(width, target.spec.cols))))
+    write(self, target, _fitting(self, _as_records(self, merged, target.dtype), target))
 
 
 def _as_records(self: Raiser, pairs: SSAValue, dtype: DType) -> SSAValue:

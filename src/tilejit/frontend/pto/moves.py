@@ -84,8 +84,10 @@ def _pad_outside(self: Raiser, found: Tile, region: Region) -> None:
 
 def _load(self: Raiser, op: PtoOp) -> None:
     found = tile(self, op, "dst")
-    region = region_of(self, found)
-    loaded = same_bits(self, read_slice(self, slice_of(self, op, "src"), region, found.spec.shape), found.dtype)
+    region, box = region_of(self, found), slice_of(self, op, "src")
+    if len(box.shape) > 2 and op.enum("layout") not in ("", box.layout):
+        raise NotRaisable("a slice of more than two dims that is loaded in another layout")
+    loaded = same_bits(self, read_slice(self, box, region, found.spec.shape), found.dtype)
     _pad_outside(self, found, region)
     write(self, found, loaded)
 

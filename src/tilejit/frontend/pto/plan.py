@@ -9,9 +9,8 @@ from xdsl.ir import Operation
 
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.rules import constant
-from tilejit.tile_ir.pto.specs import TileSpec
+from tilejit.tile_ir.pto.specs import CAPACITY, TileSpec
 from tilejit.tile_ir.pto.types import TileBufType
-from tilejit.tile_ir.pto.verify import CAPACITY
 
 
 @dataclass(eq=False)

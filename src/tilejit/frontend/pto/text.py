@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from functools import cache
@@ -150,13 +151,15 @@ def parse_pto(text: str | bytes, filename: str = "<string>", arch: str | None = 
 
 
 _ENORMOUS = re.compile(r"(?<![\w%@#!.$-])(?:[su]?i(?P<width>\d{3,})|dense(?:_resource)?\s*<)")
+_VECTOR = re.compile(r"dense\s*<[^<>]*>\s*:\s*vector<(?P<sizes>(?:\d{1,4}x)+)[\w.]+>")
+_MAX_VECTOR = 4096
 _COMMENT_OR_STRING = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\[^\n])*(?P<end>"?)')
 _STRING = re.compile(r'"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*"')
 _MAX_WIDTH = 128
 
 
 def _refuse_enormous(text: str, source: SourceText) -> None:
-    """What would keep xDSL busy until the machine gives up: open strings, integers of absurd width, and tensors as constants."""
+    """What would keep xDSL busy until the machine gives up: open strings, integers of absurd width, and large constants."""
     for match in _COMMENT_OR_STRING.finditer(text):
         if match["end"] == "":
             raise PtoSyntaxError("this string is never closed", span=span_at(source, text, *match.span()))
@@ -165,8 +168,10 @@ def _refuse_enormous(text: str, source: SourceText) -> None:
     bare = _COMMENT_OR_STRING.sub(lambda found: " " * len(found.group()), text)
     for match in _ENORMOUS.finditer(bare):
         if match["width"] is None:
-            raise PtoSyntaxError("dense constants are unsupported: scalars only", span=span_at(source, text, *match.span()))
-        if len(match["width"]) > 4 or int(match["width"]) > _MAX_WIDTH:
+            vector = _VECTOR.match(bare, match.start())
+            if vector is None or math.prod(int(size) for size in vector["sizes"].split("x")[:-1]) > _MAX_VECTOR:
+                raise PtoSyntaxError(f"dense constants are vectors of at most {_MAX_VECTOR} elements", span=span_at(source, text, *match.span()))
+        elif len(match["width"]) > 4 or int(match["width"]) > _MAX_WIDTH:
             raise PtoSyntaxError(f"integers have at most {_MAX_WIDTH} bits", span=span_at(source, text, *match.span()))
 
 

@@ -15,6 +15,8 @@ from tilejit.frontend.pto.tiles import Tile, read, region_of, tile, write
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
 from tilejit.tile_ir.pto.op import PtoOp
+from tilejit.tile_ir.pto.rules import line_operand
+from tilejit.tile_ir.pto.spec import MX_BLOCK
 from tilejit.types.values import BufferType, ScalarType
 
 if TYPE_CHECKING:
@@ -150,7 +152,10 @@ def _operand(self: Raiser, found: object, region: Region, target: Tile) -> SSAVa
 def _axpy(self: Raiser, op: PtoOp) -> None:
     target = tile(self, op, "d")
     region = region_of(self, target)
-    scaled = self.apply("mul", lhs=read(self, tile(self, op, "a"), region, target.spec.shape), rhs=self.scalar(op.operand("s")))
+    source, factor = read(self, tile(self, op, "a"), region, target.spec.shape), self.cast(self.scalar(op.operand("s")), target.dtype)
+    if _dtype(source) is not target.dtype:
+        source = self.apply("cast", input=source, target_type=target.dtype, mode="rint")
+    scaled = self.apply("mul", lhs=source, rhs=factor)
     write(self, target, self.apply("add", lhs=read(self, target, region), rhs=scaled))
 
 
@@ -180,13 +185,16 @@ def _along(self: Raiser, op: PtoOp, meaning: Meaning) -> None:
     region = region_of(self, target)
     axis = 1 if op.row.name.startswith("trow") else 0
     shape = target.spec.shape
-    big = read(self, tile(self, op, "a"), region, shape)
-    vector = line(self, tile(self, op, "b"), region, axis, shape)
+    lined = line_operand(op)
+    sides = [line(self, tile(self, op, name), region, axis, shape) if name == lined else read(self, tile(self, op, name), region, shape) for name in ("a", "b")]
+    if lined == "a" and d.shaped_type(sides[0]).shape != d.shaped_type(sides[1]).shape:
+        sides[0] = _spread(self, sides[0], region, shape, axis)
+    big, vector = sides
     row = op.row.name.removeprefix("trowexpand").removeprefix("tcolexpand")
-    if d.shaped_type(vector).shape != d.shaped_type(big).shape and row in ("add", "sub", "mul", "div"):
+    if lined == "b" and d.shaped_type(vector).shape != d.shaped_type(big).shape and row in ("add", "sub", "mul", "div"):
         value = self.apply(f"{'row' if axis else 'col'}_expand_{row}", lhs=big, rhs=vector)
     else:
-        value = meaning(self, [big, vector])
+        value = meaning(self, sides)
     write(self, target, value)
 
 
@@ -197,8 +205,14 @@ def _expand(self: Raiser, op: PtoOp) -> None:
     axis, shape = 1 if op.row.name == "trowexpand" else 0, target.spec.shape
     source = tile(self, op, "a")
     vector = read(self, source, (rows, 1), (shape[0], 1)) if axis else read(self, source, (1, cols), (1, shape[1]))
-    base = filled_region(self, region, shape, target.dtype, self.build.const(0, target.dtype))
-    write(self, target, self.apply("row_expand" if axis else "col_expand", lhs=base, rhs=vector))
+    write(self, target, _spread(self, vector, region, shape, axis))
+
+
+def _spread(self: Raiser, vector: SSAValue, region: Region, shape: tuple[int, int], axis: int) -> SSAValue:
+    """One value per row or per column in every cell of a region."""
+    dtype = _dtype(vector)
+    base = filled_region(self, region, shape, dtype, self.build.const(0, dtype))
+    return self.apply("row_expand" if axis else "col_expand", lhs=base, rhs=vector)
 
 
 def _fold(self: Raiser, op: PtoOp, row: str) -> None:
@@ -275,13 +289,17 @@ def _product(self: Raiser, op: PtoOp) -> None:
 def _scaled(self: Raiser, value: SSAValue, scales: Tile, turned: bool = False) -> SSAValue:
     """MX: one scale for each block of 32 elements along the inner dim, which is the last one here."""
     rows, inner = d.shaped_type(value).shape
-    if not isinstance(rows, int) or not isinstance(inner, int) or inner % 32:
-        raise NotRaisable("scaled products whose inner size is no multiple of 32")
-    blocks = inner // 32
+    if not isinstance(rows, int) or not isinstance(inner, int) or d.shaped_type(value).valid != (rows, inner):
+        raise NotRaisable("scaled products whose sizes only the run knows")
+    blocks = -(-inner // MX_BLOCK)
     factors = self.turned(read(self, scales, (blocks, rows))) if turned else read(self, scales, (rows, blocks))
     single = [self.apply("cast", input=item, target_type=FP32, mode="rint") for item in (value, factors)]
-    spread = self.apply("row_expand_mul", lhs=self.reshaped(single[0], (rows * blocks, 32)), rhs=self.reshaped(single[1], (rows * blocks, 1)))
-    return self.reshaped(spread, (rows, inner))
+    if inner % MX_BLOCK:
+        zero = self.build.const(0)
+        whole = filled(self, (rows, blocks * MX_BLOCK), FP32, self.build.const(0.0, FP32))
+        single[0] = self.apply("assemble", target=whole, source=single[0], offset=[zero, zero])
+    spread = self.apply("row_expand_mul", lhs=self.reshaped(single[0], (rows * blocks, MX_BLOCK)), rhs=self.reshaped(single[1], (rows * blocks, 1)))
+    return self.cut(self.reshaped(spread, (rows, blocks * MX_BLOCK)), 0, 0, (rows, inner))
 
 
 OPS = {"taxpy": _axpy, "texpands": _fill, "trowexpand": _expand, "tcolexpand": _expand}

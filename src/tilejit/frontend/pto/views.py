@@ -149,7 +149,7 @@ def _partition(self: Raiser, op: PtoOp) -> None:
     type = BufferType(tuple(dim_of(sizes[axis]) for axis in axes), dtype_of_element(view.element))
     buffer = self.window(view.buffer, [offsets[axis] for axis in order], [sizes[axis] for axis in order], type, drop)
     roles = tuple("r" if axis in along_rows else "c" for axis in axes)
-    self.values[op.results[0]] = Slice(buffer, roles, tuple(sizes[axis] for axis in axes), view.element, shape)
+    self.values[op.results[0]] = Slice(buffer, roles, tuple(sizes[axis] for axis in axes), view.element, shape, view.layout)
 
 
 def _kept(order: Sequence[int], along_rows: set[int], sizes: Sequence[Num]) -> set[int]:

@@ -49,7 +49,8 @@ def fill(scalar: NDArray) -> NDArray:
 
 
 def axpy(d: NDArray, a: NDArray, s: NDArray) -> NDArray:
-    return d + a * s
+    """In the type of `d`."""
+    return d + a.astype(d.dtype) * s.astype(d.dtype)
 
 
 exp = in_double(np.exp)

@@ -10,6 +10,9 @@ from xdsl.ir import Operation
 
 from tilejit.tile_ir.pto.module import PtoFile, kernel_kind
 from tilejit.tile_ir.pto.op import PtoOp
+from tilejit.tile_ir.pto.rules import constant, dims
+from tilejit.tile_ir.pto.specs import CAPACITY
+from tilejit.tile_ir.pto.types import tile_of
 
 Problem = tuple[Operation, str, str | None]
 _C2V = ("tpush_to_aiv", "tpop_from_aic", "tfree_from_aic")
@@ -23,7 +26,7 @@ class Side:
     function: FuncOp
     opened: list[PtoOp] = field(default_factory=list[PtoOp])
     used: list[PtoOp] = field(default_factory=list[PtoOp])
-    reserved: dict[str, PtoOp] = field(default_factory=dict[str, PtoOp])
+    reserved: list[PtoOp] = field(default_factory=list[PtoOp])
     imported: list[PtoOp] = field(default_factory=list[PtoOp])
 
     @property
@@ -42,7 +45,7 @@ def side_of(function: FuncOp) -> Side:
         elif op.row.name in _C2V or op.row.name in _V2C:
             side.used.append(op)
         elif op.row.name == "reserve_buffer":
-            side.reserved[op.string("name")] = op
+            side.reserved.append(op)
         elif op.row.name == "import_reserved_buffer":
             side.imported.append(op)
     return side
@@ -53,11 +56,12 @@ def pipe_problems(file: PtoFile) -> Iterator[Problem]:
     sides = {(function.parent_op(), function.sym_name.data): side_of(function) for function in file.definitions()}
     for (module, _), side in sides.items():
         yield from _one_side(side)
+        yield from _reserved(side, file.arch)
         for op in side.imported:
             peer = sides.get((module, op.string("peer_func")))
             if peer is None:
                 yield op, f"pto.import_reserved_buffer: there is no function @{op.string('peer_func')} with a body", None
-            elif op.string("name") not in peer.reserved:
+            elif all(op.string("name") != reserved.string("name") for reserved in peer.reserved):
                 yield op, f"pto.import_reserved_buffer: @{peer.name} reserves no buffer {op.string('name')!r}", None
             elif kernel_kind(peer.function) == kernel_kind(side.function):
                 yield op, f"pto.import_reserved_buffer: @{peer.name} must be a function of the other kind of core", None
@@ -78,6 +82,38 @@ def _one_side(side: Side) -> Iterator[Problem]:
             way = "from cube to vector" if needed == 1 else "from vector to cube"
             yield op, f"{op.name}: the pipe of @{side.name} does not go {way}: dir_mask is {mask}", None
             return
+
+
+def _reserved(side: Side, arch: str) -> Iterator[Problem]:
+    """A buffer is reserved once, for the whole function, in bytes that nothing else has, wherever in the function that is placed."""
+    names: set[str] = set()
+    taken = list(_placed(side.function))
+    for op in side.reserved:
+        name, place = op.string("name"), op.enum("location")
+        start, size = op.integer("base"), op.integer("size")
+        parent = op.parent_op()
+        if parent is not side.function and not (isinstance(parent, PtoOp) and parent.name.startswith("pto.section.")):
+            yield op, f"{op.name}: a buffer is reserved for a whole function, not inside of a loop or branch", "move it to the top of the function"
+        elif name in names:
+            yield op, f"{op.name}: @{side.name} already reserves a buffer {name!r}", "give it another name"
+        elif start + size > CAPACITY[arch].get(place, 0):
+            yield op, f"{op.name}: the buffer ends at byte {start + size}, but {place} memory has {CAPACITY[arch].get(place, 0)}", None
+        elif not op.flag("auto"):
+            for what, where, first, end in taken:
+                if where == place and first < start + size and start < end:
+                    yield op, f"{op.name}: bytes {start} to {start + size} of {place} memory overlap {what} at {first} to {end}", "give it a base of its own"
+                    break
+            taken.append((f"the buffer {name!r}", place, start, start + size))
+        names.add(name)
+
+
+def _placed(function: FuncOp) -> Iterator[tuple[str, str, int, int]]:
+    """The tiles at known addresses, also inside of loops and branches, and those that are moved to one: memory, first byte, end."""
+    for op in function.body.walk():
+        if isinstance(op, PtoOp) and op.row.name in ("alloc_tile", "tassign"):
+            address, spec = constant(op.operand("addr")), tile_of(op.results[0])
+            if address is not None and spec is not None:
+                yield f"a tile {dims(spec.shape)}x{spec.element}", spec.loc, address, address + spec.bytes
 
 
 def _peers(side: Side, peer: Side) -> Iterator[Problem]:

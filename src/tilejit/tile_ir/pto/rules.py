@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.tile_ir.pto.elements import Element
 from tilejit.tile_ir.pto.op import PtoOp
-from tilejit.tile_ir.pto.spec import A5, Rule
+from tilejit.tile_ir.pto.spec import A5, Along, Rule
 from tilejit.tile_ir.pto.specs import Dim, TileSpec, ViewSpec
 from tilejit.tile_ir.pto.types import PartitionViewType, PtrType, TensorViewType
 
@@ -170,6 +170,15 @@ def unboxed_row_major(*names: str) -> Rule:
     return rule
 
 
+def unboxed(*names: str) -> Rule:
+    """Tiles that are read in the order of their storage."""
+
+    def rule(op: PtoOp, arch: str) -> str | None:
+        return next((f"`{name}` must not be boxed" for name, spec in named_tiles(op, names) if spec.boxed), None)
+
+    return rule
+
+
 def element_bytes(name: str, *sizes: int) -> Rule:
     def rule(op: PtoOp, arch: str) -> str | None:
         spec = op.tile(name)
@@ -193,21 +202,40 @@ def view_spec(value: SSAValue | None) -> ViewSpec | None:
     return type.data if isinstance(type, TensorViewType | PartitionViewType) else None
 
 
-def row_vector_operand(name: str = "b", of: str = "d") -> Rule:
+def _holds_lines(spec: TileSpec) -> bool:
+    """Whether a tile can hold one value per row: one column, or 32 bytes with the value repeated."""
+    return spec.cols in (1, 32 // spec.element.bytes) or spec.valid[1] == 1
+
+
+def line_operand(op: PtoOp) -> str:
+    """The operand of a row expand that holds one value per row; in some ops it may be the first one, and the second is whole."""
+    a, b, d = op.tile("a"), op.tile("b"), op.tile("d")
+    assert isinstance(op.row.run, Along)
+    if not op.row.run.either or a is None or b is None or d is None:
+        return "b"
+    if _holds_lines(a) != _holds_lines(b):
+        return "a" if _holds_lines(a) else "b"
+    return "a" if same_valid("a", "d")(op, A5) is not None and same_valid("b", "d")(op, A5) is None else "b"
+
+
+def row_vector(op: PtoOp, arch: str) -> str | None:
     """One value per row: a column (col_major or one column), or a row_major tile of 32 bytes per row with the value repeated."""
+    name = line_operand(op)
+    complaint = same_valid("b" if name == "a" else "a", "d")(op, arch)
+    spec, whole = op.tile(name), op.tile("d")
+    if complaint is not None or spec is None or whole is None:
+        return complaint
+    period = 32 // spec.element.bytes
+    if not _holds_lines(spec) and spec.valid[1] is not None:
+        return f"`{name}` holds one value per row: a Rx1 tile, or Rx{period} with the value repeated; got {dims(spec.shape)}"
+    return same_valid_dim(name, "d", 0)(op, arch)
 
-    def rule(op: PtoOp, arch: str) -> str | None:
-        spec, whole = op.tile(name), op.tile(of)
-        if spec is None or whole is None:
-            return None
-        period = 32 // spec.element.bytes
-        if spec.cols != 1 and spec.cols != period and spec.valid[1] not in (1, None):
-            return f"`{name}` holds one value per row: a Rx1 tile, or Rx{period} with the value repeated; got {dims(spec.shape)}"
-        if None not in (spec.valid[0], whole.valid[0]) and spec.valid[0] != whole.valid[0]:
-            return f"`{name}` and `{of}` need as many valid rows, got {spec.valid[0]} and {whole.valid[0]}"
-        return None
 
-    return rule
+def line_width(op: PtoOp, arch: str) -> str | None:
+    """The rows of the second operand have one element or 32 bytes, whatever of them is valid."""
+    spec = op.tile("b")
+    period = 0 if spec is None else 32 // spec.element.bytes
+    return None if spec is None or spec.cols in (1, period) else f"the rows of `b` have 1 column or {period}, got {dims(spec.shape)}"
 
 
 def make_view(op: PtoOp, arch: str) -> str | None:

@@ -23,6 +23,10 @@ QUANT_BLOCK = 8
 """Parameters that tquant reads for each row: a block of 32 bytes."""
 
 
+MX_BLOCK = 32
+"""Elements along the inner dim of a scaled product that share a scale."""
+
+
 def dense_masks(arch: str) -> bool:
     """Whether the bits of a mask follow each other without a gap; otherwise those of row r begin at row r of the mask tile."""
     return arch == A5
@@ -67,6 +71,8 @@ class Along:
 
     function: Callable[..., NDArray]
     axis: int
+    either: bool = False
+    """The first operand may be the line instead, and the last one whole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,12 @@ COMPACTS = ("null", "normal", "row_plus_one")
 SPACES = ("gm", "vec", "mat", "left", "right", "acc", "bias", "scaling", "zero", "ub")
 MAX_RANK = 5
 MAX_EXTENT = 1 << 40
+_KB = 1024
+CAPACITY: dict[str, dict[str, int]] = {
+    "a3": {"vec": 192 * _KB, "mat": 512 * _KB, "left": 64 * _KB, "right": 64 * _KB, "acc": 128 * _KB, "bias": 64 * _KB, "scaling": 64 * _KB},
+    "a5": {"vec": 256 * _KB, "mat": 512 * _KB, "left": 64 * _KB, "right": 64 * _KB, "acc": 256 * _KB, "bias": 64 * _KB, "scaling": 64 * _KB},
+}
+"""Bytes of each local memory of one core."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from tilejit.tile_ir.pto.op import PtoOp
-from tilejit.tile_ir.pto.rules import dims, located, tensor_result, valid_is
+from tilejit.tile_ir.pto.rules import dims, located, same_valid, tensor_result, valid_is
 from tilejit.tile_ir.pto.spec import A5, Matmul, Row, Rule
-from tilejit.tile_ir.pto.specs import TileSpec
+from tilejit.tile_ir.pto.specs import Dim, TileSpec
+
+Size = tuple[Dim, Dim]
 
 _LAYOUTS = {"left": ("col_major", "row_major"), "right": ("row_major", "col_major"), "acc": ("col_major", "row_major")}
 _LIMIT = 4095
@@ -23,19 +25,27 @@ def _layout(op: PtoOp, arch: str) -> str | None:
     return None
 
 
+def _one_row(op: PtoOp) -> bool:
+    """Products of one row fill a part of their boxes: only what is valid counts."""
+    return op.row.name.startswith("tgemv")
+
+
 def _sizes(op: PtoOp, arch: str) -> str | None:
-    """left [M, K], right [K, N], acc [M, N], in shapes and in valid regions."""
+    """left [M, K], right [K, N], acc [M, N], in valid regions, and in shapes but for one row."""
     a, b, d, c = op.tile("a"), op.tile("b"), op.tile("d"), op.tile("c")
     if a is None or b is None or d is None:
         return "it takes tiles"
-    for what, left, right, out in (("shapes", a.shape, b.shape, d.shape), ("valid regions", a.valid, b.valid, d.valid)):
+    sizes: tuple[tuple[str, Size, Size, Size], ...] = (("shapes", a.shape, b.shape, d.shape), ("valid regions", a.valid, b.valid, d.valid))
+    for what, left, right, out in sizes[_one_row(op) :]:
         pairs = ((left[1], right[0]), (left[0], out[0]), (right[1], out[1]))
         if any(one is not None and other is not None and one != other for one, other in pairs):
             return f"the {what} must be [M, K], [K, N] and [M, N], got {dims(left)}, {dims(right)} and {dims(out)}"
     for size in (a.valid[0], a.valid[1], b.valid[1]):
         if size is not None and not 1 <= size <= _LIMIT:
             return f"M, K and N lie between 1 and {_LIMIT}, got {size}"
-    return f"`c` and `d` need one shape and element type, got {_shown(c)} and {_shown(d)}" if c is not None and (c.shape, c.element) != (d.shape, d.element) else None
+    if c is not None and (c.element != d.element or (c.shape != d.shape and not _one_row(op))):
+        return f"`c` and `d` need one shape and element type, got {_shown(c)} and {_shown(d)}"
+    return same_valid("c", "d")(op, arch) if _one_row(op) else None
 
 
 def _shown(spec: TileSpec) -> str:
@@ -59,9 +69,10 @@ def _mx_types(op: PtoOp, arch: str) -> str | None:
     a, b, d = op.tile("a"), op.tile("b"), op.tile("d")
     if a is None or b is None or d is None:
         return None
+    wide = ("f16", "bf16") if _one_row(op) else ()
     for name, spec in (("a", a), ("b", b)):
-        if not spec.element.name.startswith(("f8", "f4")):
-            return f"`{name}` must hold fp8 or fp4 elements, got {spec.element}"
+        if not spec.element.name.startswith(("f8", "f4")) and spec.element.name not in wide:
+            return f"`{name}` must hold {', '.join((*wide, 'fp8'))} or fp4 elements, got {spec.element}"
     return None if d.element.name == "f32" else f"the result is f32, got {d.element}"
 
 
@@ -71,6 +82,9 @@ def _bias(op: PtoOp, arch: str) -> str | None:
         return None
     if bias.element != d.element:
         return f"the bias and the result need one element type, got {bias.element} and {d.element}"
+    if _one_row(op):
+        few = bias.valid[1] is not None and d.valid[1] is not None and bias.valid[1] < d.valid[1]
+        return f"the bias has {bias.valid[1]} valid columns, the result {d.valid[1]}" if few else valid_is("bias", 0, 1)(op, arch)
     return None if bias.shape == (1, d.cols) else f"the bias is 1x{d.cols}, got {dims(bias.shape)}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilejit.tile_ir.pto.op import PtoOp
-from tilejit.tile_ir.pto.rules import constant, dims, elements, integer_like, located, same_dtype, same_valid, scalar_like
+from tilejit.tile_ir.pto.rules import VECTOR, constant, dims, elements, integer_like, located, same_dtype, same_valid, scalar_like, unboxed
 from tilejit.tile_ir.pto.spec import A5, Custom, Row
 
 
@@ -14,10 +14,20 @@ def _gather(op: PtoOp, arch: str) -> str | None:
         return "the mask form takes one source" if index is not None or count is not None else None
     if index is None:
         return "it needs indices, or a maskPattern, or a value to compare with"
+    if count is not None:
+        return _gather_compare(op, arch)
     spec = op.tile("idx")
-    if count is None and (spec is None or spec.element.plain not in ("i32", "i16")):
-        return f"the indices must be an i32 tile, got {index.type}"
-    return None
+    return None if spec is not None and spec.element.plain in ("i32", "i16") else f"the indices must be an i32 tile, got {index.type}"
+
+
+def _gather_compare(op: PtoOp, arch: str) -> str | None:
+    """Columns and counts are numbers of 32 bits; what is compared has the type of the source."""
+    value = "idx" if op.tile("idx") is None else None
+    rules = (
+        elements("src", VECTOR), elements("d", ("i32",)), elements("cnt", ("i32",)),
+        scalar_like(value, "src") if value is not None else same_dtype("src", "idx"), located("vec", "cnt"),
+    )  # fmt: skip
+    return next((complaint for rule in rules if (complaint := rule(op, arch)) is not None), None)
 
 
 def _scatter(op: PtoOp, arch: str) -> str | None:
@@ -34,9 +44,9 @@ def _sort32(op: PtoOp, arch: str) -> str | None:
         return None
     if index.element.name not in ("ui32", "i32"):
         return f"the indices must be ui32, got {index.element}"
-    times = 2 if source.element.bytes == 4 else 4
-    if out.cols < times * source.cols:
-        return f"`d` needs {times} columns for each column of `src`: {times * source.cols}, got {out.cols}"
+    record = 2 if source.element.bytes == 4 else 4
+    if out.cols % record:
+        return f"`d` holds records of {record} columns, got {out.cols}"
     return f"`src` needs a multiple of 32 columns, got {source.cols}" if source.cols % 32 else None
 
 
@@ -87,7 +97,7 @@ TABLE: tuple[Row, ...] = (
         (located("vec", "src", "d"), _gather), {"maskPattern": "mask_pattern", "cmpMode": "cmp", "offset": "int"}),
     Row("tgatherb", "index", "ins(src, idx) outs(d)", "blocks of 32 bytes at byte offsets", Custom(), (located("vec", "src", "idx", "d"), same_dtype("src", "d"), elements("idx", ("i32",)))),
     Row("tscatter", "index", "ins(src, idx) outs(d)", "d.flat[idx[i]] = src[i]", Custom(), (located("vec", "src", "idx", "d"), same_dtype("src", "d"), same_valid("src", "idx"), _scatter)),
-    Row("tsort32", "sort", "ins(src, idx, tmp?) outs(d)", "blocks of 32 columns sorted descending into records of value and index", Custom(), (located("vec", "src", "idx", "d"), same_dtype("src", "d"), elements("src", ("f16", "f32")), _sort32)),
+    Row("tsort32", "sort", "ins(src, idx, tmp?) outs(d)", "blocks of 32 columns sorted descending into records of value and index, as many as d holds", Custom(), (located("vec", "src", "idx", "d"), same_dtype("src", "d"), elements("src", ("f16", "f32")), _sort32)),
     Row("tmrgsort", "sort", "ins(srcs*, blockLen:index? {exhausted}) outs(d, counts:any?)", "sorted lists of records merged", Custom(), (located("vec", "d"), elements("d", ("f16", "f32")), _one_row, _merge), {"exhausted": "bool"}),
     Row("tci", "generate", "ins(s:scalar, tmp? {descending}) outs(d)", "row 0 counts up (or down) from s", Custom(), (located("vec", "d"), elements("d", ("i16", "i32")), scalar_like("s", "d"), _one_row), {"descending": "bool"}),
     Row("ttri", "generate", "ins(s:scalar {upperOrLower}) outs(d)", "0: 1 where c <= r + s; 1: 1 where c >= r + s; 0 elsewhere", Custom(), (located("vec", "d"), integer_like("s"), _triangle), {"upperOrLower": "int"}),
@@ -95,6 +105,6 @@ TABLE: tuple[Row, ...] = (
     Row("thistogram", "index", "ins(src, idx) outs(d)", "cumulative counts of 256 bins per row", Custom(), (located("vec", "src", "idx", "d"), elements("d", ("i32",))), {"isMSB": "bool"}, arch=A5),
     Row("tsetval", "element", "ins(offset:index, value:scalar) outs(d)", "d.flat[offset] = value", Custom(), (integer_like("offset"), scalar_like("value", "d"))),
     Row("tgetval", "element", "ins ( %src:tile , %offset : type(src) , type(offset) ) outs : type(result)", "src.flat[offset]", Custom(), (located("vec", "src"), integer_like("offset"), _element_result), result="type"),
-    Row("tquant", "quantise", "ins(src, fp, offset?) outs(d)", "src * scale (+ offset), rounded to the nearest even and clamped", Custom(), (located("vec", "src", "fp", "offset", "d"), elements("src", ("f32", "f16")), same_valid("src", "d"), _quant), {"quant_type": "quant_type"}),
-    Row("tdequant", "quantise", "ins(src, scale, offset) outs(d)", "(src - offset) * scale", Custom(), (located("vec", "src", "scale", "offset", "d"), elements("src", ("i8", "i16")), elements("d", ("f32",)), same_valid("src", "d"))),
+    Row("tquant", "quantise", "ins(src, fp, offset?) outs(d)", "src * scale (+ offset), rounded to the nearest even and clamped", Custom(), (located("vec", "src", "fp", "offset", "d"), elements("src", ("f32",)), elements("fp", ("f32",)), elements("offset", ("f32",)), same_valid("src", "d"), unboxed("fp", "offset"), _quant), {"quant_type": "quant_type"}),
+    Row("tdequant", "quantise", "ins(src, scale, offset) outs(d)", "(src - offset) * scale", Custom(), (located("vec", "src", "scale", "offset", "d"), elements("src", ("i8", "i16")), elements("scale", ("f32",)), elements("offset", ("f32",)), elements("d", ("f32",)), same_valid("src", "d"))),
 )  # fmt: skip

@@ -172,7 +172,7 @@ TILES = (
     Row("subset", "tile", "%source:tile [ %offsets:index* ] sizes ints(sizes) attrs : type(source)", "a window of a tile", Custom(), (_subset,), {"sizes": "ints!"}, "infer"),
     Row("treshape", "tile", "%source:tile attrs : type(source) -> type(result)", "the same bytes as another type", Custom(), (_reshape,), result="type"),
     Row("bitcast", "tile", "%source:tile attrs : type(source) -> type(result)", "the same bytes as another element type", Custom("treshape"), (_bitcast,), result="type"),
-    Row("bind_tile", "tile", "%source attrs : type(source) -> type(result)", "a memref with a tile's layout", _LOWERED, result="type"),
+    Row("bind_tile", "tile", "%source << , %valid_row:index >> << , %valid_col:index >> attrs : type(source) -> type(result)", "a memref with a tile's layout", _LOWERED, result="type"),
     Row("pointer_cast", "tile", "( %addrs* : types(addrs) ) attrs : type(result)", "a memref at addresses", _LOWERED, result="type"),
     Row("declare_tile_memref", "tile", "attrs -> type(result)", "an unbound memref", _LOWERED, result="type"),
 )  # fmt: skip
@@ -203,9 +203,9 @@ def _store(op: PtoOp, arch: str) -> str | None:
     if target is None or tile is None:
         return "it copies a tile into a slice of a view"
     if tile.loc == "acc":
-        allowed = {"f32": ("f32", "f16", "bf16"), "i32": ("i32",)}.get(tile.element.name, ())
+        allowed = {"f32": ("f32", "f16", "bf16"), "i32": ("i32", "f16")}.get(tile.element.name, ())
         if op.operand("quant") is not None or op.operand("fp") is not None:
-            allowed = (*allowed, "i8", "ui8", "f16")
+            allowed = (*allowed, "i8", "ui8")
         if target.element.name not in allowed:
             return f"an acc tile of {tile.element} is stored as {' or '.join(allowed) or 'nothing'}, got {target.element}"
     else:
@@ -228,7 +228,7 @@ def _flat_memory(op: PtoOp, arch: str) -> str | None:
 _STORE = {"stPhase": "st_phase", "atomicType": "atomic_type", "reluPreMode": "relu_pre_mode"}
 
 TRANSFERS = (
-    Row("tload", "transfer", "ins(src:view) outs(dst)", "a slice into the valid region", Custom(), (located("vec|mat", "dst", a5="|".join(LOCATIONS)), _load, tensor_result), result="type?"),
+    Row("tload", "transfer", "ins(src:view) outs(dst)", "a slice into the valid region", Custom(), (located("vec|mat", "dst", a5="|".join(LOCATIONS)), _load, tensor_result), {"layout": "layout"}, result="type?"),
     Row("tstore", "transfer", "ins(src, quant:i64?) outs(dst:view)", "the valid region into a slice; atomic_add adds", Custom(), (located("vec|mat|acc", "src", a5="vec|acc"), _store, tensor_result), _STORE, result="type?", order=("src", "dst", "quant"), paired=True),
     Row("tstore_fp", "transfer", "ins(src, fp) outs(dst:view)", "an acc tile times one scale per column", Custom(), (located("acc", "src"), located("scaling", "fp"), _store), _STORE),
     Row("tprefetch", "transfer", "ins(src:view) outs(dst)", "a hint; loads like tload", Custom("tload"), (_load,)),
@@ -282,7 +282,18 @@ def _extract(op: PtoOp, arch: str) -> str | None:
     allowed = {("mat", "left"), ("mat", "right")}
     if arch == A5:
         allowed |= {("vec", "vec"), ("acc", "mat"), ("mat", "scaling"), ("mat", "bias")}
-    return None if (source.loc, target.loc) in allowed else f"a part of a {source.loc} tile cannot move to {target.loc} on {'A5' if arch == A5 else 'A2/A3'}"
+    if (source.loc, target.loc) not in allowed:
+        return f"a part of a {source.loc} tile cannot move to {target.loc} on {'A5' if arch == A5 else 'A2/A3'}"
+    return _one_layout(source, target) if source.loc == target.loc == "vec" else None
+
+
+def _one_layout(source: TileSpec, target: TileSpec) -> str | None:
+    """Between vec tiles nothing is laid out anew: both are plain rows, or both are boxes of the same kind."""
+    layouts = [(spec.blayout, spec.slayout) for spec in (source, target)]
+    if layouts[0] != layouts[1] or layouts[0] not in (("row_major", "none_box"), ("col_major", "row_major")):
+        shown = " and ".join(f"{outer}, {inner}" for outer, inner in layouts)
+        return f"vec tiles need one layout, row_major, none_box or col_major, row_major; got {shown}"
+    return None
 
 
 def _insert(op: PtoOp, arch: str) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilejit.tile_ir.pto.op import PtoOp
-from tilejit.tile_ir.pto.rules import integer_like
+from tilejit.tile_ir.pto.rules import integer_like, view_spec
 from tilejit.tile_ir.pto.spec import Custom, Nothing, Refused, Row, Rule
 from tilejit.tile_ir.pto.types import OPAQUE, TileBufType
 
@@ -75,7 +75,7 @@ def _popped(op: PtoOp, arch: str) -> str | None:
     if not isinstance(type, TileBufType):
         return f"the result must be a !pto.tile_buf, got {type}"
     given = op.operand("row") is not None
-    return None if given == (type.data.valid == (None, None)) else "valid extents are given exactly where the type has valid=?x?"
+    return "valid extents are given only where the type has valid=?x?" if given and type.data.valid != (None, None) else None
 
 
 def _pushed(op: PtoOp, arch: str) -> str | None:
@@ -112,11 +112,22 @@ FIFO = (
     Row("tfree", "fifo", "( %pipe:pipe : type(pipe) ) attrs", "gives the oldest slot back", Custom("free"), (_on_pipe, _split), _SPLIT),
 )  # fmt: skip
 
+
+
+def _one_dim(op: PtoOp, arch: str) -> str | None:
+    """What goes to another device is one stretch of memory: all extents but the last are 1."""
+    for value in op.groups["args"]:
+        spec = view_spec(value)
+        if spec is not None and any(dim not in (None, 1) for dim in spec.shape[:-1]):
+            return f"it copies views of one dim, got {spec}"
+    return None
+
+
 _ASYNC = "( %args* : types(args) ) attrs << -> type(result) >>"
 ASYNC = (
     Row("build_async_session", "async", _ASYNC, "a session of remote copies", _REMOTE, result="type?"),
-    Row("tput_async", "async", _ASYNC, "a remote write", _REMOTE, result="type?"),
-    Row("tget_async", "async", _ASYNC, "a remote read", _REMOTE, result="type?"),
+    Row("tput_async", "async", _ASYNC, "a remote write", _REMOTE, (_one_dim,), result="type?"),
+    Row("tget_async", "async", _ASYNC, "a remote read", _REMOTE, (_one_dim,), result="type?"),
     Row("wait_async_event", "async", _ASYNC, "waits for a remote copy", _REMOTE, result="type?"),
     Row("test_async_event", "async", _ASYNC, "asks for a remote copy", _REMOTE, result="type?"),
 )

@@ -14,8 +14,9 @@ from tilejit.tile_ir.pto.rules import (
     VECTOR_A5,
     dims,
     elements,
+    line_width,
     located,
-    row_vector_operand,
+    row_vector,
     same_dtype,
     same_shape,
     same_valid,
@@ -25,7 +26,7 @@ from tilejit.tile_ir.pto.rules import (
     unboxed_row_major,
     valid_is,
 )  # fmt: skip
-from tilejit.tile_ir.pto.spec import Along, Custom, Fold, Map, Part, Row, Rule, Run, dense_masks
+from tilejit.tile_ir.pto.spec import A2A3, A5, Along, Custom, Fold, Map, Part, Row, Rule, Run, dense_masks
 
 _INTEGERS_A5 = ("i8", *INTEGERS)
 _NUMBERS = (VECTOR, VECTOR_A5)
@@ -65,6 +66,12 @@ def _one_tile(op: PtoOp, arch: str) -> str | None:
     return located("vec", tiles[0], "d")(op, arch) or same_valid(tiles[0], "d")(op, arch) or elements(tiles[0], *_NUMBERS)(op, arch)
 
 
+def _axpy_types(op: PtoOp, arch: str) -> str | None:
+    """Halves may add up in single precision."""
+    pair = tuple(spec.element.name for name in ("a", "d") if (spec := op.tile(name)) is not None)
+    return None if pair == ("f16", "f32") else same_dtype("a", "d")(op, arch)
+
+
 _RM = {"rmode": "round_mode", "sat_mode": "saturation_mode"}
 
 BINARY = (
@@ -100,7 +107,7 @@ SCALAR = (
     Row("tdivs", "elementwise scalar", "ins(a:any, s:any) outs(d)", "a / s in the order written; one of them is the tile", Map(numbers.divide), (_one_tile,)),
     _scalar("txors", "a ^ s", Map(np.bitwise_xor), _WHOLE, ", tmp?"),
     _scalar("trems", "remainder with the sign of s", Map(numbers.modulo), _NUMBERS, ", tmp?"),
-    Row("taxpy", "elementwise scalar", "ins(a, s:scalar) outs(d)", "d + a * s", Map(m.axpy, True), (*_agree("a", "d"), scalar_like("s", "a"))),
+    Row("taxpy", "elementwise scalar", "ins(a, s:scalar) outs(d)", "d + a * s", Map(m.axpy, True), (located("vec", "a", "d"), _axpy_types, same_valid("a", "d"), elements("d", *_NUMBERS), scalar_like("s", "a"))),
     Row("taddsc", "elementwise scalar", "ins(a, s:scalar, b) outs(d)", "a + s + b", Map(m.add3), (*_agree("a", "b", "d"), scalar_like("s", "a"))),
     Row("tsubsc", "elementwise scalar", "ins(a, s:scalar, b) outs(d)", "a - s + b", Map(m.subtract_add), (*_agree("a", "b", "d"), scalar_like("s", "a"))),
     Row("tlrelu", "elementwise scalar", "ins(a, s:scalar) outs(d)", "a > 0 ? a : a * s", Map(m.leaky_f32), (*_agree("a", "d", holds=_REAL), scalar_is("s", "f32"))),
@@ -139,6 +146,12 @@ def _mask(op: PtoOp, arch: str) -> str | None:
     return f"the mask has {mask.rows} rows, the data {rows}" if rows is not None and mask.rows < rows else None
 
 
+def _number(op: PtoOp, arch: str) -> str | None:
+    """The scalar is of the tile's element type, or an i32 that is converted to it."""
+    value = op.operand("s")
+    return None if value is not None and str(value.type) == "i32" else scalar_like("s", "a")(op, arch)
+
+
 _COMPARED = (("i32", "f16", "f32"), ("i8", "i16", "i32", "f16", "f32", "bf16"))
 _SELECTED = (VECTOR, ("i8", *VECTOR))
 
@@ -150,7 +163,7 @@ COMPARE = (
     Row("tsel", "compare", "ins(m, a, b, tmp?) outs(d)", "bit ? a : b", Custom(),
         (located("vec", "m", "a", "b", "d"), same_dtype("a", "b", "d"), same_valid("a", "b", "d"), elements("d", *_SELECTED), _mask)),
     Row("tsels", "compare", "ins(m, a, tmp?, s:scalar) outs(d)", "bit ? a : s", Custom("tsel"),
-        (located("vec", "m", "a", "d"), same_dtype("a", "d"), same_valid("a", "d"), elements("d", *_SELECTED), scalar_like("s", "a"), _mask)),
+        (located("vec", "m", "a", "d"), same_dtype("a", "d"), same_valid("a", "d"), elements("d", *_SELECTED), _number, _mask)),
 )  # fmt: skip
 
 
@@ -161,32 +174,41 @@ def _column_result(op: PtoOp, arch: str) -> str | None:
     return None
 
 
-def _row_reduction(name: str, what: str, function: object, index: bool = False) -> Row:
+def _scratch(*architectures: str) -> Rule:
+    """The scratch tile is a vec tile of the data's element type."""
+
+    def rule(op: PtoOp, arch: str) -> str | None:
+        return located("vec", "tmp")(op, arch) or same_dtype("d", "tmp")(op, arch) if arch in architectures else None
+
+    return rule
+
+
+def _row_reduction(name: str, what: str, function: object, *extra: Rule, index: bool = False) -> Row:
     rules: tuple[Rule, ...] = (located("vec", "a", "d"), elements("a", VECTOR), valid_is("d", 1, 1), same_valid_dim("a", "d", 0), _column_result)
     rules += (elements("d", ("i32",)),) if index else (same_dtype("a", "d"),)
-    return Row(name, "row reduction", "ins(a, tmp?) outs(d)", what, Fold(function, 1), rules)  # type: ignore[arg-type]
+    return Row(name, "row reduction", "ins(a, tmp?) outs(d)", what, Fold(function, 1), (*rules, *extra))  # type: ignore[arg-type]
 
 
-def _row_expand(name: str, what: str, function: object) -> Row:
-    rules = (located("vec", "a", "b", "d"), same_dtype("a", "b", "d"), same_valid("a", "d"), elements("d", *_NUMBERS), unboxed_row_major("d"), row_vector_operand())
-    return Row(name, "row expand", "ins(a, b, tmp?) outs(d)", what, Along(function, 1), rules)  # type: ignore[arg-type]
+def _row_expand(name: str, what: str, run: Along, *extra: Rule, holds: tuple[tuple[str, ...], tuple[str, ...]] = _NUMBERS) -> Row:
+    rules = (located("vec", "a", "b", "d"), same_dtype("a", "b", "d"), elements("d", *holds), unboxed_row_major("d"), row_vector, *extra)
+    return Row(name, "row expand", "ins(a, b, tmp?) outs(d)", what, run, rules)
 
 
 ROWS = (
     _row_reduction("trowsum", "sum over the valid columns", m.row_sum),
     _row_reduction("trowmax", "largest of the valid columns", m.largest),
     _row_reduction("trowmin", "smallest of the valid columns", m.smallest),
-    _row_reduction("trowprod", "product of the valid columns", m.product),
-    _row_reduction("trowargmax", "first column of the largest", m.first_largest, True),
-    _row_reduction("trowargmin", "first column of the smallest", m.first_smallest, True),
+    _row_reduction("trowprod", "product of the valid columns", m.product, _scratch(A2A3, A5)),
+    _row_reduction("trowargmax", "first column of the largest", m.first_largest, index=True),
+    _row_reduction("trowargmin", "first column of the smallest", m.first_smallest, index=True),
     Row("trowexpand", "row expand", "ins(a) outs(d)", "d[r, c] = a[r, 0]", Custom(), (located("vec", "a", "d"), same_dtype("a", "d"), same_valid_dim("a", "d", 0))),
-    _row_expand("trowexpandmul", "a[r, c] * b[r]", np.multiply),
-    _row_expand("trowexpanddiv", "a[r, c] / b[r]", numbers.divide),
-    _row_expand("trowexpandsub", "a[r, c] - b[r]", np.subtract),
-    _row_expand("trowexpandexpdif", "e to the power of a[r, c] - b[r]", m.exp_difference),
-    _row_expand("trowexpandmax", "the larger of a[r, c] and b[r]", m.maximum),
-    _row_expand("trowexpandmin", "the smaller of a[r, c] and b[r]", m.minimum),
-    _row_expand("trowexpandadd", "a[r, c] + b[r]", np.add),
+    _row_expand("trowexpandmul", "a[r, c] * b[r]", Along(np.multiply, 1, True)),
+    _row_expand("trowexpanddiv", "a[r, c] / b[r]", Along(numbers.divide, 1, True)),
+    _row_expand("trowexpandsub", "a[r, c] - b[r]", Along(np.subtract, 1, True)),
+    _row_expand("trowexpandexpdif", "e to the power of a[r, c] - b[r]", Along(m.exp_difference, 1), holds=_REAL),
+    _row_expand("trowexpandmax", "the larger of a[r, c] and b[r]", Along(m.maximum, 1), _scratch(A5)),
+    _row_expand("trowexpandmin", "the smaller of a[r, c] and b[r]", Along(m.minimum, 1), _scratch(A5)),
+    _row_expand("trowexpandadd", "a[r, c] + b[r]", Along(np.add, 1), line_width),
 )
 
 
@@ -203,9 +225,9 @@ def _column_reduction(name: str, what: str, function: object, format: str = "ins
     return Row(name, "column reduction", format, what, Fold(function, 0), (*rules, _binary_sum) if binary else rules, {"isBinary": "bool"} if binary else {})  # type: ignore[arg-type]
 
 
-def _column_expand(name: str, what: str, function: object) -> Row:
+def _column_expand(name: str, what: str, function: object, holds: tuple[tuple[str, ...], tuple[str, ...]] = _NUMBERS) -> Row:
     rules = (
-        located("vec", "a", "b", "d"), same_dtype("a", "b", "d"), same_shape("a", "d"), same_valid("a", "d"), elements("d", *_NUMBERS),
+        located("vec", "a", "b", "d"), same_dtype("a", "b", "d"), same_shape("a", "d"), same_valid("a", "d"), elements("d", *holds),
         unboxed_row_major("a", "b", "d"), same_valid_dim("b", "d", 1),
     )  # fmt: skip
     return Row(name, "column expand", "ins(a, b) outs(d)", what, Along(function, 0), rules)  # type: ignore[arg-type]
@@ -223,7 +245,7 @@ COLUMNS = (
     _column_expand("tcolexpandmul", "a[r, c] * b[0, c]", np.multiply),
     _column_expand("tcolexpanddiv", "a[r, c] / b[0, c]", numbers.divide),
     _column_expand("tcolexpandsub", "a[r, c] - b[0, c]", np.subtract),
-    _column_expand("tcolexpandexpdif", "e to the power of a[r, c] - b[0, c]", m.exp_difference),
+    _column_expand("tcolexpandexpdif", "e to the power of a[r, c] - b[0, c]", m.exp_difference, _REAL),
     _column_expand("tcolexpandmax", "the larger of a[r, c] and b[0, c]", m.maximum),
     _column_expand("tcolexpandmin", "the smaller of a[r, c] and b[0, c]", m.minimum),
 )

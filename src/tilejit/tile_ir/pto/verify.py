@@ -16,16 +16,9 @@ from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.pipes import pipe_problems
 from tilejit.tile_ir.pto.rules import any_memref, constant, dims
 from tilejit.tile_ir.pto.spec import A5, Refused
-from tilejit.tile_ir.pto.specs import TileSpec
+from tilejit.tile_ir.pto.specs import CAPACITY, TileSpec
 from tilejit.tile_ir.pto.structure import Problem, module_structure
 from tilejit.tile_ir.pto.types import TileBufType
-
-_KB = 1024
-CAPACITY: dict[str, dict[str, int]] = {
-    "a3": {"vec": 192 * _KB, "mat": 512 * _KB, "left": 64 * _KB, "right": 64 * _KB, "acc": 128 * _KB, "bias": 64 * _KB, "scaling": 64 * _KB},
-    "a5": {"vec": 256 * _KB, "mat": 512 * _KB, "left": 64 * _KB, "right": 64 * _KB, "acc": 256 * _KB, "bias": 64 * _KB, "scaling": 64 * _KB},
-}
-"""Bytes of each local memory of one core."""
 
 
 def verify(file: PtoFile) -> None:
@@ -62,19 +55,21 @@ def _functions(file: PtoFile) -> Iterator[Problem]:
         if key in symbols:
             yield function, f"there are two functions @{function.sym_name.data}", None
         symbols[key] = function
+    entries = file.entries()
     for function in file.functions():
         yield from _function(function, symbols)
+        results = function.function_type.outputs.data
+        private = function.sym_visibility is not None and function.sym_visibility.data == "private"
+        if results and (is_entry(function) or (function in entries and not private)):
+            yield function, f"the entry @{function.sym_name.data} must return nothing, it returns {', '.join(map(str, results))}", None
     if file.module is not None:
         yield from _recursion(file, symbols)
 
 
 def _function(function: FuncOp, symbols: dict[tuple[Operation | None, str], FuncOp]) -> Iterator[Problem]:
     name = function.sym_name.data
-    if is_entry(function):
-        if not function.body.blocks:
-            yield function, f"@{name} is marked as an entry, but has no body", None
-        if function.function_type.outputs.data:
-            yield function, f"the entry @{name} must return nothing, it returns {', '.join(map(str, function.function_type.outputs.data))}", None
+    if is_entry(function) and not function.body.blocks:
+        yield function, f"@{name} is marked as an entry, but has no body", None
     kind = function.attributes.get("pto.kernel_kind")
     if kind is not None and not isinstance(kind, ENUM_CLASSES["kernel_kind"]):
         yield function, "pto.kernel_kind is #pto.kernel_kind<cube> or #pto.kernel_kind<vector>", None

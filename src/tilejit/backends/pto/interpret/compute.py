@@ -14,7 +14,8 @@ from tilejit.errors import ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.reduce import NOTHING_HELP
 from tilejit.tile_ir.pto.op import PtoOp
-from tilejit.tile_ir.pto.spec import Along, Fold, Map, Matmul, Part, dense_masks
+from tilejit.tile_ir.pto.rules import line_operand
+from tilejit.tile_ir.pto.spec import MX_BLOCK, Along, Fold, Map, Matmul, Part, dense_masks
 
 if TYPE_CHECKING:
     from tilejit.backends.pto.interpret.machine import Frame, Value
@@ -62,8 +63,9 @@ def _line(source: Tile, rows: int, cols: int, axis: int) -> NDArray:
 def map_along(frame: Frame, op: PtoOp, run: Along) -> None:
     target = _destination(frame, op)
     rows, cols = target.valid
-    line = _line(tile(frame, op, "b"), rows, cols, run.axis)
-    target.write(np.asarray(run.function(tile(frame, op, "a").read(rows, cols), line)).astype(target.dtype))
+    lined = line_operand(op)
+    sides = [_line(tile(frame, op, name), rows, cols, run.axis) if name == lined else tile(frame, op, name).read(rows, cols) for name in ("a", "b")]
+    target.write(np.asarray(run.function(*sides)).astype(target.dtype))
 
 
 def fold(frame: Frame, op: PtoOp, run: Fold) -> None:
@@ -102,8 +104,8 @@ def partial(frame: Frame, op: PtoOp, run: Part) -> None:
 
 
 def _scaled(values: NDArray, scale: NDArray, axis: int) -> NDArray:
-    """MX: one scale for each block of 32 elements along the inner dim."""
-    repeated = np.repeat(scale.astype(np.float32), 32, axis)
+    """MX: one scale for each block of elements along the inner dim."""
+    repeated = np.repeat(scale.astype(np.float32), MX_BLOCK, axis)
     return values.astype(np.float32) * repeated[: values.shape[0], : values.shape[1]]
 
 
@@ -112,7 +114,7 @@ def matmul(frame: Frame, op: PtoOp, run: Matmul) -> None:
     rows, inner, cols = left.valid[0], min(left.valid[1], right.valid[0]), right.valid[1]
     a, b = left.read(rows, inner), right.read(inner, cols)
     if run.mx:
-        blocks = -(-inner // 32)
+        blocks = -(-inner // MX_BLOCK)
         a = _scaled(a, tile(frame, op, "as").read(rows, blocks), 1)
         b = _scaled(b, tile(frame, op, "bs").read(blocks, cols), 0)
     work = np.int32 if target.dtype.kind == "i" else np.float32

@@ -101,6 +101,11 @@ def _delivered(parcel: Parcel, target: Tile) -> None:
     target.bound = True
 
 
+def _adopted(parcel: Parcel, target: Tile) -> None:
+    """A declared tile is valid where its type says so, and where it does not, as far as what arrived."""
+    target.valid[:] = [sent if written is None else written for sent, written in zip(parcel.valid, target.spec.valid)]
+
+
 def _push(frame: Frame, op: PtoOp) -> list[Value]:
     to_vector = op.row.name == "tpush_to_aiv"
     _send(frame, (frame.group, to_vector), _parcel(frame.value(op.operand("tile"))), op.integer("split"), to_vector)
@@ -159,7 +164,9 @@ def _pipe_pop(frame: Frame, op: PtoOp) -> Generator[None, None, list[Value]]:
     to_vector = pipe.direction(op, False)
     frame.at = op
     parcel = yield from _receive(frame, (pipe, to_vector), op.integer("split"), to_vector)
-    _delivered(parcel, frame.value(op.operand("tile")))
+    target: Tile = frame.value(op.operand("tile"))
+    _delivered(parcel, target)
+    _adopted(parcel, target)
     return []
 
 

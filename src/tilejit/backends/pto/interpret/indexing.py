@@ -110,7 +110,7 @@ def _tsort32(frame: Frame, op: PtoOp) -> list[Value]:
         order = descending(values[:, part])
         records["value"][:, part] = np.take_along_axis(values[:, part], order, 1)
         records["index"][:, part] = np.take_along_axis(index[:, part], order, 1)
-    target.write(records.view(target.dtype).reshape(rows, -1))
+    target.write(records.view(target.dtype).reshape(rows, -1)[:, : target.shape[1]])
     return []
 
 

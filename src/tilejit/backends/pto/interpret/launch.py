@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from xdsl.dialects.builtin import MemRefType, TensorType
+from xdsl.dialects.builtin import MemRefType, TensorType, VectorType
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -56,6 +56,8 @@ def _reason(file: PtoFile, op: Operation) -> str | None:
             return "both sub-cores receive at once in this mode"
     elif op.name not in scalars.SUPPORTED and op.name not in _CONTROL:
         return "the interpreter does not know it"
+    elif op.name == "arith.constant" and isinstance(op.results[0].type, VectorType):
+        return None if all(use.operation.name == "pto.tmrgsort" for use in op.results[0].uses) else "there are no vectors here"
     elif op.name == "arith.constant" and not scalars.is_number(op):
         return "only numbers can be constants"
     if isinstance(op, CallOp):
@@ -69,7 +71,7 @@ def _reason(file: PtoFile, op: Operation) -> str | None:
             return f"there are no arrays of {element}"
         if isinstance(value.type, MemRefType):
             return "memrefs belong to files of a later stage"
-        if not _runs(value.type):
+        if not _runs(value.type) and not (isinstance(value.type, VectorType) and op.name == "pto.tmrgsort"):
             return f"there are no values of type {value.type} here"
     return None
 

@@ -22,7 +22,8 @@ from tilejit.tile_ir.pto.module import PtoFile, kernel_kind
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.pipes import pipe_groups
 from tilejit.tile_ir.pto.spec import Along, Custom, Fold, Map, Matmul, Nothing, Part
-from tilejit.tile_ir.pto.verify import CAPACITY, build_level
+from tilejit.tile_ir.pto.specs import CAPACITY
+from tilejit.tile_ir.pto.verify import build_level
 
 Value = Any
 Steps = Generator[None, None, list[Value]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -167,6 +168,8 @@ def pad_value(spec: TileSpec, dtype: np.dtype[Any]) -> Any:
 
 def _tload(frame: Frame, op: PtoOp) -> list[Value]:
     target, source = tile(frame, op, "dst"), frame.value(op.operand("src"))
+    if op.enum("layout"):
+        source = replace(source, layout=op.enum("layout"))
     values = source.read(*target.valid, target.dtype)
     target.write(np.full(target.shape, pad_value(target.spec, target.dtype)))
     target.write(values)

@@ -17,8 +17,7 @@ from tilejit.dtypes import DType
 from tilejit.errors import InternalError
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.pto.elements import ELEMENTS
-from tilejit.tile_ir.pto.specs import TileSpec
-from tilejit.tile_ir.pto.verify import CAPACITY
+from tilejit.tile_ir.pto.specs import CAPACITY, TileSpec
 from tilejit.types.values import Dim, TileType
 
 

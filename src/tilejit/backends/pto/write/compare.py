@@ -62,9 +62,11 @@ def _whole(w: BlockWriter, tile: Tile) -> Tile:
     return _reread(w, tile, tile.spec.shape)
 
 
-def _widened(w: BlockWriter, tile: Tile | tuple[str, str], beside: Tile, filler: int) -> Tile:
+def _widened(w: BlockWriter, op: d.ApplyOp, tile: Tile | tuple[str, str], beside: Tile, filler: int) -> Tile:
     """A tile or number in a tile as wide as the rows of a mask, `filler` in the columns that `beside` does not have."""
     spec = beside.spec
+    if spec.blayout == "col_major":
+        raise w.refuse(op, f"{op_name(op)} of a column by a mask of its own")
     element = tile.spec.element if isinstance(tile, Tile) else spec.element
     shape = (spec.rows, -(-spec.cols // 256) * 256)
     dtype = element.dtype
@@ -74,17 +76,17 @@ def _widened(w: BlockWriter, tile: Tile | tuple[str, str], beside: Tile, filler:
     return w.dest("tinsert", [inner, *[(w.ssa(0), "index")] * 2], wide)
 
 
-def compared_in_rows(w: BlockWriter, tile: Tile, other: Tile | tuple[str, str], mode: str, mask: Tile) -> Tile:
+def compared_in_rows(w: BlockWriter, op: d.ApplyOp, tile: Tile, other: Tile | tuple[str, str], mode: str, mask: Tile) -> Tile:
     """A mask whose rows begin at the rows of its tile, on every machine."""
     if dense_masks(w.arch):
-        tile, other = (_widened(w, side, tile, filler) for side, filler in zip((tile, other), _FALSE[mode]))
+        tile, other = (_widened(w, op, side, tile, filler) for side, filler in zip((tile, other), _FALSE[mode]))
     return compared(w, tile, other, mode, mask)
 
 
 def selected_in_rows(w: BlockWriter, op: d.ApplyOp, mask: Tile, yes: Tile, no: Tile | tuple[str, str], out: Tile) -> Tile:
     """bit ? yes : no by such a mask."""
     if dense_masks(w.arch):
-        sides = [_widened(w, side, yes, 0) if isinstance(side, Tile) else side for side in (yes, no)]
+        sides = [_widened(w, op, side, yes, 0) if isinstance(side, Tile) else side for side in (yes, no)]
         wide = sides[0]
         assert isinstance(wide, Tile)
         w.dest("tsel", [mask, sides[0], sides[1], w.like(wide)], wide) if isinstance(no, Tile) else w.dest("tsels", [mask, wide, w.like(wide), no], wide)
@@ -132,7 +134,7 @@ def compare(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     assert isinstance(full[0], Tile)
     other = full[1] if isinstance(full[1], Tile) else (full[1], scalar_name(dtype))
     if op.op == "cmp_mask":
-        return compared_in_rows(w, full[0], other, COMPARE[kind], w.result(op, region))
+        return compared_in_rows(w, op, full[0], other, COMPARE[kind], w.result(op, region))
     return finished(w, op, flags(w, compared(w, full[0], other, COMPARE[kind]), whole, dtype))
 
 

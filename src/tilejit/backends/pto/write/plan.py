@@ -13,7 +13,7 @@ from tilejit.ops.spec import ParamKind
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import apply_args, constant_of, operand
-from tilejit.tile_ir.pto.verify import CAPACITY
+from tilejit.tile_ir.pto.specs import CAPACITY
 from tilejit.types.values import BufferType, TileType, static_shape
 
 PRODUCTS = frozenset({"matmul", "matmul_acc", "matmul_bias", "gemv", "gemv_acc", "gemv_bias"})

@@ -1,0 +1,241 @@
+"""Forms that are legal though unusual are accepted, and both ways of running them do what NumPy does."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.pto.harness import HERE, NDArray, Text, close, program_of, run_text
+from tilejit.frontend.pto.text import parse_pto
+from tilejit.tile_ir.pto.verify import verify
+
+RNG = np.random.default_rng(12)
+ARCHITECTURES = ["a3", "a5"]
+f32, f16 = np.float32, np.float16
+ACC = ", blayout=col_major, slayout=row_major, fractal=1024"
+
+
+def floats(*shape: int, dtype: type = f32) -> NDArray:
+    return (RNG.standard_normal(shape) * 2).astype(dtype)
+
+
+# row expands ------------------------------------------------------------------------------------------------------------------
+
+EXPANDS = {"mul": np.multiply, "div": np.divide, "sub": np.subtract}
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("name", EXPANDS)
+@pytest.mark.parametrize("form", ["column", "block", "legacy", "square"])
+def test_the_first_operand_of_a_row_expand_may_be_the_line(arch: str, name: str, form: str) -> None:
+    cols = 8 if form == "square" else 24
+    shape, valid, more = ((16, 8), (16, 8 if form == "block" else 1), "") if form != "column" else ((16, 1), (16, 1), ", blayout=col_major")
+    text = Text(arch)
+    line, whole, out = text.tile("a", shape, "f32", valid, more), text.tile("b", (16, cols), "f32"), text.tile("d", (16, cols), "f32")
+    text.op(f"trowexpand{name}", {"a": line, "b": whole}, {"d": out})
+    text.store("d", out, (16, cols), "f32")
+    a, b, d = floats(*valid), floats(16, cols) + f32(9), floats(16, cols)
+    run_text(str(text), a, b, d, native=True)
+    close(d, EXPANDS[name](np.resize(np.tile(a, 3), (16, cols)) if form == "block" else a, b), 1e-6)
+
+
+# products -----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("form", ["", ".acc", ".bias"])
+def test_products_of_one_row_go_by_their_valid_regions(arch: str, form: str) -> None:
+    text = Text(arch)
+    left, right = text.operand("a", "left", (16, 64), "f16", (1, 40)), text.operand("b", "right", (48, 32), "f16", (40, 24))
+    out, part = text.alloc("d", (16, 48), "f32", (1, 24), ACC, "acc"), text.view("d", (1, 24), "f32")
+    text.op("tgemv", {"a": left, "b": right}, {"d": out})
+    a, b, d, bias = floats(1, 40, dtype=f16), floats(40, 24, dtype=f16), floats(1, 24), floats(1, 24)
+    arguments, wanted = [a, b, d], a.astype(f32) @ b.astype(f32)
+    if form == ".acc":
+        more = text.alloc("e", (32, 32), "f32", (1, 24), ACC, "acc")
+        text.op("tgemv.acc", {"d": out, "a": left, "b": right}, {"e": more})
+        out, wanted = more, 2 * wanted
+        text.lines.append(f"pto.tstore ins(%e : {out}) outs(%s_d : {part})")
+    else:
+        if form == ".bias":
+            row = text.operand("c", "bias", (1, 64), "f32", (1, 24))
+            text.op("tgemv.bias", {"a": left, "b": right, "c": row}, {"d": out})
+            arguments, wanted = [a, b, d, bias], wanted + bias
+        text.store("d", out, (1, 24), "f32")
+    run_text(str(text), *arguments, native=True)
+    close(d, wanted, 1e-4)
+
+
+FP8 = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2, "f16": f16, "bf16": ml_dtypes.bfloat16}
+SCALE = ml_dtypes.float8_e8m0fnu
+
+
+@pytest.mark.parametrize("name", ["tmatmul.mx", "tmatmul.mx.acc", "tmatmul.mx.bias", "tgemv.mx", "tgemv.mx.acc", "tgemv.mx.bias"])
+@pytest.mark.parametrize(("elements", "inner"), [(("f8E4M3FN", "f8E4M3FN"), 64), (("f8E5M2", "f8E4M3FN"), 40), (("f16", "f16"), 64), (("bf16", "bf16"), 32)])
+def test_scaled_products_are_machine_code(name: str, elements: tuple[str, str], inner: int) -> None:
+    rows, cols = (1, 24) if "gemv" in name else (16, 24)
+    if "gemv" not in name and elements[0] in ("f16", "bf16"):
+        elements = ("f8E5M2", "f8E5M2")
+    blocks = -(-inner // 32)
+    text = Text("a5")
+    left, right = text.operand("a", "left", (16, 64), elements[0], (rows, inner)), text.operand("b", "right", (64, 32), elements[1], (inner, cols))
+    x, y = text.operand("x", "scaling", (16, 2), "!pto.f8E8M0", (rows, blocks)), text.operand("y", "scaling", (2, 32), "!pto.f8E8M0", (blocks, cols))
+    out = text.alloc("d", (16, 32), "f32", (rows, cols), ACC, "acc")
+    text.view("d", (rows, cols), "f32")
+    a, b = floats(rows, inner).astype(FP8[elements[0]]), floats(inner, cols).astype(FP8[elements[1]])
+    scales = [(2.0 ** RNG.integers(-3, 4, shape)).astype(SCALE) for shape in ((rows, blocks), (blocks, cols))]
+    d, bias = floats(rows, cols), floats(1, 32)
+    arguments = [a, b, *scales, d]
+    spread = [np.repeat(scale.astype(f32), 32, axis) for axis, scale in zip((1, 0), scales)]
+    product = (a.astype(f32) * spread[0][:, :inner]) @ (b.astype(f32) * spread[1][:inner])
+    operands = {"a": left, "x": x, "b": right, "y": y}
+    if name.endswith(".acc"):
+        text.op(name.removesuffix(".acc"), operands, {"d": out})
+        text.op(name, {"d": out, **operands}, {"d": out})
+        product = 2 * product
+    elif name.endswith(".bias"):
+        row = text.operand("c", "bias", (1, 32), "f32")
+        text.op(name, {**operands, "c": row}, {"d": out})
+        arguments.append(bias)
+        product = product + bias[:, :cols]
+    else:
+        text.op(name, operands, {"d": out})
+    text.store("d", out, (rows, cols), "f32")
+    run_text(str(text), *arguments, native=True)
+    close(d, product, 1e-3)
+
+
+# what leaves the accumulator ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize(("element", "dtype"), [("f16", f16), ("i8", np.int8), ("bf16", ml_dtypes.bfloat16)])
+def test_one_scale_for_each_valid_column(arch: str, element: str, dtype: type) -> None:
+    text = Text(arch)
+    left, right = text.operand("a", "left", (16, 32), "f16", (11, 32)), text.operand("b", "right", (32, 32), "f16", (32, 21))
+    scale, out = text.operand("f", "scaling", (1, 24), "f32", (1, 21)), text.alloc("d", (16, 32), "f32", (11, 21), ACC, "acc")
+    part = text.view("d", (11, 21), element)
+    text.op("tmatmul", {"a": left, "b": right}, {"d": out})
+    text.lines.append(f"pto.tstore_fp ins(%d, %f : {out}, {scale}) outs(%s_d : {part})")
+    a, b, by, d = floats(11, 32, dtype=f16), floats(32, 21, dtype=f16), np.abs(floats(1, 21)), np.ones((11, 21), dtype)
+    run_text(str(text), a, b, by, d, native=True)
+    wanted = (a.astype(f32) @ b.astype(f32)) * by
+    if dtype is np.int8:
+        assert np.abs(d - np.clip(np.rint(wanted), -128, 127)).max() <= 1
+    else:
+        close(d, wanted.astype(dtype), 2e-2)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_whole_numbers_leave_the_accumulator_as_halves(arch: str) -> None:
+    text = Text(arch)
+    left, right = text.operand("a", "left", (16, 64), "i8"), text.operand("b", "right", (64, 32), "i8")
+    out = text.alloc("d", (16, 32), "i32", None, ACC, "acc")
+    text.view("d", (16, 32), "f16")
+    text.op("tmatmul", {"a": left, "b": right}, {"d": out})
+    text.store("d", out, (16, 32), "f16")
+    a, b, d = (RNG.integers(-128, 128, shape).astype(np.int8) for shape in ((16, 64), (64, 32), (16, 32)))
+    d = d.astype(f16)
+    run_text(str(text), a, b, d, native=True)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(d, (a.astype(np.int32) @ b.astype(np.int32)).astype(f32).astype(f16))
+
+
+# vector ops -----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("valid", [(8, 32), (5, 13)])
+def test_halves_add_up_in_single_precision(arch: str, valid: tuple[int, int]) -> None:
+    text = Text(arch)
+    source, out = text.tile("a", (8, 32), "f16", valid), text.tile("d", (8, 32), "f32", valid)
+    text.lines.append("%s = arith.constant 3.300000e-01 : f16")
+    text.op("taxpy", {"a": source, "s": "f16"}, {"d": out})
+    text.store("d", out, valid, "f32")
+    a, d = floats(*valid, dtype=f16), floats(*valid)
+    wanted = d + a.astype(f32) * f32(f16(0.33))
+    run_text(str(text), a, d, native=True)
+    np.testing.assert_allclose(d, wanted, rtol=1e-6, atol=1e-6)
+
+
+SELECTED = {"f32": f32, "f16": f16, "i16": np.int16, "i32": np.int32, "i8": np.int8}
+
+
+@pytest.mark.parametrize(("element", "dtype", "arch"), [(*item, arch) for item in SELECTED.items() for arch in ("a3", "a5") if (item[0], arch) != ("i8", "a3")])
+@pytest.mark.parametrize("number", [-7, 70000])
+def test_a_selection_takes_a_whole_number_of_32_bits(element: str, dtype: type, arch: str, number: int) -> None:
+    text = Text(arch)
+    mask, source, out = text.tile("m", (8, 32), "ui8"), text.tile("a", (8, 32), element), text.tile("d", (8, 32), element)
+    text.lines.append(f"%s = arith.constant {number} : i32")
+    text.op("tsels", {"m": mask, "a": source, "a_": source, "s": "i32"}, {"d": out})
+    text.store("d", out, (8, 32), element)
+    a, d = RNG.integers(-9, 9, (8, 32)).astype(dtype), np.zeros((8, 32), dtype)
+    run_text(str(text), np.zeros((8, 32), np.uint8), a, d, native=True)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(d, np.full((8, 32), np.int32(number).astype(dtype)))
+
+
+@pytest.mark.parametrize("width", [24, 64, 128, 200])
+def test_a_sort_keeps_as_many_records_as_there_is_room_for(width: int) -> None:
+    text = Text()
+    source, index, out = text.tile("a", (3, 64), "f32"), text.tile("i", (3, 64), "ui32"), text.tile("d", (3, width), "f32")
+    text.op("tsort32", {"a": source, "i": index}, {"d": out})
+    text.store("d", out, (3, width), "f32")
+    a, i = RNG.integers(0, 9, (3, 64)).astype(f32), RNG.permutation(192).reshape(3, 64).astype(np.uint32)
+    d = np.full((3, width), 7, f32)
+    run_text(str(text), a, i, d, native=True)
+    for row in range(3):
+        order = np.concatenate([start + np.argsort(-a[row, start : start + 32], kind="stable") for start in (0, 32)])
+        kept = min(width, 128)
+        np.testing.assert_array_equal(d[row, 0:kept:2], a[row, order][: kept // 2])
+        np.testing.assert_array_equal(d[row, 1:kept:2].view(np.uint32), i[row, order][: kept // 2])
+        assert (d[row, kept:] == 7).all()
+
+
+def test_a_merge_may_name_a_vector_for_its_counts() -> None:
+    text = (HERE / "kernels" / "merge_lists.pto").read_text()
+    old = "outs(%o0 : !pto.tile_buf<vec, 1x160xf32>)"
+    assert old in text
+    text = text.replace("  %c0 = ", "  %e = arith.constant dense<0> : vector<4xi16>\n    %c0 = ", 1)
+    text = text.replace(old, "outs(%o0, %e : !pto.tile_buf<vec, 1x160xf32>, vector<4xi16>)")
+    lists = [np.stack((-np.sort(-floats(n)), floats(n)), 1).reshape(1, -1) for n in (32, 32, 16)]
+    out = floats(1, 160)
+    run_text(text, *lists, out, native=True)
+    np.testing.assert_array_equal(out[0, ::2], -np.sort(-np.concatenate([part[0, ::2] for part in lists])))
+
+
+# views, handles and FIFOs -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["nd", "dn", "nz"])
+@pytest.mark.parametrize("written", ["nd", "dn", "nz"])
+def test_a_load_may_say_the_layout(layout: str, written: str) -> None:
+    """It wins over that of the view."""
+    text = (HERE / "kernels" / f"view_5d_{written}.pto").read_text()
+    load = next(line for line in text.splitlines() if "pto.tload" in line)
+    own = (HERE / "kernels" / f"view_5d_{layout}.pto").read_text()
+    kernels = [program_of(text.replace(load, f"{load} {{layout = #pto.layout<{layout}>}}")), program_of(own)]
+    results: list[NDArray] = []
+    types = kernels[0].entry.body.block.arg_types
+    for kernel in kernels:
+        arrays = [np.arange(1 << 16, dtype=f32), np.zeros(1 << 16, f32)]
+        assert len(types) == 2
+        kernel.launch(arrays, 1)
+        results.append(arrays[1])
+    assert results[0].any()
+    assert layout != written or (results[0] == results[1]).all()
+
+
+def test_bound_tiles_may_have_extents_of_the_run() -> None:
+    text = """func.func @k(%m: memref<16x16xf32>, %r: index, %c: index) {
+  %a = pto.bind_tile %m, %r, %c {config = 1 : i32} : memref<16x16xf32> -> memref<16x16xf32>
+  %b = pto.bind_tile %m, %r {config = 1 : i32} : memref<16x16xf32> -> memref<16x16xf32>
+  %d = pto.bind_tile %m {config = 1 : i32} : memref<16x16xf32> -> memref<16x16xf32>
+  return
+}"""
+    file = parse_pto(text)
+    verify(file)
+    assert parse_pto(file.print()).module.is_structurally_equivalent(file.module)
+    bound = [op for op in file.module.walk() if op.name == "pto.bind_tile"]
+    assert [len(op.operands) for op in bound] == [3, 2, 1]
