@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.pto.harness import HERE, NDArray, Text, close, program_of, run_text
+from tilejit.errors import OutOfBoundsError
 from tilejit.frontend.pto.text import parse_pto
 from tilejit.tile_ir.pto.verify import verify
 
@@ -239,3 +240,43 @@ def test_bound_tiles_may_have_extents_of_the_run() -> None:
     assert parse_pto(file.print()).module.is_structurally_equivalent(file.module)
     bound = [op for op in file.module.walk() if op.name == "pto.bind_tile"]
     assert [len(op.operands) for op in bound] == [3, 2, 1]
+
+
+BEYOND = """module {{
+  func.func @k(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %i: index, %j: index, %w: index, %ld: index) {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c4 = arith.constant 4 : index
+    %c8 = arith.constant 8 : index
+    %vx = pto.make_tensor_view %x, shape = [%c4, %w], strides = {strides} : !pto.tensor_view<?x?xf32>
+    %vy = pto.make_tensor_view %y, shape = [%c4, %c8], strides = [%c8, %c1] : !pto.tensor_view<?x?xf32>
+    %sx = pto.partition_view %vx, offsets = [%i, %j], sizes = [%c4, %c8] : !pto.tensor_view<?x?xf32> -> !pto.partition_tensor_view<4x8xf32>
+    %sy = pto.partition_view %vy, offsets = [%c0, %c0], sizes = [%c4, %c8] : !pto.tensor_view<?x?xf32> -> !pto.partition_tensor_view<4x8xf32>
+    %a = pto.alloc_tile : !pto.tile_buf<vec, 4x8xf32>
+    pto.tload ins(%sx : !pto.partition_tensor_view<4x8xf32>) outs(%a : !pto.tile_buf<vec, 4x8xf32>)
+    pto.tstore ins(%a : !pto.tile_buf<vec, 4x8xf32>) outs(%sy : !pto.partition_tensor_view<4x8xf32>)
+    return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("strides", ["[%ld, %c1]", "[%c1, %ld]"])
+@pytest.mark.parametrize(("i", "j"), [(0, 0), (3, 0), (0, 9), (5, 11), (1, 1), (9, 0), (-1, 3), (0, -1), (1 << 62, 1 << 62), (3, 1 << 61)])
+def test_a_slice_beyond_its_view_is_a_matter_of_the_memory_behind_it(strides: str, i: int, j: int) -> None:
+    """Addresses go on where the extents of the view end; what counts is whether the array has them."""
+    x, w, ld = np.arange(200, dtype=f32), 8, 16
+    steps = (ld, 1) if strides.startswith("[%ld") else (1, ld)
+    kernel = program_of(BEYOND.format(strides=strides))
+    assert kernel.native is not None, kernel.interpreted_because
+    last = (i + 3) * steps[0] + (j + 7) * steps[1]
+    for run in (kernel.launch, kernel.interpret):
+        y = np.full((4, 8), -1, f32)
+        if i >= 0 and j >= 0 and last < x.size:
+            run([x, y, i, j, w, ld], 1)
+            np.testing.assert_array_equal(y, x[(i + np.arange(4))[:, None] * steps[0] + (j + np.arange(8)) * steps[1]])
+        else:
+            with pytest.raises(OutOfBoundsError) as caught:
+                run([x, y, i, j, w, ld], 1)
+            assert caught.value.span is not None and "partition_view" in caught.value.source_lines[0]
+            assert (y == -1).all()

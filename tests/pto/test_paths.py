@@ -238,7 +238,7 @@ MISTAKES: dict[str, tuple[str, int, type[TilejitError], str]] = {
         f"{FILLED}    %v = pto.make_tensor_view %y, shape = [%c8, %c16], strides = [%c16, %c1] : !pto.tensor_view<?x?xf32>\n"
         "    %s = pto.partition_view %v, offsets = [%n, %c0], sizes = [%c8, %c16] : !pto.tensor_view<?x?xf32> -> !pto.partition_tensor_view<8x16xf32>\n"
         "    pto.tstore ins(%a : !tile) outs(%s : !pto.partition_tensor_view<8x16xf32>)",
-        1, OutOfBoundsError, "dim 0",
+        1, OutOfBoundsError, "from element 0 to 143",
     ),
     "element": (
         f"{FILLED}    %got = pto.tgetval ins(%a, %n : !tile, index) outs : f32\n    pto.store_scalar %got, %y[%c0] : !pto.ptr<f32>, f32",

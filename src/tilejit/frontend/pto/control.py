@@ -54,8 +54,7 @@ def pack(self: Raiser, value: object) -> Packed:
         pointer = value
         return Packed([value.buffer, self.ssa(value.offset)], value.template, lambda parts: replace(pointer, buffer=parts[0], offset=parts[1]), True)
     if isinstance(value, View):
-        view = value
-        return Packed([value.buffer], value.template, lambda parts: replace(view, buffer=parts[0]), True)
+        return _pack_view(self, value)
     if isinstance(value, Slice):
         return _pack_slice(self, value)
     if isinstance(value, Events):
@@ -79,6 +78,20 @@ def _pack_memory(self: Raiser, value: Memory) -> Packed:
         return replace(value, buffer=found[0], valid=(valid[0], valid[1]), flat=None, key=None)
 
     return Packed(parts, value.template, rebuild)
+
+
+def _pack_view(self: Raiser, value: View) -> Packed:
+    """The last stride stays a number if it is one: whether cells lie side by side must be known."""
+    last = value.strides[-1] if isinstance(value.strides[-1], int) else None
+    carried = value.strides if last is None else value.strides[:-1]
+
+    def rebuild(found: Sequence[SSAValue]) -> View:
+        pointer = replace(value.base, buffer=found[1], offset=found[2])
+        strides = (*found[3:], *(() if last is None else (last,)))
+        return replace(value, buffer=found[0], base=pointer, extents=(None,) * len(strides), strides=strides)
+
+    parts = [value.buffer, *pack(self, value.base).parts, *(self.ssa(stride) for stride in carried)]
+    return Packed(parts, (value.template, last), rebuild, True)
 
 
 def _pack_slice(self: Raiser, value: Slice) -> Packed:

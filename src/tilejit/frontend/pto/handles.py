@@ -100,11 +100,14 @@ class View:
     rank: int
     turned: bool
     layout: str
-    element: Element
+    base: Pointer
+    extents: tuple[int | None, ...]
+    """Those of the buffer that are known."""
+    strides: tuple[Num, ...]
 
     @property
     def template(self) -> tuple[object, ...]:
-        return ("view", self.rank, self.turned, self.layout, self.element)
+        return ("view", self.rank, self.turned, self.layout, self.base.element)
 
 
 @dataclass(frozen=True, eq=False)

@@ -378,6 +378,13 @@ class Raiser:
         offsets = at or (0,) * d.shaped_type(buffer).rank
         self.build.store(value, buffer, [self.ssa(offset) for offset in offsets], atomic=atomic)
 
+    def strided(self, base: Pointer, extents: Sequence[Num], strides: Sequence[Num], type: BufferType) -> SSAValue:
+        """A strided view of global memory; the same one again within a block is the same value."""
+        key = (self.build.block, base.buffer, base.offset, tuple(extents), tuple(strides), type)
+        if key not in self.windows:
+            self.windows[key] = self.build.strided(base.buffer, self.ssa(base.offset), [self.ssa(n) for n in extents], [self.ssa(n) for n in strides], type)
+        return self.windows[key]
+
     def window(self, buffer: SSAValue, offsets: Sequence[Num], sizes: Sequence[Num], type: BufferType, drop: Sequence[int] = ()) -> SSAValue:
         """A window of a buffer; the same one again within a block is the same value."""
         key = (self.build.block, buffer, tuple(offsets), tuple(sizes), type, tuple(drop))

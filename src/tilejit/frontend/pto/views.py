@@ -86,8 +86,9 @@ def _make_view(self: Raiser, op: PtoOp) -> None:
     if turned:
         shape[-2:], strides[-2:] = shape[:-3:-1], strides[:-3:-1]
     type = BufferType(tuple(dim_of(size) for size in shape), dtype_of_element(pointer.element))
-    buffer = self.build.strided(pointer.buffer, self.ssa(pointer.offset), [self.ssa(n) for n in shape], [self.ssa(n) for n in strides], type)
-    self.values[op.results[0]] = View(buffer, len(declared), turned, layout, pointer.element)
+    buffer = self.strided(pointer, shape, strides, type)
+    known = tuple(size if isinstance(size, int) else None for size in shape)
+    self.values[op.results[0]] = View(buffer, len(declared), turned, layout, pointer, known, tuple(strides))
 
 
 def _inferred_layout(strides: Sequence[Num]) -> str:
@@ -146,10 +147,35 @@ def _partition(self: Raiser, op: PtoOp) -> None:
     kept = _kept(order, along_rows, sizes)
     drop = tuple(place for place, axis in enumerate(order) if axis not in kept)
     axes = [axis for axis in order if axis in kept]
-    type = BufferType(tuple(dim_of(sizes[axis]) for axis in axes), dtype_of_element(view.element))
-    buffer = self.window(view.buffer, [offsets[axis] for axis in order], [sizes[axis] for axis in order], type, drop)
+    type = BufferType(tuple(dim_of(sizes[axis]) for axis in axes), dtype_of_element(view.base.element))
+    places, counts = [offsets[axis] for axis in order], [sizes[axis] for axis in order]
+    buffer = self.window(_reached(self, view, places, counts), places, counts, type, drop)
     roles = tuple("r" if axis in along_rows else "c" for axis in axes)
-    self.values[op.results[0]] = Slice(buffer, roles, tuple(sizes[axis] for axis in axes), view.element, shape, view.layout)
+    self.values[op.results[0]] = Slice(buffer, roles, tuple(sizes[axis] for axis in axes), view.base.element, shape, view.layout)
+
+
+def _reached(self: Raiser, view: View, offsets: Sequence[Num], sizes: Sequence[Num]) -> SSAValue:
+    """The view as far as a slice reaches: beyond its extents, what counts is the memory behind it."""
+    inside = all(
+        isinstance(offset, int) and isinstance(size, int) and extent is not None and offset + size <= extent
+        for offset, size, extent in zip(offsets, sizes, view.extents)
+    )  # fmt: skip
+    if inside:
+        return view.buffer
+    ends = [_end(self, offset, size) for offset, size in zip(offsets, sizes)]
+    type = BufferType(tuple(dim_of(end) for end in ends), dtype_of_element(view.base.element))
+    return self.strided(view.base, ends, view.strides, type)
+
+
+def _end(self: Raiser, offset: Num, size: Num) -> Num:
+    """Where a slice ends; what is empty, or begins before its view, ends at 0: nothing is touched, or the window says what is wrong."""
+    end = self.plus(offset, size)
+    if not isinstance(end, int):
+        end = self.apply("maximum", "scalar", lhs=end, rhs=self.build.const(0))
+    if isinstance(size, int):
+        return end
+    empty = self.apply("cmp", "scalar", lhs=size, rhs=self.build.const(0), cmp_type=0)
+    return self.apply("where", "scalar", condition=empty, lhs=self.build.const(0), rhs=self.ssa(end))
 
 
 def _kept(order: Sequence[int], along_rows: set[int], sizes: Sequence[Num]) -> set[int]:

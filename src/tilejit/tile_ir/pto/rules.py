@@ -274,8 +274,8 @@ def partition(op: PtoOp, arch: str) -> str | None:
             return f"offset {axis} is negative: {offset}"
         if size is not None and size <= 0:
             return f"size {axis} must be positive, got {size}"
-        if dim is not None and size is not None and (offset or 0) + size > dim:
-            return f"dim {axis} of the view has {dim} elements, the slice wants {size} from {offset or 0}"
+        if dim is not None and size is not None and size > dim:
+            return f"dim {axis} of the view has {dim} elements, the slice wants {size}"
         if size is not None and len(result.shape) == len(sizes) and result.shape[axis] not in (None, size):
             return f"dim {axis} of the slice is {result.shape[axis]}, but its size says {size}"
     return None

@@ -76,10 +76,12 @@ class View:
     layout: str | None = None
 
     def window(self, offsets: tuple[int, ...], sizes: tuple[int, ...]) -> View:
-        empty = 0 in sizes  # Nothing is touched, wherever that is.
-        for axis, (offset, size, extent) in enumerate(zip(offsets, sizes, self.shape)):
-            if size < 0 or (not empty and (offset < 0 or offset + size > extent)):
-                raise OutOfBoundsError(f"dim {axis} of the view has {extent} elements, the slice wants {size} from {offset}")
+        """A slice; beyond the extents of the view, what counts is the memory behind it."""
+        if 0 not in sizes:  # Nothing is touched, wherever that is.
+            for axis, (offset, size, extent) in enumerate(zip(offsets, sizes, self.shape)):
+                if size < 0 or offset < 0:
+                    raise OutOfBoundsError(f"dim {axis} of the view has {extent} elements, the slice wants {size} from {offset}")
+            View(self.base, tuple(offset + size for offset, size in zip(offsets, sizes)), self.strides).check_inside()
         return View(self.base.moved(sum(o * s for o, s in zip(offsets, self.strides))), sizes, self.strides, self.layout)
 
     def check_inside(self) -> None:
