@@ -162,6 +162,7 @@ def write_launch(f: FunctionWriter, op: d.LaunchOp) -> None:
         team.run_task(f, team.blocks_task(f, internal_name(callee), slot), block, count, estimate)
         return
     with f.e.loop(0, count, name="blocks") as loop:
+        f.e.look()
         _invoke(f, callee, block, loop.iv, f.e.i64(count))
 
 

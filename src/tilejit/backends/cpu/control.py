@@ -217,6 +217,8 @@ def write_for(f: FunctionWriter, op: d.ForOp) -> None:
     if counted:
         lower, upper = 0, _turns(f, op, lower, upper, step)
     with escaping.scope(), e.loop(lower, upper, 1 if counted else step, start, name="for") as loop:
+        if not _is_short(lower, upper, step):
+            e.look()
         iv = e.i64(e.add(first, e.mul(loop.iv, step))) if counted else loop.iv
         type = d.type_of(block.args[0])
         assert isinstance(type, ScalarType)
@@ -232,6 +234,11 @@ def write_for(f: FunctionWriter, op: d.ForOp) -> None:
         loop.next += escaping.registers()
     escaping.begin(loop.results)
     _bind(f, items, list(op.results), loop.results)
+
+
+def _is_short(lower: Index, upper: Index, step: Index) -> bool:
+    """Whether so few turns are known that those around them can do the looking."""
+    return isinstance(lower, int) and isinstance(upper, int) and isinstance(step, int) and step != 0 and len(range(lower, upper, step)) <= 16
 
 
 def _trips(f: FunctionWriter, op: d.ForOp, lower: Index, upper: Index, step: Index) -> Index:
@@ -309,6 +316,7 @@ def write_while(f: FunctionWriter, op: d.WhileOp) -> None:
         registers += escaping.registers()
         e.cbr(f.scalar(condition.condition), inside, done)
         e.place(inside)
+        e.look()
         _bind(f, items, list(body.args), registers)
         escaping.watch(list(body.args))
         yielded = list(_terminator(body))

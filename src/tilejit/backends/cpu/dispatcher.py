@@ -11,6 +11,7 @@ from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.runtime.call import abi
 from tilejit.runtime.call.bindings import ARRAY, FLOAT_VALUE_AT
 from tilejit.runtime.call.dispatch_abi import MAX_ARGS, MAX_RANK, Argument, Entry, Guard, Kind, State
+from tilejit.runtime.call.interrupt import Record
 from tilejit.runtime.call.native_type import STATE_AT
 
 SYMBOL = "tj_dispatch"
@@ -36,6 +37,7 @@ _DECLARATIONS = {
     "PyEval_RestoreThread": "declare void @PyEval_RestoreThread(ptr)",
     "PyLong_FromLongLong": "declare ptr @PyLong_FromLongLong(i64)",
     "PyLong_AsLongLongAndOverflow": "declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)",
+    "PyThread_get_thread_ident": "declare i64 @PyThread_get_thread_ident()",
     "PyErr_Clear": "declare void @PyErr_Clear()",
     "Py_IncRef": "declare void @Py_IncRef(ptr)",
     "Py_DecRef": "declare void @Py_DecRef(ptr)",
@@ -408,9 +410,11 @@ class _Dispatcher:
         taken = e.inst("i64", f"select i1 {needed.text}, i64 0, i64 {base.text}")
         self.put(arena, 0, taken)
         threads, team = self.get(entry, Entry.THREADS), self.get(entry, Entry.TEAM)
-        given = ((abi.ARENA_BASE, base), (abi.ARENA_END, end), (abi.THREADS, threads), (abi.TEAM, team), (abi.LOCKS, Value("0", "i64")))
+        given = ((abi.ARENA_BASE, base), (abi.ARENA_END, end), (abi.THREADS, threads), (abi.TEAM, team))
         for slot, value in given:
             self.put(self.context, slot, value)
+        for slot in (abi.LOCKS, abi.INTERRUPT, abi.LOOKED, abi.DUE, abi.TURNS):
+            self.put(self.context, slot, Value("0", "i64"))
         hits = self.get(self.state, State.HITS)
         self.put(self.state, State.HITS, e.i64(e.add(hits, 1)))
         kernel = self.get(entry, Entry.KERNEL, "ptr")
@@ -440,9 +444,16 @@ class _Dispatcher:
         e.br(ran)
         e.place(long)
         self.put(self.state, State.IN_FLIGHT, e.i64(e.add(self.get(self.state, State.IN_FLIGHT), 1)))
+        # Signals are for one thread; what another one runs is not stopped.
+        record = self.get(self.state, State.INTERRUPT)
+        mine = self.same(e.inst("i64", "call i64 @PyThread_get_thread_ident()"), self.get(self.pointer(record), int(Record.THREAD)))
+        self.put(self.context, abi.INTERRUPT, e.inst("i64", f"select {mine}, {record}, i64 0"))
         thread = e.inst("ptr", "call ptr @PyEval_SaveThread()")
-        second = e.inst("i64", f"call i64 {kernel.text}({self.block}, {self.context})")
+        finished = e.inst("i64", f"call i64 {kernel.text}({self.block}, {self.context})")
         e.void(f"call void @PyEval_RestoreThread({thread})")
+        told = e.icmp("ne", self.get(self.pointer(record), int(Record.STOP)), 0)
+        stopped = e.inst("i1", f"and {mine}, {told.text}")
+        second = e.inst("i64", f"select {stopped}, i64 {abi.INTERRUPTED}, {finished}")
         self.put(self.state, State.IN_FLIGHT, e.i64(e.sub(self.get(self.state, State.IN_FLIGHT), 1)))
         e.br(ran)
         e.place(ran)

@@ -30,7 +30,14 @@ FIBER = 9
 """Slot: the running fiber (backends/cpu/teams/fibers.py), 0 where kernels do not run side by side. Code sets it; it is 0 at entry."""
 
 
-TEAM_RUN, TEAM_YIELD = "tj_team_run.1", "tj_team_yield.1"
+INTERRUPT = 10
+"""Slot: address of what the call sees of signals (interrupt.Record); 0: nothing stops it."""
+LOOKED, DUE, TURNS = 11, 12, 13
+"""Slots of the code that looks (backends/cpu/llvm/look.py): when it last did, when it asks again, turns until it looks again. They are 0 at entry."""
+INTERRUPTED = -1
+"""What a call returns that was stopped, where it returns that and not something else."""
+
+TEAM_RUN, TEAM_YIELD = "tj_team_run.2", "tj_team_yield.2"
 """Functions of the pool, in the code of every kernel that shares out work; numbered, so that no kernel meets the pool of another version."""
 
 
@@ -45,6 +52,8 @@ class Team(enum.IntEnum):
     """1 while a call uses the pool; another one runs on its own thread."""
     WORKERS = 3
     """How many were started."""
+    INTERRUPT = 4
+    """What the call that uses the pool has in its slot of that name."""
     GENERATION = 8
     """Counts the pieces of work; workers sleep until it changes."""
     SLEEPERS = 9

@@ -17,7 +17,7 @@ import numpy as np
 from tilejit import config
 from tilejit.dtypes import DType, integer_range
 from tilejit.runtime.artifact.blob import Blob, LoadedBlob
-from tilejit.runtime.call import arena
+from tilejit.runtime.call import arena, interrupt
 from tilejit.runtime.call.dispatch_abi import MAX_ARGS, MAX_RANK, Entry, Guard, Kind, State
 from tilejit.runtime.call.memory import word_at
 from tilejit.runtime.call.native_type import attach
@@ -116,6 +116,7 @@ class FastPath:
         state[State.FLOAT_TYPE] = id(float)
         state[State.INT_TYPE] = id(int)
         state[State.TRUE] = id(True)
+        state[State.INTERRUPT] = interrupt.ADDRESS
         state[State.ARENA] = ctypes.addressof(_shared_arena())
 
     # what it knows --------------------------------------------------------------------------------------------------------

@@ -54,7 +54,9 @@ class State(enum.IntEnum):
     """C function that tells whether torch records operations in this thread; 0: not known, so it might."""
     GRAD_NOTED = 25
     """1: the callers know that results carry no gradient, so arguments that require it are like others."""
-    SIZE = 26
+    INTERRUPT = 26
+    """Address of what a call sees of signals (interrupt.Record)."""
+    SIZE = 27
 
 
 class Entry(enum.IntEnum):

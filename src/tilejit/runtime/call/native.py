@@ -15,7 +15,7 @@ from tilejit.runtime.arrays import ArrayView
 from tilejit.runtime.artifact.blob import LoadedBlob, blob_of, check_machine
 from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.artifact.sections import Artifact, EntryInfo
-from tilejit.runtime.call import abi, arena
+from tilejit.runtime.call import abi, arena, interrupt
 from tilejit.runtime.call.failures import Failure, raise_failure
 from tilejit.runtime.call.signature import Bound, ParamInfo
 from tilejit.runtime.threads import Code
@@ -84,7 +84,11 @@ class NativeEntry:
             count = num_threads or threads.thread_count()
             if count > 1:
                 context[abi.THREADS], context[abi.TEAM] = count, threads.team(self._code)
+        if not self.brief:
+            context[abi.INTERRUPT] = interrupt.record()
         status = self._function(block, context)
+        if context[abi.INTERRUPT] and interrupt.stopped():
+            interrupt.raise_stopped()
         if status != 0:
             self.failed(status, [context[abi.FAILURE_VALUES + i] for i in range(4)])
 
@@ -94,6 +98,8 @@ class NativeEntry:
 
     def failed(self, status: int, values: Sequence[int]) -> None:
         """Raise what a status other than 0 stands for."""
+        if status == abi.INTERRUPTED:
+            interrupt.raise_stopped()
         raise_failure(self.failures[status - 1], values, self.failures)
 
 

@@ -9,6 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tilejit.backends.cpu.llvm.host import host
+from tilejit.backends.cpu.llvm.look import DECLARATIONS, FIRST_TURNS, LOOK, LOOK_TEXT
+from tilejit.runtime.call import abi
+
+_RARELY = 1
+"""Number of the metadata that marks a branch as rarely taken."""
+
 
 class Value(NamedTuple):
     """An LLVM operand: its text (`%12`, `3`, `null`) and type (`i64`, `<16 x float>`, `ptr`)."""
@@ -30,6 +37,8 @@ class Module:
 
     declarations: dict[str, str] = field(default_factory=dict[str, str])
     functions: dict[str, str] = field(default_factory=dict[str, str])
+    looks: bool = False
+    """Whether a function looks now and then if it should stop."""
     precise: bool = False
     """Whether functions must be within 1 ULP and sums in the order of the reference (`fast_math=False`)."""
     stack_bytes: int = 0
@@ -41,7 +50,7 @@ class Module:
         return f"@{name}"
 
     def text(self) -> str:
-        return "\n".join([*self.declarations.values(), "", *self.functions.values()]) + "\n"
+        return "\n".join([*self.declarations.values(), "", *self.functions.values(), *([LOOK_TEXT] if self.looks else [])]) + "\n"
 
 
 @dataclass(slots=True)
@@ -59,12 +68,19 @@ def _bytes_of(type: str) -> int:
     return 8 * math.prod(int(count) for count in re.findall(r"(\d+) x ", type))
 
 
+CONTEXT = Value("%context", "ptr")
+"""The context block of a call (runtime/call/abi.py), in functions that are given it."""
+
+
 class Emitter:
     """The body of one LLVM function."""
 
     def __init__(self, module: Module, name: str, result: str, params: Sequence[Value], attributes: str = "", linkage: str = "") -> None:
         self.module = module
         self.name = name
+        self._leave = "ret void" if result == "void" else f"ret i64 {abi.INTERRUPTED}"
+        self._context = next((param for param in params if param.text == CONTEXT.text), None)
+        self._turns: Value | None = None
         self._header = f"define {linkage + ' ' if linkage else ''}{result} @{name}({', '.join(f'{p.type} {p.text}' for p in params)}) {attributes}"
         self._allocas: list[str] = []
         self._lines: list[str] = []
@@ -215,6 +231,35 @@ class Emitter:
             rows.append(f"  {phi.text} = phi {phi.type} [ {start.text}, %{before} ], [ {end.text}, %{after} ]")
         self._lines[slot:slot] = rows
         self.place(done)
+
+    @property
+    def context(self) -> Value:
+        """The context block, null in a function that has none."""
+        return self._context or Value("null", "ptr")
+
+    def look(self) -> None:
+        """In a loop: leave the function if somebody wants the call to end. (look.py; costs a turn of the loop one decrement.)"""
+        if self._context is None or not host().is_x86:
+            return
+        if self._turns is None:
+            self._turns = self.alloca("i64", 8)
+            self._allocas.append(f"  store i64 {FIRST_TURNS}, ptr {self._turns.text}, align 8")
+            for name, text in DECLARATIONS.items():
+                self.module.declare(name, text)
+            self.module.declare("rarely", f"!{_RARELY} = !{{!\"branch_weights\", i32 1, i32 4096}}")
+            self.module.looks = True
+        stem = self.fresh("look")
+        left = self._index("sub", self.load("i64", self._turns, 8), 1)
+        self.store(left, self._turns, 8)
+        over = self.icmp("sle", left, 0)
+        self.void(f"br i1 {over.text}, label %{stem}.now, label %{stem}.on, !prof !{_RARELY}")
+        self.place(f"{stem}.now")
+        turns = self.inst("i64", f"call i64 @{LOOK}({self._context})")
+        self.store(turns, self._turns, 8)
+        self.cbr(self.icmp("eq", turns, 0), f"{stem}.leave", f"{stem}.on")
+        self.place(f"{stem}.leave")
+        self.void(self._leave)
+        self.place(f"{stem}.on")
 
     @contextmanager
     def when(self, condition: Value, name: str = "when") -> Generator[None]:

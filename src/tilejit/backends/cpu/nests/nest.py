@@ -67,6 +67,8 @@ class Box:
         with ExitStack() as stack:
             for axis, extent in enumerate(self.extents[:-1]):
                 index: Index = 0 if extent == 1 else stack.enter_context(e.loop(0, extent, name="row")).iv
+                if not indices and not (isinstance(extent, int) and extent < _MANY_ROWS):
+                    e.look()
                 indices.append(index)
                 pointers = [e.offset(pointer, e.mul(index, walk.strides[axis]), walk.dtype.llvm) for pointer, walk in zip(pointers, self.walks, strict=True)]
             yield indices, pointers
@@ -78,6 +80,8 @@ def _straight(outer: Index, inner: Index, extent: Index) -> bool:
     return (outer == 0 and inner == 0) or (inner == 1 and outer == extent)
 
 
+_MANY_ROWS = 4096
+"""Rows that may take long, however short they are."""
 Body = Callable[[int, Index, list[Value]], list[Value]]
 """(lanes, column, accumulators) → accumulators."""
 Narrow = Callable[[list[Value], int, int], list[Value]]

@@ -35,7 +35,7 @@ from tilejit.dtypes import DType
 
 __all__ = ["Gemm", "accumulator_of", "applies", "call_gemm", "call_variant", "gemm_function", "scratch_bytes", "variants"]
 
-_PARAMS = "ptr a, i64 a_row, i64 a_col, ptr b, i64 b_row, i64 b_col, ptr c, i64 c_row, i64 m, i64 n, i64 k, i1 accumulate, ptr scratch"
+_PARAMS = "ptr a, i64 a_row, i64 a_col, ptr b, i64 b_row, i64 b_col, ptr c, i64 c_row, i64 m, i64 n, i64 k, i1 accumulate, ptr scratch, ptr context"
 _DIRECT_N, _DIRECT_K = 256, 256
 """Up to these sizes B stays in the first caches as it is, and packing does not pay."""
 _FEW_ROWS = 8
@@ -84,7 +84,7 @@ def call_variant(e: Emitter, variant: str, operand: DType, gemm: Gemm) -> None:
 def _call(e: Emitter, name: str, gemm: Gemm) -> None:
     a, b, c, sizes, accumulate, scratch = gemm
     flag = accumulate if isinstance(accumulate, Value) else Value("true" if accumulate else "false", "i1")
-    values = [a[0], e.i64(a[1]), e.i64(a[2]), b[0], e.i64(b[1]), e.i64(b[2]), c[0], e.i64(c[1]), *map(e.i64, sizes), flag, scratch]
+    values = [a[0], e.i64(a[1]), e.i64(a[2]), b[0], e.i64(b[1]), e.i64(b[2]), c[0], e.i64(c[1]), *map(e.i64, sizes), flag, scratch, e.context]
     e.void(f"call void @{name}({', '.join(map(str, values))})")
 
 
@@ -126,7 +126,7 @@ def _dispatcher(module: Module, kind: Elements, wanted: list[str]) -> str:
     if name in module.functions:
         return name
     params = params_of(_PARAMS)
-    _, a_row, a_col, _, b_row, b_col, _, _, m, n, k, _, _ = params
+    _, a_row, a_col, _, b_row, b_col, _, _, m, n, k, *_ = params
     e = function_emitter(module, name, "void", params)
     for variant in wanted:
         if variant != "packed":
@@ -166,7 +166,7 @@ def _packed(module: Module, kind: Elements) -> str:
     block = host_block()
     columns = block.vectors * kind.lanes
     params = params_of(_PARAMS)
-    a, a_row, a_col, b, b_row, b_col, c, c_row, m, n, k, accumulate, scratch = params
+    a, a_row, a_col, b, b_row, b_col, c, c_row, m, n, k, accumulate, scratch, _ = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
     source = kind.operand.llvm
     pack_a, pack_b = packing(module, kind, block.rows), packing(module, kind, columns)
@@ -184,6 +184,7 @@ def _packed(module: Module, kind: Elements) -> str:
                 to, at = e.offset(packed_b, e.mul(loop.iv, depth), kind.acc), e.offset(b, start, source)
                 e.void(f"call void @{pack_b}({to}, {at}, {b_col}, {b_row}, {e.i64(count)}, {e.i64(depth)})")
             with e.loop(0, m, block.mc, name="ic") as ic:
+                e.look()
                 height = e.min(e.sub(m, ic.iv), block.mc)
                 with e.loop(0, height, block.rows, name="pack_a") as loop:
                     start = e.add(e.mul(e.add(ic.iv, loop.iv), a_row), e.mul(pc.iv, a_col))
@@ -280,11 +281,12 @@ def _direct(module: Module, kind: Elements) -> str:
     block = host_block()
     columns, lanes = block.vectors * kind.lanes, kind.lanes
     params = params_of(_PARAMS)
-    a, a_row, a_col, b, b_row, _, c, c_row, m, n, k, accumulate, _ = params
+    a, a_row, a_col, b, b_row, _, c, c_row, m, n, k, accumulate, *_ = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
     full, part = _direct_kernel(module, kind, block, masked=False), _direct_kernel(module, kind, Block(block.rows, 1, 0, 0, 0), masked=True)
     whole = e.sub(n, e.inst("i64", f"srem i64 {n.text}, {columns}"))
     with e.loop(0, m, block.rows, name="i") as i:
+        e.look()
         rows = e.min(e.sub(m, i.iv), block.rows)
         left, down = e.offset(a, e.mul(i.iv, a_row), kind.acc), e.offset(c, e.mul(i.iv, c_row), kind.acc)
         for lower, upper, step, kernel in ((0, whole, columns, full), (whole, n, lanes, part)):
@@ -352,7 +354,7 @@ def _stream(module: Module, kind: Elements) -> str:
     if name in module.functions:
         return name
     params = params_of(_PARAMS)
-    a, a_row, a_col, b, b_row, _, c, c_row, m, n, k, accumulate, _ = params
+    a, a_row, a_col, b, b_row, _, c, c_row, m, n, k, accumulate, *_ = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
     with e.when(binary(e, "xor", accumulate, Value("true", "i1")), "clear"), e.loop(0, m) as i, e.loop(0, n) as j:
         e.store(kind.zero(1), e.offset(c, e.add(e.mul(i.iv, c_row), j.iv), kind.acc), kind.acc_bytes)
@@ -361,6 +363,7 @@ def _stream(module: Module, kind: Elements) -> str:
     wide = e.inst("i64", f"and i64 {n.text}, {-lanes}")
     for k_lower, k_upper, depth in ((0, deep, _STREAM_DEPTH), (deep, k, 1)):
         with e.loop(k_lower, k_upper, depth, name="k") as step, e.loop(0, m, name="i") as i:
+            e.look()
             left = e.offset(a, e.add(e.mul(i.iv, a_row), e.mul(step.iv, a_col)), source)
             ones = [kind.load(e, e.offset(left, e.mul(a_col, u), source), 1) for u in range(depth)]
             rows = [e.offset(b, e.mul(e.add(step.iv, u), b_row), source) for u in range(depth)]
@@ -384,11 +387,12 @@ def _dots(module: Module, kind: Elements) -> str:
     if name in module.functions:
         return name
     params = params_of(_PARAMS)
-    a, a_row, _, b, _, b_col, c, c_row, m, n, k, accumulate, _ = params
+    a, a_row, _, b, _, b_col, c, c_row, m, n, k, accumulate, *_ = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
     source, lanes = kind.operand.llvm, kind.lanes
     deep = e.inst("i64", f"and i64 {k.text}, {-4 * lanes}")
     with e.loop(0, n, name="j") as j, e.loop(0, m, name="i") as i:
+        e.look()
         left, right = e.offset(a, e.mul(i.iv, a_row), source), e.offset(b, e.mul(j.iv, b_col), source)
         with e.loop(0, deep, 4 * lanes, [kind.zero(lanes)] * 4, name="k") as loop:
             for u in range(4):

@@ -163,6 +163,7 @@ class _Product:
             pointers = [target.pointer, left.pointer, right.pointer]
             for axis, extent in enumerate(batch):
                 index: Index = 0 if extent == 1 else stack.enter_context(e.loop(0, extent, name="batch")).iv
+                e.look()
                 arrays = (target, left, right)
                 steps = [0 if array.shape[axis] == 1 else array.strides[axis] for array in arrays]
                 pointers = [e.offset(pointer, e.mul(index, step), array.dtype.llvm) for pointer, step, array in zip(pointers, steps, arrays, strict=True)]

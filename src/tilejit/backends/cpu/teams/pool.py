@@ -2,7 +2,7 @@
 
 The first kernel of a process that wants it starts the pool, with a copy of the code that stays; the others find it running.
 
-    i64 @tj_team_run.1(ptr team, ptr task, ptr args, ptr context, ptr arena, i64 trips, i64 chunk, i64 crew)
+    i64 @tj_team_run.2(ptr team, ptr task, ptr args, ptr context, ptr arena, i64 trips, i64 chunk, i64 crew)
 
 runs the trips [0, trips) of `task`, an
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from string import Template
 
+from tilejit.backends.cpu.llvm.look import LOOK, LOOK_TEXT
 from tilejit.runtime.call import abi
 from tilejit.runtime.call.abi import Team, Worker
 
@@ -44,8 +45,9 @@ def pool_text() -> str:
         "CLOSED": _CLOSED, "LAST": _CLOSED + 1, "LARGEST": _LARGEST,
         "MAX_WORKERS": abi.MAX_WORKERS, "ARENA_BASE": abi.ARENA_BASE, "ARENA_END": abi.ARENA_END, "THREADS": abi.THREADS, "TEAM": abi.TEAM,
         "VALUES": abi.FAILURE_VALUES, "LOCKS": abi.LOCKS, "RUN": abi.TEAM_RUN, "YIELD": abi.TEAM_YIELD,
+        "INTERRUPT": abi.INTERRUPT, "DUE": abi.DUE, "LOOK": LOOK,
     }  # fmt: skip
-    return Template(_TEXT).substitute(names, **{name: str(number) for name, number in numbers.items()})
+    return LOOK_TEXT + Template(_TEXT).substitute(names, **{name: str(number) for name, number in numbers.items()})
 
 
 _TEXT = r"""
@@ -75,6 +77,16 @@ define internal void @futex_wait(ptr %word, i32 %seen) noinline {
 
 define internal void @futex_wake(ptr %word, i32 %count) noinline {
   %r = call i64 (i64, ...) @syscall(i64 202, ptr %word, i32 129, i32 %count, ptr null, ptr null, i32 0)
+  ret void
+}
+
+; Some 20 ms at most.
+define internal void @futex_wait_a_while(ptr %word, i32 %seen) noinline {
+  %time = alloca [2 x i64], align 8
+  store i64 0, ptr %time, align 8
+  %nanoseconds = getelementptr inbounds i64, ptr %time, i64 1
+  store i64 20000000, ptr %nanoseconds, align 8
+  %r = call i64 (i64, ...) @syscall(i64 202, ptr %word, i32 128, i32 %seen, ptr %time, ptr null, i32 0)
   ret void
 }
 
@@ -255,6 +267,13 @@ work:
   call void @llvm.x86.sse.ldmxcsr(ptr %mode.at)
   %arena.at = call ptr @slot(ptr %me, i64 $ARENA_BASE)
   %arena = load ptr, ptr %arena.at, align 8
+  ; It stops with the others, and never asks.
+  %record.at = call ptr @slot(ptr %team, i64 $T_INTERRUPT)
+  %record = load ptr, ptr %record.at, align 8
+  %my.record.at = call ptr @slot(ptr %me, i64 $INTERRUPT)
+  store ptr %record, ptr %my.record.at, align 8
+  %due.at = call ptr @slot(ptr %me, i64 $DUE)
+  store i64 -1, ptr %due.at, align 8
   call void @take_part(ptr %team, ptr %me, ptr %arena)
   br label %leave
 leave:
@@ -370,6 +389,10 @@ ours:
   store ptr %task, ptr %task.at, align 8
   %args.at = call ptr @slot(ptr %team, i64 $T_ARGS)
   store ptr %args, ptr %args.at, align 8
+  %record.from = call ptr @slot(ptr %context, i64 $INTERRUPT)
+  %record = load ptr, ptr %record.from, align 8
+  %record.at = call ptr @slot(ptr %team, i64 $T_INTERRUPT)
+  store ptr %record, ptr %record.at, align 8
   %trips.at = call ptr @slot(ptr %team, i64 $T_TRIPS)
   store i64 %trips, ptr %trips.at, align 8
   %next.at = call ptr @slot(ptr %team, i64 $T_NEXT)
@@ -495,7 +518,9 @@ wait:
   %long = call i1 @rest(i64 %start)
   br i1 %long, label %sleep, label %spin
 sleep:
-  call void @futex_wait(ptr %gate, i32 %now)
+  call void @futex_wait_a_while(ptr %gate, i32 %now)
+  ; Workers see for themselves that they should stop; this thread is the one to ask.
+  %turns = call i64 @$LOOK(ptr %context)
   br label %spin
 
 over:

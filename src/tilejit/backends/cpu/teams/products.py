@@ -67,6 +67,7 @@ def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]
         known = [item if isinstance(item, int) else None for item in own.sizes]
         scratch = inner.allocate(scratch_bytes(own.operand, *known), own.span)
         with g.loop(begin, end, name="stretches") as loop:
+            g.look()
             start = g.mul(_remainder(g, loop.iv, parts), length)
             extent = g.min(length, g.sub(whole, start))
             _write_stretch(inner, own, variant, (_quotient(g, loop.iv, parts), start, extent), scratch, by_columns=by_columns)

@@ -29,6 +29,8 @@ CERTAIN_NS = 100_000
 """Work that is estimated above this wakes sleeping workers at once; between the two, the first trip is measured."""
 CHUNK_NS = 2_000
 """Work to take at once."""
+SLICE_NS = 5_000_000
+"""Work that one thread does between two looks whether it should stop."""
 CREW_NS = 20_000
 """Work that is worth a thread."""
 _EVERYBODY = (1 << 63) - 1
@@ -79,15 +81,30 @@ def run_task(
     e.br(f"{stem}.done")
     e.place(f"{stem}.alone")
     if alone is None:
-        other = e.inst("i64", f"call i64 @{task}({args}, {f.context}, {f.top}, i64 0, {many})")
+        _run_alone(f, task, args, count, estimate)
     else:
-        other = Value("0", "i64")
         with f.scope():
             alone()
     last = e.label
     e.br(f"{stem}.done")
     e.place(f"{stem}.done")
-    leave_on_failure(e, e.phi("i64", [(code, f"{stem}.share"), (other, last)]))
+    leave_on_failure(e, e.phi("i64", [(code, f"{stem}.share"), (Value("0", "i64"), last)]))
+
+
+def _run_alone(f: FunctionWriter, task: str, args: Value, count: Index, estimate: Estimate) -> None:
+    """All trips on this thread: at once where they look themselves, else in slices, with a look between."""
+    e = f.e
+    if estimate is None:
+        leave_on_failure(e, e.inst("i64", f"call i64 @{task}({args}, {f.context}, {f.top}, i64 0, {e.i64(count)})"))
+        return
+    size: Index = max(1, SLICE_NS // max(estimate, 1)) if isinstance(estimate, int) else e.max(e.inst("i64", f"sdiv i64 {SLICE_NS}, {estimate.text}"), 1)
+    if isinstance(size, int) and isinstance(count, int) and count <= size:
+        leave_on_failure(e, e.inst("i64", f"call i64 @{task}({args}, {f.context}, {f.top}, i64 0, {e.i64(count)})"))
+        return
+    with e.loop(0, count, size, name="slices") as loop:
+        e.look()
+        end = e.i64(e.min(e.add(loop.iv, size), count))
+        leave_on_failure(e, e.inst("i64", f"call i64 @{task}({args}, {f.context}, {f.top}, {loop.iv}, {end})"))
 
 
 def _chunk(e: Emitter, total: Index, estimate: Estimate) -> Value:
@@ -125,6 +142,7 @@ def blocks_task(f: FunctionWriter, kernel: str, count_slot: int) -> str:
         e = Emitter(f.unit.module, name, "i64", _PARAMS, linkage="internal")
         blocks = e.load("i64", e.offset(args, count_slot, "i64"), 8)
         with e.loop(begin, end, name="blocks") as loop:
+            e.look()
             leave_on_failure(e, e.inst("i64", f"call i64 @{kernel}({args}, {context}, {arena}, {loop.iv}, {blocks})"))
         e.void("ret i64 0")
         e.finish()
@@ -198,6 +216,7 @@ def write_task(f: FunctionWriter, ops: Iterable[Operation], body: Callable[[Func
 
     def trips(inner: FunctionWriter, captures: Captures, begin: Value, end: Value) -> None:
         with inner.scope(), inner.e.loop(begin, end, name="trips") as loop:
+            inner.e.look()
             body(inner, loop.iv)
 
     return write_range_task(f, ops, trips)

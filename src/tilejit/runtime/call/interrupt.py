@@ -1,0 +1,93 @@
+"""Ctrl-C while compiled code runs: the code asks now and then, Python runs the handlers of signals that came, and what they raise stops the call."""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import importlib.util
+import os
+import threading
+from collections.abc import Generator
+from typing import NoReturn
+
+NOTE = "the kernel was stopped while it ran: its outputs may be partly written"
+
+
+class Record(enum.IntEnum):
+    """What compiled code sees of signals, in 64-bit slots. There is one, of the thread that runs Python's handlers."""
+
+    STOP = 0
+    """Not 0: a handler raised something; leave."""
+    POLL = 1
+    """Address of a C function without arguments that lets handlers run and returns 1 if one raised; 0 while it is running."""
+    THREAD = 2
+    """The identity of that thread."""
+    SIZE = 8
+
+
+_record = (ctypes.c_int64 * int(Record.SIZE))()
+_raised: list[BaseException] = []
+
+
+def _listener() -> Generator[int]:
+    """Resumed by compiled code. Python runs pending handlers when it resumes a frame, and this one is then inside its `try`; the entry of a function is not."""
+    answer = 0
+    while True:
+        try:
+            yield answer
+            answer = 0
+        except GeneratorExit:
+            return
+        except BaseException as error:
+            _raised.append(error)
+            answer = 1
+
+
+_listening = _listener()
+next(_listening)
+
+
+_poll = ctypes.CFUNCTYPE(ctypes.c_int)(_listening.__next__)
+ADDRESS = ctypes.addressof(_record)
+"""Of the record."""
+# Workers look at the record until the process ends, later than the interpreter takes its objects apart.
+for _thing in (_record, _poll, _listening):
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_thing))
+
+
+def _is_main_interpreter() -> bool:
+    """Only its main thread runs handlers."""
+    for name in ("_interpreters", "_xxsubinterpreters"):
+        if importlib.util.find_spec(name) is not None:
+            interpreters = importlib.import_module(name)
+            return bool(interpreters.get_current() == interpreters.get_main())
+    return True
+
+
+def _listen(thread: int | None) -> None:
+    _record[Record.STOP] = 0
+    _record[Record.POLL] = ctypes.cast(_poll, ctypes.c_void_p).value or 0
+    _record[Record.THREAD] = thread or 0
+
+
+_listen(threading.main_thread().ident if _is_main_interpreter() else None)
+if hasattr(os, "register_at_fork") and _record[Record.THREAD]:
+    os.register_at_fork(after_in_child=lambda: _listen(threading.get_ident()))
+
+
+def record() -> int:
+    """The address of the record, for a call by this thread; 0: another thread runs the handlers."""
+    return ADDRESS if _record[Record.THREAD] == threading.get_ident() else 0
+
+
+def stopped() -> bool:
+    """Whether the call of this thread that just returned was told to stop."""
+    return bool(_record[Record.STOP])
+
+
+def raise_stopped() -> NoReturn:
+    """Raise what the handler raised."""
+    _record[Record.STOP] = 0
+    error = _raised.pop()
+    error.add_note(NOTE)
+    raise error
