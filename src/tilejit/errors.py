@@ -6,6 +6,7 @@ import difflib
 import os
 import sys
 import types
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -315,5 +316,13 @@ def _excerpt(span: Span, paint: _Paint, label: str = "-->") -> list[str]:
         first = span.column if number == span.line else len(text) - len(text.lstrip()) + 1
         last = span.end_column if number == span.end_line else len(text) + 1
         out.append(f"{number:>{width}} | {text}")
-        out.append(f"{' ' * width} | {' ' * (first - 1)}{paint.red('^' * max(1, last - first))}")
+        before, marked = _columns(text[: first - 1]), _columns(text[first - 1 : last - 1])
+        out.append(f"{' ' * width} | {' ' * before}{paint.red('^' * max(1, marked))}")
     return out
+
+
+def _columns(text: str) -> int:
+    """How many columns of a terminal a text takes: letters of some scripts take two, marks above others none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)

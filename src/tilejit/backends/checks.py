@@ -15,6 +15,7 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir import names
 from tilejit.tile_ir.transfers import Transfer
 
 _WINDOW_HELP = "keep 0 <= offset and offset + size <= extent; for a ragged edge narrow the valid region or pass clamp=True"
@@ -23,7 +24,7 @@ _WINDOW_HELP = "keep 0 <= offset and offset + size <= extent; for a ragged edge 
 def name_of(value: SSAValue) -> str:
     """The user's name of a value, or what it is when it has none."""
     if isinstance(value, BlockArgument):
-        return f"`{value.name_hint}`" if value.name_hint else "a carried value"
+        return f"`{names.name_of(value)}`" if value.name_hint else "a carried value"
     owner = value.owner
     if isinstance(owner, d.TileOp) and owner.hint:
         return f"`{owner.hint}`"

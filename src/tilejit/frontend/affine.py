@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.frontend.values import static_integer
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.names import name_of
 
 Terms = dict[object, int]
 """Coefficients by term; the key None holds the constant. A dimension read is one term however often it is read."""
@@ -26,7 +27,7 @@ class Extreme:
     @property
     def when(self) -> str | None:
         """`when i = 4`, for a message."""
-        named = [f"{index.name_hint or 'the index'} = {value}" for index, value in self.at.items() if isinstance(index, SSAValue)]
+        named = [f"{name_of(index) or 'the index'} = {value}" for index, value in self.at.items() if isinstance(index, SSAValue)]
         return "when " + ", ".join(named) if named else None
 
 

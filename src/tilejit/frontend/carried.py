@@ -16,6 +16,7 @@ from tilejit.frontend.joins import bind_result, name_hint, unite, unite_carried
 from tilejit.frontend.merge import Conflict, Part, as_operand, is_literal, leaves, match, rebuild, value_type, widened
 from tilejit.frontend.values import Binding, Undefined, describe_value, static_integer
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.names import name_value
 from tilejit.types.values import BufferType, ScalarType, ValueType
 
 _MAX_ROUNDS = 12
@@ -164,7 +165,7 @@ def counted(
 
     def attempt(types: Sequence[ValueType]) -> tuple[Sequence[Block], list[object], dict[str, Binding]]:
         block = Block(arg_types=d.ir_types([ScalarType(INDEX), *types]))
-        block.args[0].name_hint = name_hint(index_name)
+        name_value(block.args[0], name_hint(index_name))
         ctx.yields.append([])
         if rounds is not None:
             ctx.rounds[block.args[0]] = rounds
@@ -273,7 +274,7 @@ def _bind_carried(ctx: Context, scope: dict[str, Binding], carried: Carried, arg
         value = rebuild(part, arguments)
         scope[name] = Binding(value, span)
         if isinstance(value, BlockArgument):
-            value.name_hint = name_hint(name)
+            name_value(value, name_hint(name))
     for argument, value in zip(arguments, carried.initial, strict=True):
         if isinstance(value, SSAValue) and isinstance(d.type_of(value), BufferType):
             ctx.aliases.unite(argument, value)

@@ -15,6 +15,7 @@ from tilejit.frontend.joins import name_hint, unite
 from tilejit.frontend.markers import Hint, arguments
 from tilejit.frontend.values import Binding, TaskHandle, Undefined, defined_inside, describe_value, static_integer
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.names import name_value
 from tilejit.types.enums import Level, Role, ScopeMode
 from tilejit.types.scopes import Marker
 from tilejit.types.values import ScalarType
@@ -228,7 +229,7 @@ def region(
         ctx.rounds[block.args[0]] = range(count)
     with ctx.branch(block) as scope:
         if index_name is not None:
-            block.args[0].name_hint = name_hint(index_name)
+            name_value(block.args[0], name_hint(index_name))
             scope[index_name] = Binding(block.args[0], ctx.span(node))
         ctx.run(body, live)
     ctx.plane, ctx.block = outer_plane, outer_block

@@ -7,6 +7,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from tilejit.errors import ShapeError, UnsupportedFeatureError
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder
+from tilejit.tile_ir.names import name_value
 from tilejit.tile_ir.program import Function, Program
 from tilejit.types.values import ANY, EXTENT_OPERATIONS, BufferType, Dim, TileType
 
@@ -45,7 +46,7 @@ def hide_results(function: d.FuncOp) -> None:
         name = _free_name(names)
         type = _output_type(value, last, name, extents)
         argument = block.insert_arg(d.IRType(type), len(block.args))
-        argument.name_hint = name
+        name_value(argument, name)
         builder.store(value, argument, [builder.const(0) for _ in type.shape])
         names.append(name)
         directions.append("Out")

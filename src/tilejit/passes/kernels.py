@@ -14,6 +14,7 @@ from tilejit.passes.rewriting import free_values, is_buffer
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import Builder
+from tilejit.tile_ir.names import name_of, name_value
 from tilejit.types.values import ANY, BufferType, TileType, ValueType
 
 
@@ -40,7 +41,7 @@ class Kernel:
         """A new parameter that stands for `value`."""
         argument = self.body.insert_arg(d.IRType(self._named_extents(d.type_of(value))), len(self.body.args))
         unique = unique_name(name or name_hint(value) or ("x" if is_buffer(value) else "n"), self.names)
-        argument.name_hint = unique
+        name_value(argument, unique)
         self.names.append(unique)
         self.arguments.append(value)
         self.inside[value] = argument
@@ -206,7 +207,7 @@ def _callee_direction(op: d.CallOp | d.LaunchOp, index: int) -> str:
 
 def name_hint(value: SSAValue) -> str | None:
     """The user's name of a value, as an identifier."""
-    hint = value.name_hint if isinstance(value, BlockArgument) else value.owner.hint if isinstance(value.owner, d.TileOp) else None
+    hint = name_of(value) if isinstance(value, BlockArgument) else value.owner.hint if isinstance(value.owner, d.TileOp) else None
     hint = re.sub(r"\W", "_", hint) if hint else None
     return hint if hint and hint.isidentifier() and hint != "self" else None
 

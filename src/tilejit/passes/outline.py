@@ -20,6 +20,7 @@ from tilejit.passes.valid import ValidExtents
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import ancestor_in
 from tilejit.tile_ir.build import Builder
+from tilejit.tile_ir.names import name_of
 from tilejit.tile_ir.planes import CONTROL_KINDS, KERNEL_KINDS, called_inside
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import BufferType, ScalarType, TileType
@@ -195,7 +196,7 @@ class _Outliner:
                 crossing[value] = self.room_for(value, block, anchor)
         kernel = Kernel(self.kernel_name(op.static("name_hint")))
         for argument in block.args:
-            kernel.inside[argument] = _block_index(kernel.body, argument.name_hint)
+            kernel.inside[argument] = _block_index(kernel.body, name_of(argument))
         attrs = op.static("options", {})
         assert isinstance(attrs, dict)
         body = [inner for inner in block.ops if inner is not terminator]

@@ -8,6 +8,7 @@ from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.kernels import load_whole, name_hint, takes_values_only, unique_name
 from tilejit.passes.rewriting import Before, remove
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.names import name_value
 from tilejit.tile_ir.planes import called_outside
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import ANY, BufferType, ScalarType, TileType, ValueType
@@ -45,7 +46,7 @@ def _rewrite_function(function: d.FuncOp, returned: d.ReturnOp, hidden: bool) ->
         buffer = body.insert_arg(d.IRType(_buffer_type(d.type_of(value), function)), len(body.args))
         params.append(unique_name(name_hint(value) or "result", params))
         ways.append("Out")
-        buffer.name_hint = params[-1]
+        name_value(buffer, params[-1])
         zeros = [end.const(0) for _ in d.shaped_type(buffer).shape]
         if isinstance(d.type_of(value), ScalarType):
             end.write(buffer, zeros, value)

@@ -16,6 +16,7 @@ from tilejit.ops.sizes import check_size
 from tilejit.ops.spec import Call, OpSpec, ParamKind, ScalarArg
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.derive import expand
+from tilejit.tile_ir.names import name_of, name_value
 from tilejit.types.values import BufferType, ScalarType, ShapedType, TileType, ValueType
 
 ApplyArg = SSAValue | Sequence[SSAValue] | object
@@ -313,7 +314,7 @@ def function(
     """An empty function with parameters (name, type, direction), and its arguments."""
     body = Block(arg_types=d.ir_types([type for _, type, _ in params]))
     for argument, (param, _, _) in zip(body.args, params, strict=True):
-        argument.name_hint = param
+        name_value(argument, param)
     op = d.FuncOp.build(
         regions=[Region(body)],
         attributes={
@@ -406,5 +407,5 @@ def _in_user_names(hint: str | None, args: Mapping[str, ApplyArg]) -> str | None
 
 def _user_name(value: SSAValue) -> str | None:
     if isinstance(value, BlockArgument):
-        return value.name_hint
+        return name_of(value)
     return value.owner.hint if isinstance(value.owner, d.TileOp) else None

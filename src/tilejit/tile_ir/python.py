@@ -15,6 +15,7 @@ from tilejit.errors import InternalError
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import Aliases
 from tilejit.tile_ir.expressions import Expressions, inline_ops
+from tilejit.tile_ir.names import name_of
 from tilejit.tile_ir.nesting import nested_values
 from tilejit.tile_ir.program import Program
 from tilejit.tile_ir.spelling import call_text, static_text
@@ -366,9 +367,9 @@ def _tuple(items: Sequence[str]) -> str:
 
 def _hint(value: SSAValue) -> str | None:
     if isinstance(value, BlockArgument):
-        hint = value.name_hint
+        hint = name_of(value)
     else:
-        hint = value.owner.hint if isinstance(value.owner, d.TileOp) and value.index == 0 else value.name_hint  # type: ignore[attr-defined]
+        hint = value.owner.hint if isinstance(value.owner, d.TileOp) and value.index == 0 else name_of(value)  # type: ignore[attr-defined]
     hint = re.sub(r"\W", "_", hint) if hint else None
     return hint if hint and hint.isidentifier() and not hint.isdecimal() else None
 

@@ -19,11 +19,12 @@ from tilejit.backends.cpu.memory.storage import Array, Storage, row_major
 from tilejit.backends.cpu.teams import fibers, team
 from tilejit.runtime.call.abi import TensorSlots
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.names import spelled
 from tilejit.types.values import ScalarType, ShapedType
 
 
 def internal_name(function: str) -> str:
-    return f"k_{function}"
+    return f"k_{spelled(function)}"
 
 
 def bind_parameters(f: FunctionWriter, function: d.FuncOp, args: Value) -> int:

@@ -35,6 +35,7 @@ from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 from tilejit.tile_ir.cross_core import Run
+from tilejit.tile_ir.names import spelled
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import ScalarType
 
@@ -54,7 +55,7 @@ class Lowered:
 
 
 def entry_symbol(name: str) -> str:
-    return f"tj_{name}"
+    return f"tj_{spelled(name)}"
 
 
 def lower(program: Program, options: CompileOptions) -> Lowered:

@@ -13,6 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from tilejit.dtypes import BOOL, FP8E8M0, INDEX, INT64, UINT8, DType
 from tilejit.errors import Span, UnsupportedFeatureError
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.names import name_of, plain
 
 Extent = int | str
 """A number known now, or the name of an index value of the text."""
@@ -105,7 +106,7 @@ class TextWriter:
 
     def name(self, hint: str | None = None) -> str:
         """A new name, the user's where there is one."""
-        base = re.sub(r"\W", "_", hint or "v")
+        base = re.sub(r"\W", "_", plain(hint or "v"))
         base = base if base[0].isalpha() or base[0] == "_" else f"v{base}"
         name, number = base, 0
         while name in self.taken:
@@ -196,7 +197,7 @@ class TextWriter:
             if name in used:
                 kept.append(f"    {name} = {text}")
                 used |= set(re.findall(r"%\w+", text))
-        top = [*head, f'module attributes {{pto.target_arch = "{arch}"}} {{', f"  func.func @{self.function.symbol}({arguments}) {{", *reversed(kept)]
+        top = [*head, f'module attributes {{pto.target_arch = "{arch}"}} {{', f"  func.func @{plain(self.function.symbol)}({arguments}) {{", *reversed(kept)]
         lines = [*((text, self.function.span) for text in top), *self.body, ("    return", None), ("  }", None), ("}", None)]
         return "\n".join(text for text, _ in lines) + "\n", [span for _, span in lines]
 
@@ -205,4 +206,4 @@ def hint_of(value: SSAValue) -> str | None:
     """The user's name of a value."""
     if isinstance(value.owner, d.TileOp):
         return value.owner.hint
-    return value.name_hint
+    return name_of(value)
