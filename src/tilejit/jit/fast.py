@@ -18,11 +18,10 @@ from tilejit.runtime.call.bindings import Word, dict_word
 from tilejit.runtime.call.dispatch import ArgumentGuard, FastPath, RuntimeGuard, ScalarGuard, Specialisation, TensorGuard, wanted
 from tilejit.runtime.call.layout import supported
 from tilejit.runtime.call.memory import WORDS
-from tilejit.runtime.call.native import NativeEntry
+from tilejit.runtime.call.native import NativeEntry, Placed
 from tilejit.runtime.call.native_type import attach
 from tilejit.runtime.call.signature import ParamInfo
 from tilejit.runtime.call.straight import MISS, Launch, NewTensor, Start, StraightCall, straight_call
-from tilejit.runtime.cuda.entry import CudaEntry
 from tilejit.runtime.targets import row_of
 
 _CHANGES = 32
@@ -207,10 +206,6 @@ class WarmCalls:
         return self._path
 
 
-Placed = NativeEntry | CudaEntry
-"""Code whose parameters have places in an argument block (runtime/call/abi.py)."""
-
-
 def start_of(compiled: CompiledProgram, native: NativeEntry | None, arguments: Mapping[str, object]) -> tuple[Placed | None, Start | None]:
     """What runs calls with arguments like these without their full checks: machine code, or whatever else the target's runner offers."""
     if native is not None:
@@ -218,7 +213,7 @@ def start_of(compiled: CompiledProgram, native: NativeEntry | None, arguments: M
     runner = compiled.only("call").runner
     tensors = (arguments[info.name] for info in compiled.param_infos if info.shape is not None and info.name in arguments)
     first = next(tensors, None)
-    return (runner, runner.launch(first, compiled.relocate, compiled.note)) if isinstance(runner, CudaEntry) and first is not None else (None, None)
+    return (runner, runner.launch(first, compiled.relocate, compiled.note)) if isinstance(runner, Placed) and first is not None else (None, None)
 
 
 def guards_of(compiled: CompiledProgram, native: Placed, arguments: Mapping[str, object]) -> tuple[ArgumentGuard, ...]:

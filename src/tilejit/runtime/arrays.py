@@ -145,7 +145,12 @@ def _device_of(value: object) -> str:
     if "torch" in sys.modules:
         from tilejit.runtime import torch
 
-        return torch.device_of(value)
+        found = torch.device_of(value)
+        if found is not None:
+            return found
+    if hasattr(value, "__cuda_array_interface__") or hasattr(value, "__dlpack_device__"):
+        view = view_of(value)
+        return HOST if view is None else view.device
     return HOST
 
 
@@ -205,7 +210,7 @@ def allocate(like: ArrayView | None, shape: Sequence[int], dtype: DType) -> obje
             from tilejit.runtime import torch
 
             return torch.zeros(shape, dtype, like.device)
-        if like is not None and like.device != "cpu":
+        if like is not None and like.device != HOST:
             from tilejit.runtime.cuda import arrays as device_arrays
 
             return device_arrays.zeros(like, shape, dtype)

@@ -15,7 +15,6 @@ from tilejit.dtypes import DType, dtype_of_torch_name
 from tilejit.errors import ArgumentError
 from tilejit.runtime.arrays import ArrayView, unsupported_dtype
 from tilejit.runtime.call.memory import word_at
-from tilejit.runtime.targets import HOST
 
 
 def view_of(value: object) -> ArrayView | None:
@@ -44,9 +43,9 @@ def view_of(value: object) -> ArrayView | None:
     )
 
 
-def device_of(value: object) -> str:
-    """Where a tensor is; what is no tensor is here."""
-    return str(value.device) if isinstance(value, torch.Tensor) else HOST
+def device_of(value: object) -> str | None:
+    """Where a tensor is; None: it is no tensor."""
+    return str(value.device) if isinstance(value, torch.Tensor) else None
 
 
 _INTERCEPT = "__torch_dispatch__"

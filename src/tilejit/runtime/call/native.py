@@ -7,9 +7,11 @@ import itertools
 import os
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from tilejit.dtypes import DType
+from tilejit.errors import TilejitError
 from tilejit.runtime import threads
 from tilejit.runtime.arrays import ArrayView
 from tilejit.runtime.artifact.blob import LoadedBlob, blob_of, check_machine
@@ -20,6 +22,9 @@ from tilejit.runtime.call.failures import Failure, raise_failure
 from tilejit.runtime.call.signature import Bound, ParamInfo
 from tilejit.runtime.threads import Code
 
+if TYPE_CHECKING:
+    from tilejit.runtime.call.straight import Start
+
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 _BRIEF_ENTRY = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 """Keeps the GIL: for code that is over before another thread could take it."""
@@ -27,7 +32,28 @@ _CONTEXT = ctypes.c_int64 * abi.CONTEXT_SLOTS
 _WORD = (1 << 64) - 1
 
 
-class NativeEntry:
+class Placed:
+    """Code whose parameters have places in an argument block (abi.py)."""
+
+    params: tuple[ParamInfo, ...]
+    """In the order of the code; each takes slots of the argument block."""
+
+    @lazy
+    def places(self) -> tuple[int, ...]:
+        """Where each parameter starts in the argument block."""
+        return _layout(self.params)[0]
+
+    @lazy
+    def slots(self) -> int:
+        """Slots of the whole argument block."""
+        return _layout(self.params)[1]
+
+    def launch(self, first: object, relocate: Callable[[TilejitError], None], noted: object) -> Start | None:
+        """How warm calls with a first tensor like this one start the code; None where only the full checks know."""
+        return None
+
+
+class NativeEntry(Placed):
     """One callable function of loaded code."""
 
     def __init__(
@@ -44,7 +70,6 @@ class NativeEntry:
         self.address = code.address(symbol)
         self._function = (_BRIEF_ENTRY if brief else _ENTRY)(self.address)
         self.params = tuple(params)
-        """In the order of the code; each takes slots of the argument block (abi.py)."""
         self.failures = tuple(failures)
         self.needs_arena = needs_arena
         self.brief = brief
@@ -54,16 +79,6 @@ class NativeEntry:
     def native(self) -> NativeEntry:
         """Itself: this is what native dispatch calls."""
         return self
-
-    @lazy
-    def places(self) -> tuple[int, ...]:
-        """Where each parameter starts in the argument block."""
-        return places_of(self.params)[0]
-
-    @lazy
-    def slots(self) -> int:
-        """Slots of the whole argument block."""
-        return places_of(self.params)[1]
 
     def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None:
         """Run on checked arguments."""
@@ -103,7 +118,7 @@ class NativeEntry:
         raise_failure(self.failures[status - 1], values, self.failures)
 
 
-def places_of(params: Sequence[ParamInfo]) -> tuple[tuple[int, ...], int]:
+def _layout(params: Sequence[ParamInfo]) -> tuple[tuple[int, ...], int]:
     """Where each parameter starts in the argument block, and the slots of the whole."""
     ends = [0, *itertools.accumulate(1 if param.shape is None else 1 + 2 * len(param.shape) for param in params)]
     return tuple(ends[:-1]), ends[-1]

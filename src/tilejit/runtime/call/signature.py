@@ -10,6 +10,7 @@ from tilejit.dtypes import BOOL, INDEX, DType, integer_range
 from tilejit.errors import AliasError, ArgumentError, DTypeError, RangeError, ShapeError
 from tilejit.runtime.arrays import ArrayView, allocate, contiguous_strides, first_array, scalar_of, view_of
 from tilejit.runtime.artifact.lazy import lazy
+from tilejit.runtime.targets import HOST
 from tilejit.types.values import EXTENT_OPERATIONS, Dim, shape_text
 
 
@@ -256,7 +257,7 @@ def _contiguous_input(param: ParamInfo, view: ArrayView) -> ArrayView:
     if view.contiguous and view.aligned:
         view.strides = contiguous_strides(view.shape)
         return view
-    if view.device != "cpu":
+    if view.device != HOST:
         from tilejit.runtime.cuda.arrays import contiguous
 
         return contiguous(view)

@@ -16,6 +16,7 @@ from tilejit.runtime.arrays import ADDRESS_AT, data_address
 from tilejit.runtime.call.dispatch import NUMPY_ALIGNED, NUMPY_DENSE, NUMPY_WRITEABLE, ArgumentGuard, RuntimeGuard, ScalarGuard, TensorGuard
 from tilejit.runtime.call.memory import WORDS
 from tilejit.runtime.call.native import scalar_bits
+from tilejit.runtime.targets import HOST
 
 MISS = object()
 """What a function of this module returns for a call that is not its own: nothing has happened yet."""
@@ -42,7 +43,7 @@ class Launch:
     relocate: Callable[[TilejitError], None]
     noted: object
     """True once the callers of the kernel know that results carry no gradient."""
-    device: str = "cpu"
+    device: str = HOST
     """Where the tensors must be."""
 
     def number(self, value: str, dtype: DType, names: dict[str, object]) -> str:
@@ -155,7 +156,7 @@ class _Writer:
     def tensor(self, position: int, guard: TensorGuard) -> None:
         value, address, shape = f"a{position}", f"p{position}", f"s{position}"
         static = None not in guard.extents
-        if self.launch.device != "cpu":
+        if self.launch.device != HOST:
             self.device_tensor(position, guard)
         elif type(guard.sample) is np.ndarray:
             self.frameworks.add("numpy")

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, NoReturn, cast
 from tilejit.dtypes import DTYPES, FP32, DType
 from tilejit.errors import ArgumentError, ArtifactError, InternalError, TilejitError
 from tilejit.runtime.arrays import ArrayView, view_of
-from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.artifact.sections import Artifact
 from tilejit.runtime.call.failures import Failure, raise_failure
-from tilejit.runtime.call.native import places_of
+from tilejit.runtime.call.native import Placed
 from tilejit.runtime.call.signature import Bound, ParamInfo
 from tilejit.runtime.cuda import devices
 from tilejit.runtime.cuda.devices import Device
@@ -25,6 +24,7 @@ from tilejit.runtime.cuda.program import CudaProgram, architecture_name, read_pr
 from tilejit.runtime.cuda.scalars import rounded, scalar_op, single
 from tilejit.runtime.cuda.streams import stream_of
 from tilejit.runtime.cuda.words import CLEAR, FailureWords
+from tilejit.runtime.targets import HOST
 
 if TYPE_CHECKING:
     from tilejit.runtime.cuda.graph import CapturedCall
@@ -125,7 +125,7 @@ def _number(content: bytes, dtype: str) -> int | float | bool:
     return bool(found) if row.kind == "bool" else found
 
 
-class CudaEntry:
+class CudaEntry(Placed):
     """Runs one entry of a program on checked arguments."""
 
     def __init__(self, program: LoadedProgram, name: str, params: Sequence[ParamInfo]) -> None:
@@ -140,19 +140,9 @@ class CudaEntry:
     def launch(self, first: object, relocate: Callable[[TilejitError], None], noted: object) -> CudaLaunch | None:
         """How warm calls with a first tensor like this one run; None where only the full checks know."""
         view = view_of(first)
-        if view is None or view.framework != "torch" or view.device == "cpu":
+        if view is None or view.framework != "torch" or view.device == HOST:
             return None
         return CudaLaunch(self, self.program.on(device_index(view.device)), relocate, noted, f"cuda:{device_index(view.device)}")
-
-    @lazy
-    def places(self) -> tuple[int, ...]:
-        """Where each parameter starts in an argument block (runtime/call/abi.py)."""
-        return places_of(self.params)[0]
-
-    @lazy
-    def slots(self) -> int:
-        """Slots of the whole argument block."""
-        return places_of(self.params)[1]
 
     def capture(self, arguments: Sequence[Bound], new: tuple[object, ...]) -> CapturedCall:
         """The call as a graph."""
