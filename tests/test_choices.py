@@ -1,4 +1,7 @@
-"""Every row of docs/choices.md, on every platform; tests/language has those about kernels that run side by side, backends/cpu those about threads."""
+"""Every row of docs/choices.md, on every platform.
+
+tests/language has those about kernels side by side, backends/cpu those about threads, suite/public_* those about forms of public programs.
+"""
 
 from __future__ import annotations
 

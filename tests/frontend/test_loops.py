@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.frontend.kernels import applied, data, kernel, ops, result, run
-from tilejit.errors import ParserSyntaxError, ParserTypeError, UndefinedVariableError
+from tilejit.errors import KernelAssertionError, ParserSyntaxError, ParserTypeError
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ANY
 
@@ -111,10 +111,27 @@ def test_a_parameter_that_may_be_written_through_a_swap_is_an_output() -> None:
     assert program.functions["k"].static("directions") == ("InOut", "InOut", "In")
 
 
-def test_a_name_bound_only_in_a_loop_has_no_value_after_it() -> None:
-    with pytest.raises(UndefinedVariableError, match="`u` is bound only inside the loop in line 5, which may run zero times") as caught:
-        kernel(LOAD + "for i in pl.range(3):\n    u = pl.neg(t)\npl.store(u, [0, 0], out)")
-    assert caught.value.hint == "bind `u` before the loop"
+def test_a_name_bound_only_in_a_loop_has_its_last_value_after_it() -> None:
+    program = kernel(LOAD + "for i in pl.range(3):\n    u = pl.mul(t, pl.cast(i, pl.FP32))\npl.store(u, [0, 0], out)")
+    assert not any(op.op == "device_assert" for op in ops(program, d.EffectOp)), "three rounds are made for certain"
+    x, out = data(8, 16), np.empty((8, 16), np.float32)
+    run(program, x, np.zeros(4, np.int32), out)
+    np.testing.assert_array_equal(out, x * np.float32(2))
+
+
+def test_a_name_that_no_round_bound_is_an_error_where_it_is_read() -> None:
+    program = kernel(LOAD + "for i in pl.range(cfg[0]):\n    u = pl.neg(t)\nif cfg[1] > 0:\n    t = u" + STORE)
+    x, out = data(8, 16), np.empty((8, 16), np.float32)
+    for rounds, read, expected in ((0, 0, x), (2, 0, x), (2, 1, -x)):
+        run(program, x, np.array([rounds, read, 0, 0], np.int32), out)
+        np.testing.assert_array_equal(out, expected)
+    with pytest.raises(KernelAssertionError, match="`u` is bound only inside a loop that has not bound it"):
+        run(program, x, np.array([0, 1, 0, 0], np.int32), out)
+
+
+def test_a_name_that_rounds_bind_to_two_types_is_refused() -> None:
+    with pytest.raises(ParserTypeError, match=r"`u` cannot have two types after the `if`: Tile\[\[8, 16\], FP32\] and Tile\[\[4, 16\], FP32\]"):
+        kernel(LOAD + "for i in pl.range(3):\n    if cfg[0] > i:\n        u = t\n    if cfg[1] > i:\n        u = t[0:4]\npl.store(u, [0, 0], out)")
 
 
 def test_explicit_values_are_handed_on_by_yield() -> None:

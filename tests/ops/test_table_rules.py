@@ -340,7 +340,7 @@ REFUSED = [
         "z = pl.reshape(pl.load(f, [0, 0], [16, 32], valid_shape=[16, 7]), [32, 16])",
         "reshape of Tile[[16, 32], FP32, valid=[16, 7]] to [32, 16]: the valid region would be scattered",
     ),
-    ("z = pl.set_validshape(f[0:8], 4, 16)", "set_validshape takes a whole tensor, got a view, Tensor[[8, 32], FP32]"),
+    ("z = pl.set_validshape(f[0:8], 9, 16)", "set_validshape: valid_rows is 9, the extent is 8"),
     ("z = pl.random(1.5, 2, 3, 4, 5, 6, [16, 32])", "random takes an integer as `key0`, got FP32"),
     ("z = pl.slice(tf, [1, 32], [0, 0], drop_dims=[2])", "slice drops dims of extent 1, got drop_dims=[2] of [1, 32]"),
     ("z = pl.load(f, [-1, 0], [8, 32], clamp=True)", "the load starts at -1 in dim 0"),

@@ -11,10 +11,11 @@ from xdsl.ir import Block, BlockArgument, SSAValue
 
 from tilejit.dtypes import INDEX
 from tilejit.errors import ParserSyntaxError, ParserTypeError
+from tilejit.frontend import late
 from tilejit.frontend.context import Context, YieldRecord
 from tilejit.frontend.joins import bind_result, name_hint, unite, unite_carried
 from tilejit.frontend.merge import Conflict, Part, as_operand, is_literal, leaves, match, rebuild, value_type, widened
-from tilejit.frontend.values import Binding, Undefined, describe_value, static_integer
+from tilejit.frontend.values import Binding, Perhaps, Undefined, describe_value, static_integer
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.names import name_value
 from tilejit.types.values import BufferType, ScalarType, ValueType
@@ -92,7 +93,8 @@ def settle(ctx: Context, carried: Carried, attempt: Attempt, node: ast.stmt) -> 
 
 def _conflict(ctx: Context, name: str, conflict: Conflict, scope: dict[str, Binding], node: ast.stmt) -> None:
     inside, outside = scope.get(name), ctx.scope.get(name)
-    where = [f"line {binding.span.line}: {describe_value(binding.value)}" for binding in (outside, inside) if binding is not None]
+    known = [binding for binding in (outside, inside) if binding is not None and not isinstance(binding.value, Perhaps)]
+    where = [f"line {binding.span.line}: {describe_value(binding.value)}" for binding in known]
     error = ParserTypeError(
         f"`{name}` changes its type in the loop: {conflict}", where=where, help="keep one type for a name that a loop carries, or use another name"
     )
@@ -106,7 +108,7 @@ def prune(ctx: Context, carried: Carried, blocks: Sequence[Block], first: int, y
     dropped: dict[SSAValue, SSAValue] = {}
     for index, value in enumerate(yields):
         own = [block.args[first + index] for block in blocks]
-        unchanged = value in own
+        unchanged = value in own or value is inits[index]
         is_buffer = isinstance(carried.types[index], BufferType)
         if unchanged and (index >= carried.explicit_leaves or is_buffer):
             for argument in own:
@@ -136,14 +138,11 @@ def finish(ctx: Context, carried: Carried, kept: Sequence[int], results: Sequenc
 
 
 def forget(ctx: Context, names: Iterable[str], carried: Carried, node: ast.stmt) -> None:
-    """Names that only the body binds have no value after the loop, which may run zero times."""
+    """What a body binds and nobody reads afterwards, or what no loop can carry, has no value after it."""
     for name in names:
         if name in carried.names[carried.explicit :] or name.startswith("$yield"):
             continue
-        reason = Undefined(
-            f"`{name}` is bound only inside the loop in line {node.lineno}, which may run zero times",
-            f"bind `{name}` before the loop",
-        )
+        reason = Undefined(f"`{name}` is bound only inside the loop in line {node.lineno}", f"bind `{name}` before the loop")
         ctx.scope[name] = Binding(reason, ctx.span(node))
 
 
@@ -158,6 +157,8 @@ def counted(
 ) -> None:
     """A loop over a range, in SSA: `tile.for` with everything that its body changes as carried values."""
     names = rebound_names(ctx, node.body, (), [name for name, _ in explicit] + [index_name])
+    if index_name in ctx.live and late.is_bound(ctx.scope, index_name):
+        names.append(index_name)
     carried = carry(ctx, explicit, names)
     live = {*ctx.live, *ctx.analysis.block(node.body).reads, *carried.names}
     records: list[YieldRecord] = []
@@ -170,12 +171,14 @@ def counted(
         if rounds is not None:
             ctx.rounds[block.args[0]] = rounds
         with ctx.branch(block) as scope, _inside_loop(ctx, kind, bool(rounds)):
-            scope[index_name] = Binding(block.args[0], ctx.span(node.target))
             _bind_carried(ctx, scope, carried, block.args[1:], node)
+            scope[index_name] = Binding(block.args[0], ctx.span(node.target))
             ctx.run(node.body, {*live, *_yield_slots(carried.explicit)})
             records[:] = ctx.yields.pop()
             return [block], _next_values(ctx, carried, scope, records, node), scope
 
+    names += late.prepare(ctx, [index_name, *_bound_in(ctx, node.body)], carried.names, lambda: attempt(carried.types), bool(rounds), node)
+    carried = carry(ctx, explicit, names)
     blocks, handed = settle(ctx, carried, attempt, node)
     inits = [as_operand(ctx, value, type) for value, type in zip(carried.initial, carried.types, strict=True)]
     block = blocks[0]
@@ -228,6 +231,8 @@ def conditional(
             records[:] = ctx.yields.pop()
             return [before, block], _next_values(ctx, carried, scope, records, node), scope
 
+    names += late.prepare(ctx, _bound_in(ctx, body), carried.names, lambda: attempt(carried.types), False, node)
+    carried = carry(ctx, explicit, names)
     blocks, handed = settle(ctx, carried, attempt, node)
     inits = [as_operand(ctx, value, type) for value, type in zip(carried.initial, carried.types, strict=True)]
     before, block = blocks
@@ -273,8 +278,9 @@ def _bind_carried(ctx: Context, scope: dict[str, Binding], carried: Carried, arg
         span = scope[name].span if name in scope else ctx.span(node)
         value = rebuild(part, arguments)
         scope[name] = Binding(value, span)
-        if isinstance(value, BlockArgument):
-            name_value(value, name_hint(name))
+        held = value[0] if isinstance(value, Perhaps) else value
+        if isinstance(held, BlockArgument):
+            name_value(held, name_hint(name))
     for argument, value in zip(arguments, carried.initial, strict=True):
         if isinstance(value, SSAValue) and isinstance(d.type_of(value), BufferType):
             ctx.aliases.unite(argument, value)

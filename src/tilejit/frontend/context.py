@@ -21,6 +21,7 @@ from tilejit.frontend.values import (
     Binding,
     InlineFunction,
     NoValue,
+    Perhaps,
     TaskHandle,
     TypedConstant,
     Undefined,
@@ -102,6 +103,8 @@ class Context:
         self.builder = builder
         self.frame = frame
         self.scope: dict[str, Binding] = {}
+        self.latest: dict[str, object] = {}
+        """What was bound to each name last, on whatever path."""
         self.parameters: dict[str, Parameter] = {}
         self.analysis = NameAnalysis()
         self.aliases = Aliases()
@@ -266,6 +269,7 @@ class Context:
         if parameter is not None and parameter.rebound is None and not isinstance(shaped(value), BufferType):
             parameter.rebound = span
         self.scope[name] = Binding(value, span)
+        self.latest[name] = value
         self.hint(name, value)
 
     def hint(self, name: str, value: object) -> None:
@@ -279,12 +283,25 @@ class Context:
         if binding is not None:
             if isinstance(binding.value, Undefined):
                 self.fail(UndefinedVariableError, binding.value.reason, node, help=binding.value.help)
+            if isinstance(binding.value, Perhaps):
+                return self._surely(node, binding.value, binding.span)
             return binding.value
         try:
             return self.frame.namespace[node.id]
         except KeyError:
             help = did_you_mean(user_name(node.id), [*self.scope, *self.frame.namespace])
             self.fail(UndefinedVariableError, f"`{user_name(node.id)}` is not defined", node, help=help)
+
+    def _surely(self, node: ast.Name, held: Perhaps, span: Span) -> object:
+        """The value of a name that may have none: the run checks that it has one."""
+        value, bound, reason = held
+        if bound is True:
+            self.scope[node.id] = Binding(value, span)
+            return value
+        with self.builder.spanning(self.span(node)):
+            self.builder.effect("device_assert", [self.scalar(bound)], {"message": reason})
+        self.scope[node.id] = Binding(value, span)
+        return value
 
     def record(self, path: str, value: object) -> None:
         """Tell the recorder about a compile-time value that was read."""
@@ -367,12 +384,15 @@ class Context:
         if symbol in self.local_symbols:
             value = self.local_symbols[symbol]
             return value if isinstance(value, SSAValue) else self.scalar(value)
-        name = self.program.symbol(symbol)
+        return self.extent_value(self.program.symbol(symbol))
+
+    def extent_value(self, name: str) -> SSAValue:
+        """A dynamic extent by its name in the types."""
         for parameter in self.parameters.values():
             type = shaped(parameter.value)
             if type is not None and name in type.shape:
                 return self.builder.dim(parameter.value, type.shape.index(name))
-        raise ParserTypeError(f"no tensor parameter has the dynamic extent `{symbol.name}`", help="use it in the annotation of a parameter of this function")
+        raise ParserTypeError(f"no tensor parameter has the dynamic extent `{name}`", help="use it in the annotation of a parameter of this function")
 
     # planes and blocks ------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from tilejit.errors import ArgumentError, DTypeError, ParserTypeError, ShapeErro
 from tilejit.frontend import buffers
 from tilejit.frontend.context import Context, Frame
 from tilejit.frontend.desugar import desugar
+from tilejit.frontend.results import handed_through
 from tilejit.frontend.signature import annotation_value, directed
 from tilejit.frontend.source import span_of
 from tilejit.frontend.values import Binding, InlineFunction, NoValue, describe_value, is_scalar, shaped
@@ -101,8 +102,9 @@ def call_function(ctx: Context, function: d.FuncOp, args: Sequence[object], keyw
         place = node.args[position] if position < len(node.args) and not isinstance(node.args[position], ast.Starred) else node
         what = f"parameter `{name}` of `{function.symbol}`"
         operands.append(_argument(ctx, what, type, directions(function)[position], arg, symbols, place))
-    for operand, direction in zip(operands, directions(function), strict=True):
-        if direction != "In":
+    handed = handed_through(function)
+    for name, operand, direction in zip(names, operands, directions(function), strict=True):
+        if direction != "In" and name not in handed:
             ctx.aliases.write(operand)
     returns = returned_items(function)
     last = function.body.block.last_op
@@ -235,9 +237,10 @@ def splice(ctx: Context, function: InlineFunction, args: Sequence[object], keywo
     frame = Frame(function.name, function.text.source, function.namespace, function.text.comments, site)
     bound = _bind_inline(ctx, function, args, keywords, node, frame)
     body = desugar(function.text.node.body, lambda inner: span_of(inner, frame.source, frame.name, site))
-    saved = (ctx.frame, ctx.scope, ctx.result, ctx.in_loop, ctx.live, ctx.in_inline, ctx.local_symbols)
+    saved = (ctx.frame, ctx.scope, ctx.result, ctx.in_loop, ctx.live, ctx.in_inline, ctx.local_symbols, ctx.auto_scope)
     ctx.frame, ctx.in_loop, ctx.result = frame, None, NoValue(function.name)
     ctx.in_inline = (*ctx.in_inline, function)
+    ctx.auto_scope = ctx.auto_scope if function.auto_scope is None else function.auto_scope
     ctx.local_symbols = {**ctx.local_symbols}
     ctx.scope = {name: Binding(value, site) for name, value in bound.items()}
     ctx.yields.append([])
@@ -247,7 +250,7 @@ def splice(ctx: Context, function: InlineFunction, args: Sequence[object], keywo
         return ctx.result
     finally:
         ctx.yields.pop()
-        ctx.frame, ctx.scope, ctx.result, ctx.in_loop, ctx.live, ctx.in_inline, ctx.local_symbols = saved
+        ctx.frame, ctx.scope, ctx.result, ctx.in_loop, ctx.live, ctx.in_inline, ctx.local_symbols, ctx.auto_scope = saved
 
 
 def _inline_parameters(function: InlineFunction) -> list[ast.arg]:

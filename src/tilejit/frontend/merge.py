@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import BOOL, FP32, INDEX, TASK_ID, DType
 from tilejit.frontend.context import Context
-from tilejit.frontend.values import TaskHandle, TypedConstant, describe_value, is_number, number_dtype, plain_number, same_static
+from tilejit.frontend.values import Perhaps, TaskHandle, TypedConstant, describe_value, is_number, number_dtype, plain_number, same_static
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import BufferType, ScalarType, TileType, ValueType, join
 
@@ -122,6 +122,9 @@ class Branches:
             return Fixed(a)
         if is_task(a) and is_task(b):
             return Fixed(a if isinstance(a, TaskHandle) else b if isinstance(b, TaskHandle) else TaskHandle("task"))
+        if isinstance(a, Perhaps) or isinstance(b, Perhaps):
+            (x, bound_x, reason), (y, bound_y, _) = (side if isinstance(side, Perhaps) else _certain(side, a, b) for side in (a, b))
+            return Items((self.pair(x, y, force), self.pair(bound_x, bound_y), Fixed(reason)), Perhaps)
         if isinstance(a, tuple | list) and isinstance(b, tuple | list):
             if len(a) != len(b):
                 raise Conflict(f"{len(a)} items and {len(b)} items")
@@ -138,6 +141,11 @@ class Branches:
     def side(self, ctx: Context, which: int) -> list[SSAValue]:
         """The SSA values of one branch, made in the current block."""
         return [as_operand(ctx, pair[which], type) for pair, type in zip(self.pairs, self.types, strict=True)]
+
+
+def _certain(value: object, *sides: object) -> Perhaps:
+    """A value that a name surely has, beside one that it may not have."""
+    return Perhaps((value, True, next(side[2] for side in sides if isinstance(side, Perhaps))))
 
 
 def as_operand(ctx: Context, value: object, type: ValueType) -> SSAValue:
@@ -171,6 +179,10 @@ def match(part: Part, value: object, found: dict[int, object]) -> None:
         if not carries(value):
             raise Conflict(f"a value and {_shown(value)}")
         found[part.index] = value
+    elif isinstance(part, Items) and part.kind is Perhaps:
+        inner, bound, _ = part.parts
+        match(inner, value[0] if isinstance(value, Perhaps) else value, found)
+        match(bound, value[1] if isinstance(value, Perhaps) else True, found)
     elif isinstance(part, Items):
         if not isinstance(value, tuple | list) or len(value) != len(part.parts):
             raise Conflict(f"{len(part.parts)} items and {_shown(value)}")

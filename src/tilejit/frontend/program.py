@@ -16,7 +16,7 @@ from tilejit.frontend.context import Context, Frame, Parameter
 from tilejit.frontend.depth import too_deep
 from tilejit.frontend.desugar import desugar
 from tilejit.frontend.fold import Recorder
-from tilejit.frontend.results import hide_results
+from tilejit.frontend.results import check_outputs, hide_results
 from tilejit.frontend.signature import ParamSpec, agrees, annotation_value, directed, result_items, value_type
 from tilejit.frontend.source import FunctionText, span_of
 from tilejit.frontend.values import Binding, InlineFunction, NoValue, SelfReference, describe_value, is_number
@@ -67,6 +67,7 @@ def build_program(
     program = builder.program(name)
     called = {op.callee.data for op in program.module.walk() if isinstance(op, d.CallOp)}
     for entry in program.entries.values():
+        check_outputs(entry)
         if entry.symbol not in called:  # Its callers were built for what it returns; outlining rewrites them together.
             hide_results(entry)
     return program
@@ -143,7 +144,7 @@ class ProgramBuilder:
         if name not in self._inline:
             text = FunctionText(source.node, source.source, source.comments)
             namespace = _WithSelf(source.namespace, SelfReference(frozenset(self._sources), self._owner))
-            self._inline[name] = InlineFunction(name, text, namespace)
+            self._inline[name] = InlineFunction(name, text, namespace, auto_scope=source.attrs.get("auto_scope") is not False)
         return self._inline[name]
 
     def add_external(self, function: Function, site: Span) -> d.FuncOp:
@@ -274,6 +275,7 @@ class FunctionReader:
         if values is not None:
             attrs["returns"] = tuple(("param", arguments.index(value)) if value in arguments else ("value",) for value in values)
             self._check_result(values)
+        handed: list[str] = []
         external = all(isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) for statement in self.source.node.body)
         directions: list[str] = []
         for spec, argument in zip(specs, arguments, strict=True):
@@ -281,9 +283,14 @@ class FunctionReader:
             written = isinstance(spec.type, BufferType) and ctx.aliases.written(argument)
             if direction == "In" and written:
                 direction = "InOut"
-            if direction == "Out" and not written and not external and spec.name not in excused and not _peer_writes(ctx, op, spec):
-                self._never_written(ctx, spec)
+            if direction == "Out" and not written and not external and not _peer_writes(ctx, op, spec):
+                if values is not None and argument in values and self.source.kind != "orchestration":
+                    handed.append(spec.name)
+                elif spec.name not in excused:
+                    self._never_written(ctx, spec)
             directions.append(direction)
+        if handed:
+            attrs["handed_through"] = tuple(handed)
         op.attributes["directions"] = d.Static(tuple(directions))
         op.attributes["attrs"] = d.Static(attrs)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import BlockArgument, SSAValue
 
-from tilejit.errors import ShapeError, UnsupportedFeatureError
+from tilejit.errors import NoWriteError, ShapeError, UnsupportedFeatureError
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder
 from tilejit.tile_ir.names import name_value
@@ -20,8 +20,23 @@ def as_program(node: Program | Function) -> Program:
     function = program.functions[node.name]
     if len(program.functions) > 1:
         function.attributes["kind"] = d.Static("orchestration")
+    check_outputs(function)
     hide_results(function)
     return program
+
+
+def handed_through(function: d.FuncOp) -> tuple[str, ...]:
+    """The outputs that a function returns without writing them."""
+    attrs = function.static("attrs")
+    assert isinstance(attrs, dict)
+    return attrs.get("handed_through", ())
+
+
+def check_outputs(entry: d.FuncOp) -> None:
+    """What a user calls writes its outputs: one that is only handed through would come back as it was."""
+    for name in handed_through(entry):
+        help = f"write `{name}[:] = …` or `pl.store(…, {name})`, or declare `{name}` pl.InOut"
+        raise NoWriteError(f"the output `{name}` is never written: `{entry.symbol}` only hands it through", span=entry.span, help=help)
 
 
 def hide_results(function: d.FuncOp) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable
+from contextlib import suppress
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tilejit.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
 from tilejit.frontend import branches, lanes, loops, regions, subscripts
@@ -17,7 +19,7 @@ from tilejit.frontend.signature import agrees, annotation_value, value_type
 from tilejit.frontend.tasks import TaskResult
 from tilejit.frontend.values import Binding, NoValue, TypedConstant, describe_value, is_number, number_dtype, plain_number
 from tilejit.tile_ir import dialect as d
-from tilejit.types.annotations import DynVar
+from tilejit.types.annotations import DynVar, MemRef
 from tilejit.types.values import ScalarType, ValueType
 
 
@@ -81,9 +83,10 @@ def _annotated(ctx: Context, node: ast.AnnAssign) -> None:
 
     def declared() -> ValueType:
         span = ctx.span(node.annotation)
-        names = _names_in(node.annotation)
+        written = _as_node(node.annotation)
+        names = _names_in(written)
         local = {name: _in_annotation(name, binding) for name in names if (binding := ctx.scope.get(name)) is not None}
-        annotation = annotation_value(node.annotation, ctx.frame.namespace, span, local)
+        annotation = annotation_value(_Slots(ctx).visit(copy.deepcopy(written)), ctx.frame.namespace, span, local)
         return value_type(annotation, _extent_name(ctx, local), span)
 
     ctx.wanted = (node.value, declared)
@@ -93,13 +96,33 @@ def _annotated(ctx: Context, node: ast.AnnAssign) -> None:
     ctx.bind(node.target.id, _checked(ctx, node, declared(), value), node)
 
 
-def _names_in(annotation: ast.expr) -> set[str]:
-    """Names that an annotation mentions, also one that is text."""
+class _Slots(ast.NodeTransformer):
+    """Slots of declared buffers that only the run knows, `pl.MemRef("ring", slots=2)[i % 2]`: checked, then read as the first: they change no result."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        ctx = self.ctx
+        if not any(isinstance(ctx.scope[name].value, SSAValue) for name in _names_in(node.slice) & ctx.scope.keys()):
+            return node
+        if not isinstance(ctx.value(node.value), MemRef):
+            return self.generic_visit(node)
+        with ctx.builder.at(Block()) as scratch:
+            ctx.index(ctx.value(node.slice), "a slot of a buffer")
+        scratch.drop_all_references()
+        return ast.copy_location(ast.Subscript(node.value, ast.copy_location(ast.Constant(0), node.slice), node.ctx), node)
+
+
+def _as_node(annotation: ast.expr) -> ast.expr:
+    """An annotation as an expression, also one that is text."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        try:
-            annotation = ast.parse(annotation.value, mode="eval").body
-        except SyntaxError:
-            return set()
+        with suppress(SyntaxError):  # evaluating it says so
+            annotation = ast.copy_location(ast.parse(annotation.value, mode="eval").body, annotation)
+    return annotation
+
+
+def _names_in(annotation: ast.expr) -> set[str]:
     return {node.id for node in ast.walk(annotation) if isinstance(node, ast.Name)}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from xdsl.ir import SSAValue
 
 from tilejit.dtypes import UINT8
-from tilejit.errors import ArgumentError, ParserTypeError, ShapeError, UnsupportedFeatureError
+from tilejit.errors import ArgumentError, ParserTypeError, UnsupportedFeatureError
 from tilejit.frontend import buffers, effects, windows
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import describe_value, shaped
@@ -107,16 +107,6 @@ def _create(ctx: Context, args: Args, node: ast.AST) -> object:
     return buffers.create(ctx, shape, args["dtype"], args.get("layout"), args.get("init_value"))
 
 
-def _set_valid(ctx: Context, args: Args, node: ast.AST) -> object:
-    if not _is_buffer(args["input"]):
-        return NotImplemented
-    tensor = _value(args, "input")
-    if isinstance(tensor.owner, d.WindowOp):
-        message = f"set_validshape takes a whole tensor, got a view, {d.shaped_type(tensor)}"
-        raise ShapeError(message, help="narrow it where it is cut: pl.slice(…, valid_shape=[…])")
-    return windows.narrowed(ctx, tensor, [args["valid_rows"], args["valid_cols"]])
-
-
 def _where(ctx: Context, args: Args, node: ast.AST) -> object:
     """By a mask of packed bits, as a comparison of tiles gives it: a selection between tiles."""
     mask = args["condition"]
@@ -167,7 +157,6 @@ _RULES: dict[str, Callable[[Context, Args, ast.AST], object]] = {
     "dim": _dim,
     "create_tensor": _create,
     "create_l1": _create,
-    "set_validshape": _set_valid,
     "where": _where,
     "get_block_idx": _block_index,
     "get_block_num": _block_count,

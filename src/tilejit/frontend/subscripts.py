@@ -276,20 +276,40 @@ def _fit_source(ctx: Context, base: SSAValue, found: Window, source: SSAValue, t
     axes = kept if own.rank == len(kept) else list(range(type.rank)) if own.rank == type.rank else None
     if axes is None:
         ctx.fail(ParserTypeError, f"the window has {len(kept)} dimensions, the value {own.rank}: {own}", target, help="reshape the value first: pl.reshape")
+    wide = False
     for position, axis in enumerate(axes):
-        wanted, got = found.extents[axis], own.shape[position]
-        known = static_integer(wanted)
-        if known is not None and isinstance(got, int):
-            if known != got:
-                shown = shape_text(tuple(extent_of(found.extents[a]) for a in axes))
-                message = f"the window {shown} does not take a value of shape {shape_text(own.shape)}"
-                ctx.fail(ParserTypeError, message, target, help="make both the same size", where=_types(target, type, own))
-        elif extent_of(wanted) == "?" or extent_of(wanted) != got:
-            ctx.builder.check(ctx.index(wanted), ctx.builder.dim(source, position), f"extent {axis} of the window and extent {position} of the value written")
-    leading = list(range(type.rank - len(kept), type.rank))
-    if own.rank == len(kept) and kept != leading:
+        fit = _extent_fits(ctx, found.extents[axis], source, position, axis)
+        if fit is None:
+            shown = shape_text(tuple(extent_of(found.extents[a]) for a in axes))
+            message = f"the window {shown} does not take a value of shape {shape_text(own.shape)}"
+            ctx.fail(ParserTypeError, message, target, help="make both the same size, or the valid region of the value", where=_types(target, type, own))
+        wide |= not fit
+    reshaped = own.rank == len(kept) and kept != list(range(type.rank - len(kept), type.rank))
+    if wide and (reshaped or not isinstance(type, BufferType)):
+        source = windows.slice_value(ctx, source, [0] * own.rank, [found.extents[axis] for axis in axes])
+    if reshaped:
         return windows.reshape(ctx, source, [found.extents[axis] for axis in range(type.rank)])
     return source
+
+
+def _extent_fits(ctx: Context, wanted: object, source: SSAValue, position: int, axis: int) -> bool | None:
+    """Whether a value has the extent of a window (checked at run time if need be); False: only its valid region does; None: neither."""
+    own = d.shaped_type(source)
+    got, valid, known = own.shape[position], own.valid[position], static_integer(wanted)
+    what = f"extent {axis} of the window and extent {position} of the value written"
+    if known is not None and isinstance(got, int):
+        if known == got:
+            return True
+        if known > got or (isinstance(valid, int) and valid != known):
+            return None
+    elif extent_of(wanted) != "?" and extent_of(wanted) == got:
+        return True
+    elif valid == got:
+        ctx.builder.check(ctx.index(wanted), ctx.builder.dim(source, position), what)
+        return True
+    if valid != known:  # A valid region that only the run knows may be smaller than the window, not larger.
+        ctx.builder.check(ctx.index(wanted), ctx.scalar_op("maximum", ctx.builder.valid(source, position), wanted), what)
+    return False
 
 
 def _types(target: ast.Subscript, type: ShapedType, own: ShapedType) -> list[str]:

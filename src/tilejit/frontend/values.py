@@ -36,6 +36,12 @@ class Undefined:
     help: str | None = None
 
 
+class Perhaps(tuple[object, ...]):
+    """What a name holds that no round of a loop may have bound: the value, a BOOL that says whether it has one, and what to say if not."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class TypedConstant:
     """`pl.const(value, dtype)`: a compile-time number with a data type of its own."""
@@ -87,6 +93,8 @@ class InlineFunction:
     text: FunctionText
     namespace: Mapping[str, object] = field(repr=False)
     python: Callable[..., object] | None = field(default=None, repr=False)
+    auto_scope: bool | None = None
+    """Whether its body is a dependency scope of its own; None: as the function that it is expanded in."""
 
     @property
     def __name__(self) -> str:

@@ -1,0 +1,21 @@
+"""A name read after a loop that made no round."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+X = np.arange(128, dtype=np.float32).reshape(8, 16)
+N = np.array([0], np.int32)
+OUT = np.full((8, 16), 7, np.float32)
+
+
+@pl.jit
+def kernel(x: pl.Tensor, n: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range(n[0]):
+            t = pl.load(x, [i, 0], [8, 16])
+        pl.store(t, [0, 0], out)
+
+
+def mistake() -> object:
+    return kernel(X, N, OUT)

@@ -1,0 +1,144 @@
+"""Forms of public programs about windows: writes that take a valid region, valid regions of views, slots, extents behind casts, parts that are stored."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy import float32
+
+import tilejit.language as pl
+from tests.suite.harness import Array, Cases, f32, i32
+
+CASES = Cases()
+
+
+def patched(base: Array, part: Array, *at: int) -> Array:
+    """`base` with `part` written at a corner."""
+    out = base.copy()
+    out[tuple(slice(start, start + size) for start, size in zip(at, part.shape, strict=True))] = part
+    return out
+
+
+# a subscript write takes the valid region of its value ----------------------------------------------------------------
+
+
+@CASES(f32(8, 8), f32(8, 8), f32(16, 8), f32(16, 8), expected=lambda y, a, src, b: (patched(a, y[:, :4], 0, 0), patched(b, src[:, :4], 0, 0)))
+@pl.jit
+def written_by_its_valid_region(y: pl.Tensor, a: pl.InOut[pl.Tensor], src: pl.Tensor, b: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        a[0:8, 0:4] = pl.slice(y, [8, 8], [0, 0], valid_shape=[8, 4])
+        b[0:16, 0:4] = pl.set_validshape(src, 16, 4)
+
+
+@CASES(
+    f32(8, 8), 5, f32(8, 8), expected=lambda x, n, out: patched(out, (x * float32(2))[:n, :3], 1, 2),
+    more=[(f32(8, 8), 1, f32(8, 8)), (f32(8, 8), 6, f32(8, 8))],
+)
+@pl.jit(runtime_scalars=("n",))
+def written_by_a_valid_region_of_the_run(x: pl.Tensor, n: pl.INDEX, out: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(x, [0, 0], [8, 8], valid_shape=[n, 3])
+        out[1:7, 2:5] = pl.mul(t, 2.0)
+
+
+@CASES(
+    f32(8, 8), 5, f32(8, 8), expected=lambda x, n, out: patched(out, x[:n, :8], 8 - n, 0),
+    more=[(f32(8, 8), 1, f32(8, 8)), (f32(8, 8), 8, f32(8, 8))], compiles=1,
+)
+@pl.jit(runtime_scalars=("n",))
+def written_into_a_window_of_the_run(x: pl.Tensor, n: pl.INDEX, out: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[8 - n : 8, :] = pl.slice(x, [8, 8], [0, 0], valid_shape=[n, 8])
+
+
+@CASES(f32(3, 8), f32(4, 3, 8), expected=lambda x, out: patched(out, x[None, :, :5], 2, 0, 1))
+@pl.jit
+def written_into_a_window_of_lower_rank(x: pl.Tensor, out: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[2, :, 1:6] = pl.slice(x, [3, 8], [0, 0], valid_shape=[3, 5])
+
+
+@CASES(f32(3, 8), f32(3, 4, 8), expected=lambda x, out: patched(out, x[:, None, :5], 0, 2, 1))
+@pl.jit
+def written_into_a_window_with_a_dropped_middle(x: pl.Tensor, out: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:, 2, 1:6] = pl.slice(x, [3, 8], [0, 0], valid_shape=[3, 5])
+
+
+@CASES(f32(6, 8), f32(6, 8), expected=lambda x, y: patched(y, x[:4, :2], 1, 3))
+@pl.jit
+def a_tile_written_by_a_valid_region(x: pl.Tensor, y: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(y, [0, 0], [6, 8])
+        t[1:5, 3:5] = pl.load(x, [0, 0], [6, 8], valid_shape=[4, 2])
+        pl.store(t, [0, 0], out)
+    return out
+
+
+# valid regions of views -----------------------------------------------------------------------------------------------
+
+
+@CASES(f32(4, 64), expected=lambda x: patched(np.zeros((1, 32), float32), x[:1, 32:52], 0, 0))
+@pl.jit
+def valid_region_of_a_slice(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.fillpad(pl.set_validshape(x[0:1, 32:64], 1, 20))
+
+
+@CASES(f32(6, 40), 5, 3, expected=lambda x, n, m: x[1 : 1 + m, 8:11], more=[(f32(6, 40), 3, 1)])
+@pl.jit(runtime_scalars=("n",))
+def valid_region_of_a_slice_of_the_run(x: pl.Tensor, n: pl.INDEX, m: pl.INDEX, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:, :] = pl.set_validshape(x[1:n, 8:24], m, 3)
+
+
+@CASES(f32(3, 6, 8), i32(1, low=0, high=13), expected=lambda x, n: patched(np.zeros((2, 24), float32), x[1].reshape(2, 24)[:1, : n[0]], 0, 0))
+@pl.jit
+def valid_region_of_a_reshaped_plane(x: pl.Tensor, n: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.fillpad(pl.set_validshape(pl.reshape(x[1], [2, 24]), 1, n[0]))
+
+
+@CASES(f32(6, 40), expected=lambda x: (x + float32(1), patched(np.zeros((2, 16), float32), x[1:2, 8:20], 0, 0)))
+@pl.jit
+def a_valid_region_keeps_what_it_was_cut_from(x: pl.InOut[pl.Tensor], out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        part = pl.set_validshape(x[1:3, 8:24], 1, 12)
+        x[:] = x + 1.0
+        out[:] = pl.fillpad(part)
+
+
+# slots that only the run knows ----------------------------------------------------------------------------------------
+
+
+@CASES(f32(24, 8), expected=lambda x: x * float32(2))
+@pl.jit
+def a_slot_from_a_loop(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range(6):
+            t: pl.Tile[[4, 8], pl.FP32, pl.MemRef("ub", slots=2)[i % 2], pl.Mem.Vec] = pl.load(x, [i * 4, 0], [4, 8])
+            u: pl.Tile[[4, 8], pl.FP32, pl.Mem.Vec, pl.MemRef(slots=3)[pl.min(i, 2)]] = pl.add(t, t)
+            pl.store(u, [i * 4, 0], out)
+    return out
+
+
+@CASES(f32(24, 8), i32(1, low=0, high=4), expected=lambda x, at: -x)
+@pl.jit
+def a_slot_from_data(x: pl.Tensor, at: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        slot = at[0]
+        t: pl.Tile[[24, 8], pl.FP32, pl.MemRef("ring", slots=4)[slot], pl.Mem.Vec] = pl.load(x, [0, 0], [24, 8])
+        u: pl.Tile[[24, 8], pl.FP32, pl.MemRef('ring', slots=4)[(slot + 1) % 4]] = pl.neg(t)
+        pl.store(u, [0, 0], out)
+    return out
+
+
+@CASES(f32(24, 8), expected=lambda x: x + float32(1))
+@pl.jit
+def a_slot_of_a_tensor_in_blocks(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for b in pl.spmd(3):
+        t: pl.Tile[[8, 8], pl.FP32, pl.MemRef("ring", slots=4)[b & 3]] = pl.load(x, [b * 8, 0], [8, 8])
+        for _, (v,) in pl.range(1, init_values=(t,)):
+            w: pl.Tile[[8, 8], pl.FP32, pl.MemRef("ring", slots=4)[(b + 2) // 2]] = pl.add(v, 1.0)
+            v = pl.yield_(w)
+        pl.store(v, [b * 8, 0], out)
+    return out
