@@ -269,9 +269,9 @@ class FunctionReader:
         ctx.builder.return_(values or [])
         ctx.attach_last_comments(op.body.block)
         attrs: dict[str, object] = {**self.source.attrs, **ctx.attributes}
-        # Printed programs say which outputs folding left alone.
-        left = attrs.pop("unwritten", ())
-        excused = left if isinstance(left, tuple) else ()
+        # Printed programs say which outputs are left alone, and which of them were from the start.
+        left, through = attrs.pop("unwritten", ()), attrs.pop("handed_through", ())
+        excused = set(left if isinstance(left, tuple) else ()) - set(through if isinstance(through, tuple) else ())
         if values is not None:
             attrs["returns"] = tuple(("param", arguments.index(value)) if value in arguments else ("value",) for value in values)
             self._check_result(values)
@@ -283,11 +283,10 @@ class FunctionReader:
             written = isinstance(spec.type, BufferType) and ctx.aliases.written(argument)
             if direction == "In" and written:
                 direction = "InOut"
-            if direction == "Out" and not written and not external and not _peer_writes(ctx, op, spec):
-                if values is not None and argument in values and self.source.kind != "orchestration":
-                    handed.append(spec.name)
-                elif spec.name not in excused:
+            if direction == "Out" and not written and not external and spec.name not in excused and not _peer_writes(ctx, op, spec):
+                if values is None or argument not in values or self.source.kind == "orchestration":
                     self._never_written(ctx, spec)
+                handed.append(spec.name)
             directions.append(direction)
         if handed:
             attrs["handed_through"] = tuple(handed)
