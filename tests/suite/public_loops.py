@@ -152,3 +152,75 @@ def an_index_that_had_a_value(x: pl.InOut[pl.Tensor], n: pl.Tensor, out: pl.Out[
             x[i, 0] = 1.0
         out[0] = pl.cast(i, pl.INT32)
     return out
+
+
+# yields with annotated names ------------------------------------------------------------------------------------------
+
+
+@CASES(f32(4, 6), np.array([1], np.int32), expected=lambda x, c: x + float32(4))
+@pl.jit
+def an_annotated_yield_in_branches(x: pl.Tensor, c: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        if c[0] > 0:
+            n: pl.Scalar[pl.INDEX] = pl.yield_(4)
+        else:
+            n: pl.Scalar[pl.INDEX] = pl.yield_(2)
+        out[:] = x + pl.cast(n, pl.FP32)
+    return out
+
+
+@CASES(f32(4, 6), np.array([5], np.int32), expected=lambda x, c: x * float32(2 * c[0] + 3))
+@pl.jit
+def an_annotated_yield_in_one_of_three_arms(x: pl.Tensor, c: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(x, [0, 0], [4, 6])
+        if c[0] > 7:
+            factor: pl.Scalar[pl.FP32] = pl.yield_(1.0)
+        elif c[0] > 4:
+            factor = pl.yield_(pl.cast(c[0], pl.FP32) * 2.0 + 3.0)
+        else:
+            factor: pl.FP32 = pl.yield_(0.5)
+        pl.store(pl.mul(t, factor), [0, 0], out)
+    return out
+
+
+@CASES(f32(4, 6), np.array([3], np.int32), expected=lambda x, n: x * float32(8))
+@pl.jit
+def an_annotated_yield_in_a_loop(x: pl.Tensor, n: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        start = pl.load(x, [0, 0], [4, 6])
+        for _, (t,) in pl.range(n[0], init_values=(start,)):
+            doubled: pl.Tile[[4, 6], pl.FP32] = pl.yield_(pl.add(t, t))
+        pl.store(doubled, [0, 0], out)
+    return out
+
+
+@CASES(i32(6, low=1, high=9), expected=lambda n: np.array([n.sum(), 6], np.int32))
+@pl.jit
+def an_annotated_yield_in_a_while(n: pl.Tensor, out: pl.Out[pl.Tensor[[2], pl.INT32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for _, (total,) in pl.range(6, init_values=(pl.const(0, pl.INT32),)):
+            more: pl.Scalar[pl.INT32] = pl.yield_(total + n[_])
+        out[0] = more
+        for (i,) in pl.while_(init_values=(0,)):
+            pl.cond(i < 6)
+            i: pl.Scalar[pl.INDEX] = pl.yield_(i + 1)
+        out[1] = pl.cast(i, pl.INT32)
+    return out
+
+
+@pl.program
+class AnnotatedInStrictForm:
+    @pl.function(type=pl.FunctionType.InCore, strict_ssa=True)
+    def main(self, x: pl.Tensor[[4, 6], pl.FP32], c: pl.Tensor[[1], pl.INT32], out: pl.Out[pl.Tensor[[4, 6], pl.FP32]]) -> pl.Tensor[[4, 6], pl.FP32]:
+        t = pl.load(x, [0, 0], [4, 6])
+        if c[0] > 0:
+            n: pl.Scalar[pl.INT32] = pl.yield_(3)
+            u: pl.Tile[[4, 6], pl.FP32] = pl.yield_(pl.neg(t))
+        else:
+            n: pl.Scalar[pl.INT32] = pl.yield_(c[0])
+            u: pl.Tile[[4, 6], pl.FP32] = pl.yield_(t)
+        return pl.store(pl.mul(u, pl.cast(n, pl.FP32)), [0, 0], out)
+
+
+CASES(f32(4, 6), np.array([1], np.int32), expected=lambda x, c: x * float32(-3))(AnnotatedInStrictForm)

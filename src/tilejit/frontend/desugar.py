@@ -12,6 +12,8 @@ SpanOf = Callable[[ast.AST], Span]
 
 RETURN = "$return"
 """The name that holds the result when a function returns from inside a block."""
+TYPED = "$typed_"
+"""Begins the name of a value that takes an annotation before it is yielded."""
 
 
 def desugar(body: Sequence[ast.stmt], span: SpanOf) -> list[ast.stmt]:
@@ -44,9 +46,23 @@ def _loops(body: Sequence[ast.stmt], span: SpanOf) -> list[ast.stmt]:
             out += _loop(statement, span)
         elif isinstance(statement, ast.If | ast.With):
             out.append(_with_blocks(statement, lambda block: _loops(block, span)))
+        elif isinstance(statement, ast.AnnAssign) and is_yield(statement.value):
+            out += _annotated_yield(statement)
         else:
             out.append(statement)
     return out
+
+
+def _annotated_yield(node: ast.AnnAssign) -> list[ast.stmt]:
+    """`n: T = pl.yield_(v)` yields `v` as a T: the value takes the annotation, then it is yielded."""
+    assert isinstance(node.value, ast.Call)
+    call = node.value
+    if not isinstance(node.target, ast.Name) or len(call.args) != 1 or isinstance(call.args[0], ast.Starred):
+        return [ast.copy_location(ast.Assign([node.target], call), node)]
+    typed = TYPED + node.target.id
+    value = ast.copy_location(ast.AnnAssign(_name(typed, node.target, store=True), node.annotation, call.args[0], simple=1), node)
+    handed = ast.copy_location(ast.Call(call.func, [_name(typed, call.args[0])], call.keywords), call)
+    return [value, ast.copy_location(ast.Assign([node.target], handed), node)]
 
 
 def _with_blocks(node: ast.If | ast.With, rewrite: Callable[[Sequence[ast.stmt]], list[ast.stmt]]) -> ast.stmt:

@@ -271,7 +271,7 @@ class FunctionReader:
         attrs: dict[str, object] = {**self.source.attrs, **ctx.attributes}
         # Printed programs say which outputs are left alone, and which of them were from the start.
         left, through = attrs.pop("unwritten", ()), attrs.pop("handed_through", ())
-        excused = set(left if isinstance(left, tuple) else ()) - set(through if isinstance(through, tuple) else ())
+        excused = [name for name in (left if isinstance(left, tuple) else ()) if not (isinstance(through, tuple) and name in through)]
         if values is not None:
             attrs["returns"] = tuple(("param", arguments.index(value)) if value in arguments else ("value",) for value in values)
             self._check_result(values)

@@ -12,7 +12,7 @@ from xdsl.ir import Block, SSAValue
 from tilejit.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
 from tilejit.frontend import branches, lanes, loops, regions, subscripts
 from tilejit.frontend.context import Context, YieldRecord, fits
-from tilejit.frontend.desugar import is_yield
+from tilejit.frontend.desugar import TYPED, is_yield
 from tilejit.frontend.expressions import binary
 from tilejit.frontend.merge import literal_fits
 from tilejit.frontend.signature import agrees, annotation_value, value_type
@@ -155,7 +155,7 @@ def _checked(ctx: Context, node: ast.AnnAssign, declared: ValueType, value: obje
         got = actual if actual is not None else describe_value(value)
         ctx.fail(
             ParserTypeError,
-            f"`{node.target.id}` is annotated {declared}, but the value is {got}",
+            f"`{node.target.id.removeprefix(TYPED)}` is annotated {declared}, but the value is {got}",
             node.annotation,
             help="correct the annotation, or leave it out",
         )
