@@ -12,6 +12,7 @@ from tests.ops.harness import infer, partial, random_array, tensor, tile, value
 from tilejit.dtypes import BF16, FP16, FP32, INT32, DType
 from tilejit.errors import ShapeError
 from tilejit.ops.spec import ExtentCheck
+from tilejit.types.values import TileType
 
 COMBINE: dict[str, Callable[[float, float], float]] = {
     "_add": lambda x, v: x + v,
@@ -53,14 +54,26 @@ def test_the_result_is_valid_where_the_big_operand_is() -> None:
     np.testing.assert_array_equal(out.box, x[:4, :5] - row[:4])
 
 
-def test_a_vector_that_turns_out_too_short_is_an_error_when_it_runs() -> None:
+def test_a_vector_that_of_tiles_that_turns_out_too_short_is_an_error_when_it_runs() -> None:
     from tilejit.ops import table
     from tilejit.ops.evaluate import evaluate
 
     x, row = random_array((6, 8), FP32), random_array((6, 1), FP32)
-    type, _ = infer("row_expand_sub", "tile", lhs=tile((6, 8)), rhs=tile((6, 1), valid=("?", 1)))
+    type, _ = infer("row_expand_add", "tile", lhs=tile((6, 8)), rhs=tile((6, 1), valid=("?", 1)))
     with pytest.raises(ShapeError, match="valid for 3 of 6"):
-        evaluate(table()["row_expand_sub"], {"lhs": partial(x, 6, 8), "rhs": partial(row, 3, 1)}, (type,))
+        evaluate(table()["row_expand_add"], {"lhs": partial(x, 6, 8), "rhs": partial(row, 3, 1)}, (type,))
+
+
+@pytest.mark.parametrize("known", [3, "?"])
+def test_a_result_is_valid_where_the_vector_is_too(known: int | str) -> None:
+    from tilejit.ops import table
+    from tilejit.ops.evaluate import evaluate
+
+    x, row = random_array((6, 8), FP32), random_array((6, 1), FP32)
+    type, _ = infer("row_expand_sub", "tile", lhs=tile((6, 8)), rhs=tile((6, 1), valid=(known, 1)))
+    assert isinstance(type, TileType) and type.valid == (known, 8)
+    (out,) = evaluate(table()["row_expand_sub"], {"lhs": partial(x, 6, 8), "rhs": partial(row, 3, 1)}, (type,))
+    np.testing.assert_array_equal(out.box, x[:3] - row[:3])
 
 
 @pytest.mark.parametrize(("dtype", "block"), [(FP32, 8), (FP16, 16)])

@@ -30,6 +30,12 @@ KERNELS = {
     "valid_regions": ("three_pad_values", "set_at_run_time", "intersection_of_two", "product_of_partial_tiles"),
 }
 
+OF_ONE_SIZE = {
+    "public_expands": ("a_column_vector_of_the_run", "spread_over_a_target", "vectors_without_leading_dims", "vectors_with_some_leading_dims"),
+    "public_loops": ("the_last_tile_of_a_loop", "bound_in_some_rounds", "an_annotated_yield_in_branches"),
+    "public_windows": ("written_by_its_valid_region", "written_by_a_valid_region_of_the_run", "valid_region_of_a_slice"),
+}
+
 def _larger(dim: int) -> int:
     return dim if dim == 1 else 3 * dim + 1
 
@@ -51,7 +57,8 @@ def _cases(table: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, Case]]:
 
 def _params() -> list[Any]:
     both = [(name, size, case) for name, case in _cases(KERNELS) for size, case in (("small", case), ("large", larger(case)))]
-    return [pytest.param(case, id=f"{name}-{size}") for name, size, case in both]
+    fixed = [pytest.param(case, id=name) for name, case in _cases(OF_ONE_SIZE)]
+    return [pytest.param(case, id=f"{name}-{size}") for name, size, case in both] + fixed
 
 
 @pytest.mark.parametrize("platform", ["a2a3", "a5"])
@@ -61,4 +68,5 @@ def test_a_kernel_of_the_suite_gives_the_numbers_of_its_formula_as_pto(case: Cas
 
 
 def test_every_kernel_named_here_exists() -> None:
-    assert len(list(_cases(KERNELS))) == sum(map(len, KERNELS.values()))
+    for table in (KERNELS, OF_ONE_SIZE):
+        assert len(list(_cases(table))) == sum(map(len, table.values()))

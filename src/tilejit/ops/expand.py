@@ -1,6 +1,7 @@
 """Rows that combine a big operand with a vector spread over its rows or columns.
 
-The result has the big operand's shape and valid region, which the vector must cover.
+The last two dims say which; a vector without the leading ones, or with an extent of 1 there, is the same for all of them. The result has the
+big operand's shape and is valid where both are. Only the vector of a tile's row_expand_add must cover the big operand's valid region.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tilejit.ops.facts import Facts, Fails, Valid
 from tilejit.ops.numbers import NDArray
 from tilejit.ops.shape_rules import agree, broadcast_shapes, common_valid, result_type
 from tilejit.ops.spec import Call, Operand, OpSpec, ScalarArg, Scratch, Spelling, Value, declare, spell
-from tilejit.types.values import ShapedType, TileType, ValueType, shape_text
+from tilejit.types.values import ShapedType, TileType, Valid, ValueType, shape_text
 
 
 def _exp_of_difference(x: NDArray, vector: NDArray) -> NDArray:
@@ -51,6 +52,11 @@ def block_columns(dtype: DType) -> int:
     return BLOCK_BYTES // dtype.get_byte()
 
 
+def must_cover(name: str, level: str) -> bool:
+    """Whether the vector of this row must be valid wherever the big operand is."""
+    return name == "row_expand_add" and level == "tile"
+
+
 def _is_block(call: Call, vector: ShapedType) -> bool:
     return call.row.name == "row_expand_add" and call.level == "tile" and vector.shape[-1] != 1
 
@@ -60,42 +66,57 @@ def _infer(call: Call) -> tuple[ValueType, ...]:
     row_wise = call.row.attrs["axis"] == "row"
     for name in ("lhs", "rhs"):
         require(call, name, call.shaped(name).dtype, call.row.dtypes)
-    rank = big.rank
+    rank, lead = big.rank, big.rank - vector.rank
     stretched = rank - 1 if row_wise else rank - 2
     wanted = "[…, M, 1]" if row_wise else "[…, 1, N]"
     text = f"takes a vector {wanted} that fits {shape_text(big.shape)}, got {shape_text(vector.shape)}"
-    if rank < 2 or vector.rank != rank:
-        raise ShapeError(f"{call.row.name} {text}", help="give the vector the rank of the other operand, with pl.reshape")
+    if vector.rank < 2 or lead < 0:
+        raise ShapeError(f"{call.row.name} {text}", help="give the vector two dims, with pl.reshape")
     if _is_block(call, vector):
         if vector.valid[-1] != block_columns(vector.dtype):
             raise ShapeError(
                 f"{call.row.name} takes one element or one block of {block_columns(vector.dtype)} {vector.dtype} per row, got {vector}",
                 help="use a vector [M, 1]",
             )
-    elif vector.shape[stretched] != 1:
+    elif vector.shape[stretched - lead] != 1:
         other = call.row.name.replace("row", "col", 1) if row_wise else call.row.name.replace("col", "row", 1)
         raise ShapeError(f"{call.row.name} {text}", help=f"a vector of the other direction goes with pl.{other}")
-    for axis in range(rank):
-        if axis == stretched:
+    for axis in range(lead, rank):
+        if axis == stretched or (axis < rank - 2 and vector.shape[axis - lead] == 1):
             continue
-        agree(call, ("lhs", axis), ("rhs", axis), text, "the vector must have one element for each row" if row_wise else "the vector must have one element for each column")
-        needed, there = big.valid[axis], vector.valid[axis]
-        if isinstance(needed, int) and isinstance(there, int) and there < needed:
+        agree(call, ("lhs", axis), ("rhs", axis - lead), text, "the vector must have one element for each row" if row_wise else "the vector must have one element for each column")
+    return (result_type(call, big.shape, promote(big.dtype, vector.dtype), _valid(call, big, vector, stretched)),)
+
+
+def _valid(call: Call, big: ShapedType, vector: ShapedType, stretched: int) -> Valid:
+    if not must_cover(call.row.name, call.level):
+        return common_valid(call, ["lhs", "rhs"], big.shape)
+    for own, there in enumerate(vector.valid):
+        axis = own + big.rank - vector.rank
+        needed = 1 if vector.shape[own] == 1 else big.valid[axis]
+        if axis != stretched and isinstance(needed, int) and isinstance(there, int) and there < needed:
             raise ShapeError(f"{call.row.name}: the vector is valid for {there} of {needed} in dim {axis}", help="the vector must cover the valid region of the other operand")
-    return (result_type(call, big.shape, promote(big.dtype, vector.dtype), big.valid),)
+    return big.valid
 
 
 def _reference(name: str, axis: str, combine: str) -> Callable[..., ArrayValue]:
     def evaluate(results: tuple[TileType, ...], lhs: ArrayValue, rhs: ArrayValue) -> ArrayValue:
         dtype = results[0].dtype
-        stretched = lhs.data.ndim - (1 if axis == "row" else 2)
-        for i, (needed, there) in enumerate(zip(lhs.valid, rhs.valid, strict=True)):
-            if there < (min(needed, 1) if i == stretched else needed):
-                raise ShapeError(f"{name}: the vector is valid for {there} of {needed} in dim {i}")
-        cells = rhs.data[tuple(slice(0, max(n, 1) if i == stretched else n) for i, n in enumerate(lhs.valid))]
-        if rhs.data.shape[stretched] != 1:
-            cells = rhs.box[..., np.arange(lhs.valid[-1]) % rhs.valid[-1]]
-        big, vector = (in_register(numbers.convert(side, dtype), dtype) for side in (lhs.box, cells))
+        lead, blocks = lhs.data.ndim - rhs.data.ndim, axis == "row" and rhs.data.shape[-1] != 1
+        valid = list(lhs.valid)
+        for own, there in enumerate(rhs.valid):
+            needed = lhs.valid[lead + own]
+            spread = rhs.data.shape[own] == 1 or (blocks and own == rhs.data.ndim - 1)
+            if there < (min(needed, 1) if spread else needed):
+                if must_cover(name, results[0].level):
+                    raise ShapeError(f"{name}: the vector is valid for {there} of {needed} in dim {lead + own}")
+                valid[lead + own] = 0 if spread else there
+        if blocks:
+            cells = rhs.box[..., np.arange(valid[-1]) % rhs.valid[-1]]
+        else:
+            cells = rhs.data[tuple(slice(0, 1 if extent == 1 else n) for extent, n in zip(rhs.data.shape, valid[lead:], strict=True))]
+        box = lhs.data[tuple(slice(0, n) for n in valid)]
+        big, vector = (in_register(numbers.convert(side, dtype), dtype) for side in (box, cells))
         out = COMBINERS[combine](big, vector)
         return placed(numbers.convert(out, dtype), lhs.data.shape, dtype)
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilejit import ops
+from tilejit.ops.expand import must_cover
 from tilejit.ops.facts import Fails, Valid
 from tilejit.ops.reduce import order_matters, reduced_axis
 from tilejit.passes.rewriting import has_uses
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import Aliases, Roots, is_buffer, reads_own_cell, same_window, takes_blocks
-from tilejit.tile_ir.build import apply_args, constant_of
+from tilejit.tile_ir.build import constant_of, operand
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import Dim, ScalarType, Shape, ShapedType
 
@@ -279,12 +280,9 @@ def _extent_key(value: SSAValue, axis: int, rank: int) -> object:
         match ops.facts(owner.op).valid:
             case Valid.Folded:
                 return _extent_key(owner.args[0], axis, rank)
-            case Valid.Spread:
-                args = apply_args(owner)
-                big = args.get("lhs", args.get("target"))
-                assert isinstance(big, SSAValue)
-                return _extent_key(big, axis, rank)
-            case Valid.Common:
+            case Valid.Spread if must_cover(owner.op, type.level):
+                return _extent_key(operand(owner, "lhs"), axis, rank)
+            case Valid.Common | Valid.Spread:
                 return _common_key(owner, axis, rank, _logical_shape(value)[axis])
             case Valid.Own:
                 pass

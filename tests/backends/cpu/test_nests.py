@@ -223,7 +223,7 @@ def test_a_vector_that_does_not_cover_the_valid_rows_is_refused() -> None:
     def body(k: Kernel, x: SSAValue, n: SSAValue, out: SSAValue) -> None:
         t = k.tile(x, [0, 0], [6, 20])
         v = k.tile(x, [0, 0], [6, 1], [n, 1])
-        k.put(k.op("row_expand_mul", t, v), out)
+        k.put(k.op("row_expand_add", t, v), out)
 
     source = program([buffer(6, 20), ScalarType(INT64), buffer(6, 20)], body)
     x, out = random(rng, (6, 20)), random(rng, (6, 20))

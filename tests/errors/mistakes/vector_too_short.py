@@ -13,7 +13,7 @@ def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         t = pl.load(x, [0, 0], [8, 16])
         v = pl.load(x, [0, 0], [8, 1], valid_shape=[4, 1])
-        pl.store(pl.row_expand_mul(t, v), [0, 0], out)
+        pl.store(pl.row_expand_add(t, v), [0, 0], out)
 
 
 def mistake() -> object:

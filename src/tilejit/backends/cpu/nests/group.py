@@ -113,14 +113,16 @@ class GroupWriter:
         e = self.e
         for value in item.covered:
             shape, there = self._shape_valid(value)
-            for axis, needed in enumerate(self.extents_of[item.result][1]):
+            around = self.extents_of[item.result][1]
+            lead = len(around) - len(there)
+            for axis, needed in enumerate(around[lead:]):
                 if item.blocks and axis == len(there) - 1:
                     continue
                 if shape[axis] == 1:
                     needed = e.min(needed, 1)
                 if needed == there[axis] or there[axis] == shape[axis]:
                     continue
-                text = f"{item.op.op}: the vector is valid for {{0}} of {{1}} in dim {axis}"
+                text = f"{item.op.op}: the vector is valid for {{0}} of {{1}} in dim {lead + axis}"
                 self.f.fail_if(e.icmp("slt", there[axis], needed), Failure("shape", text, item.op.span), [there[axis], needed])
 
     def _space_valid(self) -> list[Index]:

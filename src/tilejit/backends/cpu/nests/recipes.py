@@ -12,6 +12,7 @@ from tilejit.backends.cpu.lanes.ops import COMPARISONS, COPY, Lane, apply_lane
 from tilejit.backends.cpu.llvm.text import Emitter, Value
 from tilejit.dtypes import BOOL, DType, promote
 from tilejit.ops.elementwise import compute_dtype
+from tilejit.ops.expand import must_cover
 from tilejit.ops.math import cast_mode
 from tilejit.ops.reduce import reduced_axis
 from tilejit.ops.spec import OpSpec
@@ -161,7 +162,9 @@ def expand(op: d.ApplyOp, row: OpSpec, lane: Lane, wide: bool) -> Recipe:
         return apply_lane(e, lane, result.dtype, ready, width, row.facts.exact)
 
     blocks = frozenset({1} if takes_blocks(op) else ())
-    return Recipe(op, inputs, result.shape, code, (lhs,), blocks=blocks, covered=(rhs,), cost=row.facts.cost)
+    covered = (rhs,) if must_cover(row.name, result.level) else ()
+    bounds = (lhs,) if covered else (lhs, rhs)
+    return Recipe(op, inputs, result.shape, code, bounds, blocks=blocks, covered=covered, cost=row.facts.cost)
 
 
 def reduction(op: d.ApplyOp, row: OpSpec, lane: Lane, wide: bool) -> Recipe:

@@ -10,6 +10,7 @@ from tilejit.backends.pto.write.blocks import BlockWriter
 from tilejit.backends.pto.write.plan import PRODUCTS, array_operands, family
 from tilejit.backends.pto.write.scalars import extent_of
 from tilejit.backends.pto.write.text import Extent, op_name
+from tilejit.ops.expand import must_cover
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, operand, operands
 
@@ -37,8 +38,8 @@ def valid_after(w: BlockWriter, op: d.ApplyOp) -> tuple[Extent, Extent]:
     if family(op) == "reduction":
         rows, cols = w.valid_of(operand(op, "input"))
         return (rows, 1) if op.op.startswith("row_") else (1, cols)
-    if family(op) == "expand" and op.op != "expand_clone":
-        return w.valid_of(operand(op, "target" if op.op == "expands" else "lhs"))
+    if must_cover(op.op, result.level):
+        return w.valid_of(operand(op, "lhs"))
     if op.op == "reshape":
         rows, cols = w.valid_of(operand(op, "input"))
         if result.shape[-1:] == d.shaped_type(operand(op, "input")).shape[-1:]:
@@ -71,9 +72,14 @@ def _common(w: BlockWriter, op: d.ApplyOp, arrays: list[SSAValue]) -> tuple[Exte
         for value in arrays:
             shape = d.shaped_type(value).shape
             own, whole = (shape[-1:], result.shape[-1:]) if axis == 1 else (shape[:-1], result.shape[:-1])
-            if all(dim == 1 for dim in own) and not all(dim == 1 for dim in whole):
-                continue
             extent = w.valid_of(value)[axis]
+            if all(dim == 1 for dim in own) and not all(dim == 1 for dim in whole):
+                if extent == 1:
+                    continue
+                sizes = [dim for dim in whole if isinstance(dim, int)]
+                if len(sizes) < len(whole):
+                    raise w.refuse(op, f"{op_name(op)} of an operand that may be empty, spread over an extent that the run decides,")
+                extent = w.mul(extent, math.prod(sizes))  # A spread cell that is missing leaves nothing.
             found = extent if found is None else w.least(found, extent, "valid")
         out.append(1 if found is None else found)
     return out[0], out[1]
