@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import warnings
 
 import pytest
 
@@ -125,3 +126,21 @@ def test_a_parameter_is_named_bare_in_the_attributes_of_its_function() -> None:
 def test_an_array_cannot_cross_into_a_function() -> None:
     with pytest.raises(TilejitError, match="on-core array, which cannot cross"):
         parse("out[:] = x", f"{X}, s: pl.Array[4, pl.INT32], {OUT}")
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("with pl.at(level=pl.Level.CORE_GROUP, optimizations=[pl.split(pl.SplitMode.NONE, slot_num=2)]):", "slot_num"),
+        ("with pl.at(level=pl.Level.CORE_GROUP, split=pl.SplitMode.UP_DOWN):", "split"),
+        ("with pl.at(level=pl.Level.CORE_GROUP, optimization=pl.split(pl.SplitMode.UP_DOWN)):", "optimization"),
+        ("for i in pl.range(1, chunk=4):", "chunk"),
+        ("for i in pl.parallel(1, chunk=4, chunk_policy='even'):", "chunk_policy"),
+    ],
+)
+def test_options_of_earlier_versions_are_taken_with_one_warning(line: str, name: str) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        parse(f"for _ in pl.range(2):\n    {line}\n        out[0, 0] = 1.0")
+    deprecated = [str(warning.message) for warning in caught if issubclass(warning.category, DeprecationWarning)]
+    assert sum(f"`{name}` of pl." in message for message in deprecated) == 1

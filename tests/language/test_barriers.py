@@ -106,7 +106,7 @@ def test_a_soft_barrier_is_for_as_many_as_it_says() -> None:
 t = pl.load(x, [b, 0], [1, 8])
 tmp = pl.store(t, [b, 0], tmp)
 if b < 2:
-    pl.system.syncall(mode="soft", gm_workspace=pl.reshape(tmp, [264]), used_cores=2)
+    pl.system.syncall(mode="soft", gm_workspace=pl.reshape(tmp, [264]), used_cores=6)
     t = pl.add(t, pl.load(tmp, [1 - b, 0], [1, 8]))
 out = pl.store(t, [b, 0], out)
 """)
@@ -190,7 +190,7 @@ out = pl.store(t, [b, 0], out)
 @pytest.mark.parametrize("platform", ["reference", "cpu"])
 def test_a_soft_barrier_for_more_blocks_than_there_are_is_a_deadlock(platform: str) -> None:
     program = kernel(
-        'pl.system.syncall(mode="soft", gm_workspace=pl.reshape(tmp, [264]), used_cores=6)\nout = pl.store(pl.load(x, [b, 0], [1, 8]), [b, 0], out)'
+        'pl.system.syncall(mode="soft", gm_workspace=pl.reshape(tmp, [264]), used_cores=18)\nout = pl.store(pl.load(x, [b, 0], [1, 8]), [b, 0], out)'
     )
     x = numbers(33, 8, dtype=np.int32)
     with pytest.raises(DeadlockError, match="waits for 1 more"):
@@ -211,7 +211,7 @@ def test_outside_blocks_a_barrier_waits_for_nobody() -> None:
     def main(x: pl.Tensor[[4, 8], pl.FP32], w: pl.InOut[pl.Tensor[[4], pl.INT32]], out: pl.Out[pl.Tensor[[4, 8], pl.FP32]]):
         with pl.at(level=pl.Level.CORE_GROUP):
             pl.system.syncall()
-            pl.system.syncall(mode="soft", gm_workspace=w, used_cores=4)
+            pl.system.syncall(mode="soft", gm_workspace=w, used_cores=12)
             out[:] = pl.exp(x)
     """
     x = numbers(4, 8)

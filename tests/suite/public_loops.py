@@ -162,7 +162,7 @@ def an_index_that_had_a_value(x: pl.InOut[pl.Tensor], n: pl.Tensor, out: pl.Out[
 def an_annotated_yield_in_branches(x: pl.Tensor, c: pl.Tensor, out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         if c[0] > 0:
-            n: pl.Scalar[pl.INDEX] = pl.yield_(4)
+            n: pl.Scalar[pl.INDEX] = pl.yield_(4)  # pyright: ignore[reportRedeclaration]
         else:
             n: pl.Scalar[pl.INDEX] = pl.yield_(2)
         out[:] = x + pl.cast(n, pl.FP32)
@@ -175,7 +175,7 @@ def an_annotated_yield_in_one_of_three_arms(x: pl.Tensor, c: pl.Tensor, out: pl.
     with pl.at(level=pl.Level.CORE_GROUP):
         t = pl.load(x, [0, 0], [4, 6])
         if c[0] > 7:
-            factor: pl.Scalar[pl.FP32] = pl.yield_(1.0)
+            factor: pl.Scalar[pl.FP32] = pl.yield_(1.0)  # pyright: ignore[reportRedeclaration]
         elif c[0] > 4:
             factor = pl.yield_(pl.cast(c[0], pl.FP32) * 2.0 + 3.0)
         else:
@@ -215,8 +215,8 @@ class AnnotatedInStrictForm:
     def main(self, x: pl.Tensor[[4, 6], pl.FP32], c: pl.Tensor[[1], pl.INT32], out: pl.Out[pl.Tensor[[4, 6], pl.FP32]]) -> pl.Tensor[[4, 6], pl.FP32]:
         t = pl.load(x, [0, 0], [4, 6])
         if c[0] > 0:
-            n: pl.Scalar[pl.INT32] = pl.yield_(3)
-            u: pl.Tile[[4, 6], pl.FP32] = pl.yield_(pl.neg(t))
+            n: pl.Scalar[pl.INT32] = pl.yield_(3)  # pyright: ignore[reportRedeclaration]
+            u: pl.Tile[[4, 6], pl.FP32] = pl.yield_(pl.neg(t))  # pyright: ignore[reportRedeclaration]
         else:
             n: pl.Scalar[pl.INT32] = pl.yield_(c[0])
             u: pl.Tile[[4, 6], pl.FP32] = pl.yield_(t)

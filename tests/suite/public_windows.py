@@ -142,3 +142,79 @@ def a_slot_of_a_tensor_in_blocks(x: pl.Tensor, out: pl.Out[pl.Tensor]):
             v = pl.yield_(w)
         pl.store(v, [b * 8, 0], out)
     return out
+
+
+# extents behind casts -------------------------------------------------------------------------------------------------
+
+
+@CASES(f32(8, 64), i32(2, low=0, high=6), expected=lambda x, n: np.concatenate([x[n[0] : n[0] + 1], x[n[1] : n[1] + 2] * float32(2)]))
+@pl.jit
+def rows_at_a_place_from_data(x: pl.Tensor, n: pl.Tensor, out: pl.Out[pl.Tensor[[3, 64], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pos = pl.read(n, [0])
+        row = x[pos : pos + 1, 0:64]
+        t = pl.load(row, [0, 0], [1, 64])
+        pl.store(t, [0, 0], out)
+        at = pl.cast(n[1], pl.INT64)
+        two = pl.load(x[at : 2 + at], [0, 0], [2, 64])
+        pl.store(pl.add(two, two), [1, 0], out)
+    return out
+
+
+@CASES(f32(8, 24), i32(1, low=0, high=3), expected=lambda x, n: x[2 * n[0] : 2 * n[0] + 2, 8:16] + x[0:2, 8 * n[0] // 8 * 8 : 8 * n[0] + 8])
+@pl.jit
+def blocks_at_a_place_from_data(x: pl.Tensor, n: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        block = n[0]
+        first = block * 2
+        a = pl.load(x[first : (block + 1) * 2, 8:16], [0, 0], [2, 8])
+        start = pl.cast(block, pl.INDEX) * 8
+        b = pl.load(x[0:2, start : pl.cast(block * 8, pl.INDEX) + 8], [0, 0], [2, 8])
+        pl.store(pl.add(a, b), [0, 0], out)
+    return out
+
+
+@CASES(f32(8, 16), i32(1, low=0, high=7), f32(8, 16), expected=lambda x, n, out: patched(out, x[3:4], n[0], 0))
+@pl.jit
+def a_row_written_at_a_place_from_data(x: pl.Tensor, n: pl.Tensor, out: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pos = pl.read(n, [0])
+        out[pos : pos + 1, :] = pl.load(x, [3, 0], [1, 16])
+
+
+# `shapes` of a store is the part written ------------------------------------------------------------------------------
+
+
+@CASES(f32(8, 8), f32(8, 8), expected=lambda x, out: patched(out, x[:1, :1], 3, 0))
+@pl.jit
+def one_cell_of_a_tile_stored(x: pl.Tensor, out: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(x, [0, 0], [8, 8])
+        pl.tile.store(t, [3, 0], out, shapes=[1, 1])
+
+
+@CASES(
+    f32(8, 8), 5, f32(8, 8), expected=lambda x, n, out: patched(out, x[: min(n, 6), :4], 1, 2),
+    more=[(f32(8, 8), 1, f32(8, 8)), (f32(8, 8), 7, f32(8, 8))], compiles=1,
+)
+@pl.jit(runtime_scalars=("n",))
+def a_part_that_the_run_decides(x: pl.Tensor, n: pl.INDEX, out: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(x, [0, 0], [8, 8], valid_shape=[6, 8])
+        pl.store(t, [1, 2], out, [n, 4])
+
+
+@CASES(f32(8, 8), f32(3, 8, 8), expected=lambda x, out: patched(out, x[None, :5, :3], 1, 2, 4))
+@pl.jit
+def a_part_into_a_plane(x: pl.Tensor, out: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(x, [0, 0], [8, 8])
+        pl.store(t, [1, 2, 4], out, shapes=[1, 5, 3])
+
+
+@CASES(f32(4, 8), f32(40), expected=lambda x, out: patched(out, x[0, :6], 9))
+@pl.jit
+def a_part_of_a_row_into_a_line(x: pl.Tensor, out: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(x, [0, 0], [1, 8])
+        pl.store(t, [9], out, shapes=[6])

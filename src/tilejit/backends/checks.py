@@ -96,7 +96,7 @@ def pop_failure(pop: Transfer) -> Failure:
 
 def sync_failure(op: d.EffectOp) -> Failure:
     """A barrier that is never complete; integers: the row of another place that waits, or -1, and how many are missing."""
-    help = "every block must reach the same number of syncalls; in soft mode `used_cores` says how many blocks take part"
+    help = "every block must reach the same number of syncalls; in soft mode `used_cores` says how many cores take part"
     return Failure("deadlock", "deadlock: syncall waits for {1} more that never come", op.span, help, related=True)
 
 

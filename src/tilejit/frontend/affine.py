@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
+from tilejit.dtypes import integer_range
 from tilejit.frontend.values import static_integer
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.names import name_of
+from tilejit.types.values import ScalarType
 
 Terms = dict[object, int]
 """Coefficients by term; the key None holds the constant. A dimension read is one term however often it is read."""
@@ -33,8 +35,8 @@ class Extreme:
 
 def difference(upper: object, lower: object) -> int | None:
     """`upper - lower` if it is the same number in every run, else None."""
-    terms = _terms(upper, _DEPTH)
-    for term, coefficient in _terms(lower, _DEPTH).items():
+    terms = _terms(upper, _DEPTH, through_casts=True)
+    for term, coefficient in _terms(lower, _DEPTH, through_casts=True).items():
         terms[term] = terms.get(term, 0) - coefficient
     constant = terms.pop(None, 0)
     return constant if all(coefficient == 0 for coefficient in terms.values()) else None
@@ -59,7 +61,8 @@ def extremes(value: object, rounds: Mapping[SSAValue, range]) -> tuple[Extreme, 
     return low, high
 
 
-def _terms(value: object, depth: int) -> Terms:
+def _terms(value: object, depth: int, through_casts: bool = False) -> Terms:
+    """`through_casts`: an integer that is made wider stays the same term, as if sums of the narrow one did not wrap."""
     known = static_integer(value)
     if known is not None:
         return {None: known}
@@ -68,25 +71,37 @@ def _terms(value: object, depth: int) -> Terms:
     if isinstance(owner, d.DimOp):
         extent = d.shaped_type(owner.source).shape[_axis(owner)]
         return {("dim", extent): 1} if extent != "?" else {("dim of", owner.source, _axis(owner)): 1}
-    found = _combined(owner, depth - 1) if isinstance(owner, d.ApplyOp) and depth > 0 and len(owner.args) == 2 else None
+    found = _combined(owner, depth - 1, through_casts) if isinstance(owner, d.ApplyOp) and depth > 0 else None
     return {value: 1} if found is None else found
 
 
-def _combined(op: d.ApplyOp, depth: int) -> Terms | None:
-    """The terms of a sum, a difference, or a product with a constant."""
+def _combined(op: d.ApplyOp, depth: int, through_casts: bool) -> Terms | None:
+    """The terms of a sum, a difference, a product with a constant, or what a cast widens."""
     match op.op:
-        case "add" | "sub":
-            left, right = _terms(op.args[0], depth), _terms(op.args[1], depth)
+        case "cast" if through_casts and _widens(op):
+            return _terms(op.args[0], depth, through_casts)
+        case "add" | "sub" if len(op.args) == 2:
+            left, right = (_terms(side, depth, through_casts) for side in op.args)
             sign = 1 if op.op == "add" else -1
             return {term: left.get(term, 0) + sign * right.get(term, 0) for term in {**left, **right}}
-        case "mul":
-            left, right = _terms(op.args[0], depth), _terms(op.args[1], depth)
+        case "mul" if len(op.args) == 2:
+            left, right = (_terms(side, depth, through_casts) for side in op.args)
             for factor, other in ((left, right), (right, left)):
                 if set(factor) == {None}:
                     return {term: factor[None] * coefficient for term, coefficient in other.items()}
         case _:
             pass
     return None
+
+
+def _widens(cast: d.ApplyOp) -> bool:
+    """Whether a cast keeps every integer as it is."""
+    source, target = d.type_of(cast.args[0]), d.type_of(cast.results[0])
+    assert isinstance(source, ScalarType) and isinstance(target, ScalarType)
+    if not (source.dtype.is_integer and target.dtype.is_integer):
+        return False
+    (least, most), (low, high) = integer_range(source.dtype), integer_range(target.dtype)
+    return low <= least and most <= high
 
 
 def _axis(op: d.DimOp) -> int:

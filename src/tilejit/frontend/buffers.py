@@ -92,18 +92,30 @@ def store(ctx: Context, args: Mapping[str, object]) -> SSAValue:
     ctx.needs_execution("pl.store", "tile" if own.level == "tile" else "tensor")
     offsets = per_dim(args["offsets"], type, "offsets")
     if args["shapes"] is not None:
-        value = _as_window(ctx, value, own, static_extents(per_dim(args["shapes"], type, "shapes"), "shapes"))
+        value = _as_window(ctx, value, own, per_dim(args["shapes"], type, "shapes"))
     return put(ctx, buffer, value, offsets, is_add(args["atomic"]))
 
 
-def _as_window(ctx: Context, value: SSAValue, own: ShapedType, window: tuple[int, ...]) -> SSAValue:
-    """What `shapes=` of a store says: the tile in the shape of the window that it fills."""
-    if own.shape == window:
-        return value
-    if prod(window) != prod(extent for extent in own.shape if isinstance(extent, int)):
-        message = f"pl.store takes `shapes` with the elements of the tile {shape_text(own.shape)}, got {shape_text(window)}"
-        raise ShapeError(message, help="cut the tile with pl.slice, or narrow it with valid_shape")
-    return reshape(ctx, value, window)
+def _as_window(ctx: Context, value: SSAValue, own: ShapedType, window: Items) -> SSAValue:
+    """What `shapes=` of a store says: the tile in the shape of the window that it fills, else the part of the tile that is written."""
+    known = [static_integer(extent) for extent in window]
+    if None not in known:
+        extents = static_extents(window, "shapes")
+        if own.shape == extents:
+            return value
+        if prod(extents) == prod(extent for extent in own.shape if isinstance(extent, int)):
+            return reshape(ctx, value, extents)
+    lead = max(len(window) - own.rank, 0)
+    part = [1] * (own.rank - len(window)) + list(window[lead:])
+    beside = (*known[:lead], *own.shape[: own.rank - len(window) if own.rank > len(window) else 0])
+    wide = any(isinstance(got, int) and (static_integer(wanted) or 0) > got for wanted, got in zip(part, own.shape, strict=True))
+    if wide or any(extent != 1 for extent in beside):
+        asked = shape_text(tuple(extent_of(extent) for extent in window))
+        message = f"pl.store takes `shapes` inside the tile {shape_text(own.shape)} or with its elements, got {asked}"
+        raise ShapeError(message, help="`shapes` is the part of the tile that is written, or the window that all of it fills")
+    shape = [ctx.builder.dim(value, axis) for axis in range(own.rank)]
+    cut = {"input": value, "shape": shape, "offset": indices(ctx, [0] * own.rank, "an offset"), "valid_shape": indices(ctx, part, "an extent")}
+    return ctx.builder.apply(table()["slice"], own.level, cut)[0]
 
 
 def is_add(mode: object) -> bool:

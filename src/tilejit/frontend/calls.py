@@ -15,6 +15,7 @@ from tilejit.frontend.context import Context
 from tilejit.frontend.values import (
     InlineFunction,
     MethodReference,
+    TaskHandle,
     TypedConstant,
     compared,
     describe_value,
@@ -155,7 +156,7 @@ def kind_of(value: object) -> Kind:
         return "none"
     if is_number(value):
         return "number"
-    if isinstance(value, DynVar):
+    if isinstance(value, DynVar | TaskHandle):
         return "scalar"
     return "list" if isinstance(value, tuple | list) else "static"
 

@@ -39,7 +39,7 @@ from tilejit.ops.dtype_rules import as_float, int_text
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder
 from tilejit.tile_ir.program import Function
-from tilejit.types.annotations import DynVar
+from tilejit.types.annotations import DynExpr, DynVar
 from tilejit.types.enums import SplitMode
 from tilejit.types.values import BufferType, ScalarType, ValueType
 
@@ -124,6 +124,8 @@ class Context:
         """The lane inside pl.split_aiv."""
         self.wanted: tuple[ast.expr, Callable[[], ValueType]] | None = None
         """The value of the latest annotated assignment, and the type that its annotation gives."""
+        self.statement_call: ast.expr | None = None
+        """The latest call whose result nobody takes, or only the name of one of its arguments."""
         self.split = SplitMode.NONE
         """How pl.split_aiv divides tiles that cross to the vector lanes."""
         self.split_hint = False
@@ -384,7 +386,22 @@ class Context:
         if symbol in self.local_symbols:
             value = self.local_symbols[symbol]
             return value if isinstance(value, SSAValue) else self.scalar(value)
-        return self.extent_value(self.program.symbol(symbol))
+        computed = self.computed_extent(symbol) if isinstance(symbol, DynExpr) else None
+        return self.extent_value(self.program.symbol(symbol)) if computed is None else computed
+
+    def computed_extent(self, extent: DynExpr) -> SSAValue | None:
+        """An extent that is made of others, where parameters carry all of those."""
+        sides: list[object] = []
+        for side in (extent.left, extent.right):
+            value = self.computed_extent(side) if isinstance(side, DynExpr) else side
+            if value is None or (isinstance(value, DynVar) and not self._is_carried(value)):
+                return None
+            sides.append(self.symbol_value(value) if isinstance(value, DynVar) else value)
+        return self.scalar_op(extent.op, *sides)
+
+    def _is_carried(self, symbol: DynVar) -> bool:
+        name = self.program.symbol(symbol)
+        return symbol in self.local_symbols or any(name in type.shape for item in self.parameters.values() if (type := shaped(item.value)) is not None)
 
     def extent_value(self, name: str) -> SSAValue:
         """A dynamic extent by its name in the types."""

@@ -69,9 +69,6 @@ def handle(kind: str, **takes: str) -> Callable[[Context, Args, ast.AST], object
             given = args[name]
             if not isinstance(given, PrefetchHandle) or given.kind != wanted:
                 raise ParserTypeError(f"`{name}` must be a prefetch {wanted}, got {describe_value(given)}", help=f"pl.prefetch.{_MAKERS[wanted]} gives one")
-        src = shaped(args.get("src"))
-        if src is not None and src.rank != 1:
-            raise ParserTypeError(f"pl.prefetch.async_prefetch takes a flat tensor, got {src}", help="flatten it first: pl.reshape(src, [-1])")
         return PrefetchHandle(kind) if kind else NoValue("pl.prefetch.wait")
 
     return made

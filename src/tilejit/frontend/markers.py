@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -34,13 +35,28 @@ def expand(ctx: Context, marker: Marker, node: ast.Call) -> object:
 LOOPS = frozenset({"range", "parallel", "unroll", "pipeline", "while_", "split_aiv"})
 
 
+_SLOTS = "write pl.cross_core_slot(slot_num=…) among the optimizations"
+DEPRECATED: dict[str, dict[str, str]] = {
+    "split": {"slot_num": _SLOTS},
+    **{name: {"split": "write optimizations=[pl.split(…)]", "optimization": "write optimizations=[…]", "slot_num": _SLOTS} for name in ("at", "spmd")},
+    **{name: dict.fromkeys(("chunk", "chunk_policy"), "it changes nothing, leave it out") for name in ("range", "parallel", "unroll", "pipeline")},
+}
+"""Options of earlier versions of the language: taken, with a warning that says what to write."""
+_WARNED: dict[str | tuple[str, type[Warning], int], int] = {}
+
+
 def arguments(ctx: Context, marker: str, node: ast.Call, names: Sequence[str], required: int = 0) -> dict[str, object]:
     """Arguments of a marker by name; `names` in positional order."""
     if len(node.args) > len(names):
         ctx.fail(ArgumentError, f"pl.{marker} takes {len(names)} arguments, got {len(node.args)}", node, help=f"the parameters are ({', '.join(names)})")
     out = {name: ctx.value(item) for name, item in zip(names, node.args, strict=False)}
+    old = DEPRECATED.get(marker, {})
     for keyword in node.keywords:
-        if keyword.arg is None or keyword.arg not in names:
+        if keyword.arg in old:
+            span = ctx.span(node)
+            message = f"`{keyword.arg}` of pl.{marker} is deprecated: {old[keyword.arg]}"
+            warnings.warn_explicit(message, DeprecationWarning, span.filename, span.line, registry=_WARNED)
+        elif keyword.arg is None or keyword.arg not in names:
             help = did_you_mean(keyword.arg or "", names) or f"the parameters are ({', '.join(names)})"
             ctx.fail(ArgumentError, f"pl.{marker} has no parameter `{keyword.arg}`", keyword.value, help=help)
         if keyword.arg in out:
@@ -153,10 +169,16 @@ class Hint:
 
 
 def _split(ctx: Context, node: ast.Call) -> object:
-    mode = arguments(ctx, "split", node, ("mode",), required=1)["mode"]
-    if not isinstance(mode, SplitMode):
+    found = arguments(ctx, "split", node, ("mode",), required=1)
+    return old_hints(found["mode"], found.get("slot_num"))
+
+
+def old_hints(mode: object, slots: object) -> tuple[Hint, ...]:
+    """What `pl.split(mode, slot_num=slots)` and the options `split` and `slot_num` of a region ask for."""
+    if mode is not None and not isinstance(mode, SplitMode):
         raise ParserTypeError(f"pl.split takes a pl.SplitMode, got {describe_value(mode)}")
-    return Hint("split", mode)
+    hints = (("split", mode), ("cross_core_slot", slots))
+    return tuple(Hint(name, value) for name, value in hints if value is not None)
 
 
 def _cross_core_slot(ctx: Context, node: ast.Call) -> object:

@@ -24,7 +24,7 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import function
 from tilejit.tile_ir.program import Function, Program
 from tilejit.tile_ir.transfers import core_of_kind, transfer_of
-from tilejit.types.annotations import DynVar
+from tilejit.types.annotations import DynExpr, DynVar, TensorAnnotation
 from tilejit.types.values import ANY, ArrayType, BufferType, ShapedType
 
 _PLANES = {"orchestration": "control", "incore": "execution", "aic": "execution", "aiv": "execution"}
@@ -196,6 +196,8 @@ class FunctionReader:
         self.program = program
         self.source = source
         self.reference = reference
+        self.computed: dict[str, list[tuple[int, DynExpr]]] = {}
+        """Per parameter the axes whose extents an annotation computes."""
 
     def span(self, node: ast.AST) -> Span:
         return span_of(node, self.source.source, self.source.name)
@@ -220,6 +222,7 @@ class FunctionReader:
             if isinstance(spec.type, ShapedType):
                 ctx.parameters[spec.name] = Parameter(spec.name, argument, spec.direction, node)
         try:
+            self._check_extents(ctx, nodes)
             ctx.run(desugar(source.node.body, self.span), ())
             self._finish(ctx, op, specs, arguments)
         except TilejitError:
@@ -253,12 +256,23 @@ class FunctionReader:
             if found is None or isinstance(found, str):
                 found = annotation_value(arg.annotation, self.source.namespace, span)
             annotation, direction = directed(found)
+            if isinstance(annotation, TensorAnnotation) and annotation.shape is not None:
+                self.computed[arg.arg] = [(axis, extent) for axis, extent in enumerate(annotation.shape) if isinstance(extent, DynExpr)]
             type = value_type(annotation, self.program.symbol, span)
             if isinstance(type, ArrayType):
                 help = "create it inside with pl.array.create, or pass a tensor"
                 raise ParserTypeError(f"parameter `{arg.arg}` is an on-core array, which cannot cross into a function", span=span, help=help)
             out.append(ParamSpec(arg.arg, type, direction))
         return out
+
+    def _check_extents(self, ctx: Context, nodes: Mapping[str, ast.arg]) -> None:
+        """Extents that an annotation computes, `M * 2`, are what their symbols say."""
+        for name, computed in self.computed.items():
+            for axis, extent in computed:
+                value = ctx.computed_extent(extent)
+                if value is not None:
+                    with ctx.builder.spanning(self.span(nodes[name])):
+                        ctx.builder.check(ctx.builder.dim(ctx.parameters[name].value, axis), value, f"extent {axis} of `{name}` and {extent!r}")
 
     # the end ----------------------------------------------------------------------------------------------------------
 

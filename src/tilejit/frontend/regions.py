@@ -12,7 +12,7 @@ from tilejit.errors import ArgumentError, ParserSyntaxError, ParserTypeError, Un
 from tilejit.frontend import tasks
 from tilejit.frontend.context import Context
 from tilejit.frontend.joins import name_hint, unite
-from tilejit.frontend.markers import Hint, arguments
+from tilejit.frontend.markers import Hint, arguments, old_hints
 from tilejit.frontend.values import Binding, TaskHandle, Undefined, defined_inside, describe_value, static_integer
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.names import name_value
@@ -95,7 +95,9 @@ def _execute(ctx: Context, node: ast.With, hint: str | None, options: dict[str, 
 def _options(ctx: Context, found: dict[str, object], call: ast.Call) -> dict[str, object]:
     """Options of a region as compile-time values."""
     out: dict[str, object] = {}
-    for hint in _list(ctx, found.get("optimizations"), "optimizations", call):
+    hints = [*_list(ctx, found.get("optimizations"), "optimizations", call), *([found["optimization"]] if found.get("optimization") is not None else [])]
+    hints = [item for hint in hints for item in (hint if isinstance(hint, tuple) else (hint,))]
+    for hint in (*hints, *old_hints(found.get("split"), found.get("slot_num"))):
         if not isinstance(hint, Hint):
             message = f"`optimizations` takes pl.split(…) and pl.cross_core_slot(…), got {describe_value(hint)}"
             ctx.fail(ParserTypeError, message, call, help="write optimizations=[pl.split(pl.SplitMode.UP_DOWN)]")

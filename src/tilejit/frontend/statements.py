@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from xdsl.ir import Block, SSAValue
 
+from tilejit.dtypes import INDEX, INT64
 from tilejit.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
 from tilejit.frontend import branches, lanes, loops, regions, subscripts
 from tilejit.frontend.context import Context, YieldRecord, fits
@@ -43,6 +44,10 @@ def _assign(ctx: Context, node: ast.Assign) -> None:
     if is_yield(node.value):
         _yield(ctx, node)
         return
+    if isinstance(node.value, ast.Call) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        given = [*node.value.args, *(keyword.value for keyword in node.value.keywords)]
+        if any(isinstance(item, ast.Name) and item.id == node.targets[0].id for item in given[1:]):
+            ctx.statement_call = node.value
     value = ctx.value(node.value)
     for target in node.targets:
         assign(ctx, target, value, node)
@@ -151,6 +156,9 @@ def _checked(ctx: Context, node: ast.AnnAssign, declared: ValueType, value: obje
     if isinstance(value, DynVar):
         value = ctx.symbol_value(value)
     actual = d.type_of(value) if isinstance(value, SSAValue) else None
+    if isinstance(value, SSAValue) and {declared, actual} == {ScalarType(INDEX), ScalarType(INT64)}:  # Two names of one width.
+        assert isinstance(declared, ScalarType)
+        return ctx.cast_scalar(value, declared.dtype)
     if actual is None or not agrees(declared, actual):
         got = actual if actual is not None else describe_value(value)
         ctx.fail(
@@ -218,6 +226,7 @@ def _expression(ctx: Context, node: ast.Expr) -> None:
         return  # A docstring, or the `...` of a body that is elsewhere.
     if is_yield(node.value):
         ctx.fail(ParserSyntaxError, "pl.yield_ needs names on its left", node, help="write `x = pl.yield_(value)`")
+    ctx.statement_call = node.value
     ctx.evaluate(node.value)
 
 

@@ -124,6 +124,16 @@ def _where(ctx: Context, args: Args, node: ast.AST) -> object:
     return ctx.builder.apply(table()["sel"], "tile", {"mask": mask, **chosen, "tmp": tmp})[0]
 
 
+def _expand_clone(ctx: Context, args: Args, node: ast.AST) -> object:
+    """As a statement, or bound to the target's own name: a target in memory is written. Elsewhere only its shape matters."""
+    target = args["target"]
+    if node is not ctx.statement_call or not _is_buffer(target) or not isinstance(target, SSAValue):
+        return NotImplemented
+    ctx.needs_execution("pl.expand_clone", "tensor")
+    spread = ctx.builder.apply(table()["expand_clone"], "tensor", {"src": _value(args, "src"), "target": target})[0]
+    return buffers.put(ctx, target, spread, [0] * d.shaped_type(target).rank, False)
+
+
 def _block_index(ctx: Context, args: Args, node: ast.AST) -> object:
     return NotImplemented if ctx.block is None else ctx.block[0]
 
@@ -158,6 +168,7 @@ _RULES: dict[str, Callable[[Context, Args, ast.AST], object]] = {
     "create_tensor": _create,
     "create_l1": _create,
     "where": _where,
+    "expand_clone": _expand_clone,
     "get_block_idx": _block_index,
     "get_block_num": _block_count,
     "get_subblock_idx": _lane,

@@ -124,7 +124,7 @@ def manual_scope() -> AbstractContextManager[Any]:
 def scope(*, mode: Any = ...) -> AbstractContextManager[Any]:
     """A dependency scope."""
 
-def split(mode: Any) -> Any:
+def split(mode: Any, *, slot_num: Any = ...) -> Any:
     """Optimisation hint of `pl.at`."""
 
 def cross_core_slot(*, slot_num: Any) -> Any:
@@ -902,7 +902,7 @@ class _tile:
         """x where it is positive, else slope * x; the slope is a scalar."""
 
     @staticmethod
-    def matmul(lhs: Any, rhs: Any) -> Any:
+    def matmul(lhs: Any, rhs: Any, out_dtype: Any = ...) -> Any:
         """lhs @ rhs. Tensors: the promoted dtype unless `out_dtype` is given, leading dims are batches and broadcast, vectors may be 1-D
         (two of them give [1]). Tiles: 2-D, of one dtype, FP32 or INT32 out.
         """

@@ -21,7 +21,7 @@ from tilejit.ops.facts import Facts, Fails, Valid
 from tilejit.ops.numbers import NDArray
 from tilejit.ops.shape_rules import agree, broadcast_shapes, common_valid, result_type
 from tilejit.ops.spec import Call, Operand, OpSpec, ScalarArg, Scratch, Spelling, Value, declare, spell
-from tilejit.types.values import ShapedType, TileType, Valid, ValueType, shape_text
+from tilejit.types.values import Dim, ShapedType, TileType, ValueType, shape_text
 
 
 def _exp_of_difference(x: NDArray, vector: NDArray) -> NDArray:
@@ -88,7 +88,7 @@ def _infer(call: Call) -> tuple[ValueType, ...]:
     return (result_type(call, big.shape, promote(big.dtype, vector.dtype), _valid(call, big, vector, stretched)),)
 
 
-def _valid(call: Call, big: ShapedType, vector: ShapedType, stretched: int) -> Valid:
+def _valid(call: Call, big: ShapedType, vector: ShapedType, stretched: int) -> tuple[Dim, ...]:
     if not must_cover(call.row.name, call.level):
         return common_valid(call, ["lhs", "rhs"], big.shape)
     for own, there in enumerate(vector.valid):

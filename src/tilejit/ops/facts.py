@@ -34,7 +34,7 @@ class Valid(enum.Enum):
 
     Own = "by a rule of its own"
     Common = "where all operands do"
-    Spread = "where the operand does over which another is spread"
+    Spread = "where all operands do, a spread one in all its copies; some rows want that to cover the other operand"
     Folded = "where its operand does, the folded axis being 1"
 
 

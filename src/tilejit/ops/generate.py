@@ -98,12 +98,12 @@ def create_tile(shape: Scalars, dtype: Static, target_memory: Static = MemorySpa
 
 # ranges and triangles -------------------------------------------------------------------------------------------------
 
-_RANGE_DTYPES = frozenset({INT16, INT32})
+_RANGE_DTYPES = frozenset({INT16, INT32, UINT16, UINT32})
 
 
 def _infer_ci(call: Call) -> tuple[ValueType, ...]:
     shape, start = new_shape(call), call.arg("start")
-    dtype = _dtype(call, _RANGE_DTYPES | {UINT16, UINT32} if call.level == "tensor" else _RANGE_DTYPES)
+    dtype = _dtype(call, _RANGE_DTYPES)
     assert isinstance(start, ScalarArg)
     if not start.dtype.is_integer:
         raise DTypeError(f"{call.row.name} takes an integer as `start`, got {start.dtype}", help="convert it first: pl.cast(…, pl.INT32)")
@@ -127,7 +127,7 @@ _CI = "(start, shape, dtype=INT32, descending=False)"
     *spell("arange", pl="=tensor", tensor=_CI, tile=_CI),
     infer=_infer_ci,
     reference=_ci,
-    dtypes=_RANGE_DTYPES | {UINT16, UINT32},
+    dtypes=_RANGE_DTYPES,
     facts=Facts(fails=Fails.Extents),
 )
 def ci(start: Scalar, shape: Scalars, dtype: Static = INT32, descending: Static = False) -> object:

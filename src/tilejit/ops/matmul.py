@@ -127,13 +127,14 @@ def _infer(call: Call) -> tuple[ValueType, ...]:
     _check_phase(call)
     dtype = _operand_dtypes(call)
     shape, valid = _contracted(call)
-    if call.level == "tile":
-        out = accumulator(dtype)
-    else:
-        wanted = call.arg("out_dtype") if "out_dtype" in call.row.param_names else None
-        if wanted is not None and (not isinstance(wanted, DType) or wanted not in NUMBERS):
+    out = accumulator(dtype) if call.level == "tile" else dtype
+    wanted = call.arg("out_dtype") if "out_dtype" in call.row.param_names else None
+    if wanted is not None:
+        if not isinstance(wanted, DType) or wanted not in NUMBERS:
             raise DTypeError(f"{call.row.name} takes a number type as `out_dtype`, got {wanted}", help="for example out_dtype=pl.FP32")
-        out = wanted if isinstance(wanted, DType) else dtype
+        if call.level == "tile" and wanted is not out:
+            raise DTypeError(f"{call.row.name} of {dtype} tiles gives {out}, not {wanted}", help=f"convert the result: pl.cast(…, pl.{wanted.name})")
+        out = wanted
     if "bias" in call.row.param_names:
         _check_bias(call, shape, out)
     if "acc" not in call.row.param_names:
@@ -251,7 +252,7 @@ _MATMUL = "(lhs, rhs, out_dtype=None, a_trans=False, b_trans=False, c_matrix_nz=
 _ACC = "(acc, lhs, rhs, a_trans=False, b_trans=False, init_cond=None)"
 
 
-@matrix_product(spell("matmul", pl=_MATMUL, tensor=_MATMUL, tile="(lhs, rhs)"))
+@matrix_product(spell("matmul", pl=_MATMUL, tensor=_MATMUL, tile="(lhs, rhs, out_dtype=None)"))
 def matmul(
     lhs: Value, rhs: Value, out_dtype: Static = None, a_trans: Static = False, b_trans: Static = False, c_matrix_nz: Static = False
 ) -> object:

@@ -25,7 +25,10 @@ from tilejit.types.values import BufferType, ScalarType, TileType, ValueType
 
 Check = Callable[[Call], None]
 SYSTEM = ("system",)
-CORE_TYPES = ("mix", "aic", "aiv", "cube", "vector")
+CORE_TYPES = {"mix": "mix", "aic": "cube", "aiv": "vector", "cube": "cube", "vector": "vector", "aic_only": "cube", "aiv_only": "vector"}
+"""Which barrier a syncall of a core type meets."""
+MIXED_CORES = 3
+"""A block of a mixed kernel has one cube and two vector cores; a mixed barrier counts them all."""
 ORDER = Facts(effect=Effect.Order)
 EVENTS = 14
 """Cube and vector cores share events 0 to 13."""
@@ -160,6 +163,9 @@ def _check_syncall(call: Call) -> None:
         raise ArgumentError("syncall in hard mode takes neither `gm_workspace` nor `used_cores`", help="pass mode='soft' with them")
     if isinstance(cores, ScalarArg) and not cores.dtype.is_integer:
         raise DTypeError(f"syncall takes an integer as `used_cores`, got {cores.dtype}", help="convert it first: pl.cast(…, pl.INDEX)")
+    if isinstance(cores, ScalarArg) and isinstance(cores.const, int) and CORE_TYPES.get(str(call.arg("core_type"))) == "mix" and cores.const % MIXED_CORES:
+        message = f"a mixed syncall counts one cube and two vector cores per block, got used_cores={cores.const}"
+        raise ArgumentError(message, help=f"used_cores={MIXED_CORES} * blocks, or core_type='aiv' for one core per block")
     if workspace is not None:
         require(call, "gm_workspace", workspace.dtype, {INT32})
 

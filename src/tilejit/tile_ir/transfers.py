@@ -10,6 +10,7 @@ from xdsl.ir import Operation
 from tilejit import ops
 from tilejit.ops.facts import Effect
 from tilejit.ops.fifo import counterpart
+from tilejit.ops.sync import CORE_TYPES
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 from tilejit.types.enums import Level
@@ -129,15 +130,11 @@ def is_half(whole: Transfer, piece: Transfer) -> bool:
 
 # barriers ---------------------------------------------------------------------------------------------------------------
 
-CLASSES = {"aic": "cube", "cube": "cube", "aiv": "vector", "vector": "vector", "mix": "mix"}
-"""Which barrier a syncall of a core type meets."""
-
-
 def sync_class(op: Operation) -> str | None:
     """The barrier that an op waits at."""
     if not isinstance(op, d.EffectOp) or op.op != "syncall":
         return None
-    return CLASSES[str(apply_args(op)["core_type"])]
+    return CORE_TYPES[str(apply_args(op)["core_type"])]
 
 
 def crosses(op: Operation) -> bool:

@@ -14,15 +14,67 @@ from tilejit.types.enums import MemorySpace, TensorLayout
 class DynVar:
     """A dynamic extent. Two symbols are the same one only if they are the same object; `name` is what text shows."""
 
-    __slots__ = ("__weakref__", "name")
+    __slots__ = ("__weakref__", "_made", "name")
 
     def __init__(self, name: str) -> None:
         if not name.isidentifier() or keyword.iskeyword(name):
             raise ValueError(f"pl.dynamic needs an identifier, got {name!r}")
         self.name = name
+        self._made: dict[tuple[str, object, bool], DynExpr] = {}
 
     def __repr__(self) -> str:
         return f"pl.dynamic({self.name!r})"
+
+    def _with(self, op: str, other: object, first: bool = True) -> DynExpr:
+        """`self op other`, or `other op self`; equal expressions of one symbol are one object, as they are one extent."""
+        if isinstance(other, bool) or not isinstance(other, int | DynVar):
+            return NotImplemented
+        found = self._made.get((op, other, first))
+        if found is None:
+            found = self._made[op, other, first] = DynExpr(op, self if first else other, other if first else self)
+        return found
+
+    def __add__(self, other: object) -> DynExpr:
+        return self._with("add", other)
+
+    def __radd__(self, other: object) -> DynExpr:
+        return self._with("add", other, first=False)
+
+    def __sub__(self, other: object) -> DynExpr:
+        return self._with("sub", other)
+
+    def __rsub__(self, other: object) -> DynExpr:
+        return self._with("sub", other, first=False)
+
+    def __mul__(self, other: object) -> DynExpr:
+        return self._with("mul", other)
+
+    def __rmul__(self, other: object) -> DynExpr:
+        return self._with("mul", other, first=False)
+
+    def __floordiv__(self, other: object) -> DynExpr:
+        return self._with("floordiv", other)
+
+    def __mod__(self, other: object) -> DynExpr:
+        return self._with("mod", other)
+
+
+class DynExpr(DynVar):
+    """An extent computed from dynamic ones, `M * 2`: an extent of its own, whose size is checked where the symbols are known."""
+
+    __slots__ = ("left", "op", "right")
+
+    def __init__(self, op: str, left: DynVar | int, right: DynVar | int) -> None:
+        sides = [side.name if isinstance(side, DynVar) else str(side).replace("-", "minus_") for side in (left, right)]
+        super().__init__(f"{'n_' if isinstance(left, int) else ''}{sides[0]}_{op}_{sides[1]}")
+        self.op, self.left, self.right = op, left, right
+
+    def __repr__(self) -> str:
+        left, right = (f"({item!r})" if isinstance(item, DynExpr) else item.name if isinstance(item, DynVar) else str(item) for item in (self.left, self.right))
+        return f"{left} {_SIGNS[self.op]} {right}"
+
+
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}
 
 
 def dynamic(name: str) -> DynVar:

@@ -77,7 +77,7 @@ _MARKERS = (
     Marker("split_aiv", "(n, *, mode)", "Runs the body on two vector lanes."),
     Marker("manual_scope", "()", "Tasks in this scope depend only on what `deps=` says."),
     Marker("scope", "(*, mode=None)", "A dependency scope."),
-    Marker("split", "(mode)", "Optimisation hint of `pl.at`."),
+    Marker("split", "(mode, *, slot_num=None)", "Optimisation hint of `pl.at`."),
     Marker("cross_core_slot", "(*, slot_num)", "Optimisation hint of `pl.at`."),
     Marker("submit", "(kernel, *args, deps=None, dumps=None, allow_early_resolve=False, predicate=None)", "Launch a kernel as a task."),
     Marker("spmd_submit", "(kernel, *args, core_num, sync_start=False, deps=None, dumps=None, allow_early_resolve=False, predicate=None)", "Launch a kernel on several blocks as a task."),

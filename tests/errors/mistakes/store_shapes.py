@@ -11,7 +11,7 @@ OUT = np.full((8, 16), 7, np.float32)
 @pl.jit
 def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
-        pl.store(pl.load(x, [0, 0], [8, 16]), [0, 0], out, [4, 16])
+        pl.store(pl.load(x, [0, 0], [8, 16]), [0, 0], out, [4, 17])
 
 
 def mistake() -> object:

@@ -16,6 +16,7 @@ import numpy as np
 
 from tilejit.backends import checks
 from tilejit.ops.evaluate import ArrayValue, poison
+from tilejit.ops.sync import MIXED_CORES
 from tilejit.runtime.call.failures import Failure, raise_failure
 from tilejit.tile_ir.cross_core import CrossCore, Member, Run
 from tilejit.tile_ir.transfers import BACKLOG, TO_VECTOR, Fifo, Transfer, part_of, same_tile
@@ -150,6 +151,8 @@ class Barriers:
     """Who has arrived at the barriers of a launch, and how many are expected."""
 
     expected: Counter[str]
+    mixed: int
+    """How many tasks of one block meet a mixed barrier."""
     arrived: Counter[tuple[str, bool]] = field(default_factory=Counter[tuple[str, bool]])
 
 
@@ -182,6 +185,8 @@ class Surroundings:
         if self.barriers is None:
             return
         barriers, key = self.barriers, (name, used is not None)
+        if used is not None and name == "mix":
+            used = used * barriers.mixed // MIXED_CORES
         count = max(1, barriers.expected[name] if used is None else used)
         target = (barriers.arrived[key] // count + 1) * count
         barriers.arrived[key] += 1
@@ -294,7 +299,7 @@ def _together(place: BlockPlace, run: Run, blocks: Sequence[range], counts: Sequ
         expected = Counter[str]()
         for member, count in zip(run.members, counts, strict=True):
             expected += Counter({name: each * member.lanes * (1 if count is None else count) for name, each in cross.met(member).items()})
-        barriers = Barriers(expected)
+        barriers = Barriers(expected, sum(cross.met(member)["mix"] * member.lanes for member in run.members))
     fifos = defaultdict[int, Fifos](lambda: Fifos({fifo: run.readers(fifo) for fifo in run.fifos}))
     results: list[Sequence[Any]] = [[] for _ in run.members]
     bodies: list[Callable[[], None]] = []

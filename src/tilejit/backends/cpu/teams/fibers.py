@@ -13,6 +13,7 @@ from tilejit.backends.cpu.teams import fibers_text
 from tilejit.backends.cpu.teams.fibers_layout import BARRIER_CLASSES, BARRIERS_SIZE, STACK_BYTES, Fiber, Queue
 from tilejit.backends.cpu.teams.team import leave_on_failure
 from tilejit.errors import Span, UnsupportedFeatureError
+from tilejit.ops.sync import MIXED_CORES
 from tilejit.runtime.call import abi
 from tilejit.tile_ir.cross_core import Member, Run
 from tilejit.tile_ir.transfers import Fifo
@@ -130,10 +131,11 @@ def _new_barriers(f: FunctionWriter, run: Run, tasks: Sequence[Task]) -> Value:
         e.store(Value("0", "i64"), e.offset(memory, i, "i64"), 8)
     for i, name in enumerate(BARRIER_CLASSES):
         expected: Index = 0
-        for task in tasks:
-            count = 1 if task.count is None else task.count
-            expected = e.add(expected, e.mul(count, f.unit.cross.met(task.member)[name] * task.member.lanes))
+        each = [f.unit.cross.met(task.member)[name] * task.member.lanes for task in tasks]
+        for task, of_a_block in zip(tasks, each, strict=True):
+            expected = e.add(expected, e.mul(1 if task.count is None else task.count, of_a_block))
         e.store(e.i64(expected), e.offset(memory, 2 * len(BARRIER_CLASSES) + i, "i64"), 8)
+        e.store(e.i64(sum(each) if name == "mix" else MIXED_CORES), e.offset(memory, 3 * len(BARRIER_CLASSES) + i, "i64"), 8)
     return memory
 
 

@@ -62,7 +62,7 @@ class Slot(enum.IntEnum):
 
 
 BARRIER_CLASSES = ("mix", "cube", "vector")
-BARRIERS_SIZE = 3 * len(BARRIER_CLASSES)
-"""Slots of the barriers of a launch: arrivals in hard mode, in soft mode, and how many arrive in hard mode."""
+BARRIERS_SIZE = 4 * len(BARRIER_CLASSES)
+"""Slots of the barriers of a launch: arrivals in hard mode, in soft mode, how many arrive in hard mode, and tasks per three cores in soft mode."""
 STACK_BYTES = 512 << 10
 """Room on a fiber's stack besides what functions reserve explicitly."""

@@ -13,6 +13,7 @@ from tilejit.backends.cpu.llvm.host import Host
 from tilejit.backends.cpu.llvm.text import Module
 from tilejit.backends.cpu.teams.fibers_layout import BARRIER_CLASSES, Fiber, Queue
 from tilejit.errors import UnsupportedFeatureError
+from tilejit.ops.sync import MIXED_CORES
 from tilejit.runtime.call import abi
 from tilejit.tile_ir.transfers import BACKLOG
 
@@ -59,7 +60,7 @@ def define(module: Module, machine: Machine, stack_bytes: int) -> None:
     values |= {f"QUEUE_{slot.name}": 8 * slot for slot in Queue}
     values |= {"SAVED": saved, "ADDRESS": address, "CODE": r"\0A".join(code), "STACK": stack_bytes}
     values |= {"CTX_FIBER": 8 * abi.FIBER, "CTX_END": 8 * abi.ARENA_END, "CTX_VALUES": 8 * abi.FAILURE_VALUES}
-    values |= {"CLASSES": len(BARRIER_CLASSES), "BACKLOG": BACKLOG}
+    values |= {"CLASSES": len(BARRIER_CLASSES), "BACKLOG": BACKLOG, "MIXED_CORES": MIXED_CORES}
     text = _TEXT
     for name in sorted(values, key=len, reverse=True):
         text = text.replace(f"${name}", str(values[name]))
@@ -305,7 +306,7 @@ inside:
   ret i64 %lane
 }
 
-; Wait until all that take part are here; %count: how many those are in soft mode, else 0.
+; Wait until all that take part are here; %count: how many cores those are in soft mode, else 0.
 define internal void @fiber_sync(ptr %context, i64 %class, i64 %soft, i64 %count, i64 %row) noinline {
   %self = get ptr %context $CTX_FIBER
   %none = icmp eq ptr %self, null
@@ -322,8 +323,13 @@ meet:
   %known.index2 = add i64 %known.index, $CLASSES
   %known.at = getelementptr i64, ptr %barriers, i64 %known.index2
   %known = load i64, ptr %known.at, align 8
+  %share.index = add i64 %known.index2, $CLASSES
+  %share.at = getelementptr i64, ptr %barriers, i64 %share.index
+  %share = load i64, ptr %share.at, align 8
+  %cores = mul i64 %count, %share
+  %tasks = sdiv i64 %cores, $MIXED_CORES
   %is.soft = icmp ne i64 %soft, 0
-  %wanted = select i1 %is.soft, i64 %count, i64 %known
+  %wanted = select i1 %is.soft, i64 %tasks, i64 %known
   %few = icmp slt i64 %wanted, 1
   %all = select i1 %few, i64 1, i64 %wanted
   %before = load i64, ptr %arrived, align 8
