@@ -1366,7 +1366,7 @@ array: type[_array]
 class _prefetch:
     @staticmethod
     def async_prefetch(src: Any, ctx: Any) -> Any:
-        """Start to prefetch a flat tensor; evaluates to an event."""
+        """Start to prefetch a tensor; evaluates to an event."""
 
     @staticmethod
     def make_context() -> Any:

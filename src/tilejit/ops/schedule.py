@@ -143,7 +143,7 @@ def _check_prefetch(call: Call) -> None:
 
 @effect(_prefetch("async_prefetch", "(src, ctx)"), levels=PREFETCH, check=_check_prefetch)
 def prefetch_async_prefetch(src: Value, ctx: Static) -> object:
-    """Start to prefetch a flat tensor; evaluates to an event."""
+    """Start to prefetch a tensor; evaluates to an event."""
 
 
 @effect(_prefetch("wait", "(event, session_handle)"), levels=PREFETCH)
