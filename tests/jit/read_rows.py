@@ -230,7 +230,7 @@ CODE_ROWS = [
     ("global statement", "S = 3\ndef f():\n    global S\n    return S", "f()", ("S = 3", "S = 4"), "m.S = 4", "m.S = 3"),
     ("nonlocal statement", NONLOCAL, "f()", ("s = 3", "s = 4"), "m.change(4)", "m.change(3)"),
     ("default changed in place", "def f(d={'a': 3}):\n    return d['a']", "f()", ("'a': 3", "'a': 4"), "m.f.__defaults__[0]['a'] = 4", "m.f.__defaults__[0]['a'] = 3"),
-    ("cached helper", "import functools\nN = 3\n@functools.lru_cache\ndef f():\n    return N", "f()", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3"),
+    ("cached helper", "import functools\nN = 3\n@functools.lru_cache\ndef f():\n    return N", "f()", ("N = 3", "N = 4"), "m.N = 4; m.f.cache_clear()", "m.N = 3; m.f.cache_clear()"),
     ("op under another name", "OP = pl.exp", "1.0", ("pl.exp", "pl.tanh"), "m.OP = m.pl.tanh", "m.OP = m.pl.exp"),
     ("inline kernel of another closure", "def make(k):\n    @pl.jit.inline\n    def inner(t: pl.Tensor):\n        return t + float(k)\n    return inner\ninner = make(3)", "inner", ("make(3)", "make(4)"), "m.inner = m.make(4)", "m.inner = m.make(3)"),
     ("two inline kernels of a factory", "def make(k):\n    @pl.jit.inline\n    def inner(t: pl.Tensor):\n        return t + float(k)\n    return inner\nfirst = make(1)\ninner = make(3)", "inner", ("make(3)", "make(4)"), "m.inner = m.make(4)", "m.inner = m.make(3)"),

@@ -13,6 +13,7 @@ import pytest
 import tilejit.language as pl
 from tilejit.errors import ArgumentError, ParserTypeError, ShapeError, TilejitError, UnsupportedFeatureError
 from tilejit.jit.function import JITFunction
+from tilejit.jit.reads.trace import Answers, Trace
 from tilejit.jit.specialize.dynamic import analyse
 from tilejit.jit.specialize.meta import DynDim, TensorMeta
 from tilejit.jit.specialize.program import Specializer
@@ -362,8 +363,9 @@ def test_j6_extents_do_not_flow_through_sliced_arguments() -> None:
 
 
 def test_j7_dynamic_dims_live_in_the_shape() -> None:
-    known = analyse(both_helpers.definition)
-    specializer = Specializer(both_helpers.definition, known)
+    trace = Trace(both_helpers.definition, Answers())
+    known = analyse(trace)
+    specializer = Specializer(both_helpers.definition, known, trace)
     dim = specializer.dim_of(known[both_helpers.definition].dims["x"][0])
     meta = TensorMeta((dim, 8), pl.FP32)
     assert isinstance(meta.shape[0], DynDim)
@@ -562,7 +564,7 @@ def test_j14_a_function_without_source_is_an_os_error_that_names_it() -> None:
 
 
 def nodes_of(function: JITFunction, *args: object) -> Iterator[ast.AST]:
-    special = function._specialise(function._sample(args, {}))
+    special = function._specialised(args, {})
     for part in special.functions:
         for node in ast.walk(part.node):
             if isinstance(node, ast.expr | ast.stmt | ast.arg | ast.keyword):
@@ -587,7 +589,7 @@ def test_j15_specialising_twice_gives_the_same_text_and_leaves_the_definition_al
 
 def test_every_node_of_a_specialisation_stands_on_a_line_of_the_user() -> None:
     x = data(6, WIDTH)
-    special = diamond._specialise(diamond._sample((x, x.copy()), {}))
+    special = diamond._specialised((x, x.copy()), {})
     for function in special.functions:
         first = function.definition.text.node.lineno
         last = function.definition.text.node.end_lineno or first

@@ -74,7 +74,7 @@ def test_a_warm_call_builds_no_adaptors_and_binds_no_signature(monkeypatch: pyte
     count(arrays.ArrayView, "__init__")
     count(torch.Tensor, "__dlpack__")
     count(inspect.Signature, "bind")
-    count(JITFunction, "_key")
+    count(JITFunction, "_first_part")
     before = native_hits(add)
     for _ in range(500):
         add(*numpys)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Iterator
 from types import CodeType
+from typing import cast
 
 _HAS_DOCSTRING = 0x4000000
 """Flag of code objects since Python 3.13; before, the first constant of a function is its docstring or None."""
@@ -29,6 +31,17 @@ def content_of(code: CodeType) -> tuple[object, ...]:
     counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _RUN_TIME_FLAGS)
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     return (code.co_code, getattr(code, "co_exceptiontable", b""), counts, names, tuple(constants))
+
+
+def digest_of(code: CodeType) -> str:
+    """A digest of what the code does: 1, 1.0 and True differ, and sets have an order of their own in every process."""
+    return hashlib.sha256(repr(_sorted(content_of(code))).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _sorted(value: object) -> object:
+    if isinstance(value, frozenset):
+        return ("frozenset", *sorted(repr(_sorted(item)) for item in cast("frozenset[object]", value)))
+    return tuple(_sorted(item) for item in cast("tuple[object, ...]", value)) if isinstance(value, tuple) else value
 
 
 def _is_docstring(code: CodeType) -> bool:

@@ -197,20 +197,22 @@ def describe(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def format_string(node: ast.JoinedStr, evaluate: Callable[[ast.expr], object]) -> str:
-    """An f-string of compile-time values."""
+def format_string(
+    node: ast.JoinedStr, evaluate: Callable[[ast.expr], object], formatted: Callable[[object, int, str], str | None] = lambda value, conversion, spec: None
+) -> str:
+    """An f-string of compile-time values; `formatted` may know better how one looks."""
     out: list[str] = []
     for part in node.values:
         if isinstance(part, ast.Constant):
             out.append(str(part.value))
         elif isinstance(part, ast.FormattedValue):
             value = evaluate(part.value)
-            if part.conversion == ord("r"):
-                value = repr(value)
-            elif part.conversion in (ord("s"), ord("a")):
-                value = str(value)
-            spec = format_string(part.format_spec, evaluate) if isinstance(part.format_spec, ast.JoinedStr) else ""
-            out.append(str(guarded("this f-string", format, value, spec)))
+            spec = format_string(part.format_spec, evaluate, formatted) if isinstance(part.format_spec, ast.JoinedStr) else ""
+            found = formatted(value, part.conversion, spec)
+            if found is None:
+                value = repr(value) if part.conversion == ord("r") else str(value) if part.conversion in (ord("s"), ord("a")) else value
+                found = str(guarded("this f-string", format, value, spec))
+            out.append(found)
     return "".join(out)
 
 

@@ -7,16 +7,16 @@ import inspect
 import io
 import linecache
 import os
-import time
+import threading
 import tokenize
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from types import CodeType
 from types import FunctionType as PythonFunction
 
 from tilejit.errors import ParserSyntaxError, SourceText, Span, StaleCaptureError
-from tilejit.frontend.code_objects import content_of, nested
+from tilejit.frontend.code_objects import digest_of, nested
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,40 +51,57 @@ def unwrapped(function: Callable[..., object]) -> Callable[..., object]:
     return inspect.unwrap(function) if hasattr(function, "__wrapped__") else function
 
 
-def block_of(function: Callable[..., object]) -> FunctionBlock:
-    """The lines of a Python function's definition. OSError when they cannot be found."""
+def block_of(function: Callable[..., object], known: Callable[[FunctionBlock], bool] | None = None) -> FunctionBlock:
+    """The lines of a Python function's definition. OSError when they cannot be found, StaleCaptureError when they are not those it was made from.
+
+    `known` says whether these very lines and this code were seen to belong together before: then nothing is compiled.
+    """
     plain = unwrapped(function)
     if not isinstance(plain, PythonFunction):
         raise TypeError(f"expected a Python function, got {plain!r}")
-    filename, first_line = plain.__code__.co_filename, plain.__code__.co_firstlineno
-    linecache.checkcache(filename)
-    _remember(filename)
-    whole = linecache.getlines(filename, plain.__globals__)
-    if not 0 < first_line <= len(whole):
+    code = plain.__code__
+    whole = _lines_of(plain)
+    if not 0 < code.co_firstlineno <= len(whole):
         raise OSError(
-            f"the source of `{plain.__qualname__}` cannot be found ({filename}); define it in a file, a notebook cell, or register its text with linecache"
+            f"the source of `{plain.__qualname__}` cannot be found ({code.co_filename}); define it in a file, a notebook cell, "
+            "or register its text with linecache"
         )
-    first_line = _present_line(plain.__code__, whole)
-    return FunctionBlock(plain.__code__.co_name, filename, whole, first_line, whole[first_line - 1 : _end(whole, first_line - 1)])
-
-
-def _present_line(code: CodeType, whole: list[str]) -> int:
-    """Where the text of a function begins now. A file that was written while this process ran may hold another text than the code was made from."""
-    known = linecache.cache.get(code.co_filename)
-    written = known[1] if known is not None and len(known) == 4 else None
-    if written is None or written <= _process_start():
-        return code.co_firstlineno
-    own = repr(content_of(code))  # as text: 1, 1.0 and True are equal, but not the same constant
-    same_name = [other for other in _codes_of("".join(whole), code.co_filename) if other.co_qualname == code.co_qualname]
-    there = [other for other in same_name if repr(content_of(other)) == own]
-    if not there and any(name.startswith("@py") for name in (*code.co_names, *code.co_varnames)):
-        return code.co_firstlineno  # pytest rewrote its assertions
-    if not there:
+    block = _block(code, whole, code.co_firstlineno)
+    if known is not None and known(block):
+        return block
+    line = _present_line(code, whole)
+    if line is None:  # a file that was replaced by one of the same size and time
+        linecache.cache.pop(code.co_filename, None)
+        whole = _lines_of(plain)
+        line = _present_line(code, whole)
+    if line is None:
         raise StaleCaptureError(
             f"the text of `{code.co_qualname}` is not what it was when it was imported: {code.co_filename} changed meanwhile",
             help="reload the module (importlib.reload) or start a new process, so that text and code agree",
         )
-    return min((other.co_firstlineno for other in there), key=lambda line: abs(line - code.co_firstlineno))
+    return _block(code, whole, line)
+
+
+def _lines_of(function: PythonFunction) -> list[str]:
+    filename = function.__code__.co_filename
+    linecache.checkcache(filename)
+    _remember(filename)
+    return linecache.getlines(filename, function.__globals__)
+
+
+def _block(code: CodeType, whole: list[str], line: int) -> FunctionBlock:
+    return FunctionBlock(code.co_name, code.co_filename, whole, line, whole[line - 1 : _end(whole, line - 1)])
+
+
+def _present_line(code: CodeType, whole: list[str]) -> int | None:
+    """Where the text of a function begins now, whatever the times of the file say; None if it is not there."""
+    if not os.path.isabs(code.co_filename):
+        return code.co_firstlineno  # a cell of a notebook: linecache holds what was run
+    own = digest_of(code)
+    there = [other for other in _codes_of("".join(whole), code.co_filename) if other.co_qualname == code.co_qualname and digest_of(other) == own]
+    if not there and any(name.startswith("@py") for name in (*code.co_names, *code.co_varnames)):
+        return code.co_firstlineno  # pytest rewrote its assertions
+    return min((other.co_firstlineno for other in there), key=lambda line: abs(line - code.co_firstlineno), default=None)
 
 
 @lru_cache(maxsize=8)
@@ -94,20 +111,6 @@ def _codes_of(text: str, filename: str) -> tuple[CodeType, ...]:
         return tuple(nested(compile(text, filename, "exec", dont_inherit=True)))
     except (SyntaxError, ValueError):
         return ()
-
-
-@cache
-def _process_start() -> float:
-    """When this process began, in seconds of the clock that files are stamped with; where the system does not tell, when this module was loaded."""
-    try:
-        with open("/proc/self/stat", "rb") as file:
-            ticks = int(file.read().rpartition(b")")[2].split()[19])
-        return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
-    except (OSError, ValueError, IndexError, AttributeError):
-        return _LOADED
-
-
-_LOADED = time.time()
 
 
 def parsed(block: FunctionBlock) -> FunctionText:
@@ -164,7 +167,7 @@ def parse_lines(lines: list[str], first_line: int, source: SourceText) -> ast.Mo
     indented = lines[0][:1] in (" ", "\t")
     header = "\n" * (first_line - 2) + "if True:\n" if indented else "\n" * (first_line - 1)
     try:
-        module = ast.parse(header + "".join(lines), source.filename)
+        module = _ast_of(header + "".join(lines), source.filename)
     except SyntaxError as error:
         line, column = error.lineno or first_line, error.offset or 1
         end = max(column + 1, error.end_offset or 0)
@@ -174,6 +177,20 @@ def parse_lines(lines: list[str], first_line: int, source: SourceText) -> ast.Mo
         assert isinstance(block, ast.If)
         module.body = block.body
     return module
+
+
+_parsing = threading.Lock()
+
+
+def _ast_of(text: str, filename: str) -> ast.Module:
+    """The tree of a text. CPython counts the depth of trees for all threads together, and takes another thread's for an error of its own."""
+    with _parsing:
+        for _ in range(8):
+            try:
+                return ast.parse(text, filename)
+            except SystemError:
+                continue
+        return ast.parse(text, filename)
 
 
 def _definition(module: ast.Module, name: str, source: SourceText) -> ast.FunctionDef:

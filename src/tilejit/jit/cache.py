@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tilejit.jit.disk.kernels import Key
+from tilejit.jit.reads.manifest import Node
 from tilejit.runtime.artifact.compiled import CompiledProgram
 
 _forked: list[tuple[weakref.ref[Any], Callable[[Any], None]]] = []
@@ -72,6 +73,8 @@ class MemoryCache(dict[str, CompiledProgram]):
         self.loaded = 0
         self.asked: dict[str, tuple[Key, Mapping[str, str]]] = {}
         """Everything that was looked for, by digest: its key and the values it captured, for explanations."""
+        self.trees: dict[str, Node[CompiledProgram]] = {}
+        """By digest of the first part of the key: questions, answers, programs."""
         self._listeners: list[tuple[weakref.ref[Any], Callable[[Any], None]]] = []
         self._lock = threading.Lock()
         self._flights: dict[str, _Flight] = {}
@@ -93,6 +96,10 @@ class MemoryCache(dict[str, CompiledProgram]):
             if flight is None:
                 flight = self._flights[key] = _Flight()
         return self._make(key, make, flight) if mine else self._wait(flight)
+
+    def tree(self, first: str) -> Node[CompiledProgram]:
+        """The questions and answers behind a first part of the key."""
+        return self.trees.setdefault(first, Node())
 
     def _make(self, key: str, make: Callable[[], CompiledProgram], flight: _Flight) -> CompiledProgram:
         try:
@@ -134,6 +141,7 @@ class MemoryCache(dict[str, CompiledProgram]):
         """Forget every program, and whatever was derived from it."""
         super().clear()
         self.asked.clear()
+        self.trees.clear()
         for reference, action in self._listeners:
             owner = reference()
             if owner is not None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ast
+import hashlib
+import inspect
+import json
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import CodeType, FunctionType
 
 from tilejit.errors import Span, UnsupportedFeatureError
 from tilejit.frontend.depth import too_deep
 from tilejit.frontend.fold import Namespace
-from tilejit.frontend.source import FunctionBlock, FunctionText, block_of, parsed, span_of
-from tilejit.jit.reads.facts import Facts, facts_of
-from tilejit.jit.specialize.signature import JitParam, argument_node, read_params
+from tilejit.frontend.source import FunctionBlock, FunctionText, block_of, parsed, span_of, unwrapped
+from tilejit.jit.reads.facts import Facts, facts_of, is_known
+from tilejit.jit.reads.plain import NotPlain, encode
+from tilejit.jit.specialize.signature import JitParam, Path, annotated_result, argument_node, read_params
 from tilejit.jit.specialize.tree import Tree, tree_of
 from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.call.native_type import NativeCallable
@@ -36,11 +41,17 @@ class Definition:
     @lazy
     def block(self) -> FunctionBlock:
         """Its lines; what they say without being parsed is in `facts`."""
-        return block_of(self.function)
+        return block_of(self.function, lambda block: is_known(block, self._code))
 
     @lazy
     def facts(self) -> Facts:
-        return facts_of(self.block, lambda: (self.text, self.tree))
+        return facts_of(self.block, self._code, lambda: (self.text, self.tree))
+
+    @lazy
+    def _code(self) -> CodeType:
+        plain = unwrapped(self.function)
+        assert isinstance(plain, FunctionType)
+        return plain.__code__
 
     @lazy
     def text(self) -> FunctionText:
@@ -61,8 +72,32 @@ class Definition:
     @lazy
     def params(self) -> tuple[JitParam, ...]:
         first = self.facts.params[:1]
-        params = read_params(self.function, self.facts, lambda: self.text, self.namespace, drop_first=bool(first) and first[0] in self.extra)
+        drop = bool(first) and first[0] in self.extra
+        params = read_params(self.function, self.facts, lambda: self.text, self.namespace, self._annotation_paths, drop_first=drop)
         return self._without_directions(params) if self.kind == "inline" else params
+
+    @lazy
+    def result(self) -> object | None:
+        """What the return annotation stands for."""
+        return annotated_result(self.function, self.namespace, self._annotation_paths)
+
+    @lazy
+    def _annotation_paths(self) -> list[Path]:
+        return []
+
+    @lazy
+    def annotation_paths(self) -> tuple[Path, ...]:
+        """Chains that annotations in quotes read: they stand for what they stood for when the parameters were read."""
+        _ = self.params, self.result
+        return tuple(dict.fromkeys(self._annotation_paths))
+
+    @lazy
+    def digest(self) -> str:
+        """What passes see of the definition, whoever asks: its text, parameters as classified, plain defaults, kind and options."""
+        rows = [self.facts.digest, self.name, self.kind, _written(dict(self.options)), [_described(param) for param in self.params], repr(self.result)]
+        symbols: dict[int, int] = {}
+        numbered = json.dumps(rows, default=lambda value: [value.name, symbols.setdefault(id(value), len(symbols))])
+        return hashlib.sha256(numbered.encode()).hexdigest()
 
     @lazy
     def _names(self) -> tuple[str, ...]:
@@ -97,6 +132,10 @@ class Definition:
     def namespace(self) -> Mapping[str, object]:
         return Namespace(self.function, self.extra)
 
+    def visible_names(self) -> list[str]:
+        """Names of the module, for suggestions."""
+        return list(self.namespace)
+
     @lazy
     def local_names(self) -> frozenset[str]:
         """Names that Python treats as local: parameters and whatever the body binds."""
@@ -130,6 +169,23 @@ class Definition:
 
     def __repr__(self) -> str:
         return f"Definition({self.function.__module__}.{self.function.__qualname__}, {self.kind})"
+
+
+def _written(value: object) -> object:
+    """An option or default in the key; what is not plain is a question of its own."""
+    try:
+        return encode(value)
+    except NotPlain:
+        return ["object"]
+
+
+def _described(param: JitParam) -> list[object]:
+    tensor = param.tensor
+    wrap = f"{param.wrap.__module__}.{param.wrap.__qualname__}" if param.wrap is not None else None
+    default = None if param.default is inspect.Parameter.empty else [_written(param.default)]
+    shape = None if tensor is None or tensor.shape is None else list(tensor.shape)
+    facts = None if tensor is None else [shape, str(tensor.dtype), tensor.layout.value, repr(tensor.view), repr(tensor.memref)]
+    return [param.name, param.kind, param.direction, facts, str(param.dtype), default, wrap, param.keyword_only]
 
 
 class Kernel(NativeCallable):

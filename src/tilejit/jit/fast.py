@@ -11,7 +11,8 @@ import numpy as np
 from tilejit import config as settings
 from tilejit.errors import TilejitError
 from tilejit.jit.disk.pieces import dispatcher_code
-from tilejit.jit.reads.drift import Baseline
+from tilejit.jit.reads.trace import Trace
+from tilejit.jit.reads.watch import Watch, asked_of
 from tilejit.runtime.arrays import devices_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.call.bindings import Word, dict_word
@@ -46,7 +47,8 @@ class WarmCalls:
         self._known: dict[tuple[object, ...], StraightCall] = {}
         self._latest: StraightCall | None = None
         self._settings = SettingsWatch()
-        self._baseline: Baseline | None = None
+        self._watches: list[Watch] = []
+        """What the specialisations that are served stand on."""
         self._python_hits = 0
         self._watched: list[Word] | None = None
         self._changes = 0
@@ -65,9 +67,12 @@ class WarmCalls:
 
     def run(self, args: tuple[object, ...]) -> object:
         """Run the kernel if this very signature was called before and nothing changed since; MISS: it is for the long way."""
-        latest, baseline = self._latest, self._baseline
-        if latest is None or not self._settings.hold() or (baseline is not None and not baseline.holds()):
+        latest = self._latest
+        if latest is None or not self._settings.hold():
             return MISS
+        for watch in self._watches:
+            if not watch.holds():
+                return MISS
         if self._attached and self._path is not None and len(args) == len(self._runtime) and not self._path.watching():
             return MISS  # the long way watches anew, so that the next call is native again
         result = latest(args)
@@ -109,19 +114,31 @@ class WarmCalls:
 
     # learning -----------------------------------------------------------------------------------------------------------------
 
-    def serve(self, compiled: CompiledProgram, arguments: Mapping[str, object], baseline: Baseline | None, seen: list[object]) -> None:
+    def serve(self, compiled: CompiledProgram, arguments: Mapping[str, object], watch: Watch | None, seen: list[object]) -> None:
         """Let calls like this one take a short way. `seen` is what the settings were before it."""
         entry = next(iter(compiled.entries.values()))
         native = entry.native
         if not self._settings.are(seen):
             self.forget()  # the same arguments may mean another program under other settings
-        self._baseline = baseline
-        words = self._worth_watching(watched_words(baseline))
-        if not self._settings.start(seen) or (baseline is not None and not baseline.holds()):
+        if not all(other.renew() for other in self._watches if other is not watch):
+            self.forget()  # they belong to answers that changed since
+        # What has to be asked at each call is asked then; only words must be those of the answers that this call got.
+        if watch is not None and watch.words() is not None and not watch.renew():
+            return
+        if watch is not None and not any(watch.asked <= other.asked for other in self._watches):
+            self._watches = [*(other for other in self._watches if not other.asked <= watch.asked), watch]
+        words = self._worth_watching(watched_words(self._watches))
+        if not self._settings.start(seen) or (words is not None and not all(other.stays() for other in self._watches)):
+            self.forget()
             return  # changed by another thread meanwhile: the words are not those of this program
         whole = native is not None and len(arguments) == len(self._runtime) and not compiled.signature.results
-        if not whole or native is None or not self._serve_natively(compiled, native, arguments, words, baseline):
+        if not whole or native is None or not self._serve_natively(compiled, native, arguments, words):
             self._serve_in_python(compiled, native, arguments)
+
+    def watch_of(self, trace: Trace) -> Watch:
+        """How to tell that the answers of a trace are what they were."""
+        asked = asked_of(trace)
+        return next((watch for watch in self._watches if watch.asked == asked), None) or Watch(trace)
 
     def _worth_watching(self, words: list[Word] | None) -> list[Word] | None:
         """The words, unless something beside the captured values keeps changing them: then asking Python at each call is cheaper than learning again."""
@@ -166,14 +183,14 @@ class WarmCalls:
         return call
 
     def _serve_natively(
-        self, compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object], words: list[Word] | None, baseline: Baseline | None
+        self, compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object], words: list[Word] | None
     ) -> bool:
         """Whether native code takes these calls from now on; False too for those that it had been taught and did not take."""
         path = self._started() if words is not None and wanted() else None
         if path is None or words is None:
             self.stop()
             return False
-        path.watch(words, (baseline, os.environ))
+        path.watch(words, (self._watches, os.environ))
         token = (id(compiled), *(type(value) for value in arguments.values()))
         new = token not in self._served and path.add(specialisation_of(compiled, native, arguments))
         if new:
@@ -194,6 +211,7 @@ class WarmCalls:
         """Drop the specialisations."""
         self._served.clear()
         self._latest = None
+        self._watches = []
         self._known.clear()
         self._written.clear()
         if self._path is not None:
@@ -312,11 +330,17 @@ def _environment_version() -> int:
     return 0 if _ENVIRONMENT is None or WORDS is None else WORDS[_ENVIRONMENT]
 
 
-def watched_words(baseline: Baseline | None) -> list[Word] | None:
-    """Memory words that change when a captured value or a setting does; None when no words can tell."""
-    words = [] if baseline is None else baseline.words()
-    if words is None:
+def watched_words(watches: Sequence[Watch]) -> list[Word] | None:
+    """Memory words that change when an answer or a setting does; None when no words can tell."""
+    words: dict[int, Word] = {}
+    for watch in watches:
+        found = watch.words()
+        if found is None:
+            return None
+        for word in found:
+            words.setdefault(word[0], word)
+    if not supported():
         return None
     # Settings are read live: they live in the environment, which is a dict like any other.
     environment = cast("dict[str, object]", cast("Any", os.environ)._data)
-    return [*words, dict_word(environment)]
+    return [*words.values(), dict_word(environment)]

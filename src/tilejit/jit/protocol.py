@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import enum
+import hashlib
+import json
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
 
 from tilejit.errors import ArgumentError
-from tilejit.jit.reads.encode import encode_value, type_identity
-from tilejit.types.annotations import DynVar
+from tilejit.jit.reads.plain import encode
+from tilejit.jit.reads.questions import MISSING, content, refusal
 
 
 @runtime_checkable
@@ -69,22 +74,38 @@ def _by_protocol(value: object, param: str) -> Adapted:
 
 def signature_digest(value: object, param: str = "argument") -> str:
     """The cache signature of a KernelArgument as the key has it."""
-    return encode_value(cast("KernelArgument", value).__cache_signature__(), f"{param}.__cache_signature__()", _PlainValues()).hex()
+    path = f"{param}.__cache_signature__()"
+    written = json.dumps(encode(cast("KernelArgument", value).__cache_signature__(), lambda item: _written(item, path)))
+    return hashlib.sha256(written.encode()).hexdigest()
 
 
-class _PlainValues:
-    """A signature holds no code: classes count by name."""
+def _written(value: object, path: str) -> object:
+    """What is not plain in a signature: sets, members of enums, classes by name; nothing that holds code."""
 
-    def function_digest(self, function: Callable[..., object]) -> bytes:
-        name = getattr(function, "__qualname__", repr(function))
+    def again(item: object) -> object:
+        return encode(item, lambda inner: _written(inner, path))
+
+    if isinstance(value, set | frozenset):
+        return ["set", *sorted(json.dumps(again(item)) for item in cast("set[object]", value))]
+    if isinstance(value, enum.Enum):
+        return ["enum", type_identity(type(value)), value.name]
+    if isinstance(value, type):
+        return ["class", type_identity(value)]
+    if isinstance(value, np.dtype):
+        return ["numpy dtype", cast("np.dtype[Any]", value).str]
+    found = content(value)
+    if found is not MISSING:
+        return ["content", type_identity(type(value)), again(found)]
+    if callable(value):
+        name = getattr(value, "__qualname__", type(value).__qualname__)
         help = "return numbers, texts and tuples of them from __cache_signature__"
         raise ArgumentError(f"a cache signature holds plain values, got the function {name}", help=help)
+    raise refusal(path, f"a {type_identity(type(value))}")
 
-    def class_digest(self, cls: type) -> bytes:
-        return type_identity(cls).encode()
 
-    def symbol_number(self, symbol: DynVar) -> int:
-        return 0
+def type_identity(cls: type) -> str:
+    """A class by module and name."""
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _described(slots: object) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 
 _NAMES: dict[str, str] = {
     **dict.fromkeys(("Tensor", "Tile", "Scalar", "Array", "Tuple", "Out", "InOut", "DynVar"), "tilejit.types.annotations"),
-    **dict.fromkeys(("TensorView", "TileView", "MemRef", "dynamic", "untracked", "RUNTIME", "AUTO"), "tilejit.types.annotations"),
+    **dict.fromkeys(("TensorView", "TileView", "MemRef", "dynamic", "once", "untracked", "RUNTIME", "AUTO"), "tilejit.types.annotations"),
     "jit": "tilejit.jit.decorators",
     "JITFunction": "tilejit.jit.function",
     **dict.fromkeys(("program", "function", "inline", "InlineFunction"), "tilejit.frontend.decorators"),
@@ -32,6 +33,10 @@ _ALIASES = {
 }
 """Second names: another name of the language, a member of one, or an annotation."""
 
+_LOADED: dict[str, object] = {}
+"""What was looked up so far."""
+_MISSING = object()
+
 NAMESPACES = ("tensor", "tile", "system", "array", "prefetch")
 
 
@@ -47,7 +52,7 @@ class Namespace:
         found = _member_of_namespace(self.__name__, name)
         if found is None:
             raise _missing(f"pl.{self.__name__}", name, dir(self))
-        self.__dict__[name] = found
+        self.__dict__[name] = _LOADED[f"{self.__name__}.{name}"] = found
         return found
 
     def __dir__(self) -> list[str]:
@@ -108,8 +113,22 @@ def __getattr__(name: str) -> object:
     found = _find(name)
     if found is None:
         raise _missing("tilejit.language", name, __dir__())
-    globals()[name] = found
+    globals()[name] = _LOADED[name] = found
     return found
+
+
+def assigned(names: Sequence[str]) -> tuple[str, ...]:
+    """Which of these names somebody has assigned: they are not the language's own any more. Nothing is loaded."""
+    return tuple(name for name in names if _is_assigned(name))
+
+
+def _is_assigned(name: str) -> bool:
+    first, _, second = name.partition(".")
+    own = globals()
+    if first in own and own[first] is not _LOADED.get(first, _MISSING):
+        return True
+    group = own.get(first)
+    return bool(second) and isinstance(group, Namespace) and second in vars(group) and vars(group)[second] is not _LOADED.get(name, _MISSING)
 
 
 def public_names() -> list[str]:

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _ls(store: Store, options: argparse.Namespace) -> int:
-    rows = [(info, entry) for info, entry in _readable(store) if not options.kernel or options.kernel in _name(entry)]
+    rows = [(info, entry) for info, entry in _readable(store) if not disk.is_manifest(entry) and (options.kernel or "") in _name(entry)]
     for info, entry in sorted(rows, key=lambda row: -row[0].stamp):
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.stamp))
         print(f"{entry.key[:12]}  {used}  {info.size:>9}  {_name(entry)}{_arguments(entry)}")
@@ -84,6 +84,9 @@ def _verify(store: Store, options: argparse.Namespace) -> int:
     bad = [key for key in keys if store.get(key) is None]
     for key in bad:
         print(f"{key[:12]}  damaged, set aside")
+    for _, entry in _readable(store):
+        if disk.ASKED in entry.sections:
+            disk.remember(entry)  # a manifest that was lost is made again
     print(f"{len(keys) - len(bad)} of {len(keys)} entries are whole")
     return 1 if bad or store.counters.damaged > before else 0
 
@@ -133,7 +136,11 @@ def _import(store: Store, options: argparse.Namespace) -> int:
             print(f"{path}: {error}")
             refused += 1
             continue
+        if disk.is_manifest(entry):
+            continue  # made from what is imported: the directory has its own already
         taken += store.put(entry)
+        if disk.ASKED in entry.sections:
+            disk.remember(entry)
     print(f"imported {taken} entries" + (f", refused {refused}" if refused else ""))
     return 1 if refused else 0
 
@@ -142,8 +149,9 @@ def _clear(store: Store, options: argparse.Namespace) -> int:
     if not options.kernel:
         print(f"removed {store.clear()} entries")
         return 0
-    chosen = [entry.key for _, entry in _readable(store) if options.kernel in _name(entry)]
-    print(f"removed {sum(store.remove(key) for key in chosen)} entries")
+    chosen = [entry for _, entry in _readable(store) if options.kernel in _name(entry)]
+    removed = [entry for entry in chosen if store.remove(entry.key)]
+    print(f"removed {sum(not disk.is_manifest(entry) for entry in removed)} entries")
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilejit.dtypes import DType
@@ -301,6 +301,32 @@ class Untracked:
     """A captured value that is left out of the key, at the author's risk."""
 
     value: object
+
+
+class Once:
+    """A function that is asked once per process: what it returned then counts, in the key on disk too."""
+
+    __slots__ = ("_answers", "function")
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        if not callable(function):
+            raise ParserTypeError(f"pl.once takes a function, got {function!r}", help="write read = pl.once(lambda: config.size) and call read() in the kernel")
+        self.function = function
+        self._answers: dict[str, object] = {}
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        key = repr((args, sorted(kwargs.items())))
+        if key not in self._answers:
+            self._answers.setdefault(key, self.function(*args, **kwargs))  # no lock is held: the first answer stays
+        return self._answers[key]
+
+    def __repr__(self) -> str:
+        return f"pl.once({getattr(self.function, '__qualname__', self.function)})"
+
+
+def once(function: Callable[..., object]) -> Once:
+    """Ask a Python function once per process instead of at each call of the kernels that call it."""
+    return Once(function)
 
 
 def untracked(value: object) -> Untracked:

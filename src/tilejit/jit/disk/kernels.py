@@ -14,8 +14,8 @@ from tilejit.frontend.source import span_of
 from tilejit.jit.definition import Definition
 from tilejit.jit.disk.fingerprint import toolchain, toolchain_text
 from tilejit.jit.disk.stores import store
-from tilejit.jit.reads.captures import Captures
-from tilejit.jit.specialize.dependencies import reachable
+from tilejit.jit.reads import manifest as manifests
+from tilejit.jit.reads.trace import Asked, Trace
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.artifact.lazy import lazy
@@ -23,8 +23,11 @@ from tilejit.runtime.artifact.sections import META, Artifact, read_artifact, rea
 from tilejit.runtime.store.entry import Entry, fields_text
 from tilejit.runtime.targets import DEFAULT
 
-PROGRAM, SPANS = "program.py", "spans.json"
-"""Sections besides those of the artifact: the specialised program, and where its failures lie in the kernels' trees."""
+PROGRAM, SPANS, ASKED, TEXT = "program.py", "spans.json", "asked", "text"
+"""Sections besides those of the artifact: the specialised program, where its failures lie in the kernels' trees, questions and answers,
+
+and a digest of the specialised text: equal for calls that share a program in memory."""
+READS = b', "reads": {'
 
 
 @dataclass(frozen=True)
@@ -50,18 +53,31 @@ class Key:
         return hashlib.sha256(self.text).hexdigest()
 
 
-def key_of(definition: Definition, captures: Captures, arguments: Mapping[str, object], options: Mapping[str, object], device: str) -> Key:
-    """The key of one specialisation; every field is readable, because `explain` compares them."""
-    return Key(
-        {
-            "kernel": kernel_name(definition),
-            "definition": captures.digest,
-            "arguments": arguments,
-            "options": options,
-        },
-        str(options["platform"]),
-        device,
-    )
+def first_part(trace: Trace, arguments: Mapping[str, object], omitted: Sequence[str], options: Mapping[str, object], device: str) -> Key:
+    """What is known of a call before anything is specialised: the definition, what the pass for dynamic extents was answered, arguments, options.
+
+    Every field is readable, because `explain` compares them.
+    """
+    fields: dict[str, object] = {
+        "kernel": kernel_name(trace.entry),
+        "definition": trace.entry.digest,
+        "extents": hashlib.sha256(asked_text(trace.log)).hexdigest(),
+        "arguments": arguments,
+        "options": options,
+    }
+    if omitted:
+        fields["returned"] = list(omitted)
+    return Key(fields, str(options["platform"]), device)
+
+
+def asked_text(log: Sequence[Asked]) -> bytes:
+    """Questions with their answers, a row each."""
+    return "\n".join(f"{asked.question}\t{asked.answer}" for asked in log).encode()
+
+
+def artifact_key(first: bytes, asked: bytes) -> str:
+    """The key of an artifact: the first part and what Python answered after it."""
+    return hashlib.sha256(b"%d\n%s\n%s" % (len(first), first, asked)).hexdigest()
 
 
 def kernel_name(definition: Definition) -> str:
@@ -82,20 +98,20 @@ def entries() -> Iterator[Entry]:
             yield found
 
 
-def entry_of(key: Key, compiled: CompiledProgram, captures: Captures) -> Entry | None:
-    """What is kept of a compiled program; None when it cannot leave the process."""
+def entry_of(key: Key, compiled: CompiledProgram, trace: Trace, asked: bytes) -> Entry | None:
+    """What is kept of a compiled program; None when its code cannot leave the process."""
     if not compiled.artifact.portable:
         return None
-    places = _Places(reachable(captures.entry))
+    places = _Places(list(trace.definitions))
     spans = [places.find(failure.span) for failure in compiled.artifact.failures]
-    sections = {**compiled.artifact.contents(), PROGRAM: compiled.stage("python").encode(), SPANS: json.dumps(spans).encode()}
-    return Entry(key.digest, {**key.fields, "reads": captures.described()}, sections)
+    own = {PROGRAM: compiled.stage("python").encode(), SPANS: json.dumps(spans).encode(), ASKED: asked, TEXT: trace.text.encode()}
+    return Entry(artifact_key(key.text, asked), {**key.fields, "reads": trace.described()}, {**compiled.artifact.contents(), **own})
 
 
-def program_of_entry(entry: Entry, key: Key, definition: Definition) -> CompiledProgram:
+def program_of_entry(entry: Entry, key: Key, trace: Trace, asked: bytes) -> CompiledProgram:
     """The program of an entry; no compiler is loaded. Its failures point at the source as it is now."""
     sections = entry.sections
-    if not entry.text.startswith(key.text[:-1] + b', "reads": {'):
+    if not entry.text.startswith(key.text[:-1] + READS) or sections.get(ASKED) != asked:
         raise ArtifactError("the cache entry was made for other fields than its key says")
     artifact = artifact_of_entry(entry)
     for name in (*artifact.sections, PROGRAM, SPANS):
@@ -103,7 +119,7 @@ def program_of_entry(entry: Entry, key: Key, definition: Definition) -> Compiled
             raise ArtifactError(f"the cache entry lacks its section {name}")
     text = sections[PROGRAM].decode()
     compiled = CompiledProgram(artifact, program=lambda: _parsed(text), stages=[Stage("python", "program.py", lambda: text)])
-    compiled.relocations = _Relocations(definition, sections[SPANS], artifact)
+    compiled.relocations = _Relocations(list(trace.definitions), sections[SPANS], artifact)
     return compiled
 
 
@@ -112,6 +128,71 @@ def artifact_of_entry(entry: Entry) -> Artifact:
     if META not in entry.sections:
         raise ArtifactError(f"the cache entry lacks its section {META}")
     return read_artifact(read_fields(entry.sections[META], sound=True), entry.sections.__getitem__)
+
+
+def same_text(entry: Entry) -> str:
+    """What a loaded program is kept under in memory."""
+    return entry.sections.get(TEXT, entry.key.encode()).decode("ascii", "replace")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# manifests
+
+TREE = "questions"
+_MANIFEST = "questions of "
+
+
+def find_artifact(key: Key, trace: Trace) -> tuple[Entry, Trace] | None:
+    """The entry that the answers of now lead to, with what was asked on the way; questions are asked once for all layers."""
+    there = store()
+    for manifest, own in there.versions(_manifest_key(key.text)):
+        rows = manifests.read(manifest.sections.get(TREE, b""))
+        walk = trace.fork()
+        try:
+            leaf = manifests.tree_of(rows).find(walk)
+        except ArtifactError as error:
+            there.reject(manifest.key, str(error))
+            continue
+        entry = there.get(leaf) if leaf is not None else None
+        if entry is not None:
+            if own:
+                _mark(manifest, rows, entry.key)
+            return entry, walk
+    return None
+
+
+def _mark(manifest: Entry, rows: Sequence[manifests.Row], leaf: str) -> None:
+    """Take note that an artifact was used: what nobody ever uses again is not collected without end."""
+    if any(row.key == leaf and not row.used for row in rows):
+        others = [row for row in rows if row.key != leaf]
+        store().put(Entry(manifest.key, manifest.fields, {TREE: manifests.written([*others, *(row.hit() for row in rows if row.key == leaf)])}))
+
+
+def remember(entry: Entry) -> str | None:
+    """Add an artifact to the tree of its first part, from what the entry itself says; the question that has too many answers, if one has."""
+    found = entry.text.find(READS)
+    log = [tuple(line.split("\t")) for line in entry.sections[ASKED].decode().split("\n") if line]
+    if found < 0 or not all(len(row) == 2 for row in log):
+        return None
+    first = entry.text[:found] + b"}"
+    key = _manifest_key(first)
+    own = next((manifest for manifest, own in store().versions(key) if own), None)
+    rows = [row for row in manifests.read(own.sections.get(TREE, b"") if own is not None else b"") if row.key != entry.key]
+    new = manifests.Row(entry.key, cast("manifests.Log", tuple(log)))
+    refused = manifests.tree_of(rows).refuses(new)
+    if refused is None:
+        name = _MANIFEST + str(entry.fields.get("kernel"))
+        store().put(Entry(key, {"kernel": name, **toolchain()}, {TREE: manifests.written([*rows, new])}))
+    return refused
+
+
+def is_manifest(entry: Entry) -> bool:
+    """Whether an entry only leads to others."""
+    return TREE in entry.sections
+
+
+def _manifest_key(first: bytes) -> str:
+    return hashlib.sha256(b"questions\n" + first).hexdigest()
 
 
 def _parsed(text: str) -> object:
@@ -153,8 +234,8 @@ class _Places:
 class _Relocations:
     """Turns the spans that a cached program carries into spans of the present source."""
 
-    def __init__(self, definition: Definition, places: bytes, artifact: Artifact) -> None:
-        self._definition = definition
+    def __init__(self, definitions: Sequence[Definition], places: bytes, artifact: Artifact) -> None:
+        self._definitions = definitions
         self._read = places
         self._artifact = artifact
 
@@ -174,7 +255,7 @@ class _Relocations:
 
     def _present(self, span: Span | None) -> Span | None:
         place = self._places.get(span) if span is not None else None
-        return self._span(span, cast("Place", place), reachable(self._definition)) if span is not None and place is not None else span
+        return self._span(span, cast("Place", place), self._definitions) if span is not None and place is not None else span
 
     def _span(self, old: Span, place: Place, definitions: Sequence[Definition]) -> Span:
         parent = self._span(old.parent, place[1:], definitions) if old.parent is not None and len(place) > 1 else old.parent

@@ -13,8 +13,10 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any, cast
 
+from tilejit.frontend.code_objects import digest_of
 from tilejit.frontend.source import FunctionBlock, FunctionText
 from tilejit.jit.disk.fingerprint import toolchain, toolchain_text
 from tilejit.jit.disk.stores import store
@@ -24,7 +26,7 @@ from tilejit.runtime.store.entry import Entry
 
 Step = tuple[str, object]
 """One step of a chain: ("attr", name) or ("item", constant)."""
-Path = Sequence[str]
+Path = tuple[str, ...]
 """`a.b.c` as names."""
 
 SUBMITS = ("submit", "spmd_submit")
@@ -141,15 +143,29 @@ _new: dict[tuple[Store, str], dict[str, bytes]] = {}
 """What was read from trees since and is not on disk yet."""
 
 
-def facts_of(block: FunctionBlock, parse: Callable[[], tuple[FunctionText, Tree]]) -> Facts:
-    """The facts of a function, from disk if they are there; else `parse` makes its tree. Cells of notebooks have no place on disk."""
-    if not os.path.isabs(block.filename):
-        return read_facts(*parse())
-    key = hashlib.sha256(f"{block.name}\0{''.join(block.lines)}".encode("utf-8", "surrogatepass")).hexdigest()
-    file = (store(), block.filename)
+def is_known(block: FunctionBlock, code: CodeType) -> bool:
+    """Whether these very lines and this code were seen to belong together before."""
+    return os.path.isabs(block.filename) and _lines_key(block, code) in _known_of((store(), block.filename))
+
+
+def _lines_key(block: FunctionBlock, code: CodeType) -> str:
+    return hashlib.sha256(f"{block.name}\0{digest_of(code)}\0{''.join(block.lines)}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _known_of(file: tuple[Store, str]) -> dict[str, bytes]:
     known = _known.get(file)
     if known is None:
         known = _known[file] = _on_disk(*file)
+    return known
+
+
+def facts_of(block: FunctionBlock, code: CodeType, parse: Callable[[], tuple[FunctionText, Tree]]) -> Facts:
+    """The facts of a function, from disk if they are there; else `parse` makes its tree. Cells of notebooks have no place on disk."""
+    if not os.path.isabs(block.filename):
+        return read_facts(*parse())
+    key = _lines_key(block, code)
+    file = (store(), block.filename)
+    known = _known_of(file)
     if key in known and (found := _decoded(known[key])) is not None:
         return found
     text, tree = parse()

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
+import builtins
 from collections.abc import Mapping
 from importlib import import_module
 
-from tilejit.frontend.fold import Recorder
 from tilejit.frontend.program import FunctionSource, build_program
 from tilejit.jit.specialize.program import SpecialFunction, Specialization, function_attrs
 from tilejit.tile_ir.program import Program
 from tilejit.types.annotations import DynVar
 
 
-def program_of(special: Specialization, recorder: Recorder | None = None) -> Program:
-    """The program of a specialisation."""
+def program_of(special: Specialization) -> Program:
+    """The program of a specialisation. Its text is closed: the front end sees the language, Python's builtins and what the specialisation names."""
     symbols = {name: DynVar(literal) for name, literal in special.symbols.items()}
     # The facade is looked up by its name: kernels see it, the compiler does not depend on it.
-    shared: dict[str, object] = {"pl": import_module("tilejit.language"), **special.externals, **symbols}
+    shared = {**vars(builtins), **special.language, "pl": import_module("tilejit.language"), **special.externals, **symbols}
     sources = [_source(function, shared) for function in special.functions]
-    return build_program(special.name, sources, symbols={symbol: name for name, symbol in symbols.items()}, recorder=recorder)
+    return build_program(special.name, sources, symbols={symbol: name for name, symbol in symbols.items()})
 
 
-def _source(function: SpecialFunction, shared: dict[str, object]) -> FunctionSource:
+def _source(function: SpecialFunction, namespace: Mapping[str, object]) -> FunctionSource:
     definition = function.definition
-    namespace: Mapping[str, object] = ChainMap(shared, definition.namespace)  # type: ignore[arg-type]
     return FunctionSource(
         function.name,
         function.node,

@@ -6,44 +6,34 @@ import ast
 import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import FunctionType, ModuleType
+from types import FunctionType
 
 from tilejit.errors import ArgumentError, Span, TilejitError, UnsupportedFeatureError, did_you_mean, in_body
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.reads.facts import SUBMITS, Path, calls_in, path_of
+from tilejit.jit.reads.questions import MISSING
+from tilejit.jit.reads.trace import Reads, Trace
 
-MISSING = object()
 
-
-def resolve(node: ast.expr, definition: Definition) -> object:
-    """The object that a name or attribute chain of the body stands for while compiling, or MISSING."""
+def resolve(node: ast.expr, reads: Reads) -> object:
+    """What a name or attribute chain of the body stands for while compiling: a plain value, an object of ours, a handle, or MISSING."""
     path = path_of(node)
-    return MISSING if path is None else resolve_path(path, definition)
+    return MISSING if path is None else resolve_path(path, reads)
 
 
-def resolve_path(path: Path, definition: Definition) -> object:
+def resolve_path(path: Path, reads: Reads) -> object:
     """The same, of names."""
-    value = _root(path, definition)
-    for name in path[1:]:
-        if value is MISSING:
-            break
-        value = getattr(value, name, MISSING)
-    return value
+    return MISSING if path[0] in reads.definition.local_names else reads.chain(path)
 
 
-def is_language(node: ast.expr, definition: Definition) -> bool:
+def is_language(node: ast.expr, reads: Reads) -> bool:
     """Whether a chain starts at our own package: then it names no helper, and nothing needs to be looked up."""
     path = path_of(node)
-    return path is not None and _is_language_path(path, definition)
+    return path is not None and _is_language_path(path, reads)
 
 
-def _is_language_path(path: Path, definition: Definition) -> bool:
-    root = _root(path, definition)
-    return isinstance(root, ModuleType) and root.__name__.partition(".")[0] == "tilejit"
-
-
-def _root(path: Path, definition: Definition) -> object:
-    return MISSING if path[0] in definition.local_names else definition.namespace.get(path[0], MISSING)
+def _is_language_path(path: Path, reads: Reads) -> bool:
+    return path[0] not in reads.definition.local_names and reads.is_language(path[0])
 
 
 def definition_of(value: object) -> Definition | None:
@@ -60,21 +50,21 @@ def definition_of(value: object) -> Definition | None:
 _TASK_OPTIONS = ("deps", "dumps", "allow_early_resolve", "predicate", "core_num", "sync_start")
 
 
-def kernel_call(call: ast.Call, definition: Definition) -> ast.Call:
+def kernel_call(call: ast.Call, reads: Reads) -> ast.Call:
     """The call itself; for `pl.submit(kernel, …)` the call of the kernel that it starts."""
-    if not (isinstance(call.func, ast.Attribute) and call.func.attr in SUBMITS and call.args and is_language(call.func, definition)):
+    if not (isinstance(call.func, ast.Attribute) and call.func.attr in SUBMITS and call.args and is_language(call.func, reads)):
         return call
-    if definition_of(resolve(call.args[0], definition)) is None:
+    if definition_of(resolve(call.args[0], reads)) is None:
         return call
     return ast.copy_location(ast.Call(call.args[0], call.args[1:], [keyword for keyword in call.keywords if keyword.arg not in _TASK_OPTIONS]), call)
 
 
-def callee_of(call: ast.Call, definition: Definition) -> Definition | None:
+def callee_of(call: ast.Call, reads: Reads) -> Definition | None:
     """The helper that a call names, or None when it calls something else."""
-    call = kernel_call(call, definition)
-    if is_language(call.func, definition):
+    call, definition = kernel_call(call, reads), reads.definition
+    if is_language(call.func, reads):
         return None
-    helper = definition_of(resolve(call.func, definition))
+    helper = definition_of(resolve(call.func, reads))
     if helper is None:
         return None
     if helper.kind == "extern":
@@ -97,30 +87,31 @@ def _foreign(helper: Definition, place: Span) -> TilejitError:
     return in_body(UnsupportedFeatureError)(message, span=place, help="write it in the language, as a @pl.jit.incore function")
 
 
-def _called(definition: Definition) -> Iterator[Definition]:
+def _called(reads: Reads) -> Iterator[Definition]:
     """The kernels that the body calls or starts."""
-    for path, started in definition.facts.calls:
+    for path, started in reads.definition.facts.calls:
         if path is None:
             continue
         # Functions of the language are not looked up: that would load the whole table.
-        named = started if _is_language_path(path, definition) else path
-        helper = definition_of(resolve_path(named, definition)) if named is not None else None
+        named = started if _is_language_path(path, reads) else path
+        helper = definition_of(resolve_path(named, reads)) if named is not None else None
         if helper is not None:
             yield helper
 
 
-def helpers_of(definition: Definition) -> list[Definition]:
+def helpers_of(reads: Reads) -> list[Definition]:
     """Helpers the body calls, in order of first appearance."""
-    found = list(dict.fromkeys(_called(definition)))
-    if all(_may_be_called(helper, definition) for helper in found):
+    found = list(dict.fromkeys(_called(reads)))
+    if all(_may_be_called(helper, reads.definition) for helper in found):
         return found
     # One must not be called: the call itself says so, at its place.
-    there = [callee_of(call, definition) for call in calls_in(definition.tree.nodes)]
+    there = [callee_of(call, reads) for call in calls_in(reads.definition.tree.nodes)]
     return list(dict.fromkeys(helper for helper in there if helper is not None))
 
 
-def reachable(entry: Definition) -> list[Definition]:
+def reachable(trace: Trace) -> list[Definition]:
     """The entry and everything it calls, leaf first. A cycle is an error that names it."""
+    entry = trace.entry
     if entry.kind == "extern":
         raise _foreign(entry, entry.span(entry.text.node))
     done: dict[Definition, None] = {}
@@ -130,11 +121,14 @@ def reachable(entry: Definition) -> list[Definition]:
             return
         if definition in path:
             cycle = " → ".join(item.name for item in (*path[path.index(definition) :], definition))
-            call = next(call for call in calls_in(path[-1].tree.nodes) if callee_of(call, path[-1]) is definition)
+            reads = Reads(trace, path[-1])
+            call = next(call for call in calls_in(path[-1].tree.nodes) if callee_of(call, reads) is definition)
             raise in_body(UnsupportedFeatureError)(
                 f"kernels cannot be recursive: {cycle}", span=path[-1].span(call), help="write a loop, or expand the recursion"
             )
-        for helper in helpers_of(definition):
+        reads = Reads(trace, definition)
+        reads.annotations()
+        for helper in helpers_of(reads):
             visit(helper, (*path, definition))
         done[definition] = None
 
@@ -208,32 +202,33 @@ def _with_outputs_named(helper: Definition, call: ast.Call) -> ast.Call:
     return call  # Outputs at the end may be missing.
 
 
-def returned_params(helper: Definition) -> tuple[str | None, ...]:
-    """What a call of `helper` evaluates to: parameter names, None for anything else; without a return, its outputs."""
+def returned_params(reads: Reads) -> tuple[str | None, ...]:
+    """What a call of a helper evaluates to: parameter names, None for anything else; without a return, its outputs."""
+    helper = reads.definition
     returns = [node for node in helper.returns if node.value is not None]
     names = {param.name for param in helper.params}
     if not returns:
         return tuple(param.name for param in helper.params if param.direction != "In")
     value = returns[-1].value
     items = value.elts if isinstance(value, ast.Tuple) else [value]
-    return tuple(item.id if isinstance(item, ast.Name) and item.id in names and not _holds_a_new_value(helper, item.id) else None for item in items)
+    return tuple(item.id if isinstance(item, ast.Name) and item.id in names and not _holds_a_new_value(reads, item.id) else None for item in items)
 
 
 _SAME_TENSOR = ("store", "assemble", "write", "mscatter", "no_dep", "yield_", "submit", "spmd_submit")
 """Functions of the language whose result may be the very tensor that they are given."""
 
 
-def _holds_a_new_value(definition: Definition, name: str) -> bool:
+def _holds_a_new_value(reads: Reads, name: str) -> bool:
     """Whether the body binds the parameter `name` to something that is computed: `x = pl.exp(x)`, `x = x + 1`, `x = x[0:4]`."""
-    if name not in definition.stores:
+    if name not in reads.definition.stores:
         return False
-    for node in definition.tree.nodes:
+    for node in reads.definition.tree.nodes:
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
             return True
         if isinstance(node, ast.Assign) and any(isinstance(target, ast.Name) and target.id == name for target in node.targets):
             call = node.value.func if isinstance(node.value, ast.Call) else None
             if isinstance(node.value, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Subscript | ast.IfExp):
                 return True
-            if isinstance(call, ast.Attribute) and is_language(call, definition) and call.attr not in _SAME_TENSOR:
+            if isinstance(call, ast.Attribute) and is_language(call, reads) and call.attr not in _SAME_TENSOR:
                 return True
     return False

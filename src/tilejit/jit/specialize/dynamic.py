@@ -9,7 +9,9 @@ from functools import partial
 
 from tilejit.errors import ParserTypeError, ShapeError, Span, in_body
 from tilejit.jit.definition import Definition
-from tilejit.jit.specialize.dependencies import MISSING, bind_call, callee_of, kernel_call, reachable, resolve, resolve_path, returned_params
+from tilejit.jit.reads.questions import MISSING
+from tilejit.jit.reads.trace import Reads, Trace
+from tilejit.jit.specialize.dependencies import bind_call, callee_of, kernel_call, reachable, resolve, resolve_path, returned_params
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.types.annotations import DynVar, dynamic
 
@@ -76,34 +78,34 @@ class Dynamic:
         return {axis: symbol.root() for axis, symbol in out.items()}
 
 
-def dynamic_of(definition: Definition, known: dict[Definition, Dynamic]) -> Dynamic:
-    """The dynamic extents of `definition`; those of its helpers are in `known` already."""
-    walker = _Walker(definition, known)
+def dynamic_of(reads: Reads, known: dict[Definition, Dynamic]) -> Dynamic:
+    """The dynamic extents of a function; those of its helpers are in `known` already."""
+    walker = _Walker(reads, known)
     walker.annotations()
-    walker.block(definition.text.node.body)
+    walker.block(reads.definition.text.node.body)
     return walker.found
 
 
-def may_be_dynamic(entry: Definition, definitions: Iterable[Definition]) -> bool:
+def may_be_dynamic(trace: Trace, definitions: Iterable[Definition]) -> bool:
     """Whether a body could make an extent dynamic: its own by naming `dynamic`, or that of a helper, which may have annotations that do."""
-    return any(_names_dynamic(definition) or (definition is not entry and _has_symbols(definition)) for definition in definitions)
+    return any(_names_dynamic(Reads(trace, definition)) or (definition is not trace.entry and _has_symbols(definition)) for definition in definitions)
 
 
-def _names_dynamic(definition: Definition) -> bool:
+def _names_dynamic(reads: Reads) -> bool:
     """Whether the text has the word `dynamic`, or calls the function under another name."""
-    facts = definition.facts
-    return facts.mentions_dynamic or any(path is not None and len(path) == 1 and resolve_path(path, definition) is dynamic for path, _ in facts.calls)
+    facts = reads.definition.facts
+    return facts.mentions_dynamic or any(path is not None and len(path) == 1 and resolve_path(path, reads) is dynamic for path, _ in facts.calls)
 
 
 def _has_symbols(definition: Definition) -> bool:
     return any(isinstance(dim, DynVar) for param in definition.params if param.tensor is not None for dim in param.tensor.shape or ())
 
 
-def annotated(definition: Definition) -> Dynamic:
+def annotated(reads: Reads) -> Dynamic:
     """The dynamic extents that the annotations declare."""
-    if not _has_symbols(definition):
+    if not _has_symbols(reads.definition):
         return Dynamic()
-    walker = _Walker(definition, {})
+    walker = _Walker(reads, {})
     walker.annotations()
     return walker.found
 
@@ -135,13 +137,14 @@ _Held = str | _Extent | _Local | _Several | Symbol | None
 
 
 class _Walker:
-    def __init__(self, definition: Definition, known: dict[Definition, Dynamic]) -> None:
-        self.definition = definition
+    def __init__(self, reads: Reads, known: dict[Definition, Dynamic]) -> None:
+        self.reads = reads
+        self.definition = definition = reads.definition
         self.known = known
         self.found = Dynamic()
         self.held: dict[str, _Held] = {param.name: param.name for param in definition.params}
         """What the locals hold at this point; rebinding a name forgets what it held."""
-        if _names_dynamic(definition):
+        if _names_dynamic(reads):
             for statement in definition.tree.nodes:
                 if isinstance(statement, ast.Assign):
                     self._symbol_statement(statement)
@@ -160,7 +163,7 @@ class _Walker:
         return self.found.objects.setdefault(id(symbol), Symbol(symbol.name, place))
 
     def _symbol_statement(self, statement: ast.Assign) -> None:
-        literal = dynamic_literal(statement.value, self.definition)
+        literal = dynamic_literal(statement.value, self.reads)
         if literal is None:
             return
         for target in statement.targets:
@@ -250,14 +253,14 @@ class _Walker:
             return self._call(node)
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
             owner = self.expression(node.value.value)
-            return (self._extent(owner[0] if len(owner) == 1 else None, _known_integer(node.slice, self.definition)),)
+            return (self._extent(owner[0] if len(owner) == 1 else None, _known_integer(node.slice, self.reads)),)
         self._children(node)
         return (self._member(node),)
 
     def _member(self, node: ast.expr) -> _Held:
         """`results[0]` of several results that one name holds."""
         owner = self._name(node.value) if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) else None
-        index = _known_integer(node.slice, self.definition) if isinstance(node, ast.Subscript) and isinstance(owner, _Several) else None
+        index = _known_integer(node.slice, self.reads) if isinstance(node, ast.Subscript) and isinstance(owner, _Several) else None
         return owner.items[index] if isinstance(owner, _Several) and index is not None and -len(owner.items) <= index < len(owner.items) else None
 
     def _name(self, node: ast.Name) -> _Held:
@@ -265,7 +268,7 @@ class _Walker:
             return self.found.names[node.id]
         if node.id in self.held or node.id in self.definition.local_names:
             return self.held.get(node.id)
-        value = self.definition.namespace.get(node.id)
+        value = self.reads.name(node.id)
         return self._object_symbol(value, partial(self.definition.span, node)) if isinstance(value, DynVar) else None
 
     def _extent(self, owner: _Held, axis: int | None) -> _Held:
@@ -278,9 +281,9 @@ class _Walker:
     def _call(self, node: ast.Call) -> tuple[_Held, ...]:
         arguments = [self.expression(argument) for argument in node.args if not isinstance(argument, ast.Starred)]
         keywords = {keyword.arg: self.expression(keyword.value) for keyword in node.keywords}
-        helper = callee_of(node, self.definition)
+        helper = callee_of(node, self.reads)
         if helper is not None:
-            call = kernel_call(node, self.definition)
+            call = kernel_call(node, self.reads)
             held = self._helper_call(helper, call, submitted=call is not node)
             return held if call is node else (*held, None)
         method = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
@@ -288,7 +291,7 @@ class _Walker:
             dims = arguments[0] if arguments else keywords.get("shape", ())
             return (_Local(dims),)
         if method == "dim" and len(node.args) == 2 and len(arguments[0]) == 1:
-            return (self._extent(arguments[0][0], _known_integer(node.args[1], self.definition)),)
+            return (self._extent(arguments[0][0], _known_integer(node.args[1], self.reads)),)
         position = {"store": 2, "assemble": 0, "no_dep": 0}.get(method)
         return arguments[position] if position is not None and position < len(arguments) else (None,)
 
@@ -304,7 +307,7 @@ class _Walker:
             if param.direction != "In" and param.name not in held and param.tensor is not None and param.tensor.shape is not None:
                 own = self.known[helper].axes(param.name, len(param.tensor.shape))
                 held[param.name] = _Local(tuple(here.get(own[axis].root()) if axis in own else None for axis in range(len(param.tensor.shape))))
-        returned = tuple(held.get(name) if name is not None else None for name in returned_params(helper))
+        returned = tuple(held.get(name) if name is not None else None for name in returned_params(Reads(self.reads.trace, helper)))
         return returned or (None,)
 
     def _declare(self, extent: _Held, symbol: Symbol, place: Place) -> None:
@@ -325,18 +328,18 @@ class _Walker:
         if len(call.args) != 2 or call.keywords:
             help = 'write x.bind_dynamic(0, pl.dynamic("M"))'
             raise in_body(ParserTypeError)("bind_dynamic takes an axis and a symbol", span=self.definition.span(call), help=help)
-        axis = _constant_axis(call.args[0], self.definition)
+        axis = _constant_axis(call.args[0], self.reads)
         self.found.declare(param, axis, self._symbol(call.args[1]), partial(self.definition.span, call))
         return True
 
     def _symbol(self, node: ast.expr) -> Symbol:
         if isinstance(node, ast.Name) and node.id in self.found.names:
             return self.found.names[node.id]
-        literal = dynamic_literal(node, self.definition)
+        literal = dynamic_literal(node, self.reads)
         if literal is not None:
             same = next((symbol for symbol in self.found.names.values() if symbol.literal == literal), None)
             return same or self.found.names.setdefault(f" {literal}", Symbol(literal, partial(self.definition.span, node)))
-        value = resolve(node, self.definition)
+        value = resolve(node, self.reads)
         if isinstance(value, DynVar):
             return self._object_symbol(value, partial(self.definition.span, node))
         raise in_body(ParserTypeError)(
@@ -349,14 +352,15 @@ def is_bind_dynamic(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr == "bind_dynamic"
 
 
-def dynamic_literal(node: ast.expr, definition: Definition) -> str | None:
+def dynamic_literal(node: ast.expr, reads: Reads) -> str | None:
     """The literal of `pl.dynamic("M")`, else None."""
     if not isinstance(node, ast.Call) or (isinstance(node.func, ast.Attribute) and node.func.attr != "dynamic"):
         return None  # decided by the name alone: looking every op up would load the whole table
-    if resolve(node.func, definition) is not dynamic:
+    if resolve(node.func, reads) is not dynamic:
         return None
+    definition = reads.definition
     argument = node.args[0] if len(node.args) == 1 and not node.keywords else None
-    value = argument.value if isinstance(argument, ast.Constant) else resolve(argument, definition) if argument is not None else MISSING
+    value = argument.value if isinstance(argument, ast.Constant) else resolve(argument, reads) if argument is not None else MISSING
     if not isinstance(value, str):
         raise in_body(ParserTypeError)("pl.dynamic takes its name as a string", span=definition.span(node), help='write M = pl.dynamic("M")')
     try:
@@ -365,26 +369,26 @@ def dynamic_literal(node: ast.expr, definition: Definition) -> str | None:
         raise in_body(ShapeError)(str(error), span=definition.span(node), help='write M = pl.dynamic("M")') from None
 
 
-def _known_integer(node: ast.expr, definition: Definition) -> int | None:
+def _known_integer(node: ast.expr, reads: Reads) -> int | None:
     negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
     inner = node.operand if isinstance(node, ast.UnaryOp) and negative else node
-    value = inner.value if isinstance(inner, ast.Constant) else resolve(inner, definition)
+    value = inner.value if isinstance(inner, ast.Constant) else resolve(inner, reads)
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return -value if negative else value
 
 
-def _constant_axis(node: ast.expr, definition: Definition) -> int:
-    axis = _known_integer(node, definition)
+def _constant_axis(node: ast.expr, reads: Reads) -> int:
+    axis = _known_integer(node, reads)
     if axis is None:
         help = "write the number of the dimension: x.bind_dynamic(0, M)"
-        raise in_body(ParserTypeError)("the axis of bind_dynamic must be a constant integer", span=definition.span(node), help=help)
+        raise in_body(ParserTypeError)("the axis of bind_dynamic must be a constant integer", span=reads.definition.span(node), help=help)
     return axis
 
 
-def analyse(entry: Definition) -> dict[Definition, Dynamic]:
+def analyse(trace: Trace) -> dict[Definition, Dynamic]:
     """The dynamic extents of the entry and its helpers: one walk, leaf first, independent of any call."""
     known: dict[Definition, Dynamic] = {}
-    for definition in reachable(entry):
-        known[definition] = dynamic_of(definition, known)
+    for definition in reachable(trace):
+        known[definition] = dynamic_of(Reads(trace, definition), known)
     return known

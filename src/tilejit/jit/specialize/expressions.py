@@ -6,13 +6,16 @@ import ast
 import copy
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tilejit.dtypes import FP32
 from tilejit.errors import ParserTypeError, ShapeError, TilejitError, UndefinedVariableError, UnsupportedFeatureError, did_you_mean, in_body
 from tilejit.frontend import fold
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.reads.facts import SUBMITS
+from tilejit.jit.reads.handles import holds_handle, is_handle
+from tilejit.jit.reads.plain import PURE
+from tilejit.jit.reads.questions import MISSING, refusal
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.dependencies import callee_of, definition_of, helpers_of, kernel_call
 from tilejit.jit.specialize.dynamic import Dynamic, Symbol
@@ -20,7 +23,7 @@ from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import at, constant_difference, dotted, evaluated, relocated
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, is_language, literal, number_node
 from tilejit.ops.spec import OpFunction
-from tilejit.types.annotations import DynVar, Untracked
+from tilejit.types.annotations import DynVar
 from tilejit.types.scopes import MARKERS
 from tilejit.types.values import BufferType, TileType
 
@@ -28,6 +31,21 @@ if TYPE_CHECKING:
     from tilejit.jit.specialize.program import Specializer
 
 Folded = tuple[ast.expr, Abstract]
+_Node = TypeVar("_Node", bound=ast.AST)
+
+
+class NeedsTurns(UnsupportedFeatureError):
+    """The turns of a `pl.unroll` loop must be seen one by one here: something in it runs while compiling."""
+
+
+class _Closing(ast.NodeTransformer):
+    """Puts literals in the place of objects."""
+
+    def __init__(self, body: Expressions) -> None:
+        self._body = body
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return self._body.content_node(node) if node.id in self._body.objects else node
 
 
 class Expressions:
@@ -36,6 +54,9 @@ class Expressions:
     def __init__(self, specializer: Specializer, definition: Definition, dynamic: Dynamic, types: Mapping[str, Abstract]) -> None:
         self.specializer = specializer
         self.definition = definition
+        self.reads = specializer.reads(definition)
+        self.objects: dict[str, object] = {}
+        """What the placeholders in the text stand for: objects that have no literal until somebody asks for their content."""
         self.dynamic = dynamic
         self.env: dict[str, Abstract] = dict(types)
         """What the locals hold at this point."""
@@ -47,7 +68,7 @@ class Expressions:
         self.in_annotation = False
         self.spelled: dict[str, ast.expr] = {}
         """Names bound once, to an index expression of names bound once."""
-        self.follows_types = definition is not specializer.entry or bool(helpers_of(definition))
+        self.follows_types = definition is not specializer.entry or bool(helpers_of(self.reads))
         """Types of locals matter to the helpers that get them, and those of a helper's results to its caller."""
 
     # places ---------------------------------------------------------------------------------------------------------------
@@ -66,15 +87,99 @@ class Expressions:
             new, value = getattr(self, rule)(node) if rule is not None else (copy.deepcopy(node), UNKNOWN)
         except TilejitError as error:
             raise self.located(error, node) from error.__cause__
-        if isinstance(value, Static) and not isinstance(node, ast.Constant) and (not value.local or self._reads_outside(new)):
-            short = literal(value.value)
-            new = relocated(short, node) if short is not None else new
+        if isinstance(value, Static) and not isinstance(node, ast.Constant):
+            if holds_handle(value.value):
+                return self._placeholder(value.value, node), Static(value.value)
+            if not value.local or self._reads_outside(new):
+                short = literal(value.value)
+                new = relocated(short, node) if short is not None else new
         return new, value
+
+    # objects --------------------------------------------------------------------------------------------------------------
+
+    def _placeholder(self, value: object, node: ast.expr) -> ast.expr:
+        name = f"object {len(self.objects)}"
+        self.objects[name] = value
+        return at(ast.Name(name, ast.Load()), node)
+
+    def opened(self, value: Abstract) -> Abstract:
+        """A value with its objects by content, where they have one: what becomes part of the program."""
+        if not isinstance(value, Static) or not holds_handle(value.value):
+            return value
+        found = self._content(value.value)
+        return value if found is MISSING else Static(found, value.local)
+
+    def _content(self, value: object) -> object:
+        if is_handle(value):
+            return self.specializer.trace.ask("content", value)
+        if isinstance(value, tuple | list):
+            items = [self._content(item) for item in cast("Sequence[object]", value)]
+            return MISSING if any(item is MISSING for item in items) else type(value)(items)
+        if isinstance(value, dict):
+            pairs = [(self._content(key), self._content(item)) for key, item in cast("dict[object, object]", value).items()]
+            return MISSING if any(part is MISSING for pair in pairs for part in pair) else dict(pairs)
+        return value
+
+    def closed(self, node: _Node) -> _Node:
+        """The text without placeholders. An object that has no literal cannot become part of the program."""
+        if not self.objects:
+            return node
+        return cast("_Node", _Closing(self).visit(node))
+
+    def content_node(self, name: ast.Name) -> ast.expr:
+        """The literal in the place of a placeholder."""
+        value = self.objects[name.id]
+        found = self._content(value)
+        short = literal(found) if found is not MISSING else None
+        if short is None:
+            raise self._refused(value, name)
+        return relocated(short, name)
+
+    def _refused(self, value: object, node: ast.AST) -> TilejitError:
+        trace = self.specializer.trace
+        inner = value
+        while isinstance(inner, tuple | list):
+            inner = next(item for item in cast("Sequence[object]", inner) if holds_handle(item))
+        kind = type(trace.raw(inner))
+        error = refusal(trace.path_of(inner), f"a {kind.__module__}.{kind.__qualname__}")
+        return self.located(error, node)
+
+    def truth(self, value: Static, node: ast.expr) -> bool:
+        """Whether a compile-time value is true, as Python sees it."""
+        if holds_handle(value.value):
+            return bool(self.specializer.trace.ask("truth", value.value, path=f"`{ast.unparse(node)}`")) if is_handle(value.value) else bool(value.value)
+        return bool(evaluated(node, bool, value.value))
+
+    def members(self, value: Abstract, node: ast.expr) -> tuple[Abstract, ...]:
+        """The members of a value that is unpacked; none where that is not known."""
+        if isinstance(value, Items):
+            return value.items
+        if isinstance(value, Static) and is_handle(value.value):
+            trace = self.specializer.trace
+            found = trace.ask("items", value.value, path=f"unpacking `{ast.unparse(node)}`")
+            if not is_handle(found):
+                return tuple(map(Static, found))
+            return tuple(Static(trace.ask("item", found, index)) for index in range(trace.ask("call", len, (found,), {})))
+        if isinstance(value, Static) and isinstance(value.value, tuple | list):
+            return tuple(Static(item, value.local) for item in cast("Sequence[object]", value.value))
+        return ()
 
     def _reads_outside(self, node: ast.expr) -> bool:
         """Whether an expression still has names that the text does not: of the module, the closure, or of locals that vanished."""
         names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
         return any(name in self.inlined or (name not in self.definition.local_names and name != "pl") for name in names)
+
+    def _rewritten(self, node: ast.expr) -> ast.expr:
+        """An expression of which nothing is known but what its parts say."""
+        new = copy.copy(node)
+        for name, part in ast.iter_fields(node):
+            if isinstance(part, ast.expr) and isinstance(getattr(part, "ctx", None), ast.Load | None):
+                setattr(new, name, self.rewrite(part))
+            elif isinstance(part, list):
+                setattr(new, name, [self.rewrite(item) if isinstance(item, ast.expr) else copy.deepcopy(item) for item in cast("list[ast.AST]", part)])
+            elif isinstance(part, ast.AST):
+                setattr(new, name, copy.deepcopy(part))
+        return new
 
     def rewrite(self, node: ast.expr) -> ast.expr:
         return self.fold(node)[0]
@@ -87,22 +192,21 @@ class Expressions:
         assert isinstance(node, ast.Name)
         same = at(ast.Name(node.id, ast.Load()), node)
         if node.id in self.inlined:
-            return same, Static(self.inlined[node.id], local=literal(self.inlined[node.id]) is None)
+            return same, Static(self.inlined[node.id])
         if node.id in self.dynamic.names:
             return self.extent(self.dynamic.names[node.id], node)
         if node.id in self.definition.local_names:
             return self._typed_scalar(node) or (same, self.env.get(node.id, UNKNOWN))
-        try:
-            value = self.definition.namespace[node.id]
-        except KeyError:
+        value = self.reads.name(node.id)
+        if value is MISSING:
             inner = next((part for part in self.definition.tree.nodes[1:] if isinstance(part, ast.FunctionDef) and part.name == node.id), None)
             if inner is not None:
                 from tilejit.frontend.statements import unsupported  # what compiles; a cache hit does not come here
 
                 raise unsupported(inner).located(self.definition.span(inner)) from None
-            help = did_you_mean(node.id, [*self.definition.local_names, *self.definition.namespace])
+            help = did_you_mean(node.id, [*self.definition.local_names, *self.definition.visible_names()])
             raise UndefinedVariableError(f"`{node.id}` is not defined", span=self.definition.span(node), help=help) from None
-        return self._captured(same, value, node.id, node)
+        return self._captured(same, value, node)
 
     def _typed_scalar(self, node: ast.Name) -> Folded | None:
         """A specialised scalar of a float type other than FP32, which a bare literal would lose."""
@@ -115,10 +219,7 @@ class Expressions:
         text = f"pl.const({ast.unparse(number_node(value.value))}, pl.{dtype.name})"
         return relocated(ast.parse(text, mode="eval").body, node), Static(value.value, local=True, dtype=dtype)
 
-    def _captured(self, same: ast.expr, value: object, path: str, node: ast.expr) -> Folded:
-        self.specializer.record(self.definition, path, value)
-        if isinstance(value, Untracked):
-            value = value.value
+    def _captured(self, same: ast.expr, value: object, node: ast.expr) -> Folded:
         if isinstance(value, DynVar):
             symbol = self.dynamic.objects.get(id(value))
             return self.extent(symbol or Symbol(value.name), node)
@@ -155,10 +256,10 @@ class Expressions:
             if isinstance(value.value, Kernel) and node.attr in ("__name__",):
                 return same, UNKNOWN
             path = dotted(node)
-            found = fold.attribute(value.value, node.attr, path)
+            found = self.reads.attribute(value.value, node.attr, path)
             if value.local:
                 return same, Static(found, local=True)
-            return self._captured(same, found, path, node)
+            return self._captured(same, found, node)
         if isinstance(value, (BufferType, TileType)):
             owner = node.value.id if isinstance(node.value, ast.Name) else ""
             if node.attr == "shape":
@@ -196,9 +297,13 @@ class Expressions:
         if isinstance(value, Static) and isinstance(place, Static):
             if isinstance(value.value, tuple) and isinstance(place.value, int):
                 self._check_shape_index(node, place.value, len(cast("tuple[object, ...]", value.value)))
-            found = evaluated(node, operator.getitem, value.value, place.value)
-            return same, Static(found, local=value.local or place.local)
+            return same, Static(self._item(node, value.value, place.value), local=value.local or place.local)
         return same, UNKNOWN
+
+    def _item(self, node: ast.expr, owner: object, key: object) -> object:
+        if is_handle(owner) or holds_handle(key):
+            return self.specializer.trace.ask("item", owner, key, path=f"`{ast.unparse(node)}`")
+        return evaluated(node, operator.getitem, owner, key)
 
     def _check_shape_index(self, node: ast.Subscript, index: int, rank: int) -> None:
         if isinstance(node.value, ast.Attribute) and node.value.attr == "shape" and not -rank <= index < rank:
@@ -268,9 +373,13 @@ class Expressions:
         assert isinstance(node, ast.JoinedStr)
         values = [self.fold(part.value)[1] for part in node.values if isinstance(part, ast.FormattedValue)]
         if all(isinstance(value, Static) for value in values):
-            text = fold.format_string(node, lambda part: cast("Static", self.fold(part)[1]).value)
+            text = fold.format_string(node, lambda part: cast("Static", self.fold(part)[1]).value, self._formatted)
             return copy.deepcopy(node), Static(text, local=any(isinstance(value, Static) and value.local for value in values))
-        return copy.deepcopy(node), UNKNOWN
+        return self._rewritten(node), UNKNOWN
+
+    def _formatted(self, value: object, conversion: int, spec: str) -> str | None:
+        """An object as an f-string shows it; None for a plain value."""
+        return cast("str", self.specializer.trace.ask("text", value, conversion, spec)) if holds_handle(value) else None
 
     # operators --------------------------------------------------------------------------------------------------------------
 
@@ -279,11 +388,15 @@ class Expressions:
         (left_node, left), (right_node, right) = self.fold(node.left), self.fold(node.right)
         new = at(ast.BinOp(left_node, node.op, right_node), node)
         if isinstance(left, Static) and isinstance(right, Static):
-            return new, self._computed(node, fold.BINARY[type(node.op)], left, right)
-        return new, infer.operator(infer.operator_name(node.op), left, right, self.specializer.fresh)
+            return new, self._computed(node, node.op, fold.BINARY[type(node.op)], left, right)
+        return new, infer.operator(infer.operator_name(node.op), self.opened(left), self.opened(right), self.specializer.fresh)
 
-    def _computed(self, node: ast.expr, function: Callable[..., object], *operands: Static) -> Static:
-        value = evaluated(node, function, *(operand.value for operand in operands))
+    def _computed(self, node: ast.expr, op: ast.AST, function: Callable[..., object], *operands: Static) -> Static:
+        values = [operand.value for operand in operands]
+        if any(map(holds_handle, values)):
+            value = self.specializer.trace.ask("operator", type(op).__name__, *values, path=f"`{ast.unparse(node)}`")
+        else:
+            value = evaluated(node, function, *values)
         return Static(value, local=any(operand.local for operand in operands))
 
     def unary(self, node: ast.expr) -> Folded:
@@ -291,7 +404,7 @@ class Expressions:
         operand_node, operand = self.fold(node.operand)
         new = at(ast.UnaryOp(node.op, operand_node), node)
         if isinstance(operand, Static):
-            return new, self._computed(node, fold.UNARY[type(node.op)], operand)
+            return new, self._computed(node, node.op, fold.UNARY[type(node.op)], operand)
         return new, operand if isinstance(operand, (BufferType, TileType)) else RuntimeValue()
 
     def compare(self, node: ast.expr) -> Folded:
@@ -300,11 +413,11 @@ class Expressions:
         new = at(ast.Compare(folded[0][0], list(node.ops), [item for item, _ in folded[1:]]), node)
         statics = [value for _, value in folded if isinstance(value, Static)]
         if len(statics) != len(folded):
-            return new, infer.comparison(type(node.ops[0]).__name__, folded[0][1], folded[1][1])
+            return new, infer.comparison(type(node.ops[0]).__name__, self.opened(folded[0][1]), self.opened(folded[1][1]))
         result: object = True
         for op, left, right in zip(node.ops, statics, statics[1:], strict=False):
-            result = self._computed(node, fold.COMPARE[type(op)], left, right).value
-            if not result:
+            result = self._computed(node, op, fold.COMPARE[type(op)], left, right).value
+            if len(node.ops) > 1 and not self.truth(Static(result), node):
                 break
         return new, Static(result, local=any(value.local for value in statics))
 
@@ -316,14 +429,14 @@ class Expressions:
         if len(statics) != len(folded):
             return new, RuntimeValue()
         decisive = isinstance(node.op, ast.Or)
-        chosen = next((value for value in statics[:-1] if bool(value.value) is decisive), statics[-1])
+        chosen = next((value for value, item in zip(statics[:-1], node.values, strict=False) if self.truth(value, item) is decisive), statics[-1])
         return new, Static(chosen.value, local=any(value.local for value in statics))
 
     def conditional(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.IfExp)
         test_node, test = self.fold(node.test)
         if isinstance(test, Static) and not test.local:
-            return self.fold(node.body if test.value else node.orelse)
+            return self.fold(node.body if self.truth(test, node.test) else node.orelse)
         body, orelse = self.rewrite(node.body), self.rewrite(node.orelse)
         return at(ast.IfExp(test_node, body, orelse), node), UNKNOWN
 
@@ -333,15 +446,19 @@ class Expressions:
         assert isinstance(node, ast.Call)
         function, callee = self.fold(node.func)
         helper = definition_of(callee.value) if isinstance(callee, Static) else None
+        if isinstance(callee, Static) and is_handle(callee.value) and isinstance(hidden := self.specializer.trace.raw(callee.value), Kernel):
+            raise self._unnamed(node.func, hidden.definition)
         if helper is not None:
-            if callee_of(node, self.definition) is not helper:
+            if callee_of(node, self.reads) is not helper:
                 raise self._unnamed(node.func, helper)
             return self.helper_call(node, helper)
-        started = kernel_call(node, self.definition)
+        started = kernel_call(node, self.reads)
         if started is not node:
             return self._submitted(node, function, started)
         if isinstance(callee, Static) and _is_program_function(callee.value):
             function = self.specializer.external(callee.value, function)
+        if isinstance(callee, Static) and callee.value is MARKERS["static_print"]:
+            return self._shown(node, function)
         args = [self.fold(argument) for argument in node.args]
         if isinstance(node.func, ast.Attribute) and node.func.attr in SUBMITS and args:
             task = definition_of(args[0][1].value) if isinstance(args[0][1], Static) else None
@@ -357,24 +474,50 @@ class Expressions:
         if _is_program_function(callee.value):
             return new, _program_result(callee.value, positional)
         if isinstance(callee.value, OpFunction):
-            return new, infer.apply_op(callee.value, positional, named, self.specializer.fresh) if self.follows_types else UNKNOWN
+            if not self.follows_types:
+                return new, UNKNOWN
+            by_name = {name: self.opened(value) for name, value in named.items()}
+            return new, infer.apply_op(callee.value, [*map(self.opened, positional)], by_name, self.specializer.fresh)
         if callee.value is MARKERS["yield_"]:
             return new, yielded(positional)
         everything = [*positional, *named.values()]
         plain = len(named) == len(keywords) and not any(isinstance(argument, ast.Starred) for argument in node.args)
-        if not plain or is_language(callee.value) or _is_ours(callee.value) or not callable(callee.value):
+        if not plain or is_language(callee.value) or _is_ours(callee.value) or not (is_handle(callee.value) or callable(callee.value)):
             return new, UNKNOWN
         if all(isinstance(value, Static) for value in everything):
-            return new, self._python_call(node, callee.value, positional, named)
+            return new, self._python_call(node, cast("Callable[..., object]", callee.value), positional, named)
+        if is_handle(callee.value):
+            raise self._runs_while_compiling(node, [*positional, *named.values()])
         return new, RuntimeValue()
 
+    def _runs_while_compiling(self, node: ast.Call, values: Sequence[Abstract]) -> TilejitError:
+        """A Python function that is called with what only exists at run time."""
+        position = next(index for index, value in enumerate(values) if not isinstance(value, Static))
+        shown = node.args[position] if position < len(node.args) else node.keywords[position - len(node.args)].value
+        value = values[position]
+        if isinstance(value, RuntimeValue) and value.unrolled:
+            return NeedsTurns(ast.unparse(node))
+        what = f"`{ast.unparse(shown)}`" + (f" ({value})" if isinstance(value, (BufferType, TileType)) else "")
+        return self.located(fold.runtime_argument(dotted(node.func), what), node)
+
+    def _shown(self, node: ast.Call, function: ast.expr) -> Folded:
+        """`pl.static_print(…)`: what it shows is evaluated, and is no read."""
+        args: list[ast.expr] = []
+        for argument in node.args:
+            new, value = self.fold(argument)
+            if isinstance(value, Static) and holds_handle(value.value):
+                new = at(ast.Constant(str(self.specializer.trace.raw(value.value))), argument)
+            args.append(new)
+        keywords = [at(ast.keyword(keyword.arg, self.rewrite(keyword.value)), keyword) for keyword in node.keywords]
+        return at(ast.Call(function, args, keywords), node), UNKNOWN
+
     def _unnamed(self, node: ast.expr, helper: Definition) -> TilejitError:
-        """Only helpers called by name are seen when the key is made: anything else could reach another helper than the key speaks of."""
+        """Only helpers called by name are known when dynamic extents are looked for, before the body is walked."""
         return in_body(UnsupportedFeatureError)(
             f"`{ast.unparse(node)}` stands for the helper `{helper.name}`, which can only be called by its name",
             span=self.definition.span(node),
             help=f"write `{helper.name}` there, or give it another name outside the kernel",
-            note="the cache key is made from the helpers that are called by name",
+            note="helpers are known before the body is walked, by the names they are called by",
         )
 
     def _submitted(self, node: ast.Call, function: ast.expr, started: ast.Call) -> Folded:
@@ -391,7 +534,11 @@ class Expressions:
     def _python_call(self, node: ast.Call, function: Callable[..., object], positional: list[Abstract], named: Mapping[str, Abstract]) -> Static:
         args = [cast("Static", value) for value in positional]
         keywords = {name: cast("Static", value) for name, value in named.items()}
-        value = fold.call(function, [arg.value for arg in args], {name: arg.value for name, arg in keywords.items()}, dotted(node.func))
+        given, names = tuple(arg.value for arg in args), {name: arg.value for name, arg in keywords.items()}
+        if is_handle(function) or holds_handle(given) or holds_handle(names) or id(function) not in PURE:
+            value = self.specializer.trace.ask("call", function, given, names, path=dotted(node.func))
+        else:
+            value = fold.call(function, given, names, dotted(node.func))
         return Static(value, local=any(arg.local for arg in (*args, *keywords.values())))
 
     def helper_call(self, node: ast.Call, helper: Definition, submitted: bool = False) -> Folded:
@@ -437,7 +584,7 @@ def _program_result(function: Any, arguments: Sequence[Abstract]) -> Abstract:
 
 def _is_ours(value: object) -> bool:
     """Objects of the front end (inline functions, functions of programs): it knows what calling them means."""
-    return type(value).__module__.startswith("tilejit.")
+    return not is_handle(value) and type(value).__module__.startswith("tilejit.")
 
 
 _RULES: dict[type[ast.expr], str] = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tilejit.dtypes import INDEX
 from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, in_body
 from tilejit.jit.definition import Definition
+from tilejit.jit.reads.handles import holds_handle
 from tilejit.jit.specialize.dependencies import bind_call, returned_params
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import relocated
@@ -27,7 +28,7 @@ def specialise_call(caller: Expressions, node: ast.Call, helper: Definition, sub
     bound = bind_call(helper, node, caller.definition, may_omit=submitted)
     folded = {name: caller.fold(argument) for name, argument in bound.arguments.items()}
     held = {name: value for name, (_, value) in folded.items()}
-    held.update({param.name: _default(param, bound.defaults[param.name], caller, node) for param in helper.params if param.name in bound.defaults})
+    held.update({param.name: _default(param, caller, helper, node) for param in helper.params if param.name in bound.defaults})
     for param in helper.params:
         if param.name not in held:
             folded[param.name] = _new_output(caller, node, helper, param, folded, held)
@@ -39,7 +40,7 @@ def specialise_call(caller: Expressions, node: ast.Call, helper: Definition, sub
     for param, argument in bound.arguments.items():
         if isinstance(held[param], Unknown) and isinstance(argument, ast.Name):
             held[param] = caller.env.get(argument.id, UNKNOWN)  # found out while its type was looked for
-    named = returned_params(helper)
+    named = returned_params(caller.specializer.reads(helper))
     known = (*built.returns, *(UNKNOWN for _ in named[len(built.returns) :]))
     dims = _dims_here(built.types, held)
     results = [held.get(name, UNKNOWN) if name is not None else _portable(value, dims) for name, value in zip(named, known, strict=False)]
@@ -76,10 +77,10 @@ def _extent_text(dim: Dim, folded: Mapping[str, Folded]) -> str | None:
     return None
 
 
-def _default(param: JitParam, default: object, caller: Expressions, node: ast.AST) -> Abstract:
-    if isinstance(default, RuntimeMarker):
+def _default(param: JitParam, caller: Expressions, helper: Definition, node: ast.AST) -> Abstract:
+    if isinstance(param.default, RuntimeMarker):
         raise in_body(ArgumentError)(f"the call lacks its argument `{param.name}`", span=caller.definition.span(node))
-    return Static(default)
+    return Static(caller.specializer.reads(helper).default(param))
 
 
 def _dims_here(inside: Mapping[str, Abstract], held: Mapping[str, Abstract]) -> Mapping[Dim, Dim]:
@@ -107,6 +108,8 @@ def _portable(value: Abstract, dims: Mapping[Dim, Dim]) -> Abstract:
 def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> Abstract:
     """What the parameter is in the specialisation: a literal, a run-time scalar, or a tensor type."""
     value = held[param.name]
+    if param.kind in ("scalar", "tensor"):
+        value = caller.opened(value)
     if param.kind == "scalar":
         number = number_of(value)
         if number is not None:
@@ -121,7 +124,7 @@ def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, he
         return RuntimeValue(param.dtype or (value.dtype if isinstance(value, RuntimeValue) else None) or INDEX)
     if param.kind == "tensor" or isinstance(value, BufferType):
         return _tensor_type(caller, helper, param, held, place)
-    if isinstance(value, Static) and literal(value.value) is not None:
+    if isinstance(value, Static) and (literal(value.value) is not None or holds_handle(value.value)):
         return Static(value.value)
     if isinstance(value, Extent):
         return RuntimeValue(INDEX)

@@ -167,7 +167,7 @@ class OutputFinder(Specializer):
 
 def left_out_type(specializer: Specializer, helper: Definition, param: JitParam, held: Mapping[str, Abstract]) -> BufferType | None:
     """The type of an output that a submitted call of `helper` leaves out."""
-    return OutputFinder(helper, specializer.known).output_type(helper, param, held)
+    return OutputFinder(helper, specializer.known, specializer.trace).output_type(helper, param, held)
 
 
 def _type_of(writes: _Writes, dtype: DType | None = None) -> BufferType | None:

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
 from tilejit.dtypes import DType
 from tilejit.jit.definition import Definition
+from tilejit.jit.reads.plain import encode
+from tilejit.jit.reads.trace import Reads, Trace
 from tilejit.jit.specialize.dependencies import returned_params
 from tilejit.jit.specialize.dynamic import Dynamic, Symbol
 from tilejit.jit.specialize.expressions import Expressions
-from tilejit.jit.specialize.meta import ArgumentMeta, Constant, DynDim, RuntimeScalar, constant_key
+from tilejit.jit.specialize.meta import ArgumentMeta, Constant, DynDim, RuntimeScalar
 from tilejit.jit.specialize.nodes import at, relocated
-from tilejit.jit.specialize.signature import JitParam, annotated_result
+from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
 from tilejit.jit.specialize.values import Abstract, Items, RuntimeValue, Static, literal
 from tilejit.types.annotations import ScalarAnnotation
 from tilejit.types.enums import Level, Role
 from tilejit.types.values import BufferType, TileType
-
-Record = Callable[[Definition, str, object], None]
-"""Told every captured value that was read: by whom, under which path, and the value."""
 
 
 class ProgramFunction(Protocol):
@@ -58,6 +57,8 @@ class Specialization:
     entry: str
     externals: Mapping[str, ProgramFunction] = field(default_factory=dict[str, "ProgramFunction"])
     """Module-level functions that are called, by name."""
+    language: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Names under which the kernel reads the language, besides `pl`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +70,14 @@ class Built:
     returns: tuple[Abstract, ...]
 
 
-def ignore(definition: Definition, path: str, value: object) -> None:
-    """Nobody wants to know what was read."""
-
-
 @dataclass
 class Specializer:
     """One specialisation in the making."""
 
     entry: Definition
     known: Mapping[Definition, Dynamic]
-    record: Record = ignore
+    trace: Trace
+    """All that is seen of Python."""
     symbols: dict[str, str] = field(default_factory=dict[str, str])
     functions: list[SpecialFunction] = field(default_factory=list[SpecialFunction])
     externals: dict[str, ProgramFunction] = field(default_factory=dict[str, "ProgramFunction"])
@@ -94,6 +92,10 @@ class Specializer:
 
     def dynamic(self, definition: Definition) -> Dynamic:
         return self.known[definition]
+
+    def reads(self, definition: Definition) -> Reads:
+        """What a function sees of Python."""
+        return Reads(self.trace, definition)
 
     def dim_of(self, symbol: Symbol) -> DynDim:
         """The extent that a function's symbol stands for."""
@@ -137,7 +139,8 @@ class Specializer:
         """Specialise the entry for the given arguments."""
         types = {param.name: self._entry_type(param, metas[param.name]) for param in self.entry.params if param.name in metas}
         self._build(self.entry, self.entry.name, types)
-        return Specialization(f"_jit_{self.entry.name}", tuple(self.functions), dict(sorted(self.symbols.items())), self.entry.name, self.externals)
+        symbols = dict(sorted(self.symbols.items()))
+        return Specialization(f"_jit_{self.entry.name}", tuple(self.functions), symbols, self.entry.name, self.externals, self.trace.modules)
 
     def _entry_type(self, param: JitParam, meta: ArgumentMeta) -> Abstract:
         if isinstance(meta, Constant):
@@ -148,7 +151,7 @@ class Specializer:
 
     def specialise(self, helper: Definition, types: Mapping[str, Abstract]) -> Built:
         """The specialisation of `helper` for these parameter types, up to the names of their symbols."""
-        key = (helper, *_alpha(types))
+        key = (helper, *self._alpha(types))
         if key not in self._done:
             name = self._free_function_name(helper.name)
             self._names.add(name)
@@ -183,6 +186,26 @@ class Specializer:
         self.functions.append(SpecialFunction(name, node, definition, kind, used))
         return body.returns
 
+    def _alpha(self, types: Mapping[str, Abstract]) -> Sequence[Hashable]:
+        """Parameter types with symbols numbered by first appearance: equal for calls that can share a specialisation. Objects count by their handles."""
+        numbers: dict[DynDim, int] = {}
+
+        def dim(extent: int | str) -> Hashable:
+            return ("dim", numbers.setdefault(extent, len(numbers))) if isinstance(extent, DynDim) else extent
+
+        def key(type: Abstract) -> Hashable:
+            if isinstance(type, BufferType):
+                return ("tensor", tuple(dim(extent) for extent in type.shape), type.dtype.name, type.layout)
+            if isinstance(type, TileType):
+                return ("tile", tuple(dim(extent) for extent in type.shape), type.dtype.name)
+            if isinstance(type, Static):
+                return ("static", repr(encode(type.value, self.trace.reference)))
+            if isinstance(type, Items):
+                return ("items", *(key(item) for item in type.items))
+            return repr(type)
+
+        return [(name, key(type)) for name, type in types.items()]
+
     def external(self, function: object, node: ast.expr) -> ast.expr:
         """A call of a module-level function: it keeps its name, and the program that calls it takes it in."""
         known = cast("ProgramFunction", function)
@@ -214,41 +237,13 @@ def _rebound_scalars(definition: Definition, body: Statements, types: Mapping[st
         type = types.get(param.name)
         if isinstance(type, Static) and body.bindings_of(param.name):
             value = literal(type.value)
-            assert value is not None
-            body.env[param.name] = Static(type.value, local=True)
+            body.env[param.name] = Static(type.value, local=value is not None)
+            if value is None:
+                continue  # an object: no text can stand for it, and none has to
             place = definition.node_of(param)
             statement = ast.Assign([ast.Name(param.name, ast.Store())], relocated(value, place))
             out.append(ast.fix_missing_locations(ast.copy_location(statement, place)))
     return out
-
-
-def _alpha(types: Mapping[str, Abstract]) -> Sequence[Hashable]:
-    """Parameter types with symbols numbered by first appearance: equal for calls that can share a specialisation."""
-    numbers: dict[DynDim, int] = {}
-
-    def dim(extent: int | str) -> Hashable:
-        return ("dim", numbers.setdefault(extent, len(numbers))) if isinstance(extent, DynDim) else extent
-
-    def key(type: Abstract) -> Hashable:
-        if isinstance(type, BufferType):
-            return ("tensor", tuple(dim(extent) for extent in type.shape), type.dtype.name, type.layout)
-        if isinstance(type, TileType):
-            return ("tile", tuple(dim(extent) for extent in type.shape), type.dtype.name)
-        if isinstance(type, Static):
-            return ("static", _static_key(type.value))
-        if isinstance(type, Items):
-            return ("items", *(key(item) for item in type.items))
-        return repr(type)
-
-    return [(name, key(type)) for name, type in types.items()]
-
-
-def _static_key(value: object) -> Hashable:
-    if isinstance(value, bool | int | float):
-        return constant_key(value)
-    if isinstance(value, tuple | list):
-        return (type(value).__name__, *(_static_key(item) for item in value))
-    return (type(value).__name__, repr(value))
 
 
 # signatures as text ---------------------------------------------------------------------------------------------------
@@ -303,9 +298,9 @@ def _parameter(param: JitParam, type: Abstract | None, names: Mapping[DynDim, st
 
 def _returns(definition: Definition, types: Mapping[str, Abstract], names: Mapping[DynDim, str], body: Expressions) -> ast.expr | None:
     """The return annotation: types of the parameters that are returned, or a scalar that the author declared; else the front end infers."""
-    returned = returned_params(definition)
+    returned = returned_params(body.reads)
     place = definition.text.node
-    if place.returns is not None and isinstance(annotated_result(definition.function, definition.namespace), ScalarAnnotation | DType):
+    if place.returns is not None and isinstance(definition.result, ScalarAnnotation | DType):
         return body.annotation(copy.deepcopy(place.returns))
     found = [types.get(name) if name is not None else None for name in returned]
     tensors = [type for type in found if isinstance(type, BufferType)]

@@ -8,24 +8,26 @@ from typing import cast
 from tilejit.dtypes import FP32, INT8
 from tilejit.errors import ShapeError, TilejitError
 from tilejit.jit.definition import Definition
+from tilejit.jit.reads.trace import Trace
 from tilejit.jit.specialize.arguments import BoundArguments, TensorArgument
 from tilejit.jit.specialize.dynamic import Dynamic
 from tilejit.jit.specialize.meta import ArgumentMeta, DynDim, RuntimeScalar, TensorMeta
 from tilejit.jit.specialize.outputs import OutputFinder, output_types
-from tilejit.jit.specialize.program import Record, Specialization, Specializer, ignore
+from tilejit.jit.specialize.program import Specialization, Specializer
 from tilejit.jit.specialize.values import Abstract, RuntimeValue, Static
 from tilejit.types.annotations import DynVar
 
 
-def specialise(entry: Definition, known: Mapping[Definition, Dynamic], bound: BoundArguments, record: Record = ignore) -> Specialization:
-    """The concrete functions for these arguments; `record` is told every captured value that is read."""
-    specializer = Specializer(entry, known, record)
+def specialise(trace: Trace, known: Mapping[Definition, Dynamic], bound: BoundArguments) -> Specialization:
+    """The concrete functions for these arguments."""
+    specializer = Specializer(trace.entry, known, trace)
     return specializer.run(_metas(specializer, bound))
 
 
-def find_outputs(entry: Definition, known: Mapping[Definition, Dynamic], bound: BoundArguments) -> Mapping[str, TensorArgument]:
+def find_outputs(trace: Trace, known: Mapping[Definition, Dynamic], bound: BoundArguments) -> Mapping[str, TensorArgument]:
     """Shape and dtype of the outputs that a return-style call leaves out: as annotated, else as the body writes them."""
-    finder = OutputFinder(entry, known)
+    entry = trace.entry
+    finder = OutputFinder(entry, known, trace)
     types = {name: _abstract(meta) for name, meta in _metas(finder, bound).items()}
     annotated: dict[str, TensorArgument] = {}
     for name in bound.omitted:
@@ -40,7 +42,7 @@ def find_outputs(entry: Definition, known: Mapping[Definition, Dynamic], bound: 
         inferred = output_types(finder, types, unknown) if unknown else {}
     except ShapeError as error:
         if any(name not in annotated for name in unknown):
-            raise _mistake(entry, known, bound, found, unknown) or error from None
+            raise _mistake(trace, known, bound, found, unknown) or error from None
         return annotated
     for name, type in inferred.items():
         found[name] = TensorArgument(tuple(_OutputDim.of(dim) for dim in type.shape), type.dtype)
@@ -52,14 +54,14 @@ _STAND_INS = (TensorArgument((1,), FP32), TensorArgument((2, 3, 5), INT8))
 
 
 def _mistake(
-    entry: Definition, known: Mapping[Definition, Dynamic], bound: BoundArguments, found: Mapping[str, TensorArgument], unknown: Sequence[str]
+    trace: Trace, known: Mapping[Definition, Dynamic], bound: BoundArguments, found: Mapping[str, TensorArgument], unknown: Sequence[str]
 ) -> TilejitError | None:
     """What is wrong with the body whatever its outputs are: that says more than that their shapes cannot be told."""
     errors: list[TilejitError] = []
     for stand_in in _STAND_INS:
         arguments = {**bound.arguments, **found, **dict.fromkeys(unknown, stand_in)}
-        ordered = {param.name: arguments[param.name] for param in entry.params if param.name in arguments}
-        error = _front_end_error(entry, known, BoundArguments(bound.values, ordered))
+        ordered = {param.name: arguments[param.name] for param in trace.entry.params if param.name in arguments}
+        error = _front_end_error(trace, known, BoundArguments(bound.values, ordered))
         if error is None:
             return None
         errors.append(error)
@@ -67,11 +69,11 @@ def _mistake(
     return first if (first.message, first.span) == (second.message, second.span) else None
 
 
-def _front_end_error(entry: Definition, known: Mapping[Definition, Dynamic], bound: BoundArguments) -> TilejitError | None:
+def _front_end_error(trace: Trace, known: Mapping[Definition, Dynamic], bound: BoundArguments) -> TilejitError | None:
     from tilejit.jit.specialize.build import program_of
 
     try:
-        program_of(specialise(entry, known, bound))
+        program_of(specialise(trace.fork(), known, bound))
     except TilejitError as error:
         return error
     return None

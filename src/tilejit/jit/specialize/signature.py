@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tilejit.dtypes import BOOL, INDEX, DType, integer_range
 from tilejit.errors import ArgumentError, ParserTypeError, RangeError, TilejitError
 from tilejit.frontend.source import FunctionText, span_of, unwrapped
-from tilejit.jit.reads.facts import Facts
+from tilejit.jit.reads.facts import Facts, Path, path_of
 from tilejit.types.annotations import (
     RUNTIME,
     ArrayAnnotation,
@@ -51,9 +51,17 @@ class JitParam(NamedTuple):
 
 
 def read_params(
-    function: Callable[..., object], facts: Facts, text: Callable[[], FunctionText], namespace: Mapping[str, object], drop_first: bool = False
+    function: Callable[..., object],
+    facts: Facts,
+    text: Callable[[], FunctionText],
+    namespace: Mapping[str, object],
+    noted: list[Path],
+    drop_first: bool = False,
 ) -> tuple[JitParam, ...]:
-    """The parameters of `function`; string annotations are evaluated where the function stands. `text` is asked only where `facts` do not do."""
+    """The parameters of `function`; string annotations are evaluated where the function stands, what they read is `noted`.
+
+    `text` is asked only where `facts` do not do.
+    """
     plain = unwrapped(function)
     assert isinstance(plain, PythonFunction)
     code = plain.__code__
@@ -62,7 +70,7 @@ def read_params(
     defaults = _defaults(plain)
     annotations: Mapping[str, object] = getattr(plain, "__annotations__", {})
     params = [
-        _read(name, annotations.get(name), defaults.get(name, _EMPTY), namespace, text if name in facts.annotated else None)
+        _read(name, annotations.get(name), defaults.get(name, _EMPTY), namespace, noted, text if name in facts.annotated else None)
         for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     ]
     if code.co_kwonlyargcount:
@@ -91,13 +99,15 @@ def _defaults(function: PythonFunction) -> dict[str, object]:
     return {**dict(zip(names[len(names) - len(positional) :], positional)), **(function.__kwdefaults__ or {})}
 
 
-def _read(name: str, annotation: object, default: object, namespace: Mapping[str, object], text: Callable[[], FunctionText] | None) -> JitParam:
+def _read(
+    name: str, annotation: object, default: object, namespace: Mapping[str, object], noted: list[Path], text: Callable[[], FunctionText] | None
+) -> JitParam:
     """One parameter; `text` of a function in which it has an annotation."""
     try:
         if isinstance(annotation, str):
-            annotation = evaluate_annotation(annotation, namespace)
+            annotation = evaluate_annotation(annotation, namespace, noted)
         if annotation is None and text is not None:
-            annotation = _by_text(name, namespace, text())
+            annotation = _by_text(name, namespace, noted, text())
         return _classify(name, annotation, default)
     except TilejitError as error:
         if text is None:
@@ -106,12 +116,12 @@ def _read(name: str, annotation: object, default: object, namespace: Mapping[str
         raise error.located(span_of(node.annotation or node, text().source, text().node.name)) from None
 
 
-def _by_text(name: str, namespace: Mapping[str, object], text: FunctionText) -> object | None:
+def _by_text(name: str, namespace: Mapping[str, object], noted: list[Path], text: FunctionText) -> object | None:
     """What the annotation in the text stands for, where the function object has none or it cannot be evaluated."""
     written = argument_node(text, name).annotation
     if written is None:
         return None
-    found = evaluate_annotation(ast.unparse(written), namespace)
+    found = evaluate_annotation(ast.unparse(written), namespace, noted)
     return _by_syntax(written) if found is None else found
 
 
@@ -169,24 +179,30 @@ def _out_of_range(number: int, param: JitParam, range: str) -> RangeError:
     return RangeError(f"`{param.name}` = {int_text(number)} is outside the range of {range}", help=help)
 
 
-def annotated_result(function: Callable[..., object], namespace: Mapping[str, object]) -> object | None:
+def annotated_result(function: Callable[..., object], namespace: Mapping[str, object], noted: list[Path]) -> object | None:
     """What a function's return annotation stands for."""
     annotation = getattr(function, "__annotations__", {}).get("return")
-    return evaluate_annotation(annotation, namespace) if isinstance(annotation, str) else annotation
+    return evaluate_annotation(annotation, namespace, noted) if isinstance(annotation, str) else annotation
 
 
-def evaluate_annotation(text: str, namespace: Mapping[str, object]) -> object | None:
-    """The object a string annotation stands for, or None when a name in it cannot be found."""
+def evaluate_annotation(text: str, namespace: Mapping[str, object], noted: list[Path]) -> object | None:
+    """The object a string annotation stands for, or None when a name in it cannot be found; the chains in it are `noted`."""
     try:
         tree = ast.parse(text.strip(), mode="eval")
         if isinstance(tree.body, ast.Constant) and isinstance(tree.body.value, str):
-            return evaluate_annotation(tree.body.value, namespace)
+            return evaluate_annotation(tree.body.value, namespace, noted)
+        noted += _chains(tree.body)
         names = {node.id: namespace[node.id] for node in ast.walk(tree) if isinstance(node, ast.Name)}
         return eval(compile(tree, "<annotation>", "eval"), {"__builtins__": {}}, names)  # the author's own annotation, as Python evaluates it
     except TilejitError:
         raise
     except Exception:
         return None
+
+
+def _chains(node: ast.AST) -> list[Path]:
+    path = path_of(node) if isinstance(node, ast.expr) else None
+    return [path] if path is not None else [found for child in ast.iter_child_nodes(node) for found in _chains(child)]
 
 
 def _by_syntax(node: ast.expr) -> object | None:
@@ -202,4 +218,4 @@ def _by_syntax(node: ast.expr) -> object | None:
     return None
 
 
-__all__ = ["RUNTIME", "ArrayAnnotation", "JitParam", "TileAnnotation", "evaluate_annotation", "read_params"]
+__all__ = ["RUNTIME", "ArrayAnnotation", "JitParam", "Path", "TileAnnotation", "evaluate_annotation", "read_params"]

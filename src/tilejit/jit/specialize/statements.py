@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import ast
 import copy
-import functools
 from collections.abc import Iterable, Sequence
-from types import BuiltinFunctionType, FunctionType
 
 from tilejit.dtypes import BOOL, FP32, INDEX
-from tilejit.errors import ShapeError, in_body
+from tilejit.errors import ShapeError, UncacheableValueError, in_body
 from tilejit.jit.reads.facts import calls_in
+from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.specialize.dependencies import definition_of, resolve
 from tilejit.jit.specialize.dynamic import dynamic_literal, is_bind_dynamic
-from tilejit.jit.specialize.expressions import Expressions
+from tilejit.jit.specialize.expressions import Expressions, NeedsTurns
 from tilejit.jit.specialize.infer import operator, operator_name
-from tilejit.jit.specialize.nodes import at, is_index_expression
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, number_of
+from tilejit.jit.specialize.nodes import at, is_index_expression, relocated
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, number_of, same
 from tilejit.ops.spec import OpFunction
 from tilejit.types.scopes import MARKERS
 from tilejit.types.values import BufferType, TileType, join
@@ -35,13 +34,13 @@ class Statements(Expressions):
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         rule = _RULES.get(type(node))
-        return getattr(self, rule)(node) if rule is not None else [copy.deepcopy(node)]
+        return [self.closed(new) for new in getattr(self, rule)(node)] if rule is not None else [copy.deepcopy(node)]
 
     # assignments ------------------------------------------------------------------------------------------------------------
 
     def assign(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.Assign)
-        if dynamic_literal(node.value, self.definition) is not None and all(isinstance(target, ast.Name) for target in node.targets):
+        if dynamic_literal(node.value, self.reads) is not None and all(isinstance(target, ast.Name) for target in node.targets):
             return []
         vanished = self._shape_assignment(node)
         if vanished is not None:
@@ -51,9 +50,29 @@ class Statements(Expressions):
             value = self._kept(node)
         if self._names_an_object(node.targets, value):
             return []
+        if isinstance(value, Static) and is_handle(value.value):
+            value = Items(self.members(value, node.value))
+            if all(isinstance(item, Static) for item in value.items):
+                return self._unpacked(node, value)
         targets = [self.target(target, value) for target in node.targets]
         self._note_spelling(node.targets, value_node)
         return [at(ast.Assign(targets, value_node), node)]
+
+    def _unpacked(self, node: ast.Assign, value: Items) -> list[ast.stmt]:
+        """`a, b = SIZES`: one assignment per name, as some may be of objects."""
+        out: list[ast.stmt] = []
+        for target in node.targets:
+            names = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+            if len(names) != len(value.items):
+                message = f"`{ast.unparse(node.value)}` has {len(value.items)} members, this names {len(names)}"
+                raise in_body(ShapeError)(message, span=self.definition.span(target))
+            for name, item in zip(names, value.items, strict=True):
+                assert isinstance(item, Static)
+                if not self._names_an_object([name], item):
+                    short = literal(item.value)
+                    assert short is not None
+                    out.append(at(ast.Assign([self.target(name, item)], relocated(short, node.value)), node))
+        return out
 
     def _note_spelling(self, targets: Sequence[ast.expr], value: ast.expr) -> None:
         """`hi = lo + 16`: the width of `x[lo:hi]` can be told."""
@@ -64,7 +83,12 @@ class Statements(Expressions):
 
     def _names_an_object(self, targets: Sequence[ast.expr], value: Abstract) -> bool:
         """`c = CONFIGS[i]`: what the name stands for is read where it is used, as it has no literal."""
-        if not isinstance(value, Static) or literal(value.value) is not None or len(targets) != 1:
+        if not isinstance(value, Static) or literal(value.value) is not None:
+            return False
+        if holds_handle(value.value) and all(isinstance(target, ast.Name) for target in targets):
+            self.env.update({target.id: value for target in targets if isinstance(target, ast.Name)})
+            return True
+        if len(targets) != 1:
             return False
         target = targets[0]
         if not isinstance(target, ast.Name) or self.bindings_of(target.id) != 1:
@@ -75,7 +99,7 @@ class Statements(Expressions):
     def _kept(self, node: ast.Assign) -> Abstract:
         """`v = pl.op(…)` whose result is not known here: what was known of `v` stays, as ops that rebind a name rarely change its type."""
         target = node.targets[0]
-        if isinstance(target, ast.Name) and isinstance(node.value, ast.Call) and isinstance(resolve(node.value.func, self.definition), OpFunction):
+        if isinstance(target, ast.Name) and isinstance(node.value, ast.Call) and isinstance(resolve(node.value.func, self.reads), OpFunction):
             before = self.env.get(target.id)
             if isinstance(before, (BufferType, TileType)):
                 return before
@@ -164,6 +188,17 @@ class Statements(Expressions):
         expanded = self._expanded(node)
         if expanded is not None:
             return expanded
+        before = dict(self.env)
+        try:
+            return self._rolled(node)
+        except (NeedsTurns, UncacheableValueError):
+            self.env = before
+            expanded = self._expanded(node, turns=True)
+            if expanded is None:
+                raise
+            return expanded
+
+    def _rolled(self, node: ast.For) -> list[ast.stmt]:
         iterable = self.rewrite(node.iter)
         self._enter_loop(node)
         target = self._loop_target(node.target, node.iter)
@@ -172,15 +207,15 @@ class Statements(Expressions):
         orelse = self.block(node.orelse) if node.orelse else []
         return [at(ast.For(target, iterable, body, orelse), node)]
 
-    def _expanded(self, node: ast.For) -> list[ast.stmt] | None:
+    def _expanded(self, node: ast.For, turns: bool = False) -> list[ast.stmt] | None:
         """The turns of a `pl.unroll` loop that calls helpers or Python functions: their arguments must be known here."""
         call = node.iter
-        if not isinstance(call, ast.Call) or resolve(call.func, self.definition) is not MARKERS["unroll"] or not isinstance(node.target, ast.Name):
+        if not isinstance(call, ast.Call) or resolve(call.func, self.reads) is not MARKERS["unroll"] or not isinstance(node.target, ast.Name):
             return None
         name = node.target.id
-        if self.bindings_of(name) != 1 or call.keywords or not self._calls_what_runs_here(node.body):
+        if self.bindings_of(name) != 1 or call.keywords or not (turns or self._calls_what_runs_here(node.body)):
             return None
-        bounds = [number_of(self.fold(argument)[1]) for argument in call.args]
+        bounds = [number_of(self.opened(self.fold(argument)[1])) for argument in call.args]
         whole = [bound for bound in bounds if isinstance(bound, int)]
         if len(whole) != len(bounds) or not 1 <= len(whole) <= 3 or 0 in whole[2:]:
             return None
@@ -192,8 +227,8 @@ class Statements(Expressions):
         return out
 
     def _calls_what_runs_here(self, body: Sequence[ast.stmt]) -> bool:
-        callees = [resolve(call.func, self.definition) for statement in body for call in calls_in(ast.walk(statement))]
-        return any(definition_of(callee) is not None or isinstance(callee, (FunctionType, functools.partial)) or _in_a_module(callee) for callee in callees)
+        callees = [resolve(call.func, self.reads) for statement in body for call in calls_in(ast.walk(statement))]
+        return any(is_handle(callee) or definition_of(callee) is not None for callee in callees)
 
     def _loop_target(self, target: ast.expr, iterable: ast.expr) -> ast.expr:
         """The induction variable is an INDEX; carried names start with what `init_values` holds."""
@@ -202,7 +237,7 @@ class Statements(Expressions):
             carried = self.fold(inits)[1] if inits is not None else UNKNOWN
             new = [self.target(target.elts[0], RuntimeValue(INDEX)), self.target(target.elts[1], carried)]
             return at(ast.Tuple(new, ast.Store()), target)
-        unrolled = isinstance(iterable, ast.Call) and resolve(iterable.func, self.definition) is MARKERS["unroll"]
+        unrolled = isinstance(iterable, ast.Call) and resolve(iterable.func, self.reads) is MARKERS["unroll"]
         return self.target(target, RuntimeValue(INDEX, unrolled) if isinstance(target, ast.Name) else UNKNOWN)
 
     def while_loop(self, node: ast.stmt) -> list[ast.stmt]:
@@ -226,6 +261,8 @@ class Statements(Expressions):
     def branch(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.If)
         test_node, test = self.fold(node.test)
+        if isinstance(test, Static) and is_handle(test.value):
+            test = Static(self.truth(test, node.test))
         if isinstance(test, Static) and isinstance(test.value, bool) and not test.local:
             taken = node.body if test.value else node.orelse
             return [new for statement in taken for new in self.statement(statement)]
@@ -268,11 +305,6 @@ class Statements(Expressions):
         """Overridden where output shapes are looked for."""
 
 
-def _in_a_module(callee: object) -> bool:
-    """`math.sqrt` and its like; the builtins themselves need no import in the text."""
-    return isinstance(callee, BuiltinFunctionType) and callee.__module__ != "builtins"
-
-
 def _members(value: Abstract) -> tuple[Abstract, ...]:
     if isinstance(value, Items):
         return value.items
@@ -283,7 +315,7 @@ def _members(value: Abstract) -> tuple[Abstract, ...]:
 
 def _as_local(value: Abstract) -> Abstract:
     if isinstance(value, Static):
-        return Static(value.value, local=True)
+        return Static(value.value, local=not holds_handle(value.value))
     return Items(tuple(_as_local(item) for item in value.items)) if isinstance(value, Items) else value
 
 
@@ -302,7 +334,7 @@ def _joined(one: Abstract, other: Abstract) -> Abstract:
     if isinstance(one, (BufferType, TileType)) and isinstance(other, (BufferType, TileType)):
         joined = join(one, other)
         return joined if isinstance(joined, (BufferType, TileType)) else UNKNOWN
-    return one if one == other else UNKNOWN
+    return one if same(one, other) else UNKNOWN
 
 
 def _stored_names(node: ast.AST) -> set[str]:

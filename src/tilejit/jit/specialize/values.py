@@ -11,19 +11,17 @@ from typing import cast
 
 import numpy as np
 
-from tilejit.dtypes import DTYPES, DType
+from tilejit.dtypes import DType
+from tilejit.jit.reads.handles import holds_handle, is_handle
+from tilejit.jit.reads.plain import language_path
 from tilejit.jit.specialize.meta import DynDim
-from tilejit.ops.spec import OpFunction
-from tilejit.types import annotations as language_types
-from tilejit.types.annotations import RUNTIME, MemRef, RuntimeMarker
 from tilejit.types.enums import ENUMS
-from tilejit.types.scopes import Marker
 from tilejit.types.values import BufferType, TileType
 
 
 @dataclass(frozen=True, slots=True)
 class Static:
-    """A compile-time value. `local`: known through a local name, so the text keeps the name. `dtype`: of a number that has its own."""
+    """A compile-time value: plain, or a handle. `local`: known through a local name, so the text keeps the name. `dtype`: of a number that has its own."""
 
     value: object
     local: bool = False
@@ -77,6 +75,8 @@ def literal(value: object) -> ast.expr | None:
     """An expression for a compile-time value that reads the same in any place, or None when there is none."""
     if type(value) in _NUMBERS:
         return number_node(cast("int", value))
+    if is_handle(value):
+        return None
     if isinstance(value, np.generic):
         value = cast("object", value.item())
     path = language_path(value)
@@ -103,32 +103,18 @@ def literal(value: object) -> ast.expr | None:
     return None
 
 
-def language_path(value: object) -> str | None:
-    """`pl.FP32`, `pl.Level.CORE_GROUP`, `pl.tile.full`, …: how the language spells one of its own objects, or None."""
-    kind = type(value)
-    if kind is OpFunction or kind is Marker:
-        return repr(value)
-    if kind is tuple or kind is list or kind is str:
-        return None
-    if isinstance(value, DType):
-        return f"pl.{value.name}" if DTYPES.get(value.name) is value else None
-    if isinstance(value, enum.Enum) and ENUMS.get(type(value).__name__) is type(value):
-        return f"pl.{type(value).__name__}.{value.name}"
-    if isinstance(value, type) and ENUMS.get(value.__name__) is value:
-        return f"pl.{value.__name__}"
-    if isinstance(value, RuntimeMarker):
-        return repr(RUNTIME)
-    if isinstance(value, MemRef):
-        return None
-    name = getattr(value, "__name__", None)
-    if isinstance(name, str) and getattr(value, "__module__", None) == language_types.__name__ and getattr(language_types, name, None) is value:
-        return f"pl.{name}"
-    return None
-
-
 def is_language(value: object) -> bool:
     """Whether a callee belongs to the language, so that the front end must see the call."""
     return language_path(value) is not None
+
+
+def same(one: Abstract, other: Abstract) -> bool:
+    """Whether two values are the same; a handle is the same as itself."""
+    if isinstance(one, Static) and isinstance(other, Static) and (holds_handle(one.value) or holds_handle(other.value)):
+        return one.value is other.value
+    if isinstance(one, Items) and isinstance(other, Items):
+        return len(one.items) == len(other.items) and all(map(same, one.items, other.items))
+    return one == other
 
 
 def number_of(value: Abstract) -> int | float | bool | None:
@@ -137,6 +123,8 @@ def number_of(value: Abstract) -> int | float | bool | None:
         return None
     if type(value.value) in _NUMBERS:
         return cast("int", value.value)
+    if is_handle(value.value):
+        return None
     plain = cast("object", value.value.item()) if isinstance(value.value, np.generic) else value.value
     if isinstance(plain, enum.Enum):
         return int(plain) if isinstance(plain, enum.IntEnum) and type(plain) not in ENUMS.values() else None

@@ -74,6 +74,16 @@ class Store:
             self.counters.hits += 1
         return entry
 
+    def versions(self, key: str) -> Iterator[tuple[Entry, bool]]:
+        """The entry of `key` in the directory and in each layer that has one, and whether it is the directory's own."""
+        own = self._read(self._path(key), key, own=True) if self._ready() else None
+        if own is not None:
+            yield own, True
+        for layer in self.layers:
+            found = self._read(os.path.join(layer, key[:2], key + _SUFFIX), key, own=False)
+            if found is not None:
+                yield found, False
+
     def _read(self, path: str, key: str, own: bool) -> Entry | None:
         try:
             data, stamp = self.files.read(path, MAX_ENTRY)

@@ -1,0 +1,197 @@
+"""Plain values: what passes may hold of Python itself. Exact types, immutable, written as JSON with a tag each and read back."""
+
+from __future__ import annotations
+
+import builtins
+import enum
+import json
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+
+from tilejit.dtypes import DTYPES, DType
+from tilejit.errors import ArtifactError
+from tilejit.ops.spec import OpFunction
+from tilejit.types import annotations as language_types
+from tilejit.types.annotations import RUNTIME, MemRef, RuntimeMarker
+from tilejit.types.enums import ENUMS
+from tilejit.types.scopes import Marker
+
+_ATOMS = frozenset({int, str, bool, type(None)})
+"""Types that JSON has as they are."""
+_NUMBERS = (int, float)
+
+BUILTINS = (
+    len, min, max, abs, int, float, bool, round, divmod, sum, range, str, tuple, list, dict, isinstance, issubclass, getattr, hasattr, sorted, reversed,
+    enumerate, zip, map, filter, any, all, pow, repr, type, slice, ord, chr, hash, id, iter, next, set, frozenset, bytes, complex, callable, format, print,
+    input, open, exec, eval, compile, breakpoint, __import__, globals, locals, vars, dir, super, object, bin, hex, oct, ascii, memoryview, bytearray,
+)  # fmt: skip
+"""Functions of Python that passes know by identity."""
+_BUILTIN_NAMES = {id(function): function.__name__ for function in BUILTINS}
+_PURE = (len, min, max, abs, int, float, bool, round, divmod, sum, range, str, tuple, list, pow, sorted, slice, ord, chr, complex, bin, hex, oct)
+PURE = frozenset(map(id, _PURE))
+"""Those whose result follows from plain arguments alone."""
+
+
+def language_path(value: object) -> str | None:
+    """`pl.FP32`, `pl.Level.CORE_GROUP`, `pl.tile.full`, …: how the language spells one of its own objects, or None."""
+    kind = type(value)
+    if kind is OpFunction or kind is Marker:
+        return repr(value)
+    if kind in _ATOMS or kind is tuple or kind is list or kind is float:
+        return None
+    if isinstance(value, DType):
+        return f"pl.{value.name}" if DTYPES.get(value.name) is value else None
+    if isinstance(value, enum.Enum) and ENUMS.get(type(value).__name__) is type(value):
+        return f"pl.{type(value).__name__}.{value.name}"
+    if isinstance(value, enum.EnumMeta) and ENUMS.get(value.__name__) is value:
+        return f"pl.{value.__name__}"
+    if isinstance(value, RuntimeMarker):
+        return repr(RUNTIME)
+    if kind is MemRef:
+        return None
+    if kind is type or kind is _Function:
+        name = cast("type", value).__name__
+        if getattr(language_types, name, None) is value:
+            return f"pl.{name}"
+    return None
+
+
+_Function = type(language_path)
+
+
+class NotPlain(Exception):
+    """A value that is no plain one."""
+
+
+def encode(value: object, other: Callable[[object], object] | None = None) -> Any:
+    """A plain value as JSON, with a tag wherever JSON has no such type. What is not plain is given to `other`."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is float:
+        number = cast("float", value)
+        return ["float", "nan" if math.isnan(number) else number.hex()]
+    if kind is tuple or kind is list:
+        return [kind.__name__, *[encode(item, other) for item in cast("tuple[object, ...]", value)]]
+    path = language_path(value)
+    if path is not None:
+        return ["pl", path]
+    if kind is slice or kind is range:
+        part = cast("slice", value)
+        return [kind.__name__, *[encode(item, other) for item in (part.start, part.stop, part.step)]]
+    if kind is dict:
+        return ["dict", *[[encode(key, other), encode(item, other)] for key, item in cast("dict[object, object]", value).items()]]
+    if kind is bytes:
+        return ["bytes", cast("bytes", value).hex()]
+    if value is Ellipsis:
+        return ["..."]
+    if id(value) in _BUILTIN_NAMES:
+        return ["builtin", _BUILTIN_NAMES[id(value)]]
+    if isinstance(value, np.generic) and kind.__module__.partition(".")[0] in ("numpy", "ml_dtypes") and not value.dtype.hasobject:
+        return ["numpy", value.dtype.str if kind.__module__ == "numpy" else f"ml_dtypes.{value.dtype.name}", value.tobytes().hex()]
+    if other is None:
+        raise NotPlain(value)
+    return other(value)
+
+
+def written(value: object) -> str:
+    """A plain value in writing: equal for two if and only if they are the same to a kernel."""
+    return _dumps(encode(value))
+
+
+_dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two plain values are the same, by type and value: 1, True and 1.0 differ, and a NaN equals itself."""
+    if type(one) in _ATOMS:
+        return type(one) is type(other) and one == other
+    return written(one) == written(other)
+
+
+def is_plain(value: object) -> bool:
+    """Whether a value is plain, members included. Lists and dicts are not: they are somebody's, and change."""
+    kind = type(value)
+    if kind in _ATOMS or kind is float or kind is bytes or id(value) in _BUILTIN_NAMES or value is Ellipsis:
+        return True
+    if kind is tuple:
+        return all(map(is_plain, cast("tuple[object, ...]", value)))
+    if kind is slice or kind is range:
+        part = cast("slice", value)
+        return is_plain(part.start) and is_plain(part.stop) and is_plain(part.step)
+    if isinstance(value, np.generic):
+        return kind.__module__.partition(".")[0] in ("numpy", "ml_dtypes") and not value.dtype.hasobject
+    return language_path(value) is not None
+
+
+def decode(data: object, other: Callable[[str, list[Any]], object] | None = None) -> object:
+    """What `encode` wrote; ArtifactError for anything else. `other` reads the tags that are not of plain values."""
+    if not isinstance(data, list):
+        if type(data) in _ATOMS:
+            return data
+        raise ArtifactError("a value of the cache has an unknown form")
+    rows = cast("list[Any]", data)
+    tag = rows[0] if rows else None
+    try:
+        read = _READERS.get(cast("str", tag))
+        if read is not None:
+            return read(rows[1:], other)
+        if other is not None and isinstance(tag, str):
+            return other(tag, rows[1:])
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
+        pass
+    raise ArtifactError("a value of the cache has an unknown form")
+
+
+_Other = Callable[[str, list[Any]], object] | None
+
+
+def _members(rows: list[Any], other: _Other) -> list[object]:
+    return [decode(item, other) for item in rows]
+
+
+def _numpy(rows: list[Any], other: _Other) -> object:
+    name, data = rows
+    package, _, rest = str(name).partition(".")
+    dtype = np.dtype(getattr(__import__("ml_dtypes"), rest)) if package == "ml_dtypes" else np.dtype(name)
+    return np.frombuffer(bytes.fromhex(data), dtype)[0]
+
+
+def _of_language(rows: list[Any], other: _Other) -> object:
+    from importlib import import_module  # by name: kernels see the facade, nothing here depends on it
+
+    found: object = import_module("tilejit.language")
+    first, *names = str(rows[0]).split(".")
+    if first != "pl":
+        raise ValueError(first)
+    for name in names:
+        found = getattr(found, name)
+    if language_path(found) != rows[0]:
+        raise ValueError(rows[0])
+    return found
+
+
+def _builtin(rows: list[Any], other: _Other) -> object:
+    found = vars(builtins)[rows[0]]
+    if id(found) not in _BUILTIN_NAMES:
+        raise ValueError(rows[0])
+    return found
+
+
+_READERS: dict[str, Callable[[list[Any], _Other], object]] = {
+    "float": lambda rows, other: math.nan if rows[0] == "nan" else float.fromhex(rows[0]),
+    "tuple": lambda rows, other: tuple(_members(rows, other)),
+    "list": _members,
+    "slice": lambda rows, other: slice(*_members(rows, other)),
+    "range": lambda rows, other: range(*cast("list[int]", _members(rows, other))),
+    "dict": lambda rows, other: {decode(key, other): decode(item, other) for key, item in rows},
+    "bytes": lambda rows, other: bytes.fromhex(rows[0]),
+    "...": lambda rows, other: ...,
+    "pl": _of_language,
+    "builtin": _builtin,
+    "numpy": _numpy,
+}
+"""How each tag is read."""

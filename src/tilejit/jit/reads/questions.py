@@ -1,0 +1,158 @@
+"""The questions that passes ask of Python: a closed table of operations, each a function of raw objects."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from tilejit.errors import UncacheableValueError
+from tilejit.frontend import fold
+from tilejit.jit.reads.plain import NotPlain, encode, is_plain
+
+if TYPE_CHECKING:
+    from tilejit.jit.definition import Definition
+
+
+class _Missing:
+    """What a name is bound to that is not bound."""
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+MISSING = _Missing()
+ARRAY_LIMIT = 64 << 10
+"""Arrays up to this many bytes are taken by content."""
+
+
+def name(owner: Definition, root: str) -> object:
+    """What a function sees under a name: closure, globals, builtins, `self`."""
+    return owner.namespace.get(root, MISSING)
+
+
+def default(owner: Definition, param: str) -> object:
+    """A parameter's default that is no plain value."""
+    return next(item.default for item in owner.params if item.name == param)
+
+
+def chain(owner: Definition, root: str, *names: str) -> object:
+    """What a chain of names leads to, if it does; the language is not looked into."""
+    found = name(owner, root)
+    for attribute in names:
+        if found is MISSING or is_language(found):
+            return MISSING
+        found = getattr(found, attribute, MISSING)
+    return found
+
+
+def is_language(value: object) -> bool:
+    """Whether a value is our own package: then what is in it is no read."""
+    return isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] == "tilejit"
+
+
+def assigned(module: types.ModuleType, *names: str) -> object:
+    """Which names of the language somebody has assigned; the table is not loaded."""
+    tell = vars(module).get("assigned")
+    return tell(names) if tell is not None else ()
+
+
+def attribute(owner: object, name: str, path: str = "") -> object:
+    return fold.attribute(owner, name, path.strip("`") or f"(…).{name}")
+
+
+def call(function: Callable[..., object], args: Sequence[object], keywords: Mapping[str, object], path: str = "") -> object:
+    return fold.call(function, args, keywords, path.strip("`").partition("(")[0] or getattr(function, "__name__", "…"))
+
+
+def items(value: Any, path: str = "") -> object:
+    """The members of a container, or what an iterator gives, in order: a plain tuple, or a list with objects in it."""
+    found = cast("list[object]", fold.guarded(path or "unpacking", list, value))
+    return tuple(found) if all(map(is_plain, found)) else found
+
+
+def truth(value: object, path: str = "") -> object:
+    return fold.guarded(path or "a condition", bool, value)
+
+
+def text(value: object, conversion: int, spec: str, path: str = "") -> object:
+    """An object as an f-string or `pl.print` shows it."""
+    shown = repr(value) if conversion == ord("r") else ascii(value) if conversion == ord("a") else str(value) if conversion == ord("s") else value
+    return str(fold.guarded(path or "this f-string", format, shown, spec))
+
+
+def operator(symbol: str, *operands: object, path: str = "") -> object:
+    """A unary, binary or comparing operator by the name of its `ast` class."""
+    return fold.guarded(path or symbol, OPERATORS[symbol], *operands)
+
+
+OPERATORS: dict[str, Callable[..., object]] = {kind.__name__: function for table in (fold.BINARY, fold.UNARY, fold.COMPARE) for kind, function in table.items()}
+
+
+def content(value: object, path: str = "") -> object:
+    """What an object is by content, as plain values; MISSING where it has none that would tell."""
+    try:
+        return _content(value, 0)
+    except NotPlain:
+        return MISSING
+
+
+def _content(value: object, depth: int) -> object:
+    if depth > 16:
+        raise NotPlain(value)
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    for base in (int, float, str, bytes):
+        if isinstance(value, base) and not isinstance(value, np.generic):
+            return base.__str__(value) if base is str else base(value)  # type: ignore[arg-type,call-overload]
+    if isinstance(value, np.ndarray):
+        return _array(cast("np.ndarray[Any, Any]", value))
+    if isinstance(value, list | tuple):
+        made = [_content(item, depth + 1) for item in cast("Sequence[object]", value)]
+        return tuple(made) if isinstance(value, tuple) else made
+    if isinstance(value, dict):
+        return {_content(key, depth + 1): _content(item, depth + 1) for key, item in cast("dict[object, object]", value).items()}
+    if isinstance(value, set | frozenset):
+        return tuple(_content(item, depth + 1) for item in cast("set[object]", value))
+    encode(value)  # plain, or NotPlain
+    return value
+
+
+def _array(value: np.ndarray[Any, Any]) -> object:
+    if isinstance(value, np.ma.MaskedArray) or value.dtype.hasobject or value.nbytes > ARRAY_LIMIT:
+        raise NotPlain(value)
+    return value[()] if value.ndim == 0 else value.tolist()
+
+
+OPERATIONS: dict[str, Callable[..., object]] = {
+    "name": name,
+    "default": default,
+    "chain": chain,
+    "assigned": assigned,
+    "attr": attribute,
+    "item": lambda owner, key, path="": fold.guarded(path or "a subscript", _item, owner, key),
+    "call": call,
+    "operator": operator,
+    "truth": truth,
+    "items": items,
+    "text": text,
+    "content": content,
+}
+"""All of them. Those that take a `path` use it for messages only."""
+
+SPOKEN = frozenset({"attr", "item", "call", "operator", "truth", "items", "text", "content"})
+"""Operations that are told how the kernel's text spells them."""
+
+
+def _item(owner: Any, key: object) -> object:
+    return owner[key]
+
+
+def refusal(path: str, what: str) -> UncacheableValueError:
+    """The error for an object that would have to become part of the program."""
+    return UncacheableValueError(
+        f"the kernel reads `{path}`, {what}, which cannot become part of a compiled program",
+        help="read a number, a text or a tuple of it where it is used, or pass it as an argument",
+    )

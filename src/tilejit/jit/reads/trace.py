@@ -1,0 +1,482 @@
+"""What Python answered while a kernel was looked up or compiled: every question once, numbered, written down with its answer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import types
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from tilejit.errors import ArtifactError, StaleCaptureError
+from tilejit.frontend import fold
+from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.reads.handles import Handle, holds_handle, is_handle
+from tilejit.jit.reads.handles import number_of as number_of_handle
+from tilejit.jit.reads.plain import decode, encode, is_plain, language_path
+from tilejit.jit.reads.questions import MISSING, OPERATIONS, SPOKEN, is_language
+from tilejit.types.annotations import DynVar, Once, Untracked
+
+if TYPE_CHECKING:
+    from tilejit.jit.specialize.signature import JitParam
+
+_dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
+
+
+class Answers:
+    """The answers of one call. The same question is asked once, whoever asks; an exception is an answer too, but none that is ever kept."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[object, Exception | None, object]] = {}
+        self._raised: set[int] = set()
+        self.asking = ""
+        """What is asked now, or was asked last."""
+
+    def ask(self, key: str, operation: Callable[..., object], operands: tuple[object, ...], path: str | None) -> object:
+        """The answer; `key` says which question it is, objects by identity (they are kept alive)."""
+        found = self._known.get(key)
+        if found is None:
+            try:
+                found = (operation(*operands) if path is None else operation(*operands, path=path), None, operands)
+            except Exception as error:
+                found = (None, error, operands)
+                self._raised.add(id(error))
+            self._known[key] = found
+        if found[1] is not None:
+            raise found[1]
+        return found[0]
+
+    def raised(self, error: Exception) -> bool:
+        """Whether an error is the answer to a question, not one of ours."""
+        return id(error) in self._raised
+
+
+class Unanswered(Exception):
+    """A question that was written down ends in an error now: it agrees with no entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An answer that a kernel of this process stands on."""
+
+    answer: str
+    value: object
+    shown: str
+
+
+Table = dict[str, Known]
+"""By question: what it is about from the root on, whatever number it had."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """One question with its answer."""
+
+    question: str
+    """As JSON; operands are plain values or numbers of questions."""
+    answer: str
+    identity: str
+    """The same for the same question of any specialisation of the kernel."""
+    shared: str
+    """The answer with identities for numbers."""
+
+
+class Trace:
+    """The questions of one lookup or one compilation, in order. Number 0 is the kernel itself."""
+
+    def __init__(self, entry: Definition, answers: Answers, table: Table | None = None, policy: str = "raise") -> None:
+        self.entry = entry
+        self.answers = answers
+        self.table = {} if table is None else table
+        self.policy = policy
+        self.log: list[Asked] = []
+        self.objects: list[object] = [entry]
+        """The raw answers, by number."""
+        self.paths: list[str] = [""]
+        """How a message spells them."""
+        self.changed: list[StaleCaptureError] = []
+        """What is another than the kernel stands on; the policy said to go on."""
+        self._untracked: list[object] = []
+        self._values: dict[str, object] = {}
+        self._first: dict[int, int] = {id(entry): 0}
+        self._identities: list[str] = ["kernel"]
+        self.definitions: dict[Definition, int] = {entry: 0}
+        """The kernel and its helpers, with the numbers of the questions that gave them."""
+        self.modules: dict[str, types.ModuleType] = {}
+        """Names under which the language was read."""
+        self.seconds: dict[str, float] = {}
+        """How long each question took, by how a message spells it."""
+        self.text = ""
+        """Digest of the specialised text, once there is one."""
+        self.assigned: dict[tuple[int, str], bool] = {}
+        """Of each name of the language that is used: whether somebody assigned it."""
+
+    def fork(self) -> Trace:
+        """A trace that goes on from here by itself; answers stay shared."""
+        new = Trace(self.entry, self.answers, self.table, self.policy)
+        for name in ("log", "objects", "paths", "changed", "_untracked", "_identities"):
+            setattr(new, name, list(getattr(self, name)))
+        for name in ("_values", "_first", "definitions", "modules", "assigned", "seconds"):
+            setattr(new, name, dict(getattr(self, name)))
+        return new
+
+    def become(self, other: Trace) -> None:
+        """Go on from where `other` is."""
+        self.__dict__.update(other.__dict__)
+
+    # asking ---------------------------------------------------------------------------------------------------------------
+
+    def ask(self, operation: str, *operands: object, path: str = "") -> Any:
+        """The answer as a pass may hold it: a plain value, an object of ours, or a handle."""
+        question = _dumps([operation, *[encode(operand, self.reference) for operand in operands]])
+        if question in self._values:
+            return self._values[question]
+        value = self._values[question] = self._ask(question, operation, operands, path)
+        return value
+
+    def replay(self, question: str) -> str:
+        """Ask a question that was written down; its answer as it would be written. ArtifactError: it is no question of this kernel."""
+        operation, operands = self._read(question)
+        try:
+            self.ask(operation, *operands)
+        except Exception as error:
+            if self.answers.raised(error):
+                raise Unanswered from error
+            raise
+        found = self.log[-1]
+        if found.question != question:
+            raise ArtifactError("a question of the cache is asked twice")
+        return found.answer
+
+    def _read(self, question: str) -> tuple[str, list[object]]:
+        try:
+            rows = json.loads(question)
+            operation, operands = rows[0], [decode(row, self._referred) for row in rows[1:]]
+        except (ValueError, TypeError, LookupError, RecursionError):
+            raise ArtifactError("a question of the cache cannot be read") from None
+        if operation not in OPERATIONS or question in self._values:
+            raise ArtifactError("a question of the cache is none of ours")
+        if operation in ("name", "chain", "attr") and not all(isinstance(word, str) and self._occurs(word) for word in operands[1:]):
+            raise ArtifactError("a question of the cache asks for what the kernel does not name")
+        return operation, operands
+
+    def _occurs(self, word: str) -> bool:
+        return any(word in line for definition in self.definitions for line in definition.block.lines)
+
+    def reference(self, value: object) -> list[object]:
+        """An operand that is no plain value: the number of the question that gave it."""
+        if not is_handle(value) and id(value) not in self._first:
+            return ["ours", repr(value)]  # an object of the language that has no name
+        return ["#", number_of_handle(cast("Handle", value)) if is_handle(value) else self._first[id(value)]]
+
+    def _referred(self, tag: str, rows: list[Any]) -> object:
+        number = rows[0]
+        if tag != "#" or type(number) is not int or not 0 <= number < len(self.objects):
+            raise ValueError(tag)
+        return Handle(number)
+
+    def raw(self, value: object) -> object:
+        """What a handle stands for, inside containers that the kernel made too."""
+        kind = type(value)
+        if kind is Handle:
+            number = number_of_handle(cast("Handle", value))
+            return self.objects[number] if number >= 0 else self._untracked[-1 - number]
+        if kind is tuple or kind is list:
+            return kind([self.raw(item) for item in cast("tuple[object, ...]", value)])
+        if kind is dict:
+            return {self.raw(key): self.raw(item) for key, item in cast("dict[object, object]", value).items()}
+        if kind is slice:
+            part = cast("slice", value)
+            return slice(self.raw(part.start), self.raw(part.stop), self.raw(part.step))
+        return value
+
+    def path_of(self, value: object) -> str:
+        """How a message spells what a handle stands for."""
+        number = number_of_handle(cast("Handle", value)) if is_handle(value) else -1
+        return self.paths[number] if number >= 0 else "…"
+
+    def _ask(self, question: str, operation: str, operands: tuple[object, ...], path: str) -> object:
+        raws = tuple(self.raw(operand) for operand in operands)
+        if operation in ("name", "chain", "default") and isinstance(raws[0], Kernel):
+            raws = (raws[0].definition, *raws[1:])
+        tracked = not any(is_handle(operand) and number_of_handle(cast("Handle", operand)) < 0 for operand in operands)
+        identity = _digest(_dumps([operation, *[encode(operand, self._shared_reference) for operand in operands]])) if tracked else ""
+        known = self.table.get(identity) if self.policy == "ignore" else None
+        key = _dumps([operation, *[encode(operand, lambda item: ["id", id(self.raw(item))]) for operand in operands]])
+        spelled = self.answers.asking = self._spelled(operation, operands)
+        try:
+            start = time.perf_counter()
+            said = (path or f"`{spelled}`") if operation in SPOKEN else None
+            raw = known.value if known is not None else self.answers.ask(key, OPERATIONS[operation], raws, said)
+            self.seconds[spelled] = max(self.seconds.get(spelled, 0.0), time.perf_counter() - start)
+        except Exception as error:
+            if tracked:
+                self._compare(identity, '["error"]', error, spelled, operands)
+            raise
+        return self._noted(question, identity, raw, spelled, operands, known) if tracked else self._hidden(raw)
+
+    def _noted(self, question: str, identity: str, raw: object, spelled: str, operands: tuple[object, ...], known: Known | None) -> object:
+        number = len(self.objects)
+        value, answer, shared = (None, '["untracked"]', '["untracked"]') if isinstance(raw, Untracked) else self._answer(raw, number, identity)
+        if known is None:
+            self._compare(identity, shared, raw, spelled, operands)
+        self.log.append(Asked(question, answer, identity, shared))
+        self.objects.append(raw)
+        self.paths.append(spelled)
+        self._identities.append(identity)
+        return self._hidden(raw.value) if isinstance(raw, Untracked) else value
+
+    def _hidden(self, raw: object) -> object:
+        """A value that is in no key."""
+        raw = raw.value if isinstance(raw, Untracked) else raw
+        if is_plain(raw) or isinstance(raw, DynVar):
+            return raw
+        self._untracked.append(raw)
+        return Handle(-len(self._untracked))
+
+    def _answer(self, raw: object, number: int, identity: str) -> tuple[object, str, str]:
+        """The value for the pass, and the answer in writing: with numbers, and with identities."""
+        if raw is MISSING:
+            return MISSING, '["missing"]', '["missing"]'
+        if is_plain(raw):
+            written = _dumps(encode(raw))
+            return raw, written, written
+        first = self._first.setdefault(id(raw), number)
+        kind, mark = self._kind(raw)
+        value = raw if kind != "object" else Handle(first)
+        if kind == "kernel" and first == number:
+            self.definitions[_definition(raw)] = number
+        shared = identity if first == number else self._identities[first]
+        return value, _dumps([kind, mark, first]), _dumps([kind, mark, shared])
+
+    def _kind(self, raw: object) -> tuple[str, str]:
+        if isinstance(raw, DynVar):
+            return "symbol", raw.name
+        definition = _maybe_definition(raw)
+        if definition is not None:
+            return "kernel", definition.digest
+        if is_language(raw) or type(raw).__module__ == "tilejit.language":
+            return "language", getattr(raw, "__name__", "")
+        if type(raw).__module__.startswith("tilejit.") and not isinstance(raw, type | Once):
+            return _ours(raw)
+        return "object", ""
+
+    # agreeing -------------------------------------------------------------------------------------------------------------
+
+    def _shared_reference(self, value: object) -> list[str]:
+        number = number_of_handle(cast("Handle", value)) if is_handle(value) else self._first[id(value)]
+        return ["=", self._identities[number]]
+
+    def _compare(self, identity: str, shared: str, raw: object, spelled: str, operands: tuple[object, ...]) -> None:
+        known = self.table.get(identity)
+        if known is None or known.answer == shared:
+            return
+        drift = self._drift(known, shared, raw, spelled, operands)
+        if self.policy == "raise":
+            raise drift
+        self.changed.append(drift)
+
+    def _drift(self, known: Known, shared: str, raw: object, spelled: str, operands: tuple[object, ...]) -> StaleCaptureError:
+        entry = self.entry
+        kernel = f"{entry.function.__module__}.{entry.function.__qualname__}"
+        kind, owner = self._root(operands)
+        where = "" if owner is entry or owner is None else f" in {owner.function.__module__}.{owner.function.__qualname__}"
+        gone = raw is MISSING or isinstance(raw, Exception)
+        what = f"was deleted; it was {known.shown}" if gone else f"changed from {known.shown} to {shown(raw)}"
+        return StaleCaptureError(
+            f"{kind} `{spelled}`, which kernel `{kernel}` read{where} when it was compiled, {what}",
+            help="pass it as an argument; use @pl.jit(on_drift='recompile') to follow changes, or on_drift='ignore' to keep the compiled value; "
+            f"or call {entry.name}.cache_clear()",
+        )
+
+    def _root(self, operands: tuple[object, ...]) -> tuple[str, Definition | None]:
+        """Where a chain of questions starts, in a word, and whose name it is."""
+        while True:
+            first = next((item for item in _flat(operands) if is_handle(item) or id(item) in self._first), None)
+            if first is None:
+                break
+            number = number_of_handle(cast("Handle", first)) if is_handle(first) else self._first[id(first)]
+            owner = next((definition for definition, given in self.definitions.items() if given == number), None)
+            if owner is not None and len(operands) > 1:
+                namespace = cast("Any", owner.namespace)
+                root = operands[1]
+                return "attribute" if root in namespace.extra else "closure" if namespace.cell(root) is not None else "global", owner
+            if number <= 0:
+                break
+            _, earlier = self._again(number)
+            operands = tuple(earlier)
+        return "value", None
+
+    def _again(self, number: int) -> tuple[str, list[object]]:
+        rows = json.loads(self.log[number - 1].question)
+        return rows[0], [decode(row, self._referred) for row in rows[1:]]
+
+    def _spelled(self, operation: str, operands: tuple[object, ...]) -> str:
+        """A question as the kernel's text would have it."""
+        if operation in ("name", "chain", "default"):
+            return ".".join(map(str, operands[1:]))
+        if operation == "operator":
+            parts = [self._shown(operand) for operand in operands[1:]]
+            sign = _SIGNS.get(str(operands[0]), str(operands[0]))
+            return f"{parts[0]} {sign} {parts[1]}" if len(parts) == 2 else f"{sign} {parts[0]}"
+        base = self.path_of(operands[0]) if is_handle(operands[0]) else getattr(operands[0], "__name__", "…")
+        if operation == "attr":
+            return f"{base}.{operands[1]}"
+        if operation == "item":
+            return f"{base}[{self._shown(operands[1])}]"
+        if operation == "call":
+            args, keywords = cast("tuple[tuple[object, ...], dict[str, object]]", operands[1:])
+            given = ", ".join([*map(self._shown, args), *[f"{name}={self._shown(value)}" for name, value in keywords.items()]])
+            return f"{base}({given})" if len(given) <= 60 else f"{base}(…)"
+        return base if operation in ("content", "truth", "items", "text") else operation
+
+    def _shown(self, operand: object) -> str:
+        return self.path_of(operand) if is_handle(operand) else "(…)" if holds_handle(operand) else shown(operand)
+
+    def commit(self) -> None:
+        """From now on the kernel stands on these answers."""
+        for asked, raw in zip(self.log, self.objects[1:], strict=True):
+            known = self.table.get(asked.identity)
+            if known is None or known.answer != asked.shared:
+                self.table[asked.identity] = Known(asked.shared, raw, shown(raw))
+
+    def described(self) -> dict[str, str]:
+        """The reads in words, for `explain` and the entry on disk."""
+        out: dict[str, str] = {}
+        for number, asked in enumerate(self.log, 1):
+            rows = json.loads(asked.question)
+            if rows[0] in ("chain", "assigned") or self.objects[number] is MISSING:
+                continue
+            if is_plain(self.objects[number]) or rows[0] == "content":
+                kind, owner = self._root(tuple(self._again(number)[1]))
+                where = "" if owner is self.entry or owner is None else f" (in {owner.function.__module__}.{owner.function.__qualname__})"
+                out[f"{kind} `{self.paths[number]}`{where}"] = shown(self.objects[number], 120)
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What one function of a kernel sees of Python, through questions."""
+
+    trace: Trace
+    definition: Definition
+
+    def name(self, name: str) -> object:
+        """What a name stands for; MISSING if it is not bound."""
+        found = self.trace.ask("name", self._owner, name)
+        if is_language(found) and name not in self.trace.modules:
+            self.trace.modules[name] = found
+            self._used(found, sorted({_below(steps) for steps in self.definition.facts.chains.get(name, ()) if steps and steps[0][0] == "attr"}))
+        return found
+
+    def _used(self, module: types.ModuleType, names: list[str]) -> None:
+        """Take note of whether these names of the language are still its own."""
+        if names and vars(module).get("assigned") is not None:
+            others = self.trace.ask("assigned", module, *names)
+            self.trace.assigned.update({(id(module), name.partition(".")[0]): False for name in names})
+            self.trace.assigned.update({(id(module), name.partition(".")[0]): True for name in others})
+
+    @property
+    def _owner(self) -> object:
+        return Handle(self.trace.definitions[self.definition])
+
+    def attribute(self, owner: object, name: str, path: str) -> object:
+        """`owner.name`."""
+        if is_language(owner):
+            if not self._is_assigned(cast("types.ModuleType", owner), name):
+                return fold.attribute(owner, name, path)
+        elif not is_handle(owner):
+            return fold.attribute(owner, name, path)
+        return self.trace.ask("attr", owner, name, path=path)
+
+    def _is_assigned(self, module: types.ModuleType, name: str) -> bool:
+        if (id(module), name) not in self.trace.assigned:
+            self._used(module, [name])
+        return self.trace.assigned.get((id(module), name), True)
+
+    def chain(self, path: Sequence[str]) -> object:
+        """What a chain of names stands for, if it does; else MISSING."""
+        found = self.name(path[0])
+        if len(path) == 1:
+            return found
+        if not is_language(found):
+            return self.trace.ask("chain", self._owner, *path)
+        for name in path[1:]:
+            found = MISSING if is_language(found) and self._is_assigned(cast("types.ModuleType", found), name) else getattr(found, name, MISSING)
+        return found
+
+    def is_language(self, root: str) -> bool:
+        """Whether a name stands for our own package."""
+        return is_language(self.name(root))
+
+    def annotations(self) -> None:
+        """Ask what annotations in quotes stand for."""
+        for path in self.definition.annotation_paths:
+            if path[0] not in self.definition.local_names and not self.is_language(path[0]):
+                self.chain(path)
+
+    def default(self, param: JitParam) -> object:
+        """The default of a parameter."""
+        return param.default if is_plain(param.default) else self.trace.ask("default", self._owner, param.name)
+
+
+def _flat(operands: object) -> Iterator[object]:
+    """The operands of a question, those in tuples too."""
+    if type(operands) is tuple or type(operands) is list:
+        for item in cast("tuple[object, ...]", operands):
+            yield from _flat(item)
+    else:
+        yield operands
+
+
+def _below(steps: Sequence[Sequence[object]]) -> str:
+    """The name of the language that a chain starts with: `exp`, `tile.full`."""
+    names = [str(key) for kind, key in steps[:2] if kind == "attr"]
+    return ".".join(names) if names[0] in _GROUPS else names[0]
+
+
+_SIGNS = {
+    "Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "Pow": "**", "LShift": "<<", "RShift": ">>", "BitAnd": "&", "BitOr": "|",
+    "BitXor": "^", "MatMult": "@", "UAdd": "+", "USub": "-", "Invert": "~", "Not": "not", "Eq": "==", "NotEq": "!=", "Lt": "<", "LtE": "<=", "Gt": ">",
+    "GtE": ">=", "Is": "is", "IsNot": "is not", "In": "in", "NotIn": "not in",
+}  # fmt: skip
+_GROUPS = frozenset({"tensor", "tile", "system", "array", "prefetch"})
+
+
+def _definition(raw: object) -> Definition:
+    found = _maybe_definition(raw)
+    assert found is not None
+    return found
+
+
+def _maybe_definition(raw: object) -> Definition | None:
+    from tilejit.jit.specialize.dependencies import definition_of
+
+    return raw if isinstance(raw, Definition) else definition_of(raw)
+
+
+def _ours(raw: object) -> tuple[str, str]:
+    """Objects of the front end (functions of programs) and annotations, by their text."""
+    text = cast("Any", raw).as_python() if hasattr(raw, "as_python") else repr(raw)
+    return "ours", _digest(text)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def shown(value: object, width: int = 80) -> str:
+    """A value in a message, without running code of its class."""
+    if is_plain(value):
+        text = language_path(value) or repr(value)
+    elif type(value) in (list, dict, set, frozenset, tuple):
+        text = repr(value)
+    else:
+        name = getattr(value, "__qualname__", None)
+        text = f"{type(value).__qualname__} {name}" if isinstance(name, str) else f"a {type(value).__qualname__}"
+    return text if len(text) <= width else text[: width - 3] + "…"
+
+
+

@@ -1,0 +1,252 @@
+"""What a compiled kernel stands on at warm calls: words that are compared, else questions that are asked again."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import types
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from tilejit.errors import TilejitWarning
+from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.reads.plain import decode, is_plain
+from tilejit.jit.reads.plain import same as same_plain
+from tilejit.jit.reads.questions import MISSING, OPERATIONS
+from tilejit.jit.reads.trace import Trace
+from tilejit.jit.reads.words import words_of
+from tilejit.runtime.call.bindings import Word, function_words
+from tilejit.runtime.call.layout import supported
+from tilejit.types.annotations import Once, Untracked
+
+_SLOW = 20e-6
+"""Seconds that asking one question at each call may take before somebody is told."""
+
+
+@dataclass(slots=True)
+class Step:
+    """One question of a trace, ready to be asked again."""
+
+    operation: str
+    operands: tuple[Any, ...]
+    """Plain values, and `_Number` of earlier answers."""
+    answer: object
+    path: str
+    first: int = 0
+    """Of an object: the number of the question that gave it first."""
+    words: list[Word] | None = None
+    once: bool = False
+
+    @property
+    def tier(self) -> str:
+        """"watched", "asked" or "once"."""
+        return "once" if self.once else "asked" if self.words is None else "watched"
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    number: int
+
+
+class FunctionState:
+    """The kernels' own functions: their code and defaults can be replaced too."""
+
+    def __init__(self, definitions: Iterable[Definition]) -> None:
+        functions = [definition.function for definition in definitions]
+        self._parts = [
+            (function, function.__code__, function.__defaults__, function.__kwdefaults__) for function in functions if isinstance(function, types.FunctionType)
+        ]
+
+    def replaced(self) -> tuple[types.FunctionType, str, object] | None:
+        """A function that has another code or other defaults now: which, and what it was."""
+        for function, code, defaults, keywords in self._parts:
+            for name, old in (("__code__", code), ("__defaults__", defaults), ("__kwdefaults__", keywords)):
+                if getattr(function, name) is not old:
+                    return function, name, old
+        return None
+
+    def words(self) -> list[Word]:
+        return [word for function, *_ in self._parts for word in function_words(function)]
+
+
+def asked_of(trace: Trace) -> frozenset[tuple[str, str]]:
+    """Questions and answers, whatever their order."""
+    return frozenset((asked.identity, asked.shared) for asked in trace.log)
+
+
+class Watch:
+    """Whether everything that one specialisation asked still has the answer it had."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.asked = asked_of(trace)
+        """What it is about."""
+        self._seconds = trace.seconds
+        self.functions = FunctionState(trace.definitions)
+        self.steps: list[Step] = []
+        self._objects = list(trace.objects)
+        for number, asked in enumerate(trace.log, 1):
+            rows = json.loads(asked.question)
+            operands = tuple(decode(row, lambda tag, row: _Number(row[0])) for row in rows[1:])
+            answer = json.loads(asked.answer)
+            first = answer[-1] if isinstance(answer, list) and type(answer[-1]) is int else 0
+            self.steps.append(Step(rows[0], operands, trace.objects[number], trace.paths[number], first))
+        self._learn()
+
+    def _learn(self) -> None:
+        """How to tell that the answers hold, for the objects of now."""
+        rows: list[list[_Row] | None] = []
+        for step in self.steps:
+            raws = tuple(_filled(operand, self._objects) for operand in step.operands)
+            if step.operation in ("name", "chain", "default") and isinstance(raws[0], Kernel):
+                raws = (raws[0].definition, *raws[1:])
+            step.once = step.operation == "call" and isinstance(raws[0], Once)
+            step.words = words_of(step.operation, raws, step.answer) if supported() else None
+            rows.append(_rows(step, self._objects))
+        self._quick = None if any(row is None for row in rows) else [part for row in rows for part in row or ()]
+        """Lookups in dicts that all lead to the same objects as long as nothing changed; None where more has to be asked."""
+
+    def renew(self) -> bool:
+        """Ask everything again and watch the objects that there are now; False: an answer changed."""
+        found = self._asked()
+        if found is None or self.functions.replaced() is not None:
+            return False
+        self._objects = found
+        for step, answer in zip(self.steps, found[1:], strict=True):
+            step.answer = answer
+        self._learn()
+        return True
+
+    def stays(self) -> bool:
+        """Whether everything still leads to the very objects whose words are watched."""
+        found = self._asked()
+        return found is not None and all(a is b or is_plain(a) for a, b in zip(found, self._objects, strict=True))
+
+    def holds(self) -> bool:
+        """Whether nothing changed."""
+        if self.functions.replaced() is not None:
+            return False
+        if self._quick is not None:
+            for names, name, value, module in self._quick:
+                if names.get(name, MISSING) is not value or (module is not None and type(module) is not types.ModuleType):
+                    break
+            else:
+                return True
+        return self._asked() is not None
+
+    def _asked(self) -> list[object] | None:
+        """The objects of now, everything asked again in order; None when an answer changed."""
+        objects: list[object] = [self._objects[0]]
+        first: dict[int, int] = {id(objects[0]): 0}
+        try:
+            for number, step in enumerate(self.steps, 1):
+                same = step.once and _filled(step.operands[0], objects) is _filled(step.operands[0], self._objects)
+                found = step.answer if same else _evaluated(step, objects)
+                if not _agrees(step, found, first, number):
+                    return None
+                objects.append(found)
+        except Exception:
+            return None  # the long way says what is wrong
+        return objects
+
+    def words(self) -> list[Word] | None:
+        """Memory words that all stay the same while no answer changes; None when a question must be asked."""
+        if not supported():
+            return None
+        found = {word[0]: word for word in self.functions.words()}
+        for step in self.steps:
+            if step.words is None:
+                return None
+            for word in step.words:
+                found.setdefault(word[0], word)
+        return list(found.values())
+
+    def described(self) -> str:
+        """Every question with its tier and cost, in words."""
+        words = self.words()
+        if words is not None:
+            rows = [f"drift check: {len(words)} words compared per call"]
+        else:
+            asked = sum(step.tier == "asked" for step in self.steps)
+            rows = [f"drift check: {asked} of {len(self.steps)} reads {'is' if asked == 1 else 'are'} asked again per call, in Python"]
+        for step in self.steps:
+            cost = f", {1e6 * self._seconds.get(step.path, 0.0):.1f} µs" if step.tier == "asked" else ""
+            if step.operation != "assigned":
+                rows.append(f"  {step.tier}{cost}: {step.path}")
+        return "\n".join(rows)
+
+    def warn_if_slow(self, kernel: str, now: Mapping[str, float], before: dict[str, float]) -> None:
+        """Say once which question makes each call slow: one that took long both times that it was asked."""
+        for path in {step.path for step in self.steps if step.tier == "asked"}:
+            spent = min(now.get(path, 0.0), before.get(path, 0.0))
+            if spent > _SLOW:
+                before[path] = 0.0
+                remedy = "pass it as an argument, or wrap it in pl.once(f)"
+                text = f"kernel `{kernel}` asks `{path}` at each call, which takes {1e6 * spent:.0f} µs: {remedy}"
+                warnings.warn(text, TilejitWarning, stacklevel=3)
+
+
+def _evaluated(step: Step, objects: list[object]) -> object:
+    raws = [_filled(operand, objects) for operand in step.operands]
+    if step.operation in ("name", "chain", "default") and isinstance(raws[0], Kernel):
+        raws[0] = raws[0].definition
+    return OPERATIONS[step.operation](*raws)
+
+
+def _filled(operand: object, objects: list[object]) -> object:
+    kind = type(operand)
+    if kind is _Number:
+        return objects[cast("_Number", operand).number]
+    if kind is tuple or kind is list:
+        return kind([_filled(item, objects) for item in cast("tuple[object, ...]", operand)])
+    if kind is dict:
+        return {_filled(key, objects): _filled(item, objects) for key, item in cast("dict[object, object]", operand).items()}
+    if kind is slice:
+        part = cast("slice", operand)
+        return slice(*(_filled(item, objects) for item in (part.start, part.stop, part.step)))
+    return operand
+
+
+def _agrees(step: Step, found: object, first: dict[int, int], number: int) -> bool:
+    """Whether an answer is what it was: plain ones by type and value, objects by what else is asked of them and by which of them are the same."""
+    known = step.answer
+    if isinstance(known, Untracked):
+        return isinstance(found, Untracked)
+    if known is MISSING or found is MISSING:
+        return found is known
+    if is_plain(known):
+        return found is known or (is_plain(found) and same_plain(found, known))
+    if found is not known and (is_plain(found) or _by_itself(found) or _by_itself(known)):
+        return False
+    return first.setdefault(id(found), number) == step.first
+
+
+def _by_itself(value: object) -> bool:
+    """Kernels, modules, symbols, functions of programs: another one is another answer."""
+    return isinstance(value, types.ModuleType) or (type(value).__module__.startswith("tilejit.") and not isinstance(value, Once)) or isinstance(value, Kernel)
+
+
+_Row = tuple[dict[str, object], str, object, types.ModuleType | None]
+"""A dict, a name in it and its value; the module whose dict it is, which must be a plain one."""
+
+
+def _rows(step: Step, objects: list[object]) -> list[_Row] | None:
+    """Lookups in dicts that tell whether the answer is the same object."""
+    if step.tier == "once":
+        return []
+    owner = objects[step.operands[0].number] if type(step.operands[0]) is _Number else None
+    if step.operation == "assigned":
+        names = cast("dict[str, object]", vars(cast("types.ModuleType", owner)))
+        return [(names, name.partition(".")[0], names.get(name.partition(".")[0], MISSING), None) for name in step.operands[1:]]
+    if step.operation == "attr" and type(owner) is types.ModuleType:
+        names, name = cast("dict[str, object]", vars(owner)), step.operands[1]
+        return [(names, name, step.answer, owner)] if name in names else None
+    definition = owner.definition if isinstance(owner, Kernel) else owner
+    if not isinstance(definition, Definition) or step.operation not in ("name", "chain") or len(step.operands) != 2:
+        return None
+    namespace, name = cast("Any", definition.namespace), step.operands[1]
+    if namespace.cell(name) is not None or name in namespace.extra:
+        return None
+    here: _Row = (namespace.globals, name, namespace.globals.get(name, MISSING), None)
+    return [here] if here[2] is not MISSING else [here, (cast("dict[str, object]", vars(builtins)), name, step.answer, None)]

@@ -1,0 +1,134 @@
+"""Memory words that are a licence not to ask: as long as none of them changed, a question has the answer it had."""
+
+from __future__ import annotations
+
+import builtins
+import types
+from typing import TYPE_CHECKING, Any, cast
+
+from tilejit.jit.reads.plain import is_plain
+from tilejit.jit.reads.questions import MISSING, is_language
+from tilejit.runtime.call.bindings import HeldWord, Word, binding_words, cell_word, dict_pointer, dict_word, looks_up_like, type_word, version_words
+from tilejit.types.annotations import Once
+
+if TYPE_CHECKING:
+    from tilejit.frontend.fold import Namespace
+
+
+def words_of(operation: str, operands: tuple[Any, ...], answer: object) -> list[Word] | None:
+    """Words that stay the same as long as the answer does, in the order they must be compared; None where only asking tells."""
+    if operation == "name":
+        return _held(name_words(operands[0].namespace, operands[1]), answer)
+    if operation == "chain":
+        return _chain_words(operands[0].namespace, operands[1], operands[2:])
+    if operation == "attr":
+        return _held(attribute_words(operands[0], operands[1]), answer)
+    if operation == "assigned":
+        return _language_words(operands[0], operands[1:])
+    if operation == "default":
+        return []  # the function's own words tell
+    if operation in ("item", "items", "content") and type(operands[0]) is tuple:
+        return [] if operation == "item" or is_plain(answer) else None
+    if operation == "call":
+        return _call_words(operands)
+    return None
+
+
+def _language_words(module: types.ModuleType, names: tuple[str, ...]) -> list[Word]:
+    """One word for all names of the language, and one for each group of them: they rarely change, and are compared at every call."""
+    own = cast("dict[str, object]", vars(module))
+    groups = {first: own.get(first) for first, dot, _ in (name.partition(".") for name in names) if dot}
+    return [dict_word(own), *(HeldWord(dict_word(cast("dict[str, object]", vars(group))), group) for group in groups.values() if group is not None)]
+
+
+def _call_words(operands: tuple[Any, ...]) -> list[Word] | None:
+    from tilejit.jit.reads.pure import pure_words
+
+    function, args, keywords = operands
+    if isinstance(function, Once):
+        return []
+    return pure_words(function) if is_plain(args) and all(map(is_plain, keywords.values())) else None
+
+
+def _held(words: list[Word] | None, answer: object) -> list[Word] | None:
+    """The last word leads to the answer, which lives as long as it is watched."""
+    return [*words[:-1], HeldWord(words[-1], answer)] if words else words
+
+
+def name_words(namespace: Namespace, name: str) -> list[Word]:
+    """Words of a name that a function sees."""
+    cell = namespace.cell(name)
+    if cell is not None:
+        return [cell_word(cell)]
+    if name in namespace.extra:
+        return []
+    module = cast("dict[str, object]", namespace.globals)
+    return binding_words(module, name) + ([] if name in module else binding_words(cast("dict[str, object]", vars(builtins)), name))
+
+
+def _chain_words(namespace: Namespace, root: str, names: tuple[str, ...]) -> list[Word] | None:
+    words = name_words(namespace, root)
+    found = namespace.get(root, MISSING)
+    for name in names:
+        if found is MISSING or is_language(found):
+            return words
+        words = _held(words, found) or []
+        more = attribute_words(found, name)
+        if more is None:
+            return None
+        words += more
+        found = getattr(found, name, MISSING)
+    return _held(words, found)
+
+
+def attribute_words(container: object, name: str) -> list[Word] | None:
+    """Words that tell whether `container.name` is still found where it was; None where more than classes and dicts are asked."""
+    cls = type(container)
+    if cls is types.ModuleType:
+        return _words_in_module(cast("types.ModuleType", container), name)
+    if issubclass(cls, type):
+        return _words_in_class(cast("type", container), name)
+    return _words_in_instance(container, name)
+
+
+def _words_in_module(module: types.ModuleType, name: str) -> list[Word] | None:
+    names = cast("dict[str, object]", vars(module))
+    if name not in names or _raw(types.ModuleType, name) is not MISSING:
+        return None  # served by its `__getattr__`, or by what all modules have
+    return _joined([type_word(module)], dict_pointer(module, names), binding_words(names, name))
+
+
+def _words_in_class(cls: type, name: str) -> list[Word] | None:
+    meta, found = type(cls), _raw(cls, name)
+    if found is MISSING or not looks_up_like(meta, type) or _raw(meta, name) is not MISSING:
+        return None
+    if _is_descriptor(found) and not isinstance(found, types.FunctionType | staticmethod):
+        return None
+    return _joined([type_word(cls)], version_words(meta), version_words(cls), version_words(type(found)))
+
+
+def _words_in_instance(instance: object, name: str) -> list[Word] | None:
+    cls = type(instance)
+    found = _raw(cls, name)
+    if not looks_up_like(cls, object) or _is_descriptor(found):
+        return None
+    own = getattr(instance, "__dict__", None)
+    if type(own) is not dict or (found is MISSING and name not in own):
+        return None
+    names = cast("dict[str, object]", own)
+    return _joined([type_word(instance)], version_words(cls), version_words(type(found)), dict_pointer(instance, names), binding_words(names, name))
+
+
+def _joined(*parts: list[Word] | None) -> list[Word] | None:
+    """All of them; None if one is."""
+    known = [part for part in parts if part is not None]
+    return [item for part in known for item in part] if len(known) == len(parts) else None
+
+
+def _raw(cls: type, name: str) -> object:
+    """What a class or its bases hold under `name`, before any descriptor is asked."""
+    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), MISSING)
+
+
+def _is_descriptor(value: object) -> bool:
+    return _raw(type(value), "__get__") is not MISSING

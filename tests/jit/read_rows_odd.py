@@ -1,0 +1,152 @@
+"""More ways to read a value: state that no look at the text of a kernel or of its helpers would find."""
+
+# ruff: noqa: E501 (the table of reads is one row per line)
+
+from __future__ import annotations
+
+from tests.jit.read_rows import KERNEL, Row, world
+
+LOCAL = """
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    c = {expression}
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x + float(c.k)
+    return out
+"""
+UNROLLED = """
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = x * 1.0
+        for i in pl.unroll(2):
+            t = t + float({expression})
+        out[:] = t
+    return out
+"""
+UNPACKED = """
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    a, b = {expression}
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x * float(a) + float(b)
+    return out
+"""
+BRANCH = """
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        if {expression}:
+            out[:] = x + 3.0
+        else:
+            out[:] = x + 4.0
+    return out
+"""
+PATCHED = """
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.{expression}(x)
+    return out
+"""
+QUOTED = """
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor], n: "{expression}" = 3):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x + pl.cast(n * 0.3, pl.FP32)
+    return out
+"""
+PLAIN = "class C:\n    pass\nOBJ = C()\nOBJ.k = 3\n"
+
+ODD = [
+    ("order of a dict", "D = {'a': 3, 'b': 4}", "list(D.values())[0]", ("'a': 3, 'b': 4", "'b': 4, 'a': 3"), "m.D['a'] = m.D.pop('a')", "m.D['b'] = m.D.pop('b')"),
+    ("first key of a dict", "D = {3: 'a', 4: 'b'}", "list(D)[0]", ("3: 'a', 4: 'b'", "4: 'b', 3: 'a'"), "m.D = {4: 'b', 3: 'a'}", ""),
+    ("order of a set", "S = set()\nS.add(1)\nS.add(9)", "list(S)[0]", ("S.add(1)\nS.add(9)", "S.add(9)\nS.add(1)"), "m.S.clear(); m.S.add(9); m.S.add(1)", "m.S.clear(); m.S.add(1); m.S.add(9)"),
+    ("bound method of a dict", "D = {'a': 3}\nget = D.get", "get('a')", ("'a': 3", "'a': 4"), "m.D['a'] = 4", "m.D['a'] = 3"),
+    ("bound method of a list", "L = [1, 1, 1]\ncount = L.count", "count(1)", ("[1, 1, 1]", "[1, 1]"), "m.L.append(1)", "m.L.pop()"),
+    ("attribute that a dataclass got later", "import dataclasses\n@dataclasses.dataclass\nclass C:\n    a: int = 1\nOBJ = C()\nOBJ.extra = 3", "OBJ.extra", ("extra = 3", "extra = 4"), "m.OBJ.extra = 4", "m.OBJ.extra = 3"),
+    ("state of a dataclass outside its fields", "import dataclasses\n@dataclasses.dataclass\nclass C:\n    a: int = 1\n    def f(self):\n        return self.extra\nOBJ = C()\nOBJ.extra = 3", "OBJ.f()", ("extra = 3", "extra = 4"), "m.OBJ.extra = 4", "m.OBJ.extra = 3"),
+    ("object in a class", "class P:\n    pass\nclass C:\n    part = P()\n    def f(self):\n        return self.part.k\nC.part.k = 3\nOBJ = C()", "OBJ.f()", ("k = 3", "k = 4"), "m.C.part.k = 4", "m.C.part.k = 3"),
+    ("large array in a class", "import numpy as np\nclass C:\n    A = np.full(20000, 3.0)\n    def f(self):\n        return self.A[7]\nOBJ = C()", "OBJ.f()", ("3.0", "4.0"), "m.C.A[7] = 4.0", "m.C.A[7] = 3.0"),
+    ("one cell of a large array", "import numpy as np\nA = np.full(20000, 3.0)", "A[9]", ("3.0", "4.0"), "m.A[9] = 4.0", "m.A[9] = 3.0"),
+    ("method that reads a global", "N = 3\nclass C:\n    def f(self):\n        return N\nOBJ = C()", "OBJ.f()", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3"),
+    ("method that asks globals()", "N = 3\nclass C:\n    def f(self):\n        return globals()['N']\nOBJ = C()", "OBJ.f()", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3"),
+    ("helper that evaluates text", "N = 3\ndef f():\n    return eval('N')", "f()", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3"),
+    ("frame of a helper", "import sys\nN = 3\ndef f():\n    return sys._getframe().f_globals['N']", "f()", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3"),
+    ("environment", "import os\nos.environ['READ_ROW_A'] = '3'", "int(os.getenv('READ_ROW_A'))", ("'3'", "'4'"), "m.os.environ['READ_ROW_A'] = '4'", "m.os.environ['READ_ROW_A'] = '3'"),
+    ("environment read by a helper", "import os\nos.environ['READ_ROW_B'] = '3'\ndef f():\n    return int(os.environ['READ_ROW_B'])", "f()", ("'3'", "'4'"), "m.os.environ['READ_ROW_B'] = '4'", "m.os.environ['READ_ROW_B'] = '3'"),
+    ("file", "import pathlib\nP = pathlib.Path(__file__).with_suffix('.value')\nP.write_text('3')\ndef f():\n    return int(P.read_text())", "f()", ("'3'", "'4'"), "m.P.write_text('4')", "m.P.write_text('3')"),
+    ("existence of a file", "import pathlib\nP = pathlib.Path(__file__).with_suffix('.there')\nP.write_text('') if True else None", "3 if P.exists() else 4", ("if True", "if False"), "m.P.unlink()", "m.P.write_text('')"),
+    ("module by its name", "import sys, types\nsys.modules['row_mod'] = types.ModuleType('row_mod')\nsys.modules['row_mod'].k = 3\ndef f():\n    return sys.modules['row_mod'].k", "f()", ("k = 3", "k = 4"), "sys.modules['row_mod'].k = 4", "sys.modules['row_mod'].k = 3"),
+    ("cached property", "import functools\nN = 3\nclass C:\n    @functools.cached_property\n    def v(self):\n        return N\nOBJ = C()", "OBJ.v", ("N = 3", "N = 4"), "m.N = 4; del m.OBJ.v", "m.N = 3; del m.OBJ.v"),
+    ("single dispatch", "import functools\n@functools.singledispatch\ndef f(n):\n    return 3", "f(1)", ("return 3", "return 4"), "m.f.register(int, lambda n: 4)", ""),
+    ("keywords of a partial", "import functools\ndef g(k):\n    return k\nf = functools.partial(g, k=3)", "f()", ("k=3", "k=4"), "m.f.keywords['k'] = 4", "m.f.keywords['k'] = 3"),
+    ("attribute of a function", "def f():\n    return f.k\nf.k = 3", "f()", ("k = 3", "k = 4"), "m.f.k = 4", "m.f.k = 3"),
+    ("annotation of a function", "def f(x: 3):\n    pass", "f.__annotations__['x']", ("x: 3", "x: 4"), "m.f.__annotations__['x'] = 4", "m.f.__annotations__['x'] = 3"),
+    ("docstring", "def f():\n    'abc'", "len(f.__doc__)", ("'abc'", "'abcd'"), "m.f.__doc__ = 'abcd'", "m.f.__doc__ = 'abc'"),
+    ("list with an attribute", "class L(list):\n    pass\nOBJ = L([1])\nOBJ.k = 3", "OBJ.k", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("text with an attribute", "class S(str):\n    pass\nOBJ = S('a')\nOBJ.k = 3\ndef f(s):\n    return s.k", "f(OBJ)", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("integer with a method", "class I(int):\n    def f(self):\n        return 3\nOBJ = I(1)", "OBJ.f()", ("return 3", "return 4"), "m.I.f = lambda self: 4", ""),
+    ("missing key", "class D(dict):\n    def __missing__(self, key):\n        return 3\nOBJ = D()", "OBJ['a']", ("return 3", "return 4"), "m.D.__missing__ = lambda self, key: 4", ""),
+    ("default factory", "import collections\nOBJ = collections.defaultdict(lambda: 3)", "OBJ['a']", ("lambda: 3", "lambda: 4"), "m.OBJ['a'] = 4", "m.OBJ['a'] = 3"),
+    ("subscript of an object", PLAIN + "C.__getitem__ = lambda self, i: i + self.k", "OBJ[1]", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("attribute that is computed", PLAIN.replace("OBJ.k = 3", "N = 3") + "C.__getattr__ = lambda self, name: N", "OBJ.any", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3"),
+    ("membership", PLAIN + "C.__contains__ = lambda self, i: i == self.k", "3.0 if 3 in OBJ else 4.0", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("comparison", PLAIN + "C.__lt__ = lambda self, i: self.k < i", "3.0 if OBJ < 4 else 4.0", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("equality", PLAIN + "C.__eq__ = lambda self, i: self.k == i", "3.0 if OBJ == 3 else 4.0", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("two names of one object", PLAIN + "A = OBJ\nB = OBJ", "3.0 if A is B else 4.0", ("B = OBJ", "B = C()"), "m.B = m.C()", "m.B = m.A"),
+    ("class of an object", PLAIN + "class D:\n    pass", "3.0 if isinstance(OBJ, C) else 4.0", ("OBJ = C()", "OBJ = type('E', (), {})()"), "m.OBJ.__class__ = m.D", "m.OBJ.__class__ = m.C"),
+    ("length of an object", PLAIN + "C.__len__ = lambda self: self.k", "len(OBJ)", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("sign of an object", PLAIN + "C.__neg__ = lambda self: -self.k", "-OBJ", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("reflected operator", PLAIN + "C.__radd__ = lambda self, i: self.k + i", "1 + OBJ", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("float of an object", PLAIN + "C.__float__ = lambda self: float(self.k)", "OBJ", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("repr of an object", PLAIN + "C.__repr__ = lambda self: 'x' * self.k", "len(repr(OBJ))", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("object in an f-string", PLAIN + "C.__format__ = lambda self, spec: 'x' * self.k + spec", "len(f'{OBJ:>9}')", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("dict of an object", PLAIN, "vars(OBJ)['k']", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("attribute getter", PLAIN + "import operator\nget = operator.attrgetter('k')", "get(OBJ)", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("weak reference", PLAIN + "import weakref\nref = weakref.ref(OBJ)", "ref().k", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("context variable", "import contextvars\nV = contextvars.ContextVar('V')\nV.set(3)", "V.get()", ("set(3)", "set(4)"), "m.V.set(4)", "m.V.set(3)"),
+    ("thread's own value", "import threading\nT = threading.local()\nT.k = 3", "T.k", ("k = 3", "k = 4"), "m.T.k = 4", "m.T.k = 3"),
+    ("chained maps", "import collections\nA = {'k': 3}\nM = collections.ChainMap({}, A)", "M['k']", ("'k': 3", "'k': 4"), "m.A['k'] = 4", "m.A['k'] = 3"),
+    ("proxy of a dict", "import types\nA = {'k': 3}\nM = types.MappingProxyType(A)", "M['k']", ("'k': 3", "'k': 4"), "m.A['k'] = 4", "m.A['k'] = 3"),
+    ("deque", "import collections\nQ = collections.deque([3, 5])", "Q[0]", ("[3, 5]", "[4, 5]"), "m.Q[0] = 4", "m.Q[0] = 3"),
+    ("counter", "import collections\nQ = collections.Counter('aaab')", "Q.most_common(1)[0][1]", ("'aaab'", "'aaaab'"), "m.Q.update('a')", "m.Q.subtract('a')"),
+    ("bytes in place", "B = bytearray([3])", "B[0]", ("[3]", "[4]"), "m.B[0] = 4", "m.B[0] = 3"),
+    ("view of bytes", "B = bytearray([3])\nV = memoryview(B)", "V[0]", ("[3]", "[4]"), "m.B[0] = 4", "m.B[0] = 3"),
+    ("strides of an array", "import numpy as np\nA = np.zeros((2, 3))", "A.strides[0]", ("np.zeros((2, 3))", "np.zeros((2, 3), order='F')"), "m.A = m.np.zeros((2, 3), order='F')", ""),
+    ("mask of an array", "import numpy as np\nA = np.ma.array([1.0, 2.0], mask=[False, False])", "A.sum()", ("[False, False]", "[False, True]"), "m.A[1] = m.np.ma.masked", ""),
+    ("member of a tuple", "class C:\n    k = 3\nT = (C(), 1)", "T[0].k", ("k = 3", "k = 4"), "m.T[0].k = 4", "del m.T[0].k"),
+    ("named tuple of objects", "import collections\nclass C:\n    k = 3\nT = collections.namedtuple('P', 'a')(C())", "T.a.k", ("k = 3", "k = 4"), "m.T.a.k = 4", "del m.T.a.k"),
+    ("result of a helper that is an object", "class C:\n    k = 3\nOBJ = C()\ndef f():\n    return OBJ", "f().k", ("k = 3", "k = 4"), "m.OBJ.k = 4", "del m.OBJ.k"),
+    ("reduced by a lambda", "import functools\nK = 3\nadd = lambda a, b: a + b * K", "functools.reduce(add, (0, 1))", ("K = 3", "K = 4"), "m.K = 4", "m.K = 3"),
+    ("function made from text", "NS = {'N': 3}\nexec('def f():\\n    return N', NS)\nf = NS['f']", "f()", ("'N': 3", "'N': 4"), "m.NS['N'] = 4", "m.NS['N'] = 3"),
+    ("once per process", "N = 3\nf = pl.once(lambda: N)", "f()", ("N = 3", "N = 4"), "m.f = m.pl.once(lambda: 4)", ""),
+    ("decimal context", "import decimal\ndecimal.getcontext().prec = 3\ndef f():\n    return len(str(decimal.Decimal(1) / 3))", "f()", ("prec = 3", "prec = 4"), "m.decimal.getcontext().prec = 4", "m.decimal.getcontext().prec = 3"),
+    ("fraction", "import fractions\nF = fractions.Fraction(3, 1)", "F", ("(3, 1)", "(4, 1)"), "m.F = m.fractions.Fraction(4)", "m.F = m.fractions.Fraction(3)"),
+    ("value of a cell two functions up", "def a():\n    k = 3\n    def b():\n        def c():\n            return k\n        return c\n    def change(n):\n        nonlocal k\n        k = n\n    return b(), change\nf, change = a()", "f()", ("k = 3", "k = 4"), "m.change(4)", "m.change(3)"),
+    ("object in a local", PLAIN, "OBJ", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("objects of an unrolled loop", PLAIN + "L = [OBJ, OBJ]", "L[i].k", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("helper of an unrolled loop", "N = 3\ndef f(i):\n    return i * N", "f(i)", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3"),
+    ("list of an unrolled loop", "L = [3, 1]", "L[i]", ("[3, 1]", "[4, 1]"), "m.L[0] = 4", "m.L[0] = 3"),
+    ("list that is unpacked", "L = [3, 1]", "L", ("[3, 1]", "[4, 1]"), "m.L[0] = 4", "m.L[0] = 3"),
+    ("truth of an object", PLAIN + "C.__bool__ = lambda self: self.k == 3", "OBJ", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("truth of a list", "L = [1]", "L", ("[1]", "[]"), "m.L.clear()", "m.L.append(1)"),
+    ("condition of an object", "L = [1]", "3.0 if L else 4.0", ("[1]", "[]"), "m.L.clear()", "m.L.append(1)"),
+    ("or of objects", "L = []\nM = [3]", "(L or M)[0]", ("M = [3]", "M = [4]"), "m.L.append(5)", "m.L.clear()"),
+    ("name of the language that is assigned", "", "sin", ("", "pl.sin = pl.cos"), "m.OWN = m.pl.sin; m.pl.sin = m.pl.cos", "m.pl.sin = m.OWN"),
+    ("dtype in a quoted annotation", "T = pl.FP32", "T", ("pl.FP32", "pl.INT32"), "m.T = m.pl.INT32", "m.T = m.pl.FP32"),
+]  # fmt: skip
+KERNELS = {
+    "object in a local": LOCAL,
+    "objects of an unrolled loop": UNROLLED,
+    "helper of an unrolled loop": UNROLLED,
+    "list of an unrolled loop": UNROLLED,
+    "list that is unpacked": UNPACKED,
+    "truth of an object": BRANCH,
+    "truth of a list": BRANCH,
+    "name of the language that is assigned": PATCHED,
+    "dtype in a quoted annotation": QUOTED,
+}
+ODD_ROWS: list[Row] = [
+    world(name, setup, expression, edit, mutate, restore, kernel=KERNELS.get(name, KERNEL)) for name, setup, expression, edit, mutate, restore in ODD
+]

@@ -1,0 +1,205 @@
+"""What Python answered is the key: asked once per call, never mixed up between threads, objects told apart by what was asked of them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.jit.conftest import MakeKernel
+from tilejit.errors import StaleCaptureError, TilejitWarning, UnsupportedFeatureError
+
+ROUNDS = int(os.environ.get("TILEJIT_TEST_RACES", "20"))
+X = np.ones((2, 3), np.float32)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TILEJIT_PLATFORM", "cpu")
+    return tmp_path / "cache"
+
+
+def called(kernel: Any, x: np.ndarray = X) -> float:
+    out = np.full_like(x, -1.0)
+    kernel(x, out)
+    return float(out[0, 0])
+
+
+ADD = """
+@pl.jit{options}
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x + float({expression})
+    return out
+"""
+
+
+def test_a_question_is_asked_once_per_call(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("calls = []\ndef helper():\n    calls.append(1)\n    return 3\n" + ADD.format(options="", expression="helper() + helper()"))
+    names: dict[str, Any] = kernel.definition.function.__globals__
+    assert kernel(X)[0, 0] == 7.0, "return style: key, outputs and program share the answer"
+    assert len(names["calls"]) == 1
+    names["calls"].clear()
+    assert called(kernel) == 7.0
+    assert len(names["calls"]) == 1
+
+
+def test_two_objects_of_one_repr_do_not_share_a_helper(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("""
+    import dataclasses
+    @dataclasses.dataclass(frozen=True)
+    class C:
+        k: float = dataclasses.field(repr=False)
+    A, B = C(1.0), C(10.0)
+    @pl.jit.inline
+    def inner(t: pl.Tensor, c):
+        return t * c.k
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = inner(x, A) + inner(x, B)
+        return out
+    """)
+    assert called(kernel) == 11.0
+
+
+def test_what_nobody_asked_may_change(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("class C:\n    made = 0\n    k = 3\nOBJ = C()\nseen = {}\n" + ADD.format(options="", expression="OBJ.k"))
+    names: dict[str, Any] = kernel.definition.function.__globals__
+    for turn in range(5):
+        assert called(kernel) == 4.0
+        names["OBJ"].made = turn
+        names["C"].registry = [turn]
+        names["seen"][turn] = turn
+
+
+def test_a_new_specialisation_that_gets_another_answer_is_drift_too(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("N = 3\n" + ADD.format(options="", expression="N"))
+    assert called(kernel) == 4.0
+    kernel.definition.function.__globals__["N"] = 4
+    with pytest.raises(StaleCaptureError, match="changed from 3 to 4"):
+        called(kernel, np.ones((5, 3), np.float32))
+
+
+def test_an_error_is_never_kept(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("D = {}\n" + ADD.format(options="", expression="D['a']"))
+    for _ in range(2):
+        with pytest.raises(Exception, match="KeyError"):
+            called(kernel)
+    kernel.definition.function.__globals__["D"]["a"] = 3
+    assert called(kernel) == 4.0
+
+
+@pytest.mark.parametrize("fast", ["0", "1"])
+def test_a_value_asked_once_per_process_is_in_the_key_on_disk(fast: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_FASTPATH", fast)
+    text = "calls = []\ndef slow():\n    calls.append(1)\n    return N\nread = pl.once(slow)\n" + ADD.format(options="", expression="read()")
+    for value in (3, 4, 3):
+        kernel = make_kernel(f"N = {value}\n" + text)
+        names: dict[str, Any] = kernel.definition.function.__globals__
+        for _ in range(5):
+            assert called(kernel) == value + 1
+        names["N"] = 9
+        assert called(kernel) == value + 1 and len(names["calls"]) == 1
+
+
+def test_a_kernel_called_from_its_own_question_names_the_helper(make_kernel: MakeKernel) -> None:
+    helper = "import numpy as np\ndef helper():\n    return kernel(np.ones((2, 3), np.float32))[0, 0]\n"
+    kernel = make_kernel(helper + ADD.format(options="", expression="helper()"))
+    with pytest.raises(Exception, match=r"kernel `kernel` is called by `helper\(\)`") as caught:
+        called(kernel)
+    assert isinstance(caught.value, UnsupportedFeatureError)
+
+
+def test_a_slow_question_is_named_once(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("import time\ndef slow():\n    return sum(list(range(20000))) * 0 + 3\n" + ADD.format(options="", expression="slow()"))
+    with pytest.warns(TilejitWarning, match=r"asks `slow\(\)` at each call") as caught:
+        for _ in range(6):
+            assert called(kernel) == 4.0
+    assert len([item for item in caught if issubclass(item.category, TilejitWarning)]) == 1
+
+
+def test_iterators_that_run_out_are_drift(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("IT = iter([3, 4, 5, 6, 7, 8])\n" + ADD.format(options="(on_drift='recompile')", expression="next(IT)"))
+    assert [called(kernel), called(kernel)] == [4.0, 5.0]
+
+
+def test_the_axis_of_bind_dynamic_is_asked(make_kernel: MakeKernel) -> None:
+    text = """
+    AXIS = {axis}
+    M = pl.dynamic("M")
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        x.bind_dynamic(AXIS, M)
+        out.bind_dynamic(AXIS, M)
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x + 1.0
+    """
+    for axis in (0, 1, 0):
+        kernel = make_kernel(text.format(axis=axis))
+        for shape in ((2, 3), (4, 3), (2, 5)):
+            x = np.random.default_rng(0).random(shape, np.float32)
+            out = np.empty_like(x)
+            kernel(x, out)
+            np.testing.assert_array_equal(out, x + 1)
+        assert kernel.cache_info().entries == 2
+
+
+@pytest.mark.parametrize("policy", ["raise", "recompile", "ignore"])
+@pytest.mark.parametrize("fast", ["0", "1"])
+def test_a_value_that_another_thread_changes_never_ends_up_under_the_wrong_key(
+    policy: str, fast: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEJIT_FASTPATH", fast)
+    values = (3, 4, 5)
+    text = "N = {value}\ndef helper():\n    return N\n" + ADD.format(options=f"(on_drift={policy!r})", expression="helper() + 10 * N")
+    allowed = {1 + a + 10 * b for a in values for b in values}
+    for turn in range(ROUNDS):
+        kernel = make_kernel(text.format(value=values[turn % 3]))
+        names: dict[str, Any] = kernel.definition.function.__globals__
+        stop = threading.Event()
+        results: list[float] = []
+
+        def change(names: dict[str, Any] = names, stop: threading.Event = stop) -> None:
+            place = 0
+            while not stop.is_set():
+                names["N"] = values[place % 3]
+                place += 1
+
+        def call(kernel: Any = kernel, results: list[float] = results) -> None:
+            for _ in range(10):
+                try:
+                    results.append(called(kernel))
+                except StaleCaptureError:
+                    assert policy == "raise"
+
+        threads = [threading.Thread(target=change), *(threading.Thread(target=call) for _ in range(2))]
+        for thread in threads:
+            thread.start()
+        for thread in threads[1:]:
+            thread.join()
+        stop.set()
+        threads[0].join()
+        assert set(results) <= allowed
+        for value in values:
+            assert called(make_kernel(text.format(value=value))) == 1 + 11 * value, "the disk serves what belongs to the value"
+
+
+def test_untracked_values_are_in_no_key(make_kernel: MakeKernel) -> None:
+    text = "import types\nOBJ = pl.untracked(types.SimpleNamespace(k={value}))\n" + ADD.format(options="", expression="OBJ.k")
+    assert called(make_kernel(text.format(value=3))) == 4.0
+    assert called(make_kernel(text.format(value=4))) == 4.0, "left out on disk too, at the author's risk"
+
+
+def test_explain_tells_tier_and_cost_of_each_question(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("L = [3]\nf = pl.once(lambda: 1)\n" + ADD.format(options="", expression="L[0] + f()"))
+    called(kernel)
+    text = str(kernel.explain(X, X))
+    assert "asked" in text and "µs: L[0]" in text and "once: f()" in text
+
+
