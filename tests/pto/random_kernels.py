@@ -141,7 +141,44 @@ class Writer:
             extra = f" addr = {address}"
         self.say(f"{out.name} = pto.alloc_tile{extra} : {kind}")
         self.say(f"pto.{self.random.choice(('trowmax', 'trowmin', 'trowsum'))} ins({source.name} : {source.type}) outs({out.name} : {kind})")
-        self.say(f"pto.trowexpandmul ins({source.name}, {out.name} : {source.type}, {kind}) outs({source.name} : {source.type})")
+        sides = [(source.name, source.type), (out.name, kind)]
+        if self.random.random() < 0.3:
+            sides.reverse()
+        names, types = (", ".join(side[place] for side in sides) for place in (0, 1))
+        self.say(f"pto.{self.random.choice(('trowexpandmul', 'trowexpandsub'))} ins({names} : {types}) outs({source.name} : {source.type})")
+
+    def choose(self) -> None:
+        """A comparison and a selection by its mask, of tiles whose regions are known."""
+        target = self.random.choice(self.tiles)
+        if None in target.valid:
+            return
+        a, b, x, y = self.like(target, 4)
+        mask = "!pto.tile_buf<vec, 16x32xui8>"
+        name, extra = self.name(), ""
+        if self.level3:
+            address = self.name()
+            self.say(f"{address} = arith.constant 16384 : i64")
+            extra = f" addr = {address}"
+        self.say(f"{name} = pto.alloc_tile{extra} : {mask}")
+        mode = f"{{cmpMode = #pto<cmp {self.random.choice(('eq', 'ne', 'lt', 'le', 'gt', 'ge'))}>}}"
+        if self.random.random() < 0.5:
+            self.say(f"pto.tcmp ins({a.name}, {b.name} {mode} : {a.type}, {b.type}) outs({name} : {mask})")
+        else:
+            self.say(f"pto.tcmps ins({a.name}, %s{a.dtype} {mode} : {a.type}, {a.dtype}) outs({name} : {mask})")
+        if self.random.random() < 0.5:
+            self.say(f"pto.tsel ins({name}, {x.name}, {y.name}, {y.name} : {mask}, {x.type}, {y.type}, {y.type}) outs({target.name} : {target.type})")
+        else:
+            scalar = self.random.choice(("i32", target.dtype))
+            self.say(f"pto.tsels ins({name}, {x.name}, {x.name}, %s{scalar} : {mask}, {x.type}, {x.type}, {scalar}) outs({target.name} : {target.type})")
+
+    def add_halves(self) -> None:
+        """Halves times a number, added up in single precision."""
+        sources = [tile for tile in self.tiles if tile.dtype == "f16" and None not in tile.valid]
+        targets = [tile for tile in self.tiles if tile.dtype == "f32" and any(tile.valid == source.valid for source in sources)]
+        if targets:
+            target = self.random.choice(targets)
+            source = self.random.choice([tile for tile in sources if tile.valid == target.valid])
+            self.say(f"pto.taxpy ins({source.name}, %sf16 : {source.type}, f16) outs({target.name} : {target.type})")
 
     def resize(self) -> None:
         chosen = [tile for tile in self.tiles if tile.changeable]
@@ -242,7 +279,8 @@ class Writer:
         self.tiles = outer
 
     def statements(self, count: int, depth: int) -> None:
-        plain = [self.elementwise] * 6 + [self.move] * 2 + [self.reduce, self.resize, self.resize, self.window, self.fill_pad]
+        plain = [self.elementwise] * 6 + [self.move] * 2 + [self.resize, self.choose] * 2
+        plain += [self.reduce, self.window, self.fill_pad, self.add_halves]
         for _ in range(count):
             kind = self.random.random()
             if kind < 0.12 and depth < 2:
@@ -289,7 +327,8 @@ def kernel(seed: int) -> str:
     body = "\n".join(writer.lines)
     pointers = ", ".join(f"%{name}: !pto.ptr<{dtype}>" for dtype, names in _POINTERS.items() for name in names)
     parameters = f"{pointers}, %n: index, %m: index, %sf32: f32, %si32: i32"
-    return f"module {{\n  func.func @random({parameters}) {{\n{body}\n    return\n  }}\n}}\n"
+    attributes = ' attributes {pto.target_arch = "a5"}' if seed % 2 else ""
+    return f"module{attributes} {{\n  func.func @random({parameters}) {{\n{body}\n    return\n  }}\n}}\n"
 
 
 def arguments(seed: int) -> list[NDArray | int | float]:

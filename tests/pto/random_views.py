@@ -13,13 +13,14 @@ _ROW_DIMS = {"nd": (0, 1, 2, 3), "dn": (3,), "nz": (2, 3)}
 
 
 class View:
-    """A slice of a strided view: extents, sizes, offsets and strides of its dims, and the matrix it is."""
+    """A slice of a strided view: extents, sizes, offsets and strides of its dims, and the matrix it is; the text may say smaller extents."""
 
     def __init__(self, pick: random.Random, rank: int, layout: str, sizes: list[int]) -> None:
         self.layout = layout
         self.sizes = sizes
         self.offsets = [pick.choice((0, 0, 1, 3)) for _ in sizes]
         self.extents = [offset + size + pick.choice((0, 0, 2)) for offset, size in zip(self.offsets, sizes)]
+        self.said = [max(1, extent - pick.choice((0, 0, 0, 2))) for extent in self.extents]
         order = list(range(rank))
         if pick.random() < 0.5:
             pick.shuffle(order)
@@ -51,7 +52,7 @@ class View:
         layout = f"{{layout = #pto.layout<{self.layout}>}} "
         return (
             f"    %p{name} = pto.addptr %{name}, {numbers([self.start])} : !pto.ptr<f32> -> !pto.ptr<f32>\n"
-            f"    %v{name} = pto.make_tensor_view %p{name}, shape = [{numbers(self.extents)}], strides = [{numbers(self.strides)}] {layout}: {view}\n"
+            f"    %v{name} = pto.make_tensor_view %p{name}, shape = [{numbers(self.said)}], strides = [{numbers(self.strides)}] {layout}: {view}\n"
             f"    %s{name} = pto.partition_view %v{name}, offsets = [{numbers(self.offsets)}], sizes = [{numbers(self.sizes)}] : {view} -> {part}\n"
         )
 

@@ -35,7 +35,7 @@ def test_what_a_comparison_writes_a_selection_reads(arch: str, valid: tuple[int,
     if arch == "a3" and element in ("i8", "bf16"):
         element = "f32"
     selected = "i16" if element == "bf16" else element
-    shape, mask = (valid[0] + 2, valid[1] + 3), (valid[0] + 1, 32)
+    shape, mask = (valid[0] + 2, valid[1] + 3), (valid[0] + 1 if arch == "a3" else -(-valid[0] * valid[1] // 256), 32)
     text = Text(arch)
     types = {name: text.tile(name, shape, element, valid) for name in "ab"}
     types |= {name: text.tile(name, shape, selected, valid) for name in "xyd"}

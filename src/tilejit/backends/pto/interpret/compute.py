@@ -192,11 +192,12 @@ def tcmp(frame: Frame, op: PtoOp) -> list[Value]:
     source, mask = tile(frame, op, "a"), tile(frame, op, "m")
     values = source.box
     other = tile(frame, op, "b").read(*values.shape) if op.operand("b") is not None else number(frame.value(op.operand("s")), source.dtype)
+    chosen = _COMPARE[op.enum("cmpMode", "eq")](values, other)
     bits = np.zeros(_mask_bits(frame, mask, *values.shape), bool)
-    bits[: values.shape[0], : values.shape[1]] = _COMPARE[op.enum("cmpMode", "eq")](values, other)
     if dense_masks(frame.machine.file.arch):
-        bits = bits[: values.shape[0], : values.shape[1]].reshape(-1)
-        bits = np.concatenate((bits, np.zeros(8 * mask.spec.bytes - bits.size, bool)))
+        bits.reshape(-1)[: chosen.size] = chosen.reshape(-1)
+    else:
+        bits[: chosen.shape[0], : chosen.shape[1]] = chosen
     mask.write(np.packbits(bits, axis=-1, bitorder="little").view(mask.dtype).reshape(mask.shape))
     return []
 
