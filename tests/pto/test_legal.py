@@ -107,6 +107,47 @@ def test_scaled_products_are_machine_code(name: str, elements: tuple[str, str], 
     close(d, product, 1e-3)
 
 
+def opened(text: Text, name: str, loc: str, shape: tuple[int, int], element: str, sizes: tuple[str, str], more: str) -> str:
+    """A tile whose extents the run says; operands come from a parameter through mat memory."""
+    layouts = {"mat": ", blayout=col_major, slayout=row_major", loc: more}
+    types = [f"!pto.tile_buf<{place}, {shape[0]}x{shape[1]}x{element}, valid=?x?{layout}>" for place, layout in layouts.items()]
+    given = f"valid_row = {sizes[0]} valid_col = {sizes[1]}"
+    text.lines.append(f"%{name} = pto.alloc_tile {given} : {types[1]}")
+    if loc != "acc":
+        part = text.view(name, shape, element)
+        text.lines.append(f"%{name}_mat = pto.alloc_tile {given} : {types[0]}")
+        text.lines.append(f"pto.tload ins(%s_{name} : {part}) outs(%{name}_mat : {types[0]})")
+        text.lines.append(f"pto.tmov ins(%{name}_mat : {types[0]}) outs(%{name} : {types[1]})")
+    return types[1]
+
+
+@pytest.mark.parametrize("size", [(16, 64, 24), (11, 40, 21), (1, 5, 1)])
+@pytest.mark.parametrize("element", ["f32", "i8"])
+def test_scaled_products_of_sizes_that_only_the_run_knows(size: tuple[int, int, int], element: str) -> None:
+    """Twice added up; as single floats, or as small numbers with one scale per column."""
+    (m, k, n), text, fp8 = size, Text("a5"), ml_dtypes.float8_e4m3fn
+    text.names += ["%m: index", "%k: index", "%n: index"]
+    left = opened(text, "a", "left", (16, 64), "f8E4M3FN", ("%m", "%k"), ", blayout=col_major, slayout=row_major")
+    right = opened(text, "b", "right", (64, 32), "f8E4M3FN", ("%k", "%n"), ", slayout=col_major")
+    x, y = text.operand("x", "scaling", (16, 2), "!pto.f8E8M0"), text.operand("y", "scaling", (2, 32), "!pto.f8E8M0")
+    out = opened(text, "d", "acc", (16, 32), "f32", ("%m", "%n"), ACC)
+    text.op("tmatmul.mx", {"a": left, "x": x, "b": right, "y": y}, {"d": out})
+    text.op("tmatmul.mx.acc", {"d": out, "a": left, "x": x, "b": right, "y": y}, {"d": out})
+    scale = text.operand("f", "scaling", (1, 24), "f32")
+    view, part = text.view("o", (16, 32), element).replace("partition_", "").replace("16x32", "?x?"), f"!pto.partition_tensor_view<?x?x{element}>"
+    text.lines.append(f"%so = pto.partition_view %v_o, offsets = [%zero, %zero], sizes = [%m, %n] : {view} -> {part}")
+    stored = f"tstore ins(%d : {out})" if element == "f32" else f"tstore_fp ins(%d, %f : {out}, {scale})"
+    text.lines.append(f"pto.{stored} outs(%so : {part})")
+    a, b, by = floats(16, 64).astype(fp8), floats(64, 32).astype(fp8), np.abs(floats(1, 24))
+    scales = [(2.0 ** RNG.integers(-3, 4, shape)).astype(SCALE) for shape in ((16, 2), (2, 32))]
+    o = np.ones((16, 32), f32 if element == "f32" else np.int8)
+    run_text(str(text), m, k, n, a, b, *scales, by, o, native=True)
+    sides = [side.astype(f32) * np.repeat(factor.astype(f32), 32, axis) for side, factor, axis in zip((a, b), scales, (1, 0))]
+    wanted = 2 * (sides[0][:m, :k] @ sides[1][:k, :n])
+    close(o[:m, :n], wanted if element == "f32" else np.clip(np.rint(wanted * by[:, :n]), -128, 127), 1e-5)
+    assert (o[m:] == 1).all() and (o[:, n:] == 1).all()
+
+
 # what leaves the accumulator ----------------------------------------------------------------------------------------------------
 
 

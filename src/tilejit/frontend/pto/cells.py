@@ -10,8 +10,7 @@ from xdsl.ir import Block, SSAValue
 from tilejit.dtypes import DTYPES, INDEX, INT64
 from tilejit.frontend.pto.handles import NotRaisable, Pointer, Slice, View
 from tilejit.frontend.pto.index import static_region
-from tilejit.frontend.pto.moves import filled, same_bits
-from tilejit.frontend.pto.tiles import read, tile, write
+from tilejit.frontend.pto.tiles import filled, read, same_bits, tile, write
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.types.values import BufferType, ScalarType

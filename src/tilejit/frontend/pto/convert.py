@@ -9,8 +9,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP32, INT16, INT32, INT64, UINT8, DType, integer_range
 from tilejit.frontend.pto.handles import Cell, Demoted, NotRaisable, Region, known_region
-from tilejit.frontend.pto.moves import filled, same_bits
-from tilejit.frontend.pto.tiles import Tile, read, region_of, tile, write
+from tilejit.frontend.pto.tiles import Tile, filled, read, region_of, same_bits, tile, write
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.spec import dense_masks

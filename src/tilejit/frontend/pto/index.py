@@ -8,9 +8,9 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP16, FP32, INT16, INT32, UINT16, UINT32, DType
 from tilejit.frontend.pto.handles import Cell, Demoted, Memory, NotRaisable, Num, Region, known_region
-from tilejit.frontend.pto.moves import filled, narrowed, repeated, same_bits
+from tilejit.frontend.pto.moves import narrowed, repeated
 from tilejit.frontend.pto.scalars import dtype_of
-from tilejit.frontend.pto.tiles import Tile, content, read, region_of, tile, write
+from tilejit.frontend.pto.tiles import Tile, content, filled, read, region_of, same_bits, tile, write
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.spec import QUANT_BLOCK

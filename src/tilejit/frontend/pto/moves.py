@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP32, INT64, UINT32, DType, integer_range
-from tilejit.frontend.pto.handles import Cell, Demoted, Memory, NotRaisable, Region
-from tilejit.frontend.pto.tiles import Tile, read, region_of, tile, write
+from tilejit.frontend.pto.handles import Cell, Demoted, Memory, NotRaisable, Num, Region
+from tilejit.frontend.pto.tiles import Tile, filled, read, region_of, same_bits, tile, write
 from tilejit.frontend.pto.views import read_slice, slice_of, write_slice
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.pto.op import PtoOp
@@ -17,15 +17,6 @@ from tilejit.types.values import BufferType
 
 if TYPE_CHECKING:
     from tilejit.frontend.pto.raiser import Raiser
-
-
-def same_bits(self: Raiser, value: SSAValue, dtype: DType) -> SSAValue:
-    """The bytes of a value as another type of the same size."""
-    if d.shaped_type(value).dtype is dtype:
-        return value
-    if d.shaped_type(value).dtype.bits != dtype.bits:
-        raise NotRaisable("elements of another size")
-    return self.apply("reinterpret_view", data=value, dtype=dtype)
 
 
 def converted(self: Raiser, value: SSAValue, dtype: DType) -> SSAValue:
@@ -46,10 +37,6 @@ def pad_scalar(self: Raiser, spec: TileSpec, dtype: DType) -> SSAValue:
         return self.build.const(float("inf") if spec.pad == 2 else float("-inf"), dtype)
     low, high = integer_range(dtype)
     return self.build.const(high if spec.pad == 2 else low, dtype)
-
-
-def filled(self: Raiser, shape: tuple[int, int], dtype: DType, value: SSAValue) -> SSAValue:
-    return self.apply("full", shape=[self.build.const(size) for size in shape], dtype=dtype, value=value)
 
 
 def filled_region(self: Raiser, region: Region, shape: tuple[int, int], dtype: DType, value: SSAValue) -> SSAValue:
@@ -92,15 +79,15 @@ def _load(self: Raiser, op: PtoOp) -> None:
     write(self, found, loaded)
 
 
-def scaled(self: Raiser, op: PtoOp, value: SSAValue) -> SSAValue:
-    """What leaves the accumulator: relu, then one scale for all or for each column."""
+def scaled(self: Raiser, op: PtoOp, value: SSAValue, valid: Num) -> SSAValue:
+    """What leaves the accumulator: relu, then one scale for all or for each of its valid columns."""
     dtype = d.shaped_type(value).dtype
     if op.enum("reluPreMode") == "normal_relu":
         value = self.apply("maximum", lhs=value, rhs=self.build.const(0, dtype))
     if op.tile("fp") is not None:
         cols = d.shaped_type(value).shape[1]
         assert isinstance(cols, int)
-        value = self.apply("col_expand_mul", lhs=_single(self, value), rhs=_scales(self, tile(self, op, "fp"), cols))
+        value = self.apply("col_expand_mul", lhs=_single(self, value), rhs=_scales(self, tile(self, op, "fp"), valid, cols))
     if op.operand("quant") is not None:
         value = self.apply("mul", lhs=_single(self, value), rhs=_scale(self, self.scalar(op.operand("quant"))))
     return value
@@ -110,9 +97,9 @@ def _single(self: Raiser, value: SSAValue) -> SSAValue:
     return value if d.shaped_type(value).dtype is FP32 else self.apply("cast", input=value, target_type=FP32, mode="rint")
 
 
-def _scales(self: Raiser, found: Tile, cols: int) -> SSAValue:
+def _scales(self: Raiser, found: Tile, valid: Num, cols: int) -> SSAValue:
     """Quantisation scales: floats as they are, or floats in the low half of 64-bit words."""
-    row = read(self, found, (1, cols))
+    row = read(self, found, (1, valid), (1, cols))
     if found.dtype.is_integer and found.dtype.bits == 64:
         halves = self.apply("reinterpret_view", data=row, dtype=FP32, shape=[self.build.const(1), self.build.const(2 * cols)])
         return self.apply("gather_mask", src=halves, mask_pattern=1)
@@ -130,9 +117,10 @@ def _scale(self: Raiser, bits: SSAValue) -> SSAValue:
 
 def _store(self: Raiser, op: PtoOp) -> None:
     found, target = tile(self, op, "src"), slice_of(self, op, "dst")
-    value = read(self, found, region_of(self, found))
+    region = region_of(self, found)
+    value = read(self, found, region)
     dtype = d.shaped_type(target.buffer).dtype
-    value = converted(self, scaled(self, op, value), dtype) if found.spec.loc == "acc" else same_bits(self, value, dtype)
+    value = converted(self, scaled(self, op, value, region[1]), dtype) if found.spec.loc == "acc" else same_bits(self, value, dtype)
     write_slice(self, target, value, op.enum("atomicType") == "atomic_add")
 
 
@@ -140,8 +128,9 @@ def _move(self: Raiser, op: PtoOp) -> None:
     source, target = tile(self, op, "src"), tile(self, op, "dst")
     if op.enum("accToVecMode").startswith("dual"):
         raise NotRaisable("moves to both sub-cores")
-    value = read(self, source, region_of(self, source))
-    value = scaled(self, op, value) if source.spec.loc == "acc" else same_bits(self, value, target.dtype)
+    region = region_of(self, source)
+    value = read(self, source, region)
+    value = scaled(self, op, value, region[1]) if source.spec.loc == "acc" else same_bits(self, value, target.dtype)
     write(self, target, converted(self, value, target.dtype))
 
 
@@ -154,7 +143,7 @@ def _extract(self: Raiser, op: PtoOp) -> None:
     if isinstance(source, Cell) and source.shape != source.spec.shape:
         raise Demoted(source.key)
     whole = read(self, source, source.spec.shape)
-    write(self, target, converted(self, scaled(self, op, self.cut(whole, row, col, (rows, cols))), target.dtype))
+    write(self, target, converted(self, scaled(self, op, self.cut(whole, row, col, (rows, cols)), cols), target.dtype))
 
 
 def _insert(self: Raiser, op: PtoOp) -> None:
@@ -162,7 +151,8 @@ def _insert(self: Raiser, op: PtoOp) -> None:
     row, col = self.number(op.operand("row")), self.number(op.operand("col"))
     if isinstance(target, Cell) and target.shape != target.spec.shape:
         raise Demoted(target.key)
-    value = converted(self, scaled(self, op, read(self, source, region_of(self, source))), target.dtype)
+    region = region_of(self, source)
+    value = converted(self, scaled(self, op, read(self, source, region), region[1]), target.dtype)
     write(self, target, value, row, col)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 from xdsl.ir import SSAValue
 
-from tilejit.dtypes import INDEX, INT8, INT64
+from tilejit.dtypes import INDEX, INT8, INT64, UINT8, DType
 from tilejit.frontend.pto.handles import Cell, Demoted, Memory, NotRaisable, Num, Region
 from tilejit.frontend.pto.views import dtype_of_element
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import constant_of
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.specs import TileSpec
 from tilejit.tile_ir.pto.types import TileBufType
@@ -232,7 +234,26 @@ def content(self: Raiser, found: Cell) -> SSAValue:
 def unwritten(self: Raiser, found: Cell) -> SSAValue:
     dtype = found.dtype
     filler = self.build.const(float("nan"), dtype) if dtype.is_float else self.build.const((1 << dtype.bits) - 1 if dtype.kind == "uint" else -1, dtype)
-    return self.apply("full", shape=[self.build.const(size) for size in found.shape], dtype=dtype, value=filler)
+    return filled(self, found.shape, dtype, filler)
+
+
+def filled(self: Raiser, shape: tuple[int, int], dtype: DType, value: SSAValue) -> SSAValue:
+    """A tile full of one number; floats of 8 bits, of which the table makes none, by their bits."""
+    if dtype.is_float and dtype.bits < 16:
+        number = constant_of(value)
+        assert number is not None
+        byte = int(np.array([number]).astype(dtype.numpy).view(np.uint8)[0])
+        return same_bits(self, filled(self, shape, UINT8, self.build.const(byte, UINT8)), dtype)
+    return self.apply("full", shape=[self.build.const(size) for size in shape], dtype=dtype, value=value)
+
+
+def same_bits(self: Raiser, value: SSAValue, dtype: DType) -> SSAValue:
+    """The bytes of a value as another type of the same size."""
+    if d.shaped_type(value).dtype is dtype:
+        return value
+    if d.shaped_type(value).dtype.bits != dtype.bits:
+        raise NotRaisable("elements of another size")
+    return self.apply("reinterpret_view", data=value, dtype=dtype)
 
 
 def _read_memory(self: Raiser, found: Memory, region: Region, shape: tuple[int, int]) -> SSAValue:

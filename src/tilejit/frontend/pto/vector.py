@@ -10,8 +10,8 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import FP32, INT32, DType
 from tilejit.frontend.pto.handles import Cell, Memory, NotRaisable, Region, known_region
-from tilejit.frontend.pto.moves import filled, filled_region, repeated, same_bits
-from tilejit.frontend.pto.tiles import Tile, read, region_of, tile, write
+from tilejit.frontend.pto.moves import filled_region, narrowed, repeated
+from tilejit.frontend.pto.tiles import Tile, filled, read, region_of, same_bits, tile, write
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
 from tilejit.tile_ir.pto.op import PtoOp
@@ -272,11 +272,12 @@ def _product(self: Raiser, op: PtoOp) -> None:
     left, right, target = (tile(self, op, name) for name in ("a", "b", "d"))
     (rows, own), (there, cols) = region_of(self, left), region_of(self, right)
     inner = own if own == there else self.least(own, there)
-    a, b = read(self, left, (rows, inner)), read(self, right, (inner, cols))
     if ".mx" in op.row.name:
-        a, b = _scaled(self, a, tile(self, op, "as")), self.turned(_scaled(self, self.turned(b), tile(self, op, "bs"), turned=True))
-    elif left.dtype.is_float and left.dtype.bits < 16:
-        a, b = (self.apply("cast", input=side, target_type=FP32, mode="rint") for side in (a, b))
+        a, b = _scaled(self, left, (rows, inner), tile(self, op, "as"), 1), _scaled(self, right, (inner, cols), tile(self, op, "bs"), 0)
+    else:
+        a, b = read(self, left, (rows, inner)), read(self, right, (inner, cols))
+        if left.dtype.is_float and left.dtype.bits < 16:
+            a, b = (self.apply("cast", input=side, target_type=FP32, mode="rint") for side in (a, b))
     if op.operand("c") is not None:
         value = self.apply("matmul_acc", acc=read(self, tile(self, op, "c"), (rows, cols)), lhs=a, rhs=b)
     elif op.operand("bias") is not None:
@@ -286,20 +287,24 @@ def _product(self: Raiser, op: PtoOp) -> None:
     write(self, target, value)
 
 
-def _scaled(self: Raiser, value: SSAValue, scales: Tile, turned: bool = False) -> SSAValue:
-    """MX: one scale for each block of 32 elements along the inner dim, which is the last one here."""
-    rows, inner = d.shaped_type(value).shape
-    if not isinstance(rows, int) or not isinstance(inner, int) or d.shaped_type(value).valid != (rows, inner):
-        raise NotRaisable("scaled products whose sizes only the run knows")
-    blocks = -(-inner // MX_BLOCK)
-    factors = self.turned(read(self, scales, (blocks, rows))) if turned else read(self, scales, (rows, blocks))
-    single = [self.apply("cast", input=item, target_type=FP32, mode="rint") for item in (value, factors)]
+def _scaled(self: Raiser, found: Tile, region: Region, scales: Tile, axis: int) -> SSAValue:
+    """MX: one scale for each block of elements along `axis`; of a region that only the run knows the whole tile is scaled."""
+    shape = known_region(region) or found.spec.shape
+    blocks = -(-shape[axis] // MX_BLOCK)
+    held = (shape[0], blocks) if axis else (blocks, shape[1])
+    if any(size > room for size, room in zip(held, scales.spec.shape)):
+        raise NotRaisable("fewer scales than the operand of a product has blocks")
+    value, factors = (self.apply("cast", input=item, target_type=FP32, mode="rint") for item in (read(self, found, shape), read(self, scales, held)))
+    if not axis:
+        value, factors = self.turned(value), self.turned(factors)
+    rows, inner = shape if axis else shape[::-1]
     if inner % MX_BLOCK:
         zero = self.build.const(0)
         whole = filled(self, (rows, blocks * MX_BLOCK), FP32, self.build.const(0.0, FP32))
-        single[0] = self.apply("assemble", target=whole, source=single[0], offset=[zero, zero])
-    spread = self.apply("row_expand_mul", lhs=self.reshaped(single[0], (rows * blocks, MX_BLOCK)), rhs=self.reshaped(single[1], (rows * blocks, 1)))
-    return self.cut(self.reshaped(spread, (rows, blocks * MX_BLOCK)), 0, 0, (rows, inner))
+        value = self.apply("assemble", target=whole, source=value, offset=[zero, zero])
+    lines = self.apply("row_expand_mul", lhs=self.reshaped(value, (rows * blocks, MX_BLOCK)), rhs=self.reshaped(factors, (rows * blocks, 1)))
+    scaled = self.cut(self.reshaped(lines, (rows, blocks * MX_BLOCK)), 0, 0, (rows, inner))
+    return narrowed(self, scaled if axis else self.turned(scaled), region)
 
 
 OPS = {"taxpy": _axpy, "texpands": _fill, "trowexpand": _expand, "tcolexpand": _expand}
