@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from tilejit.dtypes import FP32, INT16, INT32, INT64, UINT8, DType, integer_range
 from tilejit.frontend.pto.handles import Cell, Demoted, NotRaisable, Region, known_region
 from tilejit.frontend.pto.tiles import Tile, filled, read, region_of, same_bits, tile, write
+from tilejit.ops.gather import CMP_MODES
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.spec import dense_masks
@@ -54,7 +55,7 @@ def _to_integer(self: Raiser, value: SSAValue, dtype: DType, mode: str, saturate
         return cast
     # What is too large wraps to the smallest number, also when saturating: the limit itself is no float.
     wide = value if _dtype(value) is FP32 else self.apply("cast", input=value, target_type=FP32, mode="rint")
-    too_large = self.apply("cmp_mask", lhs=wide, rhs=self.build.const(float(2**31), FP32), cmp_type=_COMPARISONS.index("ge"))
+    too_large = self.apply("cmp_mask", lhs=wide, rhs=self.build.const(float(2**31), FP32), cmp_type=CMP_MODES.index("ge"))
     rows, cols = (int(size) for size in d.shaped_type(value).shape)
     return self.apply("sel", mask=too_large, lhs=filled(self, (rows, cols), INT32, self.build.const(-(2**31), INT32)), rhs=cast)
 
@@ -66,7 +67,7 @@ def _ties_to_odd(self: Raiser, value: SSAValue) -> SSAValue:
     odd = self.apply("rem", lhs=low, rhs=self.build.const(2.0, FP32))
     # An odd floor wins as it is, an even one has the odd number above it.
     above = self.apply("add", lhs=low, rhs=self.apply("sub", lhs=self.build.const(1.0, FP32), rhs=odd))
-    tie = self.apply("cmp_mask", lhs=self.apply("sub", lhs=wide, rhs=low), rhs=self.build.const(0.5, FP32), cmp_type=_COMPARISONS.index("eq"))
+    tie = self.apply("cmp_mask", lhs=self.apply("sub", lhs=wide, rhs=low), rhs=self.build.const(0.5, FP32), cmp_type=CMP_MODES.index("eq"))
     return self.apply("sel", mask=tie, lhs=above, rhs=wide)
 
 
@@ -81,7 +82,7 @@ def _stopped(self: Raiser, value: SSAValue, dtype: DType) -> SSAValue:
     limit = float(ml_dtypes.finfo(dtype.numpy).max)
     wide = value if _dtype(value) is FP32 else self.apply("cast", input=value, target_type=FP32, mode="rint")
     inside = self.apply("minimum", lhs=self.apply("maximum", lhs=wide, rhs=self.build.const(-limit, FP32)), rhs=self.build.const(limit, FP32))
-    infinite = self.apply("cmp_mask", lhs=self.apply("abs", input=wide), rhs=self.build.const(float("inf"), FP32), cmp_type=_COMPARISONS.index("eq"))
+    infinite = self.apply("cmp_mask", lhs=self.apply("abs", input=wide), rhs=self.build.const(float("inf"), FP32), cmp_type=CMP_MODES.index("eq"))
     return self.apply("sel", mask=infinite, lhs=wide, rhs=inside)
 
 
@@ -96,9 +97,6 @@ def _clipped(self: Raiser, value: SSAValue, dtype: DType) -> SSAValue:
     return self.apply("cast", input=value, target_type=dtype, mode="trunc")
 
 
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-
-
 def _compare(self: Raiser, op: PtoOp) -> None:
     """One bit per element; the other bits of the mask are cleared."""
     source, mask = tile(self, op, "a"), tile(self, op, "m")
@@ -107,7 +105,7 @@ def _compare(self: Raiser, op: PtoOp) -> None:
     dense = _dense(self, region)
     if dense is not None:
         sides, region = [_as_line(self, side) for side in sides], dense
-    bits = self.apply("cmp_mask", lhs=sides[0], rhs=sides[1], cmp_type=_COMPARISONS.index(op.enum("cmpMode", "eq")))
+    bits = self.apply("cmp_mask", lhs=sides[0], rhs=sides[1], cmp_type=CMP_MODES.index(op.enum("cmpMode", "eq")))
     known = known_region(region)
     if known is None:
         if isinstance(mask, Cell):

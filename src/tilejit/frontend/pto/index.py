@@ -12,13 +12,13 @@ from tilejit.frontend.pto.moves import narrowed, repeated
 from tilejit.frontend.pto.scalars import dtype_of
 from tilejit.frontend.pto.tiles import Tile, content, filled, read, region_of, same_bits, tile, write
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.pto.meaning import mask_pattern
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.spec import QUANT_BLOCK
 
 if TYPE_CHECKING:
     from tilejit.frontend.pto.raiser import Raiser
 
-_PATTERNS = ("P0101", "P1010", "P0001", "P0010", "P0100", "P1000", "P1111")
 
 
 def static_region(self: Raiser, found: Tile) -> tuple[int, int]:
@@ -46,7 +46,7 @@ def _index(self: Raiser, value: SSAValue, data: DType, narrow: bool) -> SSAValue
 def _gather(self: Raiser, op: PtoOp) -> None:
     source, target = tile(self, op, "src"), tile(self, op, "d")
     if "maskPattern" in op.attributes:
-        picked = self.apply("gather_mask", src=read(self, source, static_region(self, source)), mask_pattern=_PATTERNS.index(op.enum("maskPattern")) + 1)
+        picked = self.apply("gather_mask", src=read(self, source, static_region(self, source)), mask_pattern=mask_pattern(op.enum("maskPattern")))
         _fill_in_order(self, target, picked)
     elif op.operand("cnt") is not None:
         _gather_matches(self, op, source, target)

@@ -11,6 +11,8 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from tilejit.errors import did_you_mean
+from tilejit.ops.gather import CMP_MODES
+from tilejit.tile_ir.pto.meaning import MASK_PATTERNS
 from tilejit.tile_ir.pto.specs import BLAYOUTS, COMPACTS, PADS, SLAYOUTS
 from tilejit.tile_ir.pto.type_text import Body
 
@@ -44,7 +46,7 @@ _ROWS = (
     _dot("pipe_event_type", _STAGES),
     _dot("sync_op_type", _STAGES),
     _dot("padmode", "PadNull PadFirstElem PadValue null zero max min"),
-    _dot("mask_pattern", "P0101 P1010 P0001 P0010 P0100 P1000 P1111"),
+    Enumeration("mask_pattern", MASK_PATTERNS),
     _dot("acc_to_vec_mode", "single_mode_vec0 single_mode_vec1 dual_mode_split_m dual_mode_split_n"),
     _dot("blayout", " ".join(BLAYOUTS)),
     _dot("slayout", " ".join(SLAYOUTS)),
@@ -54,7 +56,7 @@ _ROWS = (
     _dot("module_core_type", "AIC AIV MIX"),
     _space("round_mode", "NONE RINT ROUND FLOOR CEIL TRUNC ODD CAST_RINT"),
     _space("saturation_mode", "ON OFF"),
-    _space("cmp", "eq ne lt le gt ge"),
+    Enumeration("cmp", CMP_MODES, True),
     _space("st_phase", "unspecified partial final"),
     _space("atomic_type", "atomic_none atomic_add"),
     _space("relu_pre_mode", "no_relu normal_relu"),

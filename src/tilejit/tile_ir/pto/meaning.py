@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tilejit.ops import numbers
+from tilejit.ops.compare import COMPARISONS
+from tilejit.ops.gather import CMP_MODES
 from tilejit.ops.numbers import in_double
 
 NDArray = npt.NDArray[Any]
+MASK_PATTERNS = ("P0101", "P1010", "P0001", "P0010", "P0100", "P1000", "P1111")
+"""The names of the patterns 1, 2, … of the op table; they read from right to left."""
+
+
+def mask_pattern(name: str) -> int:
+    """The number of a pattern in the op table."""
+    return MASK_PATTERNS.index(name) + 1
+
+
+def comparison(mode: str) -> Callable[..., NDArray]:
+    """The comparison of arrays that a mode names."""
+    return COMPARISONS[CMP_MODES.index(mode)]
 
 
 def maximum(a: NDArray, b: NDArray) -> NDArray:
@@ -66,11 +81,6 @@ def reciprocal(a: NDArray) -> NDArray:
 
 def exp_difference(a: NDArray, b: NDArray) -> NDArray:
     return exp(a - b)
-
-
-def first_of(a: NDArray, b: NDArray) -> NDArray:
-    """The other operand only: expands."""
-    return np.broadcast_to(b, a.shape)
 
 
 # reductions: (values, axis) → values without that axis ---------------------------------------------------------------------

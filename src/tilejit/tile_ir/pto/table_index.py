@@ -11,13 +11,15 @@ def _gather(op: PtoOp, arch: str) -> str | None:
     """One of three forms: by index, by mask, by comparison."""
     mask, index, count = "maskPattern" in op.attributes, op.operand("idx"), op.operand("cnt")
     if mask:
-        return "the mask form takes one source" if index is not None or count is not None else None
+        return "the mask form takes one source" if index is not None or count is not None else same_dtype("src", "d")(op, arch)
     if index is None:
         return "it needs indices, or a maskPattern, or a value to compare with"
     if count is not None:
         return _gather_compare(op, arch)
     spec = op.tile("idx")
-    return None if spec is not None and spec.element.plain in ("i32", "i16") else f"the indices must be an i32 tile, got {index.type}"
+    if spec is None or spec.element.plain not in ("i32", "i16"):
+        return f"the indices must be an i32 tile, got {index.type}"
+    return same_dtype("src", "d")(op, arch)
 
 
 def _gather_compare(op: PtoOp, arch: str) -> str | None:

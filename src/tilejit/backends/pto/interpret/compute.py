@@ -13,6 +13,7 @@ from tilejit.dtypes import INT64
 from tilejit.errors import ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.reduce import NOTHING_HELP
+from tilejit.tile_ir.pto.meaning import comparison
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.rules import line_operand
 from tilejit.tile_ir.pto.spec import MX_BLOCK, Along, Fold, Map, Matmul, Part, dense_masks
@@ -185,14 +186,11 @@ def _to_float(values: NDArray, dtype: np.dtype[Any], saturate: bool) -> NDArray:
 
 # comparison and selection ---------------------------------------------------------------------------------------------------------
 
-_COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
-
-
 def tcmp(frame: Frame, op: PtoOp) -> list[Value]:
     source, mask = tile(frame, op, "a"), tile(frame, op, "m")
     values = source.box
     other = tile(frame, op, "b").read(*values.shape) if op.operand("b") is not None else number(frame.value(op.operand("s")), source.dtype)
-    chosen = _COMPARE[op.enum("cmpMode", "eq")](values, other)
+    chosen = comparison(op.enum("cmpMode", "eq"))(values, other)
     bits = np.zeros(_mask_bits(frame, mask, *values.shape), bool)
     if dense_masks(frame.machine.file.arch):
         bits.reshape(-1)[: chosen.size] = chosen.reshape(-1)

@@ -11,7 +11,9 @@ from tilejit.backends.pto.interpret import scalars
 from tilejit.backends.pto.interpret.memory import Tile
 from tilejit.backends.pto.interpret.tiles import integer, number, tile
 from tilejit.errors import OutOfBoundsError, ShapeError
+from tilejit.ops.gather import PATTERNS
 from tilejit.ops.sort import descending, merging
+from tilejit.tile_ir.pto.meaning import comparison, mask_pattern
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.spec import QUANT_BLOCK
 
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
     from tilejit.backends.pto.interpret.machine import Frame, Value
 
 NDArray = npt.NDArray[Any]
-_PATTERNS = {"P0101": (2, (0,)), "P1010": (2, (1,)), "P0001": (4, (0,)), "P0010": (4, (1,)), "P0100": (4, (2,)), "P1000": (4, (3,)), "P1111": (1, (0,))}
-"""Period and columns of the mask patterns, which read from right to left."""
 
 
 def _inside(index: NDArray, count: int, what: str) -> NDArray:
@@ -33,10 +33,8 @@ def _inside(index: NDArray, count: int, what: str) -> NDArray:
 def _tgather(frame: Frame, op: PtoOp) -> list[Value]:
     source, target = tile(frame, op, "src"), tile(frame, op, "d")
     if "maskPattern" in op.attributes:
-        period, columns = _PATTERNS[op.enum("maskPattern")]
-        values = source.box
-        picked = values[:, np.isin(np.arange(values.shape[1]) % period, columns)].reshape(-1)
-        _fill_in_order(target, picked)
+        first, step = PATTERNS[mask_pattern(op.enum("maskPattern"))]
+        _fill_in_order(target, source.box[:, first::step].reshape(-1))
     elif op.operand("cnt") is not None:
         _gather_matches(frame, op, source, target)
     else:
@@ -57,11 +55,10 @@ def _fill_in_order(target: Tile, values: NDArray) -> None:
 
 def _gather_matches(frame: Frame, op: PtoOp, source: Tile, target: Tile) -> None:
     """The columns of every row that compare with its value, and how many there are."""
-    compare = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}[op.enum("cmpMode", "eq")]
     values, counts = source.box, tile(frame, op, "cnt")
     other = frame.value(op.operand("idx"))
     against = other.read(values.shape[0], 1) if isinstance(other, Tile) else number(other, source.dtype)
-    matches = compare(values, against)
+    matches = comparison(op.enum("cmpMode", "eq"))(values, against)
     out = target.read(*target.valid).copy()
     for row, found in enumerate(matches[: out.shape[0]]):
         columns = np.flatnonzero(found)[: out.shape[1]] + op.integer("offset")

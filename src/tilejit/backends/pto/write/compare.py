@@ -14,13 +14,13 @@ from tilejit.backends.pto.write.scalars import scalar_as
 from tilejit.backends.pto.write.text import op_name, scalar_name
 from tilejit.backends.pto.write.vector import Rule, cast_tile, finished, full, is_array, line_axis, pulled, side, spread_line, working_dtype
 from tilejit.dtypes import BOOL, FP32, INT8, INT16, INT32, UINT8, UINT16, DType
+from tilejit.ops.gather import CMP_MODES
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, operand
 from tilejit.tile_ir.pto.elements import ELEMENTS
 from tilejit.tile_ir.pto.spec import dense_masks
 from tilejit.tile_ir.pto.specs import TileSpec
 
-COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 _FALSE = {"eq": (0, 1), "ne": (0, 0), "lt": (0, 0), "le": (1, 0), "gt": (0, 0), "ge": (0, 1)}
 """Two numbers of which a comparison is false."""
 
@@ -134,8 +134,8 @@ def compare(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     assert isinstance(full[0], Tile)
     other = full[1] if isinstance(full[1], Tile) else (full[1], scalar_name(dtype))
     if op.op == "cmp_mask":
-        return compared_in_rows(w, op, full[0], other, COMPARE[kind], w.result(op, region))
-    return finished(w, op, flags(w, compared(w, full[0], other, COMPARE[kind]), whole, dtype))
+        return compared_in_rows(w, op, full[0], other, CMP_MODES[kind], w.result(op, region))
+    return finished(w, op, flags(w, compared(w, full[0], other, CMP_MODES[kind]), whole, dtype))
 
 
 def _maskside(w: BlockWriter, value: object, region: Region, op: d.ApplyOp, dtype: DType) -> Tile | str:

@@ -17,6 +17,7 @@ from tilejit.dtypes import INT32, DType
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, operand
 from tilejit.tile_ir.pto.elements import ELEMENTS
+from tilejit.tile_ir.pto.meaning import MASK_PATTERNS
 from tilejit.tile_ir.pto.specs import TileSpec
 
 
@@ -80,14 +81,13 @@ def gather(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     return w.dest("tgather", [source, index, w.like(index)], w.result(op, region, dtype))
 
 
-_PATTERNS = {1: "P0101", 2: "P1010", 3: "P0001", 4: "P0010", 5: "P0100", 6: "P1000", 7: "P1111"}
 
 
 def _by_pattern(w: BlockWriter, op: d.ApplyOp, source: Tile, region: Region) -> Tile:
     pattern = apply_args(op)["mask_pattern"]
     assert isinstance(pattern, int)
     out = w.result(op, region, source.spec.element.dtype)
-    w.dest("tgather", [source], out, f", {{maskPattern = #pto.mask_pattern<{_PATTERNS[int(pattern)]}>}}")
+    w.dest("tgather", [source], out, f", {{maskPattern = #pto.mask_pattern<{MASK_PATTERNS[int(pattern) - 1]}>}}")
     return w.reread(out, d.shaped_type(op.results[0]).dtype)
 
 

@@ -7,13 +7,13 @@ from xdsl.ir import Operation, SSAValue
 from tilejit.backends.pto.write.memory import MemoryWriter
 from tilejit.backends.pto.write.text import Extent, hint_of, op_name, scalar_name
 from tilejit.dtypes import BOOL, FP32, INDEX, INT64, DType, promote
+from tilejit.ops.gather import CMP_MODES
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, constant_of
 from tilejit.types.values import ScalarType
 
 _SAME = {"add": ("addi", "addf"), "sub": ("subi", "subf"), "mul": ("muli", "mulf")}
 _WHOLE = {"and_": "andi", "or_": "ori", "xor": "xori", "logical_and": "andi", "logical_or": "ori", "shl": "shli"}
-_COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 _COUNTS = {"available_cluster_count": 8, "available_aiv_count": 16}
 """What the language says of every machine."""
 _FUNCTIONS = {"exp": "texp", "log": "tlog", "sqrt": "tsqrt", "rsqrt": "trsqrt", "recip": "trecip"}
@@ -131,7 +131,7 @@ def _arith(w: MemoryWriter, op: d.ApplyOp, dtype: DType, names: list[str], args:
     if op.op == "cmp":
         kind = args["cmp_type"]
         assert isinstance(kind, int)
-        mode = _COMPARE[kind]
+        mode = CMP_MODES[kind]
         if real:
             return f"arith.cmpf {'une' if mode == 'ne' else 'o' + mode}, {both} : {element}"
         return f"arith.cmpi {mode if kind < 2 else sign + mode}, {both} : {element}"
