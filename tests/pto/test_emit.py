@@ -366,6 +366,19 @@ def test_a_failure_of_the_text_is_told_at_the_python_line() -> None:
 
 
 @pl.jit
+def column_by_number(x: pl.Tensor, n: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        first = pl.cast(pl.read(n, [0]), pl.INDEX)
+        pl.store(pl.load(x, [0, first], [4, 16]), [0, 0], out)
+
+
+@pytest.mark.parametrize("platform", ARCHITECTURES)
+def test_a_load_past_the_end_of_a_row_is_an_error_though_there_is_memory(platform: str) -> None:
+    with pytest.raises(OutOfBoundsError, match="dim 1 of the view has 37 elements, the slice wants 16 from 30"):
+        column_by_number(floats(8, 37), np.array([30], np.int32), floats(4, 16), config=RunConfig(platform=platform))
+
+
+@pl.jit
 def columns(x: pl.Tensor, chosen: pl.Out[pl.Tensor], whole: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         top, bottom = pl.row_max(x), pl.row_min(x)

@@ -29,7 +29,7 @@ class PtoExecutable(ReferenceExecutable):
     def __init__(self, program: Program, options: CompileOptions, texts: Mapping[str, KernelText], files: Mapping[str, PtoFile]) -> None:
         super().__init__(program, options)
         self.texts = texts
-        self.machines = {name: Machine(file) for name, file in files.items()}
+        self.machines = {name: Machine(file, inside=True) for name, file in files.items()}
 
     def _in_python(self, name: str, error: TilejitError) -> None:
         """A failure of a line of text is one of the Python line it was written for."""

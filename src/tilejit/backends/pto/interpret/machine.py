@@ -32,8 +32,10 @@ Steps = Generator[None, None, list[Value]]
 class Machine:
     """A file ready to run."""
 
-    def __init__(self, file: PtoFile) -> None:
+    def __init__(self, file: PtoFile, inside: bool = False) -> None:
+        """`inside`: slices must stay inside of their views, as those of a kernel in Python do."""
         self.file = file
+        self.inside = inside
         self.level = build_level(file)
         self.functions = {(function.parent_op(), function.sym_name.data): function for function in file.definitions()}
         self.groups = pipe_groups(file)

@@ -75,12 +75,13 @@ class View:
     strides: tuple[int, ...]
     layout: str | None = None
 
-    def window(self, offsets: tuple[int, ...], sizes: tuple[int, ...]) -> View:
-        """A slice; beyond the extents of the view, what counts is the memory behind it."""
-        if 0 not in sizes:  # Nothing is touched, wherever that is.
-            for axis, (offset, size, extent) in enumerate(zip(offsets, sizes, self.shape)):
-                if size < 0 or offset < 0:
-                    raise OutOfBoundsError(f"dim {axis} of the view has {extent} elements, the slice wants {size} from {offset}")
+    def window(self, offsets: tuple[int, ...], sizes: tuple[int, ...], inside: bool) -> View:
+        """A slice; `inside`: it stays inside of the view, otherwise what counts beyond its extents is the memory behind it."""
+        empty = 0 in sizes  # Nothing is touched, wherever that is.
+        for axis, (offset, size, extent) in enumerate(zip(offsets, sizes, self.shape)):
+            if size < 0 or (not empty and (offset < 0 or (inside and offset + size > extent))):
+                raise OutOfBoundsError(f"dim {axis} of the view has {extent} elements, the slice wants {size} from {offset}")
+        if not empty:
             View(self.base, tuple(offset + size for offset, size in zip(offsets, sizes)), self.strides).check_inside()
         return View(self.base.moved(sum(o * s for o, s in zip(offsets, self.strides))), sizes, self.strides, self.layout)
 

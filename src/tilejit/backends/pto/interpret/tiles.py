@@ -87,7 +87,7 @@ def _partition_view(frame: Frame, op: PtoOp) -> list[Value]:
     declared = op.results[0].type.data.shape  # type: ignore[attr-defined]
     if len(declared) == len(sizes) and any(dim is not None and dim != size for dim, size in zip(declared, sizes)):
         raise ShapeError(f"the type of the slice says {list(declared)}, its sizes are {list(sizes)}")
-    return [frame.value(op.operand("source")).window(offsets, sizes)]
+    return [frame.value(op.operand("source")).window(offsets, sizes, frame.machine.inside)]
 
 
 def _view_dim(frame: Frame, op: PtoOp) -> list[Value]:
