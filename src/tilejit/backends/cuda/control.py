@@ -1,0 +1,259 @@
+"""Loops and branches: what they carry gets its final type before the loop, and one variable each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xdsl.ir import Block, SSAValue
+
+from tilejit.backends import checks
+from tilejit.backends.cuda import numbers
+from tilejit.backends.cuda.body import Body
+from tilejit.backends.cuda.masks import as_bytes
+from tilejit.backends.cuda.types import fits32
+from tilejit.backends.cuda.values import Array, Buffer, Scalar, Tile, Value, index
+from tilejit.dtypes import BOOL, INDEX
+from tilejit.passes.kernels import name_hint
+from tilejit.tile_ir import dialect as d
+from tilejit.types.values import ScalarType, ShapedType
+
+
+class Carried:
+    """Variables that hold what a loop or branch hands on: one per scalar and tile, one more per valid extent that only the run knows."""
+
+    def __init__(self, body: Body, types: Sequence[SSAValue], first: Sequence[Value], hints: Sequence[str | None]) -> None:
+        self.body = body
+        self.values: list[Value] = []
+        self.names: list[str] = []
+        for type, value, hint in zip(types, first, hints, strict=True):
+            self.values.append(self._declare(type, value, hint))
+
+    def _declare(self, type: SSAValue, value: Value, hint: str | None) -> Value:
+        out = self.body.out
+        if isinstance(value, Buffer):
+            return value
+        name = out.fresh(hint or "carried")
+        self.names.append(name)
+        if isinstance(value, Scalar):
+            dtype = value.dtype
+            declared = d.type_of(type)
+            assert isinstance(declared, ScalarType)
+            return Scalar(name, declared.dtype if dtype is not INDEX else INDEX)
+        if isinstance(value, Array):
+            return Array(value.tile.named(name))
+        declared = d.type_of(type)
+        assert isinstance(declared, ShapedType) and isinstance(value, Tile)
+        value = as_bytes(self.body, value)
+        valid: list[Scalar] = []
+        for axis, extent in enumerate(declared.valid):
+            if isinstance(extent, int):
+                valid.append(index(extent))
+            else:
+                variable = out.fresh(f"{name}_valid{axis}")
+                self.names.append(variable)
+                valid.append(Scalar(variable, INDEX, (0, value.shape[axis])))
+        return Tile(name, value.dtype, value.shape, tuple(valid))
+
+    def texts(self, values: Sequence[Value]) -> list[str]:
+        """What to assign to the variables, in order."""
+        found: list[str] = []
+        for target, value in zip(self.values, values, strict=True):
+            if isinstance(target, Buffer):
+                if not isinstance(value, Buffer) or value.root != target.root or value != target:
+                    raise self.body.unsupported(_first_op(self.body), "a name that holds different tensors inside a kernel")
+            elif isinstance(target, Scalar):
+                assert isinstance(value, Scalar)
+                found.append(self.body.text(value) if target.dtype is value.dtype else self.body.converted(value, target.dtype))
+            elif isinstance(target, Array):
+                assert isinstance(value, Array)
+                found.append(value.tile.text)
+            else:
+                assert isinstance(value, Tile)
+                value = as_bytes(self.body, value)
+                found.append(value.text)
+                for own, given in zip(target.valid, value.valid, strict=True):
+                    if own.const is None:
+                        found.append(_int32(given))
+        return found
+
+    def assign(self, values: Sequence[Value], copies: bool = False) -> None:
+        """Set the variables, all at once where one of them is read by another."""
+        texts = self.texts(values)
+        clash = any(other != name and _mentions(text, other) for name, text in zip(self.names, texts, strict=True) for other in self.names)
+        if clash:
+            texts = [self.body.out.let("next", f"({text})" if text.isidentifier() else text) if not text.isidentifier() else self._copy(text) for text in texts]
+        for name, text in zip(self.names, texts, strict=True):
+            if name != text:
+                self.body.out.line(f"{name} = {text}")
+
+    def _copy(self, text: str) -> str:
+        name = self.body.out.fresh("next")
+        self.body.out.line(f"{name} = {text}")
+        return name
+
+
+def _mentions(text: str, name: str) -> bool:
+    import re
+
+    return re.search(rf"\b{re.escape(name)}\b", text) is not None
+
+
+def _first_op(body: Body) -> d.TileOp:
+    return d.TileOp.__new__(d.TileOp)
+
+
+def _int32(value: Scalar) -> str:
+    if value.const is not None:
+        return f"tl.full((), {value.text}, tl.int32)"
+    return value.text if value.narrow else f"{value.text}.to(tl.int32)"
+
+
+def for_(body: Body, op: d.ForOp) -> Sequence[Value]:
+    block = op.body.block
+    lower, upper, step = body.index(op.lower), body.index(op.upper), body.index(op.step)
+    carried = Carried(body, op.results, [body[init] for init in op.inits], [name_hint(arg) for arg in block.args[1:]])
+    carried.assign([body[init] for init in op.inits])
+    induction = body.out.fresh(name_hint(block.args[0]) or "i")
+    head, variable, prepare = _range(body, op, induction, lower, upper, step)
+    meets = _meets_itself(body, block)
+    with body.out.block(head):
+        if meets or body.order.written or body.order.read:
+            _forget(body, meets)
+        prepare()
+        iv = d.type_of(block.args[0])
+        assert isinstance(iv, ScalarType)
+        body.values[block.args[0]] = variable if iv.dtype is INDEX else Scalar(body.converted(variable, iv.dtype), iv.dtype)
+        for argument, value in zip(block.args[1:], carried.values, strict=True):
+            body.values[argument] = value
+        carried.assign(body.run(block))
+    return carried.values
+
+
+def _range(body: Body, op: d.ForOp, induction: str, lower: Scalar, upper: Scalar, step: Scalar) -> tuple[str, Scalar, object]:
+    """The head of a loop, the value of its variable, and what to write first inside: Triton's loops only count up."""
+
+    def nothing() -> None:
+        return
+
+    if isinstance(step.const, int) and step.const > 0:
+        bounds = (lower.bounds[0], max(upper.bounds[1] - 1, lower.bounds[0])) if lower.bounds and upper.bounds else None
+        narrow = fits32(bounds) and lower.narrow and upper.narrow
+        low, high = (lower.text, upper.text) if narrow else (numbers.wide(lower), numbers.wide(upper))
+        return f"for {induction} in range({low}, {high}, {step.text}):", Scalar(induction, INDEX, bounds if narrow else None), nothing
+    if step.const is None:
+        good = body.out.let("moves", f"{step.text} != 0")
+        body.failures.report(body.out, good, checks.step_failure(op))
+    span, size = numbers.sub(upper, lower), step
+    if isinstance(step.const, int):
+        away, size = numbers.sub(lower, upper), index(-step.const)
+        trips = f"tl.maximum({away.text} + {size.const} - 1, 0) // {size.const}" if isinstance(size.const, int) else ""
+    else:
+        trips = f"tl.where({step.text} > 0, tl.maximum({span.text} + {step.text} - 1, 0) // tl.maximum({step.text}, 1), tl.maximum({step.text} * -1 - {span.text} - 1, 0) // tl.maximum({step.text} * -1, 1))"
+    count = body.out.let("trips", trips) if not (isinstance(lower.const, int) and isinstance(upper.const, int) and isinstance(step.const, int)) else str(len(range(lower.const, upper.const, step.const)))
+    turn = body.out.fresh("turn")
+    bounds = None
+    if lower.bounds and upper.bounds and isinstance(step.const, int):
+        bounds = (min(upper.bounds[0], lower.bounds[0]), max(lower.bounds[1], upper.bounds[1]))
+    value = numbers.add(lower, numbers.mul(Scalar(turn, INDEX, (0, abs(bounds[1] - bounds[0])) if bounds else None), step))
+
+    def prepare() -> None:
+        body.out.line(f"{induction} = {value.text}")
+
+    return f"for {turn} in range({count}):", Scalar(induction, INDEX, value.bounds and bounds), prepare
+
+
+def _meets_itself(body: Body, block: Block) -> bool:
+    """Whether a loop may read in one turn what it wrote in another."""
+    from tilejit.tile_ir.alias import written_by
+
+    written: set[SSAValue] = set()
+    read: set[SSAValue] = set()
+    for op in block.walk():
+        if isinstance(op, d.StoreOp | d.WriteOp):
+            written.add(_root(op.buffer))
+        elif (target := written_by(op)) is not None:
+            written.add(_root(target))
+        elif isinstance(op, d.CallOp):
+            return True
+        if isinstance(op, d.LoadOp | d.ReadOp | d.ApplyOp | d.EffectOp):
+            read.update(_root(value) for value in op.operands if isinstance(d.type_of(value), ShapedType))
+    return bool(written & read) or _same_memory(body, written, read)
+
+
+def _same_memory(body: Body, written: set[SSAValue], read: set[SSAValue]) -> bool:
+    """Whether two names stand for one buffer."""
+    roots = [found.root for value in written if isinstance(found := body.values.get(value), Buffer)]
+    return any(isinstance(found := body.values.get(value), Buffer) and found.root in roots for value in read)
+
+
+def _root(value: SSAValue) -> SSAValue:
+    while isinstance(value.owner, d.WindowOp | d.ViewOp | d.StridedOp):
+        value = value.owner.buffer
+    return value
+
+
+def _forget(body: Body, meets: bool) -> None:
+    """Before the body of a loop: what was stored before it, or in the turn before, is visible from here on."""
+    if meets or body.order.written:
+        body.order.barrier(body.out)
+    else:
+        body.order.read.clear()
+
+
+def while_(body: Body, op: d.WhileOp) -> Sequence[Value]:
+    before, block = op.before.block, op.body.block
+    inits = [body[init] for init in op.inits]
+    start = Carried(body, list(before.args), inits, [name_hint(arg) for arg in before.args])
+    start.assign(inits)
+    go = body.out.fresh("go")
+
+    def test() -> list[Value]:
+        for argument, value in zip(before.args, start.values, strict=True):
+            body.values[argument] = value
+        condition, *values = body.run(before)
+        assert isinstance(condition, Scalar)
+        body.out.line(f"{go} = {_flag(body, condition)}")
+        return values
+
+    body.order.barrier(body.out)
+    values = test()
+    handed = Carried(body, list(op.results), values, [name_hint(arg) for arg in block.args])
+    handed.assign(values)
+    with body.out.block(f"while {go} != 0:"):
+        body.order.barrier(body.out)
+        for argument, value in zip(block.args, handed.values, strict=True):
+            body.values[argument] = value
+        start.assign(body.run(block))
+        handed.assign(test())
+    return handed.values
+
+
+def _flag(body: Body, condition: Scalar) -> str:
+    return f"{body.text(condition)}.to(tl.int32)"
+
+
+def if_(body: Body, op: d.IfOp) -> Sequence[Value]:
+    condition = body.scalar(op.condition)
+    if condition.const is not None:
+        return body.run(op.then.block if condition.const else op.orelse.block)
+    carried: Carried | None = None
+    body.order.barrier(body.out) if body.order.written else None
+    outer = body.order
+    with body.out.block(f"if {body.text(condition)}:"):
+        first = body.run(op.then.block)
+        if op.results:
+            carried = Carried(body, list(op.results), first, [name_hint(result) for result in op.results])
+            carried.assign(first)
+        body.order.barrier(body.out) if body.order.written or body.order.read else None
+    if op.results or any(not isinstance(inner, d.YieldOp) for inner in op.orelse.block.ops):
+        with body.out.block("else:"):
+            second = body.run(op.orelse.block)
+            if carried is not None:
+                carried.assign(second)
+            body.order.barrier(body.out) if body.order.written or body.order.read else None
+    body.order = outer
+    return carried.values if carried is not None else []
+
+
+__all__ = ["BOOL", "replace"]

@@ -1,0 +1,264 @@
+"""The text of each elementwise op and of conversions, on operands that are texts of tiles or scalars in the type they are computed in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from tilejit.backends.cuda.types import DECODED, register
+from tilejit.backends.cuda.writer import Writer
+from tilejit.dtypes import BF16, BOOL, FP16, FP32, INT4, UINT4, DType, integer_range
+from tilejit.ops.math import cast_mode
+from tilejit.ops.spec import OpSpec
+
+Texts = Sequence[str]
+Form = Callable[[Writer, DType, Texts], str]
+"""Writes an op: its compute dtype and the texts of its operands."""
+
+
+def constant(value: float | bool, dtype: DType) -> str:
+    """A constant of exactly `dtype`, as an expression that needs no other type to lean on."""
+    if dtype is BOOL:
+        return f"tl.full((), {1 if value else 0}, tl.int1)"
+    if dtype.is_float:
+        return f"tl.full((), {literal(float(value))}, tl.float32)"
+    low, high = integer_range(dtype)
+    wrapped = (int(value) - low) % (high - low + 1) + low
+    text = "-9223372036854775807 - 1" if wrapped == -(1 << 63) else str(wrapped)
+    return f"tl.full((), {text}, {register(dtype)})"
+
+
+def literal(value: float) -> str:
+    """A float in the text."""
+    if math.isnan(value):
+        return 'float("nan")'
+    return ('float("inf")' if value > 0 else 'float("-inf")') if math.isinf(value) else repr(value)
+
+
+# conversions ------------------------------------------------------------------------------------------------------------
+
+
+def widen(out: Writer, text: str, dtype: DType) -> str:
+    """A value as it is computed with: floats in FP32."""
+    if dtype in DECODED:
+        return f"{out.helper(f'{DECODED[dtype]}_to_f32')}({text})"
+    return f"{text}.to(tl.float32)" if dtype in (FP16, BF16) else text
+
+
+def narrow(out: Writer, text: str, dtype: DType) -> str:
+    """A value in the type it is computed in, rounded to nearest even to the type it is held in; 4-bit integers wrap."""
+    if dtype in DECODED:
+        return f"{out.helper(f'f32_to_{DECODED[dtype]}')}({text})"
+    if dtype in (FP16, BF16):
+        return f"({text}).to({register(dtype)})"
+    if dtype is INT4:
+        return f"((({text}) << 4).to(tl.int8) >> 4)"
+    return f"(({text}) & 15).to(tl.uint8)" if dtype is UINT4 else text
+
+
+def convert(out: Writer, text: str, source: DType, target: DType, mode: str = "trunc") -> str:
+    """A held value of `source` in the compute form of `target` (FP32 for narrow floats): what ops/numbers.py calls convert, before the last rounding."""
+    if source is target:
+        return widen(out, text, source)
+    if target is BOOL:
+        return f"({widen(out, text, source)} != 0)"
+    if target.is_float:
+        wide = widen(out, text, source) if source.is_float else f"{text}.to(tl.float32)"
+        return rounded(out, wide, target)
+    if source.is_float:
+        whole = _ROUND[mode](out, widen(out, text, source))
+        return saturated(out, whole, target)
+    return narrow(out, f"{text}.to({register(target)})", target)
+
+
+def rounded(out: Writer, wide: str, target: DType) -> str:
+    """An FP32 value rounded to a narrower float, still in FP32."""
+    return wide if target is FP32 else widen(out, narrow(out, wide, target), target)
+
+
+def saturated(out: Writer, whole: str, target: DType) -> str:
+    if target in (INT4, UINT4):
+        low, high = integer_range(target)
+        whole = f"tl.minimum(tl.maximum(({whole}), {float(low)}), {float(high)})"
+        whole = f"tl.where(({whole}) != ({whole}), 0.0, {whole})"
+    return f"{out.helper('to_' + register(target)[3:])}({whole})"
+
+
+_ROUND: dict[str, Callable[[Writer, str], str]] = {
+    "none": lambda out, x: f"libdevice.rint({x})",
+    "rint": lambda out, x: f"libdevice.rint({x})",
+    "round": lambda out, x: f"{out.helper('round_half_away')}({x})",
+    "floor": lambda out, x: f"tl.floor({x})",
+    "ceil": lambda out, x: f"tl.ceil({x})",
+    "trunc": lambda out, x: x,
+    "odd": lambda out, x: f"{out.helper('round_to_odd')}({x})",
+}
+
+
+def cast(out: Writer, text: str, source: DType, statics: Mapping[str, object]) -> tuple[str, DType]:
+    """`pl.cast`: the held value of the target type."""
+    target, mode = statics["target_type"], cast_mode(statics.get("mode", "round"))
+    assert isinstance(target, DType) and mode is not None
+    if source is target:
+        return text, target
+    if source.is_float and target.is_float:
+        wide = widen(out, text, source)
+        exact = target is FP32 or (target.bits > source.bits and not (source.name == "FP8E8M0" and target is FP16))
+        if mode in ("none", "rint") or exact:
+            return narrow(out, wide, target), target
+        if target is BF16 and mode == "round":
+            return f"{out.helper('bf16_half_away')}({wide})", target
+        kind = {FP16: "f16", BF16: "bf16"}.get(target) or DECODED[target]
+        return f'{out.helper(f"f32_to_{kind}_by_mode")}({wide}, "{mode}")', target
+    return held(out, convert(out, text, source, target, mode), target), target
+
+
+def held(out: Writer, computed: str, dtype: DType) -> str:
+    """A computed value in the type it is held in."""
+    return narrow(out, computed, dtype) if dtype.is_float else computed
+
+
+# ops --------------------------------------------------------------------------------------------------------------------
+
+
+def _operator(symbol: str) -> Form:
+    def form(out: Writer, dtype: DType, args: Texts) -> str:
+        return "(" + f" {symbol} ".join(args) + ")"
+
+    return form
+
+
+def _integer(signed: str, unsigned: str, of_floats: Form) -> Form:
+    def form(out: Writer, dtype: DType, args: Texts) -> str:
+        if dtype.is_float:
+            return of_floats(out, dtype, args)
+        return f"{out.helper(signed if dtype.kind == 'int' else unsigned)}({', '.join(args)})"
+
+    return form
+
+
+def _call(name: str) -> Form:
+    def form(out: Writer, dtype: DType, args: Texts) -> str:
+        return f"{name}({', '.join(args)})"
+
+    return form
+
+
+def _helper(name: str) -> Form:
+    def form(out: Writer, dtype: DType, args: Texts) -> str:
+        return f"{out.helper(name)}({', '.join(args)})"
+
+    return form
+
+
+def _extreme(name: str) -> Form:
+    def form(out: Writer, dtype: DType, args: Texts) -> str:
+        nan = ", propagate_nan=tl.PropagateNan.ALL" if dtype.is_float else ""
+        return f"tl.{name}({args[0]}, {args[1]}{nan})"
+
+    return form
+
+
+def _whole(name: str) -> Form:
+    """Integers stay as they are."""
+
+    def form(out: Writer, dtype: DType, args: Texts) -> str:
+        return f"{name}({args[0]})" if dtype.is_float else args[0]
+
+    return form
+
+
+def _shift(name: str) -> Form:
+    def form(out: Writer, dtype: DType, args: Texts) -> str:
+        helper = "unsigned_shift_right" if name == "shift_right" and dtype.kind == "uint" else name
+        return f"{out.helper(helper)}({args[0]}, {args[1]}, {dtype.get_byte() * 8})"
+
+    return form
+
+
+def _negated(out: Writer, dtype: DType, args: Texts) -> str:
+    return f"({args[0]} * -1.0)" if dtype.is_float else f"(0 - {args[0]}).to({register(dtype)})"
+
+
+def _absolute(out: Writer, dtype: DType, args: Texts) -> str:
+    if dtype.is_float:
+        return f"tl.abs({args[0]})"
+    return args[0] if dtype.kind == "uint" else f"tl.where({args[0]} < 0, 0 - {args[0]}, {args[0]}).to({register(dtype)})"
+
+
+def _inverted(out: Writer, dtype: DType, args: Texts) -> str:
+    return f"({args[0]} == 0)" if dtype is BOOL else f"(~{args[0]})"
+
+
+def _relu(out: Writer, dtype: DType, args: Texts) -> str:
+    zero = "0.0" if dtype.is_float else constant(0, dtype)
+    return _extreme("maximum")(out, dtype, [args[0], zero])
+
+
+def _leaky(out: Writer, dtype: DType, args: Texts) -> str:
+    return f"tl.where({args[0]} > 0.0, {args[0]}, {args[1]} * {args[0]})"
+
+
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+
+FORMS: dict[str, Form] = {
+    "add": _operator("+"),
+    "sub": _operator("-"),
+    "mul": _operator("*"),
+    "addc": _operator("+"),
+    "subc": _operator("-"),
+    "div": _integer("int_div", "unsigned_div", _call("tl.div_rn")),
+    "floordiv": _integer("int_floordiv", "unsigned_div", _helper("float_floordiv")),
+    "mod": _integer("int_mod", "unsigned_mod", _helper("float_mod")),
+    "rem": _integer("int_mod", "unsigned_mod", _helper("float_mod")),
+    "fmod": _integer("int_fmod", "unsigned_mod", _call("libdevice.fmod")),
+    "pow": _integer("int_pow", "unsigned_pow", _call("libdevice.pow")),
+    "neg": _negated,
+    "abs": _absolute,
+    "maximum": _extreme("maximum"),
+    "minimum": _extreme("minimum"),
+    "exp": _call("libdevice.exp"),
+    "log": _call("libdevice.log"),
+    "sqrt": _call("tl.sqrt_rn"),
+    "rsqrt": lambda out, dtype, args: f"tl.div_rn(1.0, tl.sqrt_rn({args[0]}))",
+    "recip": lambda out, dtype, args: f"tl.div_rn(1.0, {args[0]})",
+    "sin": _call("libdevice.sin"),
+    "cos": _call("libdevice.cos"),
+    "tanh": _call("libdevice.tanh"),
+    "erf": _call("libdevice.erf"),
+    "sigmoid": _helper("sigmoid"),
+    "floor": _whole("tl.floor"),
+    "ceil": _whole("tl.ceil"),
+    "round": _whole("libdevice.rint"),
+    "relu": _relu,
+    "lrelu": _leaky,
+    "prelu": _leaky,
+    "and_": _operator("&"),
+    "or_": _operator("|"),
+    "xor": _operator("^"),
+    "not_": _inverted,
+    "shl": _shift("shift_left"),
+    "shr": _shift("shift_right"),
+    "logical_and": _operator("&"),
+    "logical_or": _operator("|"),
+    "logical_not": _inverted,
+    "isnan": lambda out, dtype, args: f"({args[0]} != {args[0]})",
+    "where": lambda out, dtype, args: f"tl.where({args[0]}, {args[1]}, {args[2]})",
+    "expdif": lambda out, dtype, args: f"libdevice.exp({args[0]} - {args[1]})",
+}
+"""How each op is written; `cmp` and `cast` have rules of their own."""
+FORMS["sub"] = FORMS["subc"] = _operator("-")
+
+_NARROW_INTEGERS = frozenset({"add", "sub", "mul", "addc", "subc", "not_", "and_", "or_", "xor"})
+
+
+def apply(out: Writer, row: OpSpec, dtype: DType, args: Texts, statics: Mapping[str, object]) -> str:
+    """The text of a row on computed operands, in the compute form of `dtype`."""
+    if row.name == "cmp":
+        kind = statics.get("cmp_type", 0)
+        assert isinstance(kind, int)
+        return f"({args[0]} {COMPARISONS[kind]} {args[1]})"
+    text = FORMS[row.name](out, dtype, args)
+    if row.name in _NARROW_INTEGERS and dtype.is_integer and dtype.bits < 32:
+        text = narrow(out, text, dtype) if dtype.bits < 8 else f"{text}.to({register(dtype)})"
+    return text

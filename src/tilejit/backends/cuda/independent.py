@@ -1,0 +1,200 @@
+"""Loops whose trips may run at once: the author says so, or every store of a trip goes where no other trip stores or loads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from tilejit.passes.rewriting import is_scalar_op
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.alias import written_by
+from tilejit.tile_ir.build import constant_of
+from tilejit.types.values import ScalarType, ShapedType
+
+_PLAIN = (
+    d.ConstOp, d.ApplyOp, d.CreateOp, d.WindowOp, d.ViewOp, d.StridedOp, d.LoadOp, d.StoreOp, d.ReadOp, d.WriteOp, d.DimOp, d.ValidOp, d.ForOp, d.WhileOp,
+    d.IfOp, d.GroupOp, d.YieldOp, d.ConditionOp, d.CheckOp, d.CallOp, d.LaunchOp, d.ReturnOp,
+)  # fmt: skip
+
+
+def perfect_nest(op: d.ForOp, functions: Mapping[str, d.FuncOp]) -> list[d.ForOp] | None:
+    """The loops that become one grid, outermost first; None where trips depend on each other."""
+    loops = [op]
+    while (inner := _only_loop(loops[-1])) is not None:
+        loops.append(inner)
+    while loops:
+        if _counts_up(loops) and _apart(loops, functions):
+            return loops
+        loops.pop()
+    return None
+
+
+def _only_loop(op: d.ForOp) -> d.ForOp | None:
+    """The loop that is all a loop does, besides arithmetic; its bounds must not depend on the outer one."""
+    found: d.ForOp | None = None
+    for inner in op.body.block.ops:
+        if isinstance(inner, d.ForOp) and found is None and not inner.results:
+            found = inner
+        elif not (isinstance(inner, d.ConstOp | d.YieldOp | d.DimOp) or is_scalar_op(inner)):
+            return None
+    if found is None or any(_inside(value, op) for value in (found.lower, found.upper, found.step)):
+        return None
+    return found
+
+
+def _inside(value: SSAValue, op: d.ForOp) -> bool:
+    if isinstance(value.owner, d.ConstOp):
+        return False
+    owner: Operation | None = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+    while owner is not None:
+        if owner is op:
+            return True
+        owner = owner.parent_op()
+    return False
+
+
+def _counts_up(loops: Sequence[d.ForOp]) -> bool:
+    steps = [constant_of(loop.step) for loop in loops]
+    return all(isinstance(step, int) and step > 0 for step in steps)
+
+
+def _apart(loops: Sequence[d.ForOp], functions: Mapping[str, d.FuncOp]) -> bool:
+    if any(loop.results for loop in loops):
+        return False
+    inner = list(loops[-1].body.block.walk())
+    if any(not isinstance(item, _PLAIN) and not _is_quiet(item) for item in inner):
+        return False
+    if any(isinstance(item, d.LaunchOp) and item.blocks is not None for item in inner):
+        return False
+    called = [functions[item.callee.data] for item in inner if isinstance(item, d.CallOp | d.LaunchOp)]
+    if any(function.static("kind") not in ("incore", "aic", "aiv", "inline") for function in called):
+        return False
+    if any(not isinstance(item, _PLAIN) and not _is_quiet(item) for function in called for item in function.body.block.walk()):
+        return False
+    if any(isinstance(item, d.ApplyOp) and item.op in ("tpop_from_aic", "tpop_from_aiv", "lane_pop") for function in called for item in function.walk()):
+        return False
+    if all(loop.static("kind") == "parallel" for loop in loops):
+        return True
+    return not called and _stores_apart(loops, inner)
+
+
+def _is_quiet(op: Operation) -> bool:
+    return isinstance(op, d.EffectOp) and op.op in ("device_assert",)
+
+
+def _stores_apart(loops: Sequence[d.ForOp], inner: Sequence[Operation]) -> bool:
+    variables = [loop.body.block.args[0] for loop in loops]
+    steps = {loop.body.block.args[0]: int(constant_of(loop.step) or 1) for loop in loops}
+    stores = [op for op in inner if isinstance(op, d.StoreOp | d.WriteOp)]
+    if not stores or any(written_by(op) is not None for op in inner):
+        return False
+    windows: dict[SSAValue, list[tuple[object, ...]]] = {}
+    for store in stores:
+        root, starts, sizes = _place(store)
+        if _made_inside(root, loops[0]):
+            continue
+        if isinstance(store, d.StoreOp) and store.static("atomic"):
+            continue
+        if starts is None or not all(_separates(variable, starts, sizes, variables, steps[variable]) for variable in variables):
+            return False
+        windows.setdefault(root, []).append(tuple(_key(start) for start in starts))
+    if any(len(set(places)) > 1 for places in windows.values()):
+        return False
+    for op in inner:
+        for buffer in _reads(op):
+            root, starts, _ = _window(buffer, op.offsets if isinstance(op, d.LoadOp) else None)
+            if root in windows and (starts is None or tuple(_key(start) for start in starts) not in windows[root]):
+                return False
+    return True
+
+
+def _reads(op: Operation) -> list[SSAValue]:
+    if isinstance(op, d.LoadOp):
+        return [op.buffer]
+    if isinstance(op, d.ReadOp):
+        return [op.source] if _is_buffer(op.source) else []
+    if isinstance(op, d.ApplyOp):
+        return [value for value in op.args if _is_buffer(value)]
+    return []
+
+
+def _is_buffer(value: SSAValue) -> bool:
+    from tilejit.types.values import BufferType
+
+    return isinstance(d.type_of(value), BufferType)
+
+
+def _made_inside(root: SSAValue, loop: d.ForOp) -> bool:
+    return not isinstance(root, BlockArgument) and _inside(root, loop)
+
+
+Affine = tuple[dict[SSAValue, int], int]
+"""Coefficients of SSA values, and a constant."""
+
+
+def _place(op: d.StoreOp | d.WriteOp) -> tuple[SSAValue, list[Affine] | None, list[int | None]]:
+    """Where a store writes: the root buffer, a start per dim, and sizes."""
+    root, starts, _ = _window(op.buffer, op.offsets if isinstance(op, d.StoreOp) else op.indices)
+    if isinstance(op, d.WriteOp):
+        return root, starts, [1] * (len(starts) if starts is not None else 0)
+    shape = d.shaped_type(op.value).shape
+    rank = d.shaped_type(op.buffer).rank
+    sizes: list[int | None] = [1] * (rank - len(shape)) + [extent if isinstance(extent, int) else None for extent in shape]
+    if starts is not None and len(starts) != len(sizes):
+        return root, None, []
+    return root, starts, sizes
+
+
+def _window(buffer: SSAValue, offsets: Sequence[SSAValue] | None) -> tuple[SSAValue, list[Affine] | None, None]:
+    rank = d.shaped_type(buffer).rank
+    starts: list[Affine] | None = [affine(offset) for offset in offsets] if offsets is not None else [({}, 0)] * rank
+    while isinstance(buffer.owner, d.WindowOp | d.ViewOp | d.StridedOp):
+        owner = buffer.owner
+        if not isinstance(owner, d.WindowOp) or owner.static("drop", ()):
+            starts = None
+        elif starts is not None:
+            starts = [add(start, affine(offset)) for start, offset in zip(starts, owner.offsets, strict=True)]
+        buffer = owner.buffer
+    return buffer, starts, None
+
+
+def add(a: Affine, b: Affine) -> Affine:
+    terms = dict(a[0])
+    for value, factor in b[0].items():
+        terms[value] = terms.get(value, 0) + factor
+    return {value: factor for value, factor in terms.items() if factor}, a[1] + b[1]
+
+
+def affine(value: SSAValue) -> Affine:
+    """An INDEX as a sum of multiples of others."""
+    known = constant_of(value)
+    if isinstance(known, int):
+        return {}, known
+    owner = value.owner
+    if isinstance(owner, d.ApplyOp) and owner.op in ("add", "sub", "mul") and all(isinstance(d.type_of(arg), ScalarType) for arg in owner.args):
+        left, right = (affine(arg) for arg in owner.args)
+        if owner.op == "add":
+            return add(left, right)
+        if owner.op == "sub":
+            return add(left, ({term: -factor for term, factor in right[0].items()}, -right[1]))
+        for one, other in ((left, right), (right, left)):
+            if not one[0]:
+                return {term: factor * one[1] for term, factor in other[0].items() if factor * one[1]}, other[1] * one[1]
+    return {value: 1}, 0
+
+
+def _separates(variable: SSAValue, starts: Sequence[Affine], sizes: Sequence[int | None], variables: Sequence[SSAValue], step: int) -> bool:
+    """Whether two trips of a loop surely write different cells: in some dim only this variable moves the window, by its size or more."""
+    for (terms, _), size in zip(starts, sizes, strict=True):
+        factor = terms.get(variable, 0)
+        if size is not None and abs(factor) * step >= size and factor and not any(other in terms for other in variables if other is not variable):
+            return True
+    return False
+
+
+def _key(start: Affine) -> tuple[object, ...]:
+    return (frozenset(start[0].items()), start[1])
+
+
+__all__ = ["ShapedType"]

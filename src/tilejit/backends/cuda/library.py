@@ -1,0 +1,206 @@
+"""Functions that kernels call, as Triton text; a kernel's module holds the ones it uses.
+
+Each says in its comment what Triton's own operator gets wrong. All work on tiles and on scalars.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tilejit.backends.cuda.library_floats import FLOAT_HELPERS
+
+_ARITHMETIC = '''
+@triton.jit
+def int_div(a, b):  # truncated; a zero divisor counts as one, and the least number divided by -1 wraps
+    b = tl.where(b == 0, 1, b).to(b.dtype)
+    minus = b == -1
+    return tl.where(minus, 0 - a, a // tl.where(minus, 1, b).to(b.dtype)).to(a.dtype)
+
+@triton.jit
+def int_fmod(a, b):  # the remainder has the sign of the dividend
+    b = tl.where(b == 0, 1, b).to(b.dtype)
+    minus = b == -1
+    return tl.where(minus, 0, a % tl.where(minus, 1, b).to(b.dtype)).to(a.dtype)
+
+@triton.jit
+def int_floordiv(a, b):
+    b = tl.where(b == 0, 1, b).to(b.dtype)
+    r = int_fmod(a, b)
+    return (int_div(a, b) - ((r != 0) & ((r < 0) != (b < 0))).to(a.dtype)).to(a.dtype)
+
+@triton.jit
+def int_mod(a, b):  # the remainder has the sign of the divisor
+    b = tl.where(b == 0, 1, b).to(b.dtype)
+    r = int_fmod(a, b)
+    return tl.where((r != 0) & ((r < 0) != (b < 0)), r + b, r).to(a.dtype)
+
+@triton.jit
+def unsigned_div(a, b):
+    return (a // tl.where(b == 0, 1, b).to(b.dtype)).to(a.dtype)
+
+@triton.jit
+def unsigned_mod(a, b):
+    return (a % tl.where(b == 0, 1, b).to(b.dtype)).to(a.dtype)
+
+@triton.jit
+def float_mod(a, b):  # Triton's % is a rounded quotient
+    r = libdevice.fmod(a, b)
+    turned = (r != 0.0) & ((r < 0.0) != (b < 0.0))
+    zero = tl.where(b < 0.0, -0.0, 0.0)
+    return tl.where(r == 0.0, zero, tl.where(turned, r + b, r))
+
+@triton.jit
+def float_floordiv(a, b):
+    r = libdevice.fmod(a, b)
+    q = tl.div_rn(a - r, b)
+    q = tl.where((r != 0.0) & ((r < 0.0) != (b < 0.0)), q - 1.0, q)
+    whole = tl.floor(q)
+    whole = tl.where(q - whole > 0.5, whole + 1.0, whole)
+    direct = tl.div_rn(a, b)
+    return tl.where(b == 0.0, direct, tl.where(q == 0.0, tl.where(direct < 0.0, -0.0, 0.0), whole))
+
+@triton.jit
+def int_pow(a, b):  # a negative power is the truncated fraction
+    result = a * 0 + 1
+    base = a + b * 0
+    left = tl.where(b < 0, 0, b).to(b.dtype) + a * 0
+    for _ in range(64):
+        result = tl.where((left & 1) != 0, result * base, result).to(a.dtype)
+        base = (base * base).to(a.dtype)
+        left = left >> 1
+    odd = (b & 1) != 0
+    fraction = tl.where(a == 1, 1, tl.where(a == -1, tl.where(odd, -1, 1), 0))
+    return tl.where(b < 0, fraction, result).to(a.dtype)
+
+@triton.jit
+def unsigned_pow(a, b):
+    result = a * 0 + 1
+    base = a + b * 0
+    left = b + a * 0
+    for _ in range(64):
+        result = tl.where((left & 1) != 0, result * base, result).to(a.dtype)
+        base = (base * base).to(a.dtype)
+        left = left >> 1
+    return result
+
+@triton.jit
+def shift_left(a, b, WIDTH: tl.constexpr):  # by the width or more: everything is gone
+    inside = (b >= 0) & (b < WIDTH)
+    return tl.where(inside, a << tl.where(inside, b, 0).to(a.dtype), 0).to(a.dtype)
+
+@triton.jit
+def shift_right(a, b, WIDTH: tl.constexpr):
+    inside = (b >= 0) & (b < WIDTH)
+    return tl.where(inside, a >> tl.where(inside, b, 0).to(a.dtype), tl.where(a < 0, -1, 0)).to(a.dtype)
+
+@triton.jit
+def unsigned_shift_right(a, b, WIDTH: tl.constexpr):
+    inside = (b >= 0) & (b < WIDTH)
+    return tl.where(inside, a >> tl.where(inside, b, 0).to(a.dtype), 0).to(a.dtype)
+
+@triton.jit
+def sigmoid(x):
+    return tl.div_rn(1.0, 1.0 + libdevice.exp(x * -1.0))
+
+@triton.jit
+def half_away(x):
+    return tl.where(x < 0.0, tl.ceil(x - 0.5), tl.floor(x + 0.5))
+
+@triton.jit
+def round_half_away(x):  # above 2**23 every float is whole, and adding a half would round
+    return tl.where(tl.abs(x) < 8388608.0, tl.where(tl.abs(x) == 0.49999997, 0.0, half_away(x)), x)
+
+@triton.jit
+def round_to_odd(x):
+    low = tl.floor(x)
+    odd = low - 2.0 * tl.floor(low * 0.5) != 0.0
+    return tl.where((low == x) | (tl.abs(x) >= 8388608.0), x, tl.where(odd, low, low + 1.0))
+'''
+
+_COMBINERS = '''
+@triton.jit
+def max_nan(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+@triton.jit
+def min_nan(a, b):
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+@triton.jit
+def product(a, b):
+    return a * b
+
+@triton.jit
+def argmax_nan(a, i, b, j):  # NaN wins, then the first of equals
+    an, bn = a != a, b != b
+    left = (an & (bn == 0)) | ((an == 0) & (bn == 0) & (a > b)) | (((a == b) | (an & bn)) & (i < j))
+    return tl.where(left, a, b), tl.where(left, i, j)
+
+@triton.jit
+def argmin_nan(a, i, b, j):
+    an, bn = a != a, b != b
+    left = (an & (bn == 0)) | ((an == 0) & (bn == 0) & (a < b)) | (((a == b) | (an & bn)) & (i < j))
+    return tl.where(left, a, b), tl.where(left, i, j)
+'''
+
+_FAILURES = '''
+@triton.jit
+def report(errors, good, block, row, a, b, c):  # the first failing block wins, whatever the timing
+    if good == 0:
+        word = (block.to(tl.int64) << 40) | row
+        old = tl.atomic_min(errors, word, sem="relaxed")
+        if old > word:
+            tl.store(errors + 1 + 4 * row, a)
+            tl.store(errors + 2 + 4 * row, b)
+            tl.store(errors + 3 + 4 * row, c)
+'''
+
+
+def _split(text: str) -> dict[str, str]:
+    pieces = re.split(r"\n(?=@triton\.jit\n)", text.strip())
+    return {re.search(r"def (\w+)", piece)[1]: piece for piece in pieces}  # type: ignore[index]
+
+
+def _saturate(name: str, low: int, high: int) -> str:
+    """Float to integer: saturates, and NaN is 0; what the hardware does with the rest is not portable."""
+    least = f"{low}" if low > -(1 << 63) else "-9223372036854775807 - 1"
+    top = float(high + 1)
+    wide = {"int8": "int32", "int16": "int32", "uint8": "int32", "uint16": "int32", "uint32": "int64"}.get(name, name)
+    lines = [
+        "@triton.jit",
+        f"def to_{name}(x):  # saturates; NaN is 0",
+        "    x = tl.where(x != x, 0.0, x)",
+        f"    above, below = x >= {top!r}, x < {float(low)!r}",
+        f"    inside = tl.where(above | below, 0.0, x).to(tl.{wide}).to(tl.{name})",
+        f"    return tl.where(above, tl.full((), {high}, tl.{name}), tl.where(below, tl.full((), {least}, tl.{name}), inside))",
+    ]
+    if name == "uint64":
+        lines[4] = "    half = tl.where(above | below, 0.0, x)\n    big = half >= 9223372036854775808.0\n    inside = tl.where(big, half - 9223372036854775808.0, half).to(tl.int64).to(tl.uint64) + tl.where(big, tl.full((), 9223372036854775808, tl.uint64), tl.full((), 0, tl.uint64))"
+    return "\n".join(lines)
+
+
+_INTEGERS = {
+    "int8": (-128, 127),
+    "int16": (-(1 << 15), (1 << 15) - 1),
+    "int32": (-(1 << 31), (1 << 31) - 1),
+    "int64": (-(1 << 63), (1 << 63) - 1),
+    "uint8": (0, 255),
+    "uint16": (0, (1 << 16) - 1),
+    "uint32": (0, (1 << 32) - 1),
+    "uint64": (0, (1 << 64) - 1),
+}
+
+HELPERS: dict[str, str] = {
+    **_split(_ARITHMETIC),
+    **_split(_COMBINERS),
+    **_split(_FAILURES),
+    **_split(FLOAT_HELPERS),
+    **{f"to_{name}": _saturate(name, *bounds) for name, bounds in _INTEGERS.items()},
+}
+"""Text of each helper by its name."""
+
+
+def needs(name: str) -> list[str]:
+    """Helpers that a helper calls."""
+    used = set(re.findall(r"\b(\w+)\(", HELPERS[name]))
+    return [other for other in HELPERS if other in used and other != name]

@@ -1,0 +1,590 @@
+"""Nests: cell-by-cell ops, expands, reductions and stores over one large space, a block of rows at a time, long rows in chunks.
+
+A block is a register tile [rows, columns] whatever the rank of the space: leading dims count as rows. The same rules write its ops as
+those of the user's own tiles. Rows that do not fit run in passes over chunks of columns: a pass folds what the next one needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from xdsl.ir import Operation, SSAValue
+
+from tilejit import ops
+from tilejit.backends.cuda import elementwise, memory, numbers, rows
+from tilejit.backends.cuda.body import Body
+from tilejit.backends.cuda.schedule import MOST_CELLS, RowSchedule, rows_of
+from tilejit.backends.cuda.types import computed_in, padded, register
+from tilejit.backends.cuda.values import Buffer, Dim, Scalar, Tile, Value, index
+from tilejit.dtypes import INDEX
+from tilejit.errors import UnsupportedFeatureError
+from tilejit.ops.reduce import reduced_axis
+from tilejit.passes.fuse import FAMILIES
+from tilejit.passes.kernels import name_hint
+from tilejit.passes.rewriting import has_uses
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import apply_args
+from tilejit.types.values import ScalarType, ShapedType, TileType
+
+Member = d.ApplyOp | d.StoreOp
+
+
+def is_member(op: Operation) -> bool:
+    """Whether a nest can run an op: cell by cell, or folding rows."""
+    if isinstance(op, d.StoreOp):
+        return True
+    if not isinstance(op, d.ApplyOp) or len(op.results) != 1:
+        return False
+    return ops.table()[op.op].family in (*FAMILIES, "part") and op.op not in ("cmp_mask", "sel", "sels") and isinstance(d.type_of(op.results[0]), ShapedType)
+
+
+def folds(op: Operation) -> str | None:
+    """ "row" or "col" for a reduction."""
+    if not isinstance(op, d.ApplyOp) or ops.table()[op.op].family != "reduction":
+        return None
+    source = d.shaped_type(op.args[0])
+    axis = reduced_axis(str(ops.table()[op.op].attrs["axis"]), source.level, source.rank)
+    return "row" if axis == source.rank - 1 else "col" if axis == source.rank - 2 else "other"
+
+
+def members_of(op: Operation) -> list[Member]:
+    if isinstance(op, d.GroupOp):
+        return [inner for inner in op.body.block.ops if isinstance(inner, d.ApplyOp | d.StoreOp)]
+    assert isinstance(op, d.ApplyOp | d.StoreOp)
+    return [op]
+
+
+def space_of(members: Sequence[Member]) -> SSAValue:
+    """The member or operand with the most cells: its shape is the space of the nest."""
+    candidates: list[SSAValue] = []
+    for op in members:
+        values = [op.value] if isinstance(op, d.StoreOp) else [*op.results, *(arg for arg in op.args if folds(op))]
+        candidates += [value for value in values if isinstance(d.type_of(value), ShapedType)]
+    return max(candidates, key=lambda value: (d.shaped_type(value).rank, sum(extent != 1 for extent in d.shaped_type(value).shape), d.shaped_type(value).shape[-1] != 1))
+
+
+# operands ---------------------------------------------------------------------------------------------------------------
+
+
+def merged(buffer: Buffer, lead: int) -> Buffer | None:
+    """A buffer as rows and columns: its last dim, and all others in one; None where strides do not allow it."""
+    if buffer.rank == 1:
+        return replace(buffer, dims=(Dim(index(1), index(0)), buffer.dims[0]))
+    *outer, last = buffer.dims
+    outer = [dim for dim in outer if dim.extent.const != 1]
+    if not outer:
+        return replace(buffer, dims=(Dim(index(1), index(0)), last))
+    for dim, inner in zip(outer, outer[1:], strict=False):
+        if not numbers.same(dim.stride, numbers.mul(inner.stride, inner.extent)):
+            return None
+    rows_ = numbers.product(dim.extent for dim in outer)
+    return replace(buffer, dims=(Dim(rows_, outer[-1].stride), last))
+
+
+@dataclass
+class Nest:
+    """One nest inside a body: `shape` is its space."""
+
+    body: Body
+    members: Sequence[Member]
+    shape: tuple[Scalar, ...]
+    schedule: RowSchedule
+    outputs: dict[SSAValue, Buffer] = field(default_factory=dict[SSAValue, Buffer])
+    """Where values go that are used outside."""
+    targets: dict[Operation, Buffer] = field(default_factory=dict[Operation, Buffer])
+    """The windows that stores write, checked by whoever made the nest."""
+
+    def __post_init__(self) -> None:
+        self.inside = {op.results[0] for op in self.members if isinstance(op, d.ApplyOp)}
+        self.rows = numbers.product(self.shape[:-1])
+        self.columns = self.shape[-1]
+        self.values: dict[SSAValue, Tile] = {}
+
+    # a block of rows ------------------------------------------------------------------------------------------------------
+
+    def emit(self, first_row: Scalar) -> None:
+        """Write everything for the block of rows from `first_row` on."""
+        body = self.body
+        saved, body.nest = body.nest, True
+        here = self.schedule.rows
+        self.first = first_row
+        rest = numbers.sub(self.rows, first_row)
+        self.here = rest if here == 1 and False else _named(body, "rows", numbers.minimum(rest, index(here)))
+        if isinstance(self.rows.const, int) and self.rows.const % here == 0:
+            self.here = index(here)
+        if self.schedule.chunked:
+            self._passes()
+        else:
+            self._columns(index(0), self.columns, self.members)
+        body.nest = saved
+
+    def _columns(self, first: Scalar, size: Scalar, members: Sequence[Member]) -> None:
+        """All `members` for one block of columns."""
+        width = self.schedule.columns if self.schedule.chunked else _constant(self.columns)
+        loaded: dict[SSAValue, Tile] = {}
+        for op in members:
+            self._bind(op, first, size, width, loaded)
+            if isinstance(op, d.StoreOp):
+                self._store(op, self.body.values[op.value], first)
+                continue
+            self._apply(op)
+            self._keep(op, first)
+
+    def _apply(self, op: d.ApplyOp) -> None:
+        from tilejit.backends.cuda.rules import ROWS
+
+        rule = ROWS[op.op]
+        assert not isinstance(rule, str)
+        if op.span is not None:
+            self.body.out.span = op.span
+        (made,) = rule(self.body, op)
+        assert isinstance(made, Tile)
+        found = self.body.define(op.results[0], made)
+        assert isinstance(found, Tile)
+        self.values[op.results[0]] = found
+
+    def _keep(self, op: d.ApplyOp, first: Scalar) -> None:
+        """Write a result that is used outside."""
+        output = self.outputs.get(op.results[0])
+        if output is not None:
+            tile = self.body.values[op.results[0]]
+            assert isinstance(tile, Tile)
+            self._write(tile, output, first)
+
+    def _bind(self, op: Member, first: Scalar, size: Scalar, width: int, loaded: dict[SSAValue, Tile]) -> None:
+        """Put blocks of the operands that come from outside where the rules look for them."""
+        for operand in op.operands if isinstance(op, d.ApplyOp) else [op.value]:
+            if operand in self.inside or not isinstance(d.type_of(operand), ShapedType):
+                continue
+            if isinstance(op, d.ApplyOp) and _only_shape(op, operand):
+                shape = (self.schedule.rows, width if d.shaped_type(operand).shape[-1] != 1 else 1)
+                self.body.values[operand] = Tile("", d.shaped_type(operand).dtype, shape, (self.here, size if shape[1] != 1 else index(1)))
+                continue
+            if operand not in loaded:
+                loaded[operand] = self._load(operand, first, size, width)
+            self.body.values[operand] = loaded[operand]
+
+    def _load(self, operand: SSAValue, first: Scalar, size: Scalar, width: int) -> Tile:
+        source = self.sources[operand] if operand in self.sources else self._source(operand)
+        hint = name_hint(operand)
+        flat = self._as_rows(source)
+        if flat is not None:
+            one_row, one_column = flat.dims[0].extent.const == 1 and self.rows.const != 1, flat.dims[1].extent.const == 1
+            shape = (1 if one_row else self.schedule.rows, 1 if one_column else width)
+            starts = (index(0) if one_row else self.first, index(0) if one_column else first)
+            valid = (index(1) if one_row else self.here, index(1) if one_column else size)
+            return self.body.load_tile(flat, starts, shape, valid, hint)
+        return self._gathered(source, first, size, width, hint)
+
+    sources: dict[SSAValue, Buffer] = field(default_factory=dict[SSAValue, Buffer])
+
+    def _source(self, operand: SSAValue) -> Buffer:
+        self.sources[operand] = self.body.in_memory(operand)
+        return self.sources[operand]
+
+    def _as_rows(self, buffer: Buffer) -> Buffer | None:
+        """A buffer whose rows are those of the space, or a single row."""
+        lead = buffer.shape[:-1]
+        own = self.shape[len(self.shape) - len(lead) - 1 : -1]
+        alone = all(extent.const == 1 for extent in lead)
+        stretched = any(extent.const == 1 and space.const != 1 for extent, space in zip(lead, own, strict=True))
+        missing = len(lead) + 1 < len(self.shape) and any(extent.const != 1 for extent in self.shape[: len(self.shape) - len(lead) - 1])
+        if alone:
+            return replace(buffer, dims=(Dim(index(1), index(0)), buffer.dims[-1]))
+        return None if stretched or missing else merged(buffer, len(lead))
+
+    def _gathered(self, source: Buffer, first: Scalar, size: Scalar, width: int, hint: str | None) -> Tile:
+        """Rows that lie anywhere: the index of each leading dim from the number of the row."""
+        from tilejit.backends.cuda.move import Cells, fetch
+
+        body, height = self.body, self.schedule.rows
+        at = self._row_indices(source.rank - 1)
+        column = f"({first.text} + {body.out.arange(padded(width))})[None, :]" if source.shape[-1].const != 1 else "0"
+        wide = 1 if source.shape[-1].const == 1 else width
+        where = memory.mask(body.out, (height, wide), (self.here, size if wide != 1 else index(1)))
+        cells = Cells((), (height, padded(wide)), where)
+        text = fetch(body, source, [*at, column], cells)
+        return Tile(body.out.let(hint, text), source.dtype, (height, wide), (self.here, size if wide != 1 else index(1)), zeros=True)
+
+    def _row_indices(self, count: int) -> list[str]:
+        """The indices of the last `count` leading dims of each row of the block."""
+        body = self.body
+        row = body.out.let("row", f"({self.first.text} + {body.out.arange(self.schedule.rows)})[:, None]")
+        lead = self.shape[:-1]
+        found: list[str] = []
+        for axis in range(len(lead) - count, len(lead)):
+            inner = numbers.product(lead[axis + 1 :])
+            text = row if inner.const == 1 else f"({row} // {inner.text})"
+            found.append(text if axis == 0 else f"({text} % {lead[axis].text})")
+        return found
+
+    def _store(self, op: d.StoreOp, value: Value, first: Scalar) -> None:
+        assert isinstance(value, Tile)
+        self.body.out.span = op.span or self.body.out.span
+        self._write(value, self.targets[op], first)
+
+    def _write(self, tile: Tile, target: Buffer, first: Scalar) -> None:
+        tile = _spread_out(tile, self.schedule.rows, target, self)
+        flat = self._as_rows(target)
+        if flat is None:
+            self._scattered(tile, target, first)
+            return
+        starts = (index(0) if flat.dims[0].extent.const == 1 and self.rows.const != 1 else self.first, index(0) if tile.shape[1] == 1 and target.shape[-1].const == 1 else first)
+        self.body.store_tile(tile, flat, starts)
+
+    def _scattered(self, tile: Tile, target: Buffer, first: Scalar) -> None:
+        body = self.body
+        at = self._row_indices(target.rank - 1)
+        column = f"({first.text} + {body.out.arange(tile.padded[1])})[None, :]"
+        text = target.pointer if target.offset.const == 0 else f"{target.pointer} + {target.offset.text}"
+        for place, dim in zip([*at, column], target.dims, strict=True):
+            text += f" + {place}" if dim.stride.const == 1 else f" + {place} * {dim.stride.text}"
+        body.order.before_store(body.out, target.root)
+        where = memory.mask(body.out, tile.shape, tile.valid)
+        body.out.line(memory.store_line(body.out, text, body.converted(tile, target.dtype), where, target.dtype))
+
+    # long rows --------------------------------------------------------------------------------------------------------------
+
+    def _passes(self) -> None:
+        """One loop over the chunks of a row per level of reductions; what a pass needs of earlier ones it computes again."""
+        levels = self._levels()
+        narrow = {op.results[0] for op in self.members if isinstance(op, d.ApplyOp) and d.shaped_type(op.results[0]).shape[-1] == 1}
+        for level in range(max(levels.values(), default=0) + 1):
+            now = [op for op in self.members if levels[op] == level]
+            folded = [op for op in now if isinstance(op, d.ApplyOp) and folds(op) == "row"]
+            ends = [op for op in now if _is_wide(op, narrow) and (isinstance(op, d.StoreOp) or op.results[0] in self.outputs)]
+            if folded or ends:
+                needed = self._needed([*folded, *ends], narrow)
+                self._pass([op for op in self.members if op in needed and op not in folded], folded)
+            for op in now:
+                if op not in folded and not _is_wide(op, narrow):
+                    self._columns(index(0), index(1), [op])
+            for op in folded:
+                self._keep(op, index(0))
+
+    def _levels(self) -> dict[Member, int]:
+        """How many reductions come before each member."""
+        made: dict[SSAValue, int] = {}
+        levels: dict[Member, int] = {}
+        for op in self.members:
+            operands = op.operands if isinstance(op, d.ApplyOp) else [op.value]
+            level = max((made[value] for value in operands if value in made), default=0)
+            levels[op] = level
+            if isinstance(op, d.ApplyOp):
+                made[op.results[0]] = level + (folds(op) == "row")
+        return levels
+
+    def _needed(self, ends: Sequence[Member], narrow: set[SSAValue]) -> set[Member]:
+        """Members that must run in a pass for `ends` to have their operands."""
+        found: set[Member] = set(ends)
+        todo = list(ends)
+        while todo:
+            op = todo.pop()
+            for value in op.operands if isinstance(op, d.ApplyOp) else [op.value]:
+                owner = value.owner
+                if value in self.inside and value not in narrow and isinstance(owner, d.ApplyOp) and owner not in found:
+                    found.add(owner)
+                    todo.append(owner)
+        return found
+
+    def _pass(self, members: Sequence[Member], folded: Sequence[d.ApplyOp]) -> None:
+        body, width = self.body, self.schedule.columns
+        kept = {op: self._start(op) for op in folded}
+        start = body.out.fresh("column")
+        columns = self.columns
+        bounds = (0, columns.bounds[1]) if columns.bounds else None
+        with body.out.block(f"for {start} in range(0, {columns.text}, {width}):"):
+            first = Scalar(start, INDEX, bounds)
+            size = _named(body, "size", numbers.minimum(numbers.sub(columns, first), index(width)))
+            if isinstance(columns.const, int) and columns.const % width == 0:
+                size = index(width)
+            loaded: dict[SSAValue, Tile] = {}
+            for op in [op for op in self.members if op in members or op in folded]:
+                self._bind(op, first, size, width, loaded)
+                if isinstance(op, d.StoreOp):
+                    self._store(op, body.values[op.value], first)
+                elif op in kept:
+                    self._accumulate(op, kept[op], first, size)
+                else:
+                    self._apply(op)
+                    self._keep(op, first)
+        for op, names in kept.items():
+            self._finish(op, names)
+
+    def _start(self, op: d.ApplyOp) -> tuple[str, str]:
+        """Accumulators of a reduction: one cell per column of a chunk."""
+        body, combine = self.body, str(ops.table()[op.op].attrs["combine"])
+        compute = computed_in(d.shaped_type(op.args[0]).dtype)
+        if combine == "sum" and not compute.is_float and compute.bits < 32:
+            pass
+        name = body.out.fresh(name_hint(op.results[0]) or combine)
+        shape = f"({self.schedule.rows}, {self.schedule.columns},)"
+        body.out.line(f"{name} = tl.full({shape}, {rows.neutral(combine, compute)}, {register(compute)})")
+        places = ""
+        if combine.startswith("arg"):
+            places = body.out.fresh("places")
+            body.out.line(f"{places} = tl.full({shape}, 2147483647, tl.int32)")
+        return name, places
+
+    def _accumulate(self, op: d.ApplyOp, names: tuple[str, str], first: Scalar, size: Scalar) -> None:
+        body, combine = self.body, str(ops.table()[op.op].attrs["combine"])
+        source = rows.operand(body, op.args[0])
+        assert isinstance(source, Tile)
+        compute = computed_in(source.dtype)
+        text = elementwise.widen(body.out, source.text, source.dtype)
+        width = self.schedule.columns
+        steps = body.out.arange(width)
+        if source.shape[1] == 1:
+            text = f"tl.broadcast_to({text}, ({self.schedule.rows}, {width},))"
+        if size.const != width:
+            text = f"tl.where(({steps} < {size.text})[None, :], {text}, {rows.neutral(combine, compute)}).to({register(compute)})"
+        name, places = names
+        if combine.startswith("arg"):
+            here = f"tl.broadcast_to(({first.text} + {steps})[None, :], ({self.schedule.rows}, {width},)).to(tl.int32)"
+            if size.const != width:
+                here = f"tl.where(({steps} < {size.text})[None, :], {here}, 2147483647)"
+            body.out.line(f"{name}, {places} = {body.out.helper(combine + '_nan')}({name}, {places}, {text}, {here})")
+            return
+        combined = {"sum": f"{name} + {text}", "prod": f"{name} * {text}"}.get(combine)
+        if combined is None:
+            nan = ", propagate_nan=tl.PropagateNan.ALL" if compute.is_float else ""
+            combined = f"tl.{'maximum' if combine == 'max' else 'minimum'}({name}, {text}{nan})"
+        body.out.line(f"{name} = ({combined}).to({register(compute)})")
+
+    def _finish(self, op: d.ApplyOp, names: tuple[str, str]) -> None:
+        """The accumulators folded to one cell per row."""
+        body, combine = self.body, str(ops.table()[op.op].attrs["combine"])
+        compute = computed_in(d.shaped_type(op.args[0]).dtype)
+        dtype = rows.result_dtype(op)
+        name, places = names
+        valid = (self.here, index(1))
+        if combine.startswith("arg"):
+            top, found = body.out.fresh("top"), body.out.fresh("place")
+            body.out.line(f"{top}, {found} = tl.reduce(({name}, {places}), 1, {body.out.helper(combine + '_nan')}, keep_dims=True)")
+            made = Tile(found, dtype, (self.schedule.rows, 1), valid)
+        else:
+            text = elementwise.held(body.out, rows.fold(body, name, 1, combine, compute), dtype)
+            made = Tile(text, dtype, (self.schedule.rows, 1), valid)
+        body.define(op.results[0], made)
+
+
+def _spread_out(tile: Tile, height: int, target: Buffer, nest: Nest) -> Tile:
+    """A result that is the same in every row or column, as the whole block that is written."""
+    rows_ = height if tile.shape[0] == 1 and nest.rows.const != 1 and any(e.const != 1 for e in target.shape[:-1]) else tile.shape[0]
+    if rows_ == tile.shape[0]:
+        return tile
+    text = f"tl.broadcast_to({tile.text}, ({rows_}, {tile.padded[1]},))"
+    return Tile(text, tile.dtype, (rows_, tile.shape[1]), (nest.here, tile.valid[1]))
+
+
+def _is_wide(op: Member, narrow: set[SSAValue]) -> bool:
+    value = op.value if isinstance(op, d.StoreOp) else op.results[0]
+    return value not in narrow and d.shaped_type(value).shape[-1] != 1
+
+
+def _only_shape(op: d.ApplyOp, operand: SSAValue) -> bool:
+    """Whether only the shape of an operand matters."""
+    args = apply_args(op)
+    if op.op in ("expand_clone", "expands"):
+        return operand is args["target"] and operand is not args.get("src")
+    return op.op in ("row_expand", "col_expand") and operand is args["lhs"] and operand is not args["rhs"]
+
+
+def _constant(extent: Scalar) -> int:
+    assert isinstance(extent.const, int)
+    return extent.const
+
+
+def _named(body: Body, hint: str, value: Scalar) -> Scalar:
+    return value if value.const is not None or value.text.isidentifier() else replace(value, text=body.out.let(hint, value.text))
+
+
+# columns ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class ColumnNest:
+    """A reduction over rows: a block of columns runs down the rows; what it folds is computed on the way."""
+
+    nest: Nest
+    op: d.ApplyOp
+    height: Scalar
+    """Rows that are folded: the extent before the last."""
+
+    def emit(self, lead: Scalar, first: Scalar, output: Buffer) -> None:
+        nest, body, op = self.nest, self.nest.body, self.op
+        saved, body.nest = body.nest, True
+        rows_, width = nest.schedule.rows, nest.schedule.columns
+        combine = str(ops.table()[op.op].attrs["combine"])
+        compute = computed_in(d.shaped_type(op.args[0]).dtype)
+        names = nest._start(op)
+        name, places = names
+        size = _named(body, "size", numbers.minimum(numbers.sub(nest.columns, first), index(width)))
+        if isinstance(nest.columns.const, int) and nest.columns.const % width == 0:
+            size = index(width)
+        down = body.out.fresh("down")
+        base = numbers.mul(lead, self.height)
+        with body.out.block(f"for {down} in range(0, {self.height.text}, {rows_}):"):
+            step = Scalar(down, INDEX, (0, self.height.bounds[1]) if self.height.bounds else None)
+            nest.first = _named(body, "first", numbers.add(base, step))
+            nest.here = _named(body, "rows", numbers.minimum(numbers.sub(self.height, step), index(rows_)))
+            if isinstance(self.height.const, int) and self.height.const % rows_ == 0:
+                nest.here = index(rows_)
+            loaded: dict[SSAValue, Tile] = {}
+            for member in nest.members:
+                nest._bind(member, first, size, width, loaded)
+                if member is not op:
+                    assert isinstance(member, d.ApplyOp)
+                    nest._apply(member)
+            source = rows.operand(body, op.args[0])
+            assert isinstance(source, Tile)
+            text = elementwise.widen(body.out, source.text, source.dtype)
+            if source.padded != (rows_, width):
+                text = f"tl.broadcast_to({text}, ({rows_}, {width},))"
+            below = f"({body.out.arange(rows_)} < {nest.here.text})[:, None]"
+            if nest.here.const != rows_:
+                text = f"tl.where({below}, {text}, {rows.neutral(combine, compute)}).to({register(compute)})"
+            if combine.startswith("arg"):
+                here = f"tl.broadcast_to(({down} + {body.out.arange(rows_)})[:, None], ({rows_}, {width},)).to(tl.int32)"
+                if nest.here.const != rows_:
+                    here = f"tl.where({below}, {here}, 2147483647)"
+                body.out.line(f"{name}, {places} = {body.out.helper(combine + '_nan')}({name}, {places}, {text}, {here})")
+            else:
+                combined = {"sum": f"{name} + {text}", "prod": f"{name} * {text}"}.get(combine)
+                if combined is None:
+                    nan = ", propagate_nan=tl.PropagateNan.ALL" if compute.is_float else ""
+                    combined = f"tl.{'maximum' if combine == 'max' else 'minimum'}({name}, {text}{nan})"
+                body.out.line(f"{name} = ({combined}).to({register(compute)})")
+        dtype = rows.result_dtype(op)
+        if combine.startswith("arg"):
+            top, found = body.out.fresh("top"), body.out.fresh("place")
+            body.out.line(f"{top}, {found} = tl.reduce(({name}, {places}), 0, {body.out.helper(combine + '_nan')}, keep_dims=True)")
+            text = found
+        else:
+            text = elementwise.held(body.out, rows.fold(body, name, 0, combine, compute), dtype)
+        tile = Tile(body.out.let("result", text), dtype, (1, width), (index(1), size))
+        flat = merged(output, output.rank - 1)
+        assert flat is not None
+        body.store_tile(tile, flat, (lead, first))
+        body.nest = saved
+
+
+# inside a program -------------------------------------------------------------------------------------------------------
+
+
+def is_large(value: SSAValue) -> bool:
+    """Whether a tensor-level value is too large for registers, or of a shape that only the run knows."""
+    type = d.type_of(value)
+    if not isinstance(type, TileType | ShapedType) or type.level != "tensor":
+        return False
+    cells = 1
+    for extent in type.shape:
+        if not isinstance(extent, int):
+            return True
+        cells *= padded(extent)
+    return cells > MOST_CELLS
+
+
+def needs_chunks(body: Body, op: d.GroupOp | d.ApplyOp) -> bool:
+    if body.nest:
+        return False
+    for member in members_of(op):
+        values = [member.value] if isinstance(member, d.StoreOp) else [*member.operands, *member.results]
+        if any(is_large(value) for value in values if not isinstance(d.type_of(value), ScalarType)):
+            return True
+    return False
+
+
+def device_shape(body: Body, value: SSAValue, inside: set[SSAValue]) -> tuple[Scalar, ...]:
+    """The extents of a value inside a program."""
+    if value not in inside and (found := body[value]) is not None:
+        return found.shape if isinstance(found, Buffer) else tuple(index(extent) for extent in found.shape) if isinstance(found, Tile) else ()
+    type, owner = d.shaped_type(value), value.owner
+    assert isinstance(owner, d.ApplyOp)
+    return tuple(index(extent) if isinstance(extent, int) else _dynamic(owner, axis, type.rank, lambda v: device_shape(body, v, inside)) for axis, extent in enumerate(type.shape))
+
+
+def _dynamic(op: d.ApplyOp, axis: int, rank: int, shape: Callable[[SSAValue], tuple[Scalar, ...]]) -> Scalar:
+    for arg in op.args:
+        type = d.type_of(arg)
+        if isinstance(type, ShapedType) and axis - (rank - type.rank) >= 0 and type.shape[axis - (rank - type.rank)] != 1:
+            return shape(arg)[axis - (rank - type.rank)]
+    return index(1)
+
+
+def group_in_program(body: Body, op: d.GroupOp) -> Sequence[Value]:
+    """A group over large tensors, one block of rows after the other in this program."""
+    inner = members_of(op)
+    yielded = op.body.block.last_op
+    assert isinstance(yielded, d.YieldOp)
+    return _in_program(body, op, inner, list(yielded.values))
+
+
+def apply_in_program(body: Body, op: d.ApplyOp) -> Sequence[Value]:
+    if not is_member(op):
+        from tilejit.backends.cuda.rules import ROWS
+
+        rule = ROWS[op.op]
+        if any(is_large(result) for result in op.results) or isinstance(rule, str):
+            raise body.unsupported(op, f"`{op.op}` of a large tensor inside a block", "move it out of pl.spmd, or work on tiles")
+        return rule(body, op)
+    return _in_program(body, op, [op], [op.results[0]])
+
+
+def _in_program(body: Body, op: Operation, inner: Sequence[Member], outside: Sequence[SSAValue]) -> Sequence[Value]:
+    inside = {member.results[0] for member in inner if isinstance(member, d.ApplyOp)}
+    if any(folds(member) not in (None, "row") for member in inner):
+        raise UnsupportedFeatureError("CUDA does not fold columns of a large tensor inside a block yet", span=getattr(op, "span", None), help="move it out of pl.spmd")
+    shape = device_shape(body, space_of(inner), inside)
+    constant = [extent.const for extent in shape]
+    known = all(isinstance(extent, int) for extent in constant)
+    chosen = rows_of(None, constant[-1] if isinstance(constant[-1], int) else None, 4, len(inner))
+    outputs: dict[SSAValue, Buffer] = {}
+    for value in outside:
+        extents = device_shape(body, value, inside)
+        if not known or any(extent.const is None for extent in extents):
+            raise UnsupportedFeatureError("CUDA needs constant extents for a tensor made inside a block", span=getattr(op, "span", None), help="make it outside with pl.create_tensor")
+        outputs[value] = memory.scratch_buffer(body.out, [int(extent.const or 0) for extent in extents], d.shaped_type(value).dtype)
+    nest = Nest(body, inner, shape, chosen, outputs)
+    for member in inner:
+        for operand in member.operands:
+            if operand not in inside and isinstance(d.type_of(operand), ShapedType) and not (isinstance(member, d.StoreOp) and operand is member.buffer):
+                nest.sources[operand] = body.in_memory(operand)
+        if isinstance(member, d.StoreOp):
+            nest.targets[member] = store_target(body, member, device_shape(body, member.value, inside))
+    saved = {value: body.values.get(value) for member in inner for value in member.operands}
+    body.order.barrier(body.out)
+    first = body.out.fresh("first")
+    with body.out.block(f"for {first} in range(0, {nest.rows.text}, {chosen.rows}):"):
+        nest.emit(Scalar(first, INDEX, (0, nest.rows.bounds[1]) if nest.rows.bounds else None))
+    body.order.barrier(body.out)
+    for value, old in saved.items():
+        if old is not None:
+            body.values[value] = old
+    return [outputs[value] for value in outside] if isinstance(op, d.GroupOp) or isinstance(op, d.ApplyOp) else []
+
+
+def store_target(body: Body, op: d.StoreOp, sizes: Sequence[Scalar]) -> Buffer:
+    """The window that a store writes, with the shape of its value."""
+    from tilejit.backends.cuda.structure import box
+
+    buffer = body.buffer(op.buffer)
+    offsets = [body.index(item) for item in op.offsets]
+    full = [index(1)] * (buffer.rank - len(sizes)) + list(sizes)
+    starts, _, good = box(body, op, buffer, offsets, full, clamp=False)
+    if good is not None:
+        full = [Scalar(f"tl.where({good}, {size.text}, 0)", INDEX, size.bounds and (0, size.bounds[1])) for size in full]
+    offset = numbers.add(buffer.offset, numbers.total(numbers.mul(start, dim.stride) for start, dim in zip(starts, buffer.dims, strict=True)))
+    dims = tuple(Dim(size, dim.stride) for size, dim in zip(full, buffer.dims, strict=True))[buffer.rank - len(sizes) :]
+    return replace(buffer, offset=_named(body, "start", offset), dims=dims)
+
+
+def copy_in_program(body: Body, op: d.StoreOp, value: Buffer, buffer: Buffer, offsets: Sequence[Scalar]) -> Sequence[Value]:
+    """A store of a value that lies in memory."""
+    _in_program(body, op, [op], [])
+    return []
+
+
+def escaping(op: d.ApplyOp) -> bool:
+    return has_uses(op.results[0])

@@ -1,0 +1,425 @@
+"""Kernels without blocks, spread over the GPU: each large operator becomes a launch of its own, each independent loop a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilejit import ops
+from tilejit.backends import checks
+from tilejit.backends.cuda import host, numbers, plan
+from tilejit.backends.cuda.host import Axis, Memory, Number
+from tilejit.backends.cuda.independent import perfect_nest
+from tilejit.backends.cuda.lower import Frame, Making
+from tilejit.backends.cuda.nest import ColumnNest, Member, Nest, folds, is_member, members_of, space_of
+from tilejit.backends.cuda.schedule import RowSchedule, rows_of
+from tilejit.backends.cuda.structure import inline
+from tilejit.backends.cuda.values import Buffer, Scalar, index
+from tilejit.dtypes import BOOL, INDEX
+from tilejit.errors import UnsupportedFeatureError
+from tilejit.passes.kernels import name_hint
+from tilejit.passes.rewriting import free_values, is_scalar_op
+from tilejit.tile_ir import dialect as d
+from tilejit.types.values import ScalarType, ShapedType
+
+_HOST = (d.ConstOp, d.DimOp, d.CheckOp, d.CreateOp, d.WindowOp, d.ViewOp, d.StridedOp)
+
+Segment = tuple[str, list[Operation]]
+""" "host", "nest", "grid", "loop" with one op, or "program" with the ops that one program runs."""
+
+
+def spread(frame: Frame, function: d.FuncOp) -> bool:
+    """Run a kernel without blocks as several launches; False where one program must do it all."""
+    segments = _segments(frame, function.body.block, set(function.body.block.args))
+    if segments is None:
+        return False
+    _run(frame, segments, function.symbol)
+    return True
+
+
+def _run(frame: Frame, segments: Sequence[Segment], name: str) -> None:
+    for kind, members in segments:
+        if kind == "host":
+            frame.step(members[0])
+        elif kind == "nest":
+            step_on_host(frame, members[0], name)
+        elif kind == "grid":
+            op = members[0]
+            assert isinstance(op, d.ForOp)
+            run_grid(frame, op, name)
+        elif kind == "loop":
+            op = members[0]
+            assert isinstance(op, d.ForOp)
+            _host_loop(frame, op, name)
+        else:
+            kernel = frame.kernel(name)
+            for op in members:
+                kernel.body.step(op)
+            frame.finish(kernel, host.number(1))
+
+
+def _segments(frame: Frame, block: Block, known: set[SSAValue]) -> list[Segment] | None:
+    """The ops of a block in runs; None where a value of a program would have to leave it."""
+    out: list[Segment] = []
+    known = known | set(frame.values)
+    for op in block.ops:
+        if isinstance(op, d.ReturnOp | d.YieldOp):
+            continue
+        kind = _kind(frame, op, known)
+        if kind == "program":
+            if not out or out[-1][0] != "program":
+                out.append(("program", []))
+            out[-1][1].append(op)
+            continue
+        known.update(op.results)
+        out.append((kind, [op]))
+    inside = [set(members) for kind, members in out if kind == "program"]
+    for members in inside:
+        walked = {inner for op in members for inner in op.walk()}
+        for op in members:
+            if any(use.operation not in walked and not isinstance(use.operation, d.YieldOp) for result in op.results for use in result.uses):
+                return None
+            if any(isinstance(use.operation, d.YieldOp) and use.operation.parent is block for result in op.results for use in result.uses):
+                return None
+    merged = _hoisted(out)
+    if all(kind == "program" for kind, _ in merged):
+        return None
+    return merged
+
+
+def _hoisted(segments: Sequence[Segment]) -> list[Segment]:
+    """Constants and scalars between two programs come first, so that those are one."""
+    out: list[Segment] = []
+    for kind, members in segments:
+        if kind == "host" and isinstance(members[0], d.ConstOp | d.DimOp | d.ApplyOp) and out and out[-1][0] == "program":
+            out.insert(len(out) - 1, (kind, members))
+        elif kind == "program" and out and out[-1][0] == "program":
+            out[-1][1].extend(members)
+        else:
+            out.append((kind, list(members)))
+    return out
+
+
+def _kind(frame: Frame, op: Operation, known: set[SSAValue]) -> str:
+    free = free_values([op])
+    if not all(value in known for value in free):
+        return "program"
+    if isinstance(op, _HOST) or (is_scalar_op(op) and isinstance(op, d.ApplyOp)):
+        return "host"
+    if isinstance(op, d.GroupOp) or (isinstance(op, d.ApplyOp) and is_member(op)) or (isinstance(op, d.StoreOp) and not op.static("atomic")):
+        return "nest" if _is_tensor_work(op) else "program"
+    if isinstance(op, d.ApplyOp) and _is_tensor_work(op) and len(op.results) == 1 and isinstance(d.type_of(op.results[0]), ShapedType):
+        return "nest"
+    if isinstance(op, d.ForOp) and not op.results:
+        if perfect_nest(op, frame.state.functions) is not None:
+            return "grid"
+        inner = _segments(frame, op.body.block, known | set(op.body.block.args))
+        if inner is not None and any(kind in ("nest", "grid", "loop") for kind, _ in inner):
+            return "loop"
+    return "program"
+
+
+def _is_tensor_work(op: Operation) -> bool:
+    """Whether an op only touches memory and tensor-level values."""
+    inner = members_of(op) if isinstance(op, d.GroupOp | d.StoreOp) or isinstance(op, d.ApplyOp) else []
+    values = [value for member in inner for value in [*member.operands, *member.results]]
+    shaped = [type for value in values if isinstance(type := d.type_of(value), ShapedType)]
+    return bool(shaped) and all(type.level == "tensor" for type in shaped) and all(isinstance(d.type_of(value), ShapedType | ScalarType) for value in values)
+
+
+def _host_loop(frame: Frame, op: d.ForOp, name: str) -> None:
+    block = op.body.block
+    lower, upper, step = (frame.number(item) for item in (op.lower, op.upper, op.step))
+    target = frame.fresh(name_hint(block.args[0]) or "i")
+    known = lower.bounds and upper.bounds and isinstance(step.const, int) and step.const > 0
+    bounds = (lower.bounds[0], max(lower.bounds[0], upper.bounds[1] - 1)) if known and lower.bounds and upper.bounds else None
+    frame.values[block.args[0]] = host.variable(target, INDEX, bounds)
+
+    def run() -> None:
+        segments = _segments(frame, block, set(block.args))
+        assert segments is not None
+        _run(frame, segments, name)
+
+    frame.steps.append(plan.For(target, lower.expr, upper.expr, step.expr, frame.inner(run)))
+
+
+# grids ------------------------------------------------------------------------------------------------------------------
+
+
+def loop_as_grid(frame: Frame, op: d.ForOp) -> bool:
+    """A loop of the control plane whose trips are launches that do not depend on each other."""
+    if op.results or perfect_nest(op, frame.state.functions) is None:
+        return False
+    if not all(value in frame.values for value in free_values([op])):
+        return False
+    steps, kernels, rows = list(frame.steps), list(frame.state.kernels), list(frame.state.failures.rows)
+    try:
+        run_grid(frame, op, _callee(op) or "loop")
+    except UnsupportedFeatureError:
+        frame.steps, frame.state.kernels, frame.state.failures.rows = steps, kernels, rows
+        return False
+    return True
+
+
+def _callee(op: Operation) -> str | None:
+    return next((inner.callee.data for inner in op.walk() if isinstance(inner, d.LaunchOp | d.CallOp)), None)
+
+
+def run_grid(frame: Frame, op: d.ForOp, name: str) -> None:
+    """One program per trip of a nest of independent loops."""
+    loops = perfect_nest(op, frame.state.functions)
+    assert loops is not None
+    kernel = frame.kernel(name)
+    trips = [_trips(frame, loop) for loop in loops]
+    programs = frame.named(host.product(trips), "programs")
+    most = programs.bounds[1] if programs.bounds else (1 << 31) - 1
+    rest = Scalar(kernel.out.once("program", "tl.program_id(0)"), INDEX, (0, max(0, most - 1)))
+    counts = [host.take_number(kernel.out, count, "trips") for count in trips]
+    for number in range(len(loops) - 1, -1, -1):
+        loop, count = loops[number], counts[number]
+        if number == 0:
+            turn = rest
+        elif isinstance(count.const, int):
+            turn, rest = numbers.mod(rest, count.const), numbers.floordiv(rest, count.const)
+        else:
+            turn = Scalar(f"({rest.text} % {count.text})", INDEX, (0, count.bounds[1]) if count.bounds else None)
+            rest = Scalar(f"({rest.text} // {count.text})", INDEX, rest.bounds)
+        if isinstance(count.const, int):
+            turn = Scalar(turn.text, INDEX, (0, max(0, count.const - 1)))
+        lower, step = (host.take_number(kernel.out, frame.number(item), "first") for item in (loop.lower, loop.step))
+        place = numbers.add(lower, numbers.mul(turn, step))
+        hint = name_hint(loop.body.block.args[0]) or "i"
+        kernel.body.values[loop.body.block.args[0]] = place if place.const is not None else Scalar(kernel.out.let(hint, place.text), INDEX, place.bounds)
+    for outer, inner in zip(loops, loops[1:], strict=False):
+        for between in outer.body.block.ops:
+            if between is not inner and not isinstance(between, d.YieldOp):
+                kernel.body.step(between)
+    kernel.body.run(loops[-1].body.block)
+    frame.finish(kernel, programs)
+
+
+def _trips(frame: Frame, loop: d.ForOp) -> Number:
+    lower, upper, step = (frame.number(item) for item in (loop.lower, loop.upper, loop.step))
+    if isinstance(lower.const, int) and isinstance(upper.const, int) and isinstance(step.const, int):
+        return host.number(len(range(lower.const, upper.const, step.const)))
+    return host.maximum(host.ceildiv(host.sub(upper, lower), step), host.number(0))
+
+
+# nests ------------------------------------------------------------------------------------------------------------------
+
+
+def step_on_host(frame: Frame, op: Operation, name: str = "kernel") -> None:
+    """Launch what a group, an operator or a store does."""
+    inner = members_of(op) if isinstance(op, d.GroupOp | d.ApplyOp | d.StoreOp) else []
+    if inner and all(is_member(member) for member in inner) and not any(folds(member) == "other" for member in inner):
+        _nests(frame, op, inner, name)
+        return
+    if isinstance(op, d.ApplyOp):
+        from tilejit.backends.cuda.operators import launch_operator
+
+        launch_operator(frame, op, name)
+        return
+    kernel = frame.kernel(name)
+    kernel.body.step(op)
+    frame.finish(kernel, host.number(1))
+
+
+def shape_of(frame: Frame, value: SSAValue) -> tuple[Number, ...]:
+    """The extents of a value on the host."""
+    found = frame.values.get(value)
+    if isinstance(found, Memory):
+        return found.shape
+    type, owner = d.shaped_type(value), value.owner
+    if isinstance(owner, d.GroupOp):
+        inner = owner.body.block.last_op
+        assert isinstance(inner, d.YieldOp)
+        return shape_of(frame, inner.values[list(owner.results).index(value)])  # type: ignore[arg-type]
+    assert isinstance(owner, d.ApplyOp), value
+    return tuple(host.number(extent) if isinstance(extent, int) else _dynamic(frame, owner, value, axis, type.rank) for axis, extent in enumerate(type.shape))
+
+
+def _dynamic(frame: Frame, op: d.ApplyOp, value: SSAValue, axis: int, rank: int) -> Number:
+    from tilejit.backends.cuda.operators import dynamic_extent
+
+    if is_member(op):
+        for arg in op.args:
+            type = d.type_of(arg)
+            own = axis - (rank - type.rank) if isinstance(type, ShapedType) else -1
+            if isinstance(type, ShapedType) and own >= 0 and type.shape[own] != 1:
+                return shape_of(frame, arg)[own]
+        return host.number(1)
+    return dynamic_extent(frame, op, value, axis)
+
+
+def _nests(frame: Frame, op: Operation, inner: Sequence[Member], name: str) -> None:
+    """Everything of a group: reductions over rows first, each on its own, then the rest in one nest."""
+    yielded = _yielded(op)
+    outside = {value for value in yielded}
+    for member in inner:
+        if isinstance(member, d.ApplyOp) and member.results[0] not in outside and not isinstance(op, d.GroupOp):
+            outside.add(member.results[0])
+    columns = [member for member in inner if folds(member) == "col"]
+    through = {member.results[0] for member in inner if isinstance(member, d.ApplyOp) and folds(member) == "row"}
+    for member in columns:
+        if _depends(member, through, inner) and isinstance(member.args[0].owner, d.ApplyOp) and member.args[0].owner in inner:
+            outside.add(member.args[0])
+    main = [member for member in inner if folds(member) != "col" and _wanted(member, inner, outside, columns)]
+    if main:
+        launch_rows(frame, op, main, [value for value in outside if any(isinstance(m, d.ApplyOp) and m.results[0] is value for m in main)], name)
+    for member in columns:
+        launch_columns(frame, member, inner, name)
+    for value, result in zip(yielded, op.results, strict=True) if isinstance(op, d.GroupOp) else ():
+        frame.values[result] = frame.values[value]
+
+
+def _yielded(op: Operation) -> list[SSAValue]:
+    if not isinstance(op, d.GroupOp):
+        return list(op.results)
+    last = op.body.block.last_op
+    assert isinstance(last, d.YieldOp)
+    return list(last.values)
+
+
+def _depends(op: d.ApplyOp, values: set[SSAValue], inner: Sequence[Member]) -> bool:
+    """Whether an op needs one of `values`, through members of the group."""
+    todo: list[Operation] = [op]
+    seen: set[Operation] = set()
+    while todo:
+        for operand in todo.pop().operands:
+            if operand in values:
+                return True
+            if isinstance(operand.owner, d.ApplyOp) and operand.owner in inner and operand.owner not in seen:
+                seen.add(operand.owner)
+                todo.append(operand.owner)
+    return False
+
+
+def _wanted(member: Member, inner: Sequence[Member], outside: set[SSAValue], columns: Sequence[Member]) -> bool:
+    """Whether the main nest computes a member: it is stored or handed out, or something there needs it."""
+    if isinstance(member, d.StoreOp) or member.results[0] in outside:
+        return True
+    return any(member.results[0] in other.operands and other not in columns and _wanted(other, inner, outside, columns) for other in inner)
+
+
+def _space(frame: Frame, members: Sequence[Member]) -> tuple[Number, ...]:
+    shape = shape_of(frame, space_of(members))
+    return shape if len(shape) > 1 else (host.number(1), *shape)
+
+
+def launch_rows(frame: Frame, op: Operation, members: Sequence[Member], outputs: Sequence[SSAValue], name: str) -> None:
+    """One kernel over blocks of rows."""
+    shape = _space(frame, members)
+    shape = _flattened(frame, members, shape, outputs)
+    count = host.product(shape[:-1])
+    width = max((d.shaped_type(value).dtype.get_byte() for member in members for value in member.operands if isinstance(d.type_of(value), ShapedType)), default=4)
+    chosen = rows_of(count.const if isinstance(count.const, int) else None, shape[-1].const if isinstance(shape[-1].const, int) else None, width, len(members))
+    kernel = frame.kernel(name)
+    taken = {value: _room(frame, value) for value in outputs}
+    nest = Nest(kernel.body, members, tuple(host.take_number(kernel.out, extent, f"size{i}") for i, extent in enumerate(shape)), chosen)
+    for value, room in taken.items():
+        nest.outputs[value] = _as_buffer(kernel, room, shape)
+    for member in members:
+        if isinstance(member, d.StoreOp):
+            nest.targets[member] = _as_buffer(kernel, store_window(frame, member), shape)
+        for operand in member.operands if isinstance(member, d.ApplyOp) else [member.value]:
+            if isinstance(found := frame.values.get(operand), Memory) and operand not in nest.inside:
+                nest.sources[operand] = _as_buffer(kernel, found, shape)
+    programs = frame.named(host.ceildiv(count, host.number(chosen.rows)), "programs")
+    most = programs.bounds[1] if programs.bounds else (1 << 31) - 1
+    block = Scalar(kernel.out.once("program", "tl.program_id(0)"), INDEX, (0, max(0, most - 1)))
+    first = numbers.mul(block, index(chosen.rows))
+    nest.emit(first if first.const is not None else Scalar(kernel.out.let("first", first.text), INDEX, first.bounds))
+    frame.finish(kernel, programs, chosen.warps, note=str(chosen))
+    for value, room in taken.items():
+        frame.values[value] = room
+
+
+def _flattened(frame: Frame, members: Sequence[Member], shape: tuple[Number, ...], outputs: Sequence[SSAValue]) -> tuple[Number, ...]:
+    """A nest without reductions and broadcasts over memory without gaps is one long row, cut into even pieces."""
+    return shape
+
+
+def _as_buffer(kernel: Making, memory: Memory, shape: Sequence[Number]) -> Buffer:
+    axes = memory.axes
+    if len(axes) == 1 and len(shape) == 2:
+        axes = (Axis(host.number(1), axes[0].extent), *axes)
+    return host.take_memory(kernel.out, Memory(memory.address, axes, memory.dtype, memory.root, memory.name))
+
+
+def _room(frame: Frame, value: SSAValue) -> Memory:
+    return frame.allocate(shape_of(frame, value), d.shaped_type(value).dtype, name_hint(value) or "value")
+
+
+def store_window(frame: Frame, op: d.StoreOp) -> Memory:
+    """The part of a buffer that a store writes, checked on the host."""
+    buffer = frame.memory(op.buffer)
+    sizes = shape_of(frame, op.value)
+    full = [host.number(1)] * (len(buffer.axes) - len(sizes)) + list(sizes)
+    offsets = [frame.number(item) for item in op.offsets]
+    for axis, (offset, size, extent) in enumerate(zip(offsets, full, buffer.shape, strict=True)):
+        end = host.add(offset, size)
+        row = frame.state.failures.row(checks.box_failure(op, axis)) if frame.state.options.check_bounds else -1
+        if row >= 0 and (offset.bounds is None or offset.bounds[0] < 0):
+            frame.check(host.apply_row("cmp", [offset, host.number(0)], BOOL, {"cmp_type": 5}), row, [offset, size, extent])
+        certain = end.bounds and extent.bounds and end.bounds[1] <= extent.bounds[0]
+        if row >= 0 and not certain and not host.same(end, extent):
+            frame.check(host.apply_row("cmp", [end, extent], BOOL, {"cmp_type": 3}), row, [offset, size, extent])
+    offset = host.total([host.mul(start, axis.stride) for start, axis in zip(offsets, buffer.axes, strict=True)])
+    axes = tuple(Axis(size, axis.stride) for size, axis in zip(full, buffer.axes, strict=True))[len(full) - len(sizes) :]
+    return host.at(buffer, offset, axes)
+
+
+def launch_columns(frame: Frame, op: d.ApplyOp, inner: Sequence[Member], name: str) -> None:
+    """A reduction over rows: programs take blocks of columns and run down."""
+    source = op.args[0]
+    members = _producers(frame, op, inner)
+    shape = shape_of(frame, source)
+    room = _room(frame, op.results[0])
+    lead, height, columns = host.product(shape[:-2]), shape[-2], shape[-1]
+    chosen = _column_schedule(lead, height, columns)
+    kernel = frame.kernel(name)
+    nest = Nest(kernel.body, [*members, op], tuple(host.take_number(kernel.out, extent, f"size{i}") for i, extent in enumerate(shape)), chosen)
+    for member in nest.members:
+        for operand in member.operands:
+            if isinstance(found := frame.values.get(operand), Memory) and operand not in nest.inside:
+                nest.sources[operand] = _as_buffer(kernel, found, shape)
+    across = frame.named(host.ceildiv(columns, host.number(chosen.columns)), "across")
+    programs = frame.named(host.mul(lead, across), "programs")
+    program = kernel.out.once("program", "tl.program_id(0)")
+    wide = host.take_number(kernel.out, across, "across")
+    most = columns.bounds[1] if columns.bounds else None
+    outer = index(0) if lead.const == 1 else Scalar(kernel.out.let("lead", f"{program} // {wide.text}"), INDEX, (0, lead.bounds[1]) if lead.bounds else None)
+    first = Scalar(kernel.out.let("first", f"({program} % {wide.text}) * {chosen.columns}" if lead.const != 1 else f"{program} * {chosen.columns}"), INDEX, (0, most) if most else None)
+    output = host.take_memory(kernel.out, room)
+    ColumnNest(nest, op, host.take_number(kernel.out, height, "height")).emit(outer, first, output)
+    frame.finish(kernel, programs, chosen.warps, note=str(chosen))
+    frame.values[op.results[0]] = room
+
+
+def _producers(frame: Frame, op: d.ApplyOp, inner: Sequence[Member]) -> list[Member]:
+    """Members that compute what a reduction folds, as far as they are not in memory."""
+    needed: set[Operation] = set()
+    todo: list[Operation] = [op]
+    while todo:
+        for operand in todo.pop().operands:
+            owner = operand.owner
+            if operand not in frame.values and isinstance(owner, d.ApplyOp) and owner in inner and owner not in needed:
+                needed.add(owner)
+                todo.append(owner)
+    return [member for member in inner if member in needed]
+
+
+def _column_schedule(lead: Number, height: Number, columns: Number) -> RowSchedule:
+    wide = 64 if columns.const is None or not isinstance(columns.const, int) or columns.const > 32 else 32
+    return RowSchedule(32, wide, True, 4)
+
+
+def fill(frame: Frame, memory: Memory, value: float, op: Operation) -> None:
+    """Set every cell of a new tensor."""
+    from tilejit.backends.cuda.operators import launch_fill
+
+    launch_fill(frame, memory, value, op)
+
+
+__all__ = ["inline", "ops"]
