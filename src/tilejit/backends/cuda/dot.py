@@ -22,8 +22,6 @@ from tilejit.types.values import ShapedType
 
 LEAST_K = {INT8: 32}
 """The shortest inner extent that `tl.dot` takes, 16 unless said here."""
-_SUM_CELLS = 1 << 16
-"""Products of fewer cells are multiplied out in registers where `tl.dot` does not take them."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +115,7 @@ def prepared(body: Body, both: Operands) -> Operands:
     return Operands(left, right, both.work)
 
 
-def multiplied(body: Body, both: Operands, acc: str | None) -> str:
+def multiplied(body: Body, both: Operands, acc: str | None, precision: str = "ieee") -> str:
     """The text of the product, plus `acc`."""
     left, right, work = both.left, both.right, both.work
     batch = _batch(left, right)
@@ -128,8 +126,6 @@ def multiplied(body: Body, both: Operands, acc: str | None) -> str:
         return _summed(body, left, right, work, acc)
     k = left.padded[-1]
     if k < LEAST_K.get(native, 16):
-        if math.prod(left.padded) * right.padded[-1] <= _SUM_CELLS or native is INT8:
-            return _summed(body, left, right, work, acc)
         return _summed(body, left, right, work, acc)
     if body.interpreted and native is BF16:
         native = FP32
@@ -137,7 +133,7 @@ def multiplied(body: Body, both: Operands, acc: str | None) -> str:
     if batch:
         lead = math.prod(padded(extent) for extent in batch)
         texts = [_folded(text, side, batch, lead) for text, side in zip(texts, (left, right), strict=True)]
-    options = ', input_precision="ieee"' if native is FP32 else ", out_dtype=tl.int32" if native is INT8 else ""
+    options = f', input_precision="{precision}"' if native is FP32 else ", out_dtype=tl.int32" if native is INT8 else ""
     if acc is not None and not batch:
         return f"tl.dot({texts[0]}, {texts[1]}, {acc}{options})"
     text = f"tl.dot({texts[0]}, {texts[1]}{options})"

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
 from xdsl.ir import Operation, SSAValue
 
-from tilejit.backends.cuda import host, numbers
+from tilejit import ops
+from tilejit.backends.cuda import elementwise, host, numbers
+from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.host import Memory, Number
-from tilejit.backends.cuda.lower import Frame
+from tilejit.backends.cuda.lower import Frame, Making
+from tilejit.backends.cuda.move import value_of
 from tilejit.backends.cuda.nest import is_large
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, index
-from tilejit.dtypes import INDEX
+from tilejit.dtypes import FP32, INDEX, INT8, INT32
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.kernels import name_hint
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import apply_args
 from tilejit.types.values import ShapedType
+
+if TYPE_CHECKING:
+    from tilejit.backends.cuda import gemm
 
 
 def launch_operator(frame: Frame, op: d.ApplyOp, name: str) -> None:
@@ -23,6 +34,9 @@ def launch_operator(frame: Frame, op: d.ApplyOp, name: str) -> None:
     rule = ROWS.get(op.op)
     if rule is None or isinstance(rule, str):
         raise UnsupportedFeatureError(f"CUDA does not run `{op.op}` yet", span=op.span, help="run it on the CPU: platform='cpu'")
+    if ops.table()[op.op].family == "matmul" and is_product(frame, op):
+        launch_product(frame, op, name)
+        return
     if any(is_large(value) for value in [*op.results, *(arg for arg in op.args if isinstance(d.type_of(arg), ShapedType))]):
         raise UnsupportedFeatureError(f"CUDA does not run `{op.op}` of a tensor this large yet", span=op.span, help="run it on the CPU: platform='cpu'")
     kernel = frame.kernel(name)
@@ -36,6 +50,137 @@ def launch_operator(frame: Frame, op: d.ApplyOp, name: str) -> None:
         kernel.body.store_tile(value, target, [index(0)] * target.rank)
         frame.values[result] = room
     frame.finish(kernel, host.number(1))
+
+
+def is_product(frame: Frame, op: d.ApplyOp) -> bool:
+    """Whether a product has matrices on both sides, in a dtype that `tl.dot` takes."""
+    left, right = (frame.memory(value_of(apply_args(op)[name])) for name in ("lhs", "rhs"))
+    if len(left.axes) < 2 or len(right.axes) < 2:
+        return False
+    floats = left.dtype.is_float and right.dtype.is_float
+    return (floats or left.dtype is right.dtype is INT8) and "E8M0" not in left.dtype.name + right.dtype.name
+
+
+def launch_product(frame: Frame, op: d.ApplyOp, name: str, group: Operation | None = None) -> None:
+    """A product over blocks of its result, with the nest that follows it in the same kernel."""
+    from tilejit.backends.cuda import gemm
+    from tilejit.backends.cuda.spread import shape_of
+
+    args = apply_args(op)
+    left, right = (frame.memory(value_of(args[key])) for key in ("lhs", "rhs"))
+    if args.get("a_trans"):
+        left = replace(left, axes=(*left.axes[:-2], left.axes[-1], left.axes[-2]))
+    if args.get("b_trans"):
+        right = replace(right, axes=(*right.axes[:-2], right.axes[-1], right.axes[-2]))
+    kernel = frame.kernel(name)
+    shape = shape_of(frame, op.results[0])
+    lead = shape[:-2]
+    batches = host.product(lead)
+    work = FP32 if left.dtype.is_float else INT32
+    sizes = (left.axes[-2].extent, left.axes[-1].extent, right.axes[-1].extent)
+    widest = left.dtype if left.dtype.get_byte() >= right.dtype.get_byte() else right.dtype
+
+    def make(batch: Scalar) -> gemm.Product:
+        sides = [_batch_of(kernel, host.take_memory(kernel.out, side), lead, batch) for side in (left, right)]
+        rows, inner, columns = (host.take_number(kernel.out, size, hint) for size, hint in zip(sizes, ("m", "k", "n"), strict=True))
+        return gemm.Product(sides[0], sides[1], rows, columns, inner, work)
+
+    ends = _Ending(frame, kernel, op, group, shape)
+    gemm.launch(frame, kernel, make, sizes, widest, ends.at, batches)
+    ends.settle()
+
+
+def _batch_of(kernel: Making, buffer: Buffer, lead: Sequence[Number], batch: Scalar) -> Buffer:
+    """One matrix of a batch; extents of 1 broadcast."""
+    offset, rest = buffer.offset, batch
+    own = buffer.dims[:-2]
+    missing = len(lead) - len(own)
+    for axis in range(len(lead) - 1, -1, -1):
+        count = host.take_number(kernel.out, lead[axis], f"batch{axis}")
+        place = rest if axis == 0 else Scalar(f"({rest.text} % {count.text})", INDEX, (0, count.bounds[1]) if count.bounds else None)
+        rest = rest if axis == 0 else Scalar(f"({rest.text} // {count.text})", INDEX, rest.bounds)
+        if axis >= missing and own[axis - missing].extent.const != 1 and count.const != 1:
+            offset = numbers.add(offset, numbers.mul(place, own[axis - missing].stride))
+    return replace(buffer, offset=offset, dims=buffer.dims[-2:])
+
+
+@dataclass
+class _Ending:
+    """What happens to the accumulator: it becomes the result, or goes through a nest."""
+
+    frame: Frame
+    kernel: Making
+    op: d.ApplyOp
+    group: Operation | None
+    shape: tuple[Number, ...]
+
+    def __post_init__(self) -> None:
+        self.rooms: dict[SSAValue, Memory] = {}
+        if self.group is None:
+            type = d.shaped_type(self.op.results[0])
+            self.rooms[self.op.results[0]] = self.frame.allocate(self.shape, type.dtype, name_hint(self.op.results[0]) or "product")
+
+    def at(self, batch: Scalar) -> gemm.Epilogue:
+        def end(body: Body, acc: Tile, row: Scalar, column: Scalar) -> None:
+            acc = self._finished(body, acc, row, column)
+            if self.group is None:
+                target = host.take_memory(self.kernel.out, self.rooms[self.op.results[0]])
+                body.store_tile(acc, _batch_of(self.kernel, target, self.shape[:-2], batch), (row, column))
+            else:
+                self._nest(body, acc, row, column)
+
+        return end
+
+    def _finished(self, body: Body, acc: Tile, row: Scalar, column: Scalar) -> Tile:
+        """The accumulator as the value of the product: with acc and bias, in the result's dtype."""
+        args, dtype = apply_args(self.op), d.shaped_type(self.op.results[0]).dtype
+        text = acc.text
+        if isinstance(args.get("acc"), SSAValue):
+            old = body.load_tile(body.in_memory(value_of(args["acc"])), (row, column), acc.shape, acc.valid, "old")
+            condition = args.get("init_cond")
+            added = f"({old.text} + {text})"
+            text = added if not isinstance(condition, SSAValue) else f"tl.where({body.text(body.scalar(condition))}, {text}, {added})"
+        if isinstance(args.get("bias"), SSAValue):
+            bias = body.load_tile(body.in_memory(value_of(args["bias"])), (index(0), column), (1, acc.shape[1]), (index(1), acc.valid[1]), "bias")
+            text = f"({text} + {bias.text})"
+        if dtype is not acc.dtype:
+            text = elementwise.held(body.out, elementwise.convert(body.out, f"({text})", acc.dtype, dtype), dtype)
+        return Tile(body.out.let(name_hint(self.op.results[0]) or "product", text), dtype, acc.shape, acc.valid)
+
+    def _nest(self, body: Body, acc: Tile, row: Scalar, column: Scalar) -> None:
+        from tilejit.backends.cuda.nest import Nest, members_of
+        from tilejit.backends.cuda.schedule import RowSchedule
+        from tilejit.backends.cuda.spread import as_buffer, room_for, store_window
+
+        assert self.group is not None
+        members = members_of(self.group)
+        shape = tuple(host.take_number(self.kernel.out, extent, f"size{i}") for i, extent in enumerate(self.shape))
+        nest = Nest(body, members, shape, RowSchedule(acc.shape[0], acc.shape[1], True, 0))
+        result = self.op.results[0]
+        nest.inside.add(result)
+        body.values[result] = acc
+        outside = list(self.group.body.block.last_op.operands) if isinstance(self.group, d.GroupOp) and self.group.body.block.last_op else list(self.group.results)
+        for value in outside:
+            self.rooms[value] = room_for(self.frame, value)
+            nest.outputs[value] = as_buffer(self.kernel, self.rooms[value], self.shape)
+        for member in members:
+            if isinstance(member, d.StoreOp):
+                nest.targets[member] = as_buffer(self.kernel, store_window(self.frame, member), self.shape)
+            for operand in member.operands if isinstance(member, d.ApplyOp) else [member.value]:
+                if isinstance(found := self.frame.values.get(operand), Memory) and operand not in nest.inside:
+                    nest.sources[operand] = as_buffer(self.kernel, found, self.shape)
+        nest.first, nest.here = row, acc.valid[0]
+        saved, body.nest = body.nest, True
+        nest._columns(column, acc.valid[1], members)
+        body.nest = saved
+
+    def settle(self) -> None:
+        self.frame.values.update(self.rooms)
+        if isinstance(self.group, d.GroupOp):
+            last = self.group.body.block.last_op
+            assert last is not None
+            for value, result in zip(last.operands, self.group.results, strict=True):
+                self.frame.values[result] = self.frame.values[value]
 
 
 def dynamic_extent(frame: Frame, op: d.ApplyOp, value: SSAValue, axis: int) -> Number:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from tilejit.backends.cuda.types import padded
+from tilejit.dtypes import DType
 
 MOST_CELLS = 1 << 14
 """Cells of a tensor-level value that a program holds at once in registers."""
@@ -52,3 +53,46 @@ def warps_of(text: str) -> int:
     if largest >= 1 << 14:
         return 8
     return 4 if largest >= 1 << 10 else 2 if largest >= 1 << 8 else 1
+
+
+@dataclass(frozen=True)
+class ProductSchedule:
+    """Blocks of a product."""
+
+    rows: int
+    columns: int
+    inner: int
+    warps: int
+    stages: int
+    precision: str = "ieee"
+
+    def __str__(self) -> str:
+        return f"{self.rows} × {self.columns} × {self.inner}, {self.warps} warps, {self.stages} stages"
+
+
+PROCESSORS = 132
+"""Programs that keep a large GPU busy."""
+
+
+def product_of(rows: int | None, inner: int | None, columns: int | None, batches: int | None, dtype: DType, fast: bool) -> ProductSchedule:
+    """Blocks for a product of M × K × N, as far as it is known while compiling."""
+    m, k, n, many = rows or 1024, inner or 1024, columns or 1024, batches or 1
+    size = dtype.get_byte()
+    if size == 4:
+        precise = "tf32x3" if fast and m * n * k >= 1 << 24 else "ieee"
+        block = _fitted(m, n, many, ((128, 128), (64, 64), (32, 32)))
+        return ProductSchedule(*block, 32, 8 if block[0] == 128 else 4, 3 if precise == "ieee" else 2, precise)
+    depth = 64 if size == 2 else 128
+    if min(m, n) >= 2048 and m * n * many >= 128 * 256 * PROCESSORS:
+        return ProductSchedule(128, 256, depth, 8, 4 if size == 2 else 3)
+    block = _fitted(m, n, many, ((128, 128), (64, 128), (64, 64), (32, 64), (16, 64)))
+    return ProductSchedule(*block, min(depth, max(32, padded(k))), 8 if block == (128, 128) else 4, 4 if block != (128, 128) else 3)
+
+
+def _fitted(m: int, n: int, many: int, blocks: tuple[tuple[int, int], ...]) -> tuple[int, int]:
+    """The largest block with which there is work for every processor, no larger than the result."""
+    for rows, columns in blocks:
+        if rows <= max(16, padded(m)) and columns <= max(16, padded(n)) and -(-m // rows) * -(-n // columns) * many >= PROCESSORS:
+            return rows, columns
+    rows, columns = blocks[-1]
+    return min(rows, max(16, padded(m))), min(columns, max(16, padded(n)))

@@ -21,6 +21,7 @@ from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.kernels import name_hint
 from tilejit.passes.rewriting import free_values, is_scalar_op
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import constant_of
 from tilejit.types.values import ScalarType, ShapedType
 
 _HOST = (d.ConstOp, d.DimOp, d.CheckOp, d.CreateOp, d.WindowOp, d.ViewOp, d.StridedOp)
@@ -39,7 +40,23 @@ def spread(frame: Frame, function: d.FuncOp) -> bool:
 
 
 def _run(frame: Frame, segments: Sequence[Segment], name: str) -> None:
-    for kind, members in segments:
+    skip: Operation | None = None
+    for place, (kind, members) in enumerate(segments):
+        if members[0] is skip:
+            continue
+        if kind == "nest" and (group := _epilogue_of(frame, segments, place)) is not None:
+            from tilejit.backends.cuda.operators import launch_product
+
+            first = members[0]
+            assert isinstance(first, d.ApplyOp)
+            for between, inner in segments[place + 1 :]:
+                if inner[0] is group:
+                    break
+                frame.step(inner[0])
+            launch_product(frame, first, name, group)
+            skip = group
+            segments = [*segments[: place + 1], *[(k, m) for k, m in segments[place + 1 :] if k != "host" or m[0] not in frame_done(segments, place, group)]]
+            return _run(frame, [item for item in segments[place + 1 :] if item[1][0] is not group], name)
         if kind == "host":
             frame.step(members[0])
         elif kind == "nest":
@@ -57,6 +74,36 @@ def _run(frame: Frame, segments: Sequence[Segment], name: str) -> None:
             for op in members:
                 kernel.body.step(op)
             frame.finish(kernel, host.number(1))
+
+
+def frame_done(segments: Sequence[Segment], place: int, group: Operation) -> list[Operation]:
+    """Host ops between a product and its epilogue: they run before both."""
+    found: list[Operation] = []
+    for _, inner in segments[place + 1 :]:
+        if inner[0] is group:
+            break
+        found.append(inner[0])
+    return found
+
+
+def _epilogue_of(frame: Frame, segments: Sequence[Segment], place: int) -> Operation | None:
+    """The nest after a product that works on its result cell by cell, and is the only one to use it."""
+    op = segments[place][1][0]
+    if not isinstance(op, d.ApplyOp) or ops.table()[op.op].family != "matmul" or d.shaped_type(op.results[0]).rank != 2:
+        return None
+    for kind, members in segments[place + 1 :]:
+        if kind == "host" and isinstance(members[0], d.ConstOp | d.DimOp | d.ApplyOp):
+            continue
+        group = members[0]
+        if kind != "nest" or not isinstance(group, d.GroupOp | d.StoreOp | d.ApplyOp):
+            return None
+        inner = members_of(group)
+        shape = d.shaped_type(op.results[0]).shape
+        fits = all(is_member(member) and folds(member) is None for member in inner) and d.shaped_type(space_of(inner)).shape == shape
+        only = all(use.operation in inner for use in op.results[0].uses)
+        used = any(op.results[0] in member.operands for member in inner)
+        return group if fits and only and used else None
+    return None
 
 
 def _segments(frame: Frame, block: Block, known: set[SSAValue]) -> list[Segment] | None:
@@ -187,7 +234,7 @@ def run_grid(frame: Frame, op: d.ForOp, name: str) -> None:
             rest = Scalar(f"({rest.text} // {count.text})", INDEX, rest.bounds)
         if isinstance(count.const, int):
             turn = Scalar(turn.text, INDEX, (0, max(0, count.const - 1)))
-        lower, step = (host.take_number(kernel.out, frame.number(item), "first") for item in (loop.lower, loop.step))
+        lower, step = (host.take_number(kernel.out, _bound(frame, item), "first") for item in (loop.lower, loop.step))
         place = numbers.add(lower, numbers.mul(turn, step))
         hint = name_hint(loop.body.block.args[0]) or "i"
         kernel.body.values[loop.body.block.args[0]] = place if place.const is not None else Scalar(kernel.out.let(hint, place.text), INDEX, place.bounds)
@@ -199,8 +246,14 @@ def run_grid(frame: Frame, op: d.ForOp, name: str) -> None:
     frame.finish(kernel, programs)
 
 
+def _bound(frame: Frame, value: SSAValue) -> Number:
+    """A bound of a loop; constants may stand inside the loop around it."""
+    known = constant_of(value)
+    return host.number(known) if isinstance(known, int) else frame.number(value)
+
+
 def _trips(frame: Frame, loop: d.ForOp) -> Number:
-    lower, upper, step = (frame.number(item) for item in (loop.lower, loop.upper, loop.step))
+    lower, upper, step = (_bound(frame, item) for item in (loop.lower, loop.upper, loop.step))
     if isinstance(lower.const, int) and isinstance(upper.const, int) and isinstance(step.const, int):
         return host.number(len(range(lower.const, upper.const, step.const)))
     return host.maximum(host.ceildiv(host.sub(upper, lower), step), host.number(0))
@@ -315,16 +368,16 @@ def launch_rows(frame: Frame, op: Operation, members: Sequence[Member], outputs:
     width = max((d.shaped_type(value).dtype.get_byte() for member in members for value in member.operands if isinstance(d.type_of(value), ShapedType)), default=4)
     chosen = rows_of(count.const if isinstance(count.const, int) else None, shape[-1].const if isinstance(shape[-1].const, int) else None, width, len(members))
     kernel = frame.kernel(name)
-    taken = {value: _room(frame, value) for value in outputs}
+    taken = {value: room_for(frame, value) for value in outputs}
     nest = Nest(kernel.body, members, tuple(host.take_number(kernel.out, extent, f"size{i}") for i, extent in enumerate(shape)), chosen)
     for value, room in taken.items():
-        nest.outputs[value] = _as_buffer(kernel, room, shape)
+        nest.outputs[value] = as_buffer(kernel, room, shape)
     for member in members:
         if isinstance(member, d.StoreOp):
-            nest.targets[member] = _as_buffer(kernel, store_window(frame, member), shape)
+            nest.targets[member] = as_buffer(kernel, store_window(frame, member), shape)
         for operand in member.operands if isinstance(member, d.ApplyOp) else [member.value]:
             if isinstance(found := frame.values.get(operand), Memory) and operand not in nest.inside:
-                nest.sources[operand] = _as_buffer(kernel, found, shape)
+                nest.sources[operand] = as_buffer(kernel, found, shape)
     programs = frame.named(host.ceildiv(count, host.number(chosen.rows)), "programs")
     most = programs.bounds[1] if programs.bounds else (1 << 31) - 1
     block = Scalar(kernel.out.once("program", "tl.program_id(0)"), INDEX, (0, max(0, most - 1)))
@@ -340,14 +393,14 @@ def _flattened(frame: Frame, members: Sequence[Member], shape: tuple[Number, ...
     return shape
 
 
-def _as_buffer(kernel: Making, memory: Memory, shape: Sequence[Number]) -> Buffer:
+def as_buffer(kernel: Making, memory: Memory, shape: Sequence[Number]) -> Buffer:
     axes = memory.axes
     if len(axes) == 1 and len(shape) == 2:
         axes = (Axis(host.number(1), axes[0].extent), *axes)
     return host.take_memory(kernel.out, Memory(memory.address, axes, memory.dtype, memory.root, memory.name))
 
 
-def _room(frame: Frame, value: SSAValue) -> Memory:
+def room_for(frame: Frame, value: SSAValue) -> Memory:
     return frame.allocate(shape_of(frame, value), d.shaped_type(value).dtype, name_hint(value) or "value")
 
 
@@ -375,7 +428,7 @@ def launch_columns(frame: Frame, op: d.ApplyOp, inner: Sequence[Member], name: s
     source = op.args[0]
     members = _producers(frame, op, inner)
     shape = shape_of(frame, source)
-    room = _room(frame, op.results[0])
+    room = room_for(frame, op.results[0])
     lead, height, columns = host.product(shape[:-2]), shape[-2], shape[-1]
     chosen = _column_schedule(lead, height, columns)
     kernel = frame.kernel(name)
@@ -383,7 +436,7 @@ def launch_columns(frame: Frame, op: d.ApplyOp, inner: Sequence[Member], name: s
     for member in nest.members:
         for operand in member.operands:
             if isinstance(found := frame.values.get(operand), Memory) and operand not in nest.inside:
-                nest.sources[operand] = _as_buffer(kernel, found, shape)
+                nest.sources[operand] = as_buffer(kernel, found, shape)
     across = frame.named(host.ceildiv(columns, host.number(chosen.columns)), "across")
     programs = frame.named(host.mul(lead, across), "programs")
     program = kernel.out.once("program", "tl.program_id(0)")

@@ -1,0 +1,122 @@
+"""Large products: blocks of the result in grouped order, `tl.dot` in a pipelined loop over K, and an epilogue on the accumulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tilejit.backends.cuda import dot, host, memory, numbers
+from tilejit.backends.cuda.body import Body
+from tilejit.backends.cuda.host import Number
+from tilejit.backends.cuda.lower import Frame, Making
+from tilejit.backends.cuda.schedule import ProductSchedule, product_of
+from tilejit.backends.cuda.types import register
+from tilejit.backends.cuda.values import Buffer, Dim, Scalar, Tile, index
+from tilejit.dtypes import FP32, INDEX, INT32, DType
+
+GROUP = 8
+"""Rows of blocks that are worked on together, so that they share what they load of the right operand."""
+
+Epilogue = Callable[[Body, Tile, Scalar, Scalar], None]
+"""Takes the accumulator of a block, and its first row and column."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """[M, K] times [K, N]; operands are windows in memory that start at the first row and column of the whole."""
+
+    left: Buffer
+    right: Buffer
+    rows: Scalar
+    columns: Scalar
+    inner: Scalar
+    work: DType = FP32
+
+
+def turned(buffer: Buffer) -> Buffer:
+    """The last two dims swapped."""
+    *lead, rows, columns = buffer.dims
+    return replace(buffer, dims=(*lead, columns, rows))
+
+
+def launch(
+    frame: Frame, kernel: Making, make: Callable[[Scalar], Product], shape: tuple[Number, Number, Number], dtype: DType, epilogue: Callable[[Scalar], Epilogue], batches: Number
+) -> None:
+    """Write and launch the kernel of a product of M × K × N; `make` gives the operands of a batch."""
+    rows, inner, columns = shape
+    chosen = product_of(*(size.const if isinstance(size.const, int) else None for size in (rows, inner, columns, batches)), dtype, frame.state.options.fast_math)
+    out = kernel.out
+    down = frame.named(host.ceildiv(rows, host.number(chosen.rows)), "down")
+    across = frame.named(host.ceildiv(columns, host.number(chosen.columns)), "across")
+    programs = frame.named(host.mul(host.mul(down, across), batches), "programs")
+    tall, wide = host.take_number(out, down, "down"), host.take_number(out, across, "across")
+    program = out.once("program", "tl.program_id(0)")
+    batch = index(0)
+    if batches.const != 1:
+        each = numbers.mul(tall, wide)
+        batch = Scalar(out.let("batch", f"{program} // {each.text}"), INDEX, (0, batches.bounds[1]) if batches.bounds else None)
+        program = out.let("tile", f"{program} % {each.text}")
+    first_row, first_column = _grouped(out, program, tall, wide, chosen, rows, columns)
+    product = make(batch)
+    tile = accumulate(kernel.body, product, chosen, first_row, first_column)
+    epilogue(batch)(kernel.body, tile, first_row, first_column)
+    frame.finish(kernel, programs, chosen.warps, chosen.stages, str(chosen))
+
+
+def _grouped(out: object, program: str, tall: Scalar, wide: Scalar, chosen: ProductSchedule, rows: Number, columns: Number) -> tuple[Scalar, Scalar]:
+    """The first row and column of a program's block: programs that run at once work on few rows of blocks."""
+    from tilejit.backends.cuda.writer import Writer
+
+    assert isinstance(out, Writer)
+    most = [size.bounds[1] if size.bounds else (1 << 31) - 1 for size in (rows, columns)]
+    if tall.const == 1 or wide.const == 1:
+        row, column = ("0", program) if tall.const == 1 else (program, "0")
+    else:
+        group = out.let("group", f"{program} // ({GROUP} * {wide.text})")
+        height = out.let("height", f"tl.minimum({tall.text} - {group} * {GROUP}, {GROUP})")
+        row = out.let("block_row", f"{group} * {GROUP} + ({program} % ({GROUP} * {wide.text})) % {height}")
+        column = out.let("block_column", f"({program} % ({GROUP} * {wide.text})) // {height}")
+    return (
+        Scalar(out.let("row", f"{row} * {chosen.rows}"), INDEX, (0, most[0])) if row != "0" else index(0),
+        Scalar(out.let("column", f"{column} * {chosen.columns}"), INDEX, (0, most[1])) if column != "0" else index(0),
+    )
+
+
+def part(size: Scalar, first: Scalar, block: int) -> Scalar:
+    """How much of a block lies inside."""
+    if isinstance(size.const, int) and size.const % block == 0:
+        return index(block)
+    return numbers.minimum(numbers.sub(size, first), index(block))
+
+
+def _named(body: Body, hint: str, value: Scalar) -> Scalar:
+    return value if value.const is not None or value.text.isidentifier() else replace(value, text=body.out.let(hint, value.text))
+
+
+def accumulate(body: Body, product: Product, chosen: ProductSchedule, row: Scalar, column: Scalar) -> Tile:
+    """The sum over K of one block."""
+    out = body.out
+    shape = (chosen.rows, chosen.columns)
+    work = product.work
+    acc, k = out.fresh("acc"), out.fresh("k")
+    valid = (_named(body, "rows", part(product.rows, row, chosen.rows)), _named(body, "columns", part(product.columns, column, chosen.columns)))
+    out.line(f"{acc} = tl.zeros({_text(shape)}, {register(work)})")
+    bounds = (0, product.inner.bounds[1]) if product.inner.bounds else None
+    with out.block(f"for {k} in range(0, {product.inner.text}, {chosen.inner}):"):
+        step = Scalar(k, INDEX, bounds)
+        inner = part(product.inner, step, chosen.inner)
+        if inner.const is None:
+            inner = _named(body, "inner", inner)
+        a = body.load_tile(product.left, (row, step), (chosen.rows, chosen.inner), (valid[0], inner), "a")
+        b = body.load_tile(product.right, (step, column), (chosen.inner, chosen.columns), (inner, valid[1]), "b")
+        both = dot.Operands(a, b, work)
+        out.line(f"{acc} = {dot.multiplied(body, both, acc, chosen.precision)}")
+    body.order.read.clear()
+    return Tile(acc, work, shape, valid)
+
+
+def _text(sizes: tuple[int, ...]) -> str:
+    return f"({', '.join(map(str, sizes))},)"
+
+
+__all__ = ["Dim", "INT32", "memory"]
