@@ -16,7 +16,7 @@ def compile_kernel(kernel: plan.Kernel, architecture: int, aligned: bool = True)
 
     name = f"<{kernel.name}-{abs(hash(kernel.text))}>"
     linecache.cache[name] = (len(kernel.text), None, kernel.text.splitlines(True), name)
-    space: dict[str, Any] = {}
+    space: dict[str, Any] = {"__name__": kernel.name}
     exec(compile(kernel.text, name, "exec"), space)
     target = GPUTarget("cuda", architecture, 32)
     backend = make_backend(target)

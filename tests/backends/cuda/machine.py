@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import linecache
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,10 @@ import triton.language as tl
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
 
-from tilejit import ops
+from tests.backends.cuda.walker import NONE, Walker
 from tilejit.backends.cuda import plan
-from tilejit.dtypes import dtype_named
-from tilejit.ops.evaluate import evaluate
-from tilejit.runtime.call.failures import raise_failure
-from tilejit.types.values import ScalarType
 
 Array = np.ndarray[Any, Any]
-NONE = (1 << 63) - 1
 
 _TYPES: dict[str, tuple[Any, Any]] = {
     "i1": (tl.int1, np.bool_), "i8": (tl.int8, np.int8), "i16": (tl.int16, np.int16), "i32": (tl.int32, np.int32), "i64": (tl.int64, np.int64),
@@ -63,11 +59,11 @@ class Libdevice:
         return lambda *args: self._made(functions[name], *args)
 
 
-class Machine:
+class Machine(Walker):
     """A device made of NumPy arrays: addresses are those of the process."""
 
     def __init__(self, program: plan.Program) -> None:
-        self.program = program
+        super().__init__(program)
         self.compiled: dict[int, Any] = {}
         self.errors = np.zeros(program.error_words, np.int64)
         self.kept: list[Array] = []
@@ -75,93 +71,38 @@ class Machine:
     def run(self, entry: str, arguments: Sequence[Any]) -> None:
         """Run an entry; arrays are written in place. Raises what kernels and steps report."""
         self.errors[:] = NONE
-        chosen = self.program.entries[entry]
-        state: dict[str, Any] = {}
-        for item in chosen.inputs:
-            value = arguments[item.parameter]
-            if item.fact == "address":
-                state[item.name] = value.ctypes.data
-            elif item.fact == "extent":
-                state[item.name] = value.shape[item.axis]
-            elif item.fact == "stride":
-                state[item.name] = value.strides[item.axis] // value.itemsize
-            else:
-                state[item.name] = value
-        self._steps(chosen.steps, state)
-        self._failed()
-
-    def _failed(self) -> None:
-        if self.errors[0] != NONE:
-            row = int(self.errors[0]) & 0xFFFFF
-            raise_failure(self.program.failures[row], [int(value) for value in self.errors[1 + 4 * row : 5 + 4 * row]], self.program.failures)
-
-    def _steps(self, steps: Sequence[plan.Step], state: dict[str, Any]) -> None:
-        for step in steps:
-            self._step(step, state)
-
-    def _step(self, step: plan.Step, state: dict[str, Any]) -> None:
-        match step:
-            case plan.Compute(target, value):
-                state[target] = number(value, state)
-            case plan.Move(targets, values):
-                found = [number(value, state) for value in values]
-                state.update(zip(targets, found, strict=True))
-            case plan.Allocate(target, size):
-                state[target] = self.allocate(max(1, number(size, state)))
-            case plan.Launch():
-                self._launch(step, state)
-            case plan.Read(target, address, dtype):
-                kind = dtype_named(dtype).numpy
-                state[target] = _at(number(address, state), kind.itemsize).view(kind)[0]
-            case plan.Check(condition, failure, values):
-                if not number(condition, state):
-                    raise_failure(self.program.failures[failure], [int(number(value, state)) for value in values], self.program.failures)
-            case plan.For(target, lower, upper, by, body):
-                for index in range(*(int(number(item, state)) for item in (lower, upper, by))):
-                    state[target] = index
-                    self._steps(body, state)
-            case plan.While(before, condition, body):
-                self._steps(before, state)
-                while number(condition, state):
-                    self._steps(body, state)
-                    self._steps(before, state)
-            case plan.If(condition, then, orelse):
-                self._steps(then if number(condition, state) else orelse, state)
+        self.start(entry, arguments, [item.ctypes.data if isinstance(item, np.ndarray) else 0 for item in arguments])
+        self.failed(self.errors.tolist())
 
     def allocate(self, size: int) -> int:
         memory = np.full(size + 256, 0xA5, np.uint8)
         self.kept.append(memory)
         return -(-memory.ctypes.data // 256) * 256
 
-    def _launch(self, step: plan.Launch, state: Mapping[str, Any]) -> None:
-        kernel = self.program.kernels[step.kernel]
-        grid = tuple(int(number(item, state)) for item in step.grid)
-        if 0 in grid:
-            return
-        given = iter([number(item, state) for item in step.arguments])
+    def read(self, address: int, dtype: np.dtype[Any]) -> Any:
+        return np.frombuffer((ctypes.c_uint8 * dtype.itemsize).from_address(address), np.uint8).view(dtype)[0]
+
+    def launch(self, kernel: int, grid: tuple[int, ...], given: Sequence[Any]) -> None:
+        facts, rest = self.program.kernels[kernel], iter(given)
         arguments: list[Any] = []
-        for parameter in kernel.parameters:
+        for parameter in facts.parameters:
             if parameter.kind == "scratch":
-                value: Any = self.allocate(max(1, kernel.scratch_bytes) * math.prod(grid))
+                value: Any = self.allocate(max(1, facts.scratch_bytes) * math.prod(grid))
             elif parameter.kind == "error":
                 value = self.errors.ctypes.data
             else:
-                value = next(given)
+                value = next(rest)
             arguments.append(_argument(value, parameter.type))
-        self._function(step.kernel)[grid](*arguments)
-
-    def _function(self, position: int) -> Any:
-        if position not in self.compiled:
-            kernel = self.program.kernels[position]
-            self.compiled[position] = load(kernel)
-        return self.compiled[position]
+        if kernel not in self.compiled:
+            self.compiled[kernel] = load(facts)
+        self.compiled[kernel][grid](*arguments)
 
 
 def load(kernel: plan.Kernel) -> Any:
     """The function of a kernel's text."""
     name = f"<{kernel.name}-{abs(hash(kernel.text))}>"
     linecache.cache[name] = (len(kernel.text), None, kernel.text.splitlines(True), name)
-    space: dict[str, Any] = {}
+    space: dict[str, Any] = {"__name__": kernel.name}
     exec(compile(kernel.text, name, "exec"), space)
     space["libdevice"] = Libdevice()
     space["range"] = counted
@@ -183,26 +124,3 @@ def _argument(value: Any, type: str) -> Any:
     kind, numpy = _TYPES[type]
     with np.errstate(all="ignore"):
         return tl.tensor(TensorHandle(np.array([value]).astype(numpy), kind), kind)
-
-
-def _at(address: int, size: int) -> Array:
-    import ctypes
-
-    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
-
-
-def number(value: plan.Expr, state: Mapping[str, Any]) -> Any:
-    """What an expression of the host program is."""
-    if isinstance(value, plan.Var):
-        return state[value.name]
-    if not isinstance(value, plan.Apply):
-        return value
-    args = [number(arg, state) for arg in value.args]
-    if value.op == "ceildiv":
-        return -(-int(args[0]) // int(args[1]))
-    row = ops.table()[value.op]
-    dtypes = value.operands or ("INDEX",) * len(args)
-    typed = [np.asarray(arg).astype(dtype_named(dtype).numpy)[()] for arg, dtype in zip(args, dtypes, strict=True)]
-    statics = {name: dtype_named(str(item)) if name == "target_type" else item for name, item in value.statics}
-    names = [name for name in row.operands][: len(typed)]
-    return evaluate(row, {**dict(zip(names, typed, strict=True)), **statics}, (ScalarType(dtype_named(value.dtype)),))[0].item()

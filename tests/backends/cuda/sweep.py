@@ -17,7 +17,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("TRITON_INTERPRET", "1")
+if "--compile" not in sys.argv and "--gpu" not in sys.argv:
+    os.environ["TRITON_INTERPRET"] = "1"
 
 import numpy as np
 
@@ -71,7 +72,9 @@ class Run:
             if self.options.show:
                 traceback.print_exc()
             text = [line for line in str(error).strip().splitlines() if line.strip()]
-            self.reason = f"{type(error).__name__}: {' | '.join(text[:3])}"
+            self.reason = f"{type(error).__name__}: {' | '.join(text[:1] + text[-2:])}"
+            if error.__cause__ is not None:
+                self.reason = f"{str(error.__cause__)[-160:]} <- {self.reason}"
 
     def _check(self) -> None:
         installed = _installed(self)
@@ -99,7 +102,10 @@ class Run:
 @contextlib.contextmanager
 def _installed(run: Run) -> Any:
     """Programs for the reference platform run in Triton's interpreter for a while."""
-    from tests.backends.cuda.machine import Machine
+    if run.options.gpu:
+        from tests.backends.cuda.gpu import Gpu as Machine
+    else:
+        from tests.backends.cuda.machine import Machine
     from tilejit import compiler
     from tilejit.runtime import machine as facts
     from tilejit.runtime.arrays import ArrayView
@@ -117,7 +123,7 @@ def _installed(run: Run) -> Any:
     def build(program: Any, config: Any, output_dir: Any, known: Any) -> Any:
         run.stage = "lower"
         ready = prepared(program)
-        made = lower(ready, CompileOptions(), interpreted=True)
+        made = lower(ready, CompileOptions(), interpreted=not run.options.gpu)
         if run.options.show:
             for kernel in made.kernels:
                 print(kernel.text)
@@ -138,6 +144,7 @@ def main() -> int:
     parser.add_argument("--topic", action="append")
     parser.add_argument("--case", action="append")
     parser.add_argument("--compile", type=lambda text: [int(item) for item in text.split(",")])
+    parser.add_argument("--gpu", action="store_true", help="run on the GPU of this machine, through torch and Triton's launcher")
     parser.add_argument("--show", action="store_true")
     parser.add_argument("--first", action="store_true")
     parser.add_argument("--part", default="0/1")

@@ -442,13 +442,15 @@ class Frame:
         self.launch_function(function, blocks, op)
 
     def launch_function(self, function: d.FuncOp, blocks: Number | None, op: Operation) -> None:
-        from tilejit.backends.cuda.spread import spread
+        from tilejit.backends.cuda.spread import blocks_as_product, spread
 
         if function.static("kind") == "group":
             if blocks is None:
                 self.block(function.body.block)
                 return
         if blocks is None and spread(self, function):
+            return
+        if blocks is not None and blocks_as_product(self, function, blocks):
             return
         kernel = self.kernel(function.symbol)
         if blocks is not None:

@@ -12,6 +12,7 @@ from tilejit.backends.cuda import host, numbers, plan
 from tilejit.backends.cuda.host import Axis, Memory, Number
 from tilejit.backends.cuda.independent import perfect_nest
 from tilejit.backends.cuda.lower import Frame, Making
+from tilejit.backends.cuda.recognise import Turn, product_from_loops
 from tilejit.backends.cuda.nest import ColumnNest, Member, Nest, folds, is_member, members_of, space_of
 from tilejit.backends.cuda.schedule import RowSchedule, rows_of
 from tilejit.backends.cuda.structure import inline
@@ -217,6 +218,8 @@ def run_grid(frame: Frame, op: d.ForOp, name: str) -> None:
     """One program per trip of a nest of independent loops."""
     loops = perfect_nest(op, frame.state.functions)
     assert loops is not None
+    if _as_product(frame, loops, name):
+        return
     kernel = frame.kernel(name)
     trips = [_trips(frame, loop) for loop in loops]
     programs = frame.named(host.product(trips), "programs")
@@ -244,6 +247,46 @@ def run_grid(frame: Frame, op: d.ForOp, name: str) -> None:
                 kernel.body.step(between)
     kernel.body.run(loops[-1].body.block)
     frame.finish(kernel, programs)
+
+
+def _as_product(frame: Frame, loops: Sequence[d.ForOp], name: str) -> bool:
+    turns: list[Turn] = []
+    for loop in loops:
+        first, step = constant_of(loop.lower), constant_of(loop.step)
+        if not isinstance(first, int) or not isinstance(step, int):
+            return False
+        turns.append(Turn(loop.body.block.args[0], _trips(frame, loop), first, step))
+    return product_from_loops(frame, turns, loops[-1].body.block, name)
+
+
+def blocks_as_product(frame: Frame, function: d.FuncOp, blocks: Number) -> bool:
+    """Blocks of pl.spmd that are tiles of one product: the index is that of a row of tiles, or divided into row and column."""
+    places = [op for op in function.body.block.ops if isinstance(op, d.ApplyOp) and op.op == "get_block_idx"]
+    if len(places) != 1 or not isinstance(blocks.const, int):
+        return False
+    place = places[0].results[0]
+    turns = [Turn(place, blocks, 0, 1)]
+    users = [use.operation for use in place.uses]
+    split = [op for op in users if isinstance(op, d.ApplyOp) and op.op in ("floordiv", "mod")]
+    if split and len(split) == len(users):
+        widths = {constant_of(op.args[1]) for op in split}
+        width = widths.pop()
+        if widths or not isinstance(width, int) or width < 1 or blocks.const % width:
+            return False
+        down, across = host.number(blocks.const // width), host.number(width)
+        if len({op.op for op in split}) != len(split):
+            return False
+        turns = [Turn(op.results[0], down if op.op == "floordiv" else across, 0, 1) for op in split]
+    block = function.body.block
+    inner = [op for op in block.ops if isinstance(op, d.ForOp)]
+    others = [op for op in block.ops if not isinstance(op, d.ForOp | d.ConstOp | d.DimOp | d.ReturnOp) and not is_scalar_op(op) and op not in places]
+    if len(inner) == 1 and not others and not inner[0].results:
+        loop = inner[0]
+        first, step = constant_of(loop.lower), constant_of(loop.step)
+        if isinstance(first, int) and isinstance(step, int) and step > 0 and all(isinstance(constant_of(item), int) for item in (loop.lower, loop.upper)):
+            turns.append(Turn(loop.body.block.args[0], _trips(frame, loop), first, step))
+            block = loop.body.block
+    return product_from_loops(frame, turns, block, function.symbol)
 
 
 def _bound(frame: Frame, value: SSAValue) -> Number:
