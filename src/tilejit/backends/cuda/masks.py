@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from tilejit.backends.cuda import elementwise, numbers
-from tilejit.backends.cuda.types import computed_in
+from tilejit.backends.cuda.types import register
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, Value, index
 from tilejit.dtypes import BOOL, UINT8, promote
 from tilejit.ops.compare import mask_columns
@@ -107,7 +107,7 @@ def select(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     second = other.text if isinstance(other, Tile) else elementwise.held(body.out, body.scalar_text(other, first.dtype), first.dtype)
     text = f"tl.where({flags}, {first.text}, {second})"
     if isinstance(other, Scalar):
-        text = f"{text}.to({first.text}.dtype)"
+        text = f"{text}.to({register(first.dtype)})"
     tiles = [tile for tile in (first, other) if isinstance(tile, Tile)]
     valid = list(common_valid(first.shape, tiles))
     for axis in range(first.rank - 1):
@@ -123,6 +123,3 @@ def select(body: Body, op: d.ApplyOp) -> Sequence[Value]:
 def _value(found: object) -> SSAValue:
     assert isinstance(found, SSAValue)
     return found
-
-
-__all__ = ["computed_in"]

@@ -8,7 +8,7 @@ from typing import Any
 from xdsl.ir import Operation
 
 from tilejit import ops
-from tilejit.backends.cuda import control, dot, masks, move, rows, structure
+from tilejit.backends.cuda import control, dot, gather, masks, move, rows, scatter, structure
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.places import EFFECT_RULES, PLACE_RULES
 from tilejit.backends.cuda.values import Value
@@ -72,6 +72,20 @@ _OWN: dict[str, Rule | str] = {
     "ci": move.ci,
     "tri": move.tri,
     "random": move.random,
+    "gather": gather.gather,
+    "gather_flat": gather.gather_flat,
+    "gather_mask": gather.gather_mask,
+    "gather_compare": gather.gather_compare,
+    "gatherb": gather.gatherb,
+    "mgather": gather.mgather,
+    "paged_gather": gather.paged_gather,
+    "gather_row": gather.gather_row,
+    "scatter": scatter.scatter,
+    "scatter_flat": scatter.scatter_flat,
+    "scatter_mask": scatter.scatter_mask,
+    "scatter_update": scatter.scatter_update,
+    "sort32": scatter.sort32,
+    "mrgsort": scatter.mrgsort,
     **PLACE_RULES,
 }
 
@@ -88,5 +102,5 @@ def _table() -> dict[str, Rule | str]:
 ROWS: dict[str, Rule | str] = _table()
 """A rule, or the reason why a row has none, by row."""
 
-EFFECTS: dict[str, Rule] = dict(EFFECT_RULES)
+EFFECTS: dict[str, Rule] = {**EFFECT_RULES, "mscatter": scatter.mscatter, "scatter_update": scatter.scatter_update}
 """Statements of the table, print and assertions among them."""
