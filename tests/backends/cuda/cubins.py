@@ -19,7 +19,7 @@ def compile_kernel(kernel: plan.Kernel, architecture: int, aligned: bool = True)
     space: dict[str, Any] = {"__name__": kernel.name}
     exec(compile(kernel.text, name, "exec"), space)
     target = GPUTarget("cuda", architecture, 32)
-    backend = make_backend(target)
+    backend: Any = make_backend(target)
     options = backend.parse_options({"num_warps": kernel.num_warps, "num_stages": kernel.num_stages, **kernel.options})
     attributes = {(i,): [["tt.divisibility", 16]] for i, p in enumerate(kernel.parameters) if aligned and (p.divisible or p.kind in ("scratch", "error"))}
     source = ASTSource(space[kernel.name], kernel.signature, {}, attributes)

@@ -70,7 +70,9 @@ class Gpu(Walker):
                 arguments.append(self.errors)
             else:
                 value = next(rest)
-                arguments.append(Pointer(int(value), parameter.type[1:]) if parameter.kind == "pointer" else float(value) if parameter.type == "fp32" else int(value))
+                arguments.append(
+                    Pointer(int(value), parameter.type[1:]) if parameter.kind == "pointer" else float(value) if parameter.type == "fp32" else int(value)
+                )
         if kernel not in self.compiled:
             self.compiled[kernel] = load(facts)
         self.compiled[kernel][grid](*arguments, num_warps=facts.num_warps, num_stages=facts.num_stages, **facts.options)

@@ -34,7 +34,7 @@ def _splat(self: Any, type: Any, value: Any) -> TensorHandle:
     return TensorHandle(np.full(type.shape, value.data.ravel()[0], value.data.dtype), value.dtype.scalar)
 
 
-interpreter.InterpreterBuilder.create_splat = _splat
+interpreter.InterpreterBuilder.create_splat = _splat  # type: ignore[assignment]
 
 
 class Libdevice:
@@ -45,7 +45,7 @@ class Libdevice:
         first = next(arg for arg in args if isinstance(arg, tl.tensor))
         with np.errstate(all="ignore"):
             data = function(*(arg.handle.data.astype(np.float64) if isinstance(arg, tl.tensor) else np.float64(arg) for arg in args)).astype(np.float32)
-        shape = first.type
+        shape: Any = first.type
         for arg in args:
             if isinstance(arg, tl.tensor) and arg.handle.data.shape == data.shape:
                 shape = arg.type
@@ -80,7 +80,7 @@ class Machine(Walker):
         return -(-memory.ctypes.data // 256) * 256
 
     def read(self, address: int, dtype: np.dtype[Any]) -> Any:
-        return np.frombuffer((ctypes.c_uint8 * dtype.itemsize).from_address(address), np.uint8).view(dtype)[0]
+        return np.ctypeslib.as_array((ctypes.c_uint8 * dtype.itemsize).from_address(address)).view(dtype)[0]
 
     def launch(self, kernel: int, grid: tuple[int, ...], given: Sequence[Any]) -> None:
         facts, rest = self.program.kernels[kernel], iter(given)
@@ -119,7 +119,7 @@ def counted(*bounds: Any) -> Any:
 
 def _argument(value: Any, type: str) -> Any:
     if type.startswith("*"):
-        kind = tl.pointer_type(_TYPES[type[1:]][0])
+        kind: Any = tl.pointer_type(_TYPES[type[1:]][0])
         return tl.tensor(TensorHandle(np.array([value], np.uint64), kind), kind)
     kind, numpy = _TYPES[type]
     with np.errstate(all="ignore"):

@@ -1,6 +1,6 @@
 """Tries all kernels of tests/suite: which lower, which compile to cubins, which give their numbers in Triton's interpreter.
 
-    python -m tests.backends.cuda.sweep [--compile 80,90] [--topic NAME] [--case NAME] [--show] [--jobs N]
+python -m tests.backends.cuda.sweep [--compile 80,90] [--topic NAME] [--case NAME] [--show] [--jobs N]
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Any
 if "--compile" not in sys.argv and "--gpu" not in sys.argv:
     os.environ["TRITON_INTERPRET"] = "1"
 
-import numpy as np
 
 import tilejit.language as pl
 from tests.suite import harness
@@ -80,7 +79,9 @@ class Run:
         installed = _installed(self)
         if isinstance(self.case.kernel, harness.JITFunction):
             self.case.kernel.cache_clear()
-        config = harness.RunConfig(platform="reference", disk_cache=False) if hasattr(harness.RunConfig(), "disk_cache") else harness.RunConfig(platform="reference")
+        config = (
+            harness.RunConfig(platform="reference", disk_cache=False) if hasattr(harness.RunConfig(), "disk_cache") else harness.RunConfig(platform="reference")
+        )
         case = self.case if self.case.tol else dataclasses.replace(self.case, tol=2e-6)
         with installed:
             case._check_calls(config)
@@ -129,7 +130,9 @@ def _installed(run: Run) -> Any:
                 print(kernel.text)
             print(made.entries)
         artifact = compiler.Artifact(program.name, "reference", compiler._entry_infos(ready, program), (), facts.architecture(), (), compiler._versions())
-        return compiler.CompiledProgram(artifact, {name: Runner(Machine(made), name) for name in ready.entries}, program=program, stages=[], output_dir=output_dir)
+        return compiler.CompiledProgram(
+            artifact, {name: Runner(Machine(made), name) for name in ready.entries}, program=program, stages=[], output_dir=output_dir
+        )
 
     saved = compiler._BUILDERS["reference"]
     compiler._BUILDERS["reference"] = build

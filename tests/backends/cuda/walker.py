@@ -105,5 +105,5 @@ def number(value: plan.Expr, state: Mapping[str, Any]) -> Any:
     dtypes = value.operands or ("INDEX",) * len(args)
     typed = [np.asarray(arg).astype(dtype_named(dtype).numpy)[()] for arg, dtype in zip(args, dtypes, strict=True)]
     statics = {name: dtype_named(str(item)) if name == "target_type" else item for name, item in value.statics}
-    names = [name for name in row.operands][: len(typed)]
+    names = list(row.operands)[: len(typed)]
     return evaluate(row, {**dict(zip(names, typed, strict=True)), **statics}, (ScalarType(dtype_named(value.dtype)),))[0].item()

@@ -29,7 +29,13 @@ class Body:
     """The text of one program; `outside` brings in values of the host."""
 
     def __init__(
-        self, out: Writer, outside: Callable[[SSAValue], Value], functions: dict[str, d.FuncOp], failures: FailureTable, options: CompileOptions, interpreted: bool = False
+        self,
+        out: Writer,
+        outside: Callable[[SSAValue], Value],
+        functions: dict[str, d.FuncOp],
+        failures: FailureTable,
+        options: CompileOptions,
+        interpreted: bool = False,
     ) -> None:
         self.out = out
         self.outside = outside
@@ -139,8 +145,10 @@ class Body:
         value = self.converted(tile, buffer.dtype)
         if atomic:
             if buffer.dtype.get_byte() < 2 or (buffer.dtype.is_integer and buffer.dtype.bits < 32):
-                raise UnsupportedFeatureError(f"CUDA has no atomic add of {buffer.dtype}", span=self.out.span, help="add in FP32 or INT32 and convert afterwards")
-            self.out.line(f"tl.atomic_add({pointers}, {value}{'' if where is None else f', mask={where}'}, sem=\"relaxed\")")
+                raise UnsupportedFeatureError(
+                    f"CUDA has no atomic add of {buffer.dtype}", span=self.out.span, help="add in FP32 or INT32 and convert afterwards"
+                )
+            self.out.line(f'tl.atomic_add({pointers}, {value}{"" if where is None else f", mask={where}"}, sem="relaxed")')
         else:
             self.out.line(memory.store_line(self.out, pointers, value, where, buffer.dtype))
 
@@ -300,7 +308,9 @@ def constant_extent(extent: Scalar, value: SSAValue) -> int:
     if not isinstance(extent.const, int):
         owner = value.owner
         raise UnsupportedFeatureError(
-            "CUDA keeps only values of constant shape in a block", span=owner.span if isinstance(owner, d.TileOp) else None, help="use a tensor-level operator outside pl.spmd"
+            "CUDA keeps only values of constant shape in a block",
+            span=owner.span if isinstance(owner, d.TileOp) else None,
+            help="use a tensor-level operator outside pl.spmd",
         )
     return extent.const
 
@@ -319,4 +329,4 @@ def bounds_of(dtype: DType) -> tuple[int, int] | None:
     return integer_range(dtype) if dtype.is_integer and dtype is not INDEX and fits32(integer_range(dtype)) else None
 
 
-__all__ = ["Array", "Body", "BlockArgument", "Dim", "block_shape", "constant_extent", "register"]
+__all__ = ["Array", "BlockArgument", "Body", "Dim", "block_shape", "constant_extent", "register"]

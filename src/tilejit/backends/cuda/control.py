@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from xdsl.ir import Block, SSAValue
@@ -14,6 +14,7 @@ from tilejit.backends.cuda.masks import as_bytes
 from tilejit.backends.cuda.types import fits32
 from tilejit.backends.cuda.values import Array, Buffer, Scalar, Tile, Value, index
 from tilejit.dtypes import BOOL, INDEX
+from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.kernels import name_hint
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ScalarType, ShapedType
@@ -61,7 +62,11 @@ class Carried:
         for target, value in zip(self.values, values, strict=True):
             if isinstance(target, Buffer):
                 if not isinstance(value, Buffer) or value.root != target.root or value != target:
-                    raise self.body.unsupported(_first_op(self.body), "a name that holds different tensors inside a kernel")
+                    raise UnsupportedFeatureError(
+                        "CUDA does not run a name that holds different tensors inside a kernel",
+                        span=self.body.out.span,
+                        help="choose the tensor outside the region",
+                    )
             elif isinstance(target, Scalar):
                 assert isinstance(value, Scalar)
                 found.append(self.body.text(value) if target.dtype is value.dtype else self.body.converted(value, target.dtype))
@@ -99,10 +104,6 @@ def _mentions(text: str, name: str) -> bool:
     return re.search(rf"\b{re.escape(name)}\b", text) is not None
 
 
-def _first_op(body: Body) -> d.TileOp:
-    return d.TileOp.__new__(d.TileOp)
-
-
 def _int32(value: Scalar) -> str:
     if value.const is not None:
         return f"tl.full((), {value.text}, tl.int32)"
@@ -130,7 +131,7 @@ def for_(body: Body, op: d.ForOp) -> Sequence[Value]:
     return carried.values
 
 
-def _range(body: Body, op: d.ForOp, induction: str, lower: Scalar, upper: Scalar, step: Scalar) -> tuple[str, Scalar, object]:
+def _range(body: Body, op: d.ForOp, induction: str, lower: Scalar, upper: Scalar, step: Scalar) -> tuple[str, Scalar, Callable[[], None]]:
     """The head of a loop, the value of its variable, and what to write first inside: Triton's loops only count up."""
 
     def nothing() -> None:
@@ -149,8 +150,14 @@ def _range(body: Body, op: d.ForOp, induction: str, lower: Scalar, upper: Scalar
         away, size = numbers.sub(lower, upper), index(-step.const)
         trips = f"tl.maximum({away.text} + {size.const} - 1, 0) // {size.const}" if isinstance(size.const, int) else ""
     else:
-        trips = f"tl.where({step.text} > 0, tl.maximum({span.text} + {step.text} - 1, 0) // tl.maximum({step.text}, 1), tl.maximum({step.text} * -1 - {span.text} - 1, 0) // tl.maximum({step.text} * -1, 1))"
-    count = body.out.let("trips", trips) if not (isinstance(lower.const, int) and isinstance(upper.const, int) and isinstance(step.const, int)) else str(len(range(lower.const, upper.const, step.const)))
+        up = f"tl.maximum({span.text} + {step.text} - 1, 0) // tl.maximum({step.text}, 1)"
+        down = f"tl.maximum({step.text} * -1 - {span.text} - 1, 0) // tl.maximum({step.text} * -1, 1)"
+        trips = f"tl.where({step.text} > 0, {up}, {down})"
+    count = (
+        body.out.let("trips", trips)
+        if not (isinstance(lower.const, int) and isinstance(upper.const, int) and isinstance(step.const, int))
+        else str(len(range(lower.const, upper.const, step.const)))
+    )
     turn = body.out.fresh("turn")
     bounds = None
     if lower.bounds and upper.bounds and isinstance(step.const, int):

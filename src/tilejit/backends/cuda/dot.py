@@ -213,7 +213,8 @@ def scaled(body: Body, op: d.ApplyOp) -> Sequence[Value]:
         data, scale = _tile(body, args[name]), _tile(body, args[f"{name}_scale"])
         wide = elementwise.widen(body.out, data.text, data.dtype)
         factor = elementwise.widen(body.out, scale.text, scale.dtype)
-        spread = f"tl.broadcast_to(tl.expand_dims({factor}, {axis + 1}), {_text((*scale.padded[: axis + 1], data.padded[axis] // scale.padded[axis], *scale.padded[axis + 1 :]))})"
+        sizes = (*scale.padded[: axis + 1], data.padded[axis] // scale.padded[axis], *scale.padded[axis + 1 :])
+        spread = f"tl.broadcast_to(tl.expand_dims({factor}, {axis + 1}), {_text(sizes)})"
         text = body.out.let(name, f"{wide} * tl.reshape({spread}, {_text(data.padded)})")
         sides.append(Tile(text, FP32, data.shape, data.valid))
     both = prepared(body, Operands(sides[0], sides[1], FP32))

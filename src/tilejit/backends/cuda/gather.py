@@ -138,7 +138,9 @@ def by_comparison(body: Body, op: d.ApplyOp, value: SSAValue) -> Sequence[Value]
     body.order.barrier(body.out)
     row, column = (memory.spread(body.out.arange(size), axis, 2) for axis, size in enumerate(data.padded))
     pointers = f"{room.pointer} + {row} * {most} + {places}"
-    body.out.line(f"tl.store({pointers}, tl.broadcast_to({column} + {offset}, {block_shape(data.shape)}), mask={hits} & ({places} < {most}) & ({row} < {rows}))")
+    body.out.line(
+        f"tl.store({pointers}, tl.broadcast_to({column} + {offset}, {block_shape(data.shape)}), mask={hits} & ({places} < {most}) & ({row} < {rows}))"
+    )
     body.order.barrier(body.out)
     found = body.load_tile(room, (index(0), index(0)), (rows, most), (index(rows), index(most)), "found")
     count = body.out.let("count", f"tl.minimum(tl.sum({hits}.to(tl.int32), 1, keep_dims=True), {most})")
@@ -163,7 +165,9 @@ def gatherb(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     pointer = body.out.let("p", memory.as_pointer(source, INT8))
     flat_bytes = Buffer(pointer, index(0), memory.contiguous([size]), INT8, source.root, source.scratch)
     carrier = {1: "tl.int32", 2: "tl.int32", 4: "tl.int32", 8: "tl.int64"}[bytes_]
-    parts = [f"(({fetch(body, flat_bytes, [f'({start} + ({column} % {per}) * {bytes_} + {i})'], cells)}).to({carrier}) & 255) << {8 * i}" for i in range(bytes_)]
+    parts = [
+        f"(({fetch(body, flat_bytes, [f'({start} + ({column} % {per}) * {bytes_} + {i})'], cells)}).to({carrier}) & 255) << {8 * i}" for i in range(bytes_)
+    ]
     word = " | ".join(f"({part})" for part in parts)
     whole = {1: "tl.int8", 2: "tl.int16", 4: "tl.int32", 8: "tl.int64"}[bytes_]
     text = f"({word}).to({whole}).to({register(dtype)}, bitcast=True)"
@@ -204,7 +208,7 @@ def mgather(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     return [Tile(picked, source.dtype, shape, body.valid_of(op, 0, lambda axis: valid[axis]))]
 
 
-def _rows(buffer: Buffer):  # noqa: ANN202
+def _rows(buffer: Buffer):
     from tilejit.backends.cuda.nest import merged
 
     found = merged(buffer, buffer.rank - 1)
@@ -259,7 +263,10 @@ def gather_row(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     new = fetch(body, source, at, Cells((), cells.block, None), put)
     piece = Tile(new, source.dtype, target.shape, target.valid)
     text = f"tl.where({put}, {body.converted(piece, target.dtype)}, {target.text})"
-    union = [numbers.minimum(numbers.maximum(own, numbers.add(first, extent)), index(limit)) for own, first, extent, limit in zip(target.valid, place, written, target.shape, strict=True)]
+    union = [
+        numbers.minimum(numbers.maximum(own, numbers.add(first, extent)), index(limit))
+        for own, first, extent, limit in zip(target.valid, place, written, target.shape, strict=True)
+    ]
     return [Tile(text, target.dtype, target.shape, body.valid_of(op, 0, lambda axis: union[axis]))]
 
 

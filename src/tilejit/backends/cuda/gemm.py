@@ -40,11 +40,18 @@ def turned(buffer: Buffer) -> Buffer:
 
 
 def launch(
-    frame: Frame, kernel: Making, make: Callable[[Scalar], Product], shape: tuple[Number, Number, Number], dtype: DType, epilogue: Callable[[Scalar], Epilogue], batches: Number
+    frame: Frame,
+    kernel: Making,
+    make: Callable[[Scalar], Product],
+    shape: tuple[Number, Number, Number],
+    dtype: DType,
+    epilogue: Callable[[Scalar], Epilogue],
+    batches: Number,
 ) -> None:
     """Write and launch the kernel of a product of M × K × N; `make` gives the operands of a batch."""
     rows, inner, columns = shape
-    chosen = product_of(*(size.const if isinstance(size.const, int) else None for size in (rows, inner, columns, batches)), dtype, frame.state.options.fast_math)
+    known = [size.const if isinstance(size.const, int) else None for size in (rows, inner, columns, batches)]
+    chosen = product_of(known[0], known[1], known[2], known[3], dtype, frame.state.options.fast_math)
     out = kernel.out
     down = frame.named(host.ceildiv(rows, host.number(chosen.rows)), "down")
     across = frame.named(host.ceildiv(columns, host.number(chosen.columns)), "across")
@@ -119,4 +126,4 @@ def _text(sizes: tuple[int, ...]) -> str:
     return f"({', '.join(map(str, sizes))},)"
 
 
-__all__ = ["Dim", "INT32", "memory"]
+__all__ = ["INT32", "Dim", "memory"]

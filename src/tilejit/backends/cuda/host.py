@@ -63,7 +63,9 @@ def variable(name: str, dtype: DType = INDEX, bounds: Bounds = None) -> Number:
     return Number(Var(name), dtype, bounds)
 
 
-def _arithmetic(name: str, fold: Callable[[int, int], int], bounds: Callable[[tuple[int, int], tuple[int, int]], tuple[int, int]]) -> Callable[[Number, Number], Number]:
+def _arithmetic(
+    name: str, fold: Callable[[int, int], int], bounds: Callable[[tuple[int, int], tuple[int, int]], tuple[int, int]]
+) -> Callable[[Number, Number], Number]:
     def applied(a: Number, b: Number) -> Number:
         if isinstance(a.const, int) and isinstance(b.const, int):
             return number(fold(a.const, b.const))
@@ -180,7 +182,8 @@ def take_memory(out: Writer, memory: Memory) -> Buffer:
     """A host buffer inside a kernel: a pointer, and parameters for what only the run knows."""
     pointer = out.parameter(memory.name, "pointer", f"*{signature(memory.dtype)}", memory.address, divisible=True)
     dims = tuple(
-        Dim(take_number(out, axis.extent, f"{memory.name}_size{i}"), take_number(out, axis.stride, f"{memory.name}_stride{i}")) for i, axis in enumerate(memory.axes)
+        Dim(take_number(out, axis.extent, f"{memory.name}_size{i}"), take_number(out, axis.stride, f"{memory.name}_stride{i}"))
+        for i, axis in enumerate(memory.axes)
     )
     return Buffer(pointer, index(0), dims, memory.dtype, memory.root)
 

@@ -9,7 +9,7 @@ import re
 
 from tilejit.backends.cuda.library_floats import FLOAT_HELPERS
 
-_ARITHMETIC = '''
+_ARITHMETIC = """
 @triton.jit
 def int_div(a, b):  # truncated; a zero divisor counts as one, and the least number divided by -1 wraps
     b = tl.where(b == 0, 1, b).to(b.dtype)
@@ -115,9 +115,9 @@ def round_to_odd(x):
     low = tl.floor(x)
     odd = low - 2.0 * tl.floor(low * 0.5) != 0.0
     return tl.where((low == x) | (tl.abs(x) >= 8388608.0), x, tl.where(odd, low, low + 1.0))
-'''
+"""
 
-_COMBINERS = '''
+_COMBINERS = """
 @triton.jit
 def max_nan(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
@@ -141,9 +141,9 @@ def argmin_nan(a, i, b, j):
     an, bn = a != a, b != b
     left = (an & (bn == 0)) | ((an == 0) & (bn == 0) & (a < b)) | (((a == b) | (an & bn)) & (i < j))
     return tl.where(left, a, b), tl.where(left, i, j)
-'''
+"""
 
-_FAILURES = '''
+_FAILURES = """
 @triton.jit
 def report(errors, good, block, row, a, b, c):  # the first failing block wins, whatever the timing
     if good == 0:
@@ -153,7 +153,7 @@ def report(errors, good, block, row, a, b, c):  # the first failing block wins, 
             tl.store(errors + 1 + 4 * row, a)
             tl.store(errors + 2 + 4 * row, b)
             tl.store(errors + 3 + 4 * row, c)
-'''
+"""
 
 
 def _split(text: str) -> dict[str, str]:
@@ -174,8 +174,13 @@ def _saturate(name: str, low: int, high: int) -> str:
         f"    inside = tl.where(above | below, 0.0, x).to(tl.{wide}).to(tl.{name})",
         f"    return tl.where(above, tl.full((), {high}, tl.{name}), tl.where(below, tl.full((), {least}, tl.{name}), inside))",
     ]
-    if name == "uint64":
-        lines[4] = "    half = tl.where(above | below, 0.0, x)\n    big = half >= 9223372036854775808.0\n    inside = tl.where(big, half - 9223372036854775808.0, half).to(tl.int64).to(tl.uint64) + tl.where(big, tl.full((), 9223372036854775808, tl.uint64), tl.full((), 0, tl.uint64))"
+    if name == "uint64":  # through int64, the upper half of the range moved down
+        lines[4:5] = [
+            "    half = tl.where(above | below, 0.0, x)",
+            "    big = half >= 9223372036854775808.0",
+            "    low = tl.where(big, half - 9223372036854775808.0, half).to(tl.int64).to(tl.uint64)",
+            "    inside = low + tl.where(big, tl.full((), 9223372036854775808, tl.uint64), tl.full((), 0, tl.uint64))",
+        ]
     return "\n".join(lines)
 
 

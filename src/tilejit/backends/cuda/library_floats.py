@@ -1,6 +1,6 @@
 """Helpers for floats of 8 bits and fewer, held as their bits, and for rounding modes other than nearest even."""
 
-FLOAT_HELPERS = '''
+_SHARED = """
 @triton.jit
 def e4m3_to_f32(b):
     bits = b.to(tl.int32)
@@ -112,19 +112,24 @@ def f32_to_bf16_by_mode(x, MODE: tl.constexpr):
     settled = (back == x) | (x != x)
     chosen = tl.where(settled, code, tl.where(away, outside, inside)).to(tl.uint16)
     return chosen.to(tl.bfloat16, bitcast=True)
-'''
+"""
 
-for _kind in ("e4m3", "e5m2", "fp4", "e8m0"):
-    FLOAT_HELPERS += f'''
+
+def _by_mode(kind: str) -> str:
+    return f"""
 @triton.jit
-def f32_to_{_kind}_by_mode(x, MODE: tl.constexpr):
-    code = f32_to_{_kind}(x)
-    back = {_kind}_to_f32(code)
+def f32_to_{kind}_by_mode(x, MODE: tl.constexpr):
+    code = f32_to_{kind}(x)
+    back = {kind}_to_f32(code)
     inside = code - (tl.abs(back) > tl.abs(x)).to(tl.uint8)
     outside = inside + 1
-    away = away_by_mode(x, {_kind}_to_f32(inside), {_kind}_to_f32(outside), inside, MODE)
+    away = away_by_mode(x, {kind}_to_f32(inside), {kind}_to_f32(outside), inside, MODE)
     settled = (back == x) | (x != x) | (back != back)
     if MODE == "round":
         settled = settled | (tl.abs(back) == float("inf"))
     return tl.where(settled, code, tl.where(away, outside, inside)).to(tl.uint8)
-'''
+"""
+
+
+FLOAT_HELPERS = _SHARED + "".join(_by_mode(kind) for kind in ("e4m3", "e5m2", "fp4", "e8m0"))
+"""Text of all of them."""

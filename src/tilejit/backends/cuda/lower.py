@@ -188,7 +188,9 @@ class Frame:
         extents = [host.number(extent) if isinstance(extent, int) else next(dynamic) for extent in type.shape]
         for axis, extent in enumerate(extents):
             if extent.bounds is None or extent.bounds[0] < 0:
-                self.check(host.apply_row("cmp", [extent, host.number(0)], BOOL, {"cmp_type": 5}), self.state.failures.row(checks.create_failure(op, axis)), [extent])
+                self.check(
+                    host.apply_row("cmp", [extent, host.number(0)], BOOL, {"cmp_type": 5}), self.state.failures.row(checks.create_failure(op, axis)), [extent]
+                )
         made = self.allocate(extents, type.dtype, name_hint(op.result) or "buffer")
         self.values[op.result] = made
         init = op.static("init")
@@ -336,7 +338,11 @@ class Frame:
             assert isinstance(target, Memory)
             out.append(value.address)
             for own, given in zip(target.axes, value.axes, strict=True):
-                out += [part.expr for want, part in ((own.extent, given.extent), (own.stride, given.stride)) if isinstance(want.expr, plan.Var) and str(want.expr.name).startswith(str(_name(target)))]
+                out += [
+                    part.expr
+                    for want, part in ((own.extent, given.extent), (own.stride, given.stride))
+                    if isinstance(want.expr, plan.Var) and str(want.expr.name).startswith(str(_name(target)))
+                ]
         return tuple(out)
 
     def for_(self, op: d.ForOp) -> None:
@@ -444,10 +450,9 @@ class Frame:
     def launch_function(self, function: d.FuncOp, blocks: Number | None, op: Operation) -> None:
         from tilejit.backends.cuda.spread import blocks_as_product, spread
 
-        if function.static("kind") == "group":
-            if blocks is None:
-                self.block(function.body.block)
-                return
+        if function.static("kind") == "group" and blocks is None:
+            self.block(function.body.block)
+            return
         if blocks is None and spread(self, function):
             return
         if blocks is not None and blocks_as_product(self, function, blocks):

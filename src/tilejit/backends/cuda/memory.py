@@ -53,7 +53,7 @@ class Order:
 
 
 def offsets_text(out: Writer, buffer: Buffer, starts: Sequence[Scalar], vectors: Sequence[tuple[str, int, int] | None], rank: int) -> str:
-    """Pointers of a block of cells: `starts` per dim of the buffer, and per dim the vector text (with its axis in the tile, and its length) that runs along it."""
+    """Pointers of a block of cells: a start per dim of the buffer, and per dim the vector that runs along it, with its axis in the tile and its length."""
     base = numbers.add(buffer.offset, numbers.total(numbers.mul(start, dim.stride) for start, dim in zip(starts, buffer.dims, strict=True)))
     text = buffer.pointer if base.const == 0 else f"{buffer.pointer} + {base.text}"
     for vector, dim in zip(vectors, buffer.dims, strict=True):

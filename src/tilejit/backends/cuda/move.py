@@ -154,7 +154,15 @@ def extract(body: Body, op: d.ApplyOp) -> Sequence[Value]:
 
 
 def _window(
-    body: Body, op: d.ApplyOp, value: SSAValue, offset: Sequence[Scalar], window: Sequence[Scalar], requested: Sequence[Scalar], dropped: set[int], clamp: bool, pad: object
+    body: Body,
+    op: d.ApplyOp,
+    value: SSAValue,
+    offset: Sequence[Scalar],
+    window: Sequence[Scalar],
+    requested: Sequence[Scalar],
+    dropped: set[int],
+    clamp: bool,
+    pad: object,
 ) -> Tile:
     there = valid_of_source(body, value)
     source = body.in_memory(value)
@@ -163,7 +171,10 @@ def _window(
     cells = whole_tile(body, shape)
     kept = iter(cells.at)
     at = [f"({start.text} + {next(kept)})" if axis not in dropped else start.text for axis, start in enumerate(offset)]
-    found = [numbers.minimum(wanted, numbers.clamp(numbers.sub(size, start), index(0), extent)) for wanted, size, start, extent in zip(requested, there, offset, window, strict=True)]
+    found = [
+        numbers.minimum(wanted, numbers.clamp(numbers.sub(size, start), index(0), extent))
+        for wanted, size, start, extent in zip(requested, there, offset, window, strict=True)
+    ]
     bounds = [f"({place} < {size.text})" for place, size in zip(at, source.shape, strict=True) if place != "0"]
     where = " & ".join([*([cells.where] if cells.where else []), *bounds, *([good] if good else [])])
     text = fetch(body, source, at, cells, body.out.let("there", f"tl.broadcast_to({where}, {_sizes(cells.block)})"))
@@ -234,7 +245,9 @@ def write(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     target = as_bytes(body, body.tile(value_of(args["dst"])))
     offset, value = scalars(body, args["offset"]), body.scalar(value_of(args["value"]))
     good = inside(body, op, "writes", [index(extent) for extent in target.shape], offset, [index(1)] * target.rank)
-    hit = " & ".join(memory.spread(f"({body.out.arange(size)} == {at.text})", axis, target.rank) for axis, (size, at) in enumerate(zip(target.padded, offset, strict=True)))
+    hit = " & ".join(
+        memory.spread(f"({body.out.arange(size)} == {at.text})", axis, target.rank) for axis, (size, at) in enumerate(zip(target.padded, offset, strict=True))
+    )
     if good:
         hit += f" & {good}"
     one = Tile("", target.dtype, (1,) * target.rank, (index(1),) * target.rank)

@@ -6,6 +6,7 @@ those of the user's own tiles. Rows that do not fit run in passes over chunks of
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -61,7 +62,10 @@ def space_of(members: Sequence[Member]) -> SSAValue:
     for op in members:
         values = [op.value] if isinstance(op, d.StoreOp) else [*op.results, *(arg for arg in op.args if folds(op))]
         candidates += [value for value in values if isinstance(d.type_of(value), ShapedType)]
-    return max(candidates, key=lambda value: (d.shaped_type(value).rank, sum(extent != 1 for extent in d.shaped_type(value).shape), d.shaped_type(value).shape[-1] != 1))
+    return max(
+        candidates,
+        key=lambda value: (d.shaped_type(value).rank, sum(extent != 1 for extent in d.shaped_type(value).shape), d.shaped_type(value).shape[-1] != 1),
+    )
 
 
 # operands ---------------------------------------------------------------------------------------------------------------
@@ -75,7 +79,7 @@ def merged(buffer: Buffer, lead: int) -> Buffer | None:
     outer = [dim for dim in outer if dim.extent.const != 1]
     if not outer:
         return replace(buffer, dims=(Dim(index(1), index(0)), last))
-    for dim, inner in zip(outer, outer[1:], strict=False):
+    for dim, inner in itertools.pairwise(outer):
         if not numbers.same(dim.stride, numbers.mul(inner.stride, inner.extent)):
             return None
     rows_ = numbers.product(dim.extent for dim in outer)
@@ -96,7 +100,7 @@ class Nest:
     """The windows that stores write, checked by whoever made the nest."""
 
     def __post_init__(self) -> None:
-        self.inside = {op.results[0] for op in self.members if isinstance(op, d.ApplyOp)}
+        self.inside: set[SSAValue] = {op.results[0] for op in self.members if isinstance(op, d.ApplyOp)}
         self.rows = numbers.product(self.shape[:-1])
         self.columns = self.shape[-1]
         self.values: dict[SSAValue, Tile] = {}
@@ -110,7 +114,7 @@ class Nest:
         here = self.schedule.rows
         self.first = first_row
         rest = numbers.sub(self.rows, first_row)
-        self.here = rest if here == 1 and False else _named(body, "rows", numbers.minimum(rest, index(here)))
+        self.here = rest if False else _named(body, "rows", numbers.minimum(rest, index(here)))
         if isinstance(self.rows.const, int) and self.rows.const % here == 0:
             self.here = index(here)
         if self.schedule.chunked:
@@ -230,7 +234,10 @@ class Nest:
         if flat is None:
             self._scattered(tile, target, first)
             return
-        starts = (index(0) if flat.dims[0].extent.const == 1 and self.rows.const != 1 else self.first, index(0) if tile.shape[1] == 1 and target.shape[-1].const == 1 else first)
+        starts = (
+            index(0) if flat.dims[0].extent.const == 1 and self.rows.const != 1 else self.first,
+            index(0) if tile.shape[1] == 1 and target.shape[-1].const == 1 else first,
+        )
         self.body.store_tile(tile, flat, starts)
 
     def _scattered(self, tile: Tile, target: Buffer, first: Scalar) -> None:
@@ -249,7 +256,7 @@ class Nest:
     def _passes(self) -> None:
         """One loop over the chunks of a row per level of reductions; what a pass needs of earlier ones it computes again."""
         levels = self._levels()
-        narrow = {op.results[0] for op in self.members if isinstance(op, d.ApplyOp) and d.shaped_type(op.results[0]).shape[-1] == 1}
+        narrow: set[SSAValue] = {op.results[0] for op in self.members if isinstance(op, d.ApplyOp) and d.shaped_type(op.results[0]).shape[-1] == 1}
         for level in range(max(levels.values(), default=0) + 1):
             now = [op for op in self.members if levels[op] == level]
             folded = [op for op in now if isinstance(op, d.ApplyOp) and folds(op) == "row"]
@@ -502,7 +509,10 @@ def device_shape(body: Body, value: SSAValue, inside: set[SSAValue]) -> tuple[Sc
         return found.shape if isinstance(found, Buffer) else tuple(index(extent) for extent in found.shape) if isinstance(found, Tile) else ()
     type, owner = d.shaped_type(value), value.owner
     assert isinstance(owner, d.ApplyOp)
-    return tuple(index(extent) if isinstance(extent, int) else _dynamic(owner, axis, type.rank, lambda v: device_shape(body, v, inside)) for axis, extent in enumerate(type.shape))
+    return tuple(
+        index(extent) if isinstance(extent, int) else _dynamic(owner, axis, type.rank, lambda v: device_shape(body, v, inside))
+        for axis, extent in enumerate(type.shape)
+    )
 
 
 def _dynamic(op: d.ApplyOp, axis: int, rank: int, shape: Callable[[SSAValue], tuple[Scalar, ...]]) -> Scalar:
@@ -533,9 +543,11 @@ def apply_in_program(body: Body, op: d.ApplyOp) -> Sequence[Value]:
 
 
 def _in_program(body: Body, op: Operation, inner: Sequence[Member], outside: Sequence[SSAValue]) -> Sequence[Value]:
-    inside = {member.results[0] for member in inner if isinstance(member, d.ApplyOp)}
+    inside: set[SSAValue] = {member.results[0] for member in inner if isinstance(member, d.ApplyOp)}
     if any(folds(member) not in (None, "row") for member in inner):
-        raise UnsupportedFeatureError("CUDA does not fold columns of a large tensor inside a block yet", span=getattr(op, "span", None), help="move it out of pl.spmd")
+        raise UnsupportedFeatureError(
+            "CUDA does not fold columns of a large tensor inside a block yet", span=getattr(op, "span", None), help="move it out of pl.spmd"
+        )
     shape = device_shape(body, space_of(inner), inside)
     constant = [extent.const for extent in shape]
     known = all(isinstance(extent, int) for extent in constant)
@@ -544,7 +556,9 @@ def _in_program(body: Body, op: Operation, inner: Sequence[Member], outside: Seq
     for value in outside:
         extents = device_shape(body, value, inside)
         if not known or any(extent.const is None for extent in extents):
-            raise UnsupportedFeatureError("CUDA needs constant extents for a tensor made inside a block", span=getattr(op, "span", None), help="make it outside with pl.create_tensor")
+            raise UnsupportedFeatureError(
+                "CUDA needs constant extents for a tensor made inside a block", span=getattr(op, "span", None), help="make it outside with pl.create_tensor"
+            )
         outputs[value] = memory.scratch_buffer(body.out, [int(extent.const or 0) for extent in extents], d.shaped_type(value).dtype)
     nest = Nest(body, inner, shape, chosen, outputs)
     for member in inner:
@@ -562,7 +576,7 @@ def _in_program(body: Body, op: Operation, inner: Sequence[Member], outside: Seq
     for value, old in saved.items():
         if old is not None:
             body.values[value] = old
-    return [outputs[value] for value in outside] if isinstance(op, d.GroupOp) or isinstance(op, d.ApplyOp) else []
+    return [outputs[value] for value in outside] if isinstance(op, (d.GroupOp, d.ApplyOp)) else []
 
 
 def store_target(body: Body, op: d.StoreOp, sizes: Sequence[Scalar]) -> Buffer:

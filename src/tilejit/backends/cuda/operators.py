@@ -159,7 +159,9 @@ class _Ending:
         result = self.op.results[0]
         nest.inside.add(result)
         body.values[result] = acc
-        outside = list(self.group.body.block.last_op.operands) if isinstance(self.group, d.GroupOp) and self.group.body.block.last_op else list(self.group.results)
+        outside = (
+            list(self.group.body.block.last_op.operands) if isinstance(self.group, d.GroupOp) and self.group.body.block.last_op else list(self.group.results)
+        )
         for value in outside:
             self.rooms[value] = room_for(self.frame, value)
             nest.outputs[value] = as_buffer(self.kernel, self.rooms[value], self.shape)

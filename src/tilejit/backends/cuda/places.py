@@ -65,7 +65,9 @@ PLACE_RULES: dict[str, Rule | str] = {
     "available_cluster_count": lambda body, op: [index(CLUSTERS)],
     "available_aiv_count": lambda body, op: [index(2 * CLUSTERS)],
     "task_invalid": lambda body, op: [Scalar("-1", TASK_ID, None, -1)],
-    "reserve_buffer": lambda body, op: [Scalar(str(max(int(str(apply_args(op).get("base", 0))), 0)), _scalar(op), None, max(int(str(apply_args(op).get("base", 0))), 0))],
+    "reserve_buffer": lambda body, op: [
+        Scalar(str(max(int(str(apply_args(op).get("base", 0))), 0)), _scalar(op), None, max(int(str(apply_args(op).get("base", 0))), 0))
+    ],
     "import_peer_buffer": lambda body, op: [Scalar("0", _scalar(op), None, 0)],
     "array_create": array_create,
     "array_get_element": array_get,

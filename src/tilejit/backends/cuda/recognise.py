@@ -121,7 +121,7 @@ class Found:
         _need(self._dtype(left) is self._dtype(right) and (floats or self._dtype(left) is INT8) and self._dtype(left).get_byte() <= 4)
         _need(self._dtype(left).bits >= 8 and "E8M0" not in self._dtype(left).name)
 
-    def _dtype(self, side: Side):  # noqa: ANN202
+    def _dtype(self, side: Side):
         return d.shaped_type(side.buffer).dtype
 
     def _factors(self, op: d.ApplyOp) -> tuple[SSAValue, SSAValue]:
@@ -148,9 +148,11 @@ class Found:
         """Nothing but loads, transpositions and the product."""
         allowed = (d.LoadOp, d.YieldOp, d.ConstOp, d.DimOp, d.WindowOp)
         for op in body.ops:
-            plain = isinstance(op, d.ApplyOp) and (op is self.product or op.op in ("transpose", "move", "transpose_view") or (op.op == "add" and op.results[0] is body.last_op.operands[0]))  # type: ignore[union-attr]
+            plain = isinstance(op, d.ApplyOp) and (
+                op is self.product or op.op in ("transpose", "move", "transpose_view") or (op.op == "add" and op.results[0] is body.last_op.operands[0])
+            )  # type: ignore[union-attr]
             _need(isinstance(op, allowed) or is_scalar_op(op) or plain)
-        _need(sum(1 for use in body.args[1].uses) <= 1 + (self.product.op == "matmul_acc" and 0))
+        _need(len(list(body.args[1].uses)) == 1)
 
     def _check_start(self, loop: d.ForOp) -> None:
         """The accumulator starts at 0, or the first turn overwrites it."""
@@ -225,7 +227,12 @@ class Found:
         """Rows, columns and depth, cut where loads are clamped; what might lie outside is left to the checked form."""
         sizes = {"m": self._total(self.m, self.m_size), "n": self._total(self.n, self.n_size), "k": self.depth}
         left, right = self.left, self.right
-        plan = [(left, left.outer, "m", self.m_first), (left, 1 - left.outer, "k", self.k_firsts[0]), (right, right.outer, "k", self.k_firsts[1]), (right, 1 - right.outer, "n", self.n_first)]
+        plan = [
+            (left, left.outer, "m", self.m_first),
+            (left, 1 - left.outer, "k", self.k_firsts[0]),
+            (right, right.outer, "k", self.k_firsts[1]),
+            (right, 1 - right.outer, "n", self.n_first),
+        ]
         for side, axis, name, first in plan:
             extent = self._memory(side.buffer).shape[axis]
             room = host.sub(extent, host.number(first))
@@ -289,7 +296,10 @@ class Found:
         """Whether a window moves with the rows and the columns; it must stand where the tile stands."""
         self._memory(side.buffer)
         moves: list[bool] = []
-        for start, size, turn, first, tile in ((side.starts[0], side.shape[0], self.m, self.m_first, self.m_size), (side.starts[1], side.shape[1], self.n, self.n_first, self.n_size)):
+        for start, size, turn, _first, tile in (
+            (side.starts[0], side.shape[0], self.m, self.m_first, self.m_size),
+            (side.starts[1], side.shape[1], self.n, self.n_first, self.n_size),
+        ):
             terms, _ = start
             if size == 1 and not terms and tile != 1:
                 moves.append(False)
@@ -341,7 +351,10 @@ class Found:
         if isinstance(op, d.StoreOp | d.LoadOp):
             side = _store_window(op) if isinstance(op, d.StoreOp) else _window(op, 0)
             moves = self._placed(side)
-            firsts = tuple(start[1] + (turn.first * start[0].get(turn.value, 0) if turn is not None else 0) for start, turn in zip(side.starts, (self.m, self.n), strict=True))
+            firsts = tuple(
+                start[1] + (turn.first * start[0].get(turn.value, 0) if turn is not None else 0)
+                for start, turn in zip(side.starts, (self.m, self.n), strict=True)
+            )
             target = _from(body.buffer(side.buffer), (firsts[0], firsts[1]))
             starts = (row if moves[0] else index(0), column if moves[1] else index(0))
             if isinstance(op, d.StoreOp):

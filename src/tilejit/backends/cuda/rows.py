@@ -184,7 +184,12 @@ def reduce_tile(body: Body, op: d.ApplyOp, source: Tile, axis: int, combine: str
     size = source.valid[axis]
     if combine not in ("sum", "prod") and (size.bounds is None or size.bounds[0] <= 0):
         failure = Failure("shape", f"{op.op} of nothing: dim {axis} has extent 0", op.span, NOTHING_HELP)
-        others = " | ".join([f"({size.text} > 0)", *(f"({other.text} == 0)" for i, other in enumerate(source.valid) if i != axis and (other.bounds is None or other.bounds[0] <= 0))])
+        others = " | ".join(
+            [
+                f"({size.text} > 0)",
+                *(f"({other.text} == 0)" for i, other in enumerate(source.valid) if i != axis and (other.bounds is None or other.bounds[0] <= 0)),
+            ]
+        )
         body.failures.report(body.out, others, failure)
     text = elementwise.widen(body.out, source.text, source.dtype)
     compute = computed_in(source.dtype)

@@ -57,7 +57,8 @@ def _last_wins(body: Body, op: d.ApplyOp, target: Tile, source: Tile, places: st
     numbering = out.let("number", f"tl.broadcast_to({_row_major(body, source.shape)}, {sizes})")
     limit = [memory.mask(out, source.shape, tuple(index(extent) for extent in source.shape))]
     mask = " & ".join(f"({item})" for item in (*limit, where) if item)
-    out.line(f"tl.atomic_max({winner.pointer} + tl.broadcast_to({places}, {sizes}), {numbering}{f', mask=tl.broadcast_to({mask}, {sizes})' if mask else ''}, sem=\"relaxed\")")
+    chosen_cells = f", mask=tl.broadcast_to({mask}, {sizes})" if mask else ""
+    out.line(f'tl.atomic_max({winner.pointer} + tl.broadcast_to({places}, {sizes}), {numbering}{chosen_cells}, sem="relaxed")')
     body.order.barrier(out)
     chosen = body.load_tile(winner, [index(0)] * target.rank, target.shape, tuple(index(extent) for extent in target.shape), "chosen")
     place = flat(body.spill(source))
@@ -185,7 +186,9 @@ def mrgsort(body: Body, op: d.ApplyOp) -> Sequence[Value]:
         tile = index_tile(body, args[name])
         own = tile.shape[-1]
         part = replace(joined, offset=index(first), dims=(*memory.contiguous([index(extent) for extent in tile.shape[:-1]]), joined.dims[1]))
-        part = replace(part, dims=(*(replace(dim, stride=numbers.mul(dim.stride, index(columns))) for dim in part.dims[:-1]), replace(joined.dims[1], extent=index(own))))
+        part = replace(
+            part, dims=(*(replace(dim, stride=numbers.mul(dim.stride, index(columns))) for dim in part.dims[:-1]), replace(joined.dims[1], extent=index(own)))
+        )
         where = memory.mask(body.out, tile.shape, tuple(index(extent) for extent in tile.shape))
         body.out.line(memory.store_line(body.out, memory.tile_pointers(body.out, part, [index(0)] * tile.rank, tile.shape), tile.text, where, dtype))
         first += own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -12,8 +13,8 @@ from tilejit.backends.cuda import host, numbers, plan
 from tilejit.backends.cuda.host import Axis, Memory, Number
 from tilejit.backends.cuda.independent import perfect_nest
 from tilejit.backends.cuda.lower import Frame, Making
-from tilejit.backends.cuda.recognise import Turn, product_from_loops
 from tilejit.backends.cuda.nest import ColumnNest, Member, Nest, folds, is_member, members_of, space_of
+from tilejit.backends.cuda.recognise import Turn, product_from_loops
 from tilejit.backends.cuda.schedule import RowSchedule, rows_of
 from tilejit.backends.cuda.structure import inline
 from tilejit.backends.cuda.values import Buffer, Scalar, index
@@ -41,23 +42,18 @@ def spread(frame: Frame, function: d.FuncOp) -> bool:
 
 
 def _run(frame: Frame, segments: Sequence[Segment], name: str) -> None:
-    skip: Operation | None = None
     for place, (kind, members) in enumerate(segments):
-        if members[0] is skip:
-            continue
         if kind == "nest" and (group := _epilogue_of(frame, segments, place)) is not None:
             from tilejit.backends.cuda.operators import launch_product
 
             first = members[0]
             assert isinstance(first, d.ApplyOp)
-            for between, inner in segments[place + 1 :]:
-                if inner[0] is group:
-                    break
-                frame.step(inner[0])
+            between = _until(segments, place, group)
+            for step in between:
+                frame.step(step)
             launch_product(frame, first, name, group)
-            skip = group
-            segments = [*segments[: place + 1], *[(k, m) for k, m in segments[place + 1 :] if k != "host" or m[0] not in frame_done(segments, place, group)]]
-            return _run(frame, [item for item in segments[place + 1 :] if item[1][0] is not group], name)
+            _run(frame, [item for item in segments[place + 1 :] if item[1][0] is not group and item[1][0] not in between], name)
+            return
         if kind == "host":
             frame.step(members[0])
         elif kind == "nest":
@@ -77,7 +73,7 @@ def _run(frame: Frame, segments: Sequence[Segment], name: str) -> None:
             frame.finish(kernel, host.number(1))
 
 
-def frame_done(segments: Sequence[Segment], place: int, group: Operation) -> list[Operation]:
+def _until(segments: Sequence[Segment], place: int, group: Operation) -> list[Operation]:
     """Host ops between a product and its epilogue: they run before both."""
     found: list[Operation] = []
     for _, inner in segments[place + 1 :]:
@@ -170,7 +166,7 @@ def _kind(frame: Frame, op: Operation, known: set[SSAValue]) -> str:
 
 def _is_tensor_work(op: Operation) -> bool:
     """Whether an op only touches memory and tensor-level values."""
-    inner = members_of(op) if isinstance(op, d.GroupOp | d.StoreOp) or isinstance(op, d.ApplyOp) else []
+    inner = members_of(op) if isinstance(op, (d.GroupOp | d.StoreOp, d.ApplyOp)) else []
     values = [value for member in inner for value in [*member.operands, *member.results]]
     shaped = [type for value in values if isinstance(type := d.type_of(value), ShapedType)]
     return bool(shaped) and all(type.level == "tensor" for type in shaped) and all(isinstance(d.type_of(value), ShapedType | ScalarType) for value in values)
@@ -241,7 +237,7 @@ def run_grid(frame: Frame, op: d.ForOp, name: str) -> None:
         place = numbers.add(lower, numbers.mul(turn, step))
         hint = name_hint(loop.body.block.args[0]) or "i"
         kernel.body.values[loop.body.block.args[0]] = place if place.const is not None else Scalar(kernel.out.let(hint, place.text), INDEX, place.bounds)
-    for outer, inner in zip(loops, loops[1:], strict=False):
+    for outer, inner in itertools.pairwise(loops):
         for between in outer.body.block.ops:
             if between is not inner and not isinstance(between, d.YieldOp):
                 kernel.body.step(between)
@@ -351,12 +347,12 @@ def _dynamic(frame: Frame, op: d.ApplyOp, value: SSAValue, axis: int, rank: int)
 def _nests(frame: Frame, op: Operation, inner: Sequence[Member], name: str) -> None:
     """Everything of a group: reductions over rows first, each on its own, then the rest in one nest."""
     yielded = _yielded(op)
-    outside = {value for value in yielded}
+    outside = set(yielded)
     for member in inner:
         if isinstance(member, d.ApplyOp) and member.results[0] not in outside and not isinstance(op, d.GroupOp):
             outside.add(member.results[0])
-    columns = [member for member in inner if folds(member) == "col"]
-    through = {member.results[0] for member in inner if isinstance(member, d.ApplyOp) and folds(member) == "row"}
+    columns = [member for member in inner if isinstance(member, d.ApplyOp) and folds(member) == "col"]
+    through: set[SSAValue] = {member.results[0] for member in inner if isinstance(member, d.ApplyOp) and folds(member) == "row"}
     for member in columns:
         if _depends(member, through, inner) and isinstance(member.args[0].owner, d.ApplyOp) and member.args[0].owner in inner:
             outside.add(member.args[0])
@@ -391,7 +387,7 @@ def _depends(op: d.ApplyOp, values: set[SSAValue], inner: Sequence[Member]) -> b
     return False
 
 
-def _wanted(member: Member, inner: Sequence[Member], outside: set[SSAValue], columns: Sequence[Member]) -> bool:
+def _wanted(member: Member, inner: Sequence[Member], outside: set[SSAValue], columns: Sequence[d.ApplyOp]) -> bool:
     """Whether the main nest computes a member: it is stored or handed out, or something there needs it."""
     if isinstance(member, d.StoreOp) or member.results[0] in outside:
         return True
@@ -408,7 +404,9 @@ def launch_rows(frame: Frame, op: Operation, members: Sequence[Member], outputs:
     shape = _space(frame, members)
     shape = _flattened(frame, members, shape, outputs)
     count = host.product(shape[:-1])
-    width = max((d.shaped_type(value).dtype.get_byte() for member in members for value in member.operands if isinstance(d.type_of(value), ShapedType)), default=4)
+    width = max(
+        (d.shaped_type(value).dtype.get_byte() for member in members for value in member.operands if isinstance(d.type_of(value), ShapedType)), default=4
+    )
     chosen = rows_of(count.const if isinstance(count.const, int) else None, shape[-1].const if isinstance(shape[-1].const, int) else None, width, len(members))
     kernel = frame.kernel(name)
     taken = {value: room_for(frame, value) for value in outputs}
@@ -486,7 +484,11 @@ def launch_columns(frame: Frame, op: d.ApplyOp, inner: Sequence[Member], name: s
     wide = host.take_number(kernel.out, across, "across")
     most = columns.bounds[1] if columns.bounds else None
     outer = index(0) if lead.const == 1 else Scalar(kernel.out.let("lead", f"{program} // {wide.text}"), INDEX, (0, lead.bounds[1]) if lead.bounds else None)
-    first = Scalar(kernel.out.let("first", f"({program} % {wide.text}) * {chosen.columns}" if lead.const != 1 else f"{program} * {chosen.columns}"), INDEX, (0, most) if most else None)
+    first = Scalar(
+        kernel.out.let("first", f"({program} % {wide.text}) * {chosen.columns}" if lead.const != 1 else f"{program} * {chosen.columns}"),
+        INDEX,
+        (0, most) if most else None,
+    )
     output = host.take_memory(kernel.out, room)
     ColumnNest(nest, op, host.take_number(kernel.out, height, "height")).emit(outer, first, output)
     frame.finish(kernel, programs, chosen.warps, note=str(chosen))

@@ -94,7 +94,9 @@ def window(body: Body, op: d.WindowOp) -> Sequence[Value]:
     starts, sizes, good = box(body, op, buffer, offsets, sizes, bool(op.static("clamp")))
     if good is not None:
         # Nothing outside is touched: a window that failed has no cells.
-        sizes = [named(body, "size", Scalar(f"tl.where({good}, {size.text}, 0)", INDEX, size.bounds and (min(0, size.bounds[0]), size.bounds[1]))) for size in sizes]
+        sizes = [
+            named(body, "size", Scalar(f"tl.where({good}, {size.text}, 0)", INDEX, size.bounds and (min(0, size.bounds[0]), size.bounds[1]))) for size in sizes
+        ]
     offset = numbers.add(buffer.offset, numbers.total(numbers.mul(start, dim.stride) for start, dim in zip(starts, buffer.dims, strict=True)))
     dims = tuple(Dim(size, dim.stride) for axis, (size, dim) in enumerate(zip(sizes, buffer.dims, strict=True)) if axis not in drop)
     type = d.shaped_type(op.result)
@@ -183,6 +185,7 @@ def reshaped(buffer: Buffer, shape: Sequence[Scalar]) -> Buffer | None:
     dims: list[Dim] = []
     rest = list(old)
     group: list[Dim] = []
+    left, stride = 1, index(1)
     for extent in reversed(shape):
         size = extent.const
         assert isinstance(size, int)
@@ -227,7 +230,10 @@ def strided(body: Body, op: d.StridedOp) -> Sequence[Value]:
         empty = " | ".join(f"({extent.text} == 0)" for extent in extents)
         good = body.out.let("good", f"({' & '.join(f'({c})' for c in conditions)}) | {empty}")
         body.failures.report(body.out, good, checks.reach_failure(op), (low, high, cells))
-        dims = tuple(Dim(named(body, "size", Scalar(f"tl.where({good}, {dim.extent.text}, 0)", INDEX, dim.extent.bounds and (0, dim.extent.bounds[1]))), dim.stride) for dim in dims)
+        dims = tuple(
+            Dim(named(body, "size", Scalar(f"tl.where({good}, {dim.extent.text}, 0)", INDEX, dim.extent.bounds and (0, dim.extent.bounds[1]))), dim.stride)
+            for dim in dims
+        )
     pointer = buffer.pointer if type.dtype is buffer.dtype else body.out.let("p", memory.as_pointer(buffer, type.dtype))
     offset = numbers.add(buffer.offset if type.dtype is buffer.dtype else zero, start)
     return [Buffer(pointer, named(body, "start", offset), dims, type.dtype, buffer.root, buffer.scratch)]
@@ -240,7 +246,9 @@ def load(body: Body, op: d.LoadOp) -> Sequence[Value]:
     buffer, type = body.buffer(op.buffer), d.shaped_type(op.result)
     shape = tuple(extent for extent in type.shape if isinstance(extent, int))
     wanted = [numbers.clamp(body.index(size), index(0), index(extent)) for size, extent in zip(op.valid, shape, strict=True)]
-    starts, sizes, good = box(body, op, buffer, [body.index(item) for item in op.offsets], [named(body, "size", size) for size in wanted], bool(op.static("clamp")))
+    starts, sizes, good = box(
+        body, op, buffer, [body.index(item) for item in op.offsets], [named(body, "size", size) for size in wanted], bool(op.static("clamp"))
+    )
     tile = body.load_tile(buffer, starts, shape, sizes, op.hint, good)
     return [replace(tile, valid=tuple(index(extent) if isinstance(extent, int) else size for extent, size in zip(type.valid, sizes, strict=True)))]
 
@@ -300,7 +308,11 @@ def pick(body: Body, tile: Tile, indices: Sequence[Scalar]) -> str:
     from tilejit.backends.cuda.types import register
 
     tile = as_bytes(body, tile)
-    parts = [memory.spread(f"({body.out.arange(size)} == {at.text})", axis, tile.rank) for axis, (size, at) in enumerate(zip(tile.padded, indices, strict=True)) if size > 1]
+    parts = [
+        memory.spread(f"({body.out.arange(size)} == {at.text})", axis, tile.rank)
+        for axis, (size, at) in enumerate(zip(tile.padded, indices, strict=True))
+        if size > 1
+    ]
     bits, dtype = tile.text, tile.dtype
     if dtype in (FP32,):
         bits = f"{bits}.to(tl.int32, bitcast=True)"

@@ -18,7 +18,7 @@ def reshaped(source: Memory, extents: Sequence[Number]) -> tuple[Axis, ...] | No
         rest = iter(old)
         return tuple(Axis(extent, host.number(1)) if extent.const == 1 else next(rest) for extent in extents)
     axes: list[Axis] = []
-    left, stride = 1, host.number(1)
+    left, stride, group = 1, host.number(1), host.number(1)
     pending = list(old)
     open_ = False
     for extent in reversed(extents):
