@@ -92,7 +92,9 @@ def _upload(array: np.ndarray[Any, Any]) -> torch.Tensor:
 def load(kernel: plan.Kernel) -> Any:
     """The function of a kernel's text."""
     name = f"<{kernel.name}-{abs(hash(kernel.text))}>"
-    linecache.cache[name] = (len(kernel.text), None, kernel.text.splitlines(True), name)
     space: dict[str, Any] = {"__name__": kernel.name}
-    exec(compile(kernel.text, name, "exec"), space)
+    scalars = [parameter.name for parameter in kernel.parameters if parameter.kind == "scalar"]
+    text = kernel.text.replace(f"@triton.jit\ndef {kernel.name}(", f"@triton.jit(do_not_specialize={scalars})\ndef {kernel.name}(")
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    exec(compile(text, name, "exec"), space)
     return space[kernel.name]

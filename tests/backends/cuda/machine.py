@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 os.environ["TRITON_INTERPRET"] = "1"
@@ -35,6 +36,19 @@ def _splat(self: Any, type: Any, value: Any) -> TensorHandle:
 
 
 interpreter.InterpreterBuilder.create_splat = _splat  # type: ignore[assignment]
+
+
+_cast = interpreter.InterpreterBuilder.cast_impl
+
+
+def _rounded(self: Any, value: Any, type: Any) -> TensorHandle:
+    """FP32 to BF16 rounds to nearest even; the interpreter cuts the bits off."""
+    if value.dtype.scalar == tl.float32 and type.scalar == tl.bfloat16:
+        return TensorHandle(value.data.astype(ml_dtypes.bfloat16).view(np.uint16), tl.bfloat16)
+    return _cast(self, value, type)
+
+
+interpreter.InterpreterBuilder.cast_impl = _rounded  # type: ignore[method-assign]
 
 
 class Libdevice:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilejit.backends.cuda.plan import Apply, Entry, Input, Kernel, Launch, Parameter, Program, Var
 from tilejit.runtime.call.failures import Failure
 
-ADD = '''import triton
+ADD = """import triton
 import triton.language as tl
 
 
@@ -14,7 +14,7 @@ def add(x, y, out, n):
     at = tl.program_id(0) * 1024 + tl.arange(0, 1024)
     inside = at < n
     tl.store(out + at, tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside), mask=inside)
-'''
+"""
 POINTERS = tuple(Parameter(name, "pointer", "*fp32", divisible=True) for name in ("x", "y", "out"))
 ADD_KERNEL = Kernel("add", ADD, (*POINTERS, Parameter("n", "scalar", "i32", divisible=True)))
 BLOCKS = Apply("ceildiv", (Var("n"), 1024))
@@ -25,7 +25,7 @@ ADD_ENTRY = Entry(
 )
 ADD_PROGRAM = Program((ADD_KERNEL,), {"add": ADD_ENTRY})
 
-PICK = '''import triton
+PICK = """import triton
 import triton.language as tl
 
 
@@ -39,7 +39,7 @@ def pick(x, index, out, n, errors):
         tl.store(errors + 2, n.to(tl.int64))
         tl.atomic_min(errors, block.to(tl.int64) << 40, sem="relaxed")
     tl.store(out + block, tl.load(x + at, mask=inside, other=0.0), mask=inside)
-'''
+"""
 PICK_KERNEL = Kernel(
     "pick",
     PICK,

@@ -6,7 +6,6 @@ python -m tests.backends.cuda.sweep [--compile 80,90] [--topic NAME] [--case NAM
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import os
 import sys
@@ -17,7 +16,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-if "--compile" not in sys.argv and "--gpu" not in sys.argv:
+if "--gpu" in sys.argv:
+    os.environ["TILEJIT_TESTS_GPU"] = "1"
+elif "--compile" not in sys.argv:
     os.environ["TRITON_INTERPRET"] = "1"
 
 
@@ -25,12 +26,10 @@ import tilejit.language as pl
 from tests.suite import harness
 from tilejit import ir
 from tilejit.backends.base import CompileOptions
+from tilejit.backends.cuda import plan
 from tilejit.backends.cuda.lower import lower
 from tilejit.errors import TilejitError
 from tilejit.passes import pipeline
-from tilejit.passes.fuse import fuse
-from tilejit.passes.outline import outline
-from tilejit.passes.simplify import simplify
 
 SUITE = Path(harness.__file__).parent
 TOPICS = sorted(path.stem for path in SUITE.glob("*.py") if path.stem not in ("__init__", "harness") and not path.stem.startswith("test_"))
@@ -45,7 +44,7 @@ def program_of(case: harness.Case, arguments: list[Any]) -> ir.Program:
 
 
 def prepared(program: ir.Program) -> ir.Program:
-    return pipeline.run_pipeline(program, (simplify, outline, simplify, fuse))
+    return pipeline.run_pipeline(program, pipeline.FUSED)
 
 
 class Run:
@@ -76,15 +75,20 @@ class Run:
                 self.reason = f"{str(error.__cause__)[-160:]} <- {self.reason}"
 
     def _check(self) -> None:
-        installed = _installed(self)
+        from tests.backends.cuda import interpreted
+
+        interpreted.seen[:] = [self._reached]
         if isinstance(self.case.kernel, harness.JITFunction):
             self.case.kernel.cache_clear()
-        config = (
-            harness.RunConfig(platform="reference", disk_cache=False) if hasattr(harness.RunConfig(), "disk_cache") else harness.RunConfig(platform="reference")
-        )
         case = self.case if self.case.tol else dataclasses.replace(self.case, tol=2e-6)
-        with installed:
-            case._check_calls(config)
+        case._check_calls(harness.RunConfig(platform="triton"))  # pyright: ignore[reportPrivateUsage]
+
+    def _reached(self, stage: str, made: plan.Program | None) -> None:
+        self.stage = stage
+        if made is not None and self.options.show:
+            for kernel in made.kernels:
+                print(kernel.text)
+            print(made.entries)
 
     def _compile(self, call: Any) -> None:
         arguments, _, _ = self.case._given(self.case.arguments(call))
@@ -98,48 +102,6 @@ class Run:
                 if self.options.show:
                     print(kernel.text)
                 compile_kernel(kernel, architecture)
-
-
-@contextlib.contextmanager
-def _installed(run: Run) -> Any:
-    """Programs for the reference platform run in Triton's interpreter for a while."""
-    if run.options.gpu:
-        from tests.backends.cuda.gpu import Gpu as Machine
-    else:
-        from tests.backends.cuda.machine import Machine
-    from tilejit import compiler
-    from tilejit.runtime import machine as facts
-    from tilejit.runtime.arrays import ArrayView
-
-    @dataclasses.dataclass(frozen=True)
-    class Runner:
-        machine: Machine
-        name: str
-
-        def run(self, arguments: Any, num_threads: int | None = None) -> None:
-            run.stage = "run"
-            self.machine.run(self.name, [argument.numpy() if isinstance(argument, ArrayView) else argument for argument in arguments])
-            run.stage = "agree"
-
-    def build(program: Any, config: Any, output_dir: Any, known: Any) -> Any:
-        run.stage = "lower"
-        ready = prepared(program)
-        made = lower(ready, CompileOptions(), interpreted=not run.options.gpu)
-        if run.options.show:
-            for kernel in made.kernels:
-                print(kernel.text)
-            print(made.entries)
-        artifact = compiler.Artifact(program.name, "reference", compiler._entry_infos(ready, program), (), facts.architecture(), (), compiler._versions())
-        return compiler.CompiledProgram(
-            artifact, {name: Runner(Machine(made), name) for name in ready.entries}, program=program, stages=[], output_dir=output_dir
-        )
-
-    saved = compiler._BUILDERS["reference"]
-    compiler._BUILDERS["reference"] = build
-    try:
-        yield
-    finally:
-        compiler._BUILDERS["reference"] = saved
 
 
 def main() -> int:

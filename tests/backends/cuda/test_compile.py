@@ -17,14 +17,14 @@ from tilejit.errors import PartialCodegenError, PlatformError
 BAD = ADD_KERNEL.text.replace("tl.load(y + at, mask=inside)", "tl.load(y + at, mask=inside).nothing")
 """Triton's front end refuses it."""
 
-BROKEN = '''import triton
+BROKEN = """import triton
 import triton.language as tl
 
 
 @triton.jit
 def broken(x):
     tl.store(x, tl.inline_asm_elementwise("no_such_instruction $0, $1;", "=r,r", [tl.load(x)], dtype=tl.int32, is_pure=True, pack=1))
-'''
+"""
 
 
 @pytest.fixture(autouse=True)

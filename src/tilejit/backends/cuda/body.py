@@ -124,7 +124,7 @@ class Body:
         self.order.before_load(self.out, buffer.root)
         lead = len(starts) - len(shape)
         where = memory.mask(self.out, shape, valid[lead:])
-        where = self._guarded(where, good, shape)
+        where = self._guarded(where, buffer.guarded(good), shape)
         text = memory.load_text(self.out, memory.tile_pointers(self.out, buffer, starts, shape), where, buffer.dtype)
         return Tile(self.out.let(hint, text), buffer.dtype, tuple(shape), tuple(valid[lead:]), zeros=True)
 
@@ -140,7 +140,7 @@ class Body:
         if not atomic:
             self.order.before_store(self.out, buffer.root)
         tile = as_bytes(self, tile)
-        where = self._guarded(memory.mask(self.out, tile.shape, tile.valid), good, tile.shape)
+        where = self._guarded(memory.mask(self.out, tile.shape, tile.valid), buffer.guarded(good), tile.shape)
         pointers = memory.tile_pointers(self.out, buffer, starts, tile.shape)
         value = self.converted(tile, buffer.dtype)
         if atomic:

@@ -9,7 +9,7 @@ from xdsl.ir import Block, SSAValue
 
 from tilejit.backends import checks
 from tilejit.backends.cuda import numbers
-from tilejit.backends.cuda.body import Body
+from tilejit.backends.cuda.body import Body, constant_extent
 from tilejit.backends.cuda.masks import as_bytes
 from tilejit.backends.cuda.types import fits32
 from tilejit.backends.cuda.values import Array, Buffer, Scalar, Tile, Value, index
@@ -17,7 +17,7 @@ from tilejit.dtypes import BOOL, INDEX
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.kernels import name_hint
 from tilejit.tile_ir import dialect as d
-from tilejit.types.values import ScalarType, ShapedType
+from tilejit.types.values import ScalarType, ShapedType, TileType
 
 
 class Carried:
@@ -28,7 +28,14 @@ class Carried:
         self.values: list[Value] = []
         self.names: list[str] = []
         for type, value, hint in zip(types, first, hints, strict=True):
-            self.values.append(self._declare(type, value, hint))
+            self.values.append(self._declare(type, self._in_registers(type, value), hint))
+
+    def _in_registers(self, type: SSAValue, value: Value) -> Value:
+        """A tensor-level value that lies in memory is carried as a tile."""
+        if isinstance(value, Buffer) and isinstance(d.type_of(type), TileType):
+            shape = tuple(constant_extent(extent, type) for extent in value.shape)
+            return self.body.load_tile(value, [index(0)] * len(shape), shape, tuple(index(extent) for extent in shape))
+        return value
 
     def _declare(self, type: SSAValue, value: Value, hint: str | None) -> Value:
         out = self.body.out
@@ -60,7 +67,11 @@ class Carried:
         """What to assign to the variables, in order."""
         found: list[str] = []
         for target, value in zip(self.values, values, strict=True):
-            if isinstance(target, Buffer):
+            if isinstance(target, Tile) and isinstance(value, Buffer):
+                loaded = self.body.load_tile(value, [index(0)] * target.rank, target.shape, tuple(index(extent) for extent in target.shape))
+                found.append(loaded.text)
+                found += [_int32(size) for own, size in zip(target.valid, loaded.valid, strict=True) if own.const is None]
+            elif isinstance(target, Buffer):
                 if not isinstance(value, Buffer) or value.root != target.root or value != target:
                     raise UnsupportedFeatureError(
                         "CUDA does not run a name that holds different tensors inside a kernel",

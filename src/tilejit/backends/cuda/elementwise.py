@@ -79,8 +79,8 @@ def rounded(out: Writer, wide: str, target: DType) -> str:
 def saturated(out: Writer, whole: str, target: DType) -> str:
     if target in (INT4, UINT4):
         low, high = integer_range(target)
-        whole = f"tl.minimum(tl.maximum(({whole}), {float(low)}), {float(high)})"
-        whole = f"tl.where(({whole}) != ({whole}), 0.0, {whole})"
+        name = out.let("whole", whole)
+        whole = f"tl.minimum(tl.maximum(tl.where({name} != {name}, 0.0, {name}), {float(low)}), {float(high)})"
     return f"{out.helper('to_' + register(target)[3:])}({whole})"
 
 

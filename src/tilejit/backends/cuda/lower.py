@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -18,7 +18,7 @@ from tilejit.backends.cuda.values import Value, index
 from tilejit.backends.cuda.writer import Writer
 from tilejit.dtypes import BOOL, INDEX, DType
 from tilejit.errors import UnsupportedFeatureError
-from tilejit.passes.kernels import name_hint
+from tilejit.passes.kernels import name_hint, unique_name
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 from tilejit.tile_ir.program import Program
@@ -44,13 +44,18 @@ class State:
 
     def __post_init__(self) -> None:
         self.functions = self.program.functions
+        self.made: list[plan.Kernel] = []
+        """The kernels under the names they asked for."""
 
     def add(self, kernel: plan.Kernel) -> int:
-        """The position of a kernel; equal ones share it."""
-        for position, other in enumerate(self.kernels):
+        """The position of a kernel; equal ones share it, others of its name get a number."""
+        for position, other in enumerate(self.made):
             if other == kernel:
                 return position
-        self.kernels.append(kernel)
+        self.made.append(kernel)
+        name = unique_name(kernel.name, {other.name for other in self.kernels})
+        text = kernel.text.replace(f"def {kernel.name}(", f"def {name}(")
+        self.kernels.append(replace(kernel, name=name, text=text))
         return len(self.kernels) - 1
 
 
@@ -471,7 +476,7 @@ class Frame:
     def finish(self, kernel: Making, programs: Number, warps: int | None = None, stages: int = 3, note: str = "") -> None:
         """Add a kernel to the plan, and launch it."""
         text, lines = kernel.out.finish()
-        options = {"enable_fp_fusion": self.state.options.fast_math}
+        options = {"enable_fp_fusion": self.state.options.fast_math, "enable_reflect_ftz": False}
         parameters = tuple(parameter for parameter, _ in kernel.out.parameters)
         made = plan.Kernel(
             kernel.out.name, text, parameters, warps or schedule.warps_of(text), stages, options, kernel.out.scratch, lines=lines, schedule=note

@@ -104,7 +104,7 @@ def select(body: Body, op: d.ApplyOp) -> Sequence[Value]:
         other = body.tile(_value(args["rhs"]))
     assert isinstance(other, Scalar | Tile)
     flags = as_flags(body, mask, first.shape[-1])
-    second = other.text if isinstance(other, Tile) else elementwise.held(body.out, body.scalar_text(other, first.dtype), first.dtype)
+    second = other.text if isinstance(other, Tile) else body.converted(other, first.dtype)
     text = f"tl.where({flags}, {first.text}, {second})"
     if isinstance(other, Scalar):
         text = f"{text}.to({register(first.dtype)})"

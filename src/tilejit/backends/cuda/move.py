@@ -52,6 +52,8 @@ def fetch(body: Body, source: Buffer, at: Sequence[str], cells: Cells, where: st
             continue
         text += f" + {place}" if dim.stride.const == 1 else f" + ({place}) * {dim.stride.text}"
     mask = where if where is not None else cells.where
+    if source.good is not None:
+        mask = f"({mask}) & {source.good}" if mask is not None else source.good
     text = f"tl.broadcast_to({text}, {_sizes(cells.block)})"
     return memory.load_text(body.out, text, None if mask is None else f"tl.broadcast_to({mask}, {_sizes(cells.block)})", source.dtype)
 

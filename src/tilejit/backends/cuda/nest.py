@@ -98,9 +98,12 @@ class Nest:
     """Where values go that are used outside."""
     targets: dict[Operation, Buffer] = field(default_factory=dict[Operation, Buffer])
     """The windows that stores write, checked by whoever made the nest."""
+    handed: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """Results of groups whose members all are in this nest, and the members they stand for."""
 
     def __post_init__(self) -> None:
         self.inside: set[SSAValue] = {op.results[0] for op in self.members if isinstance(op, d.ApplyOp)}
+        self.inside |= {result for result, member in self.handed.items() if member in self.inside}
         self.rows = numbers.product(self.shape[:-1])
         self.columns = self.shape[-1]
         self.values: dict[SSAValue, Tile] = {}
@@ -144,9 +147,20 @@ class Nest:
             self.body.out.span = op.span
         (made,) = rule(self.body, op)
         assert isinstance(made, Tile)
-        found = self.body.define(op.results[0], made)
+        self._made(op.results[0], made)
+
+    def _made(self, result: SSAValue, made: Tile) -> None:
+        found = self.body.define(result, made)
         assert isinstance(found, Tile)
-        self.values[op.results[0]] = found
+        self.values[result] = found
+        for alias, member in self.handed.items():
+            if member is result:
+                self.body.values[alias] = found
+
+    def _owner(self, value: SSAValue) -> Operation | None:
+        """The member that makes a value."""
+        owner = self.handed.get(value, value).owner
+        return owner if isinstance(owner, d.ApplyOp) else None
 
     def _keep(self, op: d.ApplyOp, first: Scalar) -> None:
         """Write a result that is used outside."""
@@ -226,19 +240,21 @@ class Nest:
     def _store(self, op: d.StoreOp, value: Value, first: Scalar) -> None:
         assert isinstance(value, Tile)
         self.body.out.span = op.span or self.body.out.span
-        self._write(value, self.targets[op], first)
+        self._write(value, self.targets[op], first, bool(op.static("atomic")))
 
-    def _write(self, tile: Tile, target: Buffer, first: Scalar) -> None:
+    def _write(self, tile: Tile, target: Buffer, first: Scalar, atomic: bool = False) -> None:
         tile = _spread_out(tile, self.schedule.rows, target, self)
         flat = self._as_rows(target)
         if flat is None:
+            if atomic:
+                raise UnsupportedFeatureError("CUDA does not add to a tensor of these strides", span=self.body.out.span, help="add to a tensor without gaps")
             self._scattered(tile, target, first)
             return
         starts = (
             index(0) if flat.dims[0].extent.const == 1 and self.rows.const != 1 else self.first,
             index(0) if tile.shape[1] == 1 and target.shape[-1].const == 1 else first,
         )
-        self.body.store_tile(tile, flat, starts)
+        self.body.store_tile(tile, flat, starts, atomic=atomic)
 
     def _scattered(self, tile: Tile, target: Buffer, first: Scalar) -> None:
         body = self.body
@@ -249,6 +265,8 @@ class Nest:
             text += f" + {place}" if dim.stride.const == 1 else f" + {place} * {dim.stride.text}"
         body.order.before_store(body.out, target.root)
         where = memory.mask(body.out, tile.shape, tile.valid)
+        if target.good is not None:
+            where = f"({where}) & {target.good}" if where is not None else f"tl.broadcast_to({target.good}, {tile.padded})"
         body.out.line(memory.store_line(body.out, text, body.converted(tile, target.dtype), where, target.dtype))
 
     # long rows --------------------------------------------------------------------------------------------------------------
@@ -276,7 +294,7 @@ class Nest:
         levels: dict[Member, int] = {}
         for op in self.members:
             operands = op.operands if isinstance(op, d.ApplyOp) else [op.value]
-            level = max((made[value] for value in operands if value in made), default=0)
+            level = max((made[self.handed.get(value, value)] for value in operands if self.handed.get(value, value) in made), default=0)
             levels[op] = level
             if isinstance(op, d.ApplyOp):
                 made[op.results[0]] = level + (folds(op) == "row")
@@ -289,8 +307,8 @@ class Nest:
         while todo:
             op = todo.pop()
             for value in op.operands if isinstance(op, d.ApplyOp) else [op.value]:
-                owner = value.owner
-                if value in self.inside and value not in narrow and isinstance(owner, d.ApplyOp) and owner not in found:
+                owner = self._owner(value)
+                if value in self.inside and self.handed.get(value, value) not in narrow and isinstance(owner, d.ApplyOp) and owner not in found:
                     found.add(owner)
                     todo.append(owner)
         return found
@@ -373,7 +391,7 @@ class Nest:
         else:
             text = elementwise.held(body.out, rows.fold(body, name, 1, combine, compute), dtype)
             made = Tile(text, dtype, (self.schedule.rows, 1), valid)
-        body.define(op.results[0], made)
+        self._made(op.results[0], made)
 
 
 def _spread_out(tile: Tile, height: int, target: Buffer, nest: Nest) -> Tile:
@@ -587,11 +605,9 @@ def store_target(body: Body, op: d.StoreOp, sizes: Sequence[Scalar]) -> Buffer:
     offsets = [body.index(item) for item in op.offsets]
     full = [index(1)] * (buffer.rank - len(sizes)) + list(sizes)
     starts, _, good = box(body, op, buffer, offsets, full, clamp=False)
-    if good is not None:
-        full = [Scalar(f"tl.where({good}, {size.text}, 0)", INDEX, size.bounds and (0, size.bounds[1])) for size in full]
     offset = numbers.add(buffer.offset, numbers.total(numbers.mul(start, dim.stride) for start, dim in zip(starts, buffer.dims, strict=True)))
     dims = tuple(Dim(size, dim.stride) for size, dim in zip(full, buffer.dims, strict=True))[buffer.rank - len(sizes) :]
-    return replace(buffer, offset=_named(body, "start", offset), dims=dims)
+    return replace(buffer, offset=_named(body, "start", offset), dims=dims, good=buffer.guarded(good))
 
 
 def copy_in_program(body: Body, op: d.StoreOp, value: Buffer, buffer: Buffer, offsets: Sequence[Scalar]) -> Sequence[Value]:

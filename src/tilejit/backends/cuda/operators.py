@@ -61,7 +61,7 @@ def is_product(frame: Frame, op: d.ApplyOp) -> bool:
     return (floats or left.dtype is right.dtype is INT8) and "E8M0" not in left.dtype.name + right.dtype.name
 
 
-def launch_product(frame: Frame, op: d.ApplyOp, name: str, group: Operation | None = None) -> None:
+def launch_product(frame: Frame, op: d.ApplyOp, name: str, group: Sequence[Operation] | None = None) -> None:
     """A product over blocks of its result, with the nest that follows it in the same kernel."""
     from tilejit.backends.cuda import gemm
     from tilejit.backends.cuda.spread import shape_of
@@ -111,11 +111,12 @@ class _Ending:
     frame: Frame
     kernel: Making
     op: d.ApplyOp
-    group: Operation | None
+    group: Sequence[Operation] | None
     shape: tuple[Number, ...]
 
     def __post_init__(self) -> None:
         self.rooms: dict[SSAValue, Memory] = {}
+        self.handed: dict[SSAValue, SSAValue] = {}
         if self.group is None:
             type = d.shaped_type(self.op.results[0])
             self.rooms[self.op.results[0]] = self.frame.allocate(self.shape, type.dtype, name_hint(self.op.results[0]) or "product")
@@ -148,21 +149,20 @@ class _Ending:
         return Tile(body.out.let(name_hint(self.op.results[0]) or "product", text), dtype, acc.shape, acc.valid)
 
     def _nest(self, body: Body, acc: Tile, row: Scalar, column: Scalar) -> None:
-        from tilejit.backends.cuda.nest import Nest, members_of
+        from tilejit.backends.cuda.merge import inner_of
+        from tilejit.backends.cuda.nest import Nest
         from tilejit.backends.cuda.schedule import RowSchedule
-        from tilejit.backends.cuda.spread import as_buffer, room_for, store_window
+        from tilejit.backends.cuda.spread import aliases_of, as_buffer, leaving, room_for, store_window
 
         assert self.group is not None
-        members = members_of(self.group)
+        members = inner_of(self.group)
+        self.handed = aliases_of(self.group)
         shape = tuple(host.take_number(self.kernel.out, extent, f"size{i}") for i, extent in enumerate(self.shape))
-        nest = Nest(body, members, shape, RowSchedule(acc.shape[0], acc.shape[1], True, 0))
+        nest = Nest(body, members, shape, RowSchedule(acc.shape[0], acc.shape[1], True, 0), handed=self.handed)
         result = self.op.results[0]
         nest.inside.add(result)
         body.values[result] = acc
-        outside = (
-            list(self.group.body.block.last_op.operands) if isinstance(self.group, d.GroupOp) and self.group.body.block.last_op else list(self.group.results)
-        )
-        for value in outside:
+        for value in leaving(members, self.handed):
             self.rooms[value] = room_for(self.frame, value)
             nest.outputs[value] = as_buffer(self.kernel, self.rooms[value], self.shape)
         for member in members:
@@ -178,11 +178,9 @@ class _Ending:
 
     def settle(self) -> None:
         self.frame.values.update(self.rooms)
-        if isinstance(self.group, d.GroupOp):
-            last = self.group.body.block.last_op
-            assert last is not None
-            for value, result in zip(last.operands, self.group.results, strict=True):
-                self.frame.values[result] = self.frame.values[value]
+        for result, value in self.handed.items():
+            if value in self.rooms:
+                self.frame.values[result] = self.rooms[value]
 
 
 def dynamic_extent(frame: Frame, op: d.ApplyOp, value: SSAValue, axis: int) -> Number:

@@ -147,10 +147,11 @@ class Found:
     def _check_loop(self, body: Block) -> None:
         """Nothing but loads, transpositions and the product."""
         allowed = (d.LoadOp, d.YieldOp, d.ConstOp, d.DimOp, d.WindowOp)
+        last = body.last_op
+        assert last is not None
         for op in body.ops:
-            plain = isinstance(op, d.ApplyOp) and (
-                op is self.product or op.op in ("transpose", "move", "transpose_view") or (op.op == "add" and op.results[0] is body.last_op.operands[0])
-            )  # type: ignore[union-attr]
+            sum_ = isinstance(op, d.ApplyOp) and op.op == "add" and op.results[0] is last.operands[0]
+            plain = sum_ or op is self.product or (isinstance(op, d.ApplyOp) and op.op in ("transpose", "move", "transpose_view"))
             _need(isinstance(op, allowed) or is_scalar_op(op) or plain)
         _need(len(list(body.args[1].uses)) == 1)
 

@@ -13,6 +13,7 @@ from tilejit.backends.cuda import host, numbers, plan
 from tilejit.backends.cuda.host import Axis, Memory, Number
 from tilejit.backends.cuda.independent import perfect_nest
 from tilejit.backends.cuda.lower import Frame, Making
+from tilejit.backends.cuda.merge import inner_of, joins
 from tilejit.backends.cuda.nest import ColumnNest, Member, Nest, folds, is_member, members_of, space_of
 from tilejit.backends.cuda.recognise import Turn, product_from_loops
 from tilejit.backends.cuda.schedule import RowSchedule, rows_of
@@ -52,12 +53,12 @@ def _run(frame: Frame, segments: Sequence[Segment], name: str) -> None:
             for step in between:
                 frame.step(step)
             launch_product(frame, first, name, group)
-            _run(frame, [item for item in segments[place + 1 :] if item[1][0] is not group and item[1][0] not in between], name)
+            _run(frame, [item for item in segments[place + 1 :] if item[1] is not group and item[1][0] not in between], name)
             return
         if kind == "host":
             frame.step(members[0])
         elif kind == "nest":
-            step_on_host(frame, members[0], name)
+            run_nest(frame, members, name)
         elif kind == "grid":
             op = members[0]
             assert isinstance(op, d.ForOp)
@@ -73,33 +74,32 @@ def _run(frame: Frame, segments: Sequence[Segment], name: str) -> None:
             frame.finish(kernel, host.number(1))
 
 
-def _until(segments: Sequence[Segment], place: int, group: Operation) -> list[Operation]:
+def _until(segments: Sequence[Segment], place: int, group: Sequence[Operation]) -> list[Operation]:
     """Host ops between a product and its epilogue: they run before both."""
     found: list[Operation] = []
     for _, inner in segments[place + 1 :]:
-        if inner[0] is group:
+        if inner is group:
             break
         found.append(inner[0])
     return found
 
 
-def _epilogue_of(frame: Frame, segments: Sequence[Segment], place: int) -> Operation | None:
+def _epilogue_of(frame: Frame, segments: Sequence[Segment], place: int) -> list[Operation] | None:
     """The nest after a product that works on its result cell by cell, and is the only one to use it."""
     op = segments[place][1][0]
-    if not isinstance(op, d.ApplyOp) or ops.table()[op.op].family != "matmul" or d.shaped_type(op.results[0]).rank != 2:
+    if len(segments[place][1]) > 1 or not isinstance(op, d.ApplyOp) or ops.table()[op.op].family != "matmul" or d.shaped_type(op.results[0]).rank != 2:
         return None
     for kind, members in segments[place + 1 :]:
         if kind == "host" and isinstance(members[0], d.ConstOp | d.DimOp | d.ApplyOp):
             continue
-        group = members[0]
-        if kind != "nest" or not isinstance(group, d.GroupOp | d.StoreOp | d.ApplyOp):
+        if kind != "nest":
             return None
-        inner = members_of(group)
+        inner = inner_of(members)
         shape = d.shaped_type(op.results[0]).shape
         fits = all(is_member(member) and folds(member) is None for member in inner) and d.shaped_type(space_of(inner)).shape == shape
         only = all(use.operation in inner for use in op.results[0].uses)
         used = any(op.results[0] in member.operands for member in inner)
-        return group if fits and only and used else None
+        return members if fits and only and used else None
     return None
 
 
@@ -129,7 +129,34 @@ def _segments(frame: Frame, block: Block, known: set[SSAValue]) -> list[Segment]
     merged = _hoisted(out)
     if all(kind == "program" for kind, _ in merged):
         return None
-    return merged
+    return _joined(frame, merged)
+
+
+def _joined(frame: Frame, segments: Sequence[Segment]) -> list[Segment]:
+    """Neighbouring nests over the same rows become one; what the host computes between them comes first."""
+    out: list[Segment] = []
+    waiting: list[Segment] = []
+    for kind, members in segments:
+        last = out[-1] if out and out[-1][0] == "nest" else None
+        if kind == "host" and last is not None and not isinstance(members[0], d.CreateOp) and not _uses(members[0], [*last[1], *_ops(waiting)]):
+            waiting.append((kind, members))
+        elif kind == "nest" and last is not None and joins(frame, last[1], members[0]):
+            out[-1:] = [*waiting, ("nest", [*last[1], *members])]
+            waiting = []
+        else:
+            out += [*waiting, (kind, list(members))]
+            waiting = []
+    return [*out, *waiting]
+
+
+def _ops(segments: Sequence[Segment]) -> list[Operation]:
+    return [op for _, members in segments for op in members]
+
+
+def _uses(op: Operation, makers: Sequence[Operation]) -> bool:
+    """Whether an op of the host needs what a nest makes; what other ops of the host make is there before."""
+    made = {result for maker in makers if isinstance(maker, d.GroupOp | d.ApplyOp) and not is_scalar_op(maker) for result in maker.results}
+    return any(value in made for value in free_values([op]))
 
 
 def _hoisted(segments: Sequence[Segment]) -> list[Segment]:
@@ -151,7 +178,7 @@ def _kind(frame: Frame, op: Operation, known: set[SSAValue]) -> str:
         return "program"
     if isinstance(op, _HOST) or (is_scalar_op(op) and isinstance(op, d.ApplyOp)):
         return "host"
-    if isinstance(op, d.GroupOp) or (isinstance(op, d.ApplyOp) and is_member(op)) or (isinstance(op, d.StoreOp) and not op.static("atomic")):
+    if isinstance(op, d.GroupOp) or (isinstance(op, d.ApplyOp) and is_member(op)) or isinstance(op, d.StoreOp):
         return "nest" if _is_tensor_work(op) else "program"
     if isinstance(op, d.ApplyOp) and _is_tensor_work(op) and len(op.results) == 1 and isinstance(d.type_of(op.results[0]), ShapedType):
         return "nest"
@@ -197,11 +224,11 @@ def loop_as_grid(frame: Frame, op: d.ForOp) -> bool:
         return False
     if not all(value in frame.values for value in free_values([op])):
         return False
-    steps, kernels, rows = list(frame.steps), list(frame.state.kernels), list(frame.state.failures.rows)
+    steps, kernels, made, rows = list(frame.steps), list(frame.state.kernels), list(frame.state.made), list(frame.state.failures.rows)
     try:
         run_grid(frame, op, _callee(op) or "loop")
     except UnsupportedFeatureError:
-        frame.steps, frame.state.kernels, frame.state.failures.rows = steps, kernels, rows
+        frame.steps, frame.state.kernels, frame.state.made, frame.state.failures.rows = steps, kernels, made, rows
         return False
     return True
 
@@ -301,11 +328,19 @@ def _trips(frame: Frame, loop: d.ForOp) -> Number:
 # nests ------------------------------------------------------------------------------------------------------------------
 
 
+def run_nest(frame: Frame, work: Sequence[Operation], name: str) -> None:
+    """Launch what several groups, operators and stores do."""
+    if len(work) == 1:
+        step_on_host(frame, work[0], name)
+    else:
+        _nests(frame, work, inner_of(work), name)
+
+
 def step_on_host(frame: Frame, op: Operation, name: str = "kernel") -> None:
     """Launch what a group, an operator or a store does."""
     inner = members_of(op) if isinstance(op, d.GroupOp | d.ApplyOp | d.StoreOp) else []
     if inner and all(is_member(member) for member in inner) and not any(folds(member) == "other" for member in inner):
-        _nests(frame, op, inner, name)
+        _nests(frame, [op], inner, name)
         return
     if isinstance(op, d.ApplyOp):
         from tilejit.backends.cuda.operators import launch_operator
@@ -344,33 +379,61 @@ def _dynamic(frame: Frame, op: d.ApplyOp, value: SSAValue, axis: int, rank: int)
     return dynamic_extent(frame, op, value, axis)
 
 
-def _nests(frame: Frame, op: Operation, inner: Sequence[Member], name: str) -> None:
-    """Everything of a group: reductions over rows first, each on its own, then the rest in one nest."""
-    yielded = _yielded(op)
-    outside = set(yielded)
-    for member in inner:
-        if isinstance(member, d.ApplyOp) and member.results[0] not in outside and not isinstance(op, d.GroupOp):
-            outside.add(member.results[0])
+def _nests(frame: Frame, work: Sequence[Operation], inner: Sequence[Member], name: str) -> None:
+    """Everything of a nest: the main part in one kernel, reductions over rows each on its own."""
+    handed = aliases_of(work)
+    outside = set(leaving(inner, handed))
     columns = [member for member in inner if isinstance(member, d.ApplyOp) and folds(member) == "col"]
     through: set[SSAValue] = {member.results[0] for member in inner if isinstance(member, d.ApplyOp) and folds(member) == "row"}
     for member in columns:
         if _depends(member, through, inner) and isinstance(member.args[0].owner, d.ApplyOp) and member.args[0].owner in inner:
             outside.add(member.args[0])
-    main = [member for member in inner if folds(member) != "col" and _wanted(member, inner, outside, columns)]
+    direct = {member: store for member in columns if (store := _only_store(member, inner, outside)) is not None}
+    main = _wanted([member for member in inner if member not in direct.values()], outside, columns, handed)
     if main:
-        launch_rows(frame, op, main, [value for value in outside if any(isinstance(m, d.ApplyOp) and m.results[0] is value for m in main)], name)
+        made = _results(main)
+        launch_rows(frame, main, [value for value in made if value in outside], name, handed)
     for member in columns:
-        launch_columns(frame, member, inner, name)
-    for value, result in zip(yielded, op.results, strict=True) if isinstance(op, d.GroupOp) else ():
-        frame.values[result] = frame.values[value]
+        launch_columns(frame, member, inner, name, direct.get(member))
+    for result, value in handed.items():
+        if value in frame.values:
+            frame.values[result] = frame.values[value]
 
 
-def _yielded(op: Operation) -> list[SSAValue]:
-    if not isinstance(op, d.GroupOp):
-        return list(op.results)
-    last = op.body.block.last_op
-    assert isinstance(last, d.YieldOp)
-    return list(last.values)
+def _results(members: Sequence[Member]) -> list[SSAValue]:
+    return [member.results[0] for member in members if isinstance(member, d.ApplyOp)]
+
+
+def aliases_of(work: Sequence[Operation]) -> dict[SSAValue, SSAValue]:
+    """What the results of groups stand for: members that they yield."""
+    found: dict[SSAValue, SSAValue] = {}
+    for op in work:
+        if isinstance(op, d.GroupOp):
+            last = op.body.block.last_op
+            assert isinstance(last, d.YieldOp)
+            found.update(zip(op.results, last.values, strict=True))
+    return found
+
+
+def _leaves(value: SSAValue, inside: set[Member], handed: dict[SSAValue, SSAValue]) -> bool:
+    """Whether a result is used outside the nest, by itself or as the result of its group; one that nobody uses is computed as if it were."""
+    names = [value, *(result for result, inner in handed.items() if inner is value)]
+    users = [use.operation for name in names for use in name.uses if not (isinstance(use.operation, d.YieldOp) and len(names) > 1 and name is value)]
+    return not users or any(user not in inside for user in users)
+
+
+def leaving(members: Sequence[Member], handed: dict[SSAValue, SSAValue]) -> list[SSAValue]:
+    """Results of members that are used outside."""
+    return [value for value in _results(members) if _leaves(value, set(members), handed)]
+
+
+def _only_store(op: d.ApplyOp, inner: Sequence[Member], outside: set[SSAValue]) -> d.StoreOp | None:
+    """The store that is all that happens to a result."""
+    users = [use.operation for use in op.results[0].uses]
+    store = users[0] if len(users) == 1 else None
+    if op.results[0] in outside or not isinstance(store, d.StoreOp) or store not in inner or store.static("atomic"):
+        return None
+    return store if d.shaped_type(store.buffer).dtype is d.shaped_type(op.results[0]).dtype else None
 
 
 def _depends(op: d.ApplyOp, values: set[SSAValue], inner: Sequence[Member]) -> bool:
@@ -387,11 +450,17 @@ def _depends(op: d.ApplyOp, values: set[SSAValue], inner: Sequence[Member]) -> b
     return False
 
 
-def _wanted(member: Member, inner: Sequence[Member], outside: set[SSAValue], columns: Sequence[d.ApplyOp]) -> bool:
-    """Whether the main nest computes a member: it is stored or handed out, or something there needs it."""
-    if isinstance(member, d.StoreOp) or member.results[0] in outside:
-        return True
-    return any(member.results[0] in other.operands and other not in columns and _wanted(other, inner, outside, columns) for other in inner)
+def _wanted(inner: Sequence[Member], outside: set[SSAValue], columns: Sequence[d.ApplyOp], handed: dict[SSAValue, SSAValue]) -> list[Member]:
+    """What the main nest computes: what is stored or handed out, and what that needs."""
+    needed: set[SSAValue] = set(outside)
+    found: list[Member] = []
+    for member in reversed(inner):
+        if member in columns:
+            continue
+        if isinstance(member, d.StoreOp) or member.results[0] in needed:
+            needed.update(handed.get(value, value) for value in (member.operands if isinstance(member, d.ApplyOp) else [member.value]))
+            found.append(member)
+    return found[::-1]
 
 
 def _space(frame: Frame, members: Sequence[Member]) -> tuple[Number, ...]:
@@ -399,10 +468,9 @@ def _space(frame: Frame, members: Sequence[Member]) -> tuple[Number, ...]:
     return shape if len(shape) > 1 else (host.number(1), *shape)
 
 
-def launch_rows(frame: Frame, op: Operation, members: Sequence[Member], outputs: Sequence[SSAValue], name: str) -> None:
+def launch_rows(frame: Frame, members: Sequence[Member], outputs: Sequence[SSAValue], name: str, handed: dict[SSAValue, SSAValue]) -> None:
     """One kernel over blocks of rows."""
     shape = _space(frame, members)
-    shape = _flattened(frame, members, shape, outputs)
     count = host.product(shape[:-1])
     width = max(
         (d.shaped_type(value).dtype.get_byte() for member in members for value in member.operands if isinstance(d.type_of(value), ShapedType)), default=4
@@ -410,7 +478,7 @@ def launch_rows(frame: Frame, op: Operation, members: Sequence[Member], outputs:
     chosen = rows_of(count.const if isinstance(count.const, int) else None, shape[-1].const if isinstance(shape[-1].const, int) else None, width, len(members))
     kernel = frame.kernel(name)
     taken = {value: room_for(frame, value) for value in outputs}
-    nest = Nest(kernel.body, members, tuple(host.take_number(kernel.out, extent, f"size{i}") for i, extent in enumerate(shape)), chosen)
+    nest = Nest(kernel.body, members, tuple(host.take_number(kernel.out, extent, f"size{i}") for i, extent in enumerate(shape)), chosen, handed=handed)
     for value, room in taken.items():
         nest.outputs[value] = as_buffer(kernel, room, shape)
     for member in members:
@@ -427,11 +495,6 @@ def launch_rows(frame: Frame, op: Operation, members: Sequence[Member], outputs:
     frame.finish(kernel, programs, chosen.warps, note=str(chosen))
     for value, room in taken.items():
         frame.values[value] = room
-
-
-def _flattened(frame: Frame, members: Sequence[Member], shape: tuple[Number, ...], outputs: Sequence[SSAValue]) -> tuple[Number, ...]:
-    """A nest without reductions and broadcasts over memory without gaps is one long row, cut into even pieces."""
-    return shape
 
 
 def as_buffer(kernel: Making, memory: Memory, shape: Sequence[Number]) -> Buffer:
@@ -464,12 +527,12 @@ def store_window(frame: Frame, op: d.StoreOp) -> Memory:
     return host.at(buffer, offset, axes)
 
 
-def launch_columns(frame: Frame, op: d.ApplyOp, inner: Sequence[Member], name: str) -> None:
+def launch_columns(frame: Frame, op: d.ApplyOp, inner: Sequence[Member], name: str, store: d.StoreOp | None = None) -> None:
     """A reduction over rows: programs take blocks of columns and run down."""
     source = op.args[0]
     members = _producers(frame, op, inner)
     shape = shape_of(frame, source)
-    room = room_for(frame, op.results[0])
+    room = room_for(frame, op.results[0]) if store is None else store_window(frame, store)
     lead, height, columns = host.product(shape[:-2]), shape[-2], shape[-1]
     chosen = _column_schedule(lead, height, columns)
     kernel = frame.kernel(name)
@@ -492,7 +555,8 @@ def launch_columns(frame: Frame, op: d.ApplyOp, inner: Sequence[Member], name: s
     output = host.take_memory(kernel.out, room)
     ColumnNest(nest, op, host.take_number(kernel.out, height, "height")).emit(outer, first, output)
     frame.finish(kernel, programs, chosen.warps, note=str(chosen))
-    frame.values[op.results[0]] = room
+    if store is None:
+        frame.values[op.results[0]] = room
 
 
 def _producers(frame: Frame, op: d.ApplyOp, inner: Sequence[Member]) -> list[Member]:

@@ -92,16 +92,11 @@ def window(body: Body, op: d.WindowOp) -> Sequence[Value]:
     drop = op.static("drop", ())
     assert isinstance(drop, tuple)
     starts, sizes, good = box(body, op, buffer, offsets, sizes, bool(op.static("clamp")))
-    if good is not None:
-        # Nothing outside is touched: a window that failed has no cells.
-        sizes = [
-            named(body, "size", Scalar(f"tl.where({good}, {size.text}, 0)", INDEX, size.bounds and (min(0, size.bounds[0]), size.bounds[1]))) for size in sizes
-        ]
     offset = numbers.add(buffer.offset, numbers.total(numbers.mul(start, dim.stride) for start, dim in zip(starts, buffer.dims, strict=True)))
     dims = tuple(Dim(size, dim.stride) for axis, (size, dim) in enumerate(zip(sizes, buffer.dims, strict=True)) if axis not in drop)
     type = d.shaped_type(op.result)
-    dims = tuple(Dim(index(extent), dim.stride) if isinstance(extent, int) and good is None else dim for extent, dim in zip(type.shape, dims, strict=True))
-    return [replace(buffer, offset=named(body, "start", offset), dims=dims)]
+    dims = tuple(Dim(index(extent), dim.stride) if isinstance(extent, int) else dim for extent, dim in zip(type.shape, dims, strict=True))
+    return [replace(buffer, offset=named(body, "start", offset), dims=dims, good=buffer.guarded(good))]
 
 
 def named(body: Body, hint: str, value: Scalar) -> Scalar:
@@ -166,7 +161,7 @@ def view(body: Body, op: d.ViewOp) -> Sequence[Value]:
     if type.dtype is buffer.dtype:
         return [made]
     pointer = body.out.let("p", memory.as_pointer(buffer, type.dtype))
-    return [Buffer(pointer, index(0), memory.contiguous(shape) if is_contiguous(buffer) else made.dims, type.dtype, buffer.root, buffer.scratch)]
+    return [Buffer(pointer, index(0), memory.contiguous(shape) if is_contiguous(buffer) else made.dims, type.dtype, buffer.root, buffer.scratch, buffer.good)]
 
 
 def is_contiguous(buffer: Buffer) -> bool:
@@ -226,17 +221,14 @@ def strided(body: Body, op: d.StridedOp) -> Sequence[Value]:
     conditions = [f"{low.text} >= 0"] if low.bounds is None or low.bounds[0] < 0 else []
     if not (high.bounds and cells.bounds and high.bounds[1] < cells.bounds[0]):
         conditions.append(f"{high.text} < {cells.text}")
+    good: str | None = None
     if conditions and body.options.check_bounds:
         empty = " | ".join(f"({extent.text} == 0)" for extent in extents)
         good = body.out.let("good", f"({' & '.join(f'({c})' for c in conditions)}) | {empty}")
         body.failures.report(body.out, good, checks.reach_failure(op), (low, high, cells))
-        dims = tuple(
-            Dim(named(body, "size", Scalar(f"tl.where({good}, {dim.extent.text}, 0)", INDEX, dim.extent.bounds and (0, dim.extent.bounds[1]))), dim.stride)
-            for dim in dims
-        )
     pointer = buffer.pointer if type.dtype is buffer.dtype else body.out.let("p", memory.as_pointer(buffer, type.dtype))
     offset = numbers.add(buffer.offset if type.dtype is buffer.dtype else zero, start)
-    return [Buffer(pointer, named(body, "start", offset), dims, type.dtype, buffer.root, buffer.scratch)]
+    return [Buffer(pointer, named(body, "start", offset), dims, type.dtype, buffer.root, buffer.scratch, buffer.guarded(good))]
 
 
 # loads and stores -------------------------------------------------------------------------------------------------------
@@ -281,7 +273,7 @@ def read(body: Body, op: d.ReadOp) -> Sequence[Value]:
     if isinstance(source, Buffer):
         body.order.before_load(body.out, source.root)
         pointer = memory.offsets_text(body.out, source, indices, [None] * source.rank, 0)
-        text = memory.load_text(body.out, pointer, good, source.dtype)
+        text = memory.load_text(body.out, pointer, source.guarded(good), source.dtype)
     else:
         assert isinstance(source, Tile)
         text = pick(body, source, indices)
@@ -335,7 +327,7 @@ def write(body: Body, op: d.WriteOp) -> Sequence[Value]:
     good = _cell(body, op, indices, buffer.shape)
     body.order.before_store(body.out, buffer.root)
     pointer = memory.offsets_text(body.out, buffer, indices, [None] * buffer.rank, 0)
-    body.out.line(memory.store_line(body.out, pointer, body.converted(body.scalar(op.value), buffer.dtype), good, buffer.dtype))
+    body.out.line(memory.store_line(body.out, pointer, body.converted(body.scalar(op.value), buffer.dtype), buffer.guarded(good), buffer.dtype))
     return []
 
 

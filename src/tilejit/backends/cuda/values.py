@@ -70,6 +70,12 @@ class Buffer:
     root: object
     """What it shares memory with: equal for all views of one allocation or parameter."""
     scratch: bool = False
+    good: str | None = None
+    """The flag that says whether it lies inside what it is a window of, where that is not certain: if not, nothing is touched."""
+
+    def guarded(self, flag: str | None) -> str | None:
+        """Its flag together with another one."""
+        return flag if self.good is None else self.good if flag is None else f"{self.good} & {flag}"
 
     @property
     def shape(self) -> tuple[Scalar, ...]:
