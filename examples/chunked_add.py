@@ -3,6 +3,7 @@
 import numpy as np
 
 import tilejit.language as pl
+from tilejit.testing import on_device
 
 ROWS = 32
 
@@ -27,8 +28,9 @@ def inputs(rng):
 
 
 if __name__ == "__main__":
+    run = on_device(chunked_add)
     for a, b in inputs(np.random.default_rng(0)):
         out = np.empty_like(a)
-        chunked_add(a, b, out)
+        run(a, b, out)
         np.testing.assert_array_equal(out, reference(a, b))
     print("OK")

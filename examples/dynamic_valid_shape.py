@@ -3,6 +3,7 @@
 import numpy as np
 
 import tilejit.language as pl
+from tilejit.testing import on_device
 
 
 @pl.jit
@@ -32,8 +33,9 @@ def inputs(rng):
 
 
 if __name__ == "__main__":
+    run = on_device(dynamic_valid_shape)
     for x, lengths in inputs(np.random.default_rng(0)):
         out = np.empty_like(x)
-        dynamic_valid_shape(x, lengths, out)
+        run(x, lengths, out)
         np.testing.assert_allclose(out, reference(x, lengths), rtol=1e-5, atol=1e-6)
     print("OK")

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 import tilejit.language as pl
+from tilejit.testing import on_device
 
 QUERIES, KEYS = 32, 64
 
@@ -43,8 +44,9 @@ def inputs(rng):
 
 
 if __name__ == "__main__":
+    run = on_device(flash_attention)
     for q, k, v in inputs(np.random.default_rng(0)):
         out = np.empty_like(q)
-        flash_attention(q, k, v, out)
+        run(q, k, v, out)
         np.testing.assert_allclose(out, reference(q, k, v), rtol=1e-4, atol=1e-5)
     print("OK")

@@ -3,6 +3,7 @@
 import numpy as np
 
 import tilejit.language as pl
+from tilejit.testing import on_device
 
 SLOPE, CUBIC = 0.7978845608, 0.044715
 
@@ -28,6 +29,7 @@ def inputs(rng):
 
 
 if __name__ == "__main__":
+    run = on_device(geglu)
     for gate, up in inputs(np.random.default_rng(0)):
-        np.testing.assert_allclose(geglu(gate, up), reference(gate, up), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(run(gate, up), reference(gate, up), rtol=1e-5, atol=1e-6)
     print("OK")

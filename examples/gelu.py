@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 import tilejit.language as pl
+from tilejit.testing import on_device
 
 SLOPE = math.sqrt(2 / math.pi)
 CUBIC = 0.044715
@@ -27,6 +28,7 @@ def inputs(rng):
 
 
 if __name__ == "__main__":
+    run = on_device(gelu)
     for (x,) in inputs(np.random.default_rng(0)):
-        np.testing.assert_allclose(gelu(x), reference(x), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(run(x), reference(x), rtol=1e-5, atol=1e-6)
     print("OK")

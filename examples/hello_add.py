@@ -3,6 +3,7 @@
 import numpy as np
 
 import tilejit.language as pl
+from tilejit.testing import on_device
 
 
 @pl.jit
@@ -20,9 +21,10 @@ def inputs(rng):
 
 
 if __name__ == "__main__":
+    run = on_device(hello_add)
     for a, b in inputs(np.random.default_rng(0)):
         out = np.empty_like(a)
-        hello_add(a, b, out)  # in place: all parameters given
+        run(a, b, out)  # in place: all parameters given
         np.testing.assert_array_equal(out, reference(a, b))
-        np.testing.assert_array_equal(hello_add(a, b), out)  # return style: outputs left out
+        np.testing.assert_array_equal(run(a, b), out)  # return style: outputs left out
     print("OK")

@@ -3,6 +3,7 @@
 import numpy as np
 
 import tilejit.language as pl
+from tilejit.testing import on_device
 
 ROWS = 8
 
@@ -32,8 +33,9 @@ def inputs(rng):
 
 
 if __name__ == "__main__":
+    run = on_device(layernorm)
     for x, gamma, beta in inputs(np.random.default_rng(0)):
         out = np.empty_like(x)
-        layernorm(x, gamma, beta, out)
+        run(x, gamma, beta, out)
         np.testing.assert_allclose(out, reference(x, gamma, beta), rtol=1e-4, atol=1e-5)
     print("OK")

@@ -3,6 +3,7 @@
 import numpy as np
 
 import tilejit.language as pl
+from tilejit.testing import on_device
 
 
 @pl.jit
@@ -23,6 +24,7 @@ def inputs(rng):
 
 
 if __name__ == "__main__":
+    run = on_device(linear_bias_relu)
     for x, weight, bias in inputs(np.random.default_rng(0)):
-        np.testing.assert_allclose(linear_bias_relu(x, weight, bias), reference(x, weight, bias), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(run(x, weight, bias), reference(x, weight, bias), rtol=1e-4, atol=1e-4)
     print("OK")

@@ -3,6 +3,7 @@
 import numpy as np
 
 import tilejit.language as pl
+from tilejit.testing import on_device
 
 
 @pl.jit
@@ -31,8 +32,9 @@ def inputs(rng):
 
 
 if __name__ == "__main__":
+    run = on_device(matmul)
     for a, b in inputs(np.random.default_rng(0)):
         c = np.empty((a.shape[0], b.shape[1]), np.float32)
-        matmul(a, b, c)
+        run(a, b, c)
         np.testing.assert_allclose(c, reference(a, b), rtol=1e-4, atol=1e-4)
     print("OK")

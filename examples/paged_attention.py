@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 import tilejit.language as pl
+from tilejit.testing import on_device
 
 PAGE = 16
 
@@ -48,8 +49,9 @@ def inputs(rng):
 
 
 if __name__ == "__main__":
+    run = on_device(paged_attention)
     for q, keys, values, table, length in inputs(np.random.default_rng(0)):
         out = np.empty_like(q)
-        paged_attention(q, keys, values, table, length, out)
+        run(q, keys, values, table, length, out)
         np.testing.assert_allclose(out, reference(q, keys, values, table, length), rtol=1e-4, atol=1e-5)
     print("OK")

@@ -3,6 +3,7 @@
 import numpy as np
 
 import tilejit.language as pl
+from tilejit.testing import on_device
 
 TILE = 32
 
@@ -29,9 +30,10 @@ def inputs(rng):
 
 
 if __name__ == "__main__":
+    run = on_device(ragged_tail)
     for (x,) in inputs(np.random.default_rng(0)):
         out = np.empty_like(x)
-        ragged_tail(x, out)
+        run(x, out)
         np.testing.assert_allclose(out, reference(x), rtol=1e-6)
     assert len(ragged_tail._cache) == 1
     print("OK")

@@ -3,6 +3,7 @@
 import numpy as np
 
 import tilejit.language as pl
+from tilejit.testing import on_device
 
 TOKENS = pl.dynamic("TOKENS")
 HIDDEN = 250
@@ -31,7 +32,8 @@ def inputs(rng):
 
 
 if __name__ == "__main__":
+    run = on_device(rmsnorm)
     for x, weight in inputs(np.random.default_rng(0)):
-        np.testing.assert_allclose(rmsnorm(x, weight), reference(x, weight), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(run(x, weight), reference(x, weight), rtol=1e-4, atol=1e-5)
     assert len(rmsnorm._cache) == 1
     print("OK")

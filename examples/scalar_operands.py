@@ -3,6 +3,7 @@
 import numpy as np
 
 import tilejit.language as pl
+from tilejit.testing import on_device
 
 
 @pl.jit(runtime_scalars=("shift",))
@@ -21,7 +22,8 @@ def inputs(rng):
 
 
 if __name__ == "__main__":
+    run = on_device(scalar_operands)
     for x, scale, shift in inputs(np.random.default_rng(0)):
-        np.testing.assert_allclose(scalar_operands(x, scale, shift), reference(x, scale, shift), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(run(x, scale, shift), reference(x, scale, shift), rtol=1e-5, atol=1e-6)
     assert len(scalar_operands._cache) == 2
     print("OK")

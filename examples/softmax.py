@@ -3,6 +3,7 @@
 import numpy as np
 
 import tilejit.language as pl
+from tilejit.testing import on_device
 
 
 @pl.jit
@@ -23,6 +24,7 @@ def inputs(rng):
 
 
 if __name__ == "__main__":
+    run = on_device(softmax)
     for (x,) in inputs(np.random.default_rng(0)):
-        np.testing.assert_allclose(softmax(x), reference(x), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(run(x), reference(x), rtol=1e-5, atol=1e-6)
     print("OK")

@@ -3,6 +3,7 @@
 import numpy as np
 
 import tilejit.language as pl
+from tilejit.testing import on_device
 
 
 @pl.jit.incore
@@ -39,8 +40,9 @@ def inputs(rng):
 
 
 if __name__ == "__main__":
+    run = on_device(vector_dag)
     for a, b in inputs(np.random.default_rng(0)):
         out = np.empty_like(a)
-        vector_dag(a, b, out)
+        run(a, b, out)
         np.testing.assert_allclose(out, reference(a, b), rtol=1e-5, atol=1e-5)
     print("OK")

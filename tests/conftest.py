@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-PLATFORMS = ("reference", "cpu")
+from tests import hardware
+
+PLATFORMS = ("reference", "cpu") if hardware.PLATFORM == "cpu" else (hardware.PLATFORM,)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -21,6 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     # Each test process starts with an empty disk cache of its own, which its children share; the user's is left alone.
     os.environ["TILEJIT_CACHE_DIR"] = tempfile.mkdtemp(prefix="tilejit-tests-")
+    hardware.prepare()
     if config.getoption("--update-golden"):
         os.environ["UPDATE_GOLDEN"] = "1"  # inherited by test processes, read where a golden file is compared
 

@@ -1,16 +1,40 @@
-"""For authors of classes that are passed to kernels: checks that such a class can be trusted in a cache key."""
+"""For authors of kernels and of classes that are passed to them: where to run an example, and whether a class can be trusted in a cache key."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from tilejit.jit.protocol import KernelArgument, register_argument, signature_digest
 
-__all__ = ["KernelArgument", "check_argument_class", "register_argument"]
+__all__ = ["KernelArgument", "check_argument_class", "on_device", "register_argument"]
+
+
+def on_device(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """`kernel` as a function of NumPy arrays, run where `--device` on the command line says: `cpu`, or `cuda`, on torch tensors there."""
+    parser = argparse.ArgumentParser(description=f"Run {getattr(kernel, '__name__', 'a kernel')} and compare it with NumPy.")
+    parser.add_argument("--device", default="cpu", help="where the tensors are: cpu, cuda, cuda:1, …")
+    device: str = parser.parse_args().device
+    if device == "cpu":
+        return kernel
+    from tilejit.runtime import torch
+
+    def run(*arguments: object) -> object:
+        tensors = [torch.on_device(argument, device) if isinstance(argument, np.ndarray) else argument for argument in arguments]
+        results = kernel(*tensors)
+        for argument, tensor in zip(arguments, tensors, strict=True):
+            if isinstance(argument, np.ndarray):
+                argument[...] = torch.in_numpy(tensor)
+        return tuple(map(torch.in_numpy, results)) if isinstance(results, tuple) else torch.in_numpy(results)
+
+    return run
 
 
 def check_argument_class(make: Callable[[], object], other: Callable[[], object]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from tests.differential.build import Bench, tolerance
 from tests.differential.plans import Use
 from tests.differential.shapes import SIZES
+from tests.hardware import PLATFORM, prepare
 from tilejit.compiler import compile_program
 from tilejit.errors import TilejitError
 from tilejit.runtime.config import RunConfig
@@ -53,9 +54,10 @@ def check(batch: Sequence[Use], seed: int = 0, sizes: Sequence[dict[str, int]] =
 
 
 def _check(batch: Sequence[Use], seed: int, tried: Sequence[dict[str, int]]) -> list[Difference]:
+    prepare()
     bench = Bench(batch)
     program = bench.program()
-    compiled = {platform: compile_program(program, RunConfig(platform=platform)) for platform in ("reference", "cpu")}
+    compiled = {platform: compile_program(program, RunConfig(platform=platform)) for platform in ("reference", PLATFORM)}
     found: dict[str, Difference] = {}
     for number, sizes in enumerate(tried):
         given = bench.arguments(seed * 100 + number, sizes)
@@ -78,7 +80,7 @@ def _compare(bench: Bench, name: str, use: Use, given: list[Any], results: dict[
     position = next(i for i, param in enumerate(bench.params) if param.name == name)
     type = bench.params[position].type
     assert isinstance(type, BufferType)
-    expected, actual = (results[platform][position] for platform in ("reference", "cpu"))
+    expected, actual = (results[platform][position] for platform in ("reference", PLATFORM))
     if type.dtype.is_float:
         prefix = name.replace("out", "x").rpartition("_")[0] + "_"
         inputs = {p.name: value for p, value in zip(bench.params, given, strict=True) if p.name.startswith(prefix)}
@@ -95,7 +97,8 @@ def _compare(bench: Bench, name: str, use: Use, given: list[Any], results: dict[
         for n, value in zip((p.name for p in bench.params), given, strict=True)
         if n.startswith(name.replace("out", "x").rpartition("_")[0] + "_")
     }
-    return f"cell {list(cell)} reference {expected[cell]!r} cpu {actual[cell]!r}, {int(wrong.sum())} of {wrong.size} cells, sizes {sizes}, operands {shown}"
+    both = f"reference {expected[cell]!r} {PLATFORM} {actual[cell]!r}"
+    return f"cell {list(cell)} {both}, {int(wrong.sum())} of {wrong.size} cells, sizes {sizes}, operands {shown}"
 
 
 def _cell(value: Any, cell: tuple[int, ...]) -> Any:

@@ -17,6 +17,7 @@ from tests.fuzz.regions import SYMBOL
 from tests.fuzz.text_forms import comments_kept, mutated, other_forms, round_trip, told_apart
 from tests.fuzz.values import EPSILON, NARROW, integer_range
 from tests.fuzz.writer import Param
+from tests.hardware import PLATFORM, prepare
 from tilejit.backends.cpu.teams import team
 from tilejit.compiler import lower_program
 from tilejit.dtypes import dtype_named
@@ -84,6 +85,7 @@ _NEXT = {"reference": "cpu", "cpu": "print", "print": "lower", "lower": "lower"}
 def _stages(case: Case, text: str) -> Iterator[tuple[str, Problem | None]]:
     from tilejit import ir
 
+    prepare()
     module = load(text, str(case.seed))
     given = [arguments(case, size) for size in case.sizes]
     program = program_of(case, module, given[0])
@@ -107,7 +109,7 @@ def run_for_errors(case: Case, program: Any, given: Arrays) -> Problem | None:
 
     tensors = {name: value for name, value in given.items() if not case.jit or isinstance(value, np.ndarray)}
     outcomes: list[str] = []
-    for platform in ("reference", "cpu"):
+    for platform in ("reference", PLATFORM):
         try:
             ir.compile(program, platform=platform)(*_copies(tensors).values())
             outcomes.append("no error")
@@ -117,7 +119,7 @@ def run_for_errors(case: Case, program: Any, given: Arrays) -> Problem | None:
             outcomes.append(type(error).__name__)
     # What one finds while compiling, the other may find while running.
     agree = (outcomes[0] == "no error") == (outcomes[1] == "no error")
-    return None if agree else Problem("running", "error", f"reference: {outcomes[0]}; cpu: {outcomes[1]}")
+    return None if agree else Problem("running", "error", f"reference: {outcomes[0]}; {PLATFORM}: {outcomes[1]}")
 
 
 def _changed(case: Case, program: Any, tensors: list[Arrays], expected: list[Outcome]) -> Problem | None:
@@ -158,10 +160,10 @@ def _cpu(case: Case, module: types.ModuleType, program: Any, given: list[Arrays]
     from tilejit.runtime.config import RunConfig
 
     with shared_out(case.seed % 2 == 0):
-        compiled = module.kernel if case.jit else ir.compile(program, platform="cpu")
+        compiled = module.kernel if case.jit else ir.compile(program, platform=PLATFORM)
         for data, wanted in zip(given, expected, strict=True):
-            for threads in (1, 2):
-                run = _Configured(compiled, RunConfig(platform="cpu", num_threads=threads))
+            for threads in (1, 2) if PLATFORM == "cpu" else (1,):
+                run = _Configured(compiled, RunConfig(platform=PLATFORM, num_threads=threads))
                 problem = compare(case, "cpu", wanted, _outcome(run, data))
                 if problem is None and threads == 1 and case.seed % 8 == 0 and "scatter_update" not in case.text:  # which writes into what it is given
                     problem = compare(case, "cpu", wanted, _outcome(run, _with_gaps(case, data)))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+import numpy as np
 import torch
 from torch.autograd.graph import increment_version
 
@@ -117,6 +118,16 @@ def zeros(shape: Sequence[int], dtype: DType, device: str) -> torch.Tensor:
     if dtype.torch_name is None or packed or not hasattr(torch, dtype.torch_name):
         raise unsupported_dtype("torch", dtype.name)
     return torch.zeros(tuple(shape), dtype=getattr(torch, dtype.torch_name), device=device)
+
+
+def on_device(array: np.ndarray, device: str) -> object:
+    """A copy of a NumPy array as a tensor on a device."""
+    return torch.from_numpy(array).to(device)
+
+
+def in_numpy(value: object) -> object:
+    """A tensor as a NumPy array in the memory of this process; anything else as it is."""
+    return value.cpu().numpy() if isinstance(value, torch.Tensor) else value
 
 
 def current_stream(index: int) -> int:

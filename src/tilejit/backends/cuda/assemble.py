@@ -30,7 +30,7 @@ class Assembled:
     def stages(self) -> list[Stage]:
         """What can be looked at: the host's text, each kernel's source, and of its best variant what Triton makes of it."""
         found = [Stage(f"{name}.host.py", f"kernels/{name}.host.py", lambda entry=entry: entry.text) for name, entry in self.program.entries.items()]
-        best = {cubin.kernel.name: cubin for cubin in self.cubins.values()}  # the aligned variant comes last
+        best = {name.partition(".")[0]: cubin for name, cubin in self.cubins.items()}  # the aligned variant comes last
         for name, cubin in best.items():
             found.append(Stage(f"{name}.py", f"kernels/{name}.py", lambda cubin=cubin: cubin.kernel.text))
             for stage in STAGES:
@@ -42,21 +42,27 @@ class Assembled:
 def assemble(program: plan.Program, arch: int) -> Assembled:
     """Compile all kernels of a plan for one architecture."""
     made = compile_all(program.kernels, arch)
-    cubins = {_section(cubin): cubin for variants in made for cubin in variants}
+    labels = _labels([kernel.name for kernel in program.kernels])
+    cubins = {_section(label, cubin): cubin for label, variants in zip(labels, made, strict=True) for cubin in variants}
     kernels = tuple(
         KernelRow(
             kernel.name,
             tuple(ParameterRow(row.name, row.kind, row.type, row.divisible) for row in kernel.parameters),
             kernel.scratch_bytes,
-            tuple(CubinRow(_section(cubin), cubin.facts, cubin.aligned) for cubin in variants),
+            tuple(CubinRow(_section(label, cubin), cubin.facts, cubin.aligned) for cubin in variants),
         )
-        for kernel, variants in zip(program.kernels, made, strict=True)
+        for kernel, label, variants in zip(program.kernels, labels, made, strict=True)
     )
     return Assembled(CudaProgram(arch, kernels, {name: _entry(entry, kernels) for name, entry in program.entries.items()}), cubins)
 
 
-def _section(cubin: Cubin) -> str:
-    return f"{cubin.kernel.name}.sm_{cubin.arch}{'.aligned' if cubin.aligned else ''}.cubin"
+def _labels(names: Sequence[str]) -> list[str]:
+    """The names of kernels, told apart where two have the same."""
+    return [name if names.count(name) == 1 else f"{name}_{at}" for at, name in enumerate(names)]
+
+
+def _section(label: str, cubin: Cubin) -> str:
+    return f"{label}.sm_{cubin.arch}{'.aligned' if cubin.aligned else ''}.cubin"
 
 
 def _entry(entry: plan.Entry, kernels: Sequence[KernelRow]) -> EntryRow:

@@ -27,6 +27,8 @@ _DEFAULT_STREAM = 1
 
 def view_of(value: object) -> ArrayView | None:
     """The metadata of an array in GPU memory, or None when `value` is none. Data is never read."""
+    if isinstance(value, DeviceArray):
+        return value.view()
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is not None and np.dtype(interface["typestr"]).kind != "V":
         return _through_interface(value, interface)
@@ -110,9 +112,26 @@ class DeviceArray:
             self.address = address.value
             self._device.driver("cuMemsetD8Async", self.address, 0, max(1, self._size), stream)
 
+    @classmethod
+    def of(cls, array: np.ndarray, index: int = 0) -> DeviceArray:
+        """A copy of a NumPy array on a GPU."""
+        dtype = dtype_of_numpy(array.dtype)
+        if dtype is None:
+            raise unsupported_dtype("NumPy", str(array.dtype))
+        made, source = cls(array.shape, dtype, index), np.ascontiguousarray(array)
+        with made._device.active():
+            made._device.driver("cuMemcpyHtoDAsync_v2", made.address, source.ctypes.data, made._size, 0)
+            made._device.driver("cuStreamSynchronize", 0)
+        return made
+
     @property
     def __cuda_array_interface__(self) -> dict[str, object]:
         return {"shape": self.shape, "typestr": self.dtype.numpy.str, "data": (self.address, False), "version": 3, "stream": self._stream or _DEFAULT_STREAM}
+
+    def view(self) -> ArrayView:
+        """What a kernel sees of it."""
+        device = f"cuda:{self._device.index}"
+        return ArrayView(self, "other", self.shape, contiguous_strides(self.shape), self.dtype, self.address, True, device, stream=self._stream)
 
     def numpy(self) -> np.ndarray:
         """A copy in the memory of this process, after everything before it on the stream."""

@@ -44,6 +44,7 @@ _FUNCTIONS: dict[str, tuple[object, ...]] = {
     "cuMemFreeHost": (_p,),
     "cuMemAllocAsync": (POINTER(c_uint64), c_size_t, _p),
     "cuMemFreeAsync": (c_uint64, _p),
+    "cuMemcpyHtoDAsync_v2": (c_uint64, _p, c_size_t, _p),
     "cuMemcpyDtoHAsync_v2": (_p, c_uint64, c_size_t, _p),
     "cuPointerGetAttribute": (_p, c_int, c_uint64),
     "cuMemsetD8Async": (c_uint64, ctypes.c_ubyte, c_size_t, _p),
