@@ -29,6 +29,8 @@ OLDEST_ARCH = 80
 _INSTALL = "pip install 'tilejit[cuda]'"
 STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
 """Forms of a kernel after its text, in order."""
+_ALLOCATED = ("scratch", "error", "barrier")
+"""Parameters that point to memory of the run time, which is always aligned."""
 _DEFAULTS = {"enable_fp_fusion": True, "enable_reflect_ftz": False}
 """Contraction as fast_math permits it; libdevice keeps tiny numbers."""
 
@@ -145,8 +147,8 @@ def _run(kernel: Kernel, arch: int, aligned: bool, last: str) -> tuple[Any, dict
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
-    divisible = {(at,): [["tt.divisibility", DIVISIBLE]] for at, parameter in enumerate(kernel.parameters) if aligned and parameter.divisible}
-    source = triton.ASTSource(_function(kernel), kernel.signature, {}, divisible)
+    divisible = [at for at, row in enumerate(kernel.parameters) if row.kind in _ALLOCATED or (aligned and row.divisible)]
+    source = triton.ASTSource(_function(kernel), kernel.signature, {}, {(at,): [["tt.divisibility", DIVISIBLE]] for at in divisible})
     module: Any = source.make_ir(target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, backends.Language.TRITON)
