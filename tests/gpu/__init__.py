@@ -1,0 +1,1 @@
+"""Everything that there is to run on a GPU, in one command."""

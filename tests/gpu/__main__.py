@@ -1,0 +1,132 @@
+"""`python -m tests.gpu --out DIR`: runs everything on the GPU of this machine, in worker processes, and writes what came out to a folder."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+os.environ.setdefault("TEST_PLATFORM", "cuda")
+
+from tests.gpu.jobs import KINDS, REFUSED, ROOT
+from tests.hardware import prepare
+
+BROKEN = 3
+"""Exit status of a worker whose context a kernel broke: another process goes on behind it."""
+
+
+def work(kind: str, first: int, step: int, end: int) -> int:
+    """Worker: a line per job, its number and what is wrong with it."""
+    from tilejit.errors import DeviceError
+
+    prepare()
+    warnings.simplefilter("ignore")
+    for number in range(first, end, step):
+        broken = False
+        try:
+            found = KINDS[kind].run(number)
+        except DeviceError as error:
+            found, broken = [f"job {number}: {error.message}"], True
+        except Exception as error:
+            found = [f"job {number}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"]
+        print(json.dumps([number, found]), flush=True)
+        if broken or any("CUDA driver failed" in text for text in found):
+            return BROKEN
+    return 0
+
+
+class Workers:
+    """Several processes that share out the jobs of one kind."""
+
+    def __init__(self, kind: str, jobs: int, every: int, seconds: float) -> None:
+        self.kind, self.every = kind, every
+        self.end = KINDS[kind].count()
+        self.until = time.monotonic() + seconds
+        self.results: dict[int, list[str]] = {}
+        self.threads = [threading.Thread(target=self._follow, args=(first * every, jobs * every)) for first in range(jobs)]
+
+    def run(self) -> None:
+        for thread in self.threads:
+            thread.start()
+        for thread in self.threads:
+            thread.join()
+
+    def _follow(self, first: int, step: int) -> None:
+        while first < self.end and time.monotonic() < self.until:
+            command = [sys.executable, "-m", "tests.gpu", "--worker", self.kind, str(first), str(step), str(self.end)]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
+            stop = threading.Timer(max(0.0, self.until - time.monotonic()), process.kill)
+            stop.start()
+            for number, found in _lines(process):
+                self.results[number] = found
+                first = number + step
+            if process.wait() not in (0, BROKEN) and time.monotonic() < self.until:
+                self.results[first] = [f"job {first}: the process died with exit code {process.returncode}"]
+                first += step
+            stop.cancel()
+
+    def summary(self) -> str:
+        refused = sum(1 for found in self.results.values() if found and all(text.startswith(REFUSED) for text in found))
+        wrong = sum(1 for found in self.results.values() if any(not text.startswith(REFUSED) for text in found))
+        planned = len(range(0, self.end, self.every))
+        return f"{self.kind}: {len(self.results) - refused - wrong} right, {wrong} wrong, {refused} refused, of {len(self.results)} run and {planned} planned"
+
+
+def _lines(process: subprocess.Popen[str]) -> Iterator[tuple[int, list[str]]]:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("["):
+            number, found = json.loads(line)
+            yield number, found
+
+
+def machine() -> str:
+    """What it ran on."""
+    from tilejit.runtime.cuda import devices
+
+    gpu = devices.device(0)
+    facts = {"GPU": gpu.name, "capability": gpu.capability / 10, "multiprocessors": gpu.multiprocessors, "Python": platform.python_version()}
+    for name in ("torch", "triton", "numpy"):
+        facts[name] = getattr(__import__(name), "__version__", "?")
+    return "\n".join(f"{name}: {value}" for name, value in facts.items())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.gpu", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "gpu-results")), help="folder for the results")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--seconds", type=float, default=3600.0, help="for each kind of jobs")
+    parser.add_argument("--every", type=int, default=1, help="take only every n-th job of kinds other than examples")
+    parser.add_argument("--kinds", nargs="+", choices=tuple(KINDS), default=tuple(KINDS))
+    parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    os.environ["TILEJIT_CACHE"] = "0"
+    if options.worker:
+        kind, *numbers = options.worker
+        return work(kind, *map(int, numbers))
+    options.out.mkdir(parents=True, exist_ok=True)
+    lines = [machine(), ""]
+    wrong = False
+    for kind in options.kinds:
+        workers = Workers(kind, options.jobs, 1 if kind == "examples" else options.every, options.seconds)
+        started = time.monotonic()
+        workers.run()
+        found = [text for number in sorted(workers.results) for text in workers.results[number]]
+        (options.out / f"{kind}.txt").write_text("\n".join([*found, ""]))
+        lines.append(f"{workers.summary()} ({time.monotonic() - started:.0f} s)")
+        wrong |= any(not text.startswith(REFUSED) for text in found)
+        print(lines[-1], flush=True)
+    (options.out / "summary.txt").write_text("\n".join([*lines, ""]))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""What runs on a GPU: examples, the suite's kernels, every op with every data type, random programs; each a list of jobs by number."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tilejit.errors import UnsupportedFeatureError
+
+ROOT = Path(__file__).parents[2]
+REFUSED = "refused: "
+"""How the result of a job starts that the target has no rule for."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A list of jobs."""
+
+    count: Callable[[], int]
+    run: Callable[[int], list[str]]
+    """What is wrong, in words; nothing: all is right."""
+
+
+@cache
+def _examples() -> list[Path]:
+    return sorted((ROOT / "examples").glob("*.py"))
+
+
+def _example(number: int) -> list[str]:
+    path = _examples()[number]
+    done = subprocess.run([sys.executable, path, "--device", "cuda"], capture_output=True, text=True, check=False, cwd=ROOT)
+    return [] if (done.returncode, done.stdout) == (0, "OK\n") else [f"{path.stem}: {_last(done.stderr)}"]
+
+
+def _last(text: str) -> str:
+    lines = text.strip().splitlines()
+    return next((line for line in lines if line.startswith("tilejit.errors.")), lines[-1] if lines else "no word")
+
+
+@cache
+def _cases() -> list[tuple[str, object]]:
+    from tests.suite.test_suite import CASES
+
+    return [(parameters.id, parameters.values[0]) for parameters in CASES]  # type: ignore[attr-defined]
+
+
+def _case(number: int) -> list[str]:
+    name, case = _cases()[number]
+    try:
+        case.check("cuda")  # type: ignore[attr-defined]
+    except UnsupportedFeatureError as error:
+        return [f"{REFUSED}{name}: {error.message}"]
+    except AssertionError as error:
+        return [f"{name}: wrong: {' '.join(str(error).split())[:300]}"]
+    return []
+
+
+@cache
+def _batches() -> list[object]:
+    from tests.differential.plans import all_uses
+    from tests.differential.runner import batches
+
+    return list(batches(list(all_uses())))
+
+
+def _batch(number: int) -> list[str]:
+    from tests.differential.runner import check
+
+    return [_ordered(str(difference)) for difference in check(_batches()[number])]  # type: ignore[arg-type]
+
+
+def _ordered(text: str) -> str:
+    return f"{REFUSED}{text}" if "UnsupportedFeatureError" in text else text
+
+
+def _program(seed: int) -> list[str]:
+    from tests.fuzz.program import generate
+    from tests.fuzz.runner import check
+
+    problem = check(generate(seed + 1))
+    return [] if problem is None else [_ordered(f"seed {seed + 1}: {problem.stage}: {problem.kind}: {' '.join(problem.message.split())[:300]}")]
+
+
+PROGRAMS = 2000
+KINDS = {
+    "examples": Kind(lambda: len(_examples()), _example),
+    "suite": Kind(lambda: len(_cases()), _case),
+    "ops": Kind(lambda: len(_batches()), _batch),
+    "programs": Kind(lambda: PROGRAMS, _program),
+}
