@@ -131,8 +131,8 @@ class WarmCalls:
         if not self._settings.start(seen) or (words is not None and not all(other.stays() for other in self._watches)):
             self.forget()
             return  # changed by another thread meanwhile: the words are not those of this program
-        whole = native is not None and len(arguments) == len(self._runtime) and not compiled.signature.results
-        if not whole or native is None or not self._serve_natively(compiled, native, arguments, words):
+        whole = len(arguments) == len(self._runtime) and not compiled.signature.results
+        if not whole or not self._serve_natively(compiled, arguments, words):
             self._serve_in_python(compiled, native, arguments)
 
     def watch_of(self, trace: Trace) -> Watch:
@@ -182,17 +182,17 @@ class WarmCalls:
 
         return call
 
-    def _serve_natively(
-        self, compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object], words: list[Word] | None
-    ) -> bool:
+    def _serve_natively(self, compiled: CompiledProgram, arguments: Mapping[str, object], words: list[Word] | None) -> bool:
         """Whether native code takes these calls from now on; False too for those that it had been taught and did not take."""
-        path = self._started() if words is not None and wanted() else None
+        entry = compiled.only("call")
+        able = isinstance(entry.native or entry.runner, Placed)
+        path = self._started() if able and words is not None and wanted() else None
         if path is None or words is None:
             self.stop()
             return False
         path.watch(words, (self._watches, os.environ))
         token = (id(compiled), *(type(value) for value in arguments.values()))
-        new = token not in self._served and path.add(specialisation_of(compiled, native, arguments))
+        new = token not in self._served and (made := specialisation_of(compiled, path, arguments)) is not None and path.add(made)
         if new:
             self._served.add(token)
         path.serve(self._kernel)
@@ -229,8 +229,7 @@ def start_of(compiled: CompiledProgram, native: NativeEntry | None, arguments: M
     if native is not None:
         return native, Launch(native.run_block, native.slots, compiled.relocate, compiled.note)
     runner = compiled.only("call").runner
-    tensors = (arguments[info.name] for info in compiled.param_infos if info.shape is not None and info.name in arguments)
-    first = next(tensors, None)
+    first = first_tensor(compiled, arguments)
     return (runner, runner.launch(first, compiled.relocate, compiled.note)) if isinstance(runner, Placed) and first is not None else (None, None)
 
 
@@ -275,18 +274,31 @@ def straight_call_of(compiled: CompiledProgram, native: Placed, start: Start, ar
     return straight_call(guards_of(compiled, native, arguments), new, same_buffer, start)
 
 
-def specialisation_of(compiled: CompiledProgram, native: NativeEntry, arguments: Mapping[str, object]) -> Specialisation:
-    """Calls like this one for the native dispatcher."""
+def specialisation_of(compiled: CompiledProgram, path: FastPath, arguments: Mapping[str, object]) -> Specialisation | None:
+    """Calls like this one for the native dispatcher; None: they are not for it."""
+    entry = compiled.only("call")
+    placed = entry.native or entry.runner
+    if not isinstance(placed, Placed):
+        return None
+    start = placed.natively(first_tensor(compiled, arguments), path.address)
+    if start is None:
+        return None
 
     def failed(status: int, values: tuple[int, ...]) -> None:
         try:
-            native.failed(status, values)
+            start.failed(status, values)
         except TilejitError as error:
             compiled.relocate(error)
             raise
 
-    guards, (threads, team) = guards_of(compiled, native, arguments), native.lasting_team()
-    return Specialisation(native.address, guards, native.needs_arena, threads, team, native.brief, failed, (native, compiled))
+    guards = guards_of(compiled, placed, arguments)
+    kept = (start.keep_alive, compiled)
+    return Specialisation(start.kernel, guards, start.needs_arena, start.threads, start.team, start.brief, failed, kept, start.table, start.device)
+
+
+def first_tensor(compiled: CompiledProgram, arguments: Mapping[str, object]) -> object:
+    """The first argument that is a tensor, or None."""
+    return next((arguments[info.name] for info in compiled.param_infos if info.shape is not None and info.name in arguments), None)
 
 
 class SettingsWatch:

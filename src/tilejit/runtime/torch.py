@@ -201,10 +201,12 @@ def plain_tensor() -> PlainTensor | None:
     return None
 
 
-def plain_tensor_like(sample: torch.Tensor) -> PlainTensor | None:
+def plain_tensor_like(sample: object) -> PlainTensor | None:
     """The same for plain and dense tensors on the device of `sample`, which is one of them; None where that is not conclusive."""
     found = plain_tensor()
-    if found is None or sample.is_neg() or sample.is_conj() or _wrapping(sample) is not None or sample.layout is not torch.strided:
+    if found is None or not isinstance(sample, torch.Tensor) or sample.is_neg() or sample.is_conj():
+        return None
+    if _wrapping(sample) is not None or sample.layout is not torch.strided:
         return None
     return replace(found, keys=word_at(sample._cdata + found.keys_at))
 

@@ -50,6 +50,7 @@ class FakeLibrary:
     symbols: list[str] = field(default_factory=list[str])
     modules: list[bytes] = field(default_factory=list[bytes])
     graphs: list[list[Launched]] = field(default_factory=list[list[Launched]])
+    kept: list[object] = field(default_factory=list[object])
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("cu"):
@@ -57,6 +58,21 @@ class FakeLibrary:
         found = _Function(self, name)
         self.__dict__[name] = found
         return found
+
+    def address_of(self, name: str) -> int:
+        """A function for native code to call."""
+        types = {"cuCtxGetCurrent": (ctypes.c_void_p,), "cuLaunchKernelEx": (ctypes.c_void_p,) * 4}[name]
+
+        def call(*arguments: int | None) -> int:
+            if name == "cuLaunchKernelEx":
+                return self.do(name, arguments)
+            self.calls.append(name)
+            ctypes.c_uint64.from_address(arguments[0] or 0).value = self.current
+            return 0
+
+        made = ctypes.CFUNCTYPE(ctypes.c_int, *types)(call)
+        self.kept.append(made)
+        return ctypes.cast(made, ctypes.c_void_p).value or 0
 
     # the functions ----------------------------------------------------------------------------------------------------------
 
@@ -196,7 +212,10 @@ class _Function:
     library: FakeLibrary
     name: str
     restype: object = None
-    argtypes: object = None
+    argtypes: Any = None
 
     def __call__(self, *arguments: Any) -> int:
+        assert len(arguments) == len(self.argtypes), (self.name, arguments)
+        for type, argument in zip(self.argtypes, arguments, strict=True):
+            type.from_param(argument)  # what a real function would do with it
         return self.library.do(self.name, arguments)

@@ -7,17 +7,17 @@ NumPy 2 on 64-bit machines, checked at start-up (runtime/call/layout.py); tensor
 
 from __future__ import annotations
 
+from tilejit.backends.cpu.launches import add_launches
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.runtime.call import abi
 from tilejit.runtime.call.bindings import ARRAY, FLOAT_VALUE_AT
-from tilejit.runtime.call.dispatch_abi import MAX_ARGS, MAX_RANK, Argument, Entry, Guard, Kind, State
+from tilejit.runtime.call.dispatch_abi import HERE, MAX_ARGS, MAX_RANK, SLOW, Argument, Entry, Guard, Kind, State
 from tilejit.runtime.call.interrupt import Record
 from tilejit.runtime.call.native_type import STATE_AT
 
 SYMBOL = "tj_dispatch"
 
 _DLTENSOR_SLOTS = 6
-_CPU_DEVICE = 1
 _SWAP_EVERY = 64
 _STRIDED_BLOCK = MAX_ARGS * (1 + 2 * MAX_RANK)
 
@@ -28,6 +28,7 @@ def dispatcher_text() -> str:
     for name, text in _DECLARATIONS.items():
         module.declare(name, text)
     _Dispatcher(module).emit()
+    add_launches(module)
     return module.text()
 
 
@@ -143,6 +144,7 @@ class _Dispatcher:
         self.put(note, Argument.KIND, Value(str(int(Kind.NUMPY)), "i64"))
         self.put(note, Argument.RANK, rank)
         self.put(note, Argument.FLAGS, flags)
+        self.put(note, Argument.DEVICE, Value(str(HERE), "i64"))
         for slot, offset in (
             (Argument.DTYPE, ARRAY.DTYPE),
             (Argument.DATA, ARRAY.DATA),
@@ -156,12 +158,13 @@ class _Dispatcher:
         e = self.e
         # Views that torch negates when it reads them, functional and batched tensors look plain to DLPack; their dispatch keys tell.
         keys = e.load("i64", e.offset(self.inner(tensor), self.get(self.state, State.TORCH_KEYS_AT), "i8"), 8)
-        self.require(self.same(keys, self.get(self.state, State.TORCH_KEYS)), "slow")
+        here, elsewhere = (self.same(keys, self.get(self.state, slot)) for slot in (State.TORCH_KEYS, State.TORCH_DEVICE_KEYS))
+        self.require(e.inst("i1", f"or i1 {here.text}, {elsewhere.text}"), "slow")
         view = e.offset(self.tensors, e.mul(position, _DLTENSOR_SLOTS), "i64")
         exchange = self.get(self.state, State.TORCH_EXCHANGE, "ptr")
         status = e.inst("i32", f"call i32 {exchange.text}({tensor}, {view})")
         self.require(e.inst("i1", f"icmp eq i32 {status.text}, 0"), "no_exchange")
-        self.require(self.same(self.get(view, 1), _CPU_DEVICE), "slow")
+        self.put(note, Argument.DEVICE, self.get(view, 1))
         self.require(self.same(self.get(view, 5), 0), "slow")
         self.require(e.icmp("ne", self.get(view, 0), 0), "slow")
         packed = self.get(view, 2)
@@ -252,6 +255,7 @@ class _Dispatcher:
         rank = self.get(guard, Guard.RANK)
         self.require(self.same(self.get(guard, Guard.DTYPE), self.get(note, Argument.DTYPE)), "next_entry")
         self.require(self.same(rank, self.get(note, Argument.RANK)), "next_entry")
+        self.require(self.same(self.get(guard, Guard.DEVICE), self.get(note, Argument.DEVICE)), "next_entry")
         mask = self.get(guard, Guard.FLAGS)
         flags = e.inst("i64", f"and i64 {mask.text}, {self.get(note, Argument.FLAGS).text}")
         self.require(self.same(flags, mask), "next_entry")
@@ -410,7 +414,7 @@ class _Dispatcher:
         taken = e.inst("i64", f"select i1 {needed.text}, i64 0, i64 {base.text}")
         self.put(arena, 0, taken)
         threads, team = self.get(entry, Entry.THREADS), self.get(entry, Entry.TEAM)
-        given = ((abi.ARENA_BASE, base), (abi.ARENA_END, end), (abi.THREADS, threads), (abi.TEAM, team))
+        given = ((abi.ARENA_BASE, base), (abi.ARENA_END, end), (abi.THREADS, threads), (abi.TEAM, team), (abi.TABLE, self.get(entry, Entry.TABLE)))
         for slot, value in given:
             self.put(self.context, slot, value)
         for slot in (abi.LOCKS, abi.INTERRUPT, abi.LOOKED, abi.DUE, abi.TURNS):
@@ -432,6 +436,7 @@ class _Dispatcher:
         e.void(f"call void @Py_IncRef({none})")
         e.void(f"ret {none}")
         e.place(failed)
+        self.require(e.icmp("ne", status, SLOW), "slow")
         self.raise_failure(entry, status)
 
     def call_kernel(self, entry: Value, kernel: Value) -> Value:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tilejit.backends.cuda import plan
 from tilejit.backends.cuda.compile import STAGES, Cubin, compile_all
 from tilejit.backends.cuda.host_text import all_steps, host_text, launched
+from tilejit.backends.cuda.launch_list import launch_list
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.cuda.program import CubinRow, CudaProgram, EntryRow, KernelRow, ParameterRow
 
@@ -68,7 +69,7 @@ def _section(label: str, cubin: Cubin) -> str:
 def _entry(entry: plan.Entry, kernels: Sequence[KernelRow]) -> EntryRow:
     used = [kernels[at] for at in set(launched(entry.steps))]
     memory = any(isinstance(step, plan.Allocate) for step in all_steps(entry.steps)) or any(_takes_memory(kernel) for kernel in used)
-    return EntryRow(tuple((given.parameter, given.fact, given.axis) for given in entry.inputs), host_text(entry), memory)
+    return EntryRow(tuple((given.parameter, given.fact, given.axis) for given in entry.inputs), host_text(entry), memory, launch_list(entry))
 
 
 def _takes_memory(kernel: KernelRow) -> bool:

@@ -29,6 +29,9 @@ LOCKS = 8
 FIBER = 9
 """Slot: the running fiber (backends/cpu/teams/fibers.py), 0 where kernels do not run side by side. Code sets it; it is 0 at entry."""
 
+TABLE = 14
+"""Slot: address of the launch table (runtime/cuda/launch_abi.py) of an entry whose kernels run on a GPU."""
+
 
 INTERRUPT = 10
 """Slot: address of what the call sees of signals (interrupt.Record); 0: nothing stops it."""

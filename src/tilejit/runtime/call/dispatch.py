@@ -18,7 +18,7 @@ from tilejit import config
 from tilejit.dtypes import DType, integer_range
 from tilejit.runtime.artifact.blob import Blob, LoadedBlob
 from tilejit.runtime.call import arena, interrupt
-from tilejit.runtime.call.dispatch_abi import MAX_ARGS, MAX_RANK, Entry, Guard, Kind, State
+from tilejit.runtime.call.dispatch_abi import HERE, MAX_ARGS, MAX_RANK, Entry, Guard, Kind, State
 from tilejit.runtime.call.memory import word_at
 from tilejit.runtime.call.native_type import attach
 
@@ -81,6 +81,10 @@ class Specialisation:
     """Over so soon that it keeps the GIL."""
     failed: Callable[[int, tuple[int, ...]], None] = field(repr=False)
     keep_alive: object = field(repr=False)
+    table: int = 0
+    """Address of a launch table, for kernels that run on a GPU."""
+    device: int = HERE
+    """Where the tensors must be."""
 
 
 class FastPath:
@@ -99,6 +103,10 @@ class FastPath:
         self._watched: object = None
         self._fill_state(arg_count)
         self._code = _loaded(code)
+
+    def address(self, symbol: str) -> int:
+        """A function of the dispatcher's code."""
+        return self._code.address(symbol)
 
     def serve(self, kernel: object) -> None:
         """Take the calls of `kernel`, an instance of NativeCallable, from now on. The kernel must keep this object."""
@@ -180,17 +188,18 @@ class FastPath:
         rows[Entry.THREADS] = specialisation.threads
         rows[Entry.TEAM] = specialisation.team
         rows[Entry.BRIEF] = int(specialisation.brief)
+        rows[Entry.TABLE] = specialisation.table
         symbols = [n for guard in specialisation.guards if isinstance(guard, TensorGuard) for n in guard.symbols if n is not None]
         rows[Entry.SYMBOLS] = max(symbols, default=-1) + 1
         kept: list[object] = [specialisation.keep_alive]
         for guard in specialisation.guards:
-            row = self._tensor_row(guard, kept) if isinstance(guard, TensorGuard) else _scalar_row(guard)
+            row = self._tensor_row(guard, kept, specialisation.device) if isinstance(guard, TensorGuard) else _scalar_row(guard)
             if row is None:
                 return None
             rows += row
         return _Row((ctypes.c_int64 * len(rows))(*rows), specialisation.failed, tuple(kept))
 
-    def _tensor_row(self, guard: TensorGuard, kept: list[object]) -> list[int] | None:
+    def _tensor_row(self, guard: TensorGuard, kept: list[object], device: int) -> list[int] | None:
         kind, dtype = self._classify(guard.sample, kept)
         rank = len(guard.extents)
         if kind is None or rank > MAX_RANK:
@@ -200,6 +209,7 @@ class FastPath:
         for slot, value in (
             (Guard.KIND, int(kind)), (Guard.NOTED, int(kind)), (Guard.DTYPE, dtype), (Guard.RANK, rank), (Guard.FLAGS, flags if kind is Kind.NUMPY else 0),
             (Guard.ITEM_SIZE, guard.item_size), (Guard.IS_OUTPUT, int(guard.is_output)), (Guard.SLOT, guard.slot),
+            (Guard.DEVICE, device),
         ):  # fmt: skip
             row[slot] = value
         for axis in range(MAX_RANK):
@@ -221,6 +231,13 @@ class FastPath:
         exchange = self._state[State.TORCH_EXCHANGE]
         if ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(exchange)(sample, ctypes.addressof(view)) != 0:
             return None, 0
+        if view[1] != HERE:
+            from tilejit.runtime.torch import plain_tensor_like
+
+            plain = plain_tensor_like(sample)
+            if plain is None:
+                return None, 0
+            self._state[State.TORCH_DEVICE_KEYS] = plain.keys
         dtype = (view[2] >> 32) & 0xFFFFFFFF
         # Packed elements are unpacked by Python.
         return (Kind.TORCH, dtype) if dtype >> 16 == 1 else (None, 0)
@@ -237,6 +254,7 @@ class FastPath:
         state[State.TORCH_IMPL_AT], state[State.TORCH_KEYS_AT], state[State.TORCH_KEYS] = plain.impl_at, plain.keys_at, plain.keys
         state[State.TORCH_GRAD_AT], state[State.TORCH_VERSIONS_AT], state[State.TORCH_VERSION_AT] = plain.grad_at, plain.versions_at, plain.version_at
         state[State.GRAD_MODE] = grad_mode_function()
+        state[State.TORCH_DEVICE_KEYS] = state[State.TORCH_DEVICE_KEYS] or plain.keys
         state[State.TORCH_TYPE] = id(tensor_type)  # last: tensors are looked at from here on
         return True
 
@@ -311,13 +329,23 @@ def _attribute_getter(cls: type, name: str) -> tuple[int, int]:
 
 def _torch_exchange(tensor_type: type) -> int | None:
     """Address of torch's "fill a DLTensor without owning" function, in versions that have DLPack's C exchange."""
+    return _exchange_function(tensor_type, 5)
+
+
+def torch_stream() -> int | None:
+    """Address of torch's function (device type, device number, address of the stream) that tells the stream it works on now."""
+    torch = sys.modules.get("torch")
+    return None if torch is None else _exchange_function(torch.Tensor, 6)
+
+
+def _exchange_function(tensor_type: type, position: int) -> int | None:
     capsule = getattr(tensor_type, "__dlpack_c_exchange_api__", None)
     if capsule is None:
         return None
     get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
     table = ctypes.cast(get(capsule, b"dlpack_exchange_api"), ctypes.POINTER(ctypes.c_uint64))
     major = table[0] & 0xFFFFFFFF
-    return table[5] if major == 1 and table[5] else None
+    return table[position] if major == 1 and table[position] else None
 
 
 _code_cache: dict[int, LoadedBlob] = {}

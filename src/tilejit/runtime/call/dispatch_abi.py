@@ -56,7 +56,9 @@ class State(enum.IntEnum):
     """1: the callers know that results carry no gradient, so arguments that require it are like others."""
     INTERRUPT = 26
     """Address of what a call sees of signals (interrupt.Record)."""
-    SIZE = 27
+    TORCH_DEVICE_KEYS = 27
+    """The keys of a plain dense tensor on a GPU; those of the CPU until one was seen."""
+    SIZE = 28
 
 
 class Entry(enum.IntEnum):
@@ -72,7 +74,9 @@ class Entry(enum.IntEnum):
     """1: so short that giving up the GIL would cost more than the kernel."""
     TEAM = 6
     """Address of the thread pool's state; 0: the kernel runs on one thread."""
-    GUARDS = 7
+    TABLE = 7
+    """Address of a launch table, for kernels that run on a GPU."""
+    GUARDS = 8
     """Slots of Guard × parameter count follow."""
 
 
@@ -97,7 +101,9 @@ class Guard(enum.IntEnum):
     """MAX_RANK slots; -1 has no symbol."""
     NOTED = 18
     """The kind that the argument is noted as."""
-    SIZE = 19
+    DEVICE = 19
+    """Where a tensor must be: DLPack's device type, and the number of the device in the upper half."""
+    SIZE = 20
 
 
 class Kind(enum.IntEnum):
@@ -127,4 +133,11 @@ class Argument(enum.IntEnum):
     STRIDES = 5
     FLAGS = 6
     OBJECT = 7
-    SIZE = 8
+    DEVICE = 8
+    SIZE = 9
+
+
+HERE = 1
+"""The device of arrays in the memory of this process."""
+SLOW = -2
+"""Status of a kernel that did nothing yet because Python must look at the call."""

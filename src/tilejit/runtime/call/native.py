@@ -8,6 +8,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilejit.dtypes import DType
@@ -18,6 +19,7 @@ from tilejit.runtime.artifact.blob import LoadedBlob, blob_of, check_machine
 from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.artifact.sections import Artifact, EntryInfo
 from tilejit.runtime.call import abi, arena, interrupt
+from tilejit.runtime.call.dispatch_abi import HERE
 from tilejit.runtime.call.failures import Failure, raise_failure
 from tilejit.runtime.call.signature import Bound, ParamInfo
 from tilejit.runtime.threads import Code
@@ -30,6 +32,25 @@ _BRIEF_ENTRY = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_
 """Keeps the GIL: for code that is over before another thread could take it."""
 _CONTEXT = ctypes.c_int64 * abi.CONTEXT_SLOTS
 _WORD = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class NativeStart:
+    """Code that the native dispatcher calls with an argument block."""
+
+    kernel: int
+    """Its address."""
+    failed: Callable[[int, Sequence[int]], None]
+    """Raises what a status other than 0 stands for."""
+    keep_alive: object
+    needs_arena: bool = False
+    threads: int = 1
+    team: int = 0
+    brief: bool = False
+    table: int = 0
+    """Address of a launch table, for kernels that run on a GPU."""
+    device: int = HERE
+    """Where the tensors must be, as DLPack says it."""
 
 
 class Placed:
@@ -50,6 +71,10 @@ class Placed:
 
     def launch(self, first: object, relocate: Callable[[TilejitError], None], noted: object) -> Start | None:
         """How warm calls with a first tensor like this one start the code; None where only the full checks know."""
+        return None
+
+    def natively(self, first: object, symbol: Callable[[str], int]) -> NativeStart | None:
+        """How the native dispatcher starts the code for such calls; `symbol` finds functions of its own. None: it does not."""
         return None
 
 
@@ -79,6 +104,10 @@ class NativeEntry(Placed):
     def native(self) -> NativeEntry:
         """Itself: this is what native dispatch calls."""
         return self
+
+    def natively(self, first: object, symbol: Callable[[str], int]) -> NativeStart:
+        threads, team = self.lasting_team()
+        return NativeStart(self.address, self.failed, self, self.needs_arena, threads, team, self.brief)
 
     def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None:
         """Run on checked arguments."""

@@ -77,6 +77,11 @@ class Driver:
         """A function that returns its status."""
         return getattr(self._library, name)
 
+    def address(self, name: str) -> int:
+        """Of a function, for native code to call."""
+        given = getattr(self._library, "address_of", None)
+        return given(name) if given is not None else ctypes.cast(self.raw(name), c_void_p).value or 0
+
     def __call__(self, name: str, *arguments: object) -> None:
         status = getattr(self._library, name)(*arguments)
         if status:
@@ -98,6 +103,12 @@ class Driver:
         """The int that a function stores at its first argument."""
         found = c_int()
         self(name, byref(found), *arguments)
+        return found.value
+
+    def number_after(self, name: str, *arguments: object) -> int:
+        """The same of a function that stores it at its last argument."""
+        found = c_int()
+        self(name, *arguments, byref(found))
         return found.value
 
     def error(self, status: int, what: str) -> DeviceError | PlatformError | ResourceError:

@@ -13,13 +13,16 @@ from tilejit.dtypes import DTYPES, FP32, DType
 from tilejit.errors import ArgumentError, ArtifactError, InternalError, TilejitError
 from tilejit.runtime.arrays import ArrayView, view_of
 from tilejit.runtime.artifact.sections import Artifact
+from tilejit.runtime.call.dispatch import torch_stream
 from tilejit.runtime.call.failures import Failure, raise_failure
-from tilejit.runtime.call.native import Placed
+from tilejit.runtime.call.native import NativeStart, Placed
 from tilejit.runtime.call.signature import Bound, ParamInfo
 from tilejit.runtime.cuda import devices
 from tilejit.runtime.cuda.devices import Device
-from tilejit.runtime.cuda.launcher import launcher
+from tilejit.runtime.cuda.launch_abi import CUDA_DEVICE, FAILED, LAUNCH
+from tilejit.runtime.cuda.launcher import launcher, load_cubin
 from tilejit.runtime.cuda.memory import memory_for
+from tilejit.runtime.cuda.native import LaunchTable, tapes_of
 from tilejit.runtime.cuda.program import CudaProgram, architecture_name, read_program, runs_on
 from tilejit.runtime.cuda.scalars import rounded, scalar_op, single
 from tilejit.runtime.cuda.streams import stream_of
@@ -80,7 +83,8 @@ class DeviceProgram:
     def __init__(self, program: CudaProgram, failures: Sequence[Failure], device: Device, code: Callable[[str], bytes]) -> None:
         self.program, self.failures, self.device = program, tuple(failures), device
         self.words = FailureWords(device, failures)
-        self.kernels = [launcher(device, kernel, code, self.words.address) for kernel in program.kernels]
+        self.cubins = [[load_cubin(device, row, code(row.file)) for row in kernel.cubins] for kernel in program.kernels]
+        self.kernels = [launcher(device, kernel, loaded, self.words.address) for kernel, loaded in zip(program.kernels, self.cubins, strict=True)]
         self._functions: dict[str, HostFunction] = {}
 
     def function(self, name: str) -> HostFunction:
@@ -97,7 +101,7 @@ class DeviceProgram:
     def read(self, stream: int, address: int, dtype: str) -> int | float | bool:
         """One element of device memory, after everything before it on the stream."""
         row, driver = DTYPES[dtype], self.device.driver
-        if driver.word_after("cuStreamIsCapturing", stream):
+        if driver.number_after("cuStreamIsCapturing", stream):
             raise ArgumentError(
                 "a program that looks at data to decide what to launch cannot be captured into a graph",
                 help="call it without a graph, or take the decision inside a kernel",
@@ -143,6 +147,31 @@ class CudaEntry(Placed):
         if view is None or view.framework != "torch" or view.device == HOST:
             return None
         return CudaLaunch(self, self.program.on(device_index(view.device)), relocate, noted, f"cuda:{device_index(view.device)}")
+
+    def natively(self, first: object, symbol: Callable[[str], int]) -> NativeStart | None:
+        """By the launch list, for torch tensors, where that is all a call does."""
+        view, stream = view_of(first), torch_stream()
+        if view is None or view.framework != "torch" or stream is None:
+            return None
+        loaded = self.program.on(device_index(view.device))
+        table = self.table(loaded, stream)
+        if table is None:
+            return None
+
+        def failed(status: int, values: Sequence[int]) -> NoReturn:
+            raise loaded.device.driver.error(status - FAILED, f"a launch of {self.name}")
+
+        return NativeStart(symbol(LAUNCH), failed, table, table=table.address, device=CUDA_DEVICE | loaded.device.index << 32)
+
+    def table(self, loaded: DeviceProgram, stream: int) -> LaunchTable | None:
+        """What native code needs to launch this entry; None where only the host text says what a call does. `stream` is the C function that tells it."""
+        row = loaded.program.entries[self.name]
+        tapes = tapes_of(loaded.program, row, self.params, self.places, loaded.words.address)
+        if tapes is None or row.launches is None:
+            return None
+        kernels = [launch.kernel for launch in row.launches]
+        launches = [(loaded.program.kernels[at], loaded.cubins[at], tape) for at, tape in zip(kernels, tapes, strict=True)]
+        return LaunchTable(loaded.device, loaded.words, launches, stream)
 
     def capture(self, arguments: Sequence[Bound], new: tuple[object, ...]) -> CapturedCall:
         """The call as a graph."""

@@ -66,9 +66,8 @@ def _attributes(row: CubinRow) -> ctypes.Array[ctypes.c_uint32] | None:
     return (ctypes.c_uint32 * len(words))(*words)
 
 
-def launcher(device: Device, kernel: KernelRow, code: Callable[[str], bytes], errors: int) -> Launcher:
-    """The kernel as a function; `code` gets its cubins, `errors` is the address of the failure words."""
-    loaded = [load_cubin(device, row, code(row.file)) for row in kernel.cubins]
+def launcher(device: Device, kernel: KernelRow, loaded: Sequence[LoadedCubin], errors: int) -> Launcher:
+    """The kernel as a function; `errors` is the address of the failure words."""
     return _Writer(device, kernel, loaded, errors).function()
 
 

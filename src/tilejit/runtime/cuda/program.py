@@ -59,6 +59,19 @@ class KernelRow:
     """The general variant, then the aligned one where that is another."""
 
 
+Node = int | tuple[str, int] | tuple[str, "Node", "Node"]
+"""A number: a constant, ("input", position), or (operation, left, right)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRow:
+    """One launch of a kernel."""
+
+    kernel: int
+    grid: tuple[Node, ...]
+    arguments: tuple[Node, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class EntryRow:
     """What a call does: facts about its parameters, and the text of a Python function of them."""
@@ -68,6 +81,8 @@ class EntryRow:
     text: str
     memory: bool
     """Whether it asks for memory."""
+    launches: tuple[LaunchRow, ...] | None = None
+    """All that it does, where that is a list of launches; None: only the text says it."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +123,25 @@ def read_program(fields: Mapping[str, Any]) -> CudaProgram:
             for kernel in fields["kernels"]
         ),
         {
-            name: EntryRow(tuple((int(at), str(fact), int(axis)) for at, fact, axis in entry["inputs"]), entry["text"], entry["memory"])
+            name: EntryRow(
+                tuple((int(at), str(fact), int(axis)) for at, fact, axis in entry["inputs"]),
+                entry["text"],
+                entry["memory"],
+                None if entry["launches"] is None else tuple(map(_read_launch, entry["launches"])),
+            )
             for name, entry in fields["entries"].items()
         },
     )
+
+
+def _read_launch(fields: Mapping[str, Any]) -> LaunchRow:
+    return LaunchRow(fields["kernel"], tuple(map(_read_node, fields["grid"])), tuple(map(_read_node, fields["arguments"])))
+
+
+def _read_node(node: Any) -> Node:
+    if isinstance(node, int):
+        return node
+    if node[0] == "input":
+        return "input", int(node[1])
+    operation, left, right = node
+    return str(operation), _read_node(left), _read_node(right)

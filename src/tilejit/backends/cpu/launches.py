@@ -1,0 +1,169 @@
+"""The native part of a CUDA call as LLVM text: evaluates the launch list of an entry and hands each launch to the driver.
+
+    i64 tj_launch(ptr block, ptr context)
+
+It is called like a kernel of the CPU, with the same argument block (runtime/call/abi.py); the tables it works from are in
+runtime/cuda/launch_abi.py. It is one piece of code for every entry: nothing is compiled to make a call fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
+from tilejit.runtime.call import abi
+from tilejit.runtime.call.dispatch_abi import SLOW
+from tilejit.runtime.cuda.launch_abi import CUDA_DEVICE, FAILED, LAUNCH, MAX_DEPTH, MAX_PARAMETERS, Op, Record, Table, Variant
+from tilejit.runtime.cuda.words import CLEAR
+
+_GRID = 3
+_CONFIG_SLOTS = 7  # CUlaunchConfig: seven 32-bit numbers, padding, stream, attributes, their count
+
+
+def add_launches(module: Module) -> None:
+    """Write the function into `module`."""
+    _Launches(module).emit()
+
+
+class _Launches:
+    def __init__(self, module: Module) -> None:
+        self.block, self.context = Value("%block", "ptr"), Value("%context", "ptr")
+        self.e = Emitter(module, LAUNCH, "i64", [self.block, self.context])
+        self.values = self.e.alloca(f"[{_GRID + MAX_PARAMETERS} x i64]")
+        self.places = self.e.alloca(f"[{MAX_PARAMETERS} x i64]")
+        self.config = self.e.alloca(f"[{_CONFIG_SLOTS} x i64]")
+        self.stack = self.e.alloca(f"[{MAX_DEPTH} x i64]")
+        self.out = self.e.alloca("i64")
+
+    def get(self, base: Value, slot: Index, type: str = "i64") -> Value:
+        return self.e.load(type, self.e.offset(base, slot, "i64"), 8)
+
+    def put(self, base: Value, slot: Index, value: Index) -> None:
+        self.e.store(self.e.i64(value), self.e.offset(base, slot, "i64"), 8)
+
+    def address(self, pointer: Value) -> Value:
+        return self.e.inst("i64", f"ptrtoint ptr {pointer.text} to i64")
+
+    def require(self, condition: Value, otherwise: str) -> None:
+        label = self.e.fresh("ok")
+        self.e.cbr(condition, label, otherwise)
+        self.e.place(label)
+
+    # the function -----------------------------------------------------------------------------------------------------------
+
+    def emit(self) -> None:
+        e = self.e
+        table = self.get(self.context, abi.TABLE, "ptr")
+        self.require(e.icmp("eq", self.get(self.get(table, Table.WORD, "ptr"), 0), CLEAR), "slow")
+        status = e.inst("i32", f"call i32 {self.get(table, Table.GET_CONTEXT, 'ptr').text}({self.out})")
+        self.require(e.inst("i1", f"icmp eq i32 {status.text}, 0"), "slow")
+        self.require(e.icmp("eq", self.get(self.out, 0), self.get(table, Table.CONTEXT)), "slow")
+        number = e.inst("i32", f"trunc {self.get(table, Table.DEVICE)} to i32")
+        status = e.inst("i32", f"call i32 {self.get(table, Table.STREAM, 'ptr').text}(i32 {CUDA_DEVICE}, {number}, {self.out})")
+        self.require(e.inst("i1", f"icmp eq i32 {status.text}, 0"), "slow")
+        self.put(self.config, 4, self.get(self.out, 0))
+        with e.loop(0, MAX_PARAMETERS, name="place") as loop:
+            self.put(self.places, loop.iv, self.address(e.offset(self.values, e.add(loop.iv, _GRID), "i64")))
+        records = self.get(table, Table.RECORDS, "ptr")
+        with e.loop(0, self.get(table, Table.COUNT), name="launch") as loop:
+            self.launch(self.get(records, loop.iv, "ptr"), self.get(table, Table.LAUNCH, "ptr"))
+        e.void("ret i64 0")
+        e.place("slow")
+        e.void(f"ret i64 {SLOW}")
+        e.place("failed")
+        e.void(f"ret i64 {self.failure.text}")
+        e.finish()
+
+    def launch(self, record: Value, driver: Value) -> None:
+        e = self.e
+        count = e.i64(e.add(self.get(record, Record.PARAMETERS), _GRID))
+        with e.loop(0, count, carried=[self.get(record, Record.TAPE, "ptr")], name="number") as loop:
+            loop.next = [self.evaluate(loop.carried[0], loop.iv)]
+        variant = e.offset(record, self.variant_of(record), "i64")
+        whole = [e.icmp("sgt", self.get(self.values, axis), 0) for axis in range(_GRID)]
+        some = e.inst("i1", f"and i1 {whole[0].text}, {e.inst('i1', f'and i1 {whole[1].text}, {whole[2].text}').text}")
+        launch, launched = e.fresh("go"), e.fresh("launched")
+        e.cbr(some, launch, launched)
+        e.place(launch)
+        self.fill(variant)
+        function = self.get(variant, Variant.FUNCTION, "ptr")
+        status = e.inst("i32", f"call i32 {driver.text}({self.config}, {function}, {self.places}, ptr null)")
+        self.failure = e.inst("i64", f"add i64 {e.inst('i64', f'zext i32 {status.text} to i64').text}, {FAILED}")
+        e.cbr(e.inst("i1", f"icmp eq i32 {status.text}, 0"), launched, "failed")
+        e.place(launched)
+
+    def variant_of(self, record: Value) -> Value:
+        """The aligned variant if everything that must be is a multiple of 16."""
+        e = self.e
+        mask = self.get(record, Record.DIVISIBLE)
+        with e.loop(0, self.get(record, Record.PARAMETERS), carried=[e.i64(0)], name="aligned") as loop:
+            bit = e.inst("i64", f"and i64 {e.inst('i64', f'lshr {mask}, {loop.iv.text}').text}, 1")
+            wanted = e.inst("i64", f"sub i64 0, {bit.text}")
+            kept = e.inst("i64", f"and i64 {wanted.text}, {self.get(self.values, e.add(loop.iv, _GRID)).text}")
+            loop.next = [e.inst("i64", f"or i64 {loop.carried[0].text}, {kept.text}")]
+        rest = e.inst("i64", f"and i64 {loop.results[0].text}, 15")
+        return e.inst("i64", f"select i1 {e.icmp('eq', rest, 0).text}, i64 {int(Record.ALIGNED)}, i64 {int(Record.GENERAL)}")
+
+    def fill(self, variant: Value) -> None:
+        """CUlaunchConfig; the stream is there already."""
+        e = self.e
+        grid = e.i64(e.mul(self.get(self.values, 0), self.get(variant, Variant.CLUSTERS)))
+        numbers = [grid, self.get(self.values, 1), self.get(self.values, 2), self.get(variant, Variant.THREADS), e.i64(1), e.i64(1)]
+        for at, value in enumerate([*numbers, self.get(variant, Variant.SHARED)]):
+            e.store(e.inst("i32", f"trunc {value} to i32"), e.offset(self.config, at, "i32"), 4)
+        self.put(self.config, 5, self.get(variant, Variant.ATTRIBUTES))
+        self.put(self.config, 6, self.get(variant, Variant.ATTRIBUTE_COUNT))
+
+    # numbers ----------------------------------------------------------------------------------------------------------------
+
+    def evaluate(self, tape: Value, place: Value) -> Value:
+        """Put the number of a tape at `place` of the values; returns where the next tape starts."""
+        e = self.e
+        stem = e.fresh("tape")
+        head, end = f"{stem}.head", f"{stem}.end"
+        before = e.label
+        e.br(head)
+        e.place(head)
+        mark = e.mark()
+        at, depth = Value(f"%{stem}.at", "ptr"), Value(f"%{stem}.depth", "i64")
+        steps: list[tuple[str, Value, Value]] = []
+        rows = " ".join(f"i64 {int(op)}, label %{stem}.{op.name}" for op in Op if op is not Op.END)
+        e.void(f"switch i64 {self.get(at, 0).text}, label %{end} [ {rows} ]")
+        for op in (Op.CONSTANT, Op.SLOT):
+            e.place(f"{stem}.{op.name}")
+            word = self.get(at, 1)
+            self.put(self.stack, depth, word if op is Op.CONSTANT else self.get(self.block, word))
+            steps.append((e.label, e.offset(at, 2, "i64"), e.i64(e.add(depth, 1))))
+            e.br(head)
+        for op, form in self.operators().items():
+            e.place(f"{stem}.{op.name}")
+            left, right = e.i64(e.sub(depth, 2)), e.i64(e.sub(depth, 1))
+            self.put(self.stack, left, form(self.get(self.stack, left), self.get(self.stack, right)))
+            steps.append((e.label, e.offset(at, 1, "i64"), right))
+            e.br(head)
+        tapes = ", ".join([f"[ {tape.text}, %{before} ]", *(f"[ {step.text}, %{label} ]" for label, step, _ in steps)])
+        depths = ", ".join([f"[ 0, %{before} ]", *(f"[ {step.text}, %{label} ]" for label, _, step in steps)])
+        e.insert_at(mark, [f"{at.text} = phi ptr {tapes}", f"{depth.text} = phi i64 {depths}"])
+        e.place(end)
+        self.put(self.values, place, self.get(self.stack, 0))
+        return e.offset(at, 1, "i64")
+
+    def operators(self) -> dict[Op, Callable[[Value, Value], Index]]:
+        e = self.e
+
+        def floor(a: Index, b: Value) -> Value:
+            """Rounded down, for a positive divisor."""
+            quotient = e.inst("i64", f"sdiv i64 {e.i64(a).text}, {b.text}")
+            rest = e.sub(a, e.mul(quotient, b))
+            return e.inst("i64", f"add i64 {quotient.text}, {e.inst('i64', f'ashr i64 {e.i64(rest).text}, 63').text}")
+
+        return {
+            Op.ADD: e.add,
+            Op.SUB: e.sub,
+            Op.MUL: e.mul,
+            Op.MINIMUM: e.min,
+            Op.MAXIMUM: e.max,
+            Op.FLOORDIV: floor,
+            Op.CEILDIV: lambda a, b: e.sub(0, floor(e.sub(0, a), b)),
+            Op.MOD: lambda a, b: e.sub(a, e.mul(floor(a, b), b)),
+        }

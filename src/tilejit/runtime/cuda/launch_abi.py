@@ -1,0 +1,84 @@
+"""Layout of the tables from which native code launches what an entry launches; written by native.py, read by backends/cpu/launches.py.
+
+All fields are 64-bit slots. A number (an extent of a grid, an argument) is a tape: words in postfix order that end with END.
+"""
+
+from __future__ import annotations
+
+import enum
+
+LAUNCH = "tj_launch"
+"""The function that launches, in the code of the dispatcher."""
+CUDA_DEVICE = 2
+"""DLPack's number for memory of a GPU."""
+MAX_PARAMETERS = 64
+MAX_DEPTH = 16
+"""Numbers that wait for their operator."""
+
+
+class Table(enum.IntEnum):
+    """Per entry and device."""
+
+    WORD = 0
+    """Address of the failure word: anything but CLEAR there is for Python to raise."""
+    CONTEXT = 1
+    """The device's context, which must be the current one."""
+    GET_CONTEXT = 2
+    """Addresses of cuCtxGetCurrent and cuLaunchKernelEx."""
+    LAUNCH = 3
+    STREAM = 4
+    """C function (device type, device number, address of the stream) that tells the caller's current stream."""
+    DEVICE = 5
+    COUNT = 6
+    RECORDS = 7
+    """Address of the addresses of COUNT records."""
+    SIZE = 8
+
+
+class Record(enum.IntEnum):
+    """Per launch."""
+
+    GENERAL = 0
+    """A Variant."""
+    ALIGNED = 6
+    """The variant for arguments that are multiples of 16 where DIVISIBLE says so; the same as GENERAL where there is no other."""
+    PARAMETERS = 12
+    DIVISIBLE = 13
+    """A bit for each parameter."""
+    TAPE = 14
+    """Address of the numbers: grid x, y, z, then the parameters."""
+    SIZE = 15
+
+
+class Variant(enum.IntEnum):
+    """One cubin of a kernel."""
+
+    FUNCTION = 0
+    THREADS = 1
+    SHARED = 2
+    ATTRIBUTES = 3
+    ATTRIBUTE_COUNT = 4
+    CLUSTERS = 5
+
+
+class Op(enum.IntEnum):
+    """Words of a tape."""
+
+    END = 0
+    CONSTANT = 1
+    """The next word."""
+    SLOT = 2
+    """The slot of the argument block that the next word names."""
+    ADD = 3
+    SUB = 4
+    MUL = 5
+    MINIMUM = 6
+    MAXIMUM = 7
+    FLOORDIV = 8
+    """By a positive number, as all that follow."""
+    CEILDIV = 9
+    MOD = 10
+
+
+FAILED = 1 << 20
+"""Status: this plus what the driver said."""

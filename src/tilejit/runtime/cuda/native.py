@@ -1,0 +1,124 @@
+"""The launch list of an entry as tables for native code (launch_abi.py)."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+
+from tilejit.runtime.call.signature import ParamInfo
+from tilejit.runtime.cuda.devices import Device
+from tilejit.runtime.cuda.launch_abi import MAX_DEPTH, MAX_PARAMETERS, Op, Record, Table, Variant
+from tilejit.runtime.cuda.launcher import LoadedCubin
+from tilejit.runtime.cuda.program import CudaProgram, EntryRow, KernelRow, LaunchRow, Node
+from tilejit.runtime.cuda.words import FailureWords
+
+_OPERATIONS = {
+    "add": Op.ADD, "sub": Op.SUB, "mul": Op.MUL, "minimum": Op.MINIMUM, "maximum": Op.MAXIMUM,
+    "floordiv": Op.FLOORDIV, "ceildiv": Op.CEILDIV, "mod": Op.MOD,
+}  # fmt: skip
+_DIVISIONS = ("floordiv", "ceildiv", "mod")
+_WIDE = ("INDEX", "INT64", "UINT64")
+"""Scalars whose slot holds them as a 64-bit number."""
+_SAME_BITS = {
+    "FP32": "fp32", "FP16": "fp16", "BF16": "bf16", "INT8": "i8", "INT16": "i16", "INT32": "i32", "UINT8": "u8", "UINT16": "u16", "UINT32": "u32",
+    "BOOL": "i1",
+}  # fmt: skip
+"""Narrower ones: the parameter's type that takes the bits of the slot as they are."""
+
+
+class _NotExpressible(Exception):
+    """Something that only the host text says."""
+
+
+class LaunchTable:
+    """What native code needs to launch an entry on one device; `address` is where it starts."""
+
+    def __init__(self, device: Device, words: FailureWords, launches: Sequence[tuple[KernelRow, Sequence[LoadedCubin], list[int]]], stream: int) -> None:
+        driver = device.driver
+        self._words = words  # owns the failure word
+        self._records = [_record(*launch) for launch in launches]
+        addresses = (ctypes.c_int64 * max(1, len(self._records)))(*(ctypes.addressof(record[0]) for record in self._records))
+        table = (ctypes.c_int64 * int(Table.SIZE))()
+        table[Table.WORD], table[Table.CONTEXT] = words.address, device.context
+        table[Table.GET_CONTEXT], table[Table.LAUNCH] = driver.address("cuCtxGetCurrent"), driver.address("cuLaunchKernelEx")
+        table[Table.STREAM], table[Table.DEVICE] = stream, device.index
+        table[Table.COUNT], table[Table.RECORDS] = len(self._records), ctypes.addressof(addresses)
+        self._kept = (addresses, table)
+        self.address = ctypes.addressof(table)
+
+
+def _record(kernel: KernelRow, cubins: Sequence[LoadedCubin], tape: list[int]) -> tuple[ctypes.Array[ctypes.c_int64], object]:
+    record = (ctypes.c_int64 * int(Record.SIZE))()
+    for place, cubin in ((Record.GENERAL, cubins[0]), (Record.ALIGNED, cubins[-1])):
+        facts = cubin.row.facts
+        record[place + Variant.FUNCTION], record[place + Variant.THREADS], record[place + Variant.SHARED] = cubin.function, 32 * facts.warps, facts.shared
+        record[place + Variant.ATTRIBUTES] = ctypes.addressof(cubin.attributes) if cubin.attributes is not None else 0
+        record[place + Variant.ATTRIBUTE_COUNT], record[place + Variant.CLUSTERS] = cubin.attribute_count, facts.clusters
+    record[Record.PARAMETERS] = len(kernel.parameters) + 2
+    record[Record.DIVISIBLE] = sum(1 << at for at, parameter in enumerate(kernel.parameters) if parameter.divisible)
+    words = (ctypes.c_int64 * len(tape))(*tape)
+    record[Record.TAPE] = ctypes.addressof(words)
+    return record, (words, cubins)
+
+
+def tapes_of(program: CudaProgram, row: EntryRow, params: Sequence[ParamInfo], places: Sequence[int], errors: int) -> list[list[int]] | None:
+    """The numbers of each launch of an entry, over the argument block of its parameters; None where native code cannot compute them."""
+    if row.launches is None or row.memory:
+        return None
+    slots = [_slot(params, places, *given) for given in row.inputs]
+    try:
+        return [_tape(program.kernels[launch.kernel], launch, row, params, slots, errors) for launch in row.launches]
+    except _NotExpressible:
+        return None
+
+
+def _slot(params: Sequence[ParamInfo], places: Sequence[int], at: int, fact: str, axis: int) -> int:
+    return places[at] + {"address": 0, "value": 0, "extent": 1 + axis, "stride": 1 + len(params[at].shape or ()) + axis}[fact]
+
+
+def _tape(kernel: KernelRow, launch: LaunchRow, row: EntryRow, params: Sequence[ParamInfo], slots: Sequence[int], errors: int) -> list[int]:
+    if len(kernel.parameters) + 2 > MAX_PARAMETERS:
+        raise _NotExpressible
+    given = iter(launch.arguments)
+
+    def dtype(position: int) -> str | None:
+        """Of a scalar input; None: an address, extent or stride."""
+        at, fact, _ = row.inputs[position]
+        return params[at].dtype.name if fact == "value" else None
+
+    def wide(position: int) -> int:
+        if dtype(position) not in (None, *_WIDE):
+            raise _NotExpressible
+        return slots[position]
+
+    tape: list[int] = []
+    for number in launch.grid:
+        tape += [*_postfix(number, wide), Op.END]
+    for parameter in kernel.parameters:
+        if parameter.kind == "error":
+            tape += [Op.CONSTANT, errors, Op.END]
+        elif parameter.kind in ("pointer", "scalar"):
+            node = next(given)
+            kind = dtype(node[1]) if isinstance(node, tuple) and node[0] == "input" else None  # type: ignore[arg-type]
+            if kind is not None and kind not in _WIDE and _SAME_BITS.get(kind) == parameter.type and isinstance(node, tuple):
+                tape += [Op.SLOT, slots[node[1]], Op.END]  # type: ignore[index]
+            elif parameter.type.startswith(("*", "i", "u")):
+                tape += [*_postfix(node, wide), Op.END]
+            else:
+                raise _NotExpressible
+        else:
+            raise _NotExpressible
+    return [int(word) for word in (*tape, Op.CONSTANT, 0, Op.END, Op.CONSTANT, 0, Op.END)]
+
+
+def _postfix(node: Node, slot: Callable[[int], int], depth: int = 1) -> list[int]:
+    if depth > MAX_DEPTH:
+        raise _NotExpressible
+    if isinstance(node, int):
+        return [Op.CONSTANT, node]
+    if node[0] == "input":
+        return [Op.SLOT, slot(node[1])]  # type: ignore[arg-type]
+    operation, left, right = node  # type: ignore[misc]
+    if operation not in _OPERATIONS or (operation in _DIVISIONS and not (isinstance(right, int) and right > 0)):
+        raise _NotExpressible
+    return [*_postfix(left, slot, depth), *_postfix(right, slot, depth + 1), _OPERATIONS[operation]]

@@ -1,0 +1,177 @@
+"""Launch lists in native code: the numbers of a launch, the variant, the stream, and everything that is left to Python."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.runtime.cuda.fake import FakeLibrary
+from tests.runtime.cuda.test_launch import ALIGNED, FAILURES, GENERAL, PARAMS
+from tilejit.backends.cpu.executable import dispatcher_blob
+from tilejit.dtypes import FP32, INDEX, INT32
+from tilejit.runtime.artifact.blob import Blob
+from tilejit.runtime.call import abi
+from tilejit.runtime.call.dispatch import FastPath, RuntimeGuard, Specialisation, TensorGuard
+from tilejit.runtime.call.dispatch_abi import SLOW
+from tilejit.runtime.call.layout import supported
+from tilejit.runtime.call.native_type import NativeCallable
+from tilejit.runtime.call.signature import ParamInfo
+from tilejit.runtime.cuda.entry import CudaEntry, LoadedProgram
+from tilejit.runtime.cuda.launch_abi import FAILED, LAUNCH
+from tilejit.runtime.cuda.program import CudaProgram, EntryRow, KernelRow, LaunchRow, Node, ParameterRow
+
+pytestmark = pytest.mark.skipif(not supported(), reason="needs an interpreter that the native dispatcher knows")
+INPUTS = ((0, "address", 0), (0, "extent", 0), (1, "address", 0), (2, "value", 0))
+X, N, OUT, BY = (("input", at) for at in range(4))
+POINTERS = tuple(ParameterRow(name, "pointer", "*fp32", divisible=True) for name in ("x", "out"))
+SCALE = KernelRow(
+    "scale", (*POINTERS, ParameterRow("n", "scalar", "i32"), ParameterRow("by", "scalar", "fp32"), ParameterRow("e", "error", "*i64")), 0, (GENERAL, ALIGNED)
+)
+BLOCKS: Node = ("ceildiv", N, 4)
+SCALED = LaunchRow(0, (BLOCKS, 1, 1), (X, OUT, N, BY))
+
+
+@cache
+def code() -> Blob:
+    made = dispatcher_blob()
+    assert made is not None
+    return made
+
+
+def path() -> FastPath:
+    return FastPath(code(), lambda *args: ("slow", *args), 3)
+
+
+STREAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
+
+
+class Streams:
+    """A stand-in for torch's function that tells the current stream."""
+
+    def __init__(self) -> None:
+        self.now = 0x77
+        self.asked: list[tuple[int, int]] = []
+        self.function = STREAM(self._tell)
+        self.address = ctypes.cast(self.function, ctypes.c_void_p).value or 0
+
+    def _tell(self, kind: int, number: int, out: int) -> int:
+        self.asked.append((kind, number))
+        ctypes.c_uint64.from_address(out).value = self.now
+        return 0
+
+
+def entry(launches: Sequence[LaunchRow], kernel: KernelRow = SCALE, params: Sequence[ParamInfo] = PARAMS, memory: bool = False) -> CudaEntry:
+    row = EntryRow(INPUTS, "def call(*_): pass\n", memory, tuple(launches))
+    return CudaEntry(LoadedProgram("scale", [CudaProgram(90, (kernel,), {"scale": row})], FAILURES, lambda file: file.encode()), "scale", params)
+
+
+def run(made: CudaEntry, block: Sequence[int], streams: Streams) -> int:
+    """The native function on an argument block; its status."""
+    table = made.table(made.program.on(0), streams.address)
+    assert table is not None
+    context = (ctypes.c_int64 * abi.CONTEXT_SLOTS)()
+    context[abi.TABLE] = table.address
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(path().address(LAUNCH))
+    return function(struct.pack(f"={len(block)}q", *block), context)
+
+
+def test_a_launch_list_is_launched_on_the_current_stream(gpu: FakeLibrary) -> None:
+    gpu.parameters, streams, made = 7, Streams(), entry([SCALED, SCALED])
+    by = struct.unpack("<I", struct.pack("<f", 2.5))[0]
+    assert run(made, [0x1000, 10, 1, 0x2000, 10, 1, by], streams) == 0
+    first, second = gpu.launches
+    assert first == second
+    assert (first.symbol, first.grid, first.threads, first.shared, first.stream, first.attributes) == ("aligned", (3, 1, 1), 256, 60_000, 0x77, {})
+    assert first.slots == (0x1000, 0x2000, 10, by, made.program.on(0).words.address, 0, 0)
+    assert streams.asked == [(2, 0)]
+
+
+def test_an_address_that_is_not_aligned_takes_the_general_variant(gpu: FakeLibrary) -> None:
+    gpu.parameters = 7
+    run(entry([SCALED]), [0x1000, 10, 1, 0x2004, 10, 1, 0], Streams())
+    assert [(launched.symbol, launched.threads, launched.shared) for launched in gpu.launches] == [("general", 128, 0)]
+
+
+def test_an_empty_grid_launches_nothing(gpu: FakeLibrary) -> None:
+    gpu.parameters = 7
+    assert run(entry([SCALED, LaunchRow(0, (1, 1, 1), SCALED.arguments)]), [0x1000, 0, 1, 0x2000, 0, 1, 0], Streams()) == 0
+    assert [launched.grid for launched in gpu.launches] == [(1, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("number", "value"),
+    [
+        (("add", N, 7), 17), (("sub", 3, N), -7), (("mul", N, ("sub", N, 2)), 80), (("minimum", N, 3), 3), (("maximum", N, 30), 30),
+        (("floordiv", N, 4), 2), (("floordiv", ("sub", 0, N), 4), -3), (("ceildiv", N, 4), 3), (("ceildiv", ("sub", 0, N), 4), -2),
+        (("mod", N, 4), 2), (("mod", ("sub", 0, N), 4), 2), (("add", ("mul", N, 2), ("add", ("floordiv", N, 3), ("mod", N, 3))), 24),
+    ],
+)  # fmt: skip
+def test_numbers_are_what_python_says(number: Node, value: int, gpu: FakeLibrary) -> None:
+    gpu.parameters = 7
+    run(entry([LaunchRow(0, (1, 1, 1), (X, OUT, number, BY))]), [0x1000, 10, 1, 0x2000, 10, 1, 0], Streams())
+    assert ctypes.c_int64(gpu.launches[0].slots[2]).value == value
+
+
+def test_python_looks_at_failures_and_at_threads_without_a_context(gpu: FakeLibrary) -> None:
+    gpu.parameters, made = 7, entry([SCALED])
+    block = [0x1000, 10, 1, 0x2000, 10, 1, 0]
+    made.program.on(0).words.words[0] = 1
+    assert run(made, block, Streams()) == SLOW
+    made.program.on(0).words.words[0] = (1 << 63) - 1
+    gpu.current = 0
+    assert run(made, block, Streams()) == SLOW
+    gpu.current = 0x1000
+    assert gpu.launches == [] and run(made, block, Streams()) == 0
+
+
+def test_a_status_of_the_driver_comes_back(gpu: FakeLibrary) -> None:
+    gpu.parameters, gpu.statuses["cuLaunchKernelEx"] = 7, [700]
+    assert run(entry([SCALED]), [0x1000, 10, 1, 0x2000, 10, 1, 0], Streams()) == FAILED + 700
+
+
+def test_what_native_code_cannot_compute_is_left_to_the_host_text(gpu: FakeLibrary) -> None:
+    index = (*PARAMS[:2], ParamInfo("by", "In", INDEX))
+    narrow = (*PARAMS[:2], ParamInfo("by", "In", INT32))
+    whole = KernelRow("scale", (*POINTERS, ParameterRow("n", "scalar", "i64"), ParameterRow("by", "scalar", "i64")), 0, (GENERAL,))
+
+    def known(launch: LaunchRow, kernel: KernelRow = SCALE, params: Sequence[ParamInfo] = PARAMS, memory: bool = False) -> bool:
+        made = entry([launch], kernel, params, memory)
+        return made.table(made.program.on(0), 0) is not None
+
+    assert known(SCALED) and not known(SCALED, memory=True)
+    assert not known(LaunchRow(0, (("floordiv", N, N), 1, 1), SCALED.arguments))
+    assert not known(LaunchRow(0, (BY, 1, 1), SCALED.arguments))  # bits of a float are no extent
+    assert known(SCALED, whole, index) and not known(SCALED, whole, narrow)  # a narrow slot has lost its sign
+
+
+@pytest.mark.torch
+def test_the_dispatcher_launches_for_tensors_that_fit(gpu: FakeLibrary) -> None:
+    torch: Any = pytest.importorskip("torch")
+    gpu.parameters, streams, made = 7, Streams(), entry([SCALED])
+    table = made.table(made.program.on(0), streams.address)
+    assert table is not None
+    x, out = torch.arange(12.0), torch.zeros(12)
+    fast = path()
+    guards = (
+        TensorGuard(x, (None,), (0,), 4, False, 0), TensorGuard(out, (None,), (0,), 4, True, 3), RuntimeGuard(FP32, 6),
+    )  # fmt: skip
+    failed: list[int] = []
+    fits = Specialisation(fast.address(LAUNCH), guards, False, 1, 0, False, lambda status, values: failed.append(status), (made, table), table.address)
+    assert fast.add(fits)
+    kernel: Any = NativeCallable()
+    fast.serve(kernel)
+    assert kernel(x, out, 1.5) is None
+    assert gpu.launches[0].slots[:3] == (x.data_ptr(), out.data_ptr(), 12) and gpu.launches[0].grid == (3, 1, 1)
+    made.program.on(0).words.words[0] = 1
+    assert kernel(x, out, 1.5)[0] == "slow" and len(gpu.launches) == 1
+    made.program.on(0).words.words[0] = (1 << 63) - 1
+    gpu.statuses["cuLaunchKernelEx"] = [700]
+    kernel(x, out, 1.5)
+    assert failed == [FAILED + 700]
+    assert kernel(np.zeros(12, np.float32), out, 1.5)[0] == "slow"
