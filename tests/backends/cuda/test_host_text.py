@@ -83,6 +83,7 @@ def binary(op: str, a: Expr, b: Expr, **more: Any) -> Apply:
         (binary("mul", 0.1, 3.0, dtype="FP32", operands=("FP32", "FP32")), float(np.float32(0.1) * np.float32(3.0))),
         (binary("add", 2147483647, 1, dtype="INT32", operands=("INT32", "INT32")), -2147483648),
         (binary("div", Apply("neg", (N,)), 4), -2),
+        (Apply("cast", (2.5,), "INT32", ("FP32",), (("target_type", "INT32"), ("mode", "round"))), 3),
     ],
 )
 def test_numbers_are_those_of_the_op_table(expression: Expr, value: object) -> None:

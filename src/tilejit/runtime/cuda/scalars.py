@@ -18,7 +18,7 @@ def scalar_op(name: str, dtype: str, operands: Sequence[str], statics: Sequence[
 
     row, result = ops.table()[name], ScalarType(DTYPES[dtype])
     types = [DTYPES[operand].numpy for operand in operands]
-    fixed = dict(statics)
+    fixed = {key: DTYPES.get(value, value) if isinstance(value, str) else value for key, value in statics}
 
     def run(*values: int | float | bool) -> int | float | bool:
         given = {operand: np.asarray(value, type)[()] for operand, value, type in zip(row.operands, values, types, strict=True)}
