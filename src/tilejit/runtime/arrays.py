@@ -149,8 +149,9 @@ def _device_of(value: object) -> str:
         if found is not None:
             return found
     if hasattr(value, "__cuda_array_interface__") or hasattr(value, "__dlpack_device__"):
-        view = view_of(value)
-        return HOST if view is None else view.device
+        from tilejit.runtime.cuda import arrays as device_arrays
+
+        return device_arrays.device_of(value)
     return HOST
 
 

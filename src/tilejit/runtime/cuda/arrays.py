@@ -13,6 +13,7 @@ from tilejit.dtypes import DTYPES, DType, dtype_of_numpy
 from tilejit.errors import ArgumentError
 from tilejit.runtime.arrays import ArrayView, contiguous_strides, unsupported_dtype
 from tilejit.runtime.cuda import devices, driver
+from tilejit.runtime.targets import HOST
 
 _DEVICE_OF_POINTER = 9
 _ON_GPU = (2, 13)
@@ -40,6 +41,21 @@ def view_of(value: object) -> ArrayView | None:
     return None
 
 
+def device_of(value: object) -> str:
+    """Where an array with the CUDA array interface or DLPack is."""
+    if isinstance(value, DeviceArray):
+        return value.device
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is not None:
+        return _on(interface["data"][0])
+    kind, index = cast("Any", value).__dlpack_device__()
+    return f"cuda:{int(index)}" if int(kind) in _ON_GPU else HOST
+
+
+def _on(address: int | None) -> str:
+    return f"cuda:{_device_of(int(address)) if address else 0}"
+
+
 def _through_interface(value: object, interface: dict[str, Any]) -> ArrayView:
     dtype = dtype_of_numpy(np.dtype(interface["typestr"]))
     if dtype is None:
@@ -52,8 +68,7 @@ def _through_interface(value: object, interface: dict[str, Any]) -> ArrayView:
     if given is not None and any(stride % size for stride in given):
         raise ArgumentError(f"strides {tuple(given)} are no multiple of the element size {size}", help="pass a contiguous copy")
     strides = contiguous_strides(shape) if given is None else tuple(int(stride) // size for stride in given)
-    device = f"cuda:{_device_of(int(address)) if address else 0}"
-    return ArrayView(value, "other", shape, strides, dtype, int(address or 0), not read_only, device, stream=int(interface.get("stream") or 0))
+    return ArrayView(value, "other", shape, strides, dtype, int(address or 0), not read_only, _on(address), stream=int(interface.get("stream") or 0))
 
 
 def _device_of(address: int) -> int:
@@ -130,8 +145,7 @@ class DeviceArray:
 
     def view(self) -> ArrayView:
         """What a kernel sees of it."""
-        device = f"cuda:{self._device.index}"
-        return ArrayView(self, "other", self.shape, contiguous_strides(self.shape), self.dtype, self.address, True, device, stream=self._stream)
+        return ArrayView(self, "other", self.shape, contiguous_strides(self.shape), self.dtype, self.address, True, self.device, stream=self._stream)
 
     def numpy(self) -> np.ndarray:
         """A copy in the memory of this process, after everything before it on the stream."""
@@ -142,7 +156,11 @@ class DeviceArray:
         return out
 
     def __repr__(self) -> str:
-        return f"DeviceArray(shape={list(self.shape)}, dtype={self.dtype}, device='cuda:{self._device.index}')"
+        return f"DeviceArray(shape={list(self.shape)}, dtype={self.dtype}, device={self.device!r})"
+
+    @property
+    def device(self) -> str:
+        return f"cuda:{self._device.index}"
 
     def __del__(self) -> None:
         if hasattr(self, "address"):
