@@ -10,16 +10,17 @@ BASE   := $(VENV)/.base-installed
 DEV    := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check stubs bench fuzz soak faults clean
+.PHONY: help demo test check stubs bench fuzz soak faults gpu-test clean
 
 help:
 	@echo "make demo    run the example kernels and compare them with NumPy"
 	@echo "make test    everything that must hold: lint, types, import rules, tests"
 	@echo "make check   lint, types and import rules only"
-	@echo "make bench   the benchmark suites (SUITE=cpu|threads|compile|dispatch|start|pto picks one)"
+	@echo "make bench   the benchmark suites (SUITE=cpu|threads|compile|dispatch|start|pto|cuda picks one)"
 	@echo "make fuzz    random programs (PROGRAMS=20000), every op with every dtype on reference and cpu, and the soak"
 	@echo "make soak    16 threads call different kernels at once (SECONDS=60)"
 	@echo "make faults  the disk cache under injected faults (FAULTS=100000)"
+	@echo "make gpu-test  everything on the GPU of this machine; results go to gpu-results/ (OUT=DIR)"
 	@echo "make stubs   write the editors' stub of the language anew from the op table"
 
 $(PY):
@@ -66,6 +67,10 @@ soak: $(DEV)
 
 faults: $(DEV)
 	TILEJIT_TEST_FAULTS=$(or $(FAULTS),100000) $(PY) -m pytest -q -n $(JOBS) -k faults tests/runtime tests/jit
+
+gpu-test: $(DEV)
+	$(PY) -m pytest -q -m gpu --junitxml=$(or $(OUT),gpu-results)/pytest.xml tests
+	$(PY) -m tests.gpu --out $(or $(OUT),gpu-results)
 
 clean:
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-SUITES = ("cpu", "threads", "compile", "dispatch", "start", "pto")
+SUITES = ("cpu", "threads", "compile", "dispatch", "start", "pto", "cuda")
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "TILEJIT_NUM_THREADS")
 NO_DISK_CACHE = {"TILEJIT_CACHE": "0"}
 
@@ -24,6 +24,8 @@ def main() -> int:
     options = parser.parse_args()
     os.environ.update(dict.fromkeys(ONE_THREAD, "1") | NO_DISK_CACHE)  # libraries read them when they are loaded, so before the suites are
     rows = list(run(options.suites, options.only))
+    if "cuda" in options.suites:
+        write_cuda_results([row for row in rows if row["suite"] == "cuda"])
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
     return 0
@@ -41,11 +43,39 @@ def run(suites: list[str], only: str) -> Iterator[dict[str, object]]:
                 row = count(case)
                 numbers = f"{row.count:>7} {'':>12} {'':>12}"
             else:
-                row = measure(case)
+                try:
+                    row = measure(case)
+                except Exception as error:  # a case that does not run is told, and the others still count
+                    print(f"{case.case:<44} {case.peer:<28} FAILED: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", flush=True)
+                    continue
                 numbers = f"{row.ratio:>7.2f} {row.ours_us:>12.2f} {row.peer_us:>12.2f}"
             verdict = f"  {row.target}: {'met' if row.met else 'NOT MET'}" if row.target else ""
             print(f"{row.case:<44} {row.peer:<28} {numbers}{verdict}", flush=True)
             yield {"suite": suite, **asdict(row), "load": _load()}
+
+
+def write_cuda_results(rows: list[dict[str, object]]) -> None:
+    """bench/RESULTS-cuda.md: the rows with the machine they come from."""
+    import torch
+    import triton
+
+    from tilejit.runtime.cuda import devices
+
+    gpu = devices.device(0)
+    lines = [
+        "# CUDA results",
+        "",
+        f"{gpu.name}, compute capability {gpu.capability / 10}, {gpu.multiprocessors} multiprocessors; "
+        f"Python {sys.version.split()[0]}, torch {torch.__version__}, Triton {triton.__version__}. Written by `python bench/run.py cuda`. Device times come from events, on random data, medians; launches and compiles "
+        "are host times. The ratio is the peer's time over ours: above 1 is in our favour.",
+        "",
+        "| case | peer | ratio | ours µs | peer µs | target |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        verdict = "" if row["met"] is None else f"{row['target']}: {'met' if row['met'] else 'not met'}"
+        lines.append(f"| {row['case']} | {row['peer']} | {row['ratio']:.2f} | {row['ours_us']:.1f} | {row['peer_us']:.1f} | {verdict} |")
+    (Path(__file__).parent / "RESULTS-cuda.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
 def _load() -> float | None:

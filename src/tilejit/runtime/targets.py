@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -45,6 +45,17 @@ class TargetRow:
     """Whose versions generated code depends on, besides those that every target needs."""
     extra: str = ""
     """What to install, as `tilejit[extra]`, when its libraries are not there."""
+    health: str | None = None
+    """`module:function` → the findings about what it needs; None: nothing but its compiler."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a target needs: what there is of it, and what to do where that is not enough."""
+
+    what: str
+    text: str
+    help: str | None = None
 
 
 _rows: list[TargetRow] = [
@@ -55,6 +66,7 @@ _rows: list[TargetRow] = [
     TargetRow(
         "cuda", ("cuda",), "tilejit.backends.cuda.target", devices=("cuda",), loader="tilejit.runtime.cuda.entry:runners", cacheable=True,
         device_facts="tilejit.runtime.cuda.devices:fingerprint", libraries=("triton",), extra="cuda",
+        health="tilejit.backends.cuda.health:findings",
     ),
     TargetRow("reference", ("reference",), "tilejit.backends.reference.target"),
     TargetRow("pto", ("a2a3", "a5"), "tilejit.backends.pto.target", loader="tilejit.backends.pto.target:runners"),
@@ -133,6 +145,11 @@ def compiler_of(platform: str) -> Any:
             raise
         others = ", ".join(name for other in _rows if other is not row for name in other.platforms)
         raise PlatformError(f"platform `{platform}` cannot run kernels in this version", help=f"use one of: {others}") from None
+
+
+def findings(row: TargetRow) -> list[Finding]:
+    """What a target needs, and whether it is here."""
+    return [] if row.health is None else list(cast("Callable[[], Iterable[Finding]]", _named(row.health))())
 
 
 def device_facts(platform: str, device: str) -> str:

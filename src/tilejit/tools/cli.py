@@ -31,6 +31,7 @@ COMMANDS = (
     Command("demo", "tilejit.tools.demo", "run the example kernels and compare them with NumPy", (*ONE_THREAD, ("TILEJIT_CACHE", "0"))),
     Command("cache", "tilejit.tools.cache", "list, explain, check, ship and clear the compiled kernels on disk"),
     Command("pto", "tilejit.tools.pto", "check, run or format PTO files; write kernels as PTO"),
+    Command("doctor", "tilejit.tools.doctor", "say what runs on this machine, and what is missing where something does not"),
     Command("run", "tilejit.tools.run", "run a compiled program from its artifact directory on .npy files"),
 )
 

@@ -71,14 +71,32 @@ class Device:
             if before:
                 self.driver("cuCtxSetCurrent", before)
 
+    def host_memory(self, size: int) -> int:
+        """The address of host memory that kernels can write; it stays until the process ends, because a kernel may write it until then."""
+        with _lock:
+            used, end = self._host_block
+            if end - used < size:
+                whole = max(_HOST_BLOCK, size)
+                with self.active():
+                    used = self.driver.word("cuMemHostAlloc", whole, api.PORTABLE_MAPPED)
+                end = used + whole
+            self._host_block[:] = used + -(-size // 64) * 64, end
+            return used
+
+    @cached_property
+    def _host_block(self) -> list[int]:
+        """First free byte and end of a block that was allocated at once: the driver takes its time for each."""
+        return [0, 0]
+
     def synchronise(self) -> None:
         """Wait for everything that was launched on it."""
         with self.active():
             self.driver("cuCtxSynchronize")
 
 
+_HOST_BLOCK = 1 << 16
 _devices: dict[int, Device] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()
 _forked = False
 
 
@@ -148,7 +166,7 @@ def _in_child() -> None:
     global _forked, _lock
     _forked = _forked or bool(_devices)
     _devices.clear()
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     for action in _listeners:
         action()
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from tilejit.errors import TilejitError
 from tilejit.runtime.call.failures import Failure, raise_failure
 from tilejit.runtime.cuda.devices import Device
-from tilejit.runtime.cuda.driver import PORTABLE_MAPPED
 
 CLEAR = (1 << 63) - 1
 """No failure: the smallest report wins."""
@@ -23,9 +22,12 @@ class FailureWords:
     def __init__(self, device: Device, failures: Sequence[Failure]) -> None:
         self._device, self._failures = device, tuple(failures)
         count = 1 + _VALUES * len(failures)
-        with device.active():
-            self.address = device.driver.word("cuMemHostAlloc", 8 * count, PORTABLE_MAPPED)
-        self.words = (ctypes.c_int64 * count).from_address(self.address)
+        if failures:
+            self.address = device.host_memory(8 * count)
+            self.words = (ctypes.c_int64 * count).from_address(self.address)
+        else:  # nobody will ever write it
+            self.words = (ctypes.c_int64 * 1)()
+            self.address = ctypes.addressof(self.words)
         self.words[0] = CLEAR
 
     def pending(self) -> bool:
@@ -49,7 +51,3 @@ class FailureWords:
         except TilejitError as error:
             error.note = f"{error.note}; {LATER}" if error.note else LATER
             raise
-
-    def release(self) -> None:
-        """Give the memory back; no kernel that writes it may be running."""
-        self._device.driver.raw("cuMemFreeHost")(self.address)

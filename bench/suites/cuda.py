@@ -1,0 +1,313 @@
+"""Kernels, launches and compiles on a GPU, against torch and hand-written Triton in the same process; device times come from events, on random data."""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from measure import Pair, Target
+from peers_triton import add_kernel, attention, matmul, softmax_kernel
+from torch.nn.functional import gelu, layer_norm, rms_norm, scaled_dot_product_attention
+
+import tilejit.language as pl
+
+DEVICE = "cuda"
+N = 8192
+
+
+@pl.jit
+def add(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = a + b
+
+
+@pl.jit
+def softmax(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        e = pl.exp(pl.row_expand_sub(x, pl.row_max(x)))
+        out[:] = pl.row_expand_div(e, pl.row_sum(e))
+
+
+@pl.jit
+def rmsnorm(x: pl.Tensor, weight: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        wide = pl.cast(x, pl.FP32)
+        scale = pl.rsqrt(pl.row_sum(wide * wide) * (1.0 / x.shape[1]) + 1e-6)
+        out[:] = pl.cast(pl.col_expand_mul(pl.row_expand_mul(wide, scale), pl.cast(weight, pl.FP32)), pl.BF16)
+
+
+@pl.jit
+def layernorm(x: pl.Tensor, gamma: pl.Tensor, beta: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        wide = pl.cast(x, pl.FP32)
+        centred = pl.row_expand_sub(wide, pl.row_sum(wide) * (1.0 / x.shape[1]))
+        normal = pl.row_expand_mul(centred, pl.rsqrt(pl.row_sum(centred * centred) * (1.0 / x.shape[1]) + 1e-5))
+        out[:] = pl.cast(pl.col_expand_add(pl.col_expand_mul(normal, pl.cast(gamma, pl.FP32)), pl.cast(beta, pl.FP32)), pl.BF16)
+
+
+@pl.jit
+def column_sum(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.col_sum(x)
+
+
+@pl.jit
+def transpose(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.transpose(x, 0, 1)
+
+
+@pl.jit
+def product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.cast(pl.matmul(a, b), pl.BF16)
+
+
+@pl.jit
+def wide_product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.matmul(a, b)
+
+
+@pl.jit
+def tiled_product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    m, k = a.shape
+    n = b.shape[1]
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.parallel(m // 128):
+            for j in pl.parallel(n // 128):
+                acc = pl.tile.full([128, 128], dtype=pl.FP32, value=0.0)
+                for p in pl.range(k // 64):
+                    acc = pl.matmul_acc(acc, pl.load(a, [i * 128, p * 64], [128, 64]), pl.load(b, [p * 64, j * 128], [64, 128]))
+                pl.store(pl.cast(acc, pl.BF16), [i * 128, j * 128], c)
+
+
+@pl.jit
+def linear_gelu(x: pl.Tensor, w: pl.Tensor, bias: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        y = pl.col_expand_add(pl.matmul(x, w), pl.cast(bias, pl.FP32))
+        out[:] = pl.cast(0.5 * y * (1.0 + pl.erf(y * math.sqrt(0.5))), pl.BF16)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# timing
+
+
+def on_device(function: Callable[[], object]) -> Callable[[], float]:
+    """Seconds that the GPU takes for one call: the median of several, each between events, after a write that clears the cache."""
+    flush = torch.empty(256 << 20, dtype=torch.int8, device=DEVICE)
+
+    def seconds() -> float:
+        times: list[float] = []
+        for _ in range(9):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            flush.zero_()
+            start.record()
+            function()
+            end.record()
+            end.synchronize()
+            times.append(start.elapsed_time(end) * 1e-3)
+        return statistics.median(times)
+
+    return seconds
+
+
+def pair(case: str, peer: str, ours: Callable[[], object], theirs: Callable[[], object], check: Callable[[], None], least: float | None = None) -> Pair:
+    """`least` is the ratio that is wanted: our speed as a multiple of the peer's."""
+    target = None if least is None else Target(1 / least)
+    return Pair(case, peer, on_device(ours), on_device(theirs), samples=3, self_timed=True, check=check, target=target)
+
+
+def launch(kernel: Any, programs: int, *arguments: object) -> None:
+    """Triton's own launcher."""
+    kernel[(programs,)](*arguments)
+
+
+def random(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*shape, device=DEVICE).to(dtype)
+
+
+def close(ours: torch.Tensor, theirs: torch.Tensor, tolerance: float) -> Callable[[], None]:
+    return lambda: torch.testing.assert_close(ours.float(), theirs.float(), rtol=tolerance, atol=tolerance)
+
+
+def cases() -> Iterator[Pair]:
+    for group in (launches, memory_bound, products, attentions, compiles):
+        try:
+            yield from group()
+        except Exception as error:  # the rest still tells something
+            print(f"{group.__name__}: {type(error).__name__}: {error}", flush=True)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# the rows
+
+
+def launches() -> Iterator[Pair]:
+    """Host time of a warm call on three small tensors."""
+    x, y, out, other = (random(64, 1024) for _ in range(4))
+
+    def ours() -> None:
+        add(x, y, out)
+
+    def theirs() -> None:
+        launch(add_kernel, 64, x, y, other, 65536, 1024)
+
+    for _ in range(4):
+        ours()
+    check = close(out, x + y, 1e-6)
+    yield Pair("launch, 3 tensors, host", "Triton", ours, theirs, check=check, target=Target(0.35))
+    yield Pair("launch, 3 tensors, host", "torch.add(out=)", ours, lambda: torch.add(x, y, out=other), check=check)
+    yield Pair("launch, 3 tensors, host", "cuLaunchKernelEx, ctypes", ours, _bare_launch(x, y, other), check=check)
+
+
+def _bare_launch(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> Callable[[], object]:
+    """One packed launch of our own kernel, again and again: what the driver costs."""
+    from tilejit.runtime.cuda.entry import CudaEntry
+
+    add(x, y, out)
+    runner = next(iter(add._cache.values())).only("call").runner
+    assert isinstance(runner, CudaEntry)
+    names: Any = runner.program.on(0).kernels[0].__globals__
+    block, call, function = names["blocks"][0], names["call"], names["f1"]
+    return lambda: call(block[1], function, block[2], None)
+
+
+def memory_bound() -> Iterator[Pair]:
+    x, y, out, other = (random(N, N) for _ in range(4))
+
+    def copy() -> None:
+        other.copy_(x)
+
+    def half_copy() -> None:
+        other[: N // 2].copy_(x[: N // 2])
+
+    yield pair("add 8192² f32", "1.5 copies", lambda: add(x, y, out), lambda: (copy(), half_copy()), close(out, x + y, 1e-6), 0.97)
+    softmax(x, out)
+    right = close(out.clone(), torch.softmax(x, 1), 1e-5)
+    yield pair("softmax 8192² f32", "copy", lambda: softmax(x, out), copy, right, 0.95)
+    yield pair("softmax 8192² f32", "torch.softmax", lambda: softmax(x, out), lambda: torch.softmax(x, 1, out=other), right, 2.0)
+    yield pair("softmax 8192² f32", "Triton", lambda: softmax(x, out), lambda: launch(softmax_kernel, N, x, other, N, N), right)
+    sums = torch.empty(1, N, device=DEVICE)
+    yield pair("column sum 8192² f32", "half a copy", lambda: column_sum(x, sums), half_copy, close(sums, x.sum(0, True), 1e-2), 0.85)
+    yield pair("transpose 8192² f32", "copy", lambda: transpose(x, out), copy, lambda: torch.testing.assert_close(out, x.T.contiguous()), 0.85)
+    yield from _norms()
+    yield from _odd_rows()
+
+
+def _norms() -> Iterator[Pair]:
+    x, out, other = (random(N, N, dtype=torch.bfloat16) for _ in range(3))
+    gamma, beta = (random(1, N, dtype=torch.bfloat16) for _ in range(2))
+    compiled_rms = torch.compile(lambda: rms_norm(x, (N,), gamma[0], 1e-6))
+    compiled_layer = torch.compile(lambda: layer_norm(x, (N,), gamma[0], beta[0], 1e-5))
+    rmsnorm(x, gamma, out)
+    right = close(out.clone(), rms_norm(x.float(), (N,), gamma[0].float(), 1e-6), 3e-2)
+    yield pair("rmsnorm 8192² bf16", "copy", lambda: rmsnorm(x, gamma, out), lambda: other.copy_(x), right, 0.9)
+    yield pair("rmsnorm 8192² bf16", "torch.compile", lambda: rmsnorm(x, gamma, out), compiled_rms, right, 1.0)
+    layernorm(x, gamma, beta, out)
+    right = close(out.clone(), layer_norm(x.float(), (N,), gamma[0].float(), beta[0].float(), 1e-5), 3e-2)
+    yield pair("layernorm 8192² bf16", "copy", lambda: layernorm(x, gamma, beta, out), lambda: other.copy_(x), right, 0.9)
+    yield pair("layernorm 8192² bf16", "torch.compile", lambda: layernorm(x, gamma, beta, out), compiled_layer, right, 1.0)
+
+
+def _odd_rows() -> Iterator[Pair]:
+    for rows, columns in ((65536, 1001), (512, 100_000)):
+        x, out, other = (random(rows, columns) for _ in range(3))
+        softmax(x, out)
+        right = close(out.clone(), torch.softmax(x, 1), 1e-5)
+        yield pair(f"softmax {rows}×{columns}", "copy", lambda x=x, out=out: softmax(x, out), lambda x=x, other=other: other.copy_(x), right, 0.8)
+
+
+def products() -> Iterator[Pair]:
+    for size in (2048, 4096, 8192):
+        for dtype in (torch.bfloat16, torch.float16):
+            yield from _product(size, dtype)
+    for size in (1000, 4095):
+        a, b = (random(size, size, dtype=torch.bfloat16) for _ in range(2))
+        c = torch.empty(size, size, device=DEVICE, dtype=torch.bfloat16)
+        right = close(c, torch.mm(a, b), 0.5)
+        yield pair(f"bf16 {size}³ operator", "torch.mm", lambda a=a, b=b, c=c: product(a, b, c), lambda a=a, b=b: torch.mm(a, b), right, 0.8)
+    x, w = (random(4096, 4096, dtype=torch.bfloat16) for _ in range(2))
+    bias, out = random(1, 4096, dtype=torch.bfloat16), torch.empty(4096, 4096, device=DEVICE, dtype=torch.bfloat16)
+    right = close(out, gelu(torch.mm(x, w) + bias), 1.0)
+    yield pair("bf16 4096³ + bias + gelu", "torch eager", lambda: linear_gelu(x, w, bias, out), lambda: gelu(torch.mm(x, w) + bias), right, 1.1)
+    yield from _narrow_products()
+
+
+def _product(size: int, dtype: torch.dtype) -> Iterator[Pair]:
+    name = "bf16" if dtype is torch.bfloat16 else "f16"
+    a, b = (random(size, size, dtype=dtype) for _ in range(2))
+    c = torch.empty(size, size, device=DEVICE, dtype=torch.bfloat16)
+    right = close(c, torch.mm(a, b), 1.0)
+    yield pair(f"{name} {size}³ operator", "torch.mm", lambda: product(a, b, c), lambda: torch.mm(a, b), right, 0.93)
+    yield pair(f"{name} {size}³ tiles", "torch.mm", lambda: tiled_product(a, b, c), lambda: torch.mm(a, b), right, 0.93)
+    if dtype is torch.bfloat16:
+        yield pair(f"{name} {size}³ operator", "Triton", lambda: product(a, b, c), lambda: matmul(a, b, c), right, 0.98)
+
+
+def _narrow_products() -> Iterator[Pair]:
+    size = 8192
+    a, b = (random(size, size, dtype=torch.bfloat16) for _ in range(2))
+    wide, half = torch.empty(size, size, device=DEVICE), torch.empty(size, size, device=DEVICE, dtype=torch.bfloat16)
+    for name, dtype, out_dtype, least in (("fp8", torch.float8_e4m3fn, torch.float32, 1.5), ("int8", torch.int8, torch.int32, 1.3)):
+        x, y = (torch.randint(-9, 9, (size, size), device=DEVICE).to(dtype) for _ in range(2))
+        out = torch.empty(size, size, device=DEVICE, dtype=out_dtype)
+        wide_product(x, y, out)
+        right = close(out[:256].clone(), x[:256].float() @ y.float(), 1e-2)
+        yield pair(f"{name} 8192³ operator", "our bf16", lambda x=x, y=y, out=out: wide_product(x, y, out), lambda: product(a, b, half), right, least)
+    del wide
+
+
+def attentions() -> Iterator[Pair]:
+    from attention_kernel import causal_attention, full_attention
+
+    q, k, v = (random(4, 32, 4096, 128, dtype=torch.bfloat16) for _ in range(3))
+    out, other = torch.empty_like(q), torch.empty_like(q)
+    backends = {"SDPA, cuDNN": torch.nn.attention.SDPBackend.CUDNN_ATTENTION, "SDPA, flash": torch.nn.attention.SDPBackend.FLASH_ATTENTION}
+    flat = [tensor.view(-1, 128) for tensor in (q, k, v, out)]
+    for name, kernel, causal in (("full", full_attention, False), ("causal", causal_attention, True)):
+        kernel(*flat)
+        right = close(out.clone(), scaled_dot_product_attention(q, k, v, is_causal=causal), 2e-2)
+        for peer, backend in backends.items():
+
+            def theirs(backend: Any = backend, causal: bool = causal) -> None:
+                with torch.nn.attention.sdpa_kernel(backend):
+                    scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+            yield pair(f"attention 4×32×4096×128, {name}", peer, lambda kernel=kernel: kernel(*flat), theirs, right, 0.78 if "cuDNN" in peer else 1.3)
+        ours: Callable[[], object] = lambda kernel=kernel: kernel(*flat)  # noqa: E731
+        yield pair(f"attention 4×32×4096×128, {name}", "Triton", ours, lambda causal=causal: attention(q, k, v, other, causal), right)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# processes
+
+
+def compiles() -> Iterator[Pair]:
+    """The first kernel of a process, imports excluded: ours against Triton's launcher with an empty cache, and from disk."""
+    for kernel in ("add", "softmax", "matmul"):
+        for case, peer, ours, theirs, target in (
+            ("first compile", "Triton", "ours", "triton", Target(0.35)),
+            ("from disk", "Triton, its cache", "disk", "triton disk", Target(9, 3000)),
+        ):
+            times = [lambda kernel=kernel, how=how: _first(kernel, how) for how in (ours, theirs)]
+            yield Pair(f"{case}, {kernel}", peer, *times, samples=3, self_timed=True, target=target)
+
+
+def _first(kernel: str, how: str) -> float:
+    """Seconds of the first call in a new process."""
+    script = Path(__file__).parent.parent / "first_call.py"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run([sys.executable, script, kernel, how], capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return float(done.stdout.split()[-1])
+
+

@@ -1,0 +1,62 @@
+"""`tilejit doctor`: what runs here, and what is missing where something does not."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Iterator
+
+from tilejit.errors import TilejitError
+from tilejit.runtime import machine
+from tilejit.runtime.call.layout import supported
+from tilejit.runtime.store.directory import default_root
+from tilejit.runtime.targets import Finding, TargetRow, compiler_of, findings, rows
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """No options."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what was found; 0 when every target that is installed can run."""
+    print("this machine")
+    for finding in _machine():
+        print(_line(finding))
+    for row in rows():
+        found = list(_target(row))
+        verdict = "runs here" if all(finding.help is None for finding in found) else "does not run here"
+        print(f"\n{', '.join(row.platforms)}: {verdict}")
+        for finding in found:
+            print(_line(finding))
+    return 0
+
+
+def _line(finding: Finding) -> str:
+    help = "" if finding.help is None else f"\n      → {finding.help}"
+    return f"  {'ok' if finding.help is None else '--'} {finding.what}: {finding.text}{help}"
+
+
+def _machine() -> Iterator[Finding]:
+    yield Finding("Python", f"{platform.python_version()} ({sys.implementation.name}) on {platform.system()} {machine.architecture()}")
+    native = "native code takes warm calls" if supported() else "warm calls go through Python: the native dispatcher does not know this interpreter"
+    yield Finding("calls", native)
+    root = default_root()
+    if root is None:
+        yield Finding("disk cache", "there is no home directory", "set TILEJIT_CACHE_DIR")
+    elif not os.access(os.path.dirname(root) if not os.path.isdir(root) else root, os.W_OK):
+        yield Finding("disk cache", f"{root} cannot be written", "set TILEJIT_CACHE_DIR to a directory of yours")
+    else:
+        yield Finding("disk cache", root)
+
+
+def _target(row: TargetRow) -> Iterator[Finding]:
+    try:
+        compiler_of(row.platforms[0])
+        yield Finding("compiler", row.compiler)
+    except TilejitError as error:
+        yield Finding("compiler", error.message, error.hint or "install it")
+    except ImportError as error:
+        yield Finding("compiler", f"cannot be imported: {error}", "install tilejit again")
+    yield from findings(row)

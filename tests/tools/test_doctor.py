@@ -1,0 +1,51 @@
+"""`tilejit doctor` names what runs here and what to do about what does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.runtime.cuda.fake import FakeLibrary
+from tilejit.errors import PlatformError
+from tilejit.runtime.cuda import devices
+from tilejit.runtime.cuda import driver as api
+from tilejit.tools.cli import main
+
+
+def report(capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["doctor"]) == 0
+    return capsys.readouterr().out
+
+
+def test_every_platform_has_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    said = report(capsys)
+    assert "cpu: runs here" in said and "reference: runs here" in said and "cuda: " in said and "a2a3, a5: runs here" in said
+
+
+def test_a_missing_driver_is_named_with_what_to_do(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> None:
+        raise PlatformError("there is no NVIDIA driver here: not found", help="run elsewhere")
+
+    monkeypatch.setattr(api, "driver", none)
+    said = report(capsys)
+    assert "cuda: does not run here" in said
+    assert "-- NVIDIA driver: there is no NVIDIA driver here: not found\n      → run elsewhere" in said
+
+
+LINES = {90: "ok cuda:1: Fake GPU, sm_90, 4 multiprocessors", 75: "-- cuda:1: Fake GPU has compute capability 7.5"}
+
+
+@pytest.mark.parametrize(("capability", "line"), LINES.items())
+def test_each_gpu_is_listed(capability: int, line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    started = api.started(FakeLibrary(capability=capability, devices=2))
+    monkeypatch.setattr(api, "driver", lambda: started)
+    monkeypatch.setattr(devices, "_devices", {})
+    said = report(capsys)
+    assert "NVIDIA driver: 2 GPUs" in said and line in said
+
+
+def test_a_triton_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> dict[str, str]:
+        raise PlatformError("Triton is not installed: without it nothing can be compiled for CUDA", help="pip install 'tilejit[cuda]'")
+
+    monkeypatch.setattr("tilejit.backends.cuda.compile.versions", missing)
+    assert "-- Triton: Triton is not installed" in report(capsys)
