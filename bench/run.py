@@ -66,8 +66,9 @@ def write_cuda_results(rows: list[dict[str, object]]) -> None:
         "# CUDA results",
         "",
         f"{gpu.name}, compute capability {gpu.capability / 10}, {gpu.multiprocessors} multiprocessors; "
-        f"Python {sys.version.split()[0]}, torch {torch.__version__}, Triton {triton.__version__}. Written by `python bench/run.py cuda`. Device times come from events, on random data, medians; launches and compiles "
-        "are host times. The ratio is the peer's time over ours: above 1 is in our favour.",
+        f"Python {sys.version.split()[0]}, torch {torch.__version__}, Triton {triton.__version__}. "
+        "Written by `python bench/run.py cuda`. Device times come from events, on random data, medians; launches and compiles are host times. "
+        "The ratio is the peer's time over ours: above 1 is in our favour.",
         "",
         "| case | peer | ratio | ours µs | peer µs | target |",
         "|---|---|---|---|---|---|",
