@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from functools import partial
 
 from tilejit import config as settings
 from tilejit.backends.base import CodeCache, CompileOptions, target_of
@@ -31,12 +31,15 @@ def compile_program(
     platform, device = place_of(config.platform, config.device_id)
     target = target_of(platform)
     options = CompileOptions(config.num_threads, config.check_bounds, config.fast_math, platform=platform, device=device, arch=config.arch, known=known)
-    dump = _Dump(config.dump_passes)
-    dump.after_pass("frontend", whole)
-    prepared = pipeline.run_pipeline(whole, target.passes(options), [*_instruments(config), dump])
+    dumped: list[Stage] = []
+    watching = _instruments(config)
+    if config.dump_passes:
+        _keep_text(dumped, "frontend", whole)
+        watching.append(context.CallbackInstrument(after_pass=partial(_keep_text, dumped)))
+    prepared = pipeline.run_pipeline(whole, target.passes(options), watching)
     built = target.build(whole, prepared, options)
     forms = [Stage("python", "program.py", whole.as_python), Stage("ir", None, lambda: print_text(whole)), Stage("passes", None, lambda: print_text(prepared))]
-    compiled = CompiledProgram(built.artifact, built.runners, program=whole, stages=[*forms, *dump.stages, *built.stages], output_dir=output_dir)
+    compiled = CompiledProgram(built.artifact, built.runners, program=whole, stages=[*forms, *dumped, *built.stages], output_dir=output_dir)
     if output_dir is not None:
         _ = compiled.output_dir
     if config.save_kernels:
@@ -89,18 +92,7 @@ def _save_kernels(compiled: CompiledProgram, directory: str | None) -> None:
             file.write(stage.text())
 
 
-@dataclass(slots=True)
-class _Dump:
-    """Keeps the text of the program before the first pass and after each one."""
-
-    wanted: bool
-    stages: list[Stage] = field(default_factory=list[Stage])
-
-    def before_pass(self, name: str, program: Program) -> None:
-        """Nothing: the previous pass was kept."""
-
-    def after_pass(self, name: str, program: Program) -> None:
-        if self.wanted:
-            text = print_text(program)
-            label = f"passes/{len(self.stages):02}_{name}"
-            self.stages.append(Stage(label, f"{label}.mlir", lambda: text))
+def _keep_text(stages: list[Stage], name: str, program: Program) -> None:
+    """The program after a pass, as one more stage."""
+    text, label = print_text(program), f"passes/{len(stages):02}_{name}"
+    stages.append(Stage(label, f"{label}.mlir", lambda: text))

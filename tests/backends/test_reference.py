@@ -10,8 +10,7 @@ import pytest
 from xdsl.ir import SSAValue
 
 from tests.tile_ir.programs import CASES, FLOAT, INDEX_TYPE, Case, Code, block, program, random, tensor, tile
-from tilejit.backends.base import CompileOptions
-from tilejit.backends.reference.interpreter import ReferenceExecutable, build, scalar
+from tilejit.backends.reference.interpreter import ReferenceExecutable, scalar
 from tilejit.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT16, INT32, UINT8, UINT32, DType
 from tilejit.errors import KernelArithmeticError, KernelAssertionError, OutOfBoundsError, ShapeError, SourceText, Span, TilejitError
 from tilejit.tile_ir.build import function
@@ -51,7 +50,7 @@ def fails(kind: type[TilejitError], message: str, made: Program, *arguments: Any
 def test_programs_compute_what_numpy_computes(case: Case) -> None:
     arguments = case.arguments()
     expected = case.expected([np.copy(item) if isinstance(item, np.ndarray) else item for item in arguments])
-    build(case.build(), CompileOptions()).run("main", arguments)
+    ReferenceExecutable(case.build()).run("main", arguments)
     for got, wanted in zip(arguments, expected, strict=True):
         np.testing.assert_array_equal(got, wanted)
 

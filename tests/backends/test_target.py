@@ -19,6 +19,7 @@ from tilejit.config import Setting
 from tilejit.errors import ArgumentError, OutOfBoundsError, PlatformError
 from tilejit.jit.disk import kernels as disk
 from tilejit.runtime import CompiledProgram, DeviceTensor, RunConfig, targets
+from tilejit.runtime.targets import TargetRow
 from tilejit.tools.cli import main
 
 N = pl.dynamic("N")
@@ -145,6 +146,21 @@ def test_its_holes_are_a_column_of_the_support_matrix(capsys: pytest.CaptureFixt
     assert main(["ops", "--json"]) == 0
     found = {row["op"]: row["toy"]["reason"] for row in json.loads(capsys.readouterr().out)}
     assert found["sort32"] == "an abacus does not sort" and found["exp"] is None
+
+
+def test_what_a_target_lacks_here_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "needy.py").write_text("import bead_driver\n")
+    (tmp_path / "broken.py").write_text("import no_such_module_of_ours\n")
+    for name in ("needy", "absent", "broken"):
+        targets.register(TargetRow(name, (name,), name, libraries=("bead_driver",), extra="beads"))
+    with pytest.raises(PlatformError, match="platform `needy` needs bead_driver, which is not installed") as caught:
+        targets.compiler_of("needy")
+    assert caught.value.hint == "pip install 'tilejit[beads]'"
+    with pytest.raises(PlatformError, match="platform `absent` cannot run kernels in this version"):
+        targets.compiler_of("absent")
+    with pytest.raises(ModuleNotFoundError, match="no_such_module_of_ours"):
+        targets.compiler_of("broken")
 
 
 # where tensors are ----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tilejit.frontend.source import FunctionText
 from tilejit.ops.dtype_rules import as_float, fits, int_text
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
-from tilejit.types.values import ANY, ArrayType, Dim, ScalarType, ShapedType, ValueType
+from tilejit.types.values import ANY, Dim, ScalarType, ShapedType
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,15 +267,6 @@ def describe_value(value: object) -> str:
         return f"nothing (`{value.function}` returns no value)"
     text = f"pl.{type(value).__name__}.{value.name}" if isinstance(value, enum.Enum) else repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
-
-
-def type_words(type: ValueType) -> str:
-    """`a tile`, `a tensor`, `a scalar`."""
-    if isinstance(type, ScalarType):
-        return "a scalar"
-    if isinstance(type, ArrayType):
-        return "an on-core array"
-    return f"a {type.level}"
 
 
 def defined_inside(value: SSAValue, block: Block) -> bool:

@@ -9,6 +9,8 @@ from types import TracebackType
 from tilejit.passes.pipeline import Instrument
 from tilejit.tile_ir.program import Program
 
+_LAST_IN_PYTHON = "outline"
+"""The pass after which programs print as MLIR text only."""
 _active: ContextVar[tuple[Instrument, ...]] = ContextVar("tilejit_instruments", default=())
 
 
@@ -63,9 +65,8 @@ class RoundTripInstrument:
     The form is MLIR text; with a parser of Python programs, programs that still print as Python go through that form too.
     """
 
-    def __init__(self, parse_python: Callable[[str], Program] | None = None, python_until: str = "outline") -> None:
+    def __init__(self, parse_python: Callable[[str], Program] | None = None) -> None:
         self._parse_python = parse_python
-        self._python_until = python_until
         self._in_python = True
         self._last: Program | None = None
 
@@ -88,4 +89,4 @@ class RoundTripInstrument:
                 assert_structural_equal(again(), program)
             except Exception as error:
                 raise VerificationError(f"after the pass {name} the program does not come back from its {form}: {error}") from error
-        self._in_python = self._in_python and name != self._python_until
+        self._in_python = self._in_python and name != _LAST_IN_PYTHON

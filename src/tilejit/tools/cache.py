@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from tilejit.errors import ArtifactError
 from tilejit.jit.disk import kernels as disk
-from tilejit.jit.disk.pieces import SHARED
+from tilejit.jit.disk.pieces import DISPATCHER
 from tilejit.jit.explain import differences, flat_fields
 from tilejit.runtime.store.directory import Store
 from tilejit.runtime.store.entry import MAX_ENTRY, DamagedEntry, Entry, decode, encode
@@ -188,7 +188,7 @@ def _name(entry: Entry) -> str:
 
 def _serves_all(entry: Entry) -> bool:
     """Needed by every kernel: the dispatcher."""
-    return _name(entry) in SHARED
+    return _name(entry) == DISPATCHER
 
 
 def _arguments(entry: Entry) -> str:

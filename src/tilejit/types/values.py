@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeGuard
 
 from tilejit.dtypes import DType
 
@@ -115,10 +114,6 @@ class ArrayType:
 
 ShapedType = BufferType | TileType
 ValueType = ScalarType | BufferType | TileType | ArrayType
-
-
-def is_shaped(type: object) -> TypeGuard[ShapedType]:
-    return isinstance(type, BufferType | TileType)
 
 
 def shape_text(shape: Shape) -> str:

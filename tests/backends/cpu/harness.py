@@ -13,9 +13,10 @@ from xdsl.ir import Block, SSAValue
 from tilejit import ops
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.cpu import executable
-from tilejit.backends.reference import interpreter as reference
+from tilejit.backends.reference.interpreter import ReferenceExecutable
 from tilejit.dtypes import FP32, INDEX, DType
 from tilejit.passes.fuse import fuse
+from tilejit.runtime.arrays import view_of
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder, function
 from tilejit.tile_ir.program import Program
@@ -103,12 +104,18 @@ def fused(source: Program) -> Program:
 def check(source: Program, arguments: Sequence[NDArray | int | float], outputs: int = 1, rtol: float = 2e-6, atol: float = 0.0) -> list[NDArray]:
     """Run on all backends with copies of the arguments; the outputs must agree. Returns those of the reference."""
     entry = next(iter(source.entries))
-    expected = _run(lambda args: reference.build(source, CompileOptions()).run(entry, args), arguments)
+    expected = _run(lambda args: ReferenceExecutable(source).run(entry, args), arguments)
     for version in (source, fused(source)):
-        got = _run(lambda args, version=version: executable.build(version, CompileOptions()).run(entry, args), arguments)
+        got = _run(lambda args, version=version: run_native(version, entry, args), arguments)
         for want, have in zip(expected[-outputs:], got[-outputs:], strict=True):
             compare(have, want, rtol, atol)
     return [item for item in expected[-outputs:] if isinstance(item, np.ndarray)]
+
+
+def run_native(source: Program, entry: str, arguments: Sequence[NDArray | int | float], options: CompileOptions | None = None) -> None:
+    """Run as machine code; arrays are written in place."""
+    bound = [argument if isinstance(argument, int | float) else view_of(argument) for argument in arguments]
+    executable.build(source, options or CompileOptions()).entries[entry].run([argument for argument in bound if argument is not None])
 
 
 def _run(run: Callable[[Sequence[Any]], object], arguments: Sequence[NDArray | int | float]) -> list[Any]:

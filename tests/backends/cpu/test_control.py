@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from xdsl.ir import Block, SSAValue
 
-from tests.backends.cpu.harness import Kernel, buffer, check, program, random
+from tests.backends.cpu.harness import Kernel, buffer, check, program, random, run_native
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.cpu import executable
 from tilejit.backends.cpu.lower import lower
 from tilejit.dtypes import BOOL, FP32, INDEX, INT32, INT64, UINT8
 from tilejit.errors import OutOfBoundsError
@@ -199,7 +198,7 @@ def test_an_array_index_outside_is_refused() -> None:
         k.write(out, k.ints(0), k.op("array_get_element", k.op("array_create", extent=6, dtype=INT32, level="array"), i, level="array"))
 
     with pytest.raises(OutOfBoundsError, match="index 6 of an array with 6 elements"):
-        executable.build(program([ScalarType(INT64), buffer(1, dtype=INT32)], body), CompileOptions()).run("kernel", [6, np.zeros(1, np.int32)])
+        run_native(program([ScalarType(INT64), buffer(1, dtype=INT32)], body), "kernel", [6, np.zeros(1, np.int32)])
 
 
 def test_a_carried_mask_is_not_overwritten_by_what_it_selects() -> None:

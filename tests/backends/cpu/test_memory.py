@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,10 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 
-from tests.backends.cpu.harness import Kernel, buffer, check, fused, program, random
+from tests.backends.cpu.harness import Kernel, buffer, check, fused, program, random, run_native
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.cpu import executable
 from tilejit.backends.cpu.lower import lower
-from tilejit.backends.reference import interpreter as reference
+from tilejit.backends.reference.interpreter import ReferenceExecutable
 from tilejit.dtypes import FP16, FP32, INT16, INT32, INT64, UINT8, DType
 from tilejit.errors import OutOfBoundsError, ResourceError, ShapeError, TilejitError, UnsupportedFeatureError
 from tilejit.tile_ir.build import function
@@ -29,8 +29,7 @@ def both_fail(source: Program, arguments: Sequence[Any], kind: type[TilejitError
     """The message with which reference and CPU both refuse the arguments."""
     entry = next(iter(source.entries))
     texts: list[str] = []
-    native = [executable.build(form, CompileOptions()).run for form in (source, fused(source))]
-    for run in (reference.build(source, CompileOptions()).run, *native):
+    for run in (ReferenceExecutable(source).run, partial(run_native, source), partial(run_native, fused(source))):
         with pytest.raises(kind) as caught:
             run(entry, [argument.copy() if isinstance(argument, np.ndarray) else argument for argument in arguments])
         texts.append(caught.value.message)
@@ -59,7 +58,7 @@ def test_a_failing_store_writes_nothing() -> None:
     both_fail(source, [x, 3, out], OutOfBoundsError)
     copy = out.copy()
     with pytest.raises(OutOfBoundsError):
-        executable.build(fused(source), CompileOptions()).run("kernel", [x, 3, copy])
+        run_native(fused(source), "kernel", [x, 3, copy])
     np.testing.assert_array_equal(copy, out)
 
 
@@ -100,7 +99,7 @@ def test_more_scratch_than_there_is_stops_with_a_clear_error(monkeypatch: pytest
     source = program([INDEX64, buffer(1, 8)], body)
     check(source, [10, random(rng, (1, 8))])
     with pytest.raises(ResourceError, match="scratch memory"):
-        executable.build(source, CompileOptions()).run("kernel", [1 << 30, random(rng, (1, 8))])
+        run_native(source, "kernel", [1 << 30, random(rng, (1, 8))])
 
 
 # views ------------------------------------------------------------------------------------------------------------------
@@ -181,10 +180,10 @@ def test_inputs_may_have_any_strides() -> None:
         k.put(k.op("matmul", k.tile(x, [0, 0], [6, 9]), k.op("transpose", k.tile(y, [0, 0], [6, 9]), axis1=0, axis2=1)), product)
 
     source = fused(program([buffer(6, 9), buffer(6, 9), buffer(6, 9), buffer(6, 6)], body, outputs=2))
-    built = executable.build(source, CompileOptions(strided=frozenset({("kernel", "p0"), ("kernel", "p1")})))
+    options = CompileOptions(strided=frozenset({("kernel", "p0"), ("kernel", "p1")}))
     x, y = random(rng, (9, 6)).T, random(rng, (12, 27))[::-2, ::3]
     out, product = np.empty((6, 9), np.float32), np.empty((6, 6), np.float32)
-    built.run("kernel", [x, y, out, product])
+    run_native(source, "kernel", [x, y, out, product], options)
     np.testing.assert_allclose(out, x + y - x.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(product, x @ y.T, rtol=1e-4, atol=1e-4)
 
@@ -274,7 +273,7 @@ def test_a_strided_view_whose_reach_leaves_64_bits_stops(extent: int, stride: in
 
     source = program([buffer(40), INDEX64, INDEX64, buffer(1, 1)], body)
     arguments = [random(rng, (40,)), extent, stride, random(rng, (1, 1))]
-    for run in (reference.build(source, CompileOptions()).run, executable.build(source, CompileOptions()).run):
+    for run in (ReferenceExecutable(source).run, partial(run_native, source)):
         with pytest.raises(OutOfBoundsError, match="the view reaches from element"):
             run("kernel", arguments)
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from xdsl.ir import SSAValue
 
-from tests.backends.cpu.harness import Kernel, buffer, check, fused, program, random
+from tests.backends.cpu.harness import Kernel, buffer, check, fused, program, random, run_native
 from tilejit import ops
-from tilejit.backends.base import CompileOptions
-from tilejit.backends.cpu import executable
 from tilejit.backends.cpu.nests import stream
-from tilejit.backends.reference import interpreter as reference
+from tilejit.backends.reference.interpreter import ReferenceExecutable
 from tilejit.dtypes import BF16, FP16, FP32, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, DType
 from tilejit.errors import ShapeError
 from tilejit.types.values import ScalarType
@@ -228,7 +228,7 @@ def test_a_vector_that_does_not_cover_the_valid_rows_is_refused() -> None:
     source = program([buffer(6, 20), ScalarType(INT64), buffer(6, 20)], body)
     x, out = random(rng, (6, 20)), random(rng, (6, 20))
     check(source, [x, 6, out])
-    for run in (reference.build(source, CompileOptions()).run, executable.build(fused(source), CompileOptions()).run):
+    for run in (ReferenceExecutable(source).run, partial(run_native, fused(source))):
         with pytest.raises(ShapeError, match="the vector is valid for 4 of 6 in dim 0"):
             run("kernel", [x.copy(), 4, out.copy()])
 

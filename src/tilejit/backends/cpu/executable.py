@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
-
-import numpy.typing as npt
 
 from tilejit.backends.base import CodeCache, CompileOptions
 from tilejit.backends.cpu.dispatcher import dispatcher_text
@@ -19,12 +16,10 @@ from tilejit.backends.cpu.llvm.host import host
 from tilejit.backends.cpu.lower import Lowered, lower
 from tilejit.backends.cpu.teams.pool import pool_text
 from tilejit.backends.entries import declared_params
-from tilejit.runtime.arrays import view_of
 from tilejit.runtime.artifact.blob import Blob, LoadedBlob, joined
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.call.abi import TEAM_RUN, TEAM_YIELD
 from tilejit.runtime.call.native import Code, NativeEntry
-from tilejit.runtime.call.signature import Bound
 from tilejit.tile_ir.program import Program
 
 
@@ -110,19 +105,6 @@ class CpuExecutable:
             name: NativeEntry(self.code, self.lowered.entries[name], declared_params(function), self.lowered.failures, threaded=self.lowered.threaded)
             for name, function in self.program.entries.items()
         }
-
-    def run(self, entry: str, arguments: Sequence[npt.NDArray[Any] | int | float | bool]) -> tuple[object, ...]:
-        """Run `entry` on arrays and scalars in parameter order; arrays are written in place."""
-        bound: list[Bound] = []
-        for argument in arguments:
-            if isinstance(argument, int | float | bool):
-                bound.append(argument)
-                continue
-            view = view_of(argument)
-            assert view is not None, argument
-            bound.append(view)
-        self.entries[entry].run(bound)
-        return ()
 
 
 def kernel_stages(executable: CpuExecutable) -> list[Stage]:

@@ -44,11 +44,6 @@ Value = Any
 """A run-time value: Buffer, ArrayValue, NumPy scalar, or (an on-core array) NumPy array."""
 
 
-def build(program: Program, options: CompileOptions) -> ReferenceExecutable:
-    """Nothing to prepare: the program itself is what runs."""
-    return ReferenceExecutable(program, options)
-
-
 class ReferenceExecutable:
     """A program that is interpreted."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from functools import cache
 
 from tilejit import config as settings
@@ -14,24 +13,13 @@ from tilejit.jit.disk.kernels import store
 from tilejit.runtime.artifact.blob import Blob
 
 DISPATCHER = "native dispatcher"
-SHARED = frozenset({DISPATCHER})
-"""Names of the cache entries that every kernel needs."""
+"""Name of the cache entry that every kernel needs."""
 
 
 @cache
 def dispatcher_code() -> Blob | None:
     """The dispatcher's machine code; None where it cannot be made."""
-    return _load_or_make(DISPATCHER, _make_dispatcher)
-
-
-def _make_dispatcher() -> Blob | None:
-    from tilejit.backends.cpu.executable import dispatcher_blob
-
-    return dispatcher_blob()
-
-
-def _load_or_make(name: str, make: Callable[[], Blob | None]) -> Blob | None:
-    fields: dict[str, object] = {"kernel": name, **toolchain()}
+    fields: dict[str, object] = {"kernel": DISPATCHER, **toolchain()}
     key = hashlib.sha256(repr(sorted(fields.items())).encode()).hexdigest()
     found = store().get(key)
     if found is not None:
@@ -41,7 +29,9 @@ def _load_or_make(name: str, make: Callable[[], Blob | None]) -> Blob | None:
             store().reject(key, str(error))
     if settings.RUN_ONLY.value:
         return None  # nothing is compiled: calls go through Python, on one thread
-    blob = make()
+    from tilejit.backends.cpu.executable import dispatcher_blob
+
+    blob = dispatcher_blob()
     if blob is not None and not sources_changed():
         store().put(entry_of_blob(key, fields, blob))
     return blob

@@ -55,10 +55,6 @@ class CompiledEntry:
     def _quick(self) -> QuickBinder:
         return QuickBinder(self.signature)
 
-    def quick_slots(self, args: Sequence[object]) -> list[int] | None:
-        """The argument block of a plain call; None: the full checks must decide."""
-        return self._quick.slots(args, self.note)
-
     @property
     def native(self) -> NativeEntry | None:
         """The machine code, loaded now if it was not; None when this entry is not machine code."""

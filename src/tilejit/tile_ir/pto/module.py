@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from io import StringIO
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.printer import Printer
@@ -126,8 +126,3 @@ def kernel_kind(function: FuncOp) -> str | None:
     """`cube` or `vector` of a function for one kind of core."""
     found = function.attributes.get("pto.kernel_kind")
     return found.data if isinstance(found, EnumAttr) else None
-
-
-def module_text_attribute(module: ModuleOp, name: str) -> str | None:
-    found = module.attributes.get(name)
-    return found.data if isinstance(found, StringAttr) else None

@@ -50,11 +50,6 @@ class Host:
     def has_fma(self) -> bool:
         return not self.is_x86 or self.has("fma")
 
-    @property
-    def fingerprint(self) -> str:
-        """Text that differs whenever generated code could."""
-        return f"{self.triple}|{self.cpu}|{self.features}"
-
 
 @cache
 def host() -> Host:

@@ -40,11 +40,6 @@ def array_operands(op: Operation) -> list[SSAValue]:
     return []
 
 
-def uses_scratch(op: Operation, value: SSAValue) -> bool:
-    """Whether an op takes a value only as scratch."""
-    return isinstance(op, d.ApplyOp) and value not in array_operands(op)
-
-
 def is_batched(op: Operation) -> bool:
     """Whether an op is done matrix by matrix for a stack of them: products, and reductions of columns."""
     if not isinstance(op, d.ApplyOp):
