@@ -45,7 +45,7 @@ def test_another_version_is_another_tool_chain(tmp_path: Path) -> None:
 def test_an_edit_of_the_installed_files_is_another_tool_chain(tmp_path: Path, edit: str, keep_time: bool) -> None:
     root = install(tmp_path)
     before = sources_digest(root)
-    path = Path(root, "jit", "disk", "new.py" if edit == "new file" else "code.py")
+    path = Path(root, "jit", "new.py" if edit == "new file" else "code.py")
     if edit == "removed file":
         path.unlink()
     else:
