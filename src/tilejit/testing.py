@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilejit.jit.protocol import KernelArgument, register_argument, signature_digest
+from tilejit.runtime.targets import HOST
 
 __all__ = ["KernelArgument", "check_argument_class", "on_device", "register_argument"]
 
@@ -20,9 +21,9 @@ __all__ = ["KernelArgument", "check_argument_class", "on_device", "register_argu
 def on_device(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """`kernel` as a function of NumPy arrays, run where `--device` on the command line says: `cpu`, or `cuda`, on torch tensors there."""
     parser = argparse.ArgumentParser(description=f"Run {getattr(kernel, '__name__', 'a kernel')} and compare it with NumPy.")
-    parser.add_argument("--device", default="cpu", help="where the tensors are: cpu, cuda, cuda:1, …")
+    parser.add_argument("--device", default=HOST, help="where the tensors are: cpu, cuda, cuda:1, …")
     device: str = parser.parse_args().device
-    if device == "cpu":
+    if device == HOST:
         return kernel
     from tilejit.runtime import torch
 
