@@ -404,3 +404,31 @@ def test_an_entry_cannot_return_a_scalar() -> None:
     with pytest.raises(UnsupportedFeatureError, match=r"an entry returns tensors, got Scalar\[FP32\]") as caught:
         parse("@pl.program\nclass P:\n    @pl.function\n    def main(self, x: pl.Tensor[[8, 16], pl.FP32]):\n        return x[0, 0]\n")
     assert caught.value.source_lines == ("        return x[0, 0]\n",)
+
+
+def test_functions_of_a_program_say_what_they_are() -> None:
+    program = checked(parse_program(FACTS))
+    kernel, main = program.functions["k"], program.functions["main"]
+    assert (kernel.func_type, main.func_type) == (pl.FunctionType.InCore, pl.FunctionType.Orchestration)
+    assert [(item.name, str(item.type), item.direction) for item in kernel.params] == [("x", "Tensor[[8, 16], FP32]", "In"), ("o", "Tensor[[8, 16], FP32]", "Out")]
+    assert [str(item) for item in kernel.return_types] == ["Tensor[[8, 16], FP32]"]
+    assert main.return_types == []
+
+
+FACTS = """
+@pl.program
+class P:
+    @pl.function(type=pl.FunctionType.InCore)
+    def k(self, x: pl.Tensor[[8, 16], pl.FP32], o: pl.Out[pl.Tensor[[8, 16], pl.FP32]]) -> pl.Tensor[[8, 16], pl.FP32]:
+        return pl.store(pl.load(x, [0, 0], [8, 16]), [0, 0], o)
+
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def main(self, x: pl.Tensor[[8, 16], pl.FP32], o: pl.Out[pl.Tensor[[8, 16], pl.FP32]]):
+        self.k(x, o)
+"""
+
+
+def parse_program(text: str) -> Program:
+    found = parse(text)
+    assert isinstance(found, Program)
+    return found

@@ -213,7 +213,7 @@ def test_compile_returns_what_the_call_uses(monkeypatch: pytest.MonkeyPatch, tmp
     kernel(x, x, 1.0)
     assert list(kernel._cache.values()) == [compiled]
     np.testing.assert_allclose(np.asarray(compiled(x, x)), x + x, rtol=1e-6)
-    assert compiled.param_names == ("x", "y", "out")
+    assert compiled.param_names == ["x", "y", "out"]
     assert compiled.output_indices == (2,)
     assert compiled.has_return
     assert "define" in compiled.stage("ll")
@@ -288,7 +288,7 @@ def test_runtime_scalars_are_parameters_of_one_program(platform: str) -> None:
         np.testing.assert_array_equal(out, expected)
     assert len(first_rows._cache) == 1
     (compiled,) = first_rows._cache.values()
-    assert compiled.param_names == ("x", "out", "n", "k")
+    assert compiled.param_names == ["x", "out", "n", "k"]
 
 
 def test_the_marker_is_no_argument_of_a_running_call() -> None:

@@ -256,6 +256,10 @@ def test_c7_it_is_a_path(add: CompiledProgram) -> None:
     assert os.path.join(add, "kernels") == add.output_dir + os.sep + "kernels"
     assert sorted(os.listdir(add)) == ["kernel.bin", "kernels", "meta.json", "program.py"]
     assert not Path("kernels").exists()
+    folder = add.output_dir
+    assert folder == str(add) and folder.exists() and folder.is_dir() and (folder / "meta.json").is_file()
+    assert folder.name == os.path.basename(add) and Path("/x") / folder == Path(folder) and folder.parent == Path(folder).parent
+    assert sorted(item.name for item in folder.iterdir()) == sorted(os.listdir(folder)) and isinstance(folder, os.PathLike)
 
 
 # C8 ---------------------------------------------------------------------------------------------------------------------
@@ -268,7 +272,7 @@ def test_c8_only_the_description_is_read_until_the_first_call(add_directory: str
     code = (copy / "kernel.bin").read_bytes()
     (copy / "kernel.bin").unlink()
     program = CompiledProgram.from_dir(copy)
-    assert program.param_names == ("a", "b", "out")
+    assert program.param_names == ["a", "b", "out"]
     with pytest.raises(ArtifactError, match=re.escape(str(copy / "kernel.bin"))):
         program(data(), data())
     (copy / "kernel.bin").write_bytes(code)

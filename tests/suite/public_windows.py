@@ -218,3 +218,51 @@ def a_part_of_a_row_into_a_line(x: pl.Tensor, out: pl.InOut[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         t = pl.load(x, [0, 0], [1, 8])
         pl.store(t, [9], out, shapes=[6])
+
+
+# a reshape of a slice with strides ------------------------------------------------------------------------------------
+
+
+@CASES(f32(8, 64), expected=lambda x: x[:, 32:64].reshape(1, 256) * float32(2))
+@pl.jit
+def a_reshaped_slice_with_strides(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.reshape(x[:, 32:64], [1, 256]) * 2.0
+    return out
+
+
+@CASES(f32(8, 24), 5, expected=lambda x, n: (x[:n, 4:12].reshape(-1)[None], x[2:6].reshape(2, 48)), more=[(f32(8, 24), 8)])
+@pl.jit
+def reshaped_slices_of_the_run(x: pl.Tensor, n: pl.INDEX, a: pl.Out[pl.Tensor], b: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        a[:] = pl.reshape(x[0:n, 4:12], [1, n * 8])
+        b[:] = pl.reshape(x[2:6], [2, 48])
+    return a, b
+
+
+@CASES(f32(4, 6, 10), expected=lambda x: (x[1:3, :, 2:7].reshape(20, 3), x[:, 3].reshape(2, 20), x[2, 1:5].reshape(5, 8)))
+@pl.jit
+def reshaped_slices_of_a_cube(x: pl.Tensor, a: pl.Out[pl.Tensor], b: pl.Out[pl.Tensor], c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        a[:] = pl.reshape(x[1:3, :, 2:7], [20, 3])
+        b[:] = pl.reshape(x[:, 3], [2, 20])
+        c[:] = pl.reshape(x[2, 1:5], [-1, 8])
+    return a, b, c
+
+
+@CASES(f32(6, 16), expected=lambda x: (x + float32(1), x[:, 8:].reshape(4, 12)))
+@pl.jit
+def a_reshaped_slice_keeps_what_was_there(x: pl.InOut[pl.Tensor], out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        part = pl.reshape(x[:, 8:16], [4, 12])
+        x[:] = x + 1.0
+        out[:] = part
+    return out
+
+
+@CASES(f32(6, 16), f32(6, 16), expected=lambda x, out: patched(out, x[:2], 2, 0))
+@pl.jit
+def rows_without_gaps_stay_a_view(x: pl.Tensor, out: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        line = pl.reshape(out[2:4], [1, 32])
+        line[:] = pl.reshape(x[0:2], [1, 32])

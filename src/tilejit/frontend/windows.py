@@ -93,12 +93,31 @@ def slice_value(ctx: Context, value: SSAValue, offsets: Items, extents: Items, d
 
 
 def reshape(ctx: Context, value: SSAValue, shape: Items) -> SSAValue:
-    """The same cells in another shape: a view of a buffer, a new value of a value."""
-    type = d.shaped_type(value)
+    """The same cells in another shape: a view of a buffer, a new value of a value and of a window whose rows do not follow each other in memory."""
     extents = _inferred_extents(ctx, value, shape)
+    if _has_gaps(value):
+        value = ctx.builder.copy(value)
+    type = d.shaped_type(value)
     if isinstance(type, TileType):
         return ctx.builder.apply(table()["reshape"], type.level, {"input": value, "shape": indices(ctx, extents, "an extent")})[0]
     return make_view(ctx, value, extents, type.dtype)
+
+
+def _has_gaps(value: SSAValue) -> bool:
+    """Whether a tensor is a window that leaves out cells between those it has, as far as its type tells."""
+    while isinstance(value.owner, d.WindowOp | d.ViewOp):
+        if isinstance(value.owner, d.WindowOp) and not _is_run(value.owner):
+            return True
+        value = value.owner.buffer
+    return False
+
+
+def _is_run(window: d.WindowOp) -> bool:
+    """Whether the cells of a window follow each other: only the first extent that is not 1 is cut."""
+    whole = d.shaped_type(window.buffer).shape
+    extents = [extent_of(size) for size in window.extents]
+    first = next((axis for axis, extent in enumerate(extents) if extent != 1), len(extents))
+    return all(own == extent and extent != ANY for own, extent in list(zip(whole, extents, strict=True))[first + 1 :])
 
 
 def _inferred_extents(ctx: Context, value: SSAValue, shape: Items) -> list[object]:

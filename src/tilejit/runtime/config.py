@@ -10,13 +10,18 @@ from tilejit import config
 from tilejit.errors import OptionError, TilejitWarning, did_you_mean
 from tilejit.runtime.targets import resolve_platform
 
-INERT_OPTIONS = frozenset(
-    {
-        "backend_type", "memory_planner", "profiling", "distributed_config", "block_dim", "aicpu_thread_num", "save_data", "golden_dir",
-        "codegen_only", "pto_isa_commit", "diagnostic_phase", "disabled_diagnostics", "report", "log_level", "runtime_dir",
-    }
-)  # fmt: skip
-"""Options of other tile compilers: accepted so that existing scripts run, without effect."""
+_CHIP = "counts or records on the chip"
+_FILES = "writes or reads files of the vendor's tools"
+_QUEUES = "sizes what the chip's scheduler works with"
+_COMPILER = "steers another compiler"
+INERT_OPTIONS = {
+    **dict.fromkeys(("profiling", "enable_chip_swimlane", "enable_pmu", "enable_dump_args", "enable_dep_gen", "enable_scope_stats"), _CHIP),
+    **dict.fromkeys(("save_data", "golden_dir", "golden_data_dir", "runtime_dir", "report"), _FILES),
+    **dict.fromkeys(("block_dim", "aicpu_thread_num", "distributed_config", "ring_task_window", "ring_heap", "ring_dep_pool"), _QUEUES),
+    **dict.fromkeys(("backend_type", "memory_planner", "codegen_only", "pto_isa_commit", "diagnostic_phase", "disabled_diagnostics", "log_level"), _COMPILER),
+    **dict.fromkeys(("compile_profiling", "analyze_auto_scopes_for_deps", "dump_ptoas_passes"), _COMPILER),
+}
+"""Options of other tile compilers, and what they do there: accepted so that existing scripts run, without effect."""
 
 
 class OptimizationStrategy(enum.Enum):
@@ -36,7 +41,7 @@ def check_options(options: dict[str, object], known: tuple[str, ...], what: str)
 
 @dataclass(frozen=True, init=False)
 class RunConfig:
-    """Options of a call, a compile or a lowering."""
+    """Options of a call, a compile or a lowering. Those of other tile compilers (`INERT_OPTIONS`) are taken and have no effect."""
 
     platform: str | None
     device_id: int

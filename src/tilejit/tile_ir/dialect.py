@@ -32,6 +32,7 @@ Every op may carry `span` (where it came from) and `hint` (the user's name of it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Data, Dialect, SSAValue, TypeAttribute
@@ -55,6 +56,7 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, SymbolOpInterface
 
 from tilejit.errors import Span
 from tilejit.tile_ir.literal import read_literal, read_type, write_literal, write_type
+from tilejit.types.enums import FunctionType
 from tilejit.types.values import ShapedType, ValueType
 
 
@@ -153,6 +155,15 @@ def statics(values: Mapping[str, object]) -> dict[str, Attribute]:
     return {name: Static(value) for name, value in values.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter of a function."""
+
+    name: str
+    type: ValueType
+    direction: str
+
+
 @irdl_op_definition
 class FuncOp(TileOp):
     """A function: kernel, control-plane function or helper.
@@ -169,6 +180,25 @@ class FuncOp(TileOp):
     @property
     def symbol(self) -> str:
         return self.sym_name.data
+
+    @property
+    def func_type(self) -> FunctionType:
+        """What kind of function it is."""
+        return FunctionType(self.static("kind"))
+
+    @property
+    def params(self) -> list[Param]:
+        """Name, type and direction of each parameter."""
+        names, directions = self.static("params"), self.static("directions")
+        assert isinstance(names, tuple) and isinstance(directions, tuple)
+        return [Param(name, type_of(arg), direction) for name, arg, direction in zip(names, self.body.block.args, directions, strict=True)]
+
+    @property
+    def return_types(self) -> list[ValueType]:
+        """The types of what it returns."""
+        last = self.body.block.last_op
+        assert isinstance(last, ReturnOp)
+        return [type_of(value) for value in last.values]
 
 
 @irdl_op_definition

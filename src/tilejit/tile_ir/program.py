@@ -8,7 +8,9 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from tilejit.errors import InvalidOperationError
-from tilejit.tile_ir.dialect import FuncOp
+from tilejit.tile_ir.dialect import FuncOp, Param
+from tilejit.types.enums import FunctionType
+from tilejit.types.values import ValueType
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +60,21 @@ class Function:
     @property
     def op(self) -> FuncOp:
         return self.program.functions[self.name]
+
+    @property
+    def func_type(self) -> FunctionType:
+        """What kind of function it is."""
+        return self.op.func_type
+
+    @property
+    def params(self) -> list[Param]:
+        """Name, type and direction of each parameter."""
+        return self.op.params
+
+    @property
+    def return_types(self) -> list[ValueType]:
+        """The types of what it returns."""
+        return self.op.return_types
 
     def as_python(self, prefix: str = "pl", concise: bool = False) -> str:
         """The function as source that parses back to an equal function."""

@@ -1,8 +1,11 @@
-"""`tilejit run DIR`: runs an artifact directory on .npy files, without any compiler."""
+"""`tilejit run DIR`: runs an artifact directory on .npy files, without any compiler; `tilejit run --pypto SCRIPT`: runs a script that imports `pypto`."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import runpy
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
@@ -17,14 +20,19 @@ from tilejit.runtime.config import RunConfig
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", help="artifact directory, written by ir.compile(output_dir=…)")
+    parser.add_argument("directory", nargs="?", help="artifact directory, written by ir.compile(output_dir=…)")
     parser.add_argument("--inputs", nargs="*", default=[], metavar="FILE", help="one .npy file per tensor that is read, then one number per scalar")
     parser.add_argument("--out", nargs="*", default=[], metavar="FILE", help="one .npy file per tensor that is written, in parameter order, then per result")
     parser.add_argument("--entry", metavar="NAME", help="which function, when the program has several")
     parser.add_argument("--platform", metavar="NAME", help="must be the one the program was compiled for")
+    parser.add_argument("--pypto", nargs=argparse.REMAINDER, metavar="SCRIPT", help="run a script in which `pypto` means tilejit; the rest is for it")
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.pypto:
+        return _run_script(options.pypto)
+    if options.directory is None:
+        raise ArgumentError("tilejit run takes an artifact directory", help="tilejit run DIR, or tilejit run --pypto SCRIPT")
     compiled = CompiledProgram.from_dir(options.directory)
     if options.entry and options.entry not in compiled.entries:
         raise ArgumentError(f"{compiled.name} has no entry {options.entry!r}", help=f"it has {', '.join(compiled.entries)}")
@@ -46,6 +54,17 @@ def run(options: argparse.Namespace) -> int:
     if not out:
         for name, array in results:
             print(f"{name} = {array}")
+    return 0
+
+
+def _run_script(command: list[str]) -> int:
+    """Run a script as Python would, with `pypto` as a name for this package."""
+    script = command[0]
+    if not Path(script).is_file():
+        raise ArgumentError(f"there is no script {script}", help="tilejit run --pypto script.py")
+    importlib.import_module("tilejit.compat.pypto")  # by its name: the facades stand above the tools
+    sys.argv, sys.path[0] = command, str(Path(script).parent.resolve())
+    runpy.run_path(script, run_name="__main__")
     return 0
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -111,6 +112,24 @@ class CompiledEntry:
 
     def _repr_html_(self) -> str:
         return describe.entry_html(self.signature, self.platform)
+
+
+class DirectoryPath(str):
+    """A path as text, with everything that `pathlib.Path` can do: `p / "name"`, `p.exists()`, `p.iterdir()`, …"""
+
+    __slots__ = ()
+
+    def __fspath__(self) -> str:
+        return str.__str__(self)
+
+    def __truediv__(self, name: str | os.PathLike[str]) -> Path:
+        return Path(self) / name
+
+    def __rtruediv__(self, before: str | os.PathLike[str]) -> Path:
+        return before / Path(self)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(Path(self), name)
 
 
 _CLASS_DOC = """A compiled program: call it with all parameters to work in place, or without its outputs to have them returned.
@@ -244,8 +263,9 @@ class CompiledProgram:
         return self.signature.params
 
     @property
-    def param_names(self) -> tuple[str, ...]:
-        return tuple(param.name for param in self.param_infos)
+    def param_names(self) -> list[str]:
+        """The names of the parameters, in order."""
+        return [param.name for param in self.param_infos]
 
     @property
     def output_indices(self) -> tuple[int, ...]:
@@ -281,8 +301,8 @@ class CompiledProgram:
     # a path ---------------------------------------------------------------------------------------------------------------
 
     @property
-    def output_dir(self) -> str:
-        """The artifact directory, written now if it was not."""
+    def output_dir(self) -> DirectoryPath:
+        """The artifact directory, written now if it was not: a `str` that is also a path, `output_dir / "kernels"`."""
         path = self._directory
         if not self._there(path):
             with loading():
@@ -291,7 +311,7 @@ class CompiledProgram:
                         _make_root()
                     directory.write_directory(path, self._artifact, self._stages.values())
                     self._written = True
-        return path
+        return DirectoryPath(path)
 
     def _there(self, path: str) -> bool:
         """Whether the directory is written; those in the cache may have been swept since."""
@@ -312,10 +332,10 @@ class CompiledProgram:
         return os.path.join(_own_artifacts(), f"{self.name}_{digest.hexdigest()[:8]}")
 
     def __str__(self) -> str:
-        return self.output_dir
+        return os.fspath(self.output_dir)
 
     def __fspath__(self) -> str:
-        return self.output_dir
+        return str(self)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -330,7 +350,7 @@ class CompiledProgram:
     def __reduce__(self) -> tuple[object, ...]:
         if not self._artifact.portable:
             raise TypeError(f"{self.name} cannot be pickled: on `{self.platform}` there is no code that another process could load")
-        return (CompiledProgram.from_dir, (self.output_dir,))
+        return (CompiledProgram.from_dir, (str(self),))
 
 
 def _own_artifacts() -> str:
