@@ -15,6 +15,7 @@ from tilejit.frontend.windows import Items, check_window, indices, per_dim, resh
 from tilejit.ops import table
 from tilejit.ops.dtype_rules import as_float, fits, int_text
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import operand, operands
 from tilejit.types.enums import AtomicType, MemorySpace, TensorLayout
 from tilejit.types.values import BufferType, ScalarType, ShapedType, shape_text
 
@@ -134,8 +135,19 @@ def assemble(ctx: Context, target: SSAValue, source: SSAValue, offsets: object, 
         return put(ctx, target, source, items, atomic)
     if type.level == "tile" and d.shaped_type(source).level != "tile":
         raise ParserTypeError(f"a tile takes a tile, got {d.shaped_type(source)}", help="bring it into a tile with pl.load first")
+    if _is_there(target, source, items):
+        return target
     args = {"target": target, "source": source, "offset": indices(ctx, items, "an offset")}
     return ctx.builder.apply(table()["assemble"], type.level, args)[0]
+
+
+def _is_there(target: SSAValue, source: SSAValue, offsets: Items) -> bool:
+    """Whether `target` was made by writing `source` there: an accumulator that took what was added to its part."""
+    owner = target.owner
+    if not isinstance(owner, d.ApplyOp) or owner.op != "assemble" or operand(owner, "source") is not source:
+        return False
+    places = zip(operands(owner, "offset"), offsets, strict=True)
+    return all(before is now or (static_integer(before) is not None and static_integer(before) == static_integer(now)) for before, now in places)
 
 
 def put(ctx: Context, buffer: SSAValue, value: SSAValue, offsets: Items, atomic: bool) -> SSAValue:

@@ -127,6 +127,9 @@ def finish(ctx: Context, carried: Carried, kept: Sequence[int], results: Sequenc
     """Bind the names after the loop. `targets`: the names that get the explicit values."""
     values: list[object] = list(carried.initial)
     for index, result in zip(kept, results, strict=True):
+        before = values[index]
+        if isinstance(before, SSAValue) and before in ctx.parts:
+            ctx.parts[result] = ctx.parts[before]
         values[index] = result
     for position, (name, part) in enumerate(zip(carried.names, carried.parts, strict=True)):
         value = rebuild(part, values)
@@ -284,6 +287,8 @@ def _bind_carried(ctx: Context, scope: dict[str, Binding], carried: Carried, arg
     for argument, value in zip(arguments, carried.initial, strict=True):
         if isinstance(value, SSAValue) and isinstance(d.type_of(value), BufferType):
             ctx.aliases.unite(argument, value)
+        if isinstance(value, SSAValue) and value in ctx.parts:
+            ctx.parts[argument] = ctx.parts[value]
 
 
 def _next_values(ctx: Context, carried: Carried, scope: dict[str, Binding], records: Sequence[YieldRecord], node: ast.stmt) -> list[object]:

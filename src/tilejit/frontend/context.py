@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
@@ -15,7 +15,7 @@ from tilejit.dtypes import BOOL, INDEX, DType
 from tilejit.errors import DTypeError, InternalError, ParserTypeError, SourceText, Span, TilejitError, UndefinedVariableError, did_you_mean, in_body
 from tilejit.frontend.aliases import Aliases
 from tilejit.frontend.fold import Recorder
-from tilejit.frontend.names import NameAnalysis, live_after_each
+from tilejit.frontend.names import COMPOUND, NameAnalysis, live_after_each
 from tilejit.frontend.source import span_of
 from tilejit.frontend.values import (
     Binding,
@@ -105,6 +105,10 @@ class Context:
         self.scope: dict[str, Binding] = {}
         self.latest: dict[str, object] = {}
         """What was bound to each name last, on whatever path."""
+        self.parts: dict[SSAValue, tuple[str, tuple[object, ...]]] = {}
+        """Parts of accumulators: the name that they were cut from, and where."""
+        self.accumulated: dict[str, list[tuple[SSAValue, tuple[object, ...]]]] = {}
+        """Accumulators, by name, that have yet to take what was added to their parts: they do when they are read."""
         self.parameters: dict[str, Parameter] = {}
         self.analysis = NameAnalysis()
         self.aliases = Aliases()
@@ -203,10 +207,18 @@ class Context:
         """Read statements; `live` are the names that may be read after them."""
         after = live_after_each(self.analysis, body, live)
         outer = self.live
+        ends = frozenset(live)
         for statement, live_now in zip(body, after, strict=True):
             self.live = live_now
+            if self.accumulated and isinstance(statement, COMPOUND):
+                self._take_all(live_now | self.analysis.statement(statement).reads.keys())
             self._run_one(statement)
+        self._take_all(ends)
         self.live = outer
+
+    def _take_all(self, names: Set[str]) -> None:
+        for name in [name for name in self.accumulated if name in names]:
+            self.take_parts(name)
 
     def _run_one(self, statement: ast.stmt) -> None:
         previous = self.builder.span
@@ -272,6 +284,9 @@ class Context:
             parameter.rebound = span
         self.scope[name] = Binding(value, span)
         self.latest[name] = value
+        self.accumulated.pop(name, None)
+        if any(owner == name for owner, _ in self.parts.values()):
+            self.parts = {part: place for part, place in self.parts.items() if place[0] != name}
         self.hint(name, value)
 
     def hint(self, name: str, value: object) -> None:
@@ -287,7 +302,8 @@ class Context:
                 self.fail(UndefinedVariableError, binding.value.reason, node, help=binding.value.help)
             if isinstance(binding.value, Perhaps):
                 return self._surely(node, binding.value, binding.span)
-            return binding.value
+            self.take_parts(node.id)
+            return self.scope[node.id].value
         try:
             return self.frame.namespace[node.id]
         except KeyError:
@@ -304,6 +320,14 @@ class Context:
             self.builder.effect("device_assert", [self.scalar(bound)], {"message": reason})
         self.scope[node.id] = Binding(value, span)
         return value
+
+    def take_parts(self, name: str) -> None:
+        """Let an accumulator take what was added to its parts."""
+        for result, offsets in self.accumulated.pop(name, ()):
+            whole = self.scope[name]
+            assert isinstance(whole.value, SSAValue)
+            args = {"target": whole.value, "source": result, "offset": [self.index(offset) for offset in offsets]}
+            self.scope[name] = Binding(self.builder.apply(table()["assemble"], "tile", args)[0], whole.span)
 
     def record(self, path: str, value: object) -> None:
         """Tell the recorder about a compile-time value that was read."""

@@ -237,6 +237,7 @@ def splice(ctx: Context, function: InlineFunction, args: Sequence[object], keywo
     frame = Frame(function.name, function.text.source, function.namespace, function.text.comments, site)
     bound = _bind_inline(ctx, function, args, keywords, node, frame)
     body = desugar(function.text.node.body, lambda inner: span_of(inner, frame.source, frame.name, site))
+    ctx.analysis.learn(body)
     saved = (ctx.frame, ctx.scope, ctx.result, ctx.in_loop, ctx.live, ctx.in_inline, ctx.local_symbols, ctx.auto_scope)
     ctx.frame, ctx.in_loop, ctx.result = frame, None, NoValue(function.name)
     ctx.in_inline = (*ctx.in_inline, function)

@@ -37,6 +37,26 @@ class NameAnalysis:
 
     def __init__(self) -> None:
         self._facts: dict[ast.stmt, Facts] = {}
+        self._cut_from: dict[str, str] = {}
+        """Names that were cut from another one: `part = acc[0:32]`."""
+
+    def learn(self, body: Sequence[ast.stmt]) -> None:
+        """Look for names that hold parts of others: an accumulation into such a part changes the other name too."""
+        for statement in body:
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Assign | ast.AnnAssign) and (owner := cut_from(node.value)) is not None:
+                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                    self._cut_from.update((target.id, owner) for target in targets if isinstance(target, ast.Name) and target.id != owner)
+
+    def _accumulates_into(self, node: ast.stmt) -> list[str]:
+        """Names whose parts a statement accumulates into."""
+        found: list[str] = []
+        for call in ast.walk(node):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_acc") and call.args:
+                first = call.args[0]
+                owner = self._cut_from.get(first.id) if isinstance(first, ast.Name) else cut_from(first)
+                found += [owner] if owner is not None else []
+        return found
 
     def block(self, body: Sequence[ast.stmt]) -> Facts:
         """Facts of statements in sequence."""
@@ -76,10 +96,23 @@ class NameAnalysis:
             out.then(self.block(node.body))
         else:
             _simple(out, node)
+            for name in self._accumulates_into(node):
+                out.binds[name] = None
+                if name not in out.surely:
+                    out.reads[name] = None
         if isinstance(node, ast.If | ast.For | ast.While):
             # A yield belongs to the innermost loop or branch.
             out.binds = {name: None for name in out.binds if not name.startswith("$yield")}
         return out
+
+
+def cut_from(node: ast.expr | None) -> str | None:
+    """The name that `name[…]` or `pl.slice(name, …)` takes a part of."""
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+        return node.value.id
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "slice" and node.args and isinstance(node.args[0], ast.Name):
+        return node.args[0].id
+    return None
 
 
 def _yielded(body: Sequence[ast.stmt]) -> dict[str, None]:

@@ -223,7 +223,9 @@ class FunctionReader:
                 ctx.parameters[spec.name] = Parameter(spec.name, argument, spec.direction, node)
         try:
             self._check_extents(ctx, nodes)
-            ctx.run(desugar(source.node.body, self.span), ())
+            body = desugar(source.node.body, self.span)
+            ctx.analysis.learn(body)
+            ctx.run(body, ())
             self._finish(ctx, op, specs, arguments)
         except TilejitError:
             raise

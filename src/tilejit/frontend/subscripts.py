@@ -193,7 +193,9 @@ def _window_read(ctx: Context, source: SSAValue, node: ast.Subscript) -> object:
         return windows.make_window(ctx, source, found.offsets, found.extents, found.drop)
     if type.level == "tile" and type.rank >= 2 and len(found.offsets) - len(found.drop) == 1:
         return _row_tile(ctx, source, found, node)
-    return windows.slice_value(ctx, source, found.offsets, found.extents, found.drop)
+    part = windows.slice_value(ctx, source, found.offsets, found.extents, found.drop)
+    windows.note_part(ctx, source, part, node, found.offsets)
+    return part
 
 
 _WARNED: dict[str | tuple[str, type[Warning], int], int] = {}

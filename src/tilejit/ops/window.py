@@ -223,7 +223,8 @@ def _infer_assemble(call: Call) -> tuple[ValueType, ...]:
     if source.rank != target.rank:
         raise ShapeError(f"assemble takes a source of rank {target.rank}, got {shape_text(source.shape)}", help="reshape it first with pl.reshape")
     check_window("assemble", target.shape, offset, source.shape if call.level == "tile" else source.valid, "writes")
-    return (result_type(call, target.shape, target.dtype, written_valid(call, target, offset, source.valid)),)
+    space = target.space if isinstance(target, TileType) else "Vec"
+    return (result_type(call, target.shape, target.dtype, written_valid(call, target, offset, source.valid), space),)
 
 
 def _assemble(results: tuple[TileType, ...], target: ArrayValue, source: ArrayValue, offset: Sequence[Any], atomic: object) -> ArrayValue:
