@@ -410,7 +410,8 @@ def test_functions_of_a_program_say_what_they_are() -> None:
     program = checked(parse_program(FACTS))
     kernel, main = program.functions["k"], program.functions["main"]
     assert (kernel.func_type, main.func_type) == (pl.FunctionType.InCore, pl.FunctionType.Orchestration)
-    assert [(item.name, str(item.type), item.direction) for item in kernel.params] == [("x", "Tensor[[8, 16], FP32]", "In"), ("o", "Tensor[[8, 16], FP32]", "Out")]
+    shape = "Tensor[[8, 16], FP32]"
+    assert [(item.name, str(item.type), item.direction) for item in kernel.params] == [("x", shape, "In"), ("o", shape, "Out")]
     assert [str(item) for item in kernel.return_types] == ["Tensor[[8, 16], FP32]"]
     assert main.return_types == []
 

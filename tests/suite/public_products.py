@@ -9,7 +9,7 @@ import numpy as np
 from numpy import float32
 
 import tilejit.language as pl
-from tests.suite.harness import Array, Cases, data, f32
+from tests.suite.harness import Array, Cases, f32
 
 CASES = Cases()
 
@@ -67,3 +67,123 @@ def added_to_a_slice_in_a_branch(a: pl.Tensor, b: pl.Tensor, c: pl.Tensor, out: 
             pl.matmul_acc(acc[0:4, :], pl.load(a, [0, 0], [4, 16]), pl.load(b, [0, 0], [16, 24]))
         pl.store(acc, [0, 0], out)
     return out
+
+
+# scales in packed layouts ---------------------------------------------------------------------------------------------
+
+
+def packed_a(scale: Array) -> Array:
+    """[R, C] in boxes of 16 × 2, row of boxes after row of boxes, each row by row."""
+    out = np.empty(scale.size, scale.dtype)
+    rows, columns = scale.shape
+    for r in range(rows):
+        for c in range(columns):
+            out[r // 16 * columns * 16 + c // 2 * 32 + r % 16 * 2 + c % 2] = scale[r, c]
+    return out.reshape(rows, columns)
+
+
+def packed_b(scale: Array) -> Array:
+    """[R, C] in boxes of 2 × 16, column of boxes after column of boxes, each column by column."""
+    out = np.empty(scale.size, scale.dtype)
+    rows, columns = scale.shape
+    for r in range(rows):
+        for c in range(columns):
+            out[c // 16 * rows * 16 + r // 2 * 32 + c % 16 * 2 + r % 2] = scale[r, c]
+    return out.reshape(rows, columns)
+
+
+def e8m0(*shape: int, seed: int) -> Any:
+    return (2.0 ** np.random.default_rng(seed).integers(-3, 4, shape)).astype(ml_dtypes.float8_e8m0fnu)
+
+
+def e4m3(*shape: int, seed: int) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape).astype(ml_dtypes.float8_e4m3fn)
+
+
+LEFT, RIGHT = e8m0(32, 4, seed=1), e8m0(4, 48, seed=2)
+
+
+def scaled(a: Array, b: Array, left: Array, right: Array) -> Array:
+    wide = a.astype(float32) * np.repeat(left.astype(float32), 32, 1)
+    return wide @ (b.astype(float32) * np.repeat(right.astype(float32), 32, 0))
+
+
+@CASES(e4m3(32, 128, seed=3), packed_a(LEFT), e4m3(128, 48, seed=4), packed_b(RIGHT), expected=lambda a, s, b, t: scaled(a, b, LEFT, RIGHT), tol=1e-3)
+@pl.jit
+def packed_scales(
+    a: pl.Tensor[[32, 128], pl.FP8E4M3FN],
+    s: pl.Tensor[[32, 4], pl.FP8E8M0, pl.MX_A_ZZ],
+    b: pl.Tensor[[128, 48], pl.FP8E4M3FN],
+    t: pl.Tensor[[4, 48], pl.FP8E8M0, pl.MX_B_NN],
+    out: pl.Out[pl.Tensor[[32, 48], pl.FP32]],
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        left = pl.load(a, [0, 0], [32, 128], target_memory=pl.Mem.Mat)
+        right = pl.load(b, [0, 0], [128, 48], target_memory=pl.Mem.Mat)
+        left_scale = pl.load(s, [0, 0], [32, 4], target_memory=pl.Mem.Mat)
+        right_scale = pl.load(t, [0, 0], [4, 48], target_memory=pl.Mem.Mat)
+        pl.store(pl.matmul_mx(left, left_scale, right, right_scale), [0, 0], out)
+    return out
+
+
+@CASES(e4m3(32, 128, seed=3), packed_a(LEFT), e4m3(128, 48, seed=4), packed_b(RIGHT), expected=lambda a, s, b, t: scaled(a, b, LEFT, RIGHT), tol=1e-3)
+@pl.jit
+def packed_scales_in_blocks(
+    a: pl.Tensor[[32, 128], pl.FP8E4M3FN],
+    s: pl.Tensor[[32, 4], pl.FP8E8M0, pl.MX_A_ZZ],
+    b: pl.Tensor[[128, 48], pl.FP8E4M3FN],
+    t: pl.Tensor[[4, 48], pl.FP8E8M0, pl.MX_B_NN],
+    out: pl.Out[pl.Tensor[[32, 48], pl.FP32]],
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range(2):
+            acc = pl.create_tile([16, 48], pl.FP32, target_memory=pl.Mem.Acc)
+            for k in pl.range(2):
+                left = pl.load(a, [i * 16, k * 64], [16, 64])
+                right = pl.load(b, [k * 64, 0], [64, 48])
+                left_scale = pl.load(s, [i * 16, k * 2], [16, 2])
+                right_scale = pl.load(t[k * 2 : k * 2 + 2], [0, 0], [2, 48])
+                if k == 0:
+                    acc = pl.matmul_mx(left, left_scale, right, right_scale)
+                else:
+                    acc = pl.matmul_mx_acc(acc, left, left_scale, right, right_scale)
+            pl.store(acc, [i * 16, 0], out)
+    return out
+
+
+@CASES(packed_a(LEFT), packed_b(RIGHT), expected=lambda s, t: (LEFT.astype(float32), RIGHT[1:3, 5:40].astype(float32)))
+@pl.jit
+def packed_scales_as_numbers(
+    s: pl.Tensor[[32, 4], pl.FP8E8M0, pl.MX_A_ZZ],
+    t: pl.Tensor[[4, 48], pl.FP8E8M0, pl.MX_B_NN],
+    a: pl.Out[pl.Tensor[[32, 4], pl.FP32]],
+    b: pl.Out[pl.Tensor[[2, 35], pl.FP32]],
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        plain = pl.create_tensor([32, 4], pl.FP8E8M0)
+        plain[:] = s
+        a[:] = pl.cast(plain, pl.FP32)
+        b[:] = pl.cast(pl.slice(t, [2, 35], [1, 5]), pl.FP32)
+    return a, b
+
+
+@pl.program
+class PackedThroughFunctions:
+    @pl.function(type=pl.FunctionType.InCore)
+    def kernel(self, s: pl.Tensor[[32, 4], pl.FP8E8M0, pl.MX_A_ZZ], out: pl.Out[pl.Tensor[[32, 4], pl.FP32]]) -> pl.Tensor[[32, 4], pl.FP32]:
+        t = pl.load(s, [16, 2], [16, 2])
+        out = pl.store(pl.cast(pl.load(s, [0, 0], [32, 4]), pl.FP32), [0, 0], out)
+        return pl.store(pl.mul(pl.cast(t, pl.FP32), 2.0), [16, 2], out)
+
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def main(self, s: pl.Tensor[[32, 4], pl.FP8E8M0, pl.MX_A_ZZ], out: pl.Out[pl.Tensor[[32, 4], pl.FP32]]) -> pl.Tensor[[32, 4], pl.FP32]:
+        return self.kernel(s, out)
+
+
+def corner_doubled(_: Array) -> Array:
+    out = LEFT.astype(float32)
+    out[16:, 2:] *= 2
+    return out
+
+
+CASES(packed_a(LEFT), expected=corner_doubled)(PackedThroughFunctions)

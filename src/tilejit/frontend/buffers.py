@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from tilejit.dtypes import BOOL, DType
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ParserTypeError, ShapeError
 from tilejit.frontend.context import Context
+from tilejit.frontend.packed import refuse_write
 from tilejit.frontend.values import TypedConstant, describe_value, extent_of, is_number, plain_number, shaped, static_integer
 from tilejit.frontend.windows import Items, check_window, indices, per_dim, reshape, static_extents, window_value
 from tilejit.ops import table
@@ -152,6 +153,7 @@ def _is_there(target: SSAValue, source: SSAValue, offsets: Items) -> bool:
 
 def put(ctx: Context, buffer: SSAValue, value: SSAValue, offsets: Items, atomic: bool) -> SSAValue:
     """A store into a buffer, checked."""
+    refuse_write(buffer)
     type, own = d.shaped_type(buffer), d.shaped_type(value)
     if own.dtype is not type.dtype and isinstance(value.owner, d.ApplyOp) and value.owner.op == "cmp_mask":
         raise DTypeError(f"a mask of packed bits cannot be written into a tensor of {type.dtype}", help="select by it: pl.sel(mask, a, b, tmp)")
@@ -232,6 +234,7 @@ def write_element(ctx: Context, target: SSAValue, position: object, value: objec
     scalar = ctx.scalar(value, type.dtype)
     found = element_indices(ctx, target, position)
     if isinstance(type, BufferType):
+        refuse_write(target)
         ctx.builder.write(target, found, scalar)
         ctx.aliases.write(target)
         return target

@@ -12,6 +12,7 @@ from tilejit.dtypes import INDEX, DType
 from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, TilejitError, UnsupportedFeatureError
 from tilejit.frontend import effects, fold, functions, markers, structural, windows
 from tilejit.frontend.context import Context
+from tilejit.frontend.packed import unpacked
 from tilejit.frontend.values import (
     InlineFunction,
     MethodReference,
@@ -170,9 +171,10 @@ def op_call(ctx: Context, function: OpFunction, args: Sequence[object], keywords
     except TilejitError as error:
         named = {ast.unparse(item): value for item, value in zip(getattr(node, "args", ()), args, strict=False)}
         raise ctx.builder.misuse(error, named) from None
+    given = {name: unpacked(ctx, arg) if _reads(bound.row, name) else arg for name, arg in bound.args.items()}
     if structural.builds(bound.row):
         try:
-            result = structural.build(ctx, bound.row, bound.args, node)
+            result = structural.build(ctx, bound.row, given, node)
         except TilejitError as error:
             if error.span is not None:
                 raise
@@ -183,7 +185,7 @@ def op_call(ctx: Context, function: OpFunction, args: Sequence[object], keywords
         ctx.needs_execution(repr(function), bound.level)
     if bound.level == "scalar" and all(not isinstance(operand, SSAValue | DynVar) for operand in operands):
         return computed(ctx, bound.row, bound.args)
-    given = _with_wide_literals(bound.row, bound.args)
+    given = _with_wide_literals(bound.row, given)
     ready = {param.name: _operand(ctx, bound.row, param.name, given[param.name]) for param in bound.row.params}
     if effects.is_statement(bound.row, ready):
         return effects.perform(ctx, bound.row, bound.level, ready, repr(function))
@@ -235,6 +237,15 @@ def static_value(value: object) -> object:
     if isinstance(value, list):
         return tuple(static_value(item) for item in value)
     return plain_number(value) if is_number(value) else value
+
+
+_OF_BYTES = frozenset({"view", "reinterpret_view", "dim", "no_dep", "dump_tag", "prefetch_async_prefetch"})
+"""Rows that take a tensor as it lies in memory."""
+
+
+def _reads(row: OpSpec, name: str) -> bool:
+    """Whether a row reads the cells of this argument; packed ones are unpacked for that."""
+    return row.name not in _OF_BYTES and name not in ("output_tensor", "dst") and (name != "target" or row.name != "assemble")
 
 
 def _operand(ctx: Context, row: OpSpec, name: str, arg: object) -> object:

@@ -11,6 +11,7 @@ from tilejit.errors import ArgumentError, DTypeError, ParserTypeError, ShapeErro
 from tilejit.frontend import buffers
 from tilejit.frontend.context import Context, Frame
 from tilejit.frontend.desugar import desugar
+from tilejit.frontend.packed import PACKED, is_packed, unpacked
 from tilejit.frontend.results import handed_through
 from tilejit.frontend.signature import annotation_value, directed
 from tilejit.frontend.source import span_of
@@ -169,6 +170,9 @@ def _argument(ctx: Context, what: str, type: ValueType, direction: str, arg: obj
             return arg
         ctx.fail(ParserTypeError, f"{what} takes {type}, got {describe_value(arg)}", node)
     if isinstance(type, BufferType):
+        if isinstance(own, BufferType) and type.layout != own.layout and (is_packed(arg) or type.layout in PACKED):
+            arg = _repacked(ctx, what, type, direction, arg, node)
+            own = d.shaped_type(arg)
         if own.level == "tile":
             ctx.fail(ParserTypeError, f"{what} takes a tensor, got {own}", node, help="store the tile into a tensor first")
         if isinstance(own, TileType):
@@ -181,6 +185,14 @@ def _argument(ctx: Context, what: str, type: ValueType, direction: str, arg: obj
         ctx.fail(ParserTypeError, f"{what} takes a tile, got {own}", node, help="bring it into a tile with pl.load first")
     _match_type(ctx, what, type, arg, symbols, node)
     return arg
+
+
+def _repacked(ctx: Context, what: str, type: BufferType, direction: str, arg: SSAValue, node: ast.AST) -> SSAValue:
+    """A packed tensor as a plain one; nothing else changes its layout on the way into a function."""
+    plain = unpacked(ctx, arg)
+    if direction != "In" or type.layout in PACKED or not isinstance(plain, SSAValue):
+        ctx.fail(ShapeError, f"{what} takes {type}, got {d.type_of(arg)}", node, help="give both the same layout")
+    return plain
 
 
 def _match_type(ctx: Context, what: str, type: ValueType, arg: SSAValue, symbols: dict[str, tuple[Dim, SSAValue, int]], node: ast.AST) -> None:

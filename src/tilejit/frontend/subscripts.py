@@ -12,6 +12,7 @@ from tilejit.errors import OutOfBoundsError, ParserTypeError, ShapeError, Tileji
 from tilejit.frontend import buffers, fold, windows
 from tilejit.frontend.affine import difference
 from tilejit.frontend.context import Context
+from tilejit.frontend.packed import unpacked
 from tilejit.frontend.values import describe_value, extent_of, is_scalar, is_static, shaped, static_integer
 from tilejit.ops import table
 from tilejit.tile_ir import dialect as d
@@ -183,7 +184,9 @@ def _range(ctx: Context, source: SSAValue, axis: int, node: ast.Slice) -> tuple[
 def _window_read(ctx: Context, source: SSAValue, node: ast.Subscript) -> object:
     if shaped(source) is None:
         ctx.fail(ParserTypeError, f"{d.type_of(source)} cannot be indexed", node)
-    found = window(ctx, source, node.slice)
+    plain = unpacked(ctx, source)
+    assert isinstance(plain, SSAValue)
+    source, found = plain, window(ctx, plain, node.slice)
     if found.element:
         return ctx.builder.read(source, [ctx.index(offset) for offset in found.offsets])
     if found.whole and all(same is not None and same == 0 for same in (_covers(ctx, source, axis, found) for axis in range(len(found.offsets)))):
@@ -228,7 +231,7 @@ def write(ctx: Context, target: ast.Subscript, value: object) -> None:
     """`target = value` for a subscript target."""
     if isinstance(target.value, ast.Subscript):
         ctx.fail(UnsupportedFeatureError, "a chained subscript cannot be written", target, help="write t[i, j] = v")
-    base = ctx.value(target.value)
+    base, value = ctx.value(target.value), unpacked(ctx, value)
     if ctx.strict_ssa:
         ctx.fail(UnsupportedFeatureError, "strict_ssa forbids subscript writes", target, help="use pl.assemble or pl.store and bind the result")
     if isinstance(base, SSAValue) and isinstance(d.type_of(base), ArrayType):

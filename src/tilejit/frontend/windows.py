@@ -97,9 +97,9 @@ def slice_value(ctx: Context, value: SSAValue, offsets: Items, extents: Items, d
 def note_part(ctx: Context, source: SSAValue, part: object, node: ast.AST | None, offsets: Items) -> None:
     """Remember where a part of an accumulator was cut: on chip it is the same memory, and products are added to it in place."""
     type, owner = d.shaped_type(source), cut_from(node) if isinstance(node, ast.expr) else None
-    if owner is not None and isinstance(part, SSAValue) and isinstance(type, TileType) and type.space == MemorySpace.Acc.value and part is not source:
-        if d.shaped_type(part).rank == type.rank:
-            ctx.parts[part] = (owner, tuple(offsets))
+    in_acc = isinstance(type, TileType) and type.space == MemorySpace.Acc.value
+    if owner is not None and in_acc and isinstance(part, SSAValue) and part is not source and d.shaped_type(part).rank == type.rank:
+        ctx.parts[part] = (owner, tuple(offsets))
 
 
 def accumulated(ctx: Context, part: object, result: SSAValue) -> None:
