@@ -15,6 +15,7 @@ def full_attention(q: pl.Tensor, k: pl.Tensor, v: pl.Tensor, out: pl.Out[pl.Tens
     for block in pl.spmd(rows // QUERIES):
         first = block * QUERIES // LENGTH * LENGTH
         tq = pl.load(q, [block * QUERIES, 0], [QUERIES, d])
+        scratch = pl.create_tile([QUERIES, KEYS], dtype=pl.FP32)
         m = pl.tile.full([QUERIES, 1], dtype=pl.FP32, value=-1e30)
         l = pl.tile.full([QUERIES, 1], dtype=pl.FP32, value=0.0)
         o = pl.tile.full([QUERIES, d], dtype=pl.FP32, value=0.0)
@@ -22,10 +23,10 @@ def full_attention(q: pl.Tensor, k: pl.Tensor, v: pl.Tensor, out: pl.Out[pl.Tens
             tk = pl.load(k, [first + j * KEYS, 0], [KEYS, d])
             tv = pl.load(v, [first + j * KEYS, 0], [KEYS, d])
             s = pl.mul(pl.matmul(tq, pl.transpose(tk, 0, 1)), 1.0 / math.sqrt(d))
-            top = pl.maximum(m, pl.row_max(s))
+            top = pl.maximum(m, pl.row_max(s, scratch))
             p = pl.row_expand_expdif(s, top)
             fade = pl.exp(pl.sub(m, top))
-            l = pl.add(pl.mul(l, fade), pl.row_sum(p))
+            l = pl.add(pl.mul(l, fade), pl.row_sum(p, scratch))
             o = pl.add(pl.row_expand_mul(o, fade), pl.matmul(pl.cast(p, pl.BF16), tv))
             m = top
         pl.store(pl.cast(pl.row_expand_div(o, l), pl.BF16), [block * QUERIES, 0], out)
@@ -38,6 +39,7 @@ def causal_attention(q: pl.Tensor, k: pl.Tensor, v: pl.Tensor, out: pl.Out[pl.Te
         first = block * QUERIES // LENGTH * LENGTH
         here = block * QUERIES - first
         tq = pl.load(q, [block * QUERIES, 0], [QUERIES, d])
+        scratch = pl.create_tile([QUERIES, KEYS], dtype=pl.FP32)
         m = pl.tile.full([QUERIES, 1], dtype=pl.FP32, value=-1e30)
         l = pl.tile.full([QUERIES, 1], dtype=pl.FP32, value=0.0)
         o = pl.tile.full([QUERIES, d], dtype=pl.FP32, value=0.0)
@@ -48,10 +50,10 @@ def causal_attention(q: pl.Tensor, k: pl.Tensor, v: pl.Tensor, out: pl.Out[pl.Te
             if j * KEYS == here:
                 later = pl.tri(1, [QUERIES, KEYS], dtype=pl.FP32, upper=True)
                 s = pl.sub(s, pl.mul(later, 1e30))
-            top = pl.maximum(m, pl.row_max(s))
+            top = pl.maximum(m, pl.row_max(s, scratch))
             p = pl.row_expand_expdif(s, top)
             fade = pl.exp(pl.sub(m, top))
-            l = pl.add(pl.mul(l, fade), pl.row_sum(p))
+            l = pl.add(pl.mul(l, fade), pl.row_sum(p, scratch))
             o = pl.add(pl.row_expand_mul(o, fade), pl.matmul(pl.cast(p, pl.BF16), tv))
             m = top
         pl.store(pl.cast(pl.row_expand_div(o, l), pl.BF16), [block * QUERIES, 0], out)

@@ -32,7 +32,10 @@ def test_text_is_one_line_per_op_and_explains_its_marks(capsys: pytest.CaptureFi
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:6] == ["op", "names", "cpu", "cuda", "reference", "pto"]
     assert [line.split()[0] for line in lines[1:3]] == ["sort32", "mgather"]
-    assert lines[-1].startswith("no")
+    main(["ops", "--json"])
+    holes = [entry["op"] for entry in json.loads(capsys.readouterr().out) if not all(entry[name]["supported"] for name in ("cpu", "cuda", "pto"))]
+    main(["ops", holes[0]])
+    assert capsys.readouterr().out.splitlines()[-1].startswith("no")
 
 
 def test_an_unknown_word_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ _NAMES = {
     "CallbackInstrument": "tilejit.passes.context",
     "CompiledEntry": "tilejit.runtime.artifact.compiled",
     "CompiledProgram": "tilejit.runtime.artifact.compiled",
+    "DeviceArray": "tilejit.runtime.cuda.arrays",
     "DeviceTensor": "tilejit.runtime.arrays",
     "OptimizationStrategy": "tilejit.runtime.config",
     "ParamInfo": "tilejit.runtime.call.signature",
@@ -19,6 +20,7 @@ _NAMES = {
     "benchmark": "tilejit.runtime.bench",
     "execute_compiled": "tilejit.runtime.artifact.execute",
     "run": "tilejit.compiler",
+    "synchronise": "tilejit.runtime.cuda.entry",
 }
 """Public name → the module that has it. By name: what an artifact needs to run must not depend on the compiler."""
 

@@ -8,6 +8,8 @@ from tilejit.runtime.bench import BenchmarkStats as BenchmarkStats
 from tilejit.runtime.bench import benchmark as benchmark
 from tilejit.runtime.artifact.compiled import CompiledEntry as CompiledEntry
 from tilejit.runtime.artifact.compiled import CompiledProgram as CompiledProgram
+from tilejit.runtime.cuda.arrays import DeviceArray as DeviceArray
+from tilejit.runtime.cuda.entry import synchronise as synchronise
 from tilejit.runtime.config import OptimizationStrategy as OptimizationStrategy
 from tilejit.runtime.config import RunConfig as RunConfig
 from tilejit.runtime.artifact.execute import execute_compiled as execute_compiled

@@ -81,7 +81,8 @@ def benchmark(compiled: CompiledProgram | CompiledEntry, args: Sequence[object],
     entry = compiled.only("benchmark") if isinstance(compiled, CompiledProgram) else compiled
     bound, new = entry.bind(args)
     host = _times(lambda: entry(*args), rounds, warmup)
-    device = _times(lambda: entry.runner.run(bound), rounds, warmup)
+    on_device = getattr(entry.runner, "device_times", None)
+    device = on_device(bound, rounds, warmup) if on_device is not None else _times(lambda: entry.runner.run(bound), rounds, warmup)
     del new  # the outputs of the kernel, which had to live until here
     return BenchmarkStats(entry.signature.name, host, device, _bytes(entry.info, bound), _operations(entry.info, bound))
 

@@ -95,13 +95,13 @@ class Run:
         program = prepared(program_of(self.case, arguments))
         made = lower(program, CompileOptions())
         self.stage = "compile"
-        from tests.backends.cuda.cubins import compile_kernel
+        from tilejit.backends.cuda.compile import compile_kernel
 
         for kernel in made.kernels:
             for architecture in self.options.compile:
                 if self.options.show:
                     print(kernel.text)
-                compile_kernel(kernel, architecture)
+                compile_kernel(kernel, architecture, aligned=True)
 
 
 def main() -> int:

@@ -152,6 +152,12 @@ class FakeLibrary:
     def _cuStreamCreate(self, out: Any, flags: int) -> None:
         _set(out, 0x5000)
 
+    def _cuEventCreate(self, out: Any, flags: int) -> None:
+        _set(out, 0x8000 + self.calls.count("cuEventCreate"))
+
+    def _cuEventElapsedTime(self, out: Any, start: int, end: int) -> None:
+        _set(out, 0.25)
+
     def _cuStreamBeginCapture_v2(self, stream: int, mode: int) -> None:
         self.capturing = True
         self.graphs.append([])

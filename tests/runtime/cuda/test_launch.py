@@ -13,11 +13,11 @@ import pytest
 
 from tests.runtime.cuda.fake import FakeLibrary, Launched
 from tilejit.dtypes import FP32
-from tilejit.errors import ArgumentError, ArtifactError, DeviceError, OutOfBoundsError, PlatformError, ResourceError
+from tilejit.errors import ArgumentError, ArtifactError, DeviceError, OutOfBoundsError, PlatformError, ResourceError, TilejitWarning
 from tilejit.runtime.arrays import DeviceTensor, view_of
 from tilejit.runtime.call.failures import Failure
 from tilejit.runtime.call.signature import Bound, ParamInfo
-from tilejit.runtime.cuda import devices
+from tilejit.runtime.cuda import devices, entry
 from tilejit.runtime.cuda.entry import CudaEntry, LoadedProgram, synchronise
 from tilejit.runtime.cuda.program import CubinRow, CudaProgram, EntryRow, KernelRow, LaunchFacts, ParameterRow
 
@@ -163,6 +163,21 @@ def test_a_failure_is_raised_by_synchronise(gpu: FakeLibrary) -> None:
     with pytest.raises(AssertionError, match="not so: 41"):
         synchronise()
     synchronise()
+
+
+def test_a_failure_that_nothing_raised_is_told_when_the_process_ends(gpu: FakeLibrary) -> None:
+    made = failing(gpu)
+    made.run(arguments()[0])
+    with pytest.warns(TilejitWarning, match="a kernel on the GPU failed, and nothing was called since that could have raised it: not so: 41"):
+        entry._tell_at_exit()
+    made.run(arguments()[0])
+    with pytest.raises(AssertionError):
+        synchronise()
+
+
+def test_times_on_the_device_come_from_events(gpu: FakeLibrary) -> None:
+    assert program().device_times(arguments()[0], rounds=3, warmup=2) == [250.0] * 3
+    assert len(gpu.launches) == 5 and gpu.calls.count("cuEventDestroy_v2") == 2
 
 
 def test_reading_data_waits_and_raises_failures(gpu: FakeLibrary) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from tilejit.dtypes import DTYPES, FP32, DType
-from tilejit.errors import ArgumentError, ArtifactError, InternalError, TilejitError
+from tilejit.errors import ArgumentError, ArtifactError, InternalError, TilejitError, TilejitWarning
 from tilejit.runtime.arrays import ArrayView, view_of
 from tilejit.runtime.artifact.sections import Artifact
 from tilejit.runtime.call.dispatch import torch_stream
@@ -67,6 +69,17 @@ class LoadedProgram:
         """Raise what kernels of this program reported, on any device."""
         for loaded in list(self._devices.values()):
             loaded.words.check()
+
+    def unreported(self) -> list[str]:
+        """What kernels reported and nobody raised."""
+        found: list[str] = []
+        for loaded in self._devices.values():
+            if loaded.words.pending():
+                try:
+                    loaded.words.raise_report()
+                except TilejitError as error:
+                    found.append(error.message)
+        return found
 
     def forget(self) -> None:
         """In the child of a fork nothing of it is there."""
@@ -147,6 +160,28 @@ class CudaEntry(Placed):
         if view is None or view.framework != "torch" or view.device == HOST:
             return None
         return CudaLaunch(self, self.program.on(device_index(view.device)), relocate, noted, f"cuda:{device_index(view.device)}")
+
+    def device_times(self, arguments: Sequence[Bound], rounds: int, warmup: int) -> list[float]:
+        """Microseconds that the GPU takes for one run after another, between events."""
+        first = self.first_array(arguments)
+        loaded, stream = self.program.on(device_index(first.device)), stream_of(first)
+        driver, found, took = loaded.device.driver, [0.0] * rounds, ctypes.c_float()
+        with loaded.device.active():
+            start, end = (driver.word("cuEventCreate", 0) for _ in range(2))
+            try:
+                for number in range(-warmup, rounds):
+                    driver("cuEventRecord", start, stream)
+                    self.run(arguments)
+                    driver("cuEventRecord", end, stream)
+                    driver("cuEventSynchronize", end)
+                    driver("cuEventElapsedTime", ctypes.byref(took), start, end)
+                    if number >= 0:
+                        found[number] = took.value * 1e3
+            finally:
+                driver("cuEventDestroy_v2", start)
+                driver("cuEventDestroy_v2", end)
+        self.check()
+        return found
 
     def natively(self, first: object, symbol: Callable[[str], int]) -> NativeStart | None:
         """By the launch list, for torch tensors, where that is all a call does."""
@@ -277,6 +312,16 @@ def runners(artifact: Artifact) -> dict[str, CudaEntry]:
     programs = [read_program(fields) for fields in artifact.facts["programs"]]
     loaded = LoadedProgram(artifact.name, programs, artifact.failures, artifact.section)
     return {name: CudaEntry(loaded, name, info.signature.code_params) for name, info in artifact.entries.items()}
+
+
+def _tell_at_exit() -> None:
+    """A failure that no later call reported is told when the process ends: a result may be wrong without it."""
+    for program in list(_loaded):
+        for message in program.unreported():
+            warnings.warn(f"a kernel on the GPU failed, and nothing was called since that could have raised it: {message}", TilejitWarning, stacklevel=1)
+
+
+atexit.register(_tell_at_exit)
 
 
 def _in_child() -> None:

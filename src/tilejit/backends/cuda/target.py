@@ -1,0 +1,53 @@
+"""The target `cuda`: Triton source from tile IR, cubins for one or several architectures, and the Python text that launches them."""
+
+from __future__ import annotations
+
+from tilejit.backends.base import Built, CompileOptions, Target
+from tilejit.backends.cuda import compile as triton
+from tilejit.backends.cuda.assemble import Assembled, assemble
+from tilejit.backends.cuda.lower import lower
+from tilejit.backends.cuda.rules import EFFECTS, ROWS
+from tilejit.backends.entries import entry_infos, versions
+from tilejit.errors import PlatformError
+from tilejit.ops.spec import OpSpec
+from tilejit.passes.pipeline import FUSED
+from tilejit.runtime.artifact.sections import Artifact
+from tilejit.runtime.cuda import devices
+from tilejit.tile_ir.program import Program
+
+
+_BESIDE = "kernels that wait for each other are not run side by side on the GPU yet"
+
+
+def hole(row: OpSpec) -> str | None:
+    """The reason in the table of rules, where there is one; what is structure, not a row, every kernel has."""
+    if row.family == "structural" or row.name in EFFECTS:
+        return None
+    found = ROWS.get(row.name, _BESIDE)
+    return found if isinstance(found, str) else None
+
+
+def architectures(options: CompileOptions) -> tuple[int, ...]:
+    """What to compile for: what the options say, else the GPU that the code will run on."""
+    if options.arch:
+        return tuple(int(name.removeprefix("sm_")) for name in options.arch.split(","))
+    try:
+        return (devices.device(int(options.device.partition(":")[2] or 0)).capability,)
+    except PlatformError as error:
+        raise PlatformError(error.message, help=f"{error.hint}; to compile without a GPU say what for: arch='sm_90', or TILEJIT_ARCH=sm_90") from None
+
+
+def build(program: Program, prepared: Program, options: CompileOptions) -> Built:
+    """Cubins, with the texts they came from."""
+    wanted = architectures(options)
+    for arch in wanted:
+        triton.check_arch(arch)
+    plan = lower(prepared, options)
+    made: list[Assembled] = [assemble(plan, arch) for arch in wanted]
+    sections = {name: fetch for each in made for name, fetch in each.sections.items()}
+    facts = {"programs": [each.program.written() for each in made]}
+    artifact = Artifact(program.name, options.platform, entry_infos(prepared, prepared), plan.failures, versions(**triton.versions()), facts, sections)
+    return Built(artifact, made[-1].stages())
+
+
+TARGET = Target(lambda options: FUSED, hole, build)
