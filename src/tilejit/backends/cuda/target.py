@@ -15,7 +15,6 @@ from tilejit.runtime.artifact.sections import Artifact
 from tilejit.runtime.cuda import devices
 from tilejit.tile_ir.program import Program
 
-
 _BESIDE = "kernels that wait for each other are not run side by side on the GPU yet"
 
 
