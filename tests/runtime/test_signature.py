@@ -202,3 +202,14 @@ def test_numbers_are_converted_to_the_declared_dtype() -> None:
     bound, _ = signature.bind((3, 1, np.uint8(255), -4.0))
     assert bound == [3.0, True, 255, -4]
     assert [type(item) for item in bound] == [float, bool, int, int]
+
+
+def test_a_masked_array_is_refused_as_an_input_an_output_and_a_number() -> None:
+    plain, masked = np.ones((4, 5), np.float32), np.ma.masked_array(np.ones((4, 5), np.float32), mask=np.eye(4, 5, dtype=bool))
+    for args in ((masked, plain, np.empty_like(plain)), (plain, plain.copy(), masked), (np.ma.masked_array(plain), plain.copy(), np.empty_like(plain))):
+        with pytest.raises(ArgumentError, match="a masked array has cells without a value") as caught:
+            ADD.bind(args)
+        assert "pass x.filled(0.0), or x.data" in str(caught.value)
+    scaled = Signature("scaled", (ParamInfo("x", "In", FP32, (3,)), ParamInfo("factor", "In", FP32)))
+    with pytest.raises(ArgumentError, match="masked array"):
+        scaled.bind((np.ones(3, np.float32), np.ma.masked))

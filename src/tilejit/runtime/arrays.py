@@ -110,6 +110,9 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 def view_of(value: object) -> ArrayView | None:
     """The metadata of an array-like argument, or None when `value` is no array. Data is never read."""
     if isinstance(value, np.ndarray):
+        if isinstance(value, np.ma.MaskedArray):
+            help = "pass x.filled(0.0), or x.data where all cells count"
+            raise ArgumentError("a masked array has cells without a value, which a kernel would read or write", help=help)
         return _numpy_view(cast("np.ndarray", value), value, "numpy")
     if "torch" in sys.modules:
         from tilejit.runtime import torch
@@ -229,7 +232,7 @@ def scalar_of(value: object) -> int | float | bool | None:
     """The Python number of a Python, NumPy or torch scalar, else None."""
     if isinstance(value, bool | int | float):
         return value
-    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0 and not isinstance(value, np.ma.MaskedArray)):
         item: object = value.item()
         return item if isinstance(item, bool | int | float) else None
     if "torch" in sys.modules:

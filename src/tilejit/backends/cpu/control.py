@@ -14,7 +14,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from tilejit.backends import checks
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.lanes.casts import convert_lane
-from tilejit.backends.cpu.llvm.text import Index, Value
+from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.memory.escape import Escaping
 from tilejit.backends.cpu.memory.storage import Array, Storage, row_major
 from tilejit.backends.cpu.nests.nest import copy_box
@@ -24,6 +24,8 @@ from tilejit.dtypes import INDEX
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import reads_own_cell, sources_of, used_after, views_of
 from tilejit.types.values import ArrayType, BufferType, ScalarType, ShapedType, TileType, ValueType
+
+_LARGEST = (1 << 63) - 1
 
 
 @dataclass(slots=True)
@@ -213,13 +215,15 @@ def write_for(f: FunctionWriter, op: d.ForOp) -> None:
     start = [register for item in items for register in item.registers(f, item.first)]
     escaping = Escaping(f, op, yielded, block)
     start += escaping.registers()
-    counted, first = not (isinstance(step, int) and step > 0), lower
+    # Counting turns is right at the ends of the integers too, where the index of a turn that is not made would be beyond them.
+    simple = isinstance(step, int) and step > 0 and (step == 1 or (isinstance(upper, int) and upper + step <= _LARGEST))
+    counted, first = not simple, lower
     if counted:
         lower, upper = 0, _turns(f, op, lower, upper, step)
     with escaping.scope(), e.loop(lower, upper, 1 if counted else step, start, name="for") as loop:
         if not _is_short(lower, upper, step):
             e.look()
-        iv = e.i64(e.add(first, e.mul(loop.iv, step))) if counted else loop.iv
+        iv = _index_of(e, first, loop.iv, step) if counted else loop.iv
         type = d.type_of(block.args[0])
         assert isinstance(type, ScalarType)
         f.values[block.args[0]] = convert_lane(e, iv, INDEX, type.dtype, 1)
@@ -253,7 +257,7 @@ def _write_shared(f: FunctionWriter, op: d.ForOp, lower: Index, step: Index, cou
 
     def body(inner: FunctionWriter, trip: Value) -> None:
         first, stride = inner.index(op.lower) if isinstance(lower, Value) else lower, inner.index(op.step) if isinstance(step, Value) else step
-        iv = inner.e.i64(inner.e.add(first, inner.e.mul(trip, stride)))
+        iv = _index_of(inner.e, first, trip, stride)
         type = d.type_of(block.args[0])
         assert isinstance(type, ScalarType)
         inner.values[block.args[0]] = convert_lane(inner.e, iv, INDEX, type.dtype, 1)
@@ -271,11 +275,23 @@ def _turns(f: FunctionWriter, op: d.ForOp, lower: Index, upper: Index, step: Ind
     elif step == 0:
         f.fail_if(Value("true", "i1"), checks.step_failure(op), [])
         return 0
+    low, high, width = e.i64(lower), e.i64(upper), e.i64(step)
     up = e.icmp("sgt", step, 0)
-    distance = e.inst("i64", f"select {up}, {e.i64(e.sub(upper, lower))}, {e.i64(e.sub(lower, upper))}")
-    size = e.inst("i64", f"select {up}, {e.i64(step)}, {e.i64(e.sub(0, step))}")
-    turns = e.inst("i64", f"sdiv {e.i64(e.add(e.max(distance, 0), e.sub(size, 1)))}, {size.text}")
-    return turns
+    some = e.inst("i1", f"select {up}, {e.icmp('slt', lower, upper)}, {e.icmp('sgt', lower, upper)}")
+    # The whole of the integers is an unsigned distance, and so is the size of the smallest one.
+    first, last = (e.inst("i64", f"select {up}, {a}, {b}") for a, b in ((low, high), (high, low)))
+    distance = e.inst("i64", f"sub {last}, {first.text}")
+    size = e.inst("i64", f"select {up}, {width}, {e.inst('i64', f'sub i64 0, {width.text}')}")
+    more = e.inst("i64", f"udiv {e.inst('i64', f'sub {distance}, 1')}, {size.text}")
+    turns = e.inst("i64", f"select {some}, {e.inst('i64', f'add {more}, 1')}, i64 0")
+    fits = e.icmp("sge", turns, 0)
+    return e.inst("i64", f"select {fits}, {turns}, i64 {_LARGEST}")
+
+
+def _index_of(e: Emitter, first: Index, turn: Value, step: Index) -> Value:
+    """The index of a turn; products of turns and steps may wrap on the way to it."""
+    distance = e.inst("i64", f"mul {turn}, {e.i64(step).text}")
+    return distance if first == 0 else e.inst("i64", f"add {e.i64(first)}, {distance.text}")
 
 
 def _bind(f: FunctionWriter, items: Sequence[Carrier], names: Sequence[SSAValue], registers: Sequence[Value]) -> None:

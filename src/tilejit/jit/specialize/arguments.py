@@ -163,7 +163,7 @@ def _tensor(definition: Definition, param: JitParam, value: object) -> Argument:
     shape, dtype = _plain_array(value) or _any_array(definition, param, value)
     annotation = param.tensor
     if annotation is None:
-        return TensorArgument(shape, dtype)
+        return TensorArgument(_with_empty(shape), dtype)
     if annotation.dtype is not None and annotation.dtype is not dtype:
         if annotation.dtype is not INDEX or dtype.name != "INT64":
             where = f"@pl.jit function '{definition.name}'"
@@ -172,7 +172,16 @@ def _tensor(definition: Definition, param: JitParam, value: object) -> Argument:
     if annotation.shape is not None and len(annotation.shape) != len(shape):
         what = f"`{param.name}` must have rank {len(annotation.shape)}, got rank {len(shape)}: {list(shape)}"
         raise ShapeError(f"@pl.jit function '{definition.name}': {what}", help="reshape the argument, or correct the annotation")
-    return TensorArgument(shape, dtype)
+    return TensorArgument(_with_empty(shape) if annotation.shape is None else shape, dtype)
+
+
+EMPTY = DynVar("empty")
+"""The extents of arguments that are 0."""
+
+
+def _with_empty(shape: tuple[int, ...]) -> tuple[int | DynVar, ...]:
+    """The extents to compile for: a type has none that are 0, but a run may, so those are left to the run; they are all equal."""
+    return shape if 0 not in shape else tuple(extent or EMPTY for extent in shape)
 
 
 def _plain_array(value: object) -> tuple[tuple[int, ...], DType] | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from tilejit.dtypes import FP32, INT8
 from tilejit.errors import ShapeError, TilejitError
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.trace import Trace
-from tilejit.jit.specialize.arguments import BoundArguments, TensorArgument
-from tilejit.jit.specialize.dynamic import Dynamic
+from tilejit.jit.specialize.arguments import EMPTY, BoundArguments, TensorArgument
+from tilejit.jit.specialize.dynamic import Dynamic, Symbol
 from tilejit.jit.specialize.meta import ArgumentMeta, DynDim, RuntimeScalar, TensorMeta
 from tilejit.jit.specialize.outputs import OutputFinder, output_types
 from tilejit.jit.specialize.program import Specialization, Specializer
@@ -98,11 +97,17 @@ def _metas(specializer: Specializer, bound: BoundArguments) -> dict[str, Argumen
 
 def _tensor_meta(specializer: Specializer, name: str, argument: TensorArgument) -> TensorMeta:
     dynamic = specializer.dynamic(specializer.entry).axes(name, len(argument.shape))
-    shape = tuple(
-        specializer.dim_of(dynamic[axis]) if axis in dynamic else dim.dim if isinstance(dim, _OutputDim) else cast("int", dim)
-        for axis, dim in enumerate(argument.shape)
-    )
-    return TensorMeta(shape, argument.dtype)
+
+    def dim_of(axis: int, dim: int | DynVar) -> int | DynDim:
+        if axis in dynamic:
+            return specializer.dim_of(dynamic[axis])
+        return dim.dim if isinstance(dim, _OutputDim) else specializer.dim_of(_EMPTY) if isinstance(dim, DynVar) else dim
+
+    return TensorMeta(tuple(dim_of(axis, dim) for axis, dim in enumerate(argument.shape)), argument.dtype)
+
+
+_EMPTY = Symbol(EMPTY.name)
+"""The extents of arguments that are 0."""
 
 
 class _OutputDim(DynVar):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilejit.errors import ArtifactError
 from tilejit.runtime import machine
+from tilejit.runtime.interpreter import lasting
 
 if TYPE_CHECKING:
     from tilejit.runtime.artifact.sections import Artifact
@@ -73,7 +74,8 @@ class LoadedBlob:
     """A blob in memory; its code is gone when the object is."""
 
     def __init__(self, blob: Blob, addresses: Mapping[str, int] | None = None) -> None:
-        self._memory = mmap.mmap(-1, max(len(blob.code), 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        memory = mmap.mmap(-1, max(len(blob.code), 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        self._memory = lasting(memory)
         self._memory[: len(blob.code)] = blob.code
         for name, slot in blob.externals.items():
             struct.pack_into("<Q", self._memory, slot, (addresses or {}).get(name) or external_address(name))

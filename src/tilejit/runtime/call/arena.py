@@ -9,6 +9,7 @@ import threading
 
 from tilejit import config
 from tilejit.errors import ResourceError
+from tilejit.runtime.interpreter import lasting
 
 _SMALLEST = 1 << 24
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
@@ -19,7 +20,7 @@ class Arena:
     """Address space for scratch tensors. `base` and `end` go into the context block of a call."""
 
     def __init__(self, size: int) -> None:
-        self._memory = _reserve(size)
+        self._memory = lasting(_reserve(size))
         self.base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self.end = self.base + len(self._memory)
 

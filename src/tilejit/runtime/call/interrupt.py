@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import enum
-import importlib.util
 import os
 import threading
 from collections.abc import Generator
 from typing import NoReturn
+
+from tilejit.runtime import interpreter
 
 NOTE = "the kernel was stopped while it ran: its outputs may be partly written"
 
@@ -55,22 +56,13 @@ for _thing in (_record, _poll, _listening):
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(_thing))
 
 
-def _is_main_interpreter() -> bool:
-    """Only its main thread runs handlers."""
-    for name in ("_interpreters", "_xxsubinterpreters"):
-        if importlib.util.find_spec(name) is not None:
-            interpreters = importlib.import_module(name)
-            return bool(interpreters.get_current() == interpreters.get_main())
-    return True
-
-
 def _listen(thread: int | None) -> None:
     _record[Record.STOP] = 0
     _record[Record.POLL] = ctypes.cast(_poll, ctypes.c_void_p).value or 0
     _record[Record.THREAD] = thread or 0
 
 
-_listen(threading.main_thread().ident if _is_main_interpreter() else None)
+_listen(threading.main_thread().ident if interpreter.is_main() else None)
 if hasattr(os, "register_at_fork") and _record[Record.THREAD]:
     os.register_at_fork(after_in_child=lambda: _listen(threading.get_ident()))
 

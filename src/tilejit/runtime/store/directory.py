@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import re
+import sys
 import threading
 import time
 import warnings
@@ -127,7 +128,8 @@ class Store:
         self._writes_since_sweep += 1
         if self._writes_since_sweep >= _SWEEP_EVERY or self._overdue():
             self._writes_since_sweep = 0
-            threading.Thread(target=self.sweep, name="tilejit-cache-sweep", daemon=True).start()
+            with contextlib.suppress(RuntimeError):  # no thread to be had here: the next process sweeps
+                threading.Thread(target=self.sweep, name="tilejit-cache-sweep", daemon=True).start()
         return True
 
     def _overdue(self) -> bool:
@@ -330,7 +332,11 @@ class Store:
     def _warn(self, cause: str, text: str) -> None:
         if cause not in self._warned:
             self._warned.add(cause)
-            warnings.warn(text, TilejitWarning, stacklevel=2)
+            try:
+                warnings.warn(text, TilejitWarning, stacklevel=2)
+            except TilejitWarning:
+                # Where warnings are errors: a cache that fails is still no failure of the call.
+                sys.stderr.write(f"tilejit: warning: {text}\n")
 
 
 def default_root(environ: dict[str, str] | os._Environ[str] = os.environ) -> str | None:
