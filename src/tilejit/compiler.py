@@ -30,7 +30,9 @@ def compile_program(
         raise ValueError(f"program {whole.name} has several functions and none of type Orchestration: which one to call is unclear")
     platform, device = place_of(config.platform, config.device_id)
     target = target_of(platform)
-    options = CompileOptions(config.num_threads, config.check_bounds, config.fast_math, platform=platform, device=device, arch=config.arch, known=known)
+    options = CompileOptions(
+        config.num_threads, config.check_bounds, config.fast_math, platform=platform, device=device, arch=config.arch, schedule=config.schedule, known=known
+    )
     dumped: list[Stage] = []
     watching = _instruments(config)
     if config.dump_passes:

@@ -6,7 +6,7 @@ import pytest
 
 from tilejit import ops
 from tilejit.backends.cpu import rules as cpu
-from tilejit.backends.pto import support as pto
+from tilejit.backends.pto.write import rules as pto
 from tilejit.ops.facts import Effect
 from tilejit.ops.spec import OpSpec
 
@@ -19,6 +19,11 @@ def test_a_row_runs_or_says_why_not(row: OpSpec, target: str) -> None:
     reason = HOLES[target](row)
     assert reason is None or reason.strip()
     assert target != "cpu" or reason is None
+
+
+@pytest.mark.parametrize("name", pto.RULES)
+def test_a_rule_of_the_pto_writer_is_of_a_row_that_is_no_term(name: str) -> None:
+    assert ops.table()[name].derived is None
 
 
 @pytest.mark.parametrize("name", cpu.RULES)

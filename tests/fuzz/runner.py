@@ -18,10 +18,10 @@ from tests.fuzz.text_forms import comments_kept, mutated, other_forms, round_tri
 from tests.fuzz.values import EPSILON, NARROW, integer_range
 from tests.fuzz.writer import Param
 from tests.hardware import PLATFORM, prepare
-from tilejit.backends.cpu.teams import team
 from tilejit.compiler import lower_program
 from tilejit.dtypes import dtype_named
 from tilejit.errors import InternalError, OutOfBoundsError, TilejitError
+from tilejit.passes import cost
 
 Arrays = dict[str, Any]
 """Arguments by name: arrays, and numbers for scalar parameters."""
@@ -148,11 +148,11 @@ def program_of(case: Case, module: types.ModuleType, data: Arrays) -> Any:
 @contextmanager
 def shared_out(wanted: bool) -> Generator[None]:
     """Let the CPU backend share out the smallest piece of work, so that random programs meet its threads."""
-    saved = team.WORTH_NS, team.CERTAIN_NS
+    saved = cost.WORTH_NS, cost.CERTAIN_NS
     if wanted:
-        team.WORTH_NS, team.CERTAIN_NS = 0, 1
+        cost.WORTH_NS, cost.CERTAIN_NS = 0, 1
     yield
-    team.WORTH_NS, team.CERTAIN_NS = saved
+    cost.WORTH_NS, cost.CERTAIN_NS = saved
 
 
 def _cpu(case: Case, module: types.ModuleType, program: Any, given: list[Arrays], expected: list[Outcome]) -> Problem | None:

@@ -254,7 +254,7 @@ def test_c7_a_program_equals_its_path_and_comparing_writes_nothing(add: Compiled
 
 def test_c7_it_is_a_path(add: CompiledProgram) -> None:
     assert os.path.join(add, "kernels") == add.output_dir + os.sep + "kernels"
-    assert sorted(os.listdir(add)) == ["kernel.bin", "kernels", "meta.json", "program.py"]
+    assert sorted(os.listdir(add)) == ["kernel.bin", "kernels", "meta.json", "program.py", "schedule.json"]
     assert not Path("kernels").exists()
     folder = add.output_dir
     assert folder == str(add) and folder.exists() and folder.is_dir() and (folder / "meta.json").is_file()

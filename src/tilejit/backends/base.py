@@ -41,6 +41,8 @@ class CompileOptions:
     """Where the code will run: `cpu`, `cuda:0`, …"""
     arch: str = ""
     """GPU architectures to compile for; empty: that of the device."""
+    schedule: str = ""
+    """Choices of the target to be replaced, as JSON by nest (see its schedule module)."""
     known: CodeCache | None = None
     """Has the machine code of some texts already."""
 

@@ -28,6 +28,7 @@ from tilejit.frontend.values import (
     shaped,
     with_wide_literals,
 )
+from tilejit.ops import public
 from tilejit.ops.binding import Kind, bind
 from tilejit.ops.dtype_rules import as_index
 from tilejit.ops.evaluate import evaluate
@@ -40,7 +41,7 @@ from tilejit.types.enums import MemorySpace
 from tilejit.types.scopes import Marker
 from tilejit.types.values import BufferType, ScalarType, ShapedType
 
-_SCALAR_BUILTINS: dict[object, str] = {min: "minimum", max: "maximum", abs: "abs"}
+_SCALAR_BUILTINS = (min, max, abs)
 """Builtins that also work on run-time scalars."""
 
 
@@ -103,10 +104,10 @@ def _python_call(ctx: Context, function: object, args: Sequence[object], keyword
             ctx.record(path, function)
         if not any(isinstance(arg, DynVar) for arg in everything) or not _is_builtin_number(function):
             return fold.call(function, args, keywords, path)
-    builtin = _SCALAR_BUILTINS.get(function) if _hashable(function) else None
-    if builtin is not None and not keywords and args:
-        return _scalar_builtin(ctx, builtin, path, args, node)
-    if function in _CASTS:
+    meant = next((public("pl", item.__name__) for item in _SCALAR_BUILTINS if item is function), None)
+    if meant is not None and not keywords and args:
+        return _scalar_builtin(ctx, meant.rows[0][1].name, path, args, node)
+    if _hashable(function) and function in _CASTS:
         ctx.fail(UnsupportedFeatureError, f"`{path}()` of a run-time value", node, help=f"pl.cast(x, pl.{_CASTS[function]}) converts at run time")
     if function is range:
         ctx.fail(UnsupportedFeatureError, "plain `range` with a run-time value", node, help="write `for i in pl.range(…)`")
@@ -132,8 +133,7 @@ def _scalar_builtin(ctx: Context, name: str, path: str, args: Sequence[object], 
         args = args[0]
     for arg in args:
         if shaped(arg) is not None:
-            op = {"minimum": "pl.minimum", "maximum": "pl.maximum", "abs": "pl.abs"}[name]
-            ctx.fail(ParserTypeError, f"`{path}` works on scalars, got {describe_value(arg)}", node, help=f"{op} works on tensors and tiles")
+            ctx.fail(ParserTypeError, f"`{path}` works on scalars, got {describe_value(arg)}", node, help=f"pl.{name} works on tensors and tiles")
     values = [ctx.symbol_value(arg) if isinstance(arg, DynVar) else arg for arg in args]
     result = values[0]
     if name == "abs":

@@ -1,4 +1,7 @@
-"""What one call of an entry costs, as far as the program says: arithmetic operations and bytes touched."""
+"""What work costs: the figures of one core and of a team of threads, and what the ops of a program come to.
+
+All who decide whether something is worth a thread read the figures here: the pass that marks what may be shared out, and the CPU's nests, products and teams.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,22 @@ BRIEF_BYTES = 4 << 10
 BRIEF_OPERATIONS = 16 << 10
 """Work below these limits is over in a few microseconds."""
 
-_OPERATIONS_PER_NS, _BYTES_PER_NS = 32, 24
-"""What one core does, within a factor of a few."""
+OPERATIONS_PER_NS, BYTES_PER_NS = 32, 24
+"""What one core does, within a factor of a few; a multiplication with an addition is one operation."""
+CELL_PS, WORK_PS = 100, 1000 // OPERATIONS_PER_NS
+"""Picoseconds of moving a cell through a nest, and of a unit of work on it (see `Facts.cost`)."""
+CONTENDED_BYTES_PER_NS = 4
+"""Trips that do little but add to the same memory only hand its cache lines to and fro: less work than this per byte stays on one thread."""
+WORTH_NS = 8_000
+"""Work below this stays on one thread."""
+CREW_NS = 20_000
+"""Work that is worth a thread."""
+CERTAIN_NS = 100_000
+"""Work above this wakes sleeping workers at once; between WORTH_NS and this, the first trip is measured."""
+CHUNK_NS = 2_000
+"""Work to take at once."""
+SLICE_NS = 5_000_000
+"""Work that one thread does between two looks whether it should stop."""
 
 _PER_CELL = frozenset({"elementwise", "expand", "part", "mask"})
 _UNTOUCHED = (d.ConstOp, d.YieldOp, d.ReturnOp, d.WindowOp, d.ViewOp, d.StridedOp, d.DimOp)
@@ -59,7 +76,7 @@ def estimate(program: Program, part: Iterable[Operation]) -> int | None:
         walk.op(op, 1)
     if walk.unknown_operations or walk.unknown_touched or any(product for product in (*walk.operations, *walk.touched)):
         return None
-    return walk.operations.get((), 0) // _OPERATIONS_PER_NS + walk.touched.get((), 0) // _BYTES_PER_NS
+    return (walk.operations.get((), 0) - walk.fused) // OPERATIONS_PER_NS + walk.touched.get((), 0) // BYTES_PER_NS
 
 
 def _at_most(sums: dict[Product, int] | None, limit: int) -> bool:
@@ -74,6 +91,8 @@ class _Walk:
         self.every_branch = every_branch
         self.operations: dict[Product, int] = {}
         self.touched: dict[Product, int] = {}
+        self.fused = 0
+        """Operations that are done together with another one."""
         self.unknown_operations = False
         self.unknown_touched = False
         self.inside: list[str] = []
@@ -145,7 +164,9 @@ class _Walk:
         elif family == "reduction":
             known = _add_extents(self.operations, d.shaped_type(op.args[0]).shape, times)
         elif family in ("matmul", "mx"):
+            before = self.operations.get((), 0)
             known = _add_extents(self.operations, (*type.shape, _inner(op)), 2 * times)
+            self.fused += (self.operations.get((), 0) - before) // 2
         else:
             return
         self.unknown_operations = self.unknown_operations or not known

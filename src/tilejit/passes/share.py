@@ -13,6 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue, Use
 
 from tilejit import ops
 from tilejit.ops.facts import Fails
+from tilejit.passes import cost
 from tilejit.passes.cost import estimate, trips_of
 from tilejit.passes.rewriting import is_scalar_op
 from tilejit.tile_ir import dialect as d
@@ -20,11 +21,6 @@ from tilejit.tile_ir.alias import Aliases, is_buffer, written_by
 from tilejit.tile_ir.build import constant_of
 from tilejit.tile_ir.cross_core import CrossCore
 from tilejit.tile_ir.program import Program
-
-WORTH_NS = 6_000
-"""Launches that save less than this run one after the other."""
-_CONTENDED_BYTES_PER_NS = 4
-"""Trips that do little but add to the same memory only hand its cache lines to and fro: less work than this per byte stays on one thread."""
 
 
 def share(program: Program) -> None:
@@ -65,9 +61,9 @@ class _Sharing:
     def trips(self, op: d.LaunchOp | d.ForOp, block: Block, varying: set[SSAValue], blocks_vary: bool) -> None:
         trip = Trip(self.program, self.aliases)
         if trip.apart(block, varying, blocks_vary):
-            cost = estimate(self.program, block.ops)
-            if cost is None or cost * _CONTENDED_BYTES_PER_NS >= trip.contended:
-                op.attributes["share"] = d.Static(cost)
+            found = estimate(self.program, block.ops)
+            if found is None or found * cost.CONTENDED_BYTES_PER_NS >= trip.contended:
+                op.attributes["share"] = d.Static(found)
 
     def meets(self, op: Operation) -> bool:
         """Whether `op`, or what it calls, waits for another block or side, or speaks to the outside in order.
@@ -108,7 +104,7 @@ class _Sharing:
     def scales(self, kernel: d.FuncOp) -> bool:
         """Whether most of a kernel is large operators and loops that are shared out themselves, to more threads than there are launches."""
         whole = estimate(self.program, kernel.body.block.ops)
-        if whole is not None and whole < WORTH_NS:
+        if whole is not None and whole < cost.WORTH_NS:
             return False
         parts = [op for op in kernel.body.block.ops if isinstance(op, d.GroupOp | d.ApplyOp) or "share" in op.attributes]
         own = estimate(self.program, parts)
@@ -118,8 +114,8 @@ class _Sharing:
         if len(run) < 2:
             return
         costs = [estimate(self.program, self.functions[op.callee.data].body.block.ops) for op in run]
-        known = [cost for cost in costs if cost is not None]
-        if len(known) == len(costs) and sum(known) - max(known) < WORTH_NS:
+        known = [found for found in costs if found is not None]
+        if len(known) == len(costs) and sum(known) - max(known) < cost.WORTH_NS:
             return
         for op in run[:-1]:
             op.attributes["with_next"] = d.Static(True)

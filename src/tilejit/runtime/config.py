@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+import json
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilejit import config
@@ -55,6 +57,7 @@ class RunConfig:
     check_bounds: bool
     fast_math: bool
     arch: str
+    schedule: str
     stream: object
 
     def __init__(
@@ -71,6 +74,7 @@ class RunConfig:
         check_bounds: bool | None = None,
         fast_math: bool | None = None,
         arch: str | None = None,
+        schedule: Mapping[str, Mapping[str, object]] | str | None = None,
         stream: object = None,
         **inert: object,
     ) -> None:
@@ -82,10 +86,18 @@ class RunConfig:
             "check_bounds": config.CHECK_BOUNDS.value if check_bounds is None else check_bounds,
             "fast_math": config.FAST_MATH.value if fast_math is None else fast_math,
             "arch": config.ARCH.value if arch is None else arch and _architectures(arch),
+            "schedule": config.SCHEDULE.value if schedule is None else schedule and _schedules(schedule),
             "stream": stream,
         }  # fmt: skip
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+
+def _schedules(given: Mapping[str, Mapping[str, object]] | str) -> str:
+    try:
+        return config.schedules(given if isinstance(given, str) else json.dumps(given))
+    except (ValueError, TypeError) as error:
+        raise OptionError(f"schedule={given!r}: {error}", help="the stage `schedule` of a compiled program shows what there is") from None
 
 
 def _architectures(text: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tilejit.dtypes import DType
 from tilejit.errors import ParserTypeError
 from tilejit.types.enums import MemorySpace, TensorLayout
+from tilejit.types.values import EXTENT_OPERATIONS
 
 
 class DynVar:
@@ -71,10 +72,7 @@ class DynExpr(DynVar):
 
     def __repr__(self) -> str:
         left, right = (f"({item!r})" if isinstance(item, DynExpr) else item.name if isinstance(item, DynVar) else str(item) for item in (self.left, self.right))
-        return f"{left} {_SIGNS[self.op]} {right}"
-
-
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}
+        return f"{left} {EXTENT_OPERATIONS[self.op].sign} {right}"
 
 
 def dynamic(name: str) -> DynVar:

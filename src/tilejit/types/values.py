@@ -13,16 +13,27 @@ Dim = int | str
 ANY = "?"
 """An extent without a name: two of them may differ."""
 
-EXTENT_OPERATIONS: dict[str, Callable[[int, int], int]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
-    "minimum": min,
-    "maximum": max,
-}
-"""Operators on extents that can be computed before a kernel starts, by their name in the op table."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtentOperation:
+    """An operator on extents that can be computed before a kernel starts: its name in the op table, what it does, its sign."""
+
+    row: str
+    compute: Callable[[int, int], int]
+    sign: str = ""
+
+
+_COMPUTED = (
+    ExtentOperation("add", operator.add, "+"),
+    ExtentOperation("sub", operator.sub, "-"),
+    ExtentOperation("mul", operator.mul, "*"),
+    ExtentOperation("floordiv", operator.floordiv, "//"),
+    ExtentOperation("mod", operator.mod, "%"),
+    ExtentOperation("minimum", min),
+    ExtentOperation("maximum", max),
+)
+EXTENT_OPERATIONS = {operation.row: operation for operation in _COMPUTED}
 
 Shape = tuple[Dim, ...]
 Valid = tuple[Dim, ...]

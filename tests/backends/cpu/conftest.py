@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.backends.cpu import native
+from tilejit.backends.cpu import schedule
 from tilejit.backends.cpu.lanes import registers, vmath_blocks
 from tilejit.backends.cpu.llvm import compile as compiling
 from tilejit.backends.cpu.llvm.host import Host, host
@@ -24,10 +25,8 @@ def older_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     if not host().is_x86:
         pytest.skip("an x86 processor's ancestors")
     old = Host(host().triple, "x86-64", OLDER[request.param])
-    for module in (native, compiling, gemm_kernels, registers, vmath_blocks):
+    for module in (native, compiling, gemm_kernels, schedule, registers, vmath_blocks):
         monkeypatch.setattr(module, "host", lambda: old)
-    for cached in (compiling.target_machine, gemm_kernels.host_block):
-        cached.cache_clear()
+    compiling.target_machine.cache_clear()
     yield old
-    for cached in (compiling.target_machine, gemm_kernels.host_block):
-        cached.cache_clear()
+    compiling.target_machine.cache_clear()

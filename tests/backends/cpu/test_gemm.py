@@ -39,9 +39,9 @@ def product(operand: DType, variant: str | None = None) -> Product:
     call = Native(module.text()).function("go", *[pointer, number, number] * 2, pointer, *[number] * 4, ctypes.c_bool, pointer)
 
     def run(a: Array, b: Array, c: Array, accumulate: bool) -> None:
-        scratch = np.zeros(scratch_bytes(operand, a.shape[0], b.shape[1], a.shape[1]) + 128, np.uint8)
+        scratch = np.zeros(scratch_bytes(module, operand, a.shape[0], b.shape[1], a.shape[1]) + 128, np.uint8)
         aligned = -(-scratch.ctypes.data // 64) * 64
-        end = aligned - scratch.ctypes.data + scratch_bytes(operand, a.shape[0], b.shape[1], a.shape[1])
+        end = aligned - scratch.ctypes.data + scratch_bytes(module, operand, a.shape[0], b.shape[1], a.shape[1])
         scratch[end:] = 77
 
         def described(x: Array) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from tests.backends.cpu.harness import Kernel, buffer, check, fused, program, random, run_native
 from tilejit import ops
-from tilejit.backends.cpu.nests import stream
+from tilejit.backends.cpu import schedule
 from tilejit.backends.reference.interpreter import ReferenceExecutable
 from tilejit.dtypes import BF16, FP16, FP32, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, DType
 from tilejit.errors import ShapeError
@@ -200,7 +201,8 @@ def test_large_outputs_go_past_the_caches_wherever_they_start(monkeypatch: pytes
         k.put(k.op("row_sum", e, level="tensor"), total)
 
     # Rows of an odd number of bytes start at every alignment.
-    monkeypatch.setattr(stream, "STREAM_BYTES", 1)
+    nest = schedule.nest
+    monkeypatch.setattr(schedule, "nest", lambda dtypes, wide, folds: replace(nest(dtypes, wide, folds), stream_bytes=1))
     types = [buffer(5, columns, dtype=dtype)] * 4 + [buffer(5, 1, dtype=dtype)]
     tolerance = 1e-2 if dtype is FP16 else 1e-5
     check(program(types, body, outputs=3), [random(rng, type.shape, dtype) for type in types], outputs=3, rtol=tolerance, atol=tolerance)

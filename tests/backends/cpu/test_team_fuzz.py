@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,25 +11,20 @@ import pytest
 from tests.fuzz import runner
 from tests.fuzz.program import generate
 from tilejit import RunConfig, ir
-from tilejit.backends.cpu.teams import nests as team_nest
-from tilejit.backends.cpu.teams import products as team_gemm
-from tilejit.backends.cpu.teams import team
+from tilejit.backends.cpu import schedule
 from tilejit.errors import TilejitError
-from tilejit.passes import share
+from tilejit.passes import cost
 
 COUNTS = (1, 2, 3, 8)
 
 
 @pytest.fixture
 def _nothing_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, names in (
-        (team, {"WORTH_NS": 0, "CERTAIN_NS": 1, "CHUNK_NS": 1, "CREW_NS": 1}),
-        (team_nest, {"STRETCH": 64, "FOLDED_STRETCH": 16}),
-        (team_gemm, {"COLUMNS": 1, "ROWS": 1}),
-        (share, {"WORTH_NS": -1}),
-    ):
-        for name, value in names.items():
-            monkeypatch.setattr(module, name, value)
+    for name, value in {"WORTH_NS": 0, "CERTAIN_NS": 1, "CHUNK_NS": 1, "CREW_NS": 1}.items():
+        monkeypatch.setattr(cost, name, value)
+    nest, gemm = schedule.nest, schedule.gemm
+    monkeypatch.setattr(schedule, "nest", lambda dtypes, wide, folds: replace(nest(dtypes, wide, folds), stretch=16 if folds else 64))
+    monkeypatch.setattr(schedule, "gemm", lambda: replace(gemm(), least_columns=1, least_rows=1))
 
 
 def outcome(program: Any, data: dict[str, Any], count: int) -> list[bytes] | str:

@@ -15,7 +15,7 @@ from tilejit.backends.cpu.llvm.vector import binary, convert, icmp, splat
 from tilejit.backends.cpu.memory.movement import operand, result_of, scalars
 from tilejit.backends.cpu.memory.storage import Array
 from tilejit.backends.cpu.nests.fold import columns_from
-from tilejit.backends.cpu.nests.nest import Box, Walk, convert_box, each, fill_box, sweep, vector_width
+from tilejit.backends.cpu.nests.nest import Box, Walk, convert_box, each, fill_box, sweep
 from tilejit.backends.cpu.nests.recipes import dtype_of
 from tilejit.dtypes import BOOL, INDEX, INT64, UINT32, UINT64
 from tilejit.ops import facts, table
@@ -87,7 +87,8 @@ def by_index(f: FunctionWriter, target: Array, extents: Sequence[Index], compute
             store_strided(e, target.dtype, e.offset(row, e.mul(column, stride), target.dtype.llvm), stride, compute(indices, column, lanes), lanes)
             return []
 
-        sweep(e, box.extents[-1], vector_width([target.dtype]), body)
+        schedule = e.module.schedules.copies([target.dtype])
+        sweep(e, box.extents[-1], (schedule.lanes, schedule.middle), body)
 
 
 def write_ci(f: FunctionWriter, op: d.ApplyOp) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ from tilejit.backends.cpu.nests.group import write_group
 from tilejit.backends.cpu.nests.nest import fill_box
 from tilejit.backends.cpu.nests.recipes import lane_code
 from tilejit.backends.cpu.rules import Nest, Nothing, Own, Place, hole, rule_of
+from tilejit.backends.cpu.schedule import Book
 from tilejit.backends.cpu.teams import fibers
 from tilejit.backends.crossing import check_crossings
 from tilejit.dtypes import INDEX
@@ -52,6 +54,8 @@ class Lowered:
     """Whether any function takes scratch memory."""
     threaded: bool
     """Whether any function may share out work."""
+    schedules: Book
+    """What was chosen for the nests."""
 
 
 def entry_symbol(name: str) -> str:
@@ -60,7 +64,7 @@ def entry_symbol(name: str) -> str:
 
 def lower(program: Program, options: CompileOptions) -> Lowered:
     """LLVM text of a program whose regions are outlined."""
-    unit = Unit(program, options, Module(precise=not options.fast_math))
+    unit = Unit(program, options, Module(precise=not options.fast_math, schedules=Book(json.loads(options.schedule or "{}"))))
     check_crossings(unit.cross, program)
     for entry, function in program.entries.items():
         if calls.returned(function):
@@ -75,7 +79,7 @@ def lower(program: Program, options: CompileOptions) -> Lowered:
         _write_entry(unit, name, symbol)
     if unit.fibers:
         fibers.define(unit)
-    return Lowered(unit.module.text(), entries, tuple(unit.failures), unit.needs_arena, unit.threaded)
+    return Lowered(unit.module.text(), entries, tuple(unit.failures), unit.needs_arena, unit.threaded, unit.module.schedules)
 
 
 def callers_first(program: Program) -> list[str]:

@@ -26,6 +26,7 @@ def build(program: Program, prepared: Program, options: CompileOptions) -> Built
     entries = entry_infos(prepared, prepared, lowered.entries, lowered.needs_arena, lowered.threaded)
     artifact = Artifact(program.name, options.platform, entries, lowered.failures, versions(**executable.versions()), facts, sections)
     stages = [
+        Stage("schedule", "schedule.json", lowered.schedules.text),
         Stage("ll", "kernels/whole-program.ll", lambda: lowered.text),
         Stage("opt.ll", "kernels/whole-program.opt.ll", lambda: made.compiled.optimised),
         Stage("s", "kernels/whole-program.s", lambda: made.compiled.assembly),

@@ -8,8 +8,8 @@ from tilejit.backends.base import Built, CompileOptions, Target
 from tilejit.backends.entries import entry_infos, fused, versions
 from tilejit.backends.pto import ptoas
 from tilejit.backends.pto.executable import PtoExecutable
-from tilejit.backends.pto.support import hole
 from tilejit.backends.pto.write.kernel import KernelText, emit_program
+from tilejit.backends.pto.write.rules import hole
 from tilejit.backends.reference.target import ArrayRunner
 from tilejit.errors import PtoSyntaxError, PtoVerifyError
 from tilejit.frontend.pto.text import parse_pto

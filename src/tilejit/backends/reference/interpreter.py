@@ -20,6 +20,7 @@ from tilejit.dtypes import TASK_ID, DType
 from tilejit.errors import InternalError, ResourceError, Span, TilejitError
 from tilejit.ops.elementwise import value_dtype
 from tilejit.ops.evaluate import ArrayValue, evaluate, poison, whole
+from tilejit.ops.facts import Effect
 from tilejit.ops.sizes import HELP, MAX_BYTES, TOO_LARGE, bytes_of
 from tilejit.runtime.call.failures import NOTE, Failure, raise_failure
 from tilejit.tile_ir import dialect as d
@@ -159,8 +160,8 @@ class Frame:
 
     def apply(self, op: d.ApplyOp) -> Sequence[Value]:
         row = ops.table()[op.op]
-        if op.op in _PLACES:
-            return [np.int64(_PLACES[op.op](self.place))]
+        if row.facts.effect is Effect.Place:
+            return [np.int64(_place(row.name, self.place))]
         if (transfer := transfer_of(op, self.function)) is not None:
             return [self._around.pop(transfer)]
         types = tuple(d.type_of(result) for result in op.results)
@@ -454,11 +455,10 @@ def _stop(tiles: dict[str, object]) -> None:
     _ = tiles
 
 
-_PLACES: dict[str, Callable[[BlockPlace], int]] = {
-    "get_block_idx": lambda place: place.index,
-    "get_block_num": lambda place: place.count,
-    "get_subblock_idx": lambda place: 0 if place.around is None else place.around.lane,
-}
+def _place(name: str, place: BlockPlace) -> int:
+    lane = 0 if place.around is None else place.around.lane
+    return place.index if name == "get_block_idx" else place.count if name == "get_block_num" else lane
+
 
 _RULES: dict[type[Operation], Callable[[Frame, Any], Sequence[Value]]] = {
     d.ConstOp: Frame.const,

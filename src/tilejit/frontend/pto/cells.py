@@ -13,6 +13,7 @@ from tilejit.frontend.pto.index import static_region
 from tilejit.frontend.pto.tiles import filled, read, same_bits, tile, write
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.pto.op import PtoOp
+from tilejit.tile_ir.pto.rows import ATOMIC
 from tilejit.types.values import BufferType, ScalarType
 
 if TYPE_CHECKING:
@@ -121,14 +122,11 @@ def _gather(self: Raiser, op: PtoOp) -> None:
     write(self, target, self.load(result, region, region))
 
 
-_COMBINE = {"add": "add", "max": "maximum", "min": "minimum"}
-
-
 def _scatter(self: Raiser, op: PtoOp) -> None:
     source = tile(self, op, "src")
     region = static_region(self, source)
     values, index, memory = read(self, source, region), read(self, tile(self, op, "idx"), region), _Flat(self, op)
-    row = _COMBINE.get(op.enum("scatterAtomicOp", "none"))
+    row = ATOMIC.get(op.enum("scatterAtomicOp", "none"))
 
     def one(cell: list[SSAValue]) -> None:
         at, counts = memory.resolved(self.cast(self.build.read(index, cell), INDEX), op.enum("scatterOob", "undefined"))

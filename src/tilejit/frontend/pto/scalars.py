@@ -9,22 +9,18 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilejit.dtypes import BOOL, INDEX, INT64, DType
 from tilejit.frontend.pto.handles import NotRaisable
+from tilejit.ops import facts
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
 from tilejit.tile_ir.pto.elements import ELEMENTS
+from tilejit.tile_ir.pto.rows import ARITH, ARITH_OF_FLAGS
 from tilejit.types.values import ScalarType
 
 if TYPE_CHECKING:
     from tilejit.frontend.pto.raiser import Raiser
 
-_ROWS = {
-    "addi": "add", "subi": "sub", "muli": "mul", "minsi": "minimum", "maxsi": "maximum", "andi": "and_", "ori": "or_", "xori": "xor", "shli": "shl",
-    "shrsi": "shr", "floordivsi": "floordiv", "addf": "add", "subf": "sub", "mulf": "mul", "divf": "div", "maximumf": "maximum", "minimumf": "minimum",
-    "remf": "fmod",
-}  # fmt: skip
-"""Ops that are one row of the table."""
-_FLAGS = {"andi": "logical_and", "ori": "logical_or"}
-_BITS = ("and_", "or_", "xor", "shl", "shr")
+_OF_BITS = ("BitAnd", "BitOr", "BitXor", "LShift", "RShift")
+"""Operators on bits, of which an INDEX has 64."""
 _UNSIGNED = {"divui": "divsi", "remui": "remsi", "ceildivui": "ceildivsi", "minui": "minsi", "maxui": "maxsi", "shrui": "shrsi"}
 _SIGNED_CASTS = ("index_cast", "extsi", "trunci", "sitofp", "fptosi", "fptoui", "truncf", "extf")
 EQ, NE, LT, LE, GT, GE = range(6)
@@ -90,8 +86,8 @@ def _constant(self: Raiser, op: Operation, result: DType) -> SSAValue:
 def _signed(self: Raiser, name: str, args: list[SSAValue]) -> SSAValue:
     dtype = _dtype(args[0])
     if dtype is BOOL:
-        if name in _FLAGS:
-            return self.apply(_FLAGS[name], "scalar", lhs=args[0], rhs=args[1])
+        if name in ARITH_OF_FLAGS:
+            return self.apply(ARITH_OF_FLAGS[name], "scalar", lhs=args[0], rhs=args[1])
         if name != "xori":
             raise NotRaisable(f"arith.{name} of flags")
         return self.apply("cmp", "scalar", lhs=self.cast(args[0], INDEX), rhs=self.cast(args[1], INDEX), cmp_type=NE)
@@ -100,13 +96,13 @@ def _signed(self: Raiser, name: str, args: list[SSAValue]) -> SSAValue:
         return self.build.const(folded, dtype)
     if name in ("divsi", "remsi", "ceildivsi"):
         return _division(self, name, args)
-    if name not in _ROWS:
+    if name not in ARITH:
         raise NotRaisable(f"arith.{name}")
     if name == "floordivsi" and not constant_of(args[1]):
         self.demand(_compare(self, [args[1], self.build.const(0, dtype)], NE), "a scalar is divided by zero", "arithmetic")
-    if _ROWS[name] in _BITS and dtype is INDEX:
-        return self.cast(self.apply(_ROWS[name], "scalar", lhs=self.cast(args[0], INT64), rhs=self.cast(args[1], INT64)), INDEX)
-    return self.apply(_ROWS[name], "scalar", lhs=args[0], rhs=args[1])
+    if dtype is INDEX and facts(ARITH[name]).operator in _OF_BITS:
+        return self.cast(self.apply(ARITH[name], "scalar", lhs=self.cast(args[0], INT64), rhs=self.cast(args[1], INT64)), INDEX)
+    return self.apply(ARITH[name], "scalar", lhs=args[0], rhs=args[1])
 
 
 def _folded(name: str, left: SSAValue, right: SSAValue) -> int | None:
@@ -142,8 +138,8 @@ def _division(self: Raiser, name: str, args: list[SSAValue]) -> SSAValue:
 
 def _truncated(self: Raiser, value: SSAValue) -> SSAValue:
     negative = _compare(self, [value, self.build.const(0.0, _dtype(value))], LT)
-    ends = [self.apply(row, "scalar", input=value) for row in ("ceil", "floor")]
-    return self.apply("where", "scalar", condition=negative, lhs=ends[0], rhs=ends[1])
+    above, below = self.apply("ceil", "scalar", input=value), self.apply("floor", "scalar", input=value)
+    return self.apply("where", "scalar", condition=negative, lhs=above, rhs=below)
 
 
 def _unsigned(self: Raiser, value: SSAValue, type: Attribute) -> SSAValue:

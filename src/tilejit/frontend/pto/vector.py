@@ -14,6 +14,7 @@ from tilejit.frontend.pto.moves import filled_region, narrowed, repeated
 from tilejit.frontend.pto.tiles import Tile, filled, read, region_of, same_bits, tile, write
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
+from tilejit.tile_ir.pto import rows
 from tilejit.tile_ir.pto.op import PtoOp
 from tilejit.tile_ir.pto.rules import line_operand
 from tilejit.tile_ir.pto.spec import MX_BLOCK
@@ -94,13 +95,12 @@ def _expdif(self: Raiser, args: Operands) -> SSAValue:
 
 
 _BINARY: dict[str, Meaning] = {
-    "add": _row("add"), "sub": _row("sub"), "mul": _row("mul"), "div": _divide, "max": _extreme("maximum"), "min": _extreme("minimum"),
-    "and": _row("and_"), "or": _row("or_"), "xor": _row("xor"), "shl": _row("shl"), "shr": _row("shr"), "fmod": _row("fmod"), "rem": _row("rem"),
+    **{name: _row(row) for name, row in rows.PAIRS.items()}, "div": _divide, "max": _extreme("maximum"), "min": _extreme("minimum"),
 }  # fmt: skip
 _MAPS: dict[str, Meaning] = {
     **{f"t{name}": meaning for name, meaning in _BINARY.items()},
     **{f"t{name}s": meaning for name, meaning in _BINARY.items()},
-    **{f"t{name}": _row(name, "input") for name in ("exp", "log", "sqrt", "rsqrt", "recip", "neg", "abs")},
+    **{f"t{name}": _row(row, "input") for name, row in rows.FUNCTIONS.items()},
     "tnot": _invert, "trelu": _relu, "tprelu": _row("prelu", "input", "slope"), "tlrelu": _row("lrelu", "input", "slope"),
     "taddc": _then(_row("add"), _row("add")), "tsubc": _then(_row("sub"), _row("add")),
     "taddsc": _then(_row("add"), _row("add")), "tsubsc": _then(_row("sub"), _row("add")),
@@ -108,10 +108,10 @@ _MAPS: dict[str, Meaning] = {
 _ALONG: dict[str, Meaning] = {
     f"t{axis}expand{name}": _expdif if name == "expdif" else _BINARY[name]
     for axis in ("row", "col")
-    for name in ("add", "sub", "mul", "div", "max", "min", "expdif")
+    for name in rows.EXPANDING
 }
-_FOLDS = {f"t{axis}{name}": f"{axis}_{name}" for axis in ("row", "col") for name in ("sum", "max", "min", "prod", "argmax", "argmin")}
-_PARTS = {f"tpart{name}": _BINARY[name] for name in ("add", "mul", "max", "min")}
+_FOLDS = {f"t{axis}{name}": f"{axis}_{name}" for axis in ("row", "col") for name in rows.FOLDS}
+_PARTS = {f"tpart{name}": _BINARY[name] for name in rows.PARTS}
 _PRODUCTS = tuple(f"{stem}{scaled}{extra}" for stem in ("tmatmul", "tgemv") for scaled in ("", ".mx") for extra in ("", ".acc", ".bias"))
 
 FAMILIES = frozenset((*_MAPS, *_ALONG, *_FOLDS, *_PARTS, *_PRODUCTS))
@@ -191,7 +191,7 @@ def _along(self: Raiser, op: PtoOp, meaning: Meaning) -> None:
         sides[0] = _spread(self, sides[0], region, shape, axis)
     big, vector = sides
     row = op.row.name.removeprefix("trowexpand").removeprefix("tcolexpand")
-    if lined == "b" and d.shaped_type(vector).shape != d.shaped_type(big).shape and row in ("add", "sub", "mul", "div"):
+    if lined == "b" and d.shaped_type(vector).shape != d.shaped_type(big).shape and rows.PAIRS.get(row) == row:
         value = self.apply(f"{'row' if axis else 'col'}_expand_{row}", lhs=big, rhs=vector)
     else:
         value = meaning(self, sides)
@@ -201,10 +201,10 @@ def _along(self: Raiser, op: PtoOp, meaning: Meaning) -> None:
 def _expand(self: Raiser, op: PtoOp) -> None:
     target = tile(self, op, "d")
     region = region_of(self, target)
-    rows, cols = region
+    height, cols = region
     axis, shape = 1 if op.row.name == "trowexpand" else 0, target.spec.shape
     source = tile(self, op, "a")
-    vector = read(self, source, (rows, 1), (shape[0], 1)) if axis else read(self, source, (1, cols), (1, shape[1]))
+    vector = read(self, source, (height, 1), (shape[0], 1)) if axis else read(self, source, (1, cols), (1, shape[1]))
     write(self, target, _spread(self, vector, region, shape, axis))
 
 

@@ -292,7 +292,7 @@ class _Walker:
             return (_Local(dims),)
         if method == "dim" and len(node.args) == 2 and len(arguments[0]) == 1:
             return (self._extent(arguments[0][0], _known_integer(node.args[1], self.reads)),)
-        position = {"store": 2, "assemble": 0, "no_dep": 0}.get(method)
+        position = 2 if method == "store" else 0 if method == "assemble" or method == "no_dep" else None
         return arguments[position] if position is not None and position < len(arguments) else (None,)
 
     def _helper_call(self, helper: Definition, call: ast.Call, submitted: bool) -> tuple[_Held, ...]:

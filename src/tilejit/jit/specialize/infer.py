@@ -23,7 +23,7 @@ def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Map
     """The type of `function(…)`, or UNKNOWN; mistakes are left to the front end, which says them better."""
     try:
         bound = bind(function, positional, keywords, _kind_of, _value_of)
-        special = _STRUCTURAL.get(bound.row.name)
+        special = _structural(bound.row.name)
         if special is not None:
             return special(bound.args, fresh)
         if bound.row.family == "structural":
@@ -187,16 +187,25 @@ def _view(args: Arguments, fresh: FreshDim) -> Abstract:
     return BufferType(shape, tensor.dtype, layout.value if isinstance(layout, TensorLayout) else tensor.layout)
 
 
-_STRUCTURAL: dict[str, Callable[[Arguments, FreshDim], Abstract]] = {
-    "create_tensor": _create_tensor,
-    "create_l1": _create_tensor,
-    "load": _load,
-    "store": _store,
-    "dim": _dim,
-    "read": _read,
-    "no_dep": _no_dep,
-    "view": _view,
-}
+def _structural(name: str) -> Callable[[Arguments, FreshDim], Abstract] | None:
+    """The type rule of what the front end builds itself."""
+    match name:
+        case "create_tensor" | "create_l1":
+            return _create_tensor
+        case "load":
+            return _load
+        case "store":
+            return _store
+        case "dim":
+            return _dim
+        case "read":
+            return _read
+        case "no_dep":
+            return _no_dep
+        case "view":
+            return _view
+        case _:
+            return None
 
 
 def subscript(base: BufferType | TileType, indices: Sequence[Abstract | slice], fresh: FreshDim) -> Abstract:

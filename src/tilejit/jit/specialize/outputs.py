@@ -71,12 +71,20 @@ class _Writes:
         return tuple(max(ends) for ends in zip(*known, strict=True))
 
 
-_WRITERS: Mapping[str, Mapping[str, str]] = {
-    "store": {"tile": "value", "offsets": "offsets", "output_tensor": "target"},
-    "assemble": {"target": "target", "source": "value", "offset": "offsets"},
-    "write": {"dst": "target", "tensor": "target", "offset": "offsets", "indices": "offsets", "value": "value"},
-}
-"""Ops that write into a tensor: what each parameter is, in order."""
+_ELEMENT = {"dst": "target", "tensor": "target", "offset": "offsets", "indices": "offsets", "value": "value"}
+
+
+def _roles(name: str) -> Mapping[str, str] | None:
+    """What each parameter of an op that writes into a tensor is, in order."""
+    match name:
+        case "store":
+            return {"tile": "value", "offsets": "offsets", "output_tensor": "target"}
+        case "assemble":
+            return {"target": "target", "source": "value", "offset": "offsets"}
+        case "write":
+            return _ELEMENT
+        case _:
+            return None
 
 
 class _Watching(Statements):
@@ -93,8 +101,9 @@ class _Watching(Statements):
         assert isinstance(node, ast.Call)
         folded = super().call(node)
         _, callee = self.fold(node.func)
-        if isinstance(callee, Static) and isinstance(callee.value, OpFunction) and callee.value.name in _WRITERS:
-            self._note_op(_WRITERS[callee.value.name], node)
+        roles = _roles(callee.value.name) if isinstance(callee, Static) and isinstance(callee.value, OpFunction) else None
+        if roles is not None:
+            self._note_op(roles, node)
         return folded
 
     def _note_op(self, roles: Mapping[str, str], node: ast.Call) -> None:
@@ -105,7 +114,7 @@ class _Watching(Statements):
             places = [extent_of(item) for item in items_of(self.fold(offsets)[1])]
             starts = [place if isinstance(place, int) else None for place in places]
             written = self.fold(value)[1]
-            if roles is _WRITERS["write"]:
+            if roles is _ELEMENT:
                 self.writes[target.id].note_box(starts, (1,) * len(starts), written.dtype if isinstance(written, RuntimeValue | Static) else None)
             else:
                 self.writes[target.id].note(written, starts)

@@ -121,7 +121,7 @@ class Signature:
             operation, *operands = cast("Sequence[object]", item)
             if operation in ("dim", "scalar"):
                 return (extents if operation == "dim" else scalars)[str(operands[0])]
-            return EXTENT_OPERATIONS[str(operation)](*(value(operand) for operand in operands))
+            return EXTENT_OPERATIONS[str(operation)].compute(*(value(operand) for operand in operands))
 
         try:
             extent = value(found)

@@ -64,8 +64,10 @@ def _narrowed(e: Emitter, value: Value, target: DType, mode: str) -> Value:
     zero = constant(value.type, 0)
     if mode == "trunc":
         picked = inner
-    elif mode in ("floor", "ceil"):
-        picked = select(e, fcmp(e, "olt" if mode == "floor" else "ogt", value, zero), outer, inner)
+    elif mode == "floor":
+        picked = select(e, fcmp(e, "olt", value, zero), outer, inner)
+    elif mode == "ceil":
+        picked = select(e, fcmp(e, "ogt", value, zero), outer, inner)
     elif mode == "odd":
         even = icmp(e, "eq", binary(e, "and", inner_bits, constant(bits.type, 1)), constant(bits.type, 0))
         picked = select(e, even, outer, inner)

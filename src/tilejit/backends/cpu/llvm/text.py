@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tilejit.backends.cpu.llvm.host import host
 from tilejit.backends.cpu.llvm.look import DECLARATIONS, FIRST_TURNS, LOOK, LOOK_TEXT
+from tilejit.backends.cpu.schedule import Book
 from tilejit.runtime.call import abi
 
 _RARELY = 1
@@ -43,6 +44,8 @@ class Module:
     """Whether functions must be within 1 ULP and sums in the order of the reference (`fast_math=False`)."""
     stack_bytes: int = 0
     """What all functions together reserve on the stack."""
+    schedules: Book = field(default_factory=Book)
+    """What was chosen for their nests."""
 
     def declare(self, name: str, text: str) -> str:
         """Make sure that `declare … @name` is there; returns `@name`."""

@@ -17,8 +17,8 @@ from tilejit.backends.cpu.llvm.vector import extract, shuffle, splat
 from tilejit.backends.cpu.memory.guards import check_box
 from tilejit.backends.cpu.memory.storage import Array, aligned, sub_box
 from tilejit.backends.cpu.nests import fold, stream
-from tilejit.backends.cpu.nests.nest import Box, Walk, copy_box, sweep, vector_width
-from tilejit.backends.cpu.nests.plan import Kind, Write, make_plan
+from tilejit.backends.cpu.nests.nest import Box, Walk, copy_box, sweep
+from tilejit.backends.cpu.nests.plan import Kind, Write, make_plan, scheduled
 from tilejit.backends.cpu.nests.recipes import Recipe, dtype_of
 from tilejit.backends.cpu.rules import recipe
 from tilejit.backends.cpu.teams import nests as team_nest
@@ -29,9 +29,6 @@ from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
 from tilejit.types.values import BufferType, ScalarType, Shape, ShapedType
-
-WIDE, NARROW = 32, 16
-"""Lanes of 32 bits per vector: many for short code, fewer where polynomials fill the registers."""
 
 
 def write_group(f: FunctionWriter, ops: Sequence[d.ApplyOp | d.StoreOp], outputs: Sequence[SSAValue]) -> None:
@@ -80,7 +77,8 @@ class GroupWriter:
         self.store_boxes = {store: self._store_box(store) for store in stores}
         self.output_arrays = {value: self._output(value) for value in outputs}
         self.read_tokens: set[object] = set()
-        self.plan = make_plan(recipes, stores, outputs, self._delayed(recipes, stores))
+        self.schedule = scheduled(self.e, recipes, stores)
+        self.plan = make_plan(recipes, stores, outputs, self._delayed(recipes, stores), self.schedule.recompute)
         self.places: dict[object, Place] = {}
         self.box = Box([], [])
         self.row_values: dict[SSAValue, Value] = {}
@@ -185,13 +183,12 @@ class GroupWriter:
         """The loops over the box."""
         plan, e = self.plan, self.e
         self._add_row_buffers()
-        width = self._width()
         with self.box.rows(e) as (indices, pointers):
             self.pointers = pointers
             self.row_values = {}
             for stage in range(plan.stages):
                 self._row_values(stage)
-                self._sweep(stage, width, folds, indices)
+                self._sweep(stage, folds, indices)
             self._row_values(plan.stages)
             self._write_rows()
         if self.streamed is not None:
@@ -235,11 +232,6 @@ class GroupWriter:
         self.places[key] = Place(len(self.box.walks), array.dtype, is_mask)
         self.box.walks.append(Walk(array.pointer, array.dtype, strides))
 
-    def _width(self) -> int:
-        dtypes = [walk.dtype for walk in self.box.walks] + [dtype_of(value) for value in self.by_result]
-        wide = all(item.wide for item in self.by_result.values())
-        return vector_width(dtypes, WIDE if wide else NARROW)
-
     def _lane_dtype(self, value: SSAValue) -> DType:
         return BOOL if value in self.by_result and self.by_result[value].is_mask else dtype_of(value)
 
@@ -271,7 +263,7 @@ class GroupWriter:
 
     # columns --------------------------------------------------------------------------------------------------------------
 
-    def _sweep(self, stage: int, width: int, folds: Sequence[fold.ColumnFold], indices: Sequence[Index]) -> None:
+    def _sweep(self, stage: int, folds: Sequence[fold.ColumnFold], indices: Sequence[Index]) -> None:
         reductions = [member for member in self.plan.row_reductions if member.stage == stage + 1]
         writes = [write for write in self.plan.writes if write.stage == stage and not self.is_row_write(write)]
         kept = [value for value, filled in self.plan.kept.items() if filled == stage]
@@ -301,7 +293,7 @@ class GroupWriter:
         if skip != 0:
             with self.e.loop(0, skip, name="align") as loop:
                 body(1, loop.iv, [])
-        results = sweep(self.e, count, width, body, start, narrow, skip)
+        results = sweep(self.e, count, (self.schedule.lanes, self.schedule.middle), body, start, narrow, skip)
         for member, value in zip(reductions, fold.finished(self.e, reductions, results), strict=True):
             self.row_values[member.recipe.result] = value
 

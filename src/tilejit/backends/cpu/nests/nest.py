@@ -13,9 +13,6 @@ from tilejit.backends.cpu.llvm.vector import splat
 from tilejit.backends.cpu.memory.storage import Array
 from tilejit.dtypes import UINT8, UINT16, UINT32, UINT64, DType
 
-MID_WIDTH = 8
-"""Lanes of the loop between the main one and the element-wise tail."""
-
 
 @dataclass(slots=True)
 class Walk:
@@ -84,21 +81,24 @@ _MANY_ROWS = 4096
 """Rows that may take long, however short they are."""
 Body = Callable[[int, Index, list[Value]], list[Value]]
 """(lanes, column, accumulators) → accumulators."""
+Start = Callable[[int], list[Value]]
+"""The first accumulators of a width."""
 Narrow = Callable[[list[Value], int, int], list[Value]]
 """Accumulators of one width combined into those of a smaller one."""
 
 
 def sweep(
-    e: Emitter, count: Index, width: int, body: Body, start: Callable[[int], list[Value]] | None = None, narrow: Narrow | None = None, skip: Index = 0
+    e: Emitter, count: Index, widths: tuple[int, int], body: Body, start: Start | None = None, narrow: Narrow | None = None, skip: Index = 0
 ) -> list[Value]:
-    """Columns 0..count: vectors of `width`, then of 8, then single elements. Returns the accumulators as scalars.
+    """Columns 0..count: vectors of both `widths`, then single elements. Returns the accumulators as scalars.
 
     The first `skip` columns have been seen to: vectors start behind them.
     """
     accumulators: list[Value] | None = None
+    width, middle = widths
     held = width
     done = skip
-    for lanes in dict.fromkeys((width, min(width, MID_WIDTH), 1)):
+    for lanes in dict.fromkeys((width, min(width, middle), 1)):
         if isinstance(count, int) and isinstance(done, int):
             end: Index = count - (count - done) % lanes
         elif lanes == 1:
@@ -125,12 +125,6 @@ def sweep(
     return narrow(accumulators, held, 1) if narrow is not None else accumulators
 
 
-def vector_width(dtypes: Sequence[DType], lanes: int = 32) -> int:
-    """Lanes per vector: as many as keep the widest type of a nest within `lanes` 32-bit registers' worth."""
-    widest = max((max(dtype.bits, 8) for dtype in dtypes), default=32)
-    return lanes if widest <= 32 else lanes // 2
-
-
 BITS = {1: UINT8, 2: UINT16, 4: UINT32, 8: UINT64}
 """Types that move elements of a size without looking at them."""
 
@@ -151,7 +145,8 @@ def each(e: Emitter, target: Array, sources: Sequence[Array], extents: Sequence[
             store_strided(e, target.dtype, at[-1], steps[-1], compute(values, lanes), lanes)
             return []
 
-        sweep(e, box.extents[-1], vector_width([array.dtype for array in arrays]), body)
+        schedule = e.module.schedules.copies([array.dtype for array in arrays])
+        sweep(e, box.extents[-1], (schedule.lanes, schedule.middle), body)
 
 
 def copy_box(e: Emitter, target: Array, source: Array, extents: Sequence[Index]) -> None:

@@ -18,12 +18,11 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
+from tilejit.backends.cpu.llvm.text import Emitter
 from tilejit.backends.cpu.nests.recipes import Recipe
+from tilejit.backends.cpu.schedule import NestSchedule
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import Shape, ShapedType
-
-CHEAP = 3
-"""Recomputing up to this much work beats writing a row and reading it again."""
 
 
 class Kind(enum.Enum):
@@ -59,6 +58,8 @@ class Plan:
     members: dict[SSAValue, Member]
     writes: list[Write]
     stages: int
+    recompute: int
+    """Work up to which a full value is computed again in a later stage."""
     kept: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     """Full values that get a row buffer, and the stage that fills it."""
 
@@ -87,13 +88,23 @@ class Plan:
         return any(member.kind is Kind.ROW for member in self.members.values())
 
 
-def make_plan(recipes: Sequence[Recipe], stores: Sequence[d.StoreOp], outputs: Iterable[SSAValue], delayed: Iterable[SSAValue | d.StoreOp] = ()) -> Plan:
+def scheduled(e: Emitter, recipes: Sequence[Recipe], stores: Sequence[d.StoreOp]) -> NestSchedule:
+    """What is chosen for the nest of a group."""
+    values = [value for item in recipes for value in (*item.inputs, item.result)] + [value for store in stores for value in (store.value, store.buffer)]
+    dtypes = [type.dtype for value in values if isinstance(type := d.type_of(value), ShapedType)]
+    folds = any(item.reduction is not None and item.reduction.axis != len(item.space) - 1 for item in recipes)
+    return e.module.schedules.nest(e.name, dtypes, all(item.wide for item in recipes), folds)
+
+
+def make_plan(
+    recipes: Sequence[Recipe], stores: Sequence[d.StoreOp], outputs: Iterable[SSAValue], delayed: Iterable[SSAValue | d.StoreOp], recompute: int
+) -> Plan:
     """The plan of a group; `delayed` outputs and stores overwrite memory that the group reads, so they come in the last sweep."""
     space = _space([recipe.space for recipe in recipes] + [d.shaped_type(store.value).shape for store in stores])
     members: dict[SSAValue, Member] = {}
     for recipe in recipes:
         members[recipe.result] = _member(recipe, members, space)
-    plan = Plan(space, members, [], 1)
+    plan = Plan(space, members, [], 1, recompute)
     plan.stages = 1 + max((member.stage for member in members.values() if member.kind is Kind.FULL), default=0)
     for member in plan.row_reductions:
         # The sweep that computes a reduction exists even when nothing full follows it.
@@ -163,7 +174,7 @@ def _demands(plan: Plan, value: SSAValue, stage: int) -> list[tuple[SSAValue, in
 def _costs_much(plan: Plan, value: SSAValue, stage: int) -> bool:
     """Whether computing a full value in `stage` from memory, row values and what is kept is more than cheap."""
     work, seen, pending = 0, {value}, [value]
-    while pending and work <= CHEAP:
+    while pending and work <= plan.recompute:
         current = pending.pop()
         member = plan.members.get(current)
         if member is None or member.kind is not Kind.FULL:
@@ -174,4 +185,4 @@ def _costs_much(plan: Plan, value: SSAValue, stage: int) -> bool:
             work += member.recipe.cost
             pending += [operand for operand in member.recipe.inputs if operand not in seen]
             seen.update(member.recipe.inputs)
-    return work > CHEAP
+    return work > plan.recompute

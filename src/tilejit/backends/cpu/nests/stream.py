@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilejit.backends.cpu.lanes.registers import store_lanes, to_memory
-from tilejit.backends.cpu.llvm.host import host
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.nests.plan import Write
 from tilejit.dtypes import DType
@@ -13,10 +12,6 @@ from tilejit.dtypes import DType
 if TYPE_CHECKING:
     from tilejit.backends.cpu.nests.group import GroupWriter
 
-STREAM_BYTES = 24 << 20
-"""An output of this size is gone from every cache before it can be read again."""
-PREFETCH_BYTES = 1 << 20
-"""Inputs below this size are in a near cache anyway."""
 LINE = 64
 """Bytes of a cache line."""
 ALIGN = 32
@@ -25,7 +20,8 @@ ALIGN = 32
 
 def choose(group: GroupWriter) -> Write | None:
     """The write of a group that goes past the caches: large, in one piece, not read by the group, in a sweep without a reduction."""
-    if not host().is_x86:
+    least = group.schedule.stream_bytes
+    if not least:
         return None
     folding = {member.stage - 1 for member in group.plan.row_reductions}
     for write in group.plan.writes:
@@ -33,7 +29,7 @@ def choose(group: GroupWriter) -> Write | None:
             continue
         place = group.places[group.target(write)]
         unread = not group.store_boxes[write.store].tokens & group.read_tokens
-        if unread and _bytes(group, place.dtype) >= STREAM_BYTES and group.box.walks[place.walk].strides[-1] == 1:
+        if unread and _bytes(group, place.dtype) >= least and group.box.walks[place.walk].strides[-1] == 1:
             return write
     return None
 
@@ -68,7 +64,8 @@ def prefetch_next_row(group: GroupWriter, stage: int, lanes: int, column: Index)
 
     The first sweep over a row waits for memory and the later ones for arithmetic; this lets both go on at once.
     """
-    if stage != 1 or lanes == 1 or len(group.box.extents) < 2:
+    least = group.schedule.prefetch_bytes
+    if not least or stage != 1 or lanes == 1 or len(group.box.extents) < 2:
         return
     e = group.e
     seen: set[int] = set()
@@ -78,7 +75,7 @@ def prefetch_next_row(group: GroupWriter, stage: int, lanes: int, column: Index)
             continue
         seen.add(place.walk)
         strides, size = group.box.walks[place.walk].strides, place.dtype.get_byte()
-        if strides[-1] != 1 or strides[-2] == 0 or 0 < _bytes(group, place.dtype) < PREFETCH_BYTES:
+        if strides[-1] != 1 or strides[-2] == 0 or 0 < _bytes(group, place.dtype) < least:
             continue
         e.module.declare("llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         ahead = e.offset(group.pointers[place.walk], e.add(column, strides[-2]), place.dtype.llvm)

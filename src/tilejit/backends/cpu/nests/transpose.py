@@ -22,7 +22,7 @@ def transpose_into(e: Emitter, target: Array, source: Array, extents: Sequence[I
     """Copy a box; `source` is a view with swapped axes, so its neighbours lie along another axis than the target's."""
     last = source.rank - 1
     along = next((axis for axis in range(last) if source.strides[axis] == 1 and extents[axis] != 1), None)
-    if along is None or source.strides[last] == 1 or target.strides[last] != 1:
+    if along is None or source.strides[last] == 1 or target.strides[last] != 1 or not e.module.schedules.transpose(e.name).in_registers:
         copy_box(e, target, source, extents)
         return
     bits = BITS[target.dtype.get_byte()]

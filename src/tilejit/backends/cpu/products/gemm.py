@@ -6,23 +6,22 @@ Every function is called as
 
 and computes C[m, n] = A[m, k] @ B[k, n], or C += A @ B with `accumulate`. Strides count elements; those of A and B may be anything
 (a transpose swaps them), the columns of C are adjacent. A and B have dtype `operand`, C has the accumulator type `accumulator_of(operand)`
-(FP32 for floats, INT32 for integers up to 32 bits). `scratch` has `scratch_bytes(operand)` bytes, 64-byte aligned. Sizes may be 0.
+(FP32 for floats, INT32 for integers up to 32 bits). `scratch` has `scratch_bytes(module, operand)` bytes, 64-byte aligned. Sizes may be 0.
 C must not overlap A or B.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.backends.cpu.llvm.vector import binary, extract, select, splat, typed
 from tilejit.backends.cpu.products.kernels import (
-    Block,
     Elements,
     accumulator_of,
     function_emitter,
-    host_block,
     lane_mask,
     masked_load,
     masked_store,
@@ -31,16 +30,12 @@ from tilejit.backends.cpu.products.kernels import (
     params_of,
     write_block,
 )
+from tilejit.backends.cpu.schedule import GemmSchedule
 from tilejit.dtypes import DType
 
-__all__ = ["Gemm", "accumulator_of", "applies", "call_gemm", "call_variant", "gemm_function", "scratch_bytes", "variants"]
+__all__ = ["Gemm", "accumulator_of", "applies", "call_gemm", "call_variant", "gemm_function", "schedule_of", "scratch_bytes", "variants"]
 
 _PARAMS = "ptr a, i64 a_row, i64 a_col, ptr b, i64 b_row, i64 b_col, ptr c, i64 c_row, i64 m, i64 n, i64 k, i1 accumulate, ptr scratch, ptr context"
-_DIRECT_N, _DIRECT_K = 256, 256
-"""Up to these sizes B stays in the first caches as it is, and packing does not pay."""
-_FEW_ROWS = 8
-"""Up to this many rows the product is bound by reading B once."""
-
 _Size = int | None
 
 
@@ -48,9 +43,14 @@ def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
-def scratch_bytes(operand: DType, m: _Size = None, n: _Size = None, k: _Size = None) -> int:
+def schedule_of(module: Module, operand: DType) -> GemmSchedule:
+    """How products of this type are done."""
+    return module.schedules.gemm(accumulator_of(operand))
+
+
+def scratch_bytes(module: Module, operand: DType, m: _Size = None, n: _Size = None, k: _Size = None) -> int:
     """Bytes of packing memory that one product needs; less when sizes are known."""
-    kind, block = Elements(operand), host_block()
+    kind, block = Elements(operand), schedule_of(module, operand)
     columns = block.vectors * kind.lanes
     depth = block.kc if k is None else min(k, block.kc)
     rows = block.mc if m is None else min(_round_up(m, block.rows), block.mc)
@@ -90,20 +90,17 @@ def _call(e: Emitter, name: str, gemm: Gemm) -> None:
 
 def gemm_function(module: Module, operand: DType, a: tuple[Index, Index], b: tuple[Index, Index], sizes: tuple[Index, Index, Index]) -> str:
     """Name of the function for these strides and sizes, added to `module` when first used; what is known now spares variants."""
-    kind = Elements(operand)
-    wanted = variants(operand, a, b, sizes)
-    if len(wanted) == 1:
-        return _BUILDERS[wanted[0]](module, kind)
-    return _dispatcher(module, kind, wanted)
+    kind, wanted = Elements(operand), variants(schedule_of(module, operand), operand, a, b, sizes)
+    return _BUILDERS[wanted[0]](module, kind) if len(wanted) == 1 else _dispatcher(module, kind, wanted)
 
 
-def variants(operand: DType, a: Sequence[Index], b: Sequence[Index], sizes: tuple[Index, Index, Index]) -> list[str]:
+def variants(schedule: GemmSchedule, operand: DType, a: Sequence[Index], b: Sequence[Index], sizes: tuple[Index, Index, Index]) -> list[str]:
     """Variants that could apply to operands of these strides, best first; the last one serves always."""
     kind = Elements(operand)
     m, n, k = sizes
     out: list[str] = []
-    may_few = not isinstance(m, int) or m <= _FEW_ROWS
-    must_few = isinstance(m, int) and m <= _FEW_ROWS
+    may_few = not isinstance(m, int) or m <= schedule.few_rows
+    must_few = isinstance(m, int) and m <= schedule.few_rows
     if may_few and (not isinstance(b[1], int) or b[1] == 1):
         out.append("stream")
         if must_few and b[1] == 1:
@@ -112,7 +109,7 @@ def variants(operand: DType, a: Sequence[Index], b: Sequence[Index], sizes: tupl
         out.append("dots")
         if must_few and b[0] == 1 and a[1] == 1:
             return out
-    small = not (isinstance(n, int) and n > _DIRECT_N) and not (isinstance(k, int) and k > _DIRECT_K)
+    small = not (isinstance(n, int) and n > schedule.direct_n) and not (isinstance(k, int) and k > schedule.direct_k)
     if kind.plain and small and (not isinstance(b[1], int) or b[1] == 1):
         out.append("direct")
         if isinstance(n, int) and isinstance(k, int) and b[1] == 1:
@@ -130,7 +127,7 @@ def _dispatcher(module: Module, kind: Elements, wanted: list[str]) -> str:
     e = function_emitter(module, name, "void", params)
     for variant in wanted:
         if variant != "packed":
-            with e.when(applies(e, variant, (a_row, a_col), (b_row, b_col), (m, n, k)), variant):
+            with e.when(applies(e, variant, kind.operand, (a_row, a_col), (b_row, b_col), (m, n, k)), variant):
                 e.void(f"call void @{_BUILDERS[variant](module, kind)}({', '.join(map(str, params))})")
                 e.void("ret void")
                 e.place(e.fresh("unreached"))
@@ -141,15 +138,16 @@ def _dispatcher(module: Module, kind: Elements, wanted: list[str]) -> str:
     return name
 
 
-def applies(e: Emitter, variant: str, a: Sequence[Index], b: Sequence[Index], sizes: tuple[Index, Index, Index]) -> Value:
+def applies(e: Emitter, variant: str, operand: DType, a: Sequence[Index], b: Sequence[Index], sizes: tuple[Index, Index, Index]) -> Value:
     """Whether a variant other than the packed one is meant for these strides and sizes."""
     m, n, k = sizes
+    schedule = schedule_of(e.module, operand)
     if variant == "direct":
-        tests = [e.icmp("eq", b[1], 1), e.icmp("sle", n, _DIRECT_N), e.icmp("sle", k, _DIRECT_K)]
+        tests = [e.icmp("eq", b[1], 1), e.icmp("sle", n, schedule.direct_n), e.icmp("sle", k, schedule.direct_k)]
     elif variant == "stream":
-        tests = [e.icmp("eq", b[1], 1), e.icmp("sle", m, _FEW_ROWS)]
+        tests = [e.icmp("eq", b[1], 1), e.icmp("sle", m, schedule.few_rows)]
     else:
-        tests = [e.icmp("eq", b[0], 1), e.icmp("eq", a[1], 1), e.icmp("sle", m, _FEW_ROWS)]
+        tests = [e.icmp("eq", b[0], 1), e.icmp("eq", a[1], 1), e.icmp("sle", m, schedule.few_rows)]
     condition = tests[0]
     for test in tests[1:]:
         condition = binary(e, "and", condition, test)
@@ -163,7 +161,7 @@ def _packed(module: Module, kind: Elements) -> str:
     name = f"gemm.{kind.operand.name}.packed"
     if name in module.functions:
         return name
-    block = host_block()
+    block = schedule_of(module, kind.operand)
     columns = block.vectors * kind.lanes
     params = params_of(_PARAMS)
     a, a_row, a_col, b, b_row, b_col, c, c_row, m, n, k, accumulate, scratch, _ = params
@@ -198,7 +196,7 @@ def _packed(module: Module, kind: Elements) -> str:
     return name
 
 
-def _packed_a_bytes(e: Emitter, kind: Elements, block: Block, m: Value, k: Value) -> Value:
+def _packed_a_bytes(e: Emitter, kind: Elements, block: GemmSchedule, m: Value, k: Value) -> Value:
     """Bytes of the packed part of A, in whole cache lines: where that of B begins (see `scratch_bytes`)."""
     panels = e.inst("i64", f"udiv i64 {e.i64(e.add(m, block.rows - 1)).text}, {block.rows}")
     rows = e.min(e.mul(panels, block.rows), block.mc)
@@ -219,7 +217,7 @@ def _clear_without_depth(e: Emitter, kind: Elements, c: tuple[Value, Value], siz
 def _blocks(
     e: Emitter,
     kind: Elements,
-    block: Block,
+    block: GemmSchedule,
     memory: tuple[Value, Value, Value],
     c: tuple[Value, Value],
     sizes: tuple[Index, Index, Index],
@@ -252,7 +250,7 @@ def _blocks(
 
 
 def _copy_edge(
-    e: Emitter, kind: Elements, block: Block, tile: Value, c: tuple[Value, Value], sizes: tuple[Index, Index], accumulate: Value
+    e: Emitter, kind: Elements, block: GemmSchedule, tile: Value, c: tuple[Value, Value], sizes: tuple[Index, Index], accumulate: Value
 ) -> None:
     """The part of a full tile that lies inside C."""
     lanes = kind.lanes
@@ -278,12 +276,12 @@ def _direct(module: Module, kind: Elements) -> str:
     name = f"gemm.{kind.operand.name}.direct"
     if name in module.functions:
         return name
-    block = host_block()
+    block = schedule_of(module, kind.operand)
     columns, lanes = block.vectors * kind.lanes, kind.lanes
     params = params_of(_PARAMS)
     a, a_row, a_col, b, b_row, _, c, c_row, m, n, k, accumulate, *_ = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
-    full, part = _direct_kernel(module, kind, block, masked=False), _direct_kernel(module, kind, Block(block.rows, 1, 0, 0, 0), masked=True)
+    full, part = _direct_kernel(module, kind, block, masked=False), _direct_kernel(module, kind, replace(block, vectors=1), masked=True)
     whole = e.sub(n, e.inst("i64", f"srem i64 {n.text}, {columns}"))
     with e.loop(0, m, block.rows, name="i") as i:
         e.look()
@@ -300,7 +298,7 @@ def _direct(module: Module, kind: Elements) -> str:
     return name
 
 
-def _direct_kernel(module: Module, kind: Elements, block: Block, *, masked: bool) -> str:
+def _direct_kernel(module: Module, kind: Elements, block: GemmSchedule, *, masked: bool) -> str:
     """One register block from A and B in place. Missing rows repeat the last one and are not stored; a mask guards the columns."""
     name = f"gemm.direct.{kind.acc}.{block.vectors}"
     if name in module.functions:

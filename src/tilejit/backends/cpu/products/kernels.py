@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from tilejit.backends.cpu.lanes.registers import from_memory
 from tilejit.backends.cpu.lanes.vmath_blocks import fma
 from tilejit.backends.cpu.llvm.host import host
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.backends.cpu.llvm.vector import binary, constant, convert, shuffle, splat, typed
+from tilejit.backends.cpu.schedule import GemmSchedule
 from tilejit.dtypes import FP32, INT32, INT64, DType
 
 POINTER = "ptr"
@@ -73,28 +73,6 @@ class Elements:
         return constant(typed(self.acc, width), 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A register block (rows x vectors of accumulators) and the cache blocks around it."""
-
-    rows: int
-    vectors: int
-    kc: int
-    """Depth of a packed panel: a panel of B stays in the first cache."""
-    mc: int
-    """Rows of A packed at a time: they stay in the second cache."""
-    nc: int
-    """Columns of B packed at a time: they stay in the last cache."""
-    unroll: int = 2
-
-
-@cache
-def host_block() -> Block:
-    """The block for this processor, by number of registers: accumulators, one row of B and a broadcast of A must fit."""
-    vectors = 4 if host().vector_registers == 32 else 2
-    return Block(rows=6, vectors=vectors, kc=256, mc=240 if vectors == 4 else 144, nc=1024)
-
-
 def function_emitter(module: Module, name: str, result: str, params: Sequence[Value], attributes: str = "nounwind") -> Emitter:
     return Emitter(module, name, result, params, attributes, "internal")
 
@@ -107,7 +85,7 @@ def params_of(text: str) -> list[Value]:
 # micro-kernels ----------------------------------------------------------------------------------------------------------
 
 
-def packed_kernel(module: Module, kind: Elements, block: Block) -> str:
+def packed_kernel(module: Module, kind: Elements, block: GemmSchedule) -> str:
     """`void (ptr a, ptr b, ptr c, i64 c_row, i64 k, i1 accumulate)`: a block of C from packed panels of A and B."""
     name = f"gemm.micro.{kind.acc}"
     if name in module.functions:
@@ -149,7 +127,7 @@ def prefetch(e: Emitter, pointer: Value) -> None:
     e.void(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 1, i32 3, i32 1)")
 
 
-def write_block(e: Emitter, kind: Elements, block: Block, sums: Sequence[Value], c: Value, c_row: Index, accumulate: Value) -> None:
+def write_block(e: Emitter, kind: Elements, block: GemmSchedule, sums: Sequence[Value], c: Value, c_row: Index, accumulate: Value) -> None:
     """Store a full block of sums to C, or add it to what is there."""
     width = kind.lanes
     stem = e.fresh("write")

@@ -157,7 +157,7 @@ class _Product:
         f, e = self.f, self.f.e
         target, left, right, batch, sizes = product.c, product.a, product.b, product.batch, product.sizes
         known = [size if isinstance(size, int) else None for size in sizes]
-        need = scratch_bytes(self.operand, *known)
+        need = scratch_bytes(e.module, self.operand, *known)
         scratch = f.allocate(need, self.op.span) if need else Value("null", "ptr")
         with ExitStack() as stack:
             pointers = [target.pointer, left.pointer, right.pointer]

@@ -11,18 +11,15 @@ from tilejit.backends.cpu.llvm.text import Index, Value
 from tilejit.backends.cpu.nests.fold import ColumnFold
 from tilejit.backends.cpu.nests.nest import Box, Walk
 from tilejit.backends.cpu.teams import team
+from tilejit.passes.cost import CELL_PS, WORK_PS
 
 if TYPE_CHECKING:
     from tilejit.backends.cpu.nests.group import GroupWriter
 
-STRETCH, FOLDED_STRETCH = 4096, 256
-"""Columns of a trip, where a nest has one row, and where it folds all rows: whole vectors, whole cache lines."""
-_CELL_PS, _WORK_PS = 100, 30
-"""Picoseconds of moving a cell, and of a unit of work on it."""
-
-
 def share(group: GroupWriter, folds: Sequence[ColumnFold]) -> bool:
     """Write the nest of a group as a task if it may be worth it; False: it is for one thread."""
+    if not group.schedule.threads:
+        return False
     if any(write.store is not None and write.store.static("atomic") for write in group.plan.writes):
         return False
     if any(array.tokens & group.read_tokens for array in (*group.store_boxes.values(), *group.output_arrays.values())):
@@ -31,7 +28,7 @@ def share(group: GroupWriter, folds: Sequence[ColumnFold]) -> bool:
     by_columns = len(extents) == 1 or bool(folds)
     if by_columns and group.plan.has_rows and not _only_folds(group):
         return False
-    unit = (FOLDED_STRETCH if folds else STRETCH) if by_columns else 1
+    unit = group.schedule.stretch if by_columns else 1
     count = _pieces(group, extents[-1], unit) if by_columns else extents[0]
     cells: Index = unit
     for extent in extents[:-1] if by_columns else extents[1:]:
@@ -71,7 +68,7 @@ def _pieces(group: GroupWriter, columns: Index, unit: int) -> Index:
 
 def _nanoseconds(group: GroupWriter, cells: Index) -> Index:
     """What computing so many cells takes, roughly."""
-    each = _CELL_PS + _WORK_PS * sum(item.cost for item in group.by_result.values())
+    each = CELL_PS + WORK_PS * sum(item.cost for item in group.by_result.values())
     picoseconds = group.e.mul(cells, each)
     if isinstance(picoseconds, int):
         return max(1, picoseconds // 1000)

@@ -11,19 +11,12 @@ from dataclasses import dataclass
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.memory.storage import Array
-from tilejit.backends.cpu.products.gemm import Gemm, applies, call_variant, scratch_bytes, variants
-from tilejit.backends.cpu.products.kernels import Elements, host_block
+from tilejit.backends.cpu.products.gemm import Gemm, applies, call_variant, schedule_of, scratch_bytes, variants
+from tilejit.backends.cpu.products.kernels import Elements
 from tilejit.backends.cpu.teams import team
 from tilejit.dtypes import DType
 from tilejit.errors import Span
-
-PIECES = 16
-"""Stretches that a product is cut into, if they are not too narrow then."""
-STREAM_PIECES = 4
-"""The same where B is read once, row after row: the longer the stretches of a row, the better."""
-COLUMNS, ROWS = 256, 120
-"""The least of each: below, packing the other operand anew for every stretch would show."""
-_OPERATIONS_PER_NS = 60
+from tilejit.passes.cost import OPERATIONS_PER_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +35,19 @@ class Product:
 
 def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]) -> bool:
     """Write a product as a task if it may be worth it, with `alone` as the code for one thread; False: nothing was written."""
-    wanted = variants(product.operand, product.a.strides[-2:], product.b.strides[-2:], product.sizes)
-    variant = wanted[-1]
     e = f.e
+    schedule = schedule_of(e.module, product.operand)
+    wanted = variants(schedule, product.operand, product.a.strides[-2:], product.b.strides[-2:], product.sizes)
+    variant = wanted[-1]
     m, n, k = product.sizes
     # Few rows are not cut, and the columns of a small B would be too narrow.
-    by_columns = variant in ("stream", "dots") or (variant == "packed" and not (isinstance(n, int) and n < 2 * COLUMNS))
-    unit = host_block().vectors * Elements(product.operand).lanes if by_columns else host_block().rows
+    by_columns = variant in ("stream", "dots") or (variant == "packed" and not (isinstance(n, int) and n < 2 * schedule.least_columns))
+    unit = schedule.vectors * Elements(product.operand).lanes if by_columns else schedule.rows
     whole, across = (n, m) if by_columns else (m, n)
-    size = _stretch(e, whole, unit, COLUMNS if by_columns else ROWS, PIECES if variant != "stream" else STREAM_PIECES)
-    pieces = _quotient_up(e, whole, size)
-    count = pieces
+    least, pieces = schedule.least_columns if by_columns else schedule.least_rows, schedule.pieces if variant != "stream" else schedule.stream_pieces
+    size = _stretch(e, whole, unit, least, pieces)
+    parts = _quotient_up(e, whole, size)
+    count = parts
     for extent in product.batch:
         count = e.mul(count, extent)
     estimate = _nanoseconds(e, size, across, k)
@@ -62,18 +57,18 @@ def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]
     def body(inner: FunctionWriter, captures: team.Captures, begin: Value, end: Value) -> None:
         g = inner.e
         own = _captured(product, captures)
-        length, parts = captures.index(size), captures.index(pieces)
+        length, many = captures.index(size), captures.index(parts)
         whole = own.sizes[1 if by_columns else 0]
         known = [item if isinstance(item, int) else None for item in own.sizes]
-        scratch = inner.allocate(scratch_bytes(own.operand, *known), own.span)
+        scratch = inner.allocate(scratch_bytes(g.module, own.operand, *known), own.span)
         with g.loop(begin, end, name="stretches") as loop:
             g.look()
-            start = g.mul(_remainder(g, loop.iv, parts), length)
+            start = g.mul(_remainder(g, loop.iv, many), length)
             extent = g.min(length, g.sub(whole, start))
-            _write_stretch(inner, own, variant, (_quotient(g, loop.iv, parts), start, extent), scratch, by_columns=by_columns)
+            _write_stretch(inner, own, variant, (_quotient(g, loop.iv, many), start, extent), scratch, by_columns=by_columns)
 
     task, args = team.write_range_task(f, [], body)
-    others = [applies(e, name, product.a.strides[-2:], product.b.strides[-2:], product.sizes) for name in wanted[:-1]]
+    others = [applies(e, name, product.operand, product.a.strides[-2:], product.b.strides[-2:], product.sizes) for name in wanted[:-1]]
     team.run_task(f, task, args, count, estimate, alone, unless=others)
     return True
 
@@ -122,8 +117,8 @@ def _stretch(e: Emitter, whole: Index, unit: int, least: int, pieces: int) -> In
 
 
 def _nanoseconds(e: Emitter, size: Index, across: Index, k: Index) -> Index:
-    work = e.mul(e.mul(e.mul(size, across), k), 2)
-    return max(1, work // _OPERATIONS_PER_NS) if isinstance(work, int) else e.max(_quotient(e, work, _OPERATIONS_PER_NS), 1)
+    work = e.mul(e.mul(size, across), k)
+    return max(1, work // OPERATIONS_PER_NS) if isinstance(work, int) else e.max(_quotient(e, work, OPERATIONS_PER_NS), 1)
 
 
 def _quotient(e: Emitter, a: Index, b: Index) -> Index:

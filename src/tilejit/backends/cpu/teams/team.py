@@ -19,20 +19,11 @@ from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.llvm.vector import binary
 from tilejit.backends.cpu.memory.storage import Array, Storage
+from tilejit.passes import cost
 from tilejit.runtime.call import abi
 from tilejit.runtime.call.abi import Team
 from tilejit.tile_ir import dialect as d
 
-WORTH_NS = 8_000
-"""Work that is estimated below this stays on one thread."""
-CERTAIN_NS = 100_000
-"""Work that is estimated above this wakes sleeping workers at once; between the two, the first trip is measured."""
-CHUNK_NS = 2_000
-"""Work to take at once."""
-SLICE_NS = 5_000_000
-"""Work that one thread does between two looks whether it should stop."""
-CREW_NS = 20_000
-"""Work that is worth a thread."""
 _EVERYBODY = (1 << 63) - 1
 
 _PARAMS = tuple(Value(f"%{name}", "i64" if name in ("begin", "end") else "ptr") for name in ("args", "context", "arena", "begin", "end"))
@@ -52,7 +43,7 @@ def is_worth_it(count: Index, estimate: Estimate) -> bool:
     """Whether trips may be shared out, as far as it is known now."""
     if isinstance(count, int) and count < 2:
         return False
-    return not (isinstance(estimate, int) and isinstance(count, int) and estimate * count < WORTH_NS)
+    return not (isinstance(estimate, int) and isinstance(count, int) and estimate * count < cost.WORTH_NS)
 
 
 def run_task(
@@ -65,8 +56,8 @@ def run_task(
     f.unit.threaded = True
     team = e.load("ptr", e.offset(f.context, abi.TEAM, "i64"), 8)
     shared = e.inst("i1", f"icmp ne ptr {team.text}, null")
-    total: Index = WORTH_NS if estimate is None else e.mul(count, estimate)
-    for found, least in ((count, 2), (total, WORTH_NS)):
+    total: Index = cost.WORTH_NS if estimate is None else e.mul(count, estimate)
+    for found, least in ((count, 2), (total, cost.WORTH_NS)):
         if not isinstance(found, int):
             shared = e.inst("i1", f"and {shared}, {e.icmp('sge', found, least).text}")
     for condition in unless:
@@ -97,7 +88,8 @@ def _run_alone(f: FunctionWriter, task: str, args: Value, count: Index, estimate
     if estimate is None:
         leave_on_failure(e, e.inst("i64", f"call i64 @{task}({args}, {f.context}, {f.top}, i64 0, {e.i64(count)})"))
         return
-    size: Index = max(1, SLICE_NS // max(estimate, 1)) if isinstance(estimate, int) else e.max(e.inst("i64", f"sdiv i64 {SLICE_NS}, {estimate.text}"), 1)
+    most = cost.SLICE_NS
+    size: Index = max(1, most // max(estimate, 1)) if isinstance(estimate, int) else e.max(e.inst("i64", f"sdiv i64 {most}, {estimate.text}"), 1)
     if isinstance(size, int) and isinstance(count, int) and count <= size:
         leave_on_failure(e, e.inst("i64", f"call i64 @{task}({args}, {f.context}, {f.top}, i64 0, {e.i64(count)})"))
         return
@@ -109,20 +101,20 @@ def _run_alone(f: FunctionWriter, task: str, args: Value, count: Index, estimate
 
 def _chunk(e: Emitter, total: Index, estimate: Estimate) -> Value:
     """Trips to take at once; 0: measure."""
-    if estimate is None or (isinstance(total, int) and total < CERTAIN_NS):
+    if estimate is None or (isinstance(total, int) and total < cost.CERTAIN_NS):
         return Value("0", "i64")
     if isinstance(estimate, int):
-        chunk = e.i64(max(1, CHUNK_NS // max(estimate, 1)))
+        chunk = e.i64(max(1, cost.CHUNK_NS // max(estimate, 1)))
     else:
-        chunk = e.i64(e.max(e.inst("i64", f"sdiv i64 {CHUNK_NS}, {e.i64(e.max(estimate, 1)).text}"), 1))
-    return chunk if isinstance(total, int) else e.inst("i64", f"select {e.icmp('sge', total, CERTAIN_NS)}, {chunk}, i64 0")
+        chunk = e.i64(e.max(e.inst("i64", f"sdiv i64 {cost.CHUNK_NS}, {e.i64(e.max(estimate, 1)).text}"), 1))
+    return chunk if isinstance(total, int) else e.inst("i64", f"select {e.icmp('sge', total, cost.CERTAIN_NS)}, {chunk}, i64 0")
 
 
 def _crew(e: Emitter, total: Index, estimate: Estimate) -> Value:
     """The most threads that have enough to do."""
     if estimate is None:
         return Value(str(_EVERYBODY), "i64")
-    return e.i64(max(2, total // CREW_NS) if isinstance(total, int) else e.max(e.inst("i64", f"sdiv {total}, {CREW_NS}"), 2))
+    return e.i64(max(2, total // cost.CREW_NS) if isinstance(total, int) else e.max(e.inst("i64", f"sdiv {total}, {cost.CREW_NS}"), 2))
 
 
 def leave_on_failure(e: Emitter, code: Value) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.ir import SSAValue
 
 from tilejit.backends.pto.write.blocks import BlockWriter
@@ -38,7 +36,7 @@ def copy_array(w: BlockWriter, source: Memory, target: Memory, op: d.TileOp) -> 
     w.store(w.load(source, everything, op), target, everything, op)
 
 
-def _create(w: BlockWriter, op: d.ApplyOp) -> None:
+def create(w: BlockWriter, op: d.ApplyOp) -> None:
     value = op.results[0]
     type, memory = array_type(value), array_memory(w, value, op)
     dtype: DType = stored(type.dtype)
@@ -48,14 +46,14 @@ def _create(w: BlockWriter, op: d.ApplyOp) -> None:
     w.memories[value] = memory
 
 
-def _get(w: BlockWriter, op: d.ApplyOp) -> None:
+def get(w: BlockWriter, op: d.ApplyOp) -> None:
     array = operand(op, "array")
     memory = w.memories[array]
     found = w.load_scalar(memory, (extent_of(w, operand(op, "index"), op),), hint_of(op.results[0]))
     w.scalars[op.results[0]] = converted(w, found, memory.dtype, array_type(array).dtype)
 
 
-def _update(w: BlockWriter, op: d.ApplyOp) -> None:
+def update(w: BlockWriter, op: d.ApplyOp) -> None:
     array, result = operand(op, "array"), op.results[0]
     memory = w.memories[array]
     if w.plan.is_used_after(array, op):
@@ -65,6 +63,3 @@ def _update(w: BlockWriter, op: d.ApplyOp) -> None:
     w.store_scalar(memory, (extent_of(w, operand(op, "index"), op),), converted(w, value, array_type(array).dtype, memory.dtype))
     w.touch(memory)
     w.memories[result] = memory
-
-
-ARRAYS: dict[str, Callable[[BlockWriter, d.ApplyOp], None]] = {"array_create": _create, "array_get_element": _get, "array_update_element": _update}

@@ -12,7 +12,7 @@ from tilejit.backends.pto.write.blocks import BlockWriter, Tile
 from tilejit.backends.pto.write.memory import Region
 from tilejit.backends.pto.write.scalars import scalar_as
 from tilejit.backends.pto.write.text import op_name, scalar_name
-from tilejit.backends.pto.write.vector import Rule, cast_tile, finished, full, is_array, line_axis, pulled, side, spread_line, working_dtype
+from tilejit.backends.pto.write.vector import cast_tile, finished, full, is_array, line_axis, pulled, side, spread_line, working_dtype
 from tilejit.dtypes import BOOL, FP32, INT8, INT16, INT32, UINT8, UINT16, DType
 from tilejit.ops.gather import CMP_MODES
 from tilejit.tile_ir import dialect as d
@@ -200,6 +200,3 @@ def select(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
         return finished(w, op, selected_in_rows(w, op, mask, source, scalar, out))
     sides = [full(w, side(w, args[name], region, op, dtype), out, dtype) for name in ("lhs", "rhs")]
     return finished(w, op, selected_in_rows(w, op, mask, sides[0], sides[1], out))
-
-
-RULES: dict[str, Rule] = {"cmp": compare, "cmp_mask": compare, "isnan": isnan, "where": where, "sel": select, "sels": select}

@@ -12,7 +12,7 @@ from tilejit.backends.pto.write.array import array_memory, copy_array
 from tilejit.backends.pto.write.blocks import BlockWriter, Lazy, Tile
 from tilejit.backends.pto.write.cube import zeroed
 from tilejit.backends.pto.write.memory import Memory, Region
-from tilejit.backends.pto.write.plan import PRODUCTS, root_of, written
+from tilejit.backends.pto.write.plan import is_product, root_of, written
 from tilejit.backends.pto.write.scalars import dtype_of, extent_of, scalar, scalar_as
 from tilejit.backends.pto.write.text import Extent, hint_of, scalar_name
 from tilejit.dtypes import BOOL, INDEX, DType
@@ -307,7 +307,7 @@ def _sums_products(argument: SSAValue, op: Operation) -> DType | None:
         owner = value.owner
         if len(list(value.uses)) != 1:
             return None
-        if isinstance(owner, d.ApplyOp) and owner.op in PRODUCTS and isinstance(base := apply_args(owner).get("acc"), SSAValue):
+        if isinstance(owner, d.ApplyOp) and is_product(owner) and isinstance(base := apply_args(owner).get("acc"), SSAValue):
             inputs, value = d.shaped_type(operand(owner, "lhs")).dtype, base
         elif isinstance(owner, d.ForOp):
             assert isinstance(value, OpResult)

@@ -8,6 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilejit.backends.pto.write.blocks import BlockWriter, Lazy, Tile, rounded_up
 from tilejit.backends.pto.write.memory import Memory, Part, Region
+from tilejit.backends.pto.write.plan import is_transpose
 from tilejit.backends.pto.write.scalars import scalar_as
 from tilejit.backends.pto.write.text import Extent, element_name, hint_of, op_name, scalar_name
 from tilejit.dtypes import BF16, BOOL, FP16, FP32, INT8, INT32, DType
@@ -225,7 +226,7 @@ def _staged(w: BlockWriter, value: SSAValue, region: Region, turned: bool, role:
     """A block of an operand in the mat memory; `region` is that of the operand after turning."""
     owner = value.owner
     if isinstance(owner, d.ApplyOp) and len(d.shaped_type(value).shape) == 2:
-        if owner.op in ("transpose", "transpose_view"):
+        if is_transpose(owner):
             return _staged(w, operand(owner, "input"), region, not turned, role, op, dtype)
         if owner.op == "move":
             return _staged(w, operand(owner, "input"), region, turned, role, op, dtype)

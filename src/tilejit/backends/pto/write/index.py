@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.ir import SSAValue
 
 from tilejit.backends.pto.write.blocks import BlockWriter, Tile
@@ -12,7 +10,7 @@ from tilejit.backends.pto.write.move import counting, whole_tile
 from tilejit.backends.pto.write.rows import scatter_pattern
 from tilejit.backends.pto.write.scalars import extent_of, scalar_as
 from tilejit.backends.pto.write.text import element_name, hint_of, op_name, scalar_name
-from tilejit.backends.pto.write.vector import Rule, cast_tile, working_dtype
+from tilejit.backends.pto.write.vector import cast_tile, working_dtype
 from tilejit.dtypes import INT32, DType
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, operand
@@ -63,7 +61,7 @@ def _padded_index(w: BlockWriter, index: Tile, width: object, tile: Tile, dtype:
 def gather(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     """By index along a dim, by flat index, or by a pattern of columns."""
     args = apply_args(op)
-    source_name = "src" if op.op in ("gather_flat", "gather_mask") else "input"
+    source_name = "input" if op.op == "gather" else "src"
     value = operand(op, source_name)
     source, dtype = whole_tile(w, value, op), d.shaped_type(value).dtype
     if args.get("mask_pattern") is not None:
@@ -198,14 +196,3 @@ def part(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     dtype = working_dtype(w, d.shaped_type(op.results[0]).dtype, op)
     tiles = [cast_tile(w, whole_tile(w, operand(op, name), op), dtype) for name in ("lhs", "rhs")]
     return cast_tile(w, w.dest(f"t{op.op.replace('_', '')}", tiles, w.result(op, region, dtype)), d.shaped_type(op.results[0]).dtype)
-
-
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(("gather", "gather_flat", "gather_mask"), gather),
-    **dict.fromkeys(("scatter", "scatter_flat"), scatter),
-    **{f"part_{name}": part for name in ("add", "mul", "max", "min")},
-    "gatherb": gatherb, "random": random, "sort32": sort32, "mrgsort": mrgsort,
-}  # fmt: skip
-
-MANY: dict[str, Callable[[BlockWriter, d.ApplyOp], list[Tile]]] = {"gather": by_comparison, "gather_compare": by_comparison}
-"""Ops of several results."""

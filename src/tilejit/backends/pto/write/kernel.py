@@ -15,28 +15,23 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilejit.backends.pto.write import compare as emit_compare
-from tilejit.backends.pto.write import index as emit_index
-from tilejit.backends.pto.write import math as emit_math
-from tilejit.backends.pto.write import move as emit_move
-from tilejit.backends.pto.write import rows as emit_rows
-from tilejit.backends.pto.write import vector as emit_vector
-from tilejit.backends.pto.write.array import ARRAYS
-from tilejit.backends.pto.write.blocks import BlockWriter, Lazy, Tile
+from tilejit import ops
+from tilejit.backends.pto.write.blocks import Lazy, Tile
 from tilejit.backends.pto.write.control import ControlWriter
-from tilejit.backends.pto.write.cube import batched, product
+from tilejit.backends.pto.write.cube import batched
 from tilejit.backends.pto.write.fit import overflow
-from tilejit.backends.pto.write.index import MANY
 from tilejit.backends.pto.write.memory import Memory, Part, Region, Workspace
-from tilejit.backends.pto.write.move import LARGE, stacked_columns
-from tilejit.backends.pto.write.plan import BATCHES, PRODUCTS, Plan, is_batched, root_of
-from tilejit.backends.pto.write.rows import EFFECTS
-from tilejit.backends.pto.write.scalars import converted, dtype_of, extent_of, scalar, scalar_as, scalar_op
+from tilejit.backends.pto.write.move import stacked_columns
+from tilejit.backends.pto.write.plan import Plan, family, is_batched, is_lazy_fill, root_of
+from tilejit.backends.pto.write.rules import IN_MEMORY, Written, rule_of
+from tilejit.backends.pto.write.scalars import converted, dtype_of, extent_of, scalar, scalar_as
 from tilejit.backends.pto.write.text import Extent, element_name, hint_of, op_name, scalar_name, stored
 from tilejit.backends.pto.write.valid import valid_after
-from tilejit.backends.pto.write.vector import Rule, element_of
+from tilejit.backends.pto.write.vector import element_of
 from tilejit.dtypes import BOOL, DType
 from tilejit.errors import ResourceError, Span, UnsupportedFeatureError
+from tilejit.ops import table
+from tilejit.ops.facts import Effect
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.planes import KERNEL_KINDS
 from tilejit.tile_ir.program import Program
@@ -46,21 +41,6 @@ from tilejit.types.values import BufferType, ScalarType, TileType
 _DEPTH = 50_000
 _SHARES = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125)
 """The parts of a local memory that one tile may take, tried in order until all tiles that live at once fit."""
-
-
-RULES: dict[str, Rule] = {
-    **emit_vector.RULES, **emit_compare.RULES, **emit_math.RULES, **emit_move.MOVES, **emit_index.RULES, **dict.fromkeys(PRODUCTS, product),
-}  # fmt: skip
-"""How a block of each op is written."""
-_WHOLE = (frozenset(emit_move.MOVES) | frozenset(emit_index.RULES)) - emit_move.IN_BLOCKS
-COPIES: dict[str, Callable[[BlockWriter, d.ApplyOp], Memory]] = {**emit_move.COPIES, **emit_rows.COPIES}
-"""Ops whose result is made in global memory."""
-_CROSSING = frozenset({"aic_initialize_pipe", "aiv_initialize_pipe", "syncall", "sync_set", "sync_wait", "set_ffts", "reserve_buffer", "import_peer_buffer"})
-ORDERING = frozenset({
-    "bar_all", "bar_v", "bar_m", "fence", "sync_src", "sync_dst", "cacheinvalid", "prefetch_wait", "prefetch_session", "prefetch_make_context",
-    "prefetch_async_prefetch", "dump_tag",
-})  # fmt: skip
-"""Statements that only order what PTO text orders anyway."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +80,8 @@ def emit_program(program: Program, arch: str) -> dict[str, KernelText]:
     kernels = [function for function in program.functions.values() if function.static("kind") in KERNEL_KINDS]
     for function in kernels:
         for op in function.walk():
-            if isinstance(op, d.ApplyOp | d.EffectOp) and (op.op in _CROSSING or op.op.startswith(("tpush", "tpop", "tfree", "lane_"))):
+            rule = rule_of(table()[op.op]) if isinstance(op, d.ApplyOp | d.EffectOp) and op.op in table() else None
+            if isinstance(op, d.ApplyOp | d.EffectOp) and rule is not None and rule.hole is not None:
                 help = "keep this program on the platform cpu; hand-written PTO can say it (docs/pto.md)"
                 raise UnsupportedFeatureError(f"a kernel that meets another one (`{op.op}`) is not written as PTO", span=op.span, help=help)
     return {function.symbol: emit_kernel(function, arch) for function in kernels}
@@ -109,7 +90,7 @@ def emit_program(program: Program, arch: str) -> dict[str, KernelText]:
 def emit_kernel(function: d.FuncOp, arch: str) -> KernelText:
     """The text of one kernel; tiles become smaller until they fit into the local memories together."""
     for share in _SHARES:
-        writer = KernelWriter(function, arch, Plan(function, arch, share))
+        writer = KernelWriter(function, arch, Plan(function, arch, share, IN_MEMORY))
         with _deep_recursion():
             made = writer.write()
         problem = overflow(writer.body, writer.capacity)
@@ -183,32 +164,40 @@ class KernelWriter(ControlWriter):
             if isinstance(op, d.LoadOp):
                 return self.load(self.boxes[op.result][0], region, op, hint_of(op.result))
             assert isinstance(op, d.ApplyOp)
-            rule = RULES.get(op.op)
-            if rule is None:
+            rule = self._rule(op)
+            if rule.block is None:
                 raise self.refuse(op, op_name(op))
-            if op.op in _WHOLE and region != self.whole(op.results[0]):
+            if rule.whole and region != self.whole(op.results[0]):
                 raise self.refuse(op, f"{op_name(op)} of a value larger than a tile")
-            return rule(self, op, region)
+            return rule.block(self, op, region)
+
+    def _rule(self, op: d.ApplyOp) -> Written:
+        rule = rule_of(table()[op.op])
+        if rule is None:
+            raise self.refuse(op, op_name(op))
+        return rule
 
     def apply(self, op: d.ApplyOp) -> None:
-        if op.op in ARRAYS:
-            ARRAYS[op.op](self, op)
+        value, rule = op.results[0], self._rule(op)
+        if rule.array is not None:
+            rule.array(self, op)
             return
-        if isinstance(d.type_of(op.results[0]), ScalarType):
-            self.scalars[op.results[0]] = scalar_op(self, op)
+        if isinstance(d.type_of(value), ScalarType):
+            if rule.scalar is None:
+                raise self.refuse(op, f"the scalar op {op_name(op)} of {dtype_of(value)}")
+            self.scalars[value] = rule.scalar(self, op)
             return
-        if len(op.results) > 1 and op.op in MANY:
-            self.values.update(zip(op.results, MANY[op.op](self, op)))
+        if len(op.results) > 1 and rule.many is not None:
+            self.values.update(zip(op.results, rule.many(self, op)))
             return
-        value = op.results[0]
-        if op.op not in RULES and op.op not in COPIES and op.op not in BATCHES:
+        if rule.block is None and rule.memory is None:
             raise self.refuse(op, op_name(op))
         valid = self._valid(op)
         self.values[value] = Lazy(valid, ())
-        copy = batched if is_batched(op) and op.op in PRODUCTS | BATCHES else stacked_columns if is_batched(op) else COPIES.get(op.op)
-        if value in self.plan.lazy and (copy or op.op in LARGE):
-            self.memories[value] = (copy or LARGE[op.op])(self, op)
-        elif value in self.plan.lazy or op.op in ("full", "create_tile"):
+        copy = (batched if family(op) == "matmul" else stacked_columns) if is_batched(op) else rule.memory
+        if value in self.plan.lazy and (made := copy or rule.large) is not None:
+            self.memories[value] = made(self, op)
+        elif value in self.plan.lazy or is_lazy_fill(op):
             self.values[value] = Lazy(valid, self.seen(value))
             if value in self.plan.stored:
                 # What is read again after its memory changed, or many times, is kept in the workspace.
@@ -368,9 +357,11 @@ class KernelWriter(ControlWriter):
             self._trap_unless(scalar_as(self, op.args[0], BOOL, op), str(message or "device_assert failed"))
         elif op.op == "print":
             self._print(op)
-        elif op.op in EFFECTS:
-            EFFECTS[op.op](self, op)
-        elif op.op in ORDERING:
+        elif op.op not in table() or (rule := rule_of(table()[op.op])) is None:
+            raise self.refuse(op, op_name(op))
+        elif rule.statement is not None:
+            rule.statement(self, op)
+        elif ops.facts(op.op).effect is Effect.Order:
             self.line("pto.barrier <PIPE_ALL>")
         else:
             raise self.refuse(op, op_name(op))

@@ -71,15 +71,18 @@ def sigmoid(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     return finished(w, op, _chain(w, source, ("tmuls", -1.0), ("texp", None), ("tadds", 1.0), ("rdivs", 1.0)))
 
 
-def whole_number(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
+def whole_number(mode: str) -> Rule:
     """floor, ceil and round: through INT32 where there are fractions at all."""
-    if not d.shaped_type(operand(op, "input")).dtype.is_float:
-        return w.pull(operand(op, "input"), region, op)
-    source = pulled(w, operand(op, "input"), region, op, FP32)
-    mode = {"floor": "FLOOR", "ceil": "CEIL", "round": "RINT"}[op.op]
-    rounded = cast_tile(w, cast_tile(w, source, INT32, mode), FP32)
-    near = compared(w, w.dest("tabs", [source], w.like(source)), (w.constant(_FAR, FP32), "f32"), "lt")
-    return finished(w, op, selected(w, op, near, rounded, source, w.like(source)))
+
+    def rule(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
+        if not d.shaped_type(operand(op, "input")).dtype.is_float:
+            return w.pull(operand(op, "input"), region, op)
+        source = pulled(w, operand(op, "input"), region, op, FP32)
+        rounded = cast_tile(w, cast_tile(w, source, INT32, mode), FP32)
+        near = compared(w, w.dest("tabs", [source], w.like(source)), (w.constant(_FAR, FP32), "f32"), "lt")
+        return finished(w, op, selected(w, op, near, rounded, source, w.like(source)))
+
+    return rule
 
 
 def trigonometric(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
@@ -127,9 +130,3 @@ def erf(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     w.dest("tmul", [top, x], top)
     out = w.dest("tdiv", [top, bottom], w.like(x))
     return finished(w, op, _chain(w, out, ("tmins", 1.0), ("tmaxs", -1.0)))
-
-
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(("floor", "ceil", "round"), whole_number),
-    "cast": cast, "tanh": tanh, "sigmoid": sigmoid, "sin": trigonometric, "cos": trigonometric, "erf": erf,
-}  # fmt: skip

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.ir import Operation, SSAValue
 
 from tilejit.backends.pto.write.blocks import BlockWriter, Lazy, Tile, rounded_up
 from tilejit.backends.pto.write.memory import Memory, Part, Region
 from tilejit.backends.pto.write.scalars import converted, extent_of, scalar_as
 from tilejit.backends.pto.write.text import Extent, element_name, hint_of, op_name, scalar_name
-from tilejit.backends.pto.write.vector import Rule, reduced_columns
+from tilejit.backends.pto.write.vector import reduced_columns
 from tilejit.dtypes import INDEX, INT32, DType
 from tilejit.ops.pad import pad_cell
 from tilejit.tile_ir import dialect as d
@@ -301,17 +299,3 @@ def tri(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
         moved = w.constant(shift, INT32) if isinstance(shift, int) else converted(w, shift, INDEX, INT32)
         diagonal = w.define(f"arith.addi {diagonal}, {moved} : i32")
     return w.dest("ttri", [(diagonal, "i32")], w.result(op, region), f" {{upperOrLower = {int(bool(apply_args(op)['upper']))} : i32}}")
-
-
-MOVES: dict[str, Rule] = {
-    "move": move, "create_tile": create, "transpose": transpose, "transpose_view": transpose, "slice": slice_rule, "extract": slice_rule, "fillpad": fillpad,
-    "fillpad_expand": fillpad, "set_validshape": set_validshape, "write": write, "ci": ci, "tri": tri, "reinterpret_view": reinterpret,
-}  # fmt: skip
-
-IN_BLOCKS = frozenset({"move", "create_tile", "transpose", "transpose_view", "slice", "extract", "set_validshape", "ci", "tri"})
-"""Those that can be computed block by block; the others need all of their operands."""
-
-COPIES: dict[str, Callable[[BlockWriter, d.ApplyOp], Memory]] = {"reshape": reshape, "concat": concat, "assemble": assemble}
-"""Ops whose result is made in global memory."""
-LARGE: dict[str, Callable[[BlockWriter, d.ApplyOp], Memory]] = {**COPIES, "fillpad": padded, "fillpad_expand": padded}
-"""The same for values that are larger than a tile."""

@@ -16,14 +16,8 @@ from tilejit.tile_ir.build import apply_args, constant_of, operand
 from tilejit.tile_ir.pto.specs import CAPACITY
 from tilejit.types.values import BufferType, TileType, static_shape
 
-PRODUCTS = frozenset({"matmul", "matmul_acc", "matmul_bias", "gemv", "gemv_acc", "gemv_bias"})
 BLOCKWISE = frozenset({"elementwise", "expand", "reduction"})
 """Families of which any block can be computed from blocks of the operands."""
-BLOCKWISE_OPS = PRODUCTS | {"full", "transpose", "transpose_view", "move", "slice", "create_tile", "ci"}
-BATCHES = frozenset({"batch_matmul", "batch_matmul_acc"})
-_IN_MEMORY = frozenset({
-    "reshape", "concat", "assemble", "fillpad", "fillpad_expand", "mgather", "paged_gather", "gather_row", "scatter_update", "scatter_mask",
-})  # fmt: skip
 _CHUNK = 1024
 """Columns of a block of a wide value."""
 
@@ -40,17 +34,31 @@ def array_operands(op: Operation) -> list[SSAValue]:
     return []
 
 
+def is_product(op: Operation) -> bool:
+    """Whether an op is a product of two matrices."""
+    return family(op) == "matmul" and isinstance(op, d.ApplyOp) and ops.table()[op.op].attrs["ranks"] == (2,)
+
+
+def is_transpose(op: Operation) -> bool:
+    return isinstance(op, d.ApplyOp) and op.op.startswith("transpose")
+
+
+def is_lazy_fill(op: Operation) -> bool:
+    """Whether an op gives one number, or none at all, everywhere: it is written where it is used."""
+    return isinstance(op, d.ApplyOp) and (op.op == "full" or op.op == "create_tile")
+
+
+def _passes_on(op: Operation) -> bool:
+    """Whether an op only moves or turns its operand."""
+    return is_transpose(op) or (isinstance(op, d.ApplyOp) and op.op == "move")
+
+
 def is_batched(op: Operation) -> bool:
     """Whether an op is done matrix by matrix for a stack of them: products, and reductions of columns."""
     if not isinstance(op, d.ApplyOp):
         return False
-    names = ("lhs", "rhs") if op.op in PRODUCTS | BATCHES else ("input",) if family(op) == "reduction" and op.op.startswith("col_") else ()
+    names = ("lhs", "rhs") if family(op) == "matmul" else ("input",) if family(op) == "reduction" and op.op.startswith("col_") else ()
     return any(len(d.shaped_type(operand(op, name)).shape) > 2 for name in names)
-
-
-def in_memory(op: Operation) -> bool:
-    """Whether a result too large for a tile is made in global memory."""
-    return isinstance(op, d.ApplyOp) and (op.op in _IN_MEMORY or is_batched(op))
 
 
 def family(op: Operation) -> str:
@@ -79,11 +87,13 @@ def written(op: Operation) -> SSAValue | None:
 
 
 class Plan:
-    """Decisions about the values of a function; `share` is the part of each local memory that one tile may take."""
+    """Decisions about the values of a function; `share` is the part of each local memory that one tile may take, `in_memory` are the rows
+    whose results are made in global memory where they are too large for a tile."""
 
-    def __init__(self, function: d.FuncOp, arch: str, share: float) -> None:
+    def __init__(self, function: d.FuncOp, arch: str, share: float, in_memory: frozenset[str]) -> None:
         capacity = CAPACITY["a5" if arch == "a5" else "a3"]
         self.function = function
+        self._rows_in_memory = in_memory
         self.limit = {loc: int(size * share) for loc, size in capacity.items()}
         self.budget = max(1024, int(min(16384, capacity["vec"] * share / 12)))
         self.lazy: set[SSAValue] = set()
@@ -125,10 +135,14 @@ class Plan:
         padded = cols if cols == 1 and rows > 1 else -(-cols // self.period) * self.period
         return rows * padded * size <= self.limit["vec"]
 
+    def _in_memory(self, op: Operation) -> bool:
+        """Whether a result too large for a tile is made in global memory."""
+        return isinstance(op, d.ApplyOp) and (op.op in self._rows_in_memory or is_batched(op))
+
     def _is_lazy(self, value: SSAValue) -> bool:
         op, type = value.owner, d.type_of(value)
         assert isinstance(op, Operation) and isinstance(type, TileType)
-        if not self.fits(type, "acc" if isinstance(op, d.ApplyOp) and op.op in PRODUCTS and not is_batched(op) else "vec"):
+        if not self.fits(type, "acc" if is_product(op) and not is_batched(op) else "vec"):
             return True
         if self._only_for_products(value):
             return True
@@ -147,7 +161,7 @@ class Plan:
     def _only_for_products(self, value: SSAValue) -> bool:
         """Loaded tiles and their transposes go straight to the cube core when nobody else wants them."""
         op = value.owner
-        if isinstance(op, d.ApplyOp) and op.op in ("transpose", "transpose_view", "move") and len(d.shaped_type(value).shape) == 2:
+        if isinstance(op, d.ApplyOp) and _passes_on(op) and len(d.shaped_type(value).shape) == 2:
             source = array_operands(op)[0]
             straight = isinstance(d.type_of(source), BufferType) or source in self.lazy
         else:
@@ -158,10 +172,10 @@ class Plan:
     def _is_cube_use(self, user: Operation, value: SSAValue) -> bool:
         if not isinstance(user, d.ApplyOp):
             return False
-        if user.op in PRODUCTS:
+        if is_product(user):
             args = apply_args(user)
             return value in (args.get("lhs"), args.get("rhs"), args.get("bias")) and value is not args.get("acc")
-        return user.op in ("transpose", "transpose_view", "move") and all(self._is_cube_use(use.operation, user.results[0]) for use in user.results[0].uses)
+        return _passes_on(user) and all(self._is_cube_use(use.operation, user.results[0]) for use in user.results[0].uses)
 
     # what must be kept ----------------------------------------------------------------------------------------------------------------
 
@@ -180,21 +194,21 @@ class Plan:
             return frozenset({root_of(value.owner.buffer)})
         if value not in self.lazy:
             return frozenset()
-        if in_memory(value.owner) and not (isinstance(value.owner, d.ApplyOp) and value.owner.op == "reshape"):
+        if self._in_memory(value.owner) and not (isinstance(value.owner, d.ApplyOp) and value.owner.op == "reshape"):
             return frozenset({value})
         return frozenset().union(*(self.reads(item) for item in array_operands(value.owner)))
 
     def _must_be_stored(self, value: SSAValue) -> bool:
         op = value.owner
         assert isinstance(op, Operation)
-        if in_memory(op):
+        if self._in_memory(op):
             # A reshape is only another view of the memory of its operand.
             return isinstance(op, d.ApplyOp) and op.op == "reshape" and self._is_overwritten(value)
         if isinstance(op, d.ApplyOp) and family(op) == "reduction" and op.op.startswith("col_"):
             return True
         nested = any(self._ancestor(use.operation, op) is not use.operation for use in value.uses)
-        if isinstance(op, d.ApplyOp) and not self._only_for_products(value) and (nested or (op.op in PRODUCTS and len(list(value.uses)) > 1)):
-            return op.op not in ("full", "create_tile")
+        if isinstance(op, d.ApplyOp) and not self._only_for_products(value) and (nested or (is_product(op) and len(list(value.uses)) > 1)):
+            return not is_lazy_fill(op)
         return self._is_overwritten(value)
 
     def _is_overwritten(self, value: SSAValue) -> bool:
@@ -278,7 +292,7 @@ class Plan:
         if not isinstance(op, d.ApplyOp):
             return []
         rows, args = d.shaped_type(value).shape[:-1], apply_args(op)
-        if op.op in PRODUCTS:
+        if is_product(op):
             found = [] if args.get("a_trans") else [args["lhs"]]
         elif family(op) in BLOCKWISE or op.op == "move":
             found = list[object](array_operands(op))
@@ -290,11 +304,11 @@ class Plan:
         """Rows and columns of the blocks of a value."""
         rows, cols = valid
         inside = self._expression(value) | {value}
-        found = {op.op for item in inside if isinstance(op := item.owner, d.ApplyOp)}
-        if found & PRODUCTS:
+        found = [op for item in inside if isinstance(op := item.owner, d.ApplyOp)]
+        if any(is_product(op) for op in found):
             columns = min(cols or 128, 128)
             height = max(16, self.budget * 2 // (columns * 4) // 16 * 16)
-        elif found & {"transpose", "transpose_view"}:
+        elif any(is_transpose(op) for op in found):
             side = max(16, math.isqrt(self.budget // 4) // 16 * 16)
             columns, height = min(cols or side, side), side
         else:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.ir import SSAValue
 
 from tilejit.backends.pto.write.blocks import BlockWriter
@@ -198,9 +196,3 @@ def scatter_pattern(w: BlockWriter, op: d.ApplyOp) -> Memory:
     w.line(f"pto.tstore ins({tile.name} : {tile.type}) outs({name} : {slice_type})")
     w.touch(memory)
     return memory
-
-
-COPIES: dict[str, Callable[[BlockWriter, d.ApplyOp], Memory]] = {
-    "mgather": mgather, "paged_gather": paged_gather, "gather_row": gather_row, "scatter_update": scatter_rows, "scatter_mask": scatter_pattern,
-}  # fmt: skip
-EFFECTS: dict[str, Callable[[BlockWriter, d.EffectOp], None]] = {"scatter_update": update_rows, "mscatter": mscatter}

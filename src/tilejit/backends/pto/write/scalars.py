@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from tilejit.backends.pto.write.memory import MemoryWriter
 from tilejit.backends.pto.write.text import Extent, hint_of, op_name, scalar_name
 from tilejit.dtypes import BOOL, FP32, INDEX, INT64, DType, promote
+from tilejit.ops import table
 from tilejit.ops.gather import CMP_MODES
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.build import apply_args, constant_of
+from tilejit.tile_ir.build import apply_args, constant_of, operand
 from tilejit.types.values import ScalarType
 
-_SAME = {"add": ("addi", "addf"), "sub": ("subi", "subf"), "mul": ("muli", "mulf")}
-_WHOLE = {"and_": "andi", "or_": "ori", "xor": "xori", "logical_and": "andi", "logical_or": "ori", "shl": "shli"}
-_COUNTS = {"available_cluster_count": 8, "available_aiv_count": 16}
-"""What the language says of every machine."""
-_FUNCTIONS = {"exp": "texp", "log": "tlog", "sqrt": "tsqrt", "rsqrt": "trsqrt", "recip": "trecip"}
-"""Functions that only the vector core has: a scalar passes through a tile of one element."""
-SCALAR_OPS = frozenset({
-    *_SAME, *_WHOLE, "shr", "floordiv", "mod", "fmod", "div", "minimum", "maximum", "cmp", "cast", "neg", "where", "logical_not", "not_", "abs",
-    "get_block_idx", "get_block_num", "get_subblock_idx", *_COUNTS, *_FUNCTIONS,
-})  # fmt: skip
-"""Ops of the table that have a scalar form in PTO text."""
+ScalarRule = Callable[[MemoryWriter, d.ApplyOp], str]
+"""Writes one scalar op; the name of its result."""
 
 
 def dtype_of(value: SSAValue) -> DType:
@@ -87,31 +83,127 @@ def converted(w: MemoryWriter, name: str, source: DType, to: DType) -> str:
     return w.define(f"arith.{'trunci' if to.bits < source.bits else 'extui' if unsigned else 'extsi'} {name} : {old} to {new}")
 
 
-def scalar_op(w: MemoryWriter, op: d.ApplyOp) -> str:
-    """One scalar op; its result's name."""
+# rules ------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """The operands of an op in one data type."""
+
+    w: MemoryWriter
+    dtype: DType
+    names: tuple[str, ...]
+
+    @property
+    def real(self) -> bool:
+        return self.dtype.is_float
+
+    @property
+    def sign(self) -> str:
+        return "u" if self.dtype.name.startswith("U") else "s"
+
+    def text(self, name: str, *names: str) -> str:
+        """`arith.name` of the operands, or of others."""
+        return f"arith.{name} {', '.join(names or self.names)} : {scalar_name(self.dtype)}"
+
+    def define(self, name: str, *names: str) -> str:
+        return self.w.define(self.text(name, *names))
+
+    def constant(self, number: float) -> str:
+        return self.w.constant(number, self.dtype)
+
+
+def arith(text: Callable[[Operands], str | None]) -> ScalarRule:
+    """An op of `arith` on operands in the type of the result; None where there is none for that type."""
+
+    def rule(w: MemoryWriter, op: d.ApplyOp) -> str:
+        values = [value for value in apply_args(op).values() if isinstance(value, SSAValue)]
+        dtype = dtype_of(op.results[0]) if op.op != "cmp" else _common(values)
+        found = text(Operands(w, dtype, tuple(scalar_as(w, value, dtype, op) for value in values)))
+        if found is None:
+            raise w.refuse(op, f"the scalar op {op_name(op)} of {dtype}")
+        return w.define(found, hint_of(op.results[0]))
+
+    return rule
+
+
+def same(integer: str, real: str | None = None) -> ScalarRule:
+    """One op for integers, one for floats."""
+    return arith(lambda x: x.text(real if x.real and real is not None else integer) if real is not None or not x.real else None)
+
+
+def extreme(name: str) -> ScalarRule:
+    return arith(lambda x: x.text(f"{name}f" if x.real else f"{name[:3]}{x.sign}i"))
+
+
+def compared(w: MemoryWriter, op: d.ApplyOp) -> str:
+    kind = apply_args(op)["cmp_type"]
+    assert isinstance(kind, int)
+    mode = CMP_MODES[kind]
+
+    def text(x: Operands) -> str:
+        if x.real:
+            return x.text(f"cmpf {'une' if mode == 'ne' else 'o' + mode},")
+        return x.text(f"cmpi {mode if kind < 2 else x.sign + mode},")
+
+    return arith(text)(w, op)
+
+
+def _magnitude(x: Operands) -> str:
+    (name,) = x.names
+    return x.text("maximumf", name, x.define("negf")) if x.real else x.text("maxsi", name, x.define("subi", x.constant(0), name))
+
+
+def _modulo(x: Operands) -> str | None:
+    if x.real or x.sign == "u":
+        return None if x.real else x.text("remui")
+    return x.text("subi", x.names[0], x.define("muli", x.define("floordivsi"), x.names[1]))
+
+
+def _inverted(x: Operands) -> str | None:
+    return None if x.real else x.text("xori", x.names[0], x.w.constant(True, BOOL) if x.dtype is BOOL else x.constant(-1))
+
+
+negation = arith(lambda x: x.text("negf") if x.real else x.text("subi", x.constant(0), *x.names))
+division = arith(lambda x: x.text("divf") if x.real else x.text(f"div{x.sign}i"))
+floor_division = arith(lambda x: None if x.real else x.text("floordivsi" if x.sign == "s" else "divui"))
+remainder = arith(lambda x: x.text("remf" if x.real else f"rem{x.sign}i"))
+shift_right = arith(lambda x: None if x.real else x.text(f"shr{x.sign}i"))
+magnitude, modulo, inverted = arith(_magnitude), arith(_modulo), arith(_inverted)
+
+
+def place(w: MemoryWriter, op: d.ApplyOp) -> str:
+    """Where the code runs."""
     result, hint = dtype_of(op.results[0]), hint_of(op.results[0])
-    if op.op in ("get_block_idx", "get_block_num", "get_subblock_idx"):
-        place = w.define(f"pto.{op.op}", None if result is INDEX else hint)
-        return w.define(f"arith.index_cast {place} : i64 to index", hint) if result is INDEX else converted(w, place, INT64, result)
-    if op.op in _COUNTS:
-        return w.constant(_COUNTS[op.op], result)
-    args = apply_args(op)
-    values = [value for value in args.values() if isinstance(value, SSAValue)]
-    if op.op == "cast":
-        if dtype_of(values[0]).is_float and not result.is_float and args["mode"] not in ("trunc", "none"):
-            return _rounded(w, op, values[0], result)
-        return scalar_as(w, values[0], result, op)
-    if op.op == "where":
-        names = [scalar_as(w, values[0], BOOL, op), *(scalar_as(w, value, result, op) for value in values[1:])]
-        return w.define(f"arith.select {', '.join(names)} : {scalar_name(result)}", hint)
-    if op.op in _FUNCTIONS and result.is_float:
-        return converted(w, _through_tile(w, _FUNCTIONS[op.op], scalar_as(w, values[0], FP32, op), hint), FP32, result)
-    common = result if op.op != "cmp" else _common(values)
-    names = [scalar_as(w, value, common, op) for value in values]
-    text = _arith(w, op, common, names, args)
-    if text is None:
-        raise w.refuse(op, f"the scalar op {op_name(op)} of {common}")
-    return w.define(text, hint)
+    found = w.define(f"pto.{op.op}", None if result is INDEX else hint)
+    return w.define(f"arith.index_cast {found} : i64 to index", hint) if result is INDEX else converted(w, found, INT64, result)
+
+
+def known(w: MemoryWriter, op: d.ApplyOp) -> str:
+    """What the language says of every machine."""
+    type = d.type_of(op.results[0])
+    number = table()[op.op].reference(results=(type,))
+    assert isinstance(number, np.integer)
+    return w.constant(int(number), dtype_of(op.results[0]))
+
+
+def cast(w: MemoryWriter, op: d.ApplyOp) -> str:
+    value, result = operand(op, "input"), dtype_of(op.results[0])
+    if dtype_of(value).is_float and not result.is_float and apply_args(op)["mode"] not in ("trunc", "none"):
+        return _rounded(w, op, value, result)
+    return scalar_as(w, value, result, op)
+
+
+def chosen(w: MemoryWriter, op: d.ApplyOp) -> str:
+    result = dtype_of(op.results[0])
+    sides = [scalar_as(w, operand(op, name), result, op) for name in ("lhs", "rhs")]
+    return w.define(f"arith.select {', '.join([scalar_as(w, operand(op, 'condition'), BOOL, op), *sides])} : {scalar_name(result)}", hint_of(op.results[0]))
+
+
+def function(w: MemoryWriter, op: d.ApplyOp) -> str:
+    """A function that only the vector core has: the number passes through a tile of one element."""
+    result = dtype_of(op.results[0])
+    return converted(w, _through_tile(w, f"t{op.op}", scalar_as(w, operand(op, "input"), FP32, op), hint_of(op.results[0])), FP32, result)
 
 
 def _common(values: list[SSAValue]) -> DType:
@@ -121,47 +213,6 @@ def _common(values: list[SSAValue]) -> DType:
     if constant_of(values[0]) is not None and second is not BOOL and (second.is_float or not first.is_float):
         return second
     return first if first is second else promote(first, second)
-
-
-def _arith(w: MemoryWriter, op: d.ApplyOp, dtype: DType, names: list[str], args: dict[str, object]) -> str | None:
-    both, element, real = ", ".join(names), scalar_name(dtype), dtype.is_float
-    sign = "u" if dtype.name.startswith("U") else "s"
-    if op.op in _SAME:
-        return f"arith.{_SAME[op.op][real]} {both} : {element}"
-    if op.op == "cmp":
-        kind = args["cmp_type"]
-        assert isinstance(kind, int)
-        mode = CMP_MODES[kind]
-        if real:
-            return f"arith.cmpf {'une' if mode == 'ne' else 'o' + mode}, {both} : {element}"
-        return f"arith.cmpi {mode if kind < 2 else sign + mode}, {both} : {element}"
-    if op.op == "neg":
-        return f"arith.negf {both} : {element}" if real else f"arith.subi {w.constant(0, dtype)}, {both} : {element}"
-    if op.op in ("minimum", "maximum"):
-        return f"arith.{op.op}f {both} : {element}" if real else f"arith.{op.op[:3]}{sign}i {both} : {element}"
-    if op.op == "div" and real:
-        return f"arith.divf {both} : {element}"
-    if op.op == "fmod":
-        return f"arith.{'remf' if real else f'rem{sign}i'} {both} : {element}"
-    if real:
-        return f"arith.maximumf {names[0]}, {w.define(f'arith.negf {names[0]} : {element}')} : {element}" if op.op == "abs" else None
-    if op.op == "abs":
-        return f"arith.maxsi {names[0]}, {w.define(f'arith.subi {w.constant(0, dtype)}, {names[0]} : {element}')} : {element}"
-    if op.op in _WHOLE:
-        return f"arith.{_WHOLE[op.op]} {both} : {element}"
-    if op.op == "logical_not" or (op.op == "not_" and dtype is BOOL):
-        return f"arith.xori {names[0]}, {w.constant(True, BOOL)} : i1"
-    if op.op == "not_":
-        return f"arith.xori {names[0]}, {w.constant(-1, dtype)} : {element}"
-    if op.op in ("shr", "floordiv", "div"):
-        name = {"shr": f"shr{sign}i", "div": f"div{sign}i", "floordiv": "floordivsi" if sign == "s" else "divui"}[op.op]
-        return f"arith.{name} {both} : {element}"
-    if op.op == "mod" and sign == "u":
-        return f"arith.remui {both} : {element}"
-    if op.op == "mod":
-        quotient = w.define(f"arith.floordivsi {both} : {element}")
-        return f"arith.subi {names[0]}, {w.define(f'arith.muli {quotient}, {names[1]} : {element}')} : {element}"
-    return None
 
 
 def _through_tile(w: MemoryWriter, name: str, value: str, hint: str | None) -> str:
@@ -176,7 +227,7 @@ def _through_tile(w: MemoryWriter, name: str, value: str, hint: str | None) -> s
 def _rounded(w: MemoryWriter, op: d.ApplyOp, value: SSAValue, result: DType) -> str:
     """A float to the nearest integer, halves to even or away from zero as the mode says."""
     mode = apply_args(op)["mode"]
-    if mode not in ("round", "floor"):
+    if mode != "round" and mode != "floor":
         raise w.refuse(op, f"a scalar cast with mode {mode!r}")
     name, source = scalar(w, value, op), dtype_of(value)
     element = scalar_name(source)

@@ -7,7 +7,7 @@ import math
 from xdsl.ir import SSAValue
 
 from tilejit.backends.pto.write.blocks import BlockWriter
-from tilejit.backends.pto.write.plan import PRODUCTS, array_operands, family
+from tilejit.backends.pto.write.plan import array_operands, family, is_product, is_transpose
 from tilejit.backends.pto.write.scalars import extent_of
 from tilejit.backends.pto.write.text import Extent, op_name
 from tilejit.ops.expand import must_cover
@@ -22,14 +22,14 @@ def valid_after(w: BlockWriter, op: d.ApplyOp) -> tuple[Extent, Extent]:
         w.check_rows(result.shape, result.valid, op)
     if op.op == "set_validshape":
         return extent_of(w, operand(op, "valid_rows"), op), extent_of(w, operand(op, "valid_cols"), op)
-    if op.op in ("slice", "extract"):
+    if op.op == "slice" or op.op == "extract":
         return _window_valid(w, op)
-    if op.op in PRODUCTS:
+    if is_product(op):
         left, right = w.valid_of(operand(op, "lhs")), w.valid_of(operand(op, "rhs"))
         if isinstance(base := args.get("acc"), SSAValue):
             return w.valid_of(base)
         return left[1 if args.get("a_trans") else 0], right[0 if args.get("b_trans") else 1]
-    if op.op in ("transpose", "transpose_view"):
+    if is_transpose(op):
         rows, cols = w.valid_of(operand(op, "input"))
         return cols, rows
     if op.op == "cmp_mask":
@@ -46,7 +46,7 @@ def valid_after(w: BlockWriter, op: d.ApplyOp) -> tuple[Extent, Extent]:
             return rows, cols
         count, last = w.mul(rows, cols), result.valid[-1]
         return (w.define(f"arith.floordivsi {w.ssa(count)}, {w.ssa(last)} : index"), last) if isinstance(last, int) else (1, count)
-    if op.op in ("concat", "assemble"):
+    if op.op == "concat" or op.op == "assemble":
         raise w.refuse(op, f"{op_name(op)} of a tile whose valid region the run decides")
     if family(op) == "part":
         a, b = (w.valid_of(operand(op, name)) for name in ("lhs", "rhs"))

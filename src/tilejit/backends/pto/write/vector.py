@@ -13,21 +13,16 @@ from tilejit.backends.pto.write.memory import Part, Region
 from tilejit.backends.pto.write.scalars import scalar_as
 from tilejit.backends.pto.write.text import hint_of, op_name, scalar_name, stored
 from tilejit.dtypes import BF16, BOOL, FP16, FP32, INT8, INT16, INT32, UINT8, UINT16, DType, integer_range
+from tilejit.ops.spec import ParamKind
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, operand
+from tilejit.tile_ir.pto.rows import EXPANDING, FUNCTIONS, PAIRS
 from tilejit.types.values import ScalarType
 
 Rule = Callable[[BlockWriter, d.ApplyOp, Region], Tile]
 
-BINARY = {
-    "add": "add", "sub": "sub", "mul": "mul", "div": "div", "maximum": "max", "minimum": "min", "and_": "and", "or_": "or", "xor": "xor",
-    "shl": "shl", "shr": "shr", "fmod": "fmod", "rem": "rem", "mod": "rem",
-}  # fmt: skip
-"""PTO names of the ops of two operands, without `t`."""
-COMMUTING = frozenset({"add", "mul", "max", "min", "and", "or", "xor"})
-WITH_SCRATCH = frozenset({"xor", "rem"})
-EXPANDING = frozenset({"add", "sub", "mul", "div", "max", "min", "expdif"})
-UNARY = {"exp": "texp", "log": "tlog", "sqrt": "tsqrt", "rsqrt": "trsqrt", "recip": "trecip", "neg": "tneg", "abs": "tabs", "relu": "trelu", "not_": "tnot"}
+NAMES = {row: name for name, row in (PAIRS | FUNCTIONS).items()}
+"""PTO names of the rows of one and two operands, without `t`."""
 FOLDS = {"sum": "add", "max": "max", "min": "min", "prod": "mul"}
 """Reductions, and how their partial results combine."""
 def working_dtype(w: BlockWriter, dtype: DType, op: d.ApplyOp) -> DType:
@@ -96,9 +91,23 @@ def finished(w: BlockWriter, op: d.ApplyOp, tile: Tile, mode: str = "RINT") -> T
 # two operands ---------------------------------------------------------------------------------------------------------------------
 
 
-def binary(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
-    args, dtype = apply_args(op), working_dtype(w, d.shaped_type(op.results[0]).dtype, op)
-    return finished(w, op, combined(w, op, region, BINARY[op.op], args["lhs"], args["rhs"], dtype))
+def binary(name: str) -> Rule:
+    """An instruction of two operands."""
+
+    def rule(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
+        args, dtype = apply_args(op), working_dtype(w, d.shaped_type(op.results[0]).dtype, op)
+        return finished(w, op, combined(w, op, region, name, args["lhs"], args["rhs"], dtype))
+
+    return rule
+
+
+def _commutes(name: str) -> bool:
+    return ops.facts(PAIRS.get(name, "")).commutes
+
+
+def _scratch(w: BlockWriter, name: str, out: Tile) -> list[Tile]:
+    """A scratch tile for the instructions that want one."""
+    return [w.like(out)] if PAIRS[name] == name and any(param.kind is ParamKind.Scratch for param in ops.table()[name].params) else []
 
 
 def combined(w: BlockWriter, op: d.ApplyOp, region: Region, name: str, lhs: object, rhs: object, dtype: DType) -> Tile:
@@ -126,11 +135,11 @@ def element_of(w: BlockWriter, tile: Tile, offset: int | str, dtype: DType, hint
 
 def _with_scalar(w: BlockWriter, op: d.ApplyOp, out: Tile, name: str, sides: list[Tile | str], dtype: DType) -> Tile:
     element = scalar_name(dtype)
-    scratch = [w.like(out)] if name in WITH_SCRATCH else []
+    scratch = _scratch(w, name, out)
     items: list[Tile | tuple[str, str]] = [side if isinstance(side, Tile) else (side, element) for side in sides]
     if isinstance(items[0], Tile) or name == "div":
         return w.dest(f"t{name}s", [*items, *scratch], out)
-    if name in COMMUTING:
+    if _commutes(name):
         return w.dest(f"t{name}s", [*reversed(items), *scratch], out)
     assert isinstance(items[1], Tile)
     if name == "sub":
@@ -142,11 +151,11 @@ def _with_scalar(w: BlockWriter, op: d.ApplyOp, out: Tile, name: str, sides: lis
 
 def _of_tiles(w: BlockWriter, out: Tile, region: Region, name: str, sides: tuple[Tile, Tile]) -> Tile:
     left, right = sides
-    scratch = [w.like(out)] if name in WITH_SCRATCH else []
+    scratch = _scratch(w, name, out)
     lines = [line_axis(side, out) for side in sides]
     if lines == ["", ""]:
         return w.dest(f"t{name}", [left, right, *scratch], out)
-    if lines[0] and not lines[1] and name in COMMUTING & EXPANDING:
+    if lines[0] and not lines[1] and _commutes(name) and name in EXPANDING:
         (left, right), lines = (right, left), lines[::-1]
     if lines[1] and not lines[0] and name in EXPANDING:
         return w.dest(f"t{lines[1]}expand{name}", [left, right], out)
@@ -171,8 +180,7 @@ def spread_line(w: BlockWriter, tile: Tile, line: str, out: Tile) -> Tile:
 def unary(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     dtype = working_dtype(w, d.shaped_type(op.results[0]).dtype, op)
     source = pulled(w, operand(op, "input"), region, op, dtype)
-    return finished(w, op, w.dest(UNARY[op.op], [source], w.result(op, region, dtype)))
-
+    return finished(w, op, w.dest(f"t{NAMES[op.op]}", [source], w.result(op, region, dtype)))
 
 def leaky(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     """lrelu with a scalar slope, prelu with one per element."""
@@ -299,13 +307,3 @@ def floor_division(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
     sides = [full(w, side(w, args[name], region, op, dtype), w.result(op, region, dtype), dtype) for name in ("lhs", "rhs")]
     rest = w.dest("trem", [*sides, w.like(sides[0])], w.like(sides[0]))
     return finished(w, op, w.dest("tdiv", [w.dest("tsub", [sides[0], rest], w.like(rest)), sides[1]], w.result(op, region, dtype)))
-
-
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(BINARY, binary),
-    **dict.fromkeys(UNARY, unary),
-    **{name: expand for name in ops.table() if name.startswith(("row_expand", "col_expand"))},
-    **{f"{axis}_{name}": reduction for axis in ("row", "col") for name in (*FOLDS, "argmax", "argmin")},
-    "floordiv": floor_division, "lrelu": leaky, "prelu": leaky, "addc": three, "subc": three, "expand_clone": expand_clone, "expands": fill, "full": fill,
-}  # fmt: skip
-"""The rule of each op that works block by block."""

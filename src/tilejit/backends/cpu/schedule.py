@@ -1,0 +1,188 @@
+"""What is chosen before CPU code is written, as data: one frozen value per loop nest, kind of matrix product, transposition, and for all copies.
+
+Each kind of nest has one function here that chooses; emission only follows. A `Book` holds the choices of one program by name, and
+gives others where it was told to: `RunConfig(schedule={"kernel/nest0": {"lanes": 16}})`, or the setting of that name. What the stage
+`schedule` of a compiled program shows has the same form.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TypeVar
+
+from tilejit.backends.cpu.llvm.host import host
+from tilejit.dtypes import DType
+from tilejit.errors import OptionError
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class NestSchedule:
+    """A loop nest over rows and columns: elementwise ops, expands, reductions, masks, stores."""
+
+    lanes: int
+    """Elements per vector in the main loop over columns."""
+    middle: int
+    """The same in the loop between that and single elements."""
+    recompute: int
+    """Work per element up to which a value is computed again in a later sweep over its row, instead of being kept in a row buffer."""
+    stream_bytes: int
+    """From this size on an output is stored past the caches; 0: never."""
+    prefetch_bytes: int
+    """From this size on the next row of an input is asked for while this one is computed on; 0: never."""
+    threads: bool
+    """Whether the nest may be shared out."""
+    stretch: int
+    """Columns that a thread takes at once, where columns are shared out and not rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class GemmSchedule:
+    """The matrix products that are summed in one type."""
+
+    rows: int
+    """Rows of a register block."""
+    vectors: int
+    """Vectors in a row of it: accumulators, one row of B and a broadcast of A fit the registers."""
+    kc: int
+    """Depth of a packed panel: a panel of B stays in the first cache."""
+    mc: int
+    """Rows of A packed at a time: they stay in the second cache."""
+    nc: int
+    """Columns of B packed at a time: they stay in the last cache."""
+    unroll: int
+    """Steps along the depth in one turn."""
+    direct_n: int
+    direct_k: int
+    """Up to these sizes B stays in the first caches as it is, and packing does not pay."""
+    few_rows: int
+    """Up to this many rows the product is bound by reading B once."""
+    pieces: int
+    """Stretches that a product is cut into for several threads, if they are not too narrow then."""
+    stream_pieces: int
+    """The same where B is read once, row after row: the longer the stretches of a row, the better."""
+    least_columns: int
+    least_rows: int
+    """The least of each: below, packing the other operand anew for every stretch would show."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransposeSchedule:
+    """A copy whose sides run along different axes."""
+
+    in_registers: bool
+    """Turn blocks of 8 × 8 elements in registers, instead of copying element by element."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopySchedule:
+    """All other copies, conversions and fills."""
+
+    lanes: int
+    middle: int
+
+
+Schedule = NestSchedule | GemmSchedule | TransposeSchedule | CopySchedule
+AnySchedule = TypeVar("AnySchedule", NestSchedule, GemmSchedule, TransposeSchedule, CopySchedule)
+
+
+def _lanes(dtypes: Sequence[DType], lanes: int) -> int:
+    """As many elements as keep the widest type of a nest within so many 32-bit registers' worth."""
+    return lanes if max((dtype.bits for dtype in dtypes), default=32) <= 32 else lanes // 2
+
+
+def nest(dtypes: Sequence[DType], wide: bool, folds: bool) -> NestSchedule:
+    """For a nest of these element types: `wide` where many lanes at a time fit the registers, `folds` where rows are folded into one."""
+    return NestSchedule(
+        lanes=_lanes(dtypes, 32 if wide else 16),
+        middle=8,
+        recompute=3,
+        stream_bytes=24 * _MIB if host().is_x86 else 0,
+        prefetch_bytes=1 * _MIB,
+        threads=True,
+        stretch=256 if folds else 4096,
+    )
+
+
+def gemm() -> GemmSchedule:
+    """For products on this processor."""
+    vectors = 4 if host().vector_registers == 32 else 2
+    return GemmSchedule(
+        rows=6, vectors=vectors, kc=256, mc=240 if vectors == 4 else 144, nc=1024, unroll=2,
+        direct_n=256, direct_k=256, few_rows=8, pieces=16, stream_pieces=4, least_columns=256, least_rows=120,
+    )  # fmt: skip
+
+
+def transpose() -> TransposeSchedule:
+    return TransposeSchedule(in_registers=True)
+
+
+def copies() -> CopySchedule:
+    return CopySchedule(lanes=32, middle=8)
+
+
+@dataclass
+class Book:
+    """The schedules of one program by name: "kernel/nest0", "kernel/transpose0", "gemm FP32", "copies"."""
+
+    replaced: Mapping[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
+    made: dict[str, Schedule] = field(default_factory=dict[str, Schedule])
+
+    def nest(self, function: str, dtypes: Sequence[DType], wide: bool, folds: bool) -> NestSchedule:
+        return self._entered(self._numbered(function, "nest"), nest(dtypes, wide, folds))
+
+    def transpose(self, function: str) -> TransposeSchedule:
+        return self._entered(self._numbered(function, "transpose"), transpose())
+
+    def gemm(self, accumulator: DType) -> GemmSchedule:
+        name = f"gemm {accumulator.name}"
+        found = self.made.get(name)
+        chosen = found if isinstance(found, GemmSchedule) else self._entered(name, gemm())
+        columns = chosen.vectors * (host().vector_bits // accumulator.bits)
+        if chosen.nc % columns:
+            raise OptionError(f"the schedule of {name!r} has nc={chosen.nc}, no multiple of its {columns} columns of a block", help="blocks are packed whole")
+        return chosen
+
+    def copies(self, dtypes: Sequence[DType]) -> CopySchedule:
+        found = self.made.get("copies")
+        chosen = found if isinstance(found, CopySchedule) else self._entered("copies", copies())
+        return replace(chosen, lanes=_lanes(dtypes, chosen.lanes))
+
+    def text(self) -> str:
+        """All schedules as JSON, in the form in which others can be given."""
+        return json.dumps({name: asdict(schedule) for name, schedule in self.made.items()}, indent=1) + "\n"
+
+    def _numbered(self, function: str, kind: str) -> str:
+        stem = f"{function.removeprefix('k_')}/{kind}"
+        return f"{stem}{sum(name.startswith(stem) for name in self.made)}"
+
+    def _entered(self, name: str, chosen: AnySchedule) -> AnySchedule:
+        given = self.replaced.get(name, {})
+        known = {item.name: getattr(chosen, item.name) for item in fields(chosen)}
+        for key, value in given.items():
+            if key not in known or type(value) is not type(known[key]) or not _takes(chosen, key, value):
+                ours = ", ".join(f"{known_name}={number}" for known_name, number in known.items())
+                raise OptionError(f"the schedule of {name!r} has no {key}={value!r}", help=f"ours is {ours}")
+        out = replace(chosen, **given)
+        if isinstance(out, GemmSchedule) and out.mc % out.rows:
+            raise OptionError(f"the schedule of {name!r} has mc={out.mc}, no multiple of rows={out.rows}", help="blocks are packed whole")
+        self.made[name] = out
+        return out
+
+
+_POWERS_OF_TWO = ("lanes", "middle", "unroll")
+_MAY_BE_NOTHING = ("recompute", "stream_bytes", "prefetch_bytes", "direct_n", "direct_k", "few_rows")
+
+
+def _takes(chosen: Schedule, name: str, value: object) -> bool:
+    """Whether code can follow a number: vectors and unrolled loops have powers of two, panels of A an even number of rows."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return True
+    if name in _POWERS_OF_TWO:
+        return 1 <= value <= 64 and value & (value - 1) == 0
+    if isinstance(chosen, GemmSchedule) and name == "rows":
+        return 2 <= value <= 32 and value % 2 == 0
+    return value >= (0 if name in _MAY_BE_NOTHING else 1)
