@@ -7,6 +7,7 @@ import math
 import tilejit.language as pl
 
 LENGTH, QUERIES, KEYS = 4096, 128, 128
+PAGE, KV_HEADS, GROUP = 64, 8, 8
 
 
 @pl.jit
@@ -27,9 +28,9 @@ def full_attention(q: pl.Tensor, k: pl.Tensor, v: pl.Tensor, out: pl.Out[pl.Tens
             p = pl.row_expand_expdif(s, top)
             fade = pl.exp(pl.sub(m, top))
             l = pl.add(pl.mul(l, fade), pl.row_sum(p, scratch))
-            o = pl.add(pl.row_expand_mul(o, fade), pl.matmul(pl.cast(p, pl.BF16), tv))
+            o = pl.add(pl.row_expand_mul(o, fade), pl.matmul(pl.cast(p, pl.BF16, mode="rint"), tv))
             m = top
-        pl.store(pl.cast(pl.row_expand_div(o, l), pl.BF16), [block * QUERIES, 0], out)
+        pl.store(pl.cast(pl.row_expand_div(o, l), pl.BF16, mode="rint"), [block * QUERIES, 0], out)
 
 
 @pl.jit
@@ -54,6 +55,30 @@ def causal_attention(q: pl.Tensor, k: pl.Tensor, v: pl.Tensor, out: pl.Out[pl.Te
             p = pl.row_expand_expdif(s, top)
             fade = pl.exp(pl.sub(m, top))
             l = pl.add(pl.mul(l, fade), pl.row_sum(p, scratch))
-            o = pl.add(pl.row_expand_mul(o, fade), pl.matmul(pl.cast(p, pl.BF16), tv))
+            o = pl.add(pl.row_expand_mul(o, fade), pl.matmul(pl.cast(p, pl.BF16, mode="rint"), tv))
             m = top
-        pl.store(pl.cast(pl.row_expand_div(o, l), pl.BF16), [block * QUERIES, 0], out)
+        pl.store(pl.cast(pl.row_expand_div(o, l), pl.BF16, mode="rint"), [block * QUERIES, 0], out)
+
+
+@pl.jit
+def paged_decode(q: pl.Tensor, keys: pl.Tensor, values: pl.Tensor, table: pl.Tensor, out: pl.Out[pl.Tensor]):
+    batch, pages = table.shape
+    d = q.shape[1]
+    for block in pl.spmd(batch * KV_HEADS):
+        tq = pl.load(q, [block * GROUP, 0], [GROUP, d])
+        scratch = pl.create_tile([GROUP, PAGE], dtype=pl.FP32)
+        m = pl.tile.full([GROUP, 1], dtype=pl.FP32, value=-1e30)
+        l = pl.tile.full([GROUP, 1], dtype=pl.FP32, value=0.0)
+        o = pl.tile.full([GROUP, d], dtype=pl.FP32, value=0.0)
+        for j in pl.range(pages):
+            row = pl.cast(pl.read(table, [block // KV_HEADS, j]), pl.INDEX) * PAGE
+            tk = pl.load(keys, [row, block % KV_HEADS * d], [PAGE, d])
+            tv = pl.load(values, [row, block % KV_HEADS * d], [PAGE, d])
+            s = pl.mul(pl.matmul(tq, pl.transpose(tk, 0, 1)), 1.0 / math.sqrt(d))
+            top = pl.maximum(m, pl.row_max(s, scratch))
+            p = pl.row_expand_expdif(s, top)
+            fade = pl.exp(pl.sub(m, top))
+            l = pl.add(pl.mul(l, fade), pl.row_sum(p, scratch))
+            o = pl.add(pl.row_expand_mul(o, fade), pl.matmul(pl.cast(p, pl.BF16, mode="rint"), tv))
+            m = top
+        pl.store(pl.cast(pl.row_expand_div(o, l), pl.BF16, mode="rint"), [block * GROUP, 0], out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import statistics
@@ -40,7 +41,7 @@ def rmsnorm(x: pl.Tensor, weight: pl.Tensor, out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         wide = pl.cast(x, pl.FP32)
         scale = pl.rsqrt(pl.row_sum(wide * wide) * (1.0 / x.shape[1]) + 1e-6)
-        out[:] = pl.cast(pl.col_expand_mul(pl.row_expand_mul(wide, scale), pl.cast(weight, pl.FP32)), pl.BF16)
+        out[:] = pl.cast(pl.col_expand_mul(pl.row_expand_mul(wide, scale), pl.cast(weight, pl.FP32)), pl.BF16, mode="rint")
 
 
 @pl.jit
@@ -49,7 +50,7 @@ def layernorm(x: pl.Tensor, gamma: pl.Tensor, beta: pl.Tensor, out: pl.Out[pl.Te
         wide = pl.cast(x, pl.FP32)
         centred = pl.row_expand_sub(wide, pl.row_sum(wide) * (1.0 / x.shape[1]))
         normal = pl.row_expand_mul(centred, pl.rsqrt(pl.row_sum(centred * centred) * (1.0 / x.shape[1]) + 1e-5))
-        out[:] = pl.cast(pl.col_expand_add(pl.col_expand_mul(normal, pl.cast(gamma, pl.FP32)), pl.cast(beta, pl.FP32)), pl.BF16)
+        out[:] = pl.cast(pl.col_expand_add(pl.col_expand_mul(normal, pl.cast(gamma, pl.FP32)), pl.cast(beta, pl.FP32)), pl.BF16, mode="rint")
 
 
 @pl.jit
@@ -67,7 +68,7 @@ def transpose(x: pl.Tensor, out: pl.Out[pl.Tensor]):
 @pl.jit
 def product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
-        c[:] = pl.cast(pl.matmul(a, b), pl.BF16)
+        c[:] = pl.cast(pl.matmul(a, b), pl.BF16, mode="rint")
 
 
 @pl.jit
@@ -86,14 +87,14 @@ def tiled_product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
                 acc = pl.tile.full([128, 128], dtype=pl.FP32, value=0.0)
                 for p in pl.range(k // 64):
                     acc = pl.matmul_acc(acc, pl.load(a, [i * 128, p * 64], [128, 64]), pl.load(b, [p * 64, j * 128], [64, 128]))
-                pl.store(pl.cast(acc, pl.BF16), [i * 128, j * 128], c)
+                pl.store(pl.cast(acc, pl.BF16, mode="rint"), [i * 128, j * 128], c)
 
 
 @pl.jit
 def linear_gelu(x: pl.Tensor, w: pl.Tensor, bias: pl.Tensor, out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         y = pl.col_expand_add(pl.matmul(x, w), pl.cast(bias, pl.FP32))
-        out[:] = pl.cast(0.5 * y * (1.0 + pl.erf(y * math.sqrt(0.5))), pl.BF16)
+        out[:] = pl.cast(0.5 * y * (1.0 + pl.erf(y * math.sqrt(0.5))), pl.BF16, mode="rint")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -139,7 +140,7 @@ def close(ours: torch.Tensor, theirs: torch.Tensor, tolerance: float) -> Callabl
 
 
 def cases() -> Iterator[Pair]:
-    for group in (launches, memory_bound, products, attentions, compiles):
+    for group in (launches, memory_bound, products, attentions, decodes, compiles):
         try:
             yield from group()
         except Exception as error:  # the rest still tells something
@@ -176,7 +177,7 @@ def _bare_launch(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> Callabl
     runner = next(iter(add._cache.values())).only("call").runner
     assert isinstance(runner, CudaEntry)
     names: Any = runner.program.on(0).kernels[0].__globals__
-    block, call, function = names["blocks"][0], names["call"], names["f1"]
+    block, call, function = names["blocks"][0], names["call"], names["cubin1"].function
     return lambda: call(block[1], function, block[2], None)
 
 
@@ -282,6 +283,24 @@ def attentions() -> Iterator[Pair]:
             yield pair(f"attention 4×32×4096×128, {name}", peer, lambda kernel=kernel: kernel(*flat), theirs, right, 0.78 if "cuDNN" in peer else 1.3)
         ours: Callable[[], object] = lambda kernel=kernel: kernel(*flat)  # noqa: E731
         yield pair(f"attention 4×32×4096×128, {name}", "Triton", ours, lambda causal=causal: attention(q, k, v, other, causal), right)
+
+
+def decodes() -> Iterator[Pair]:
+    """One token of 64 sequences over 8k tokens each, in pages: bound by reading keys and values."""
+    from attention_kernel import GROUP, KV_HEADS, PAGE, paged_decode
+
+    batch, pages, d = 64, 8192 // PAGE, 128
+    keys, values = (random(batch * pages * PAGE, KV_HEADS * d, dtype=torch.bfloat16) for _ in range(2))
+    table = torch.randperm(batch * pages, device=DEVICE).to(torch.int32).view(batch, pages)
+    q = random(batch * KV_HEADS * GROUP, d, dtype=torch.bfloat16)
+    out, other = torch.empty_like(q), torch.empty_like(keys)
+    paged_decode(q, keys, values, table, out)
+    rows = (table[0].long()[:, None] * PAGE + torch.arange(PAGE, device=DEVICE)).flatten()
+    first = [tensor[rows].view(-1, KV_HEADS, d).transpose(0, 1) for tensor in (keys, values)]
+    mine, asked = (tensor[: KV_HEADS * GROUP].view(KV_HEADS, GROUP, d) for tensor in (out, q))
+    right = close(mine.clone(), scaled_dot_product_attention(asked, first[0], first[1]), 2e-2)
+    ours = functools.partial(paged_decode, q, keys, values, table, out)
+    yield pair("paged decode, batch 64, 8k", "a copy of as many bytes", ours, lambda: other.copy_(keys), right, 0.8)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

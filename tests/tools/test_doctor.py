@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.runtime.cuda.fake import FakeLibrary
+from tests.runtime.cuda.fake import FakeLibrary, install
 from tilejit.errors import PlatformError
-from tilejit.runtime.cuda import devices
 from tilejit.runtime.cuda import driver as api
 from tilejit.tools.cli import main
 
@@ -36,9 +35,7 @@ LINES = {90: "ok cuda:1: Fake GPU, sm_90, 4 multiprocessors", 75: "-- cuda:1: Fa
 
 @pytest.mark.parametrize(("capability", "line"), LINES.items())
 def test_each_gpu_is_listed(capability: int, line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    started = api.started(FakeLibrary(capability=capability, devices=2))
-    monkeypatch.setattr(api, "driver", lambda: started)
-    monkeypatch.setattr(devices, "_devices", {})
+    install(monkeypatch, FakeLibrary(capability=capability, devices=2))
     said = report(capsys)
     assert "NVIDIA driver: 2 GPUs" in said and line in said
 

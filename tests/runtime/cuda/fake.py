@@ -7,9 +7,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
+from tilejit.runtime.cuda import devices
 from tilejit.runtime.cuda import driver as api
 
 Kernel = Callable[["Launched"], None]
+
+
+def install(monkeypatch: pytest.MonkeyPatch, library: FakeLibrary) -> FakeLibrary:
+    """Make it the driver of this process, until the test is over."""
+    started = api.started(library)
+    monkeypatch.setattr(api, "driver", lambda: started)
+    monkeypatch.setattr(devices, "_devices", {})
+    return library
 
 
 @dataclass(frozen=True)

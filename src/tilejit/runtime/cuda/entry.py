@@ -9,6 +9,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from tilejit.dtypes import DTYPES, FP32, DType
@@ -22,7 +23,7 @@ from tilejit.runtime.call.signature import Bound, ParamInfo
 from tilejit.runtime.cuda import devices
 from tilejit.runtime.cuda.devices import Device
 from tilejit.runtime.cuda.launch_abi import CUDA_DEVICE, FAILED, LAUNCH
-from tilejit.runtime.cuda.launcher import launcher, load_cubin
+from tilejit.runtime.cuda.launcher import LoadedCubin, launcher
 from tilejit.runtime.cuda.memory import memory_for
 from tilejit.runtime.cuda.native import LaunchTable, tapes_of
 from tilejit.runtime.cuda.program import CudaProgram, architecture_name, read_program, runs_on
@@ -96,7 +97,7 @@ class DeviceProgram:
     def __init__(self, program: CudaProgram, failures: Sequence[Failure], device: Device, code: Callable[[str], bytes]) -> None:
         self.program, self.failures, self.device = program, tuple(failures), device
         self.words = FailureWords(device, failures)
-        self.cubins = [[load_cubin(device, row, code(row.file)) for row in kernel.cubins] for kernel in program.kernels]
+        self.cubins = [[LoadedCubin(device, row, partial(code, row.file)) for row in kernel.cubins] for kernel in program.kernels]
         self.kernels = [launcher(device, kernel, loaded, self.words.address) for kernel, loaded in zip(program.kernels, self.cubins, strict=True)]
         self._functions: dict[str, HostFunction] = {}
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilejit.errors import ResourceError
+from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.cuda import driver as api
 from tilejit.runtime.cuda.devices import Device, refuse_child
 from tilejit.runtime.cuda.program import DIVISIBLE, CubinRow, KernelRow
@@ -29,30 +30,34 @@ Launcher = Callable[..., None]
 
 @dataclass(frozen=True)
 class LoadedCubin:
-    """A variant of a kernel in the memory of a device."""
+    """A variant of a kernel on a device, loaded there when it is launched for the first time."""
 
+    device: Device
     row: CubinRow
-    function: int
-    attributes: ctypes.Array[ctypes.c_uint32] | None
+    code: Callable[[], bytes] = field(repr=False)
+
+    @lazy
+    def function(self) -> int:
+        """The kernel of the cubin, allowed to use the shared memory it needs."""
+        device, driver, facts = self.device, self.device.driver, self.row.facts
+        with device.active():
+            module = driver.word("cuModuleLoadData", self.code())
+            function = driver.word("cuModuleGetFunction", module, facts.symbol.encode())
+            if facts.shared > api.STATIC_SHARED_LIMIT:
+                most = device.attribute(api.SHARED_PER_BLOCK)
+                if facts.shared > most:
+                    what = f"kernel {facts.symbol} needs {facts.shared} bytes of shared memory per block, {device.name} has {most}"
+                    raise ResourceError(what, help="use smaller tiles, or compile for this GPU")
+                driver("cuFuncSetAttribute", function, api.DYNAMIC_SHARED, facts.shared)
+        return function
+
+    @lazy
+    def attributes(self) -> ctypes.Array[ctypes.c_uint32] | None:
+        return _attributes(self.row)
 
     @property
     def attribute_count(self) -> int:
         return (self.row.facts.cooperative + (self.row.facts.clusters > 1)) if self.attributes is not None else 0
-
-
-def load_cubin(device: Device, row: CubinRow, code: bytes) -> LoadedCubin:
-    """The kernel of a cubin, allowed to use the shared memory it needs."""
-    driver, facts = device.driver, row.facts
-    with device.active():
-        module = driver.word("cuModuleLoadData", code)
-        function = driver.word("cuModuleGetFunction", module, facts.symbol.encode())
-        if facts.shared > api.STATIC_SHARED_LIMIT:
-            most = device.attribute(api.SHARED_PER_BLOCK)
-            if facts.shared > most:
-                what = f"kernel {facts.symbol} needs {facts.shared} bytes of shared memory per block, {device.name} has {most}"
-                raise ResourceError(what, help="use smaller tiles, or compile for this GPU")
-            driver("cuFuncSetAttribute", function, api.DYNAMIC_SHARED, facts.shared)
-    return LoadedCubin(row, function, _attributes(row))
 
 
 def _attributes(row: CubinRow) -> ctypes.Array[ctypes.c_uint32] | None:
@@ -111,7 +116,7 @@ class _Writer:
 
     def variant(self, cubin: LoadedCubin, arguments: Mapping[str, str], indent: str, suffix: str) -> list[str]:
         facts = cubin.row.facts
-        self.names[f"f{suffix}"], self.names[f"attributes{suffix}"] = cubin.function, cubin.attributes
+        self.names[f"cubin{suffix}"] = cubin
         attributes = ctypes.addressof(cubin.attributes) if cubin.attributes is not None else 0
         programs = "gx * gy * gz"
         values = [self.value(parameter.name, parameter.kind, parameter.type, arguments, programs) for parameter in self.kernel.parameters]
@@ -119,7 +124,7 @@ class _Writer:
         grid = f"gx * {facts.clusters}, gy, gz" if facts.clusters > 1 else "gx, gy, gz"
         config = f"{grid}, {32 * facts.warps}, 1, 1, {facts.shared}, stream, {attributes}, {cubin.attribute_count}"
         return [
-            f"{indent}function = f{suffix}",
+            f"{indent}function = cubin{suffix}.function",
             f"{indent}pack(block[0], 0, {config}, {', '.join(values)})",
             f"{indent}status = call(block[1], function, block[2], None)",
         ]
@@ -153,7 +158,7 @@ class _Writer:
             raise self.device.driver.error(status, f"the launch of {self.kernel.name}")
 
     def too_large(self, function: int) -> ResourceError:
-        facts = next(cubin.row.facts for cubin in self.loaded if cubin.function == function)
+        facts = next(cubin.row.facts for cubin in reversed(self.loaded) if cubin.function == function)
         each = self.device.driver.number("cuOccupancyMaxActiveBlocksPerMultiprocessor", function, 32 * facts.warps, facts.shared)
         fit = each * self.device.multiprocessors
         what = f"kernel {self.kernel.name} waits for all its blocks, and only {fit} of them run at once on {self.device.name}"
