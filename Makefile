@@ -10,7 +10,7 @@ BASE   := $(VENV)/.base-installed
 DEV    := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check stubs bench fuzz soak faults gpu-test clean
+.PHONY: help demo test check stubs bench fuzz soak faults reads gpu-test clean
 
 help:
 	@echo "make demo    run the example kernels and compare them with NumPy"
@@ -21,6 +21,7 @@ help:
 	@echo "make soak    16 threads call different kernels at once (SECONDS=60)"
 	@echo "make faults  the disk cache under injected faults (FAULTS=100000)"
 	@echo "make gpu-test  everything on the GPU of this machine; results go to gpu-results/ (OUT=DIR)"
+	@echo "make reads   what kernels read of Python: random expressions (READS=20000) and races (RACES=170 rounds, six ways)"
 	@echo "make stubs   write the editors' stub of the language anew from the op table"
 
 $(PY):
@@ -71,6 +72,8 @@ faults: $(DEV)
 gpu-test: $(DEV)
 	$(PY) -m pytest -q -m gpu --junitxml=$(or $(OUT),gpu-results)/pytest.xml tests
 	$(PY) -m tests.gpu --out $(or $(OUT),gpu-results)
+reads: $(DEV)
+	TILEJIT_TEST_READS=$(or $(READS),20000) TILEJIT_TEST_RACES=$(or $(RACES),170) $(PY) -m pytest -q -n $(JOBS) tests/jit/test_generated_reads.py tests/jit/test_answers.py
 
 clean:
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

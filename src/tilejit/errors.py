@@ -210,7 +210,7 @@ class PartialCodegenError(TilejitError, RuntimeError):
 
 
 class UncacheableValueError(TilejitError, TypeError):
-    """A captured value without a stable encoding."""
+    """An object of the user that would have to become part of a compiled program."""
 
 
 class PtoSyntaxError(ParserError):

@@ -53,7 +53,7 @@ QUOTED = """
 @pl.jit
 def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor], n: "{expression}" = 3):
     with pl.at(level=pl.Level.CORE_GROUP):
-        out[:] = x + pl.cast(n * 0.3, pl.FP32)
+        out[:] = x + (3.0 if isinstance(n, float) else 4.0)
     return out
 """
 PLAIN = "class C:\n    pass\nOBJ = C()\nOBJ.k = 3\n"

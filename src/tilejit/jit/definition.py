@@ -48,10 +48,15 @@ class Definition:
         return facts_of(self.block, self._code, lambda: (self.text, self.tree))
 
     @lazy
-    def _code(self) -> CodeType:
+    def parts(self) -> tuple[CodeType, object, object]:
+        """Code, defaults and keyword defaults of the function as they were when it was read; they can be replaced."""
         plain = unwrapped(self.function)
         assert isinstance(plain, FunctionType)
-        return plain.__code__
+        return plain.__code__, plain.__defaults__, plain.__kwdefaults__
+
+    @property
+    def _code(self) -> CodeType:
+        return self.parts[0]
 
     @lazy
     def text(self) -> FunctionText:
@@ -71,6 +76,7 @@ class Definition:
 
     @lazy
     def params(self) -> tuple[JitParam, ...]:
+        _ = self.parts
         first = self.facts.params[:1]
         drop = bool(first) and first[0] in self.extra
         params = read_params(self.function, self.facts, lambda: self.text, self.namespace, self._annotation_paths, drop_first=drop)

@@ -68,7 +68,7 @@ class JITFunction(Kernel):
         self._lock = threading.RLock()
         self._table: Table = {}
         """What the kernel stands on in this process: every question that a specialisation asked, with its answer."""
-        self._functions: FunctionState | None = None
+        self._functions = FunctionState()
         self._extents: Node[Extents] = Node()
         self._spent: dict[str, float] = {}
         """How long each question took when it was asked before."""
@@ -170,7 +170,7 @@ class JITFunction(Kernel):
     def _start_anew(self) -> None:
         """Forget what the kernel stood on."""
         with self._lock:
-            self._table, self._functions, self._extents = {}, None, Node()
+            self._table, self._functions, self._extents = {}, FunctionState(), Node()
             self.definition = self.definition.anew()
 
     def _clear_disk(self) -> None:
@@ -252,7 +252,7 @@ class JITFunction(Kernel):
     def _trace(self) -> Trace:
         """A new trace of questions, on what the kernel stands on; its own code is looked at first."""
         policy = self._policy()
-        replaced = self._functions.replaced() if self._functions is not None and policy != "ignore" else None
+        replaced = self._functions.replaced() if policy != "ignore" else None
         if replaced is not None:
             function, part, old = replaced
             if policy == "raise":
@@ -268,7 +268,7 @@ class JITFunction(Kernel):
         trace.commit()
         if not self._called:
             self._spent.update(trace.seconds)
-        self._functions = FunctionState([*trace.definitions])
+        self._functions.add(trace.definitions)
 
     def _sample(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> BoundArguments:
         if args or any(view_of(value) is not None for value in kwargs.values()):
@@ -429,9 +429,13 @@ class JITFunction(Kernel):
             name = disk.kernel_name(self.definition)
             found = self._nearest(key, walk)
             reason = "; ".join(str(row) for row in found[1]) if found else "no entry of this kernel"
+            trace = Trace(self.definition, walk.answers, {}, "recompile")
+            self._extents_of(trace)
+            unknown = disk.unknown_answer(key, trace)
+            note = f"nearest entry: {found[0][:12]}: {reason}" if found else reason
             raise ArtifactError(
                 f"{name} would have to be compiled, and {settings.RUN_ONLY.variable} forbids it",
-                note=f"nearest entry: {found[0][:12]}: {reason}" if found else reason,
+                note=f"{unknown}; {note}" if unknown is not None else note,
                 help="compile it where that is allowed and ship the cache (`tilejit cache export`), or unset the variable",
             )
 

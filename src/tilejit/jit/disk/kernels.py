@@ -100,7 +100,7 @@ def entries() -> Iterator[Entry]:
 
 def entry_of(key: Key, compiled: CompiledProgram, trace: Trace, asked: bytes) -> Entry | None:
     """What is kept of a compiled program; None when its code cannot leave the process."""
-    if not compiled.artifact.portable:
+    if not compiled.artifact.portable or not trace.portable:
         return None
     places = _Places(list(trace.definitions))
     spans = [places.find(failure.span) for failure in compiled.artifact.failures]
@@ -158,6 +158,19 @@ def find_artifact(key: Key, trace: Trace) -> tuple[Entry, Trace] | None:
             if own:
                 _mark(manifest, rows, entry.key)
             return entry, walk
+    return None
+
+
+def unknown_answer(key: Key, trace: Trace) -> str | None:
+    """The first question whose answer leads to no artifact, with the answers that do, in words."""
+    for manifest, _ in store().versions(_manifest_key(key.text)):
+        try:
+            found = manifests.tree_of(manifests.read(manifest.sections.get(TREE, b""))).unknown(trace.fork())
+        except ArtifactError:
+            continue
+        if found is not None:
+            path, answer, known = found
+            return f"`{path}` is {answer}, and only {', '.join(sorted(known))} {'is' if len(known) == 1 else 'are'} known"
     return None
 
 

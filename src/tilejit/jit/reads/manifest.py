@@ -64,13 +64,16 @@ class Node(Generic[Leaf]):
             node = node.edges[answer]
         return None
 
-    def unknown(self, trace: Trace) -> tuple[str, list[str]] | None:
-        """The first question whose answer is not known, with the answers that are: what a kernel that may not compile says."""
+    def unknown(self, trace: Trace) -> tuple[str, str, list[str]] | None:
+        """The first question whose answer is not known, its answer, and those that are known: what a kernel that may not compile says."""
         node: Node[Leaf] = self
         while node.question is not None:
-            answer = trace.replay(node.question)
+            try:
+                answer = trace.replay(node.question)
+            except Unanswered:
+                answer = "an error"
             if answer not in node.edges:
-                return f"`{trace.paths[-1]}` is {answer}", list(node.edges)
+                return trace.paths[-1], answer, list(node.edges)
             node = node.edges[answer]
         return None
 

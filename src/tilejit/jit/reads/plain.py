@@ -62,6 +62,12 @@ def language_path(value: object) -> str | None:
 _Function = type(language_path)
 
 
+def _is_number(value: np.generic) -> bool:
+    """Whether a NumPy scalar is plain: no record, which can be changed in place, and no subclass."""
+    package = type(value).__module__.partition(".")[0]
+    return package == "ml_dtypes" or (package == "numpy" and value.dtype.kind not in "VO")
+
+
 class NotPlain(Exception):
     """A value that is no plain one."""
 
@@ -90,7 +96,7 @@ def encode(value: object, other: Callable[[object], object] | None = None) -> An
         return ["..."]
     if id(value) in _BUILTIN_NAMES:
         return ["builtin", _BUILTIN_NAMES[id(value)]]
-    if isinstance(value, np.generic) and kind.__module__.partition(".")[0] in ("numpy", "ml_dtypes") and not value.dtype.hasobject:
+    if isinstance(value, np.generic) and _is_number(value):
         return ["numpy", value.dtype.str if kind.__module__ == "numpy" else f"ml_dtypes.{value.dtype.name}", value.tobytes().hex()]
     if other is None:
         raise NotPlain(value)
@@ -123,7 +129,7 @@ def is_plain(value: object) -> bool:
         part = cast("slice", value)
         return is_plain(part.start) and is_plain(part.stop) and is_plain(part.step)
     if isinstance(value, np.generic):
-        return kind.__module__.partition(".")[0] in ("numpy", "ml_dtypes") and not value.dtype.hasobject
+        return _is_number(value)
     return language_path(value) is not None
 
 

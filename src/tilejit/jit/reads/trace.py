@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.errors import ArtifactError, StaleCaptureError
 from tilejit.frontend import fold
-from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import Handle, holds_handle, is_handle
 from tilejit.jit.reads.handles import number_of as number_of_handle
 from tilejit.jit.reads.plain import decode, encode, is_plain, language_path
-from tilejit.jit.reads.questions import MISSING, OPERATIONS, SPOKEN, is_language
+from tilejit.jit.reads.questions import MISSING, OPERATIONS, OPERATORS, SPOKEN, is_language
 from tilejit.types.annotations import DynVar, Once, Untracked
 
 if TYPE_CHECKING:
@@ -108,6 +108,8 @@ class Trace:
         """Names under which the language was read."""
         self.seconds: dict[str, float] = {}
         """How long each question took, by how a message spells it."""
+        self.portable = True
+        """Whether another process can ask the same."""
         self.text = ""
         """Digest of the specialised text, once there is one."""
         self.assigned: dict[tuple[int, str], bool] = {}
@@ -156,18 +158,33 @@ class Trace:
             operation, operands = rows[0], [decode(row, self._referred) for row in rows[1:]]
         except (ValueError, TypeError, LookupError, RecursionError):
             raise ArtifactError("a question of the cache cannot be read") from None
-        if operation not in OPERATIONS or question in self._values:
+        if operation not in OPERATIONS or question in self._values or not self._has_form(operation, operands):
             raise ArtifactError("a question of the cache is none of ours")
-        if operation in ("name", "chain", "attr") and not all(isinstance(word, str) and self._occurs(word) for word in operands[1:]):
+        callee = [_builtin_name(operands[0])] if operation == "call" and not is_handle(operands[0]) else []
+        if not all(isinstance(word, str) and self._occurs(word) for word in (*callee, *(operands[1:] if operation in _NAMING else ()))):
             raise ArtifactError("a question of the cache asks for what the kernel does not name")
         return operation, operands
 
+    def _has_form(self, operation: str, operands: list[Any]) -> bool:
+        """Whether a question that was written down has operands of the right number and kinds."""
+        least, most = _COUNTS[operation]
+        if not least <= len(operands) <= most:
+            return False
+        if operation in ("name", "chain", "default"):
+            return is_handle(operands[0]) and maybe_definition(self.raw(operands[0])) is not None
+        if operation == "assigned":
+            return is_handle(operands[0]) and is_language(self.raw(operands[0])) and all(isinstance(name, str) for name in operands[1:])
+        if operation == "call":
+            return type(operands[1]) is tuple and type(operands[2]) is dict
+        return operation != "operator" or operands[0] in OPERATORS
+
     def _occurs(self, word: str) -> bool:
-        return any(word in line for definition in self.definitions for line in definition.block.lines)
+        return word == "len" or any(word in line for definition in self.definitions for line in definition.block.lines)  # unpacking asks for the length
 
     def reference(self, value: object) -> list[object]:
         """An operand that is no plain value: the number of the question that gave it."""
         if not is_handle(value) and id(value) not in self._first:
+            self.portable = False
             return ["ours", repr(value)]  # an object of the language that has no name
         return ["#", number_of_handle(cast("Handle", value)) if is_handle(value) else self._first[id(value)]]
 
@@ -198,9 +215,8 @@ class Trace:
         return self.paths[number] if number >= 0 else "…"
 
     def _ask(self, question: str, operation: str, operands: tuple[object, ...], path: str) -> object:
-        raws = tuple(self.raw(operand) for operand in operands)
-        if operation in ("name", "chain", "default") and isinstance(raws[0], Kernel):
-            raws = (raws[0].definition, *raws[1:])
+        raws: tuple[object, ...] = tuple(self.raw(operand) for operand in operands)
+        raws = owner_first(operation, raws)
         tracked = not any(is_handle(operand) and number_of_handle(cast("Handle", operand)) < 0 for operand in operands)
         identity = _digest(_dumps([operation, *[encode(operand, self._shared_reference) for operand in operands]])) if tracked else ""
         known = self.table.get(identity) if self.policy == "ignore" else None
@@ -246,15 +262,15 @@ class Trace:
         first = self._first.setdefault(id(raw), number)
         kind, mark = self._kind(raw)
         value = raw if kind != "object" else Handle(first)
-        if kind == "kernel" and first == number:
-            self.definitions[_definition(raw)] = number
+        if kind == "kernel" and first == number and (definition := maybe_definition(raw)) is not None:
+            self.definitions[definition] = number
         shared = identity if first == number else self._identities[first]
         return value, _dumps([kind, mark, first]), _dumps([kind, mark, shared])
 
     def _kind(self, raw: object) -> tuple[str, str]:
         if isinstance(raw, DynVar):
             return "symbol", raw.name
-        definition = _maybe_definition(raw)
+        definition = maybe_definition(raw)
         if definition is not None:
             return "kernel", definition.digest
         if is_language(raw) or type(raw).__module__ == "tilejit.language":
@@ -321,7 +337,8 @@ class Trace:
             parts = [self._shown(operand) for operand in operands[1:]]
             sign = _SIGNS.get(str(operands[0]), str(operands[0]))
             return f"{parts[0]} {sign} {parts[1]}" if len(parts) == 2 else f"{sign} {parts[0]}"
-        base = self.path_of(operands[0]) if is_handle(operands[0]) else getattr(operands[0], "__name__", "…")
+        base = getattr(operands[0], "__name__", None) if not is_handle(operands[0]) else None
+        base = base if isinstance(base, str) else self._shown(operands[0])
         if operation == "attr":
             return f"{base}.{operands[1]}"
         if operation == "item":
@@ -349,7 +366,7 @@ class Trace:
             rows = json.loads(asked.question)
             if rows[0] in ("chain", "assigned") or self.objects[number] is MISSING:
                 continue
-            if is_plain(self.objects[number]) or rows[0] == "content":
+            if (is_plain(self.objects[number]) and not asked.answer.startswith('["builtin"')) or rows[0] == "content":
                 kind, owner = self._root(tuple(self._again(number)[1]))
                 where = "" if owner is self.entry or owner is None else f" (in {owner.function.__module__}.{owner.function.__qualname__})"
                 out[f"{kind} `{self.paths[number]}`{where}"] = shown(self.objects[number], 120)
@@ -388,7 +405,9 @@ class Reads:
             if not self._is_assigned(cast("types.ModuleType", owner), name):
                 return fold.attribute(owner, name, path)
         elif not is_handle(owner):
-            return fold.attribute(owner, name, path)
+            found = fold.attribute(owner, name, path)
+            if not (is_plain(owner) and isinstance(found, types.BuiltinMethodType | types.MethodWrapperType | types.MethodType)):
+                return found  # a method is an object like any other
         return self.trace.ask("attr", owner, name, path=path)
 
     def _is_assigned(self, module: types.ModuleType, name: str) -> bool:
@@ -437,6 +456,18 @@ def _below(steps: Sequence[Sequence[object]]) -> str:
     return ".".join(names) if names[0] in _GROUPS else names[0]
 
 
+def _builtin_name(function: object) -> str:
+    return str(getattr(function, "__name__", ""))
+
+
+_NAMING = ("name", "chain", "attr")
+"""Operations whose operands after the first are names."""
+_MANY = 1 << 30
+_COUNTS = {
+    "name": (2, 2), "default": (2, 2), "chain": (2, _MANY), "assigned": (2, _MANY), "attr": (2, 2), "item": (2, 2), "call": (3, 3), "operator": (2, 3),
+    "truth": (1, 1), "items": (1, 1), "text": (3, 3), "content": (1, 1),
+}  # fmt: skip
+"""How many operands each operation has."""
 _SIGNS = {
     "Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "Pow": "**", "LShift": "<<", "RShift": ">>", "BitAnd": "&", "BitOr": "|",
     "BitXor": "^", "MatMult": "@", "UAdd": "+", "USub": "-", "Invert": "~", "Not": "not", "Eq": "==", "NotEq": "!=", "Lt": "<", "LtE": "<=", "Gt": ">",
@@ -445,13 +476,12 @@ _SIGNS = {
 _GROUPS = frozenset({"tensor", "tile", "system", "array", "prefetch"})
 
 
-def _definition(raw: object) -> Definition:
-    found = _maybe_definition(raw)
-    assert found is not None
-    return found
+def owner_first(operation: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The operands of a question; what asks for a name of a kernel or helper asks its definition."""
+    return (maybe_definition(operands[0]), *operands[1:]) if operation in ("name", "chain", "default") else operands
 
 
-def _maybe_definition(raw: object) -> Definition | None:
+def maybe_definition(raw: object) -> Definition | None:
     from tilejit.jit.specialize.dependencies import definition_of
 
     return raw if isinstance(raw, Definition) else definition_of(raw)

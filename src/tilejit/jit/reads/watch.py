@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from tilejit.errors import TilejitWarning
-from tilejit.jit.definition import Definition, Kernel
+from tilejit.frontend.source import unwrapped
+from tilejit.jit.definition import Definition
 from tilejit.jit.reads.plain import decode, is_plain
 from tilejit.jit.reads.plain import same as same_plain
-from tilejit.jit.reads.questions import MISSING, OPERATIONS
-from tilejit.jit.reads.trace import Trace
+from tilejit.jit.reads.questions import MISSING, OPERATIONS, is_language
+from tilejit.jit.reads.trace import Trace, maybe_definition, owner_first
 from tilejit.jit.reads.words import words_of
 from tilejit.runtime.call.bindings import Word, function_words
 from tilejit.runtime.call.layout import supported
@@ -53,22 +54,27 @@ class _Number:
 class FunctionState:
     """The kernels' own functions: their code and defaults can be replaced too."""
 
-    def __init__(self, definitions: Iterable[Definition]) -> None:
-        functions = [definition.function for definition in definitions]
-        self._parts = [
-            (function, function.__code__, function.__defaults__, function.__kwdefaults__) for function in functions if isinstance(function, types.FunctionType)
-        ]
+    def __init__(self, definitions: Iterable[Definition] = ()) -> None:
+        self._parts: dict[types.FunctionType, tuple[object, object, object]] = {}
+        self.add(definitions)
+
+    def add(self, definitions: Iterable[Definition]) -> None:
+        """Look after these too, as they were when they were read."""
+        for definition in definitions:
+            function = unwrapped(definition.function)
+            assert isinstance(function, types.FunctionType)
+            self._parts.setdefault(function, definition.parts)
 
     def replaced(self) -> tuple[types.FunctionType, str, object] | None:
         """A function that has another code or other defaults now: which, and what it was."""
-        for function, code, defaults, keywords in self._parts:
-            for name, old in (("__code__", code), ("__defaults__", defaults), ("__kwdefaults__", keywords)):
+        for function, parts in self._parts.items():
+            for name, old in zip(("__code__", "__defaults__", "__kwdefaults__"), parts, strict=True):
                 if getattr(function, name) is not old:
                     return function, name, old
         return None
 
     def words(self) -> list[Word]:
-        return [word for function, *_ in self._parts for word in function_words(function)]
+        return [word for function in self._parts for word in function_words(function)]
 
 
 def asked_of(trace: Trace) -> frozenset[tuple[str, str]]:
@@ -99,8 +105,7 @@ class Watch:
         rows: list[list[_Row] | None] = []
         for step in self.steps:
             raws = tuple(_filled(operand, self._objects) for operand in step.operands)
-            if step.operation in ("name", "chain", "default") and isinstance(raws[0], Kernel):
-                raws = (raws[0].definition, *raws[1:])
+            raws = owner_first(step.operation, raws)
             step.once = step.operation == "call" and isinstance(raws[0], Once)
             step.words = words_of(step.operation, raws, step.answer) if supported() else None
             rows.append(_rows(step, self._objects))
@@ -188,10 +193,7 @@ class Watch:
 
 
 def _evaluated(step: Step, objects: list[object]) -> object:
-    raws = [_filled(operand, objects) for operand in step.operands]
-    if step.operation in ("name", "chain", "default") and isinstance(raws[0], Kernel):
-        raws[0] = raws[0].definition
-    return OPERATIONS[step.operation](*raws)
+    return OPERATIONS[step.operation](*owner_first(step.operation, tuple(_filled(operand, objects) for operand in step.operands)))
 
 
 def _filled(operand: object, objects: list[object]) -> object:
@@ -217,14 +219,17 @@ def _agrees(step: Step, found: object, first: dict[int, int], number: int) -> bo
         return found is known
     if is_plain(known):
         return found is known or (is_plain(found) and same_plain(found, known))
-    if found is not known and (is_plain(found) or _by_itself(found) or _by_itself(known)):
+    if found is not known and (is_plain(found) or _differ(found, known)):
         return False
     return first.setdefault(id(found), number) == step.first
 
 
-def _by_itself(value: object) -> bool:
-    """Kernels, modules, symbols, functions of programs: another one is another answer."""
-    return isinstance(value, types.ModuleType) or (type(value).__module__.startswith("tilejit.") and not isinstance(value, Once)) or isinstance(value, Kernel)
+def _differ(found: object, known: object) -> bool:
+    """Whether two objects are of different kinds to a key: kernels by their digests; modules of ours, symbols, functions of programs by themselves."""
+    kernels = [maybe_definition(value) for value in (found, known)]
+    if kernels[0] is not None or kernels[1] is not None:
+        return kernels[0] is None or kernels[1] is None or kernels[0].digest != kernels[1].digest
+    return any(is_language(value) or (type(value).__module__.startswith("tilejit.") and not isinstance(value, Once)) for value in (found, known))
 
 
 _Row = tuple[dict[str, object], str, object, types.ModuleType | None]
@@ -242,8 +247,8 @@ def _rows(step: Step, objects: list[object]) -> list[_Row] | None:
     if step.operation == "attr" and type(owner) is types.ModuleType:
         names, name = cast("dict[str, object]", vars(owner)), step.operands[1]
         return [(names, name, step.answer, owner)] if name in names else None
-    definition = owner.definition if isinstance(owner, Kernel) else owner
-    if not isinstance(definition, Definition) or step.operation not in ("name", "chain") or len(step.operands) != 2:
+    definition = maybe_definition(owner)
+    if definition is None or step.operation not in ("name", "chain") or len(step.operands) != 2:
         return None
     namespace, name = cast("Any", definition.namespace), step.operands[1]
     if namespace.cell(name) is not None or name in namespace.extra:

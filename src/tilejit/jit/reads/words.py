@@ -21,6 +21,8 @@ def words_of(operation: str, operands: tuple[Any, ...], answer: object) -> list[
         return _held(name_words(operands[0].namespace, operands[1]), answer)
     if operation == "chain":
         return _chain_words(operands[0].namespace, operands[1], operands[2:])
+    if operation == "attr" and is_plain(operands[0]):
+        return []
     if operation == "attr":
         return _held(attribute_words(operands[0], operands[1]), answer)
     if operation == "assigned":
@@ -47,6 +49,8 @@ def _call_words(operands: tuple[Any, ...]) -> list[Word] | None:
     function, args, keywords = operands
     if isinstance(function, Once):
         return []
+    if isinstance(function, types.BuiltinMethodType) and not isinstance(function.__self__, types.ModuleType) and is_plain(function.__self__):
+        return [] if is_plain(args) and all(map(is_plain, keywords.values())) else None
     return pure_words(function) if is_plain(args) and all(map(is_plain, keywords.values())) else None
 
 
@@ -73,7 +77,7 @@ def _chain_words(namespace: Namespace, root: str, names: tuple[str, ...]) -> lis
         if found is MISSING or is_language(found):
             return words
         words = _held(words, found) or []
-        more = attribute_words(found, name)
+        more = [] if is_plain(found) else attribute_words(found, name)
         if more is None:
             return None
         words += more

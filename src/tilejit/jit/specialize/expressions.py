@@ -191,6 +191,8 @@ class Expressions:
     def name(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Name)
         same = at(ast.Name(node.id, ast.Load()), node)
+        if node.id in self.objects:
+            return same, Static(self.objects[node.id])
         if node.id in self.inlined:
             return same, Static(self.inlined[node.id])
         if node.id in self.dynamic.names:
@@ -457,8 +459,10 @@ class Expressions:
             return self._submitted(node, function, started)
         if isinstance(callee, Static) and _is_program_function(callee.value):
             function = self.specializer.external(callee.value, function)
-        if isinstance(callee, Static) and callee.value is MARKERS["static_print"]:
-            return self._shown(node, function)
+        if isinstance(callee, Static) and (callee.value is MARKERS["static_print"] or callee.value is MARKERS["print"]):
+            return self._shown(node, function, asked=callee.value is MARKERS["print"])
+        if any(isinstance(argument, ast.Starred) for argument in node.args):
+            node = self._spread(node)
         args = [self.fold(argument) for argument in node.args]
         if isinstance(node.func, ast.Attribute) and node.func.attr in SUBMITS and args:
             task = definition_of(args[0][1].value) if isinstance(args[0][1], Static) else None
@@ -500,13 +504,26 @@ class Expressions:
         what = f"`{ast.unparse(shown)}`" + (f" ({value})" if isinstance(value, (BufferType, TileType)) else "")
         return self.located(fold.runtime_argument(dotted(node.func), what), node)
 
-    def _shown(self, node: ast.Call, function: ast.expr) -> Folded:
-        """`pl.static_print(…)`: what it shows is evaluated, and is no read."""
+    def _spread(self, node: ast.Call) -> ast.Call:
+        """A call with the members of `*SIZES` in its place, where they are known."""
+        args: list[ast.expr] = []
+        for argument in node.args:
+            value = self.fold(argument.value)[1] if isinstance(argument, ast.Starred) else UNKNOWN
+            members = self.members(value, argument) if isinstance(value, Static) else ()
+            if isinstance(argument, ast.Starred) and isinstance(value, Static) and (is_handle(value.value) or isinstance(value.value, tuple | list)):
+                args += [self._placeholder(cast("Static", item).value, argument) for item in members]
+            else:
+                args.append(argument)
+        return at(ast.Call(node.func, args, node.keywords), node)
+
+    def _shown(self, node: ast.Call, function: ast.expr, asked: bool) -> Folded:
+        """`pl.static_print(…)`: what it shows is evaluated, and is no read; `pl.print(…)` prints it whenever the kernel runs."""
         args: list[ast.expr] = []
         for argument in node.args:
             new, value = self.fold(argument)
             if isinstance(value, Static) and holds_handle(value.value):
-                new = at(ast.Constant(str(self.specializer.trace.raw(value.value))), argument)
+                trace = self.specializer.trace
+                new = at(ast.Constant(trace.ask("text", value.value, ord("s"), "") if asked else str(trace.raw(value.value))), argument)
             args.append(new)
         keywords = [at(ast.keyword(keyword.arg, self.rewrite(keyword.value)), keyword) for keyword in node.keywords]
         return at(ast.Call(function, args, keywords), node), UNKNOWN
