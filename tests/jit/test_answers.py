@@ -203,3 +203,130 @@ def test_explain_tells_tier_and_cost_of_each_question(make_kernel: MakeKernel) -
     assert "asked" in text and "µs: L[0]" in text and "once: f()" in text
 
 
+
+
+FOLLOWED = {
+    "helper of the same text from another closure": ("""
+        M = pl.dynamic("M")
+        def make(k):
+            @pl.jit.inline
+            def inner(t: pl.Tensor[[M, 3], pl.FP32]):
+                return t + float(k)
+            return inner
+        inner = make(3)
+        @pl.jit(on_drift="recompile")
+        def kernel(x: pl.Tensor[[M, 3], pl.FP32], out: pl.Out[pl.Tensor[[M, 3], pl.FP32]]):
+            with pl.at(level=pl.Level.CORE_GROUP):
+                out[:] = inner(x)
+        """, "inner = make({value})"),
+    "default of a helper that is an object": ("""
+        class C:
+            k = 3
+        A = C()
+        @pl.jit.inline
+        def inner(t: pl.Tensor, c=A):
+            return t + float(c.k)
+        @pl.jit(on_drift="recompile")
+        def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+            with pl.at(level=pl.Level.CORE_GROUP):
+                out[:] = inner(x)
+        """, "A.k = {value}"),
+    "global of an inline function": ("""
+        N = 3
+        @pl.inline
+        def inner(t):
+            return t + float(N)
+        @pl.jit(on_drift="recompile")
+        def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+            with pl.at(level=pl.Level.CORE_GROUP):
+                out[:] = inner(x)
+        """, "N = {value}"),
+    "list that becomes part of the program": ("""
+        V = [3.0]
+        @pl.jit(on_drift="recompile")
+        def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+            with pl.at(level=pl.Level.CORE_GROUP):
+                t = x * 1.0
+                for i in pl.unroll(1):
+                    t = t + V[i]
+                out[:] = t
+        """, "V[0] = {value}.0"),
+    "arguments from a list": ("""
+        V = [3, 0]
+        def f(a, b):
+            return a + b
+        @pl.jit(on_drift="recompile")
+        def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+            with pl.at(level=pl.Level.CORE_GROUP):
+                out[:] = x + float(f(*V))
+        """, "V[0] = {value}"),
+    "method of a number": ("""
+        N = 7
+        @pl.jit(on_drift="recompile")
+        def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+            with pl.at(level=pl.Level.CORE_GROUP):
+                out[:] = x + float(N.bit_length())
+        """, "N = 2 ** {value} - 1"),
+    "code of a helper kernel": ("""
+        def add3(t: pl.Tensor):
+            return t + 3.0
+        def add4(t: pl.Tensor):
+            return t + 4.0
+        def add5(t: pl.Tensor):
+            return t + 5.0
+        added = {3: pl.jit.inline(add3), 4: pl.jit.inline(add4), 5: pl.jit.inline(add5)}
+        inner = added[3]
+        @pl.jit(on_drift="recompile")
+        def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+            with pl.at(level=pl.Level.CORE_GROUP):
+                out[:] = inner(x)
+        """, "inner = added[{value}]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fast", ["0", "1"])
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_changes_are_followed(name: str, fast: str, make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_FASTPATH", fast)
+    text, change = FOLLOWED[name]
+    kernel = make_kernel(text)
+    for value in (3, 4, 3, 5, 4):
+        exec(change.format(value=value), kernel.definition.function.__globals__)
+        for _ in range(4):
+            assert called(kernel) == value + 1
+
+
+def test_a_list_of_extents_is_asked_for_its_content(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("""
+    OFFSETS = [0, 0]
+    @pl.jit(on_drift="recompile")
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            t = pl.load(x, OFFSETS, [1, 3])
+            pl.store(t, [0, 0], out)
+            pl.store(t, [1, 0], out)
+    """)
+    x = np.random.default_rng(1).random((2, 3), np.float32)
+    out = np.empty_like(x)
+    for row in (0, 1, 0):
+        kernel.definition.function.__globals__["OFFSETS"][0] = row
+        for _ in range(3):
+            kernel(x, out)
+            np.testing.assert_array_equal(out, np.repeat(x[row : row + 1], 2, axis=0))
+
+
+def test_once_tells_arguments_apart_by_identity(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("""
+    class C:
+        def __init__(self, k):
+            self.k = k
+        def __repr__(self):
+            return "C"
+    A, B = C(1), C(10)
+    read = pl.once(lambda c: c.k)
+    @pl.jit
+    def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x + float(read(A) + read(B))
+    """)
+    assert called(kernel) == 12.0

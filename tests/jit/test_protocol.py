@@ -82,7 +82,7 @@ def test_an_object_with_the_protocol_stands_for_its_array_and_its_signature_is_p
         out = np.zeros_like(x)
         kernel(argument, out)
         np.testing.assert_array_equal(out, 2 * x)
-    assert kernel.cache_info().misses == 3
+    assert len(kernel._cache.asked) == 3
 
 
 def test_a_registered_class_and_its_subclasses_are_converted() -> None:

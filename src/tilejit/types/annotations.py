@@ -310,16 +310,24 @@ class Once:
         if not callable(function):
             raise ParserTypeError(f"pl.once takes a function, got {function!r}", help="write read = pl.once(lambda: config.size) and call read() in the kernel")
         self.function = function
-        self._answers: dict[str, object] = {}
+        self._answers: dict[tuple[object, ...], tuple[object, ...]] = {}
+        """By arguments, which are kept alive: those that are no plain values count by identity."""
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        key = repr((args, sorted(kwargs.items())))
+        key = (*map(_token, args), *((name, _token(value)) for name, value in sorted(kwargs.items())))
         if key not in self._answers:
-            self._answers.setdefault(key, self.function(*args, **kwargs))  # no lock is held: the first answer stays
-        return self._answers[key]
+            self._answers.setdefault(key, (self.function(*args, **kwargs), args, kwargs))  # no lock is held: the first answer stays
+        return self._answers[key][0]
 
     def __repr__(self) -> str:
         return f"pl.once({getattr(self.function, '__qualname__', self.function)})"
+
+
+def _token(value: object) -> tuple[object, ...]:
+    if isinstance(value, tuple) and type(value) is tuple:  # pyright: ignore[reportUnknownArgumentType]
+        return tuple(_token(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
+    plain = type(value) in (int, float, bool, str, bytes, type(None))
+    return (type(value), repr(value)) if plain else ("object", id(value))
 
 
 def once(function: Callable[..., object]) -> Once:

@@ -6,21 +6,18 @@ import hashlib
 import json
 import time
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from tilejit.errors import ArtifactError, StaleCaptureError
-from tilejit.frontend import fold
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import Handle, holds_handle, is_handle
 from tilejit.jit.reads.handles import number_of as number_of_handle
-from tilejit.jit.reads.plain import decode, encode, is_plain, language_path
+from tilejit.jit.reads.plain import decode, encode, is_plain
 from tilejit.jit.reads.questions import MISSING, OPERATIONS, OPERATORS, SPOKEN, is_language
+from tilejit.jit.reads.spelling import SIGNS, shown
 from tilejit.types.annotations import DynVar, Once, Untracked
-
-if TYPE_CHECKING:
-    from tilejit.jit.specialize.signature import JitParam
 
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
 
@@ -231,11 +228,11 @@ class Trace:
             if tracked:
                 self._compare(identity, '["error"]', error, spelled, operands)
             raise
-        return self._noted(question, identity, raw, spelled, operands, known) if tracked else self._hidden(raw)
+        return self._noted(question, identity, raw, spelled, operands, known, operation == "content") if tracked else self._hidden(raw)
 
-    def _noted(self, question: str, identity: str, raw: object, spelled: str, operands: tuple[object, ...], known: Known | None) -> object:
+    def _noted(self, question: str, identity: str, raw: object, spelled: str, operands: tuple[object, ...], known: Known | None, by_value: bool) -> object:
         number = len(self.objects)
-        value, answer, shared = (None, '["untracked"]', '["untracked"]') if isinstance(raw, Untracked) else self._answer(raw, number, identity)
+        value, answer, shared = (None, '["untracked"]', '["untracked"]') if isinstance(raw, Untracked) else self._answer(raw, number, identity, by_value)
         if known is None:
             self._compare(identity, shared, raw, spelled, operands)
         self.log.append(Asked(question, answer, identity, shared))
@@ -252,11 +249,11 @@ class Trace:
         self._untracked.append(raw)
         return Handle(-len(self._untracked))
 
-    def _answer(self, raw: object, number: int, identity: str) -> tuple[object, str, str]:
+    def _answer(self, raw: object, number: int, identity: str, by_value: bool) -> tuple[object, str, str]:
         """The value for the pass, and the answer in writing: with numbers, and with identities."""
         if raw is MISSING:
             return MISSING, '["missing"]', '["missing"]'
-        if is_plain(raw):
+        if by_value or is_plain(raw):
             written = _dumps(encode(raw))
             return raw, written, written
         first = self._first.setdefault(id(raw), number)
@@ -335,7 +332,7 @@ class Trace:
             return ".".join(map(str, operands[1:]))
         if operation == "operator":
             parts = [self._shown(operand) for operand in operands[1:]]
-            sign = _SIGNS.get(str(operands[0]), str(operands[0]))
+            sign = SIGNS.get(str(operands[0]), str(operands[0]))
             return f"{parts[0]} {sign} {parts[1]}" if len(parts) == 2 else f"{sign} {parts[0]}"
         base = getattr(operands[0], "__name__", None) if not is_handle(operands[0]) else None
         base = base if isinstance(base, str) else self._shown(operands[0])
@@ -373,74 +370,6 @@ class Trace:
         return out
 
 
-@dataclass(frozen=True, slots=True)
-class Reads:
-    """What one function of a kernel sees of Python, through questions."""
-
-    trace: Trace
-    definition: Definition
-
-    def name(self, name: str) -> object:
-        """What a name stands for; MISSING if it is not bound."""
-        found = self.trace.ask("name", self._owner, name)
-        if is_language(found) and name not in self.trace.modules:
-            self.trace.modules[name] = found
-            self._used(found, sorted({_below(steps) for steps in self.definition.facts.chains.get(name, ()) if steps and steps[0][0] == "attr"}))
-        return found
-
-    def _used(self, module: types.ModuleType, names: list[str]) -> None:
-        """Take note of whether these names of the language are still its own."""
-        if names and vars(module).get("assigned") is not None:
-            others = self.trace.ask("assigned", module, *names)
-            self.trace.assigned.update({(id(module), name.partition(".")[0]): False for name in names})
-            self.trace.assigned.update({(id(module), name.partition(".")[0]): True for name in others})
-
-    @property
-    def _owner(self) -> object:
-        return Handle(self.trace.definitions[self.definition])
-
-    def attribute(self, owner: object, name: str, path: str) -> object:
-        """`owner.name`."""
-        if is_language(owner):
-            if not self._is_assigned(cast("types.ModuleType", owner), name):
-                return fold.attribute(owner, name, path)
-        elif not is_handle(owner):
-            found = fold.attribute(owner, name, path)
-            if not (is_plain(owner) and isinstance(found, types.BuiltinMethodType | types.MethodWrapperType | types.MethodType)):
-                return found  # a method is an object like any other
-        return self.trace.ask("attr", owner, name, path=path)
-
-    def _is_assigned(self, module: types.ModuleType, name: str) -> bool:
-        if (id(module), name) not in self.trace.assigned:
-            self._used(module, [name])
-        return self.trace.assigned.get((id(module), name), True)
-
-    def chain(self, path: Sequence[str]) -> object:
-        """What a chain of names stands for, if it does; else MISSING."""
-        found = self.name(path[0])
-        if len(path) == 1:
-            return found
-        if not is_language(found):
-            return self.trace.ask("chain", self._owner, *path)
-        for name in path[1:]:
-            found = MISSING if is_language(found) and self._is_assigned(cast("types.ModuleType", found), name) else getattr(found, name, MISSING)
-        return found
-
-    def is_language(self, root: str) -> bool:
-        """Whether a name stands for our own package."""
-        return is_language(self.name(root))
-
-    def annotations(self) -> None:
-        """Ask what annotations in quotes stand for."""
-        for path in self.definition.annotation_paths:
-            if path[0] not in self.definition.local_names and not self.is_language(path[0]):
-                self.chain(path)
-
-    def default(self, param: JitParam) -> object:
-        """The default of a parameter."""
-        return param.default if is_plain(param.default) else self.trace.ask("default", self._owner, param.name)
-
-
 def _flat(operands: object) -> Iterator[object]:
     """The operands of a question, those in tuples too."""
     if type(operands) is tuple or type(operands) is list:
@@ -448,12 +377,6 @@ def _flat(operands: object) -> Iterator[object]:
             yield from _flat(item)
     else:
         yield operands
-
-
-def _below(steps: Sequence[Sequence[object]]) -> str:
-    """The name of the language that a chain starts with: `exp`, `tile.full`."""
-    names = [str(key) for kind, key in steps[:2] if kind == "attr"]
-    return ".".join(names) if names[0] in _GROUPS else names[0]
 
 
 def _builtin_name(function: object) -> str:
@@ -468,14 +391,6 @@ _COUNTS = {
     "truth": (1, 1), "items": (1, 1), "text": (3, 3), "content": (1, 1),
 }  # fmt: skip
 """How many operands each operation has."""
-_SIGNS = {
-    "Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "Pow": "**", "LShift": "<<", "RShift": ">>", "BitAnd": "&", "BitOr": "|",
-    "BitXor": "^", "MatMult": "@", "UAdd": "+", "USub": "-", "Invert": "~", "Not": "not", "Eq": "==", "NotEq": "!=", "Lt": "<", "LtE": "<=", "Gt": ">",
-    "GtE": ">=", "Is": "is", "IsNot": "is not", "In": "in", "NotIn": "not in",
-}  # fmt: skip
-_GROUPS = frozenset({"tensor", "tile", "system", "array", "prefetch"})
-
-
 def owner_first(operation: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     """The operands of a question; what asks for a name of a kernel or helper asks its definition."""
     return (maybe_definition(operands[0]), *operands[1:]) if operation in ("name", "chain", "default") else operands
@@ -495,18 +410,3 @@ def _ours(raw: object) -> tuple[str, str]:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def shown(value: object, width: int = 80) -> str:
-    """A value in a message, without running code of its class."""
-    if is_plain(value):
-        text = language_path(value) or repr(value)
-    elif type(value) in (list, dict, set, frozenset, tuple):
-        text = repr(value)
-    else:
-        name = getattr(value, "__qualname__", None)
-        text = f"{type(value).__qualname__} {name}" if isinstance(name, str) else f"a {type(value).__qualname__}"
-    return text if len(text) <= width else text[: width - 3] + "…"
-
-
-

@@ -217,8 +217,8 @@ def _agrees(step: Step, found: object, first: dict[int, int], number: int) -> bo
         return isinstance(found, Untracked)
     if known is MISSING or found is MISSING:
         return found is known
-    if is_plain(known):
-        return found is known or (is_plain(found) and same_plain(found, known))
+    if is_plain(known) or step.operation == "content":
+        return found is known or ((is_plain(found) or step.operation == "content") and same_plain(found, known))
     if found is not known and (is_plain(found) or _differ(found, known)):
         return False
     return first.setdefault(id(found), number) == step.first

@@ -47,6 +47,8 @@ def _call_words(operands: tuple[Any, ...]) -> list[Word] | None:
     from tilejit.jit.reads.pure import pure_words
 
     function, args, keywords = operands
+    if any(map(callable, (*args, *keywords.values()))):
+        return None
     if isinstance(function, Once):
         return []
     if isinstance(function, types.BuiltinMethodType) and not isinstance(function.__self__, types.ModuleType) and is_plain(function.__self__):

@@ -12,7 +12,8 @@ from tilejit.errors import ArgumentError, Span, TilejitError, UnsupportedFeature
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.reads.facts import SUBMITS, Path, calls_in, path_of
 from tilejit.jit.reads.questions import MISSING
-from tilejit.jit.reads.trace import Reads, Trace
+from tilejit.jit.reads.scope import Reads
+from tilejit.jit.reads.trace import Trace
 
 
 def resolve(node: ast.expr, reads: Reads) -> object:

@@ -10,7 +10,8 @@ from functools import partial
 from tilejit.errors import ParserTypeError, ShapeError, Span, in_body
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.questions import MISSING
-from tilejit.jit.reads.trace import Reads, Trace
+from tilejit.jit.reads.scope import Reads
+from tilejit.jit.reads.trace import Trace
 from tilejit.jit.specialize.dependencies import bind_call, callee_of, kernel_call, reachable, resolve, resolve_path, returned_params
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.types.annotations import DynVar, dynamic

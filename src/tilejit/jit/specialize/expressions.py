@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 import copy
-import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.dtypes import FP32
 from tilejit.errors import ParserTypeError, ShapeError, TilejitError, UndefinedVariableError, UnsupportedFeatureError, did_you_mean, in_body
@@ -15,12 +14,13 @@ from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.reads.facts import SUBMITS
 from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.reads.plain import PURE
-from tilejit.jit.reads.questions import MISSING, refusal
+from tilejit.jit.reads.questions import MISSING
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.dependencies import callee_of, definition_of, helpers_of, kernel_call
 from tilejit.jit.specialize.dynamic import Dynamic, Symbol
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import at, constant_difference, dotted, evaluated, relocated
+from tilejit.jit.specialize.objects import Objects
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, is_language, literal, number_node
 from tilejit.ops.spec import OpFunction
 from tilejit.types.annotations import DynVar
@@ -31,32 +31,17 @@ if TYPE_CHECKING:
     from tilejit.jit.specialize.program import Specializer
 
 Folded = tuple[ast.expr, Abstract]
-_Node = TypeVar("_Node", bound=ast.AST)
 
 
 class NeedsTurns(UnsupportedFeatureError):
     """The turns of a `pl.unroll` loop must be seen one by one here: something in it runs while compiling."""
 
 
-class _Closing(ast.NodeTransformer):
-    """Puts literals in the place of objects."""
-
-    def __init__(self, body: Expressions) -> None:
-        self._body = body
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return self._body.content_node(node) if node.id in self._body.objects else node
-
-
-class Expressions:
+class Expressions(Objects):
     """Expressions of one function under one set of argument types."""
 
     def __init__(self, specializer: Specializer, definition: Definition, dynamic: Dynamic, types: Mapping[str, Abstract]) -> None:
-        self.specializer = specializer
-        self.definition = definition
-        self.reads = specializer.reads(definition)
-        self.objects: dict[str, object] = {}
-        """What the placeholders in the text stand for: objects that have no literal until somebody asks for their content."""
+        super().__init__(specializer, definition)
         self.dynamic = dynamic
         self.env: dict[str, Abstract] = dict(types)
         """What the locals hold at this point."""
@@ -71,13 +56,6 @@ class Expressions:
         self.follows_types = definition is not specializer.entry or bool(helpers_of(self.reads))
         """Types of locals matter to the helpers that get them, and those of a helper's results to its caller."""
 
-    # places ---------------------------------------------------------------------------------------------------------------
-
-    def located(self, error: TilejitError, node: ast.AST) -> TilejitError:
-        if error.span is not None:
-            return error
-        return in_body(type(error))(error.message, span=self.definition.span(node), where=error.where, help=error.hint, note=error.note)
-
     # the walk -------------------------------------------------------------------------------------------------------------
 
     def fold(self, node: ast.expr) -> Folded:
@@ -89,80 +67,11 @@ class Expressions:
             raise self.located(error, node) from error.__cause__
         if isinstance(value, Static) and not isinstance(node, ast.Constant):
             if holds_handle(value.value):
-                return self._placeholder(value.value, node), Static(value.value)
+                return self.placeholder(value.value, node), Static(value.value)
             if not value.local or self._reads_outside(new):
                 short = literal(value.value)
                 new = relocated(short, node) if short is not None else new
         return new, value
-
-    # objects --------------------------------------------------------------------------------------------------------------
-
-    def _placeholder(self, value: object, node: ast.expr) -> ast.expr:
-        name = f"object {len(self.objects)}"
-        self.objects[name] = value
-        return at(ast.Name(name, ast.Load()), node)
-
-    def opened(self, value: Abstract) -> Abstract:
-        """A value with its objects by content, where they have one: what becomes part of the program."""
-        if not isinstance(value, Static) or not holds_handle(value.value):
-            return value
-        found = self._content(value.value)
-        return value if found is MISSING else Static(found, value.local)
-
-    def _content(self, value: object) -> object:
-        if is_handle(value):
-            return self.specializer.trace.ask("content", value)
-        if isinstance(value, tuple | list):
-            items = [self._content(item) for item in cast("Sequence[object]", value)]
-            return MISSING if any(item is MISSING for item in items) else type(value)(items)
-        if isinstance(value, dict):
-            pairs = [(self._content(key), self._content(item)) for key, item in cast("dict[object, object]", value).items()]
-            return MISSING if any(part is MISSING for pair in pairs for part in pair) else dict(pairs)
-        return value
-
-    def closed(self, node: _Node) -> _Node:
-        """The text without placeholders. An object that has no literal cannot become part of the program."""
-        if not self.objects:
-            return node
-        return cast("_Node", _Closing(self).visit(node))
-
-    def content_node(self, name: ast.Name) -> ast.expr:
-        """The literal in the place of a placeholder."""
-        value = self.objects[name.id]
-        found = self._content(value)
-        short = literal(found) if found is not MISSING else None
-        if short is None:
-            raise self._refused(value, name)
-        return relocated(short, name)
-
-    def _refused(self, value: object, node: ast.AST) -> TilejitError:
-        trace = self.specializer.trace
-        inner = value
-        while isinstance(inner, tuple | list):
-            inner = next(item for item in cast("Sequence[object]", inner) if holds_handle(item))
-        kind = type(trace.raw(inner))
-        error = refusal(trace.path_of(inner), f"a {kind.__module__}.{kind.__qualname__}")
-        return self.located(error, node)
-
-    def truth(self, value: Static, node: ast.expr) -> bool:
-        """Whether a compile-time value is true, as Python sees it."""
-        if holds_handle(value.value):
-            return bool(self.specializer.trace.ask("truth", value.value, path=f"`{ast.unparse(node)}`")) if is_handle(value.value) else bool(value.value)
-        return bool(evaluated(node, bool, value.value))
-
-    def members(self, value: Abstract, node: ast.expr) -> tuple[Abstract, ...]:
-        """The members of a value that is unpacked; none where that is not known."""
-        if isinstance(value, Items):
-            return value.items
-        if isinstance(value, Static) and is_handle(value.value):
-            trace = self.specializer.trace
-            found = trace.ask("items", value.value, path=f"unpacking `{ast.unparse(node)}`")
-            if not is_handle(found):
-                return tuple(map(Static, found))
-            return tuple(Static(trace.ask("item", found, index)) for index in range(trace.ask("call", len, (found,), {})))
-        if isinstance(value, Static) and isinstance(value.value, tuple | list):
-            return tuple(Static(item, value.local) for item in cast("Sequence[object]", value.value))
-        return ()
 
     def _reads_outside(self, node: ast.expr) -> bool:
         """Whether an expression still has names that the text does not: of the module, the closure, or of locals that vanished."""
@@ -299,13 +208,8 @@ class Expressions:
         if isinstance(value, Static) and isinstance(place, Static):
             if isinstance(value.value, tuple) and isinstance(place.value, int):
                 self._check_shape_index(node, place.value, len(cast("tuple[object, ...]", value.value)))
-            return same, Static(self._item(node, value.value, place.value), local=value.local or place.local)
+            return same, Static(self.item(node, value.value, place.value), local=value.local or place.local)
         return same, UNKNOWN
-
-    def _item(self, node: ast.expr, owner: object, key: object) -> object:
-        if is_handle(owner) or holds_handle(key):
-            return self.specializer.trace.ask("item", owner, key, path=f"`{ast.unparse(node)}`")
-        return evaluated(node, operator.getitem, owner, key)
 
     def _check_shape_index(self, node: ast.Subscript, index: int, rank: int) -> None:
         if isinstance(node.value, ast.Attribute) and node.value.attr == "shape" and not -rank <= index < rank:
@@ -375,13 +279,9 @@ class Expressions:
         assert isinstance(node, ast.JoinedStr)
         values = [self.fold(part.value)[1] for part in node.values if isinstance(part, ast.FormattedValue)]
         if all(isinstance(value, Static) for value in values):
-            text = fold.format_string(node, lambda part: cast("Static", self.fold(part)[1]).value, self._formatted)
+            text = fold.format_string(node, lambda part: cast("Static", self.fold(part)[1]).value, self.formatted)
             return copy.deepcopy(node), Static(text, local=any(isinstance(value, Static) and value.local for value in values))
         return self._rewritten(node), UNKNOWN
-
-    def _formatted(self, value: object, conversion: int, spec: str) -> str | None:
-        """An object as an f-string shows it; None for a plain value."""
-        return cast("str", self.specializer.trace.ask("text", value, conversion, spec)) if holds_handle(value) else None
 
     # operators --------------------------------------------------------------------------------------------------------------
 
@@ -511,7 +411,7 @@ class Expressions:
             value = self.fold(argument.value)[1] if isinstance(argument, ast.Starred) else UNKNOWN
             members = self.members(value, argument) if isinstance(value, Static) else ()
             if isinstance(argument, ast.Starred) and isinstance(value, Static) and (is_handle(value.value) or isinstance(value.value, tuple | list)):
-                args += [self._placeholder(cast("Static", item).value, argument) for item in members]
+                args += [self.placeholder(cast("Static", item).value, argument) for item in members]
             else:
                 args.append(argument)
         return at(ast.Call(node.func, args, node.keywords), node)

@@ -11,7 +11,8 @@ from typing import Protocol, cast
 from tilejit.dtypes import DType
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.plain import encode
-from tilejit.jit.reads.trace import Reads, Trace
+from tilejit.jit.reads.scope import Reads
+from tilejit.jit.reads.trace import Trace
 from tilejit.jit.specialize.dependencies import returned_params
 from tilejit.jit.specialize.dynamic import Dynamic, Symbol
 from tilejit.jit.specialize.expressions import Expressions

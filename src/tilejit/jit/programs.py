@@ -1,0 +1,355 @@
+"""The programs of a kernel: found by questions and answers in memory and on disk, else specialised and compiled."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from tilejit import config as settings
+from tilejit.errors import ArgumentError, ArtifactError, StaleCaptureError
+from tilejit.jit.cache import MemoryCache
+from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.disk import kernels as disk
+from tilejit.jit.disk.code import CodeCache
+from tilejit.jit.disk.fingerprint import sources_changed
+from tilejit.jit.explain import Explanation, nearest
+from tilejit.jit.reads import facts
+from tilejit.jit.reads.manifest import Node
+from tilejit.jit.reads.scope import Reads
+from tilejit.jit.reads.spelling import shown
+from tilejit.jit.reads.trace import Answers, Table, Trace
+from tilejit.jit.reads.watch import FunctionState
+from tilejit.jit.specialize.arguments import Argument, BoundArguments, TensorArgument, argument_fields
+from tilejit.jit.specialize.dependencies import reachable
+from tilejit.jit.specialize.dynamic import Dynamic, Symbol, analyse, annotated, may_be_dynamic
+from tilejit.runtime.arrays import devices_of
+from tilejit.runtime.artifact.compiled import CompiledProgram
+from tilejit.runtime.call.autograd import GradNote
+from tilejit.runtime.config import RunConfig
+from tilejit.runtime.store.entry import Entry, fields_text
+from tilejit.runtime.targets import place_of, row_of
+
+if TYPE_CHECKING:
+    from tilejit.jit.specialize.program import Specialization
+    from tilejit.tile_ir.program import Program
+
+
+class Programs(Kernel):
+    """A kernel with what was compiled of it, and what that stands on."""
+
+    def __init__(self, definition: Definition, cache: MemoryCache | None) -> None:
+        self.definition = definition
+        self._cache = MemoryCache() if cache is None else cache
+        self._lock = threading.RLock()
+        self._table: Table = {}
+        """What the kernel stands on in this process: every question that a specialisation asked, with its answer."""
+        self._functions = FunctionState()
+        self._extents: Node[Extents] = Node()
+        self._spent: dict[str, float] = {}
+        """How long each question took when it was asked before."""
+        self._called = False
+        self._note = GradNote()
+
+    def _forget(self) -> None:
+        """Drop what warm calls know."""
+        raise NotImplementedError
+
+    def _start_anew(self) -> None:
+        """Forget what the kernel stood on."""
+        with self._lock:
+            self._table, self._functions, self._extents = {}, FunctionState(), Node()
+            self.definition = self.definition.anew()
+
+    def _entries(self) -> list[tuple[str, Mapping[str, object]]]:
+        """Keys that are there already, in memory and on disk."""
+        here = [(digest, {**key.fields, "reads": reads}) for digest, (key, reads) in self._cache.asked.items()]
+        return [*here, *((entry.key, entry.fields) for entry in disk.entries())]
+
+    # what it stands on --------------------------------------------------------------------------------------------------------
+
+    def _policy(self) -> str:
+        return str(self.definition.options.get("on_drift") or settings.ON_DRIFT.value)
+
+    def _trace(self) -> Trace:
+        """A new trace of questions, on what the kernel stands on; its own code is looked at first."""
+        policy = self._policy()
+        replaced = self._functions.replaced() if policy != "ignore" else None
+        if replaced is not None:
+            function, part, old = replaced
+            if policy == "raise":
+                raise replaced_error(disk.kernel_name(self.definition), function, part, old)
+            self._start_anew()
+            self._forget()
+        return Trace(self.definition, Answers(), self._table, policy)
+
+    def _settle(self, trace: Trace) -> None:
+        """From now on the kernel stands on these answers too."""
+        if trace.changed:
+            self._forget()
+        trace.commit()
+        if not self._called:
+            self._spent.update(trace.seconds)
+        self._functions.add(trace.definitions)
+
+    # looking for a program ----------------------------------------------------------------------------------------------------
+
+    def _compiled(self, trace: Trace, bound: BoundArguments, config: RunConfig | None) -> Found:
+        """The program for these arguments and for what Python answers now: from memory, from disk, else compiled."""
+        extents = self._extents_of(trace)
+        if trace.changed and self._stale_annotations(trace):
+            self._start_anew()
+            return self._compiled(Trace(self.definition, trace.answers, self._table, trace.policy), bound, config)
+        key = self._first_part(trace, extents, bound, config)
+        tree = self._cache.tree(key.digest)
+        walk = trace.fork()
+        program = tree.find(walk)
+        if program is not None:
+            self._cache.hits += 1
+        else:
+            program, walk = self._found_or_made(trace, extents, bound, config, key)
+            program.share_note(self._note)
+            tree.add([(asked.question, asked.answer) for asked in walk.log[len(trace.log) :]], program)
+        self._settle(walk)
+        return Found(program, walk)
+
+    def _stale_annotations(self, trace: Trace) -> bool:
+        """Whether annotations in quotes may stand for something else than when the parameters were read."""
+        stale = [definition for definition in trace.definitions if definition.annotation_paths]
+        for definition in stale:
+            for kernel in trace.objects:
+                if isinstance(kernel, Kernel) and kernel.definition is definition:
+                    kernel.definition = definition.anew()
+        return bool(stale)
+
+    def _found_or_made(self, trace: Trace, extents: Extents, bound: BoundArguments, config: RunConfig | None, key: disk.Key) -> tuple[CompiledProgram, Trace]:
+        there = disk.find_artifact(key, trace) if row_of(key.platform).cacheable else None
+        if there is not None:
+            program = self._from_disk(key, trace, *there)
+            if program is not None:
+                return program, there[1]
+        walk = trace.fork()
+        start = time.perf_counter()
+        whole = self._with_outputs(walk, extents, bound)
+        if row_of(key.platform).cacheable and whole is not bound and (program := self._in_place(trace, extents, whole, config)) is not None:
+            return program, walk
+        special = self._specialise(walk, extents, whole)
+        asked = disk.asked_text(walk.log[len(trace.log) :])
+        made: list[CompiledProgram] = []
+
+        def make() -> CompiledProgram:
+            made.append(self._load_or_compile(special, walk, config, key, asked, start))
+            return made[0]
+
+        walk.text = _text_digest(special, key) or disk.artifact_key(key.text, asked)
+        program = self._cache.find(walk.text, make)
+        if not made and row_of(key.platform).cacheable:
+            self._keep(program, key, walk, asked)  # the same program for another call: outputs left out, or other answers
+        self._cache.asked[disk.artifact_key(key.text, asked)] = (key, walk.described())
+        return program, walk
+
+    def _in_place(self, trace: Trace, extents: Extents, whole: BoundArguments, config: RunConfig | None) -> CompiledProgram | None:
+        """The program of the call that passes all outputs, if that is on disk: it is the same."""
+        key = self._first_part(trace, extents, BoundArguments(whole.values, whole.arguments, (), whole.signatures), config)
+        there = disk.find_artifact(key, trace)
+        return self._from_disk(key, trace, *there) if there is not None else None
+
+    def _from_disk(self, key: disk.Key, trace: Trace, entry: Entry, walk: Trace) -> CompiledProgram | None:
+        """The program of an entry; None if it means nothing here: as good as not there, and written anew."""
+        asked = disk.asked_text(walk.log[len(trace.log) :])
+        try:
+            program = self._cache.find(disk.same_text(entry), lambda: self._loaded(entry, key, walk, asked))
+        except (ArtifactError, ValueError, TypeError, LookupError) as error:
+            disk.store().reject(entry.key, str(error))
+            return None
+        self._cache.asked[entry.key] = (key, walk.described())
+        return program
+
+    def _keep(self, program: CompiledProgram, key: disk.Key, walk: Trace, asked: bytes) -> None:
+        entry = disk.entry_of(key, program, walk, asked) if not sources_changed() else None
+        if entry is not None and disk.store().put(entry):
+            self._remember(entry)
+
+    def _loaded(self, entry: Entry, key: disk.Key, walk: Trace, asked: bytes) -> CompiledProgram:
+        program = disk.program_of_entry(entry, key, walk, asked)
+        facts.keep()
+        self._cache.loaded += 1
+        return program
+
+    def _load_or_compile(self, special: Specialization, walk: Trace, config: RunConfig | None, key: disk.Key, asked: bytes, start: float) -> CompiledProgram:
+        """By its own key from disk if it is there (a manifest may be lost), else compiled, once per host, and kept there."""
+        if not row_of(key.platform).cacheable:
+            return self._compile(special, walk, config, key, start)
+        fresh: list[CompiledProgram] = []
+        store = disk.store()
+
+        def build() -> Entry | None:
+            fresh.append(self._compile(special, walk, config, key, start))
+            return disk.entry_of(key, fresh[0], walk, asked) if not sources_changed() else None
+
+        digest = disk.artifact_key(key.text, asked)
+        entry = store.get_or_build(digest, build)
+        facts.keep()
+        if entry is not None:
+            self._remember(entry)
+        if fresh:
+            return fresh[0]
+        assert entry is not None
+        try:
+            return self._loaded(entry, key, walk, asked)
+        except (ArtifactError, ValueError, TypeError, LookupError) as error:
+            # Whole, but it means nothing here: as good as not there, and written anew.
+            store.reject(digest, str(error))
+            made = build()
+            if made is not None and store.put(made):
+                self._remember(made)
+            return fresh[0]
+
+    def _remember(self, entry: Entry) -> None:
+        refused = disk.remember(entry)
+        if refused is not None and settings.LOG.value == "recompile":
+            print(f"tilejit: {disk.kernel_name(self.definition)} is not kept on disk: {refused} has another answer each time", file=sys.stderr)
+
+    def _compile(self, special: Specialization, walk: Trace, config: RunConfig | None, key: disk.Key, start: float) -> CompiledProgram:
+        from tilejit.compiler import compile_program
+
+        self._refuse_if_run_only(key, walk)
+        place = replace(config or RunConfig(), platform=key.platform, device_id=int(key.device.partition(":")[2] or 0))
+        compiled = compile_program(self._program(special), place, known=CodeCache(disk.store()))
+        spent = time.perf_counter() - start
+        self._cache.compiled(spent)
+        if settings.LOG.value == "recompile":
+            self._log(key, walk, spent)
+        return compiled
+
+    def _refuse_if_run_only(self, key: disk.Key, walk: Trace) -> None:
+        if settings.RUN_ONLY.value:
+            name = disk.kernel_name(self.definition)
+            found = self._nearest(key, walk)
+            reason = "; ".join(str(row) for row in found[1]) if found else "no entry of this kernel"
+            trace = Trace(self.definition, walk.answers, {}, "recompile")
+            self._extents_of(trace)
+            unknown = disk.unknown_answer(key, trace)
+            note = f"nearest entry: {found[0][:12]}: {reason}" if found else reason
+            raise ArtifactError(
+                f"{name} would have to be compiled, and {settings.RUN_ONLY.variable} forbids it",
+                note=f"{unknown}; {note}" if unknown is not None else note,
+                help="compile it where that is allowed and ship the cache (`tilejit cache export`), or unset the variable",
+            )
+
+    def _nearest(self, key: disk.Key, walk: Trace) -> tuple[str, tuple[Any, ...]] | None:
+        return nearest({**key.fields, "reads": walk.described()}, self._entries())
+
+    def _log(self, key: disk.Key, walk: Trace, seconds: float) -> None:
+        found = self._nearest(key, walk)
+        reason = Explanation(None, found[1], found[0]).reason if found else "first specialisation of this kernel"
+        print(f"tilejit: compiled {disk.kernel_name(self.definition)} in {seconds * 1e3:.0f} ms: {reason}", file=sys.stderr)
+
+    # keys ---------------------------------------------------------------------------------------------------------------------
+
+    def _options(self, config: RunConfig | None, platform: str) -> dict[str, object]:
+        """What of the settings, and of the call's options where it has them, changes code; read now."""
+        return {name: getattr(config, name, value) for name, value in settings.code_settings()} | {"platform": platform}
+
+    def _first_part(self, trace: Trace, extents: Extents, bound: BoundArguments, config: RunConfig | None) -> disk.Key:
+        """What is known before anything is specialised; the compiled program is kept under it and what Python answers after it."""
+        arguments = {name: argument_fields(argument, extents.dynamic_axes(name, argument)) for name, argument in bound.arguments.items()}
+        for name, signature in bound.signatures:
+            arguments[name]["signature"] = signature
+        if config is not None and not isinstance(config, RunConfig):
+            raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
+        platform, device = place_of(*((config.platform, config.device_id) if config is not None else (None, 0)), devices_of(bound.values.values()))
+        return disk.first_part(trace, arguments, bound.omitted, self._options(config, platform), device)
+
+    # specialising -------------------------------------------------------------------------------------------------------------
+
+    def _extents_of(self, trace: Trace) -> Extents:
+        """The dynamic extents, as the answers of now have them; `trace` goes on from there."""
+        known = self._extents
+        walk = trace.fork()
+        found = known.find(walk)
+        if found is None or found.definitions != frozenset(walk.definitions):  # a helper of the same text may have taken another's place
+            walk = trace.fork()
+            found = Extents(walk)
+            known.add([(asked.question, asked.answer) for asked in walk.log], found)
+        trace.become(walk)
+        return found
+
+    def _specialise(self, trace: Trace, extents: Extents, bound: BoundArguments) -> Specialization:
+        from tilejit.jit.specialize.requests import specialise
+
+        try:
+            return specialise(trace, extents.known(trace), self._with_outputs(trace, extents, bound))
+        except RecursionError:
+            raise self.definition.too_deep() from None
+
+    def _with_outputs(self, trace: Trace, extents: Extents, bound: BoundArguments) -> BoundArguments:
+        """A return-style call with the outputs it leaves out described like arguments."""
+        if not bound.omitted or all(name in bound.arguments for name in bound.omitted):
+            return bound
+        from tilejit.jit.specialize.requests import find_outputs
+
+        try:
+            found = find_outputs(trace, extents.known(trace), bound)
+        except RecursionError:
+            raise self.definition.too_deep() from None
+        arguments = {param.name: bound.arguments.get(param.name) or found[param.name] for param in self.definition.params}
+        return BoundArguments(bound.values, arguments, bound.omitted, bound.signatures)
+
+    def _program(self, special: Specialization) -> Program:
+        from tilejit.jit.specialize.build import program_of
+
+        return program_of(special)
+
+
+class Found(NamedTuple):
+    """A program with the questions and answers that led to it in this call."""
+
+    program: CompiledProgram
+    trace: Trace
+
+
+class Extents:
+    """The dynamic extents of a kernel under the answers of one trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        try:
+            definitions = reachable(trace)
+            self._known = analyse(trace) if may_be_dynamic(trace, definitions) else None
+        except RecursionError:
+            raise trace.entry.too_deep() from None
+        self.definitions = frozenset(trace.definitions)
+        self._axes = self._known[trace.entry] if self._known is not None else annotated(Reads(trace, trace.entry))
+
+    def dynamic_axes(self, param: str, argument: Argument) -> Mapping[int, Symbol]:
+        """The dynamic axes of an argument; where the text declares none, the annotations say all and no body is walked."""
+        return self._axes.axes(param, len(argument.shape)) if self._axes.dims and isinstance(argument, TensorArgument) else {}
+
+    def known(self, trace: Trace) -> Mapping[Definition, Dynamic]:
+        """Those of the entry and its helpers."""
+        return self._known if self._known is not None else analyse(trace)
+
+
+def _text_digest(special: Specialization, key: disk.Key) -> str | None:
+    """Equal for two specialisations of a kernel that are the same program under the same options; None: nested too deeply to be written."""
+    from tilejit.jit.specialize.text import source_text
+
+    try:
+        text = source_text(special)
+    except RecursionError:
+        return None  # the front end says where
+    parts = [text, fields_text(cast("Mapping[str, object]", key.own["options"])), key.device]
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def replaced_error(kernel: str, function: Any, part: str, old: object) -> StaleCaptureError:
+    new = getattr(function, part)
+    return StaleCaptureError(
+        f"global `{function.__qualname__}.{part}`, which kernel `{kernel}` read when it was compiled, changed from {shown(old)} to {shown(new)}",
+        help="pass it as an argument; use @pl.jit(on_drift='recompile') to follow changes, or on_drift='ignore' to keep the compiled value; "
+        f"or call {kernel.rpartition('.')[2]}.cache_clear()",
+    )

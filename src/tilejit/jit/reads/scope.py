@@ -1,0 +1,95 @@
+"""What one function of a kernel sees of Python, through questions."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from tilejit.frontend import fold
+from tilejit.jit.definition import Definition
+from tilejit.jit.reads.handles import Handle, is_handle
+from tilejit.jit.reads.plain import is_plain
+from tilejit.jit.reads.questions import MISSING, is_language
+from tilejit.jit.reads.trace import Trace
+
+if TYPE_CHECKING:
+    from tilejit.jit.specialize.signature import JitParam
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What one function of a kernel sees of Python, through questions."""
+
+    trace: Trace
+    definition: Definition
+
+    def name(self, name: str) -> object:
+        """What a name stands for; MISSING if it is not bound."""
+        found = self.trace.ask("name", self._owner, name)
+        if is_language(found) and name not in self.trace.modules:
+            self.trace.modules[name] = found
+            self._used(found, sorted({_below(steps) for steps in self.definition.facts.chains.get(name, ()) if steps and steps[0][0] == "attr"}))
+        return found
+
+    def _used(self, module: types.ModuleType, names: list[str]) -> None:
+        """Take note of whether these names of the language are still its own."""
+        if names and vars(module).get("assigned") is not None:
+            others = self.trace.ask("assigned", module, *names)
+            self.trace.assigned.update({(id(module), name.partition(".")[0]): False for name in names})
+            self.trace.assigned.update({(id(module), name.partition(".")[0]): True for name in others})
+
+    @property
+    def _owner(self) -> object:
+        return Handle(self.trace.definitions[self.definition])
+
+    def attribute(self, owner: object, name: str, path: str) -> object:
+        """`owner.name`."""
+        if is_language(owner):
+            if not self._is_assigned(cast("types.ModuleType", owner), name):
+                return fold.attribute(owner, name, path)
+        elif not is_handle(owner):
+            found = fold.attribute(owner, name, path)
+            if not (is_plain(owner) and isinstance(found, types.BuiltinMethodType | types.MethodWrapperType | types.MethodType)):
+                return found  # a method is an object like any other
+        return self.trace.ask("attr", owner, name, path=path)
+
+    def _is_assigned(self, module: types.ModuleType, name: str) -> bool:
+        if (id(module), name) not in self.trace.assigned:
+            self._used(module, [name])
+        return self.trace.assigned.get((id(module), name), True)
+
+    def chain(self, path: Sequence[str]) -> object:
+        """What a chain of names stands for, if it does; else MISSING."""
+        found = self.name(path[0])
+        if len(path) == 1:
+            return found
+        if not is_language(found):
+            return self.trace.ask("chain", self._owner, *path)
+        for name in path[1:]:
+            found = MISSING if is_language(found) and self._is_assigned(cast("types.ModuleType", found), name) else getattr(found, name, MISSING)
+        return found
+
+    def is_language(self, root: str) -> bool:
+        """Whether a name stands for our own package."""
+        return is_language(self.name(root))
+
+    def annotations(self) -> None:
+        """Ask what annotations in quotes stand for."""
+        for path in self.definition.annotation_paths:
+            if path[0] not in self.definition.local_names and not self.is_language(path[0]):
+                self.chain(path)
+
+    def default(self, param: JitParam) -> object:
+        """The default of a parameter."""
+        return param.default if is_plain(param.default) else self.trace.ask("default", self._owner, param.name)
+
+
+def _below(steps: Sequence[Sequence[object]]) -> str:
+    """The name of the language that a chain starts with: `exp`, `tile.full`."""
+    names = [str(key) for kind, key in steps[:2] if kind == "attr"]
+    return ".".join(names) if names[0] in _GROUPS else names[0]
+
+
+_GROUPS = frozenset({"tensor", "tile", "system", "array", "prefetch"})
