@@ -72,6 +72,7 @@ faults: $(DEV)
 gpu-test: $(DEV)
 	$(PY) -m pytest -q -m gpu --junitxml=$(or $(OUT),gpu-results)/pytest.xml tests
 	$(PY) -m tests.gpu --out $(or $(OUT),gpu-results)
+
 reads: $(DEV)
 	TILEJIT_TEST_READS=$(or $(READS),20000) TILEJIT_TEST_RACES=$(or $(RACES),170) $(PY) -m pytest -q -n $(JOBS) tests/jit/test_generated_reads.py tests/jit/test_answers.py
 

@@ -251,6 +251,20 @@ FOLLOWED = {
                     t = t + V[i]
                 out[:] = t
         """, "V[0] = {value}.0"),
+    "objects in nested unrolled loops": ("""
+        class C:
+            def __init__(self, k):
+                self.k = k
+        L = [C(0), C(0)]
+        @pl.jit(on_drift="recompile")
+        def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+            with pl.at(level=pl.Level.CORE_GROUP):
+                t = x * 1.0
+                for i in pl.unroll(2):
+                    for j in pl.unroll(2):
+                        t = t + float(L[i].k * (j + 1))
+                out[:] = t
+        """, "L[1].k = {value} - 3 * L[0].k if {value} % 3 == 0 else 0; L[0].k = ({value} - 3 * L[1].k) / 3"),
     "arguments from a list": ("""
         V = [3, 0]
         def f(a, b):
@@ -260,6 +274,24 @@ FOLLOWED = {
             with pl.at(level=pl.Level.CORE_GROUP):
                 out[:] = x + float(f(*V))
         """, "V[0] = {value}"),
+    "object chosen by a local flag": ("""
+        class C:
+            def __init__(self, k):
+                self.k = k
+        A, B = C(1), C(2)
+        FLAG = True
+        @pl.jit(on_drift="recompile")
+        def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+            c = A
+            flag = FLAG
+            if flag:
+                c = B
+            with pl.at(level=pl.Level.CORE_GROUP):
+                t = x * 1.0
+                for i in pl.range(1):
+                    t = t + float(c.k)
+                out[:] = t
+        """, "FLAG = {value} % 2 == 0; A.k = B.k = {value}"),
     "method of a number": ("""
         N = 7
         @pl.jit(on_drift="recompile")

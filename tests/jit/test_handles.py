@@ -76,7 +76,7 @@ def test_no_pass_reaches_a_namespace() -> None:
 
 PLAIN: list[Any] = [
     0, 1, -1, True, False, 1.0, 0.0, -0.0, math.nan, math.inf, None, "", "1", b"1", (), (1,), (1, (2.0, "a")), slice(1, None, 2), range(3), ...,
-    np.float32(1), np.float64(1), np.int8(1), np.bool_(True), len, float, 10**30,
+    1j, complex(0.0, -0.0), np.float32(1), np.float64(1), np.int8(1), np.bool_(True), len, float, 10**30,
 ]  # fmt: skip
 
 
@@ -89,6 +89,9 @@ def test_plain_values_differ_by_type_and_survive_the_disk() -> None:
         assert [same(one, other) for other in PLAIN].count(True) == 1
 
 
-@pytest.mark.parametrize("value", [[], {}, set(), object(), np.zeros(2), type("I", (int,), {})(1), type("S", (str,), {})("a"), (1, []), 1j, lambda: 1])
+RECORD = np.zeros(1, "i4,i4")[0]
+
+
+@pytest.mark.parametrize("value", [[], {}, set(), object(), np.zeros(2), type("I", (int,), {})(1), type("S", (str,), {})("a"), (1, []), RECORD, lambda: 1])
 def test_what_may_change_or_carry_more_is_not_plain(value: object) -> None:
     assert not is_plain(value)

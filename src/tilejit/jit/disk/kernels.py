@@ -100,7 +100,7 @@ def entries() -> Iterator[Entry]:
 
 def entry_of(key: Key, compiled: CompiledProgram, trace: Trace, asked: bytes) -> Entry | None:
     """What is kept of a compiled program; None when its code cannot leave the process."""
-    if not compiled.artifact.portable or not trace.portable:
+    if not compiled.artifact.portable:
         return None
     places = _Places(list(trace.definitions))
     spans = [places.find(failure.span) for failure in compiled.artifact.failures]

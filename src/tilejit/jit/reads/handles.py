@@ -44,6 +44,11 @@ def is_handle(value: object) -> bool:
     return type(value) is Handle
 
 
+def is_made_here(value: object) -> bool:
+    """Whether a value is a list or dict that a kernel made, without handles: those of the user are handles themselves."""
+    return type(value) in (list, dict, tuple) and not holds_handle(value)
+
+
 def holds_handle(value: object) -> bool:
     """Whether a value is a handle, or a tuple, list or dict that a kernel made with one in it."""
     kind = type(value)

@@ -90,6 +90,8 @@ def encode(value: object, other: Callable[[object], object] | None = None) -> An
         return [kind.__name__, *[encode(item, other) for item in (part.start, part.stop, part.step)]]
     if kind is dict:
         return ["dict", *[[encode(key, other), encode(item, other)] for key, item in cast("dict[object, object]", value).items()]]
+    if kind is complex:
+        return ["complex", encode(cast("complex", value).real), encode(cast("complex", value).imag)]
     if kind is bytes:
         return ["bytes", cast("bytes", value).hex()]
     if value is Ellipsis:
@@ -121,7 +123,7 @@ def same(one: object, other: object) -> bool:
 def is_plain(value: object) -> bool:
     """Whether a value is plain, members included. Lists and dicts are not: they are somebody's, and change."""
     kind = type(value)
-    if kind in _ATOMS or kind is float or kind is bytes or id(value) in _BUILTIN_NAMES or value is Ellipsis:
+    if kind in _ATOMS or kind is float or kind is bytes or kind is complex or id(value) in _BUILTIN_NAMES or value is Ellipsis:
         return True
     if kind is tuple:
         return all(map(is_plain, cast("tuple[object, ...]", value)))
@@ -194,6 +196,7 @@ _READERS: dict[str, Callable[[list[Any], _Other], object]] = {
     "slice": lambda rows, other: slice(*_members(rows, other)),
     "range": lambda rows, other: range(*cast("list[int]", _members(rows, other))),
     "dict": lambda rows, other: {decode(key, other): decode(item, other) for key, item in rows},
+    "complex": lambda rows, other: complex(*cast("list[float]", _members(rows, other))),
     "bytes": lambda rows, other: bytes.fromhex(rows[0]),
     "...": lambda rows, other: ...,
     "pl": _of_language,

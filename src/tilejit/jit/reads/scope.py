@@ -51,8 +51,8 @@ class Reads:
                 return fold.attribute(owner, name, path)
         elif not is_handle(owner):
             found = fold.attribute(owner, name, path)
-            if not (is_plain(owner) and isinstance(found, types.BuiltinMethodType | types.MethodWrapperType | types.MethodType)):
-                return found  # a method is an object like any other
+            if not is_plain(owner) or is_plain(found) or (type(found).__module__.startswith("tilejit.") and not isinstance(found, types.MethodType)):
+                return found  # else an object like any other: a method, a dtype of NumPy
         return self.trace.ask("attr", owner, name, path=path)
 
     def _is_assigned(self, module: types.ModuleType, name: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tilejit.errors import ArtifactError, StaleCaptureError
+from tilejit.errors import ArtifactError, StaleCaptureError, UnsupportedFeatureError
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import Handle, holds_handle, is_handle
 from tilejit.jit.reads.handles import number_of as number_of_handle
@@ -105,8 +105,6 @@ class Trace:
         """Names under which the language was read."""
         self.seconds: dict[str, float] = {}
         """How long each question took, by how a message spells it."""
-        self.portable = True
-        """Whether another process can ask the same."""
         self.text = ""
         """Digest of the specialised text, once there is one."""
         self.assigned: dict[tuple[int, str], bool] = {}
@@ -181,8 +179,8 @@ class Trace:
     def reference(self, value: object) -> list[object]:
         """An operand that is no plain value: the number of the question that gave it."""
         if not is_handle(value) and id(value) not in self._first:
-            self.portable = False
-            return ["ours", repr(value)]  # an object of the language that has no name
+            what = f"{type(value).__module__}.{type(value).__qualname__}"
+            raise UnsupportedFeatureError(f"a {what} that the kernel made itself cannot be given to Python", help="make it outside the kernel")
         return ["#", number_of_handle(cast("Handle", value)) if is_handle(value) else self._first[id(value)]]
 
     def _referred(self, tag: str, rows: list[Any]) -> object:

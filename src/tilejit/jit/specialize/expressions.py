@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from types import BuiltinMethodType
 from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.dtypes import FP32
@@ -12,7 +13,7 @@ from tilejit.errors import ParserTypeError, ShapeError, TilejitError, UndefinedV
 from tilejit.frontend import fold
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.reads.facts import SUBMITS
-from tilejit.jit.reads.handles import holds_handle, is_handle
+from tilejit.jit.reads.handles import holds_handle, is_handle, is_made_here
 from tilejit.jit.reads.plain import PURE
 from tilejit.jit.reads.questions import MISSING
 from tilejit.jit.specialize import infer
@@ -452,7 +453,8 @@ class Expressions(Objects):
         args = [cast("Static", value) for value in positional]
         keywords = {name: cast("Static", value) for name, value in named.items()}
         given, names = tuple(arg.value for arg in args), {name: arg.value for name, arg in keywords.items()}
-        if is_handle(function) or holds_handle(given) or holds_handle(names) or id(function) not in PURE:
+        own = isinstance(function, BuiltinMethodType) and is_made_here(function.__self__)  # of a list or dict that the kernel made
+        if is_handle(function) or holds_handle(given) or holds_handle(names) or not (own or id(function) in PURE):
             value = self.specializer.trace.ask("call", function, given, names, path=dotted(node.func))
         else:
             value = fold.call(function, given, names, dotted(node.func))

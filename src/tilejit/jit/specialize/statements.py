@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tilejit.dtypes import BOOL, FP32, INDEX
 from tilejit.errors import ShapeError, UncacheableValueError, in_body
@@ -220,10 +220,12 @@ class Statements(Expressions):
         if len(whole) != len(bounds) or not 1 <= len(whole) <= 3 or 0 in whole[2:]:
             return None
         out: list[ast.stmt] = []
-        for value in range(*whole):
-            self.inlined[name] = value
-            out += [new for statement in node.body for new in self.statement(statement)]
-        self.inlined.pop(name, None)
+        try:
+            for value in range(*whole):
+                self.inlined[name] = value
+                out += [new for statement in node.body for new in self.statement(statement)]
+        finally:
+            self.inlined.pop(name, None)  # an outer loop may have to be expanded first
         return out
 
     def _calls_what_runs_here(self, body: Sequence[ast.stmt]) -> bool:
@@ -268,8 +270,11 @@ class Statements(Expressions):
             return [new for statement in taken for new in self.statement(statement)]
         before = dict(self.env)
         body = self.block(node.body)
-        after_body, self.env = self.env, before
+        after_body, self.env = self.env, dict(before)
         orelse = self.block(node.orelse) if node.orelse else []
+        if isinstance(test, Static) and isinstance(test.value, bool) and _lose_an_object(after_body, self.env):
+            self.env = before  # no text can stand for an object: what holds one is decided here
+            return [new for statement in (node.body if test.value else node.orelse) for new in self.statement(statement)]
         self.env = {name: _joined(value, after_body[name]) for name, value in self.env.items() if name in after_body}
         return [at(ast.If(test_node, body, orelse), node)]
 
@@ -335,6 +340,12 @@ def _joined(one: Abstract, other: Abstract) -> Abstract:
         joined = join(one, other)
         return joined if isinstance(joined, (BufferType, TileType)) else UNKNOWN
     return one if same(one, other) else UNKNOWN
+
+
+def _lose_an_object(one: Mapping[str, Abstract], other: Mapping[str, Abstract]) -> bool:
+    """Whether a name holds an object on one path and something else on the other."""
+    values = [(one.get(name, UNKNOWN), other.get(name, UNKNOWN)) for name in {**one, **other}]
+    return any(not same(a, b) and any(isinstance(value, Static) and holds_handle(value.value) for value in (a, b)) for a, b in values)
 
 
 def _stored_names(node: ast.AST) -> set[str]:
