@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from tests.fuzz import operations
@@ -62,7 +63,9 @@ def branch(w: Writer, depth: int) -> None:
             w.frozen |= set(w.env)
             w.body(w, w.rng.choice((0, 1)), depth + 1)
             news = [updated(w, target) or target for target in targets]
-            if by_yield:
+            if by_yield and len(news) == 1 and news[0].level == "tile" and w.chance(0.5):
+                w.emit(f"{names[0]}: pl.Tile[[{', '.join(map(str, news[0].shape))}], pl.{news[0].dtype}] = pl.yield_({news[0].text})")
+            elif by_yield:
                 w.emit(f"{', '.join(names)} = pl.yield_({', '.join(new.text for new in news)})")
             else:
                 for target, new in zip(targets, news, strict=True):
@@ -146,9 +149,9 @@ def loop(w: Writer, depth: int) -> None:
             if kind == "while":
                 w.emit(f"{index} = {index} + 1" if w.chance(0.5) else f"{index} += 1")
             _leave(w)
-            bumped = kind == "while"
+            bumped, left = kind == "while", True
         else:
-            bumped = False
+            bumped = left = False
         finals: list[tuple[Val, Val]] = []
         for target, state in states:
             new = advanced(w, state)
@@ -161,8 +164,21 @@ def loop(w: Writer, depth: int) -> None:
             store_rows(w, index, trips)
         if kind == "while" and not bumped:
             w.emit(f"{index} = {index} + 1")
+        late = _late(w) if not left and re.fullmatch(r"for \w+ in pl\.\w+\([\d, -]*(stage=\d)?\):", header) else None
     for target, state in finals:
         w.hold(target.text, state)
+    if late is not None:
+        w.hold(late.text, late)
+
+
+def _late(w: Writer) -> Val | None:
+    """A name that only the body binds, to be read after the loop."""
+    found = w.pick(lambda v: v.full and v.dtype != "BOOL" and v.level in ("tile", "tensor"))
+    if found is None or w.chance(0.5):
+        return None
+    name = w.fresh("z")
+    w.emit(f"{name} = {found.text}")
+    return found.named(name)
 
 
 def _leave(w: Writer) -> None:

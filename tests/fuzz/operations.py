@@ -312,7 +312,7 @@ def reduction(w: Writer) -> Val | None:
 
 
 def expansion(w: Writer) -> Val | None:
-    """A tile with a column or row vector that covers it."""
+    """A tile with a column or row vector that covers it, or part of it."""
     x = w.pick(lambda v: len(v.shape) == 2 and v.dtype in ("FP32", "FP16", "INT32") and v.shape[0] != 1 and v.shape[1] != 1)
     if x is None:
         return None
@@ -320,7 +320,13 @@ def expansion(w: Writer) -> Val | None:
     shape = (x.shape[0], 1) if axis == 1 else (1, x.shape[1])
     kept = 1 - axis
     dtype, covered = x.dtype, x.valid[kept]
-    r = w.pick(lambda v: v.shape == shape and v.dtype == dtype and v.valid[axis] == 1 and v.valid[kept] in (v.shape[kept], covered))
+    short = isinstance(covered, int) and w.chance(0.4)
+
+    def fits(v: Val) -> bool:
+        covers = v.valid[kept] in (v.shape[kept], covered) or (short and isinstance(v.valid[kept], int))
+        return v.shape == shape and v.dtype == dtype and v.valid[axis] == 1 and covers
+
+    r = w.pick(lambda v: len(v.shape) == 2 and fits(v))
     if r is None or w.chance(0.3):
         # A vector of its own.
         if not isinstance(shape[kept], int):
@@ -329,6 +335,11 @@ def expansion(w: Writer) -> Val | None:
         r = replace(r, text=f"pl.load({r.text}, [0, 0], [{shape[0]}, {shape[1]}])", level="tile") if x.level == "tile" else r
     kind = "row" if axis == 1 else "col"
     op = w.rng.choice(("add", "sub", "mul", "max", "min", "div", "expdif", "expdif", ""))
+    there = r.valid[kept]
+    if isinstance(covered, int) and isinstance(there, int) and there < covered:
+        if op == "add" and axis == 1 and x.level == "tile":
+            return None  # it must cover
+        x = replace(x, valid=tuple(there if own == kept else extent for own, extent in enumerate(x.valid)))
     if op == "":
         target = x.dtype
         return w.shaped_like(x, f"pl.{kind}_expand({x.text}, {r.text})", target, lo=r.lo, hi=r.hi, err=r.err)

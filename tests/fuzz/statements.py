@@ -84,7 +84,8 @@ def _write_part(w: Writer, old: Val, kind: str, partners: list[Val]) -> None:
         else:
             height, width = w.rng.randint(1, rows), w.rng.randint(1, cols)
             top, left = w.rng.randint(0, rows - height), w.rng.randint(0, cols - width)
-            w.emit(f"{old.text}[{top}:{top + height}, {left}:{left + width}] = {other.text}[0:{height}, 0:{width}]")
+            value = f"{other.text}[0:{height}, 0:{width}]" if w.chance(0.6) else f"pl.set_validshape({other.text}, {height}, {width})"
+            w.emit(f"{old.text}[{top}:{top + height}, {left}:{left + width}] = {value}")
         w.hold(old.text, hull(old, other, ""))
 
 

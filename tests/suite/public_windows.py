@@ -266,3 +266,47 @@ def rows_without_gaps_stay_a_view(x: pl.Tensor, out: pl.InOut[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         line = pl.reshape(out[2:4], [1, 32])
         line[:] = pl.reshape(x[0:2], [1, 32])
+
+
+# slices that overhang -------------------------------------------------------------------------------------------------
+
+
+@CASES(f32(10, 8), f32(10, 8), expected=lambda x, out: x * float32(2))
+@pl.jit
+def only_the_inside_of_an_overhanging_slice_is_read(x: pl.Tensor, out: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for k in pl.range(3):
+            block = pl.slice(x, [4, 8], [k * 4, 0])
+            t = pl.load(block, [0, 0], [4, 8], valid_shape=[pl.min(4, 10 - k * 4), 8])
+            pl.store(pl.add(t, t), [k * 4, 0], out)
+
+
+@CASES(f32(10, 8), expected=lambda x: patched(np.zeros((4, 8), float32), x[8:10] + float32(1), 0, 0))
+@pl.jit
+def the_valid_part_of_an_overhanging_slice(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        block = pl.slice(x, [4, 8], [8, 0])
+        out[:] = pl.fillpad(pl.set_validshape(block, 2, 8) + 1.0)
+    return out
+
+
+ROWS = pl.dynamic("ROWS")
+
+
+@CASES(f32(10, 8), f32(10, 8), expected=lambda x, out: -x, more=[(f32(7, 8), f32(7, 8)), (f32(12, 8), f32(12, 8))], compiles=1)
+@pl.jit
+def overhanging_slices_of_any_tensor(x: pl.Tensor[[ROWS, 8], pl.FP32], out: pl.InOut[pl.Tensor[[ROWS, 8], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for k in pl.range((ROWS + 3) // 4):
+            block = x[k * 4 : k * 4 + 4, :]
+            t = pl.load(block, [0, 0], [4, 8], valid_shape=[pl.min(4, ROWS - k * 4), 8])
+            pl.store(pl.neg(t), [k * 4, 0], out)
+
+
+@CASES(f32(10, 8), expected=lambda x: x[8:10, 2:6])
+@pl.jit
+def a_part_of_an_overhanging_slice(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        block = pl.slice(x, [4, 8], [8, 0])
+        out[:] = block[0:2, 2:6]
+    return out

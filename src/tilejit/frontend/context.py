@@ -134,6 +134,8 @@ class Context:
         """How pl.split_aiv divides tiles that cross to the vector lanes."""
         self.split_hint = False
         """Whether the region has `pl.split` among its optimizations."""
+        self.overhangs: dict[SSAValue, TilejitError | None] = {}
+        """Windows that may reach beyond their tensors, and what to say of those that surely do: checked where all of them is read."""
         self.rounds: dict[SSAValue, range] = {}
         """The values that indices of loops with constant bounds take."""
         self.certain = True

@@ -19,7 +19,7 @@ from tilejit.frontend.fold import Recorder
 from tilejit.frontend.results import check_outputs, hide_results
 from tilejit.frontend.signature import ParamSpec, agrees, annotation_value, directed, result_items, value_type
 from tilejit.frontend.source import FunctionText, span_of
-from tilejit.frontend.values import Binding, InlineFunction, NoValue, SelfReference, describe_value, is_number
+from tilejit.frontend.values import Binding, InlineFunction, NoValue, SelfReference, defined_inside, describe_value, is_number
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import function
 from tilejit.tile_ir.program import Function, Program
@@ -284,6 +284,7 @@ class FunctionReader:
         values = self._returned(ctx)
         ctx.builder.return_(values or [])
         ctx.attach_last_comments(op.body.block)
+        _drop_overhangs(ctx, op)
         attrs: dict[str, object] = {**self.source.attrs, **ctx.attributes}
         # Printed programs say which outputs are left alone, and which of them were from the start.
         left, through = attrs.pop("unwritten", ()), attrs.pop("handed_through", ())
@@ -359,6 +360,19 @@ class FunctionReader:
         if rebound is not None:
             message += f": this only gives the name `{spec.name}` another value"
         raise in_body(NoWriteError)(message, span=rebound or self.span(parameter.node), help=f"write `{spec.name}[:] = …` or `pl.store(…, {spec.name})`")
+
+
+def _drop_overhangs(ctx: Context, function: d.FuncOp) -> None:
+    """Windows that overhang are gone if only parts of them were read; else they are the error that they are."""
+    for window, error in ctx.overhangs.items():
+        op = window.owner
+        if not isinstance(op, d.WindowOp) or not defined_inside(window, function.body.block):
+            continue
+        if not any(True for _ in window.uses):
+            op.detach()
+            op.erase()
+        elif error is not None:
+            raise error
 
 
 def _any_extent(symbol: DynVar) -> str:

@@ -107,6 +107,14 @@ def _create(ctx: Context, args: Args, node: ast.AST) -> object:
     return buffers.create(ctx, shape, args["dtype"], args.get("layout"), args.get("init_value"))
 
 
+def _set_valid(ctx: Context, args: Args, node: ast.AST) -> object:
+    """Of a window that may overhang only the valid part is read."""
+    tensor = args["input"]
+    if not isinstance(tensor, SSAValue) or tensor not in ctx.overhangs or not all(isinstance(extent, int) for extent in d.shaped_type(tensor).shape):
+        return NotImplemented
+    return windows.narrowed(ctx, tensor, [args["valid_rows"], args["valid_cols"]])
+
+
 def _where(ctx: Context, args: Args, node: ast.AST) -> object:
     """By a mask of packed bits, as a comparison of tiles gives it: a selection between tiles."""
     mask = args["condition"]
@@ -167,6 +175,7 @@ _RULES: dict[str, Callable[[Context, Args, ast.AST], object]] = {
     "dim": _dim,
     "create_tensor": _create,
     "create_l1": _create,
+    "set_validshape": _set_valid,
     "where": _where,
     "expand_clone": _expand_clone,
     "get_block_idx": _block_index,

@@ -79,12 +79,48 @@ def check_window(ctx: Context, type: ShapedType, offsets: Items, sizes: Items, w
 
 def make_window(ctx: Context, buffer: SSAValue, offsets: Items, extents: Items, drop: Sequence[int] = ()) -> SSAValue:
     """A view of a sub-box of a buffer."""
+    buffer, offsets = _behind(ctx, buffer, offsets)
     type = d.shaped_type(buffer)
     assert isinstance(type, BufferType)
-    check_window(ctx, type, offsets, extents, "the window", "start earlier, shrink it, or pass clamp=True to pl.slice")
+    help = "start earlier, shrink it, or pass clamp=True to pl.slice"
+    check_window(ctx, type, offsets, extents, "the window", help, clamp=True)
+    beyond = None
+    try:
+        check_window(ctx, type, offsets, extents, "the window", help)
+    except OutOfBoundsError as error:
+        beyond = ctx.builder.misuse(error, {})
     starts, sizes = indices(ctx, offsets, "an offset"), indices(ctx, extents, "an extent")
     shape = tuple(extent_of(size) for axis, size in enumerate(sizes) if axis not in drop)
-    return ctx.builder.window(buffer, starts, sizes, BufferType(shape, type.dtype, type.layout), drop)
+    window = ctx.builder.window(buffer, starts, sizes, BufferType(shape, type.dtype, type.layout), drop)
+    if not drop and not _is_inside(ctx, type, offsets, sizes):
+        ctx.overhangs[window] = beyond
+    elif beyond is not None:
+        raise beyond
+    return window
+
+
+def _is_inside(ctx: Context, type: BufferType, offsets: Items, sizes: Items) -> bool:
+    """Whether a window lies inside for certain."""
+    for offset, size, extent in zip(offsets, sizes, type.shape, strict=True):
+        reach, length = extremes(offset, ctx.rounds), static_integer(size)
+        whole = static_integer(offset) == 0 and extent_of(size) == extent and extent != ANY
+        if not whole and (reach is None or length is None or not isinstance(extent, int) or reach[1].value + length > extent):
+            return False
+    return True
+
+
+def _behind(ctx: Context, buffer: SSAValue, offsets: Items) -> tuple[SSAValue, Items]:
+    """What lies behind a window that may overhang: its tensor, and the offsets there. A part that is inside may be read, whatever the window is."""
+    if buffer not in ctx.overhangs:
+        return buffer, offsets
+    window = buffer.owner
+    assert isinstance(window, d.WindowOp)
+    starts: list[object] = []
+    for start, offset in zip(window.offsets, offsets, strict=True):
+        known, more = static_integer(start), static_integer(offset)
+        both = known + more if known is not None and more is not None else None
+        starts.append(both if both is not None else start if more == 0 else ctx.scalar_op("add", start, offset))
+    return window.buffer, starts
 
 
 def slice_value(ctx: Context, value: SSAValue, offsets: Items, extents: Items, drop: Sequence[int] = ()) -> SSAValue:
@@ -260,7 +296,10 @@ def reinterpret(ctx: Context, buffer: SSAValue, dtype: object, shape: object) ->
 def window_value(ctx: Context, buffer: SSAValue, offset_items: object, shape: tuple[Dim, ...], valid_items: object, clamp: bool, space: str) -> SSAValue:
     """A snapshot of the window at the offsets: only `valid` cells are read."""
     type = d.shaped_type(buffer)
-    offsets = per_dim(offset_items, type, "offsets")
+    offsets: Items = per_dim(offset_items, type, "offsets")
+    if valid_items is not None:
+        buffer, offsets = _behind(ctx, buffer, offsets)
+        type = d.shaped_type(buffer)
     requested = list(shape) if valid_items is None else per_dim(valid_items, type, "valid_shape")
     for axis, (item, extent) in enumerate(zip(requested, shape, strict=True)):
         known = static_integer(item)
