@@ -65,7 +65,7 @@ class Run:
         except TilejitError as error:
             self.reason = f"{type(error).__name__}: {str(error).splitlines()[0]}"
             if self.options.show:
-                print(error)
+                traceback.print_exc()
         except Exception as error:
             if self.options.show:
                 traceback.print_exc()

@@ -49,6 +49,8 @@ class Body:
         self.block_count = index(1)
         self.lane = index(0)
         self.nest = False
+        self.strand: object = None
+        """What hands tiles to and fro, where kernels run side by side."""
         """Whether tiles are blocks of a larger space: their valid regions are their own, not those of the types."""
 
     # values -------------------------------------------------------------------------------------------------------------

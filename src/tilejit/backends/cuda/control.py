@@ -122,6 +122,10 @@ def _int32(value: Scalar) -> str:
 
 
 def for_(body: Body, op: d.ForOp) -> Sequence[Value]:
+    from tilejit.backends.cuda.crossing import Strand, has_transfers
+
+    if isinstance(body.strand, Strand) and has_transfers(op):
+        return body.strand.loop(op)
     block = op.body.block
     lower, upper, step = body.index(op.lower), body.index(op.upper), body.index(op.step)
     carried = Carried(body, op.results, [body[init] for init in op.inits], [name_hint(arg) for arg in block.args[1:]])
@@ -179,6 +183,11 @@ def _range(body: Body, op: d.ForOp, induction: str, lower: Scalar, upper: Scalar
         body.out.line(f"{induction} = {value.text}")
 
     return f"for {turn} in range({count}):", Scalar(induction, INDEX, value.bounds and bounds), prepare
+
+
+def loop_head(name: str, span: Scalar, step: Scalar) -> str:
+    """A loop that counts the turns of another one with a positive step."""
+    return f"for {name} in range(({span.text} + {step.text} - 1) // {step.text}):"
 
 
 def _meets_itself(body: Body, block: Block) -> bool:

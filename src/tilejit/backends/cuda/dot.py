@@ -174,7 +174,9 @@ def _summed(body: Body, left: Tile, right: Tile, work: DType, acc: str | None) -
             texts[place] = f"({texts[place]})[{', '.join(['None'] * (rank - side.rank) + [':'] * side.rank)}]"
     cells = math.prod(padded(extent) for extent in _batch(left, right)) * left.padded[-2] * left.padded[-1] * right.padded[-1]
     if cells <= 1 << 18:
-        text = f"tl.sum(tl.expand_dims({texts[0]}, {rank}) * tl.expand_dims({texts[1]}, {rank - 2}), {rank - 1})"
+        # Triton makes a product in TF32 of a bare sum of products: the zero keeps it from seeing one.
+        zero = " + 0.0" if work is FP32 else ""
+        text = f"tl.sum(tl.expand_dims({texts[0]}, {rank}) * tl.expand_dims({texts[1]}, {rank - 2}){zero}, {rank - 1})"
         text = text if work is FP32 else f"{text}.to({register(work)})"
         return text if acc is None else f"({acc} + {text})"
     return _by_column(body, texts, left, right, work, acc)

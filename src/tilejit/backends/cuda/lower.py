@@ -21,6 +21,7 @@ from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.kernels import name_hint, unique_name
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
+from tilejit.tile_ir.cross_core import CrossCore, Run
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import BufferType, ScalarType, ShapedType
 
@@ -46,6 +47,7 @@ class State:
         self.functions = self.program.functions
         self.made: list[plan.Kernel] = []
         """The kernels under the names they asked for."""
+        self.cross = CrossCore(self.program)
 
     def add(self, kernel: plan.Kernel) -> int:
         """The position of a kernel; equal ones share it, others of its name get a number."""
@@ -426,7 +428,25 @@ class Frame:
 
     # functions ------------------------------------------------------------------------------------------------------------
 
+    def woven(self, op: d.CallOp | d.LaunchOp) -> bool:
+        """Kernels that wait for each other become one kernel, where the last of them stands."""
+        run = self.state.cross.run_of(op)
+        if run is None or not run.transfers:
+            return False
+        if op is not run.last:
+            return True
+        counts = [self.number(member.blocks) if member.blocks is not None else None for member in run.members]
+        blocks = counts[0]
+        if any((count is None) != (blocks is None) or (count is not None and blocks is not None and not host.same(count, blocks)) for count in counts):
+            raise UnsupportedFeatureError(
+                "CUDA runs kernels side by side in equal numbers of blocks only", span=op.span, help="give both sides the same number of blocks"
+            )
+        weave(self, run, blocks)
+        return True
+
     def call(self, op: d.CallOp) -> None:
+        if self.woven(op):
+            return
         function = self.state.functions[op.callee.data]
         if function.static("kind") in ("incore", "aic", "aiv"):
             self._bound(function, op.args)
@@ -447,26 +467,45 @@ class Frame:
             self.values[param] = self.values[arg]
 
     def launch(self, op: d.LaunchOp) -> None:
+        if self.woven(op):
+            return
         function = self.state.functions[op.callee.data]
         self._bound(function, op.args)
         blocks = self.number(op.blocks) if op.blocks is not None else None
         self.launch_function(function, blocks, op)
 
     def launch_function(self, function: d.FuncOp, blocks: Number | None, op: Operation) -> None:
+        from tilejit.backends.cuda.phases import run_in_phases
         from tilejit.backends.cuda.spread import blocks_as_product, spread
 
-        if function.static("kind") == "group" and blocks is None:
-            self.block(function.body.block)
+        if function.static("kind") == "group":
+            self.group(function, blocks)
             return
         if blocks is None and spread(self, function):
             return
-        if blocks is not None and blocks_as_product(self, function, blocks):
+        if blocks is not None and (run_in_phases(self, function, blocks) or blocks_as_product(self, function, blocks)):
             return
         kernel = self.kernel(function.symbol)
         if blocks is not None:
             kernel.over_blocks(blocks)
         kernel.body.run(function.body.block)
         self.finish(kernel, blocks or host.number(1))
+
+    def group(self, function: d.FuncOp, blocks: Number | None) -> None:
+        """The kernels of a group, each in all blocks; those that wait for each other are one kernel."""
+        for op in function.body.block.ops:
+            if isinstance(op, d.ReturnOp):
+                return
+            if isinstance(op, d.CallOp | d.LaunchOp) and blocks is not None:
+                run = self.state.cross.run_of(op)
+                if run is None:
+                    callee = self.state.functions[op.callee.data]
+                    self._bound(callee, op.args)
+                    self.launch_function(callee, blocks, op)
+                elif op is run.last:
+                    weave(self, run, blocks)
+            else:
+                self.step(op)
 
     # kernels --------------------------------------------------------------------------------------------------------------
 
@@ -485,6 +524,28 @@ class Frame:
         self.steps.append(plan.Launch(self.state.add(made), (programs.expr, 1, 1), arguments))
 
 
+def weave(frame: Frame, run: Run, blocks: Number | None) -> None:
+    """One kernel of all members of a run."""
+    from tilejit.backends.cuda.crossing import Weaver
+    from tilejit.backends.cuda.structure import inline
+
+    starts = [member.op for member in run.members]
+    kernel = frame.kernel(next((op.callee.data for op in starts if isinstance(op, d.CallOp | d.LaunchOp)), "kernels"))
+    if blocks is not None:
+        kernel.over_blocks(blocks)
+    works: list[tuple[Body, Callable[[], object]]] = []
+    for member in run.members:
+        op = member.op
+        assert isinstance(op, d.CallOp | d.LaunchOp)
+        function = frame.state.functions[op.callee.data]
+        for lane in range(member.lanes):
+            body = kernel.again(lane)
+            arguments = [body[arg] for arg in op.args]
+            works.append((body, lambda body=body, function=function, arguments=arguments: inline(body, function, arguments)))
+    Weaver(run).start(works)
+    frame.finish(kernel, blocks or host.number(1))
+
+
 class Making:
     """A kernel under construction, and the body of its programs."""
 
@@ -493,6 +554,12 @@ class Making:
         self.out = Writer(name)
         self.out.taken.add(name)
         self.body = Body(self.out, self._outside, frame.state.functions, frame.state.failures, frame.state.options, frame.state.interpreted)
+
+    def again(self, lane: int) -> Body:
+        """Another body in the same program."""
+        made = Body(self.out, self._outside, self.body.functions, self.body.failures, self.body.options, self.body.interpreted)
+        made.order, made.block_index, made.block_count, made.lane = self.body.order, self.body.block_index, self.body.block_count, index(lane)
+        return made
 
     def _outside(self, value: SSAValue) -> Value:
         found = self.frame.values.get(value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Operation, SSAValue
 
 from tilejit import ops
-from tilejit.backends.cuda import elementwise, host, numbers
+from tilejit.backends.cuda import elementwise, host, numbers, pull
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.host import Memory, Number
 from tilejit.backends.cuda.lower import Frame, Making
@@ -36,6 +36,14 @@ def launch_operator(frame: Frame, op: d.ApplyOp, name: str) -> None:
         raise UnsupportedFeatureError(f"CUDA does not run `{op.op}` yet", span=op.span, help="run it on the CPU: platform='cpu'")
     if ops.table()[op.op].family == "matmul" and is_product(frame, op):
         launch_product(frame, op, name)
+        return
+    if pull.can(op) and (any(is_large(result) for result in op.results) or op.op in ("transpose", "reshape", "slice", "concat", "full")):
+        from tilejit.backends.cuda.spread import room_for, shape_of
+
+        room = room_for(frame, op.results[0])
+        shape = shape_of(frame, op.results[0])
+        pull.launch(frame, op, name, room, shape if len(shape) > 1 else (host.number(1), *shape))
+        frame.values[op.results[0]] = room
         return
     if any(is_large(value) for value in [*op.results, *(arg for arg in op.args if isinstance(d.type_of(arg), ShapedType))]):
         raise UnsupportedFeatureError(f"CUDA does not run `{op.op}` of a tensor this large yet", span=op.span, help="run it on the CPU: platform='cpu'")
@@ -184,7 +192,48 @@ class _Ending:
 
 
 def dynamic_extent(frame: Frame, op: d.ApplyOp, value: SSAValue, axis: int) -> Number:
-    raise UnsupportedFeatureError(f"CUDA does not know the extent of dim {axis} of `{op.op}` yet", span=op.span)
+    """An extent of a result that only the run knows, from what it is computed from."""
+    from tilejit.backends.cuda.spread import shape_of
+
+    args = apply_args(op)
+    if ops.table()[op.op].family == "matmul":
+        return _product_extent(frame, op, axis)
+    if isinstance(args.get("shape"), list):
+        drop = args.get("drop_dims") or ()
+        assert isinstance(drop, tuple | list)
+        sizes = args["shape"]
+        assert isinstance(sizes, list)
+        kept = [size for place, size in enumerate(sizes) if place not in {int(str(item)) % len(sizes) for item in drop}]
+        return frame.number(value_of(kept[axis]))
+    if op.op in ("transpose", "transpose_view"):
+        rank = d.shaped_type(value).rank
+        first, second = (int(str(args.get(name, default))) % rank for name, default in (("axis1", -1), ("axis2", -2)))
+        own = {first: second, second: first}.get(axis, axis)
+        return shape_of(frame, op.args[0])[own]
+    if op.op == "concat" and axis == 1:
+        return host.add(shape_of(frame, op.args[0])[1], shape_of(frame, op.args[1])[1])
+    if op.op == "gather" and isinstance(args.get("index"), SSAValue):
+        return shape_of(frame, value_of(args["index"]))[axis]
+    return shape_of(frame, op.args[0])[axis]
+
+
+def _product_extent(frame: Frame, op: d.ApplyOp, axis: int) -> Number:
+    from tilejit.backends.cuda.spread import shape_of
+
+    args = apply_args(op)
+    if isinstance(args.get("acc"), SSAValue):
+        return shape_of(frame, value_of(args["acc"]))[axis]
+    left, right = (shape_of(frame, value_of(args[name])) for name in ("lhs", "rhs"))
+    rank = d.shaped_type(op.results[0]).rank
+    if axis == rank - 1 and len(right) > 1:
+        return right[-2 if args.get("b_trans") else -1]
+    if axis == rank - (2 if len(right) > 1 else 1):
+        return left[-1 if args.get("a_trans") else -2]
+    for side in (left, right):
+        own = axis - (rank - len(side))
+        if 0 <= own < len(side) - 2 and side[own].const != 1:
+            return side[own]
+    return host.number(1)
 
 
 def launch_fill(frame: Frame, memory: Memory, value: float, op: Operation) -> None:

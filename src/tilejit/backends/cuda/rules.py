@@ -8,7 +8,7 @@ from typing import Any
 from xdsl.ir import Operation
 
 from tilejit import ops
-from tilejit.backends.cuda import control, dot, gather, masks, move, rows, scatter, structure
+from tilejit.backends.cuda import control, crossing, dot, gather, masks, move, rows, scatter, structure
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.places import EFFECT_RULES, PLACE_RULES
 from tilejit.backends.cuda.values import Value
@@ -86,6 +86,9 @@ _OWN: dict[str, Rule | str] = {
     "scatter_update": scatter.scatter_update,
     "sort32": scatter.sort32,
     "mrgsort": scatter.mrgsort,
+    "tpop_from_aic": crossing.pop,
+    "tpop_from_aiv": crossing.pop,
+    "lane_pop": crossing.pop,
     **PLACE_RULES,
 }
 
@@ -102,5 +105,10 @@ def _table() -> dict[str, Rule | str]:
 ROWS: dict[str, Rule | str] = _table()
 """A rule, or the reason why a row has none, by row."""
 
-EFFECTS: dict[str, Rule] = {**EFFECT_RULES, "mscatter": scatter.mscatter, "scatter_update": scatter.scatter_update}
+EFFECTS: dict[str, Rule] = {
+    **EFFECT_RULES,
+    "mscatter": scatter.mscatter,
+    "scatter_update": scatter.scatter_update,
+    **dict.fromkeys(("tpush_to_aiv", "tpush_to_aic", "lane_push"), crossing.push),
+}
 """Statements of the table, print and assertions among them."""
