@@ -437,7 +437,8 @@ class ColumnNest:
     height: Scalar
     """Rows that are folded: the extent before the last."""
 
-    def emit(self, lead: Scalar, first: Scalar, output: Buffer) -> None:
+    def emit(self, lead: Scalar, first: Scalar, output: Buffer, piece: tuple[Scalar, Scalar] | None = None) -> None:
+        """Fold the columns from `first` on; `piece`: only that many rows from some row on, and the result stays in the type it is computed in."""
         nest, body, op = self.nest, self.nest.body, self.op
         saved, body.nest = body.nest, True
         rows_, width = nest.schedule.rows, nest.schedule.columns
@@ -449,12 +450,13 @@ class ColumnNest:
         if isinstance(nest.columns.const, int) and nest.columns.const % width == 0:
             size = index(width)
         down = body.out.fresh("down")
-        base = numbers.mul(lead, self.height)
-        with body.out.block(f"for {down} in range(0, {self.height.text}, {rows_}):"):
-            step = Scalar(down, INDEX, (0, self.height.bounds[1]) if self.height.bounds else None)
+        base = numbers.mul(lead, self.height) if piece is None else piece[0]
+        height = self.height if piece is None else piece[1]
+        with body.out.block(f"for {down} in range(0, {height.text}, {rows_}):"):
+            step = Scalar(down, INDEX, (0, height.bounds[1]) if height.bounds else None)
             nest.first = _named(body, "first", numbers.add(base, step))
-            nest.here = _named(body, "rows", numbers.minimum(numbers.sub(self.height, step), index(rows_)))
-            if isinstance(self.height.const, int) and self.height.const % rows_ == 0:
+            nest.here = _named(body, "rows", numbers.minimum(numbers.sub(height, step), index(rows_)))
+            if isinstance(height.const, int) and height.const % rows_ == 0:
                 nest.here = index(rows_)
             loaded: dict[SSAValue, Tile] = {}
             for member in nest.members:
@@ -481,7 +483,7 @@ class ColumnNest:
                     nan = ", propagate_nan=tl.PropagateNan.ALL" if compute.is_float else ""
                     combined = f"tl.{'maximum' if combine == 'max' else 'minimum'}({name}, {text}{nan})"
                 body.out.line(f"{name} = ({combined}).to({register(compute)})")
-        dtype = rows.result_dtype(op)
+        dtype = rows.result_dtype(op) if piece is None else compute
         if combine.startswith("arg"):
             top, found = body.out.fresh("top"), body.out.fresh("place")
             body.out.line(f"{top}, {found} = tl.reduce(({name}, {places}), 0, {body.out.helper(combine + '_nan')}, keep_dims=True)")

@@ -9,16 +9,18 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilejit import ops
 from tilejit.backends import checks
-from tilejit.backends.cuda import host, numbers, plan
+from tilejit.backends.cuda import elementwise, host, numbers, plan
 from tilejit.backends.cuda.host import Axis, Memory, Number
 from tilejit.backends.cuda.independent import perfect_nest
 from tilejit.backends.cuda.lower import Frame, Making
 from tilejit.backends.cuda.merge import inner_of, joins
-from tilejit.backends.cuda.nest import ColumnNest, Member, Nest, folds, is_member, members_of, space_of
+from tilejit.backends.cuda.nest import ColumnNest, Member, Nest, folds, is_member, members_of, merged, space_of
 from tilejit.backends.cuda.recognise import Turn, product_from_loops
-from tilejit.backends.cuda.schedule import RowSchedule, rows_of
+from tilejit.backends.cuda.rows import fold, neutral
+from tilejit.backends.cuda.schedule import PROCESSORS, RowSchedule, rows_of
 from tilejit.backends.cuda.structure import inline
-from tilejit.backends.cuda.values import Buffer, Scalar, index
+from tilejit.backends.cuda.types import computed_in, padded
+from tilejit.backends.cuda.values import Buffer, Scalar, Tile, index
 from tilejit.dtypes import BOOL, INDEX
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.kernels import name_hint
@@ -547,16 +549,59 @@ def launch_columns(frame: Frame, op: d.ApplyOp, inner: Sequence[Member], name: s
     wide = host.take_number(kernel.out, across, "across")
     most = columns.bounds[1] if columns.bounds else None
     outer = index(0) if lead.const == 1 else Scalar(kernel.out.let("lead", f"{program} // {wide.text}"), INDEX, (0, lead.bounds[1]) if lead.bounds else None)
-    first = Scalar(
-        kernel.out.let("first", f"({program} % {wide.text}) * {chosen.columns}" if lead.const != 1 else f"{program} * {chosen.columns}"),
-        INDEX,
-        (0, most) if most else None,
-    )
-    output = host.take_memory(kernel.out, room)
-    ColumnNest(nest, op, host.take_number(kernel.out, height, "height")).emit(outer, first, output)
-    frame.finish(kernel, programs, chosen.warps, note=str(chosen))
+    start = f"({program} % {wide.text}) * {chosen.columns}" if lead.const != 1 else f"{program} * {chosen.columns}"
+    first = Scalar(start, INDEX, (0, most) if most else None)
+    tall = host.take_number(kernel.out, height, "height")
+    parts = _parts(op, lead, height, columns, chosen)
+    if parts == 1:
+        first = Scalar(kernel.out.let("first", first.text), INDEX, first.bounds)
+        ColumnNest(nest, op, tall).emit(outer, first, host.take_memory(kernel.out, room))
+        frame.finish(kernel, programs, chosen.warps, note=str(chosen))
+    else:
+        partial = frame.allocate([host.number(parts), columns], computed_in(d.shaped_type(source).dtype), "partial")
+        size = -(-int(height.const or 0) // parts // chosen.rows) * chosen.rows
+        part = Scalar(kernel.out.let("part", f"{program} // {wide.text}"), INDEX, (0, parts - 1))
+        column = Scalar(kernel.out.let("first", f"({program} % {wide.text}) * {chosen.columns}"), INDEX, (0, most) if most else None)
+        begin = numbers.mul(part, index(size))
+        rest = index(size) if size * parts == height.const else numbers.clamp(numbers.sub(tall, begin), index(0), index(size))
+        ColumnNest(nest, op, tall).emit(part, column, host.take_memory(kernel.out, partial), (begin, rest))
+        frame.finish(kernel, frame.named(host.mul(host.number(parts), across), "programs"), chosen.warps, note=f"{parts} pieces of rows, {chosen}")
+        _fold_parts(frame, op, partial, room, parts, columns, name)
     if store is None:
         frame.values[op.results[0]] = room
+
+
+def _parts(op: d.ApplyOp, lead: Number, height: Number, columns: Number, chosen: RowSchedule) -> int:
+    """In how many pieces the rows are folded at once: so many that every processor has something to do."""
+    known = lead.const == 1 and isinstance(height.const, int) and isinstance(columns.const, int)
+    if not known or str(ops.table()[op.op].attrs["combine"]).startswith("arg"):
+        return 1
+    tall, wide = int(height.const or 0), int(columns.const or 0)
+    across = -(-wide // chosen.columns)
+    return max(1, min(64, tall // (8 * chosen.rows), 8 * PROCESSORS // max(across, 1)))
+
+
+def _fold_parts(frame: Frame, op: d.ApplyOp, partial: Memory, room: Memory, parts: int, columns: Number, name: str) -> None:
+    """What the pieces gave, folded once more."""
+    kernel = frame.kernel(f"{name}_fold")
+    width, combine = 64, str(ops.table()[op.op].attrs["combine"])
+    body, out = kernel.body, kernel.out
+    source, target = host.take_memory(out, partial), host.take_memory(out, room)
+    program = out.once("program", "tl.program_id(0)")
+    limit = host.take_number(out, columns, "columns")
+    first = Scalar(out.let("first", f"{program} * {width}"), INDEX, (0, columns.bounds[1]) if columns.bounds else None)
+    size = numbers.minimum(numbers.sub(limit, first), index(width))
+    size = size if size.const is not None else Scalar(out.let("size", size.text), INDEX, size.bounds)
+    tile = body.load_tile(source, (index(0), first), (parts, width), (index(parts), size), "pieces")
+    compute = partial.dtype
+    text = tile.text
+    if padded(parts) != parts:
+        text = f"tl.where(({out.arange(padded(parts))} < {parts})[:, None], {text}, {neutral(combine, compute)})"
+    folded = elementwise.held(out, fold(body, text, 0, combine, compute), room.dtype)
+    flat = merged(target, target.rank - 1)
+    assert flat is not None
+    body.store_tile(Tile(out.let("result", folded), room.dtype, (1, width), (index(1), size)), flat, (index(0), first))
+    frame.finish(kernel, host.ceildiv(columns, host.number(width)), 4)
 
 
 def _producers(frame: Frame, op: d.ApplyOp, inner: Sequence[Member]) -> list[Member]:
