@@ -102,8 +102,15 @@ def gather_flat(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     return [Tile(text, source.dtype, wanted.shape, body.valid_of(op, 0, lambda a: wanted.valid[a]))]
 
 
+def pattern_of(op: d.ApplyOp) -> tuple[int, int]:
+    """First column and step of an op's mask pattern."""
+    pattern = apply_args(op)["mask_pattern"]
+    assert isinstance(pattern, int)
+    return PATTERNS[int(pattern)]
+
+
 def by_pattern(body: Body, op: d.ApplyOp, value: SSAValue) -> Sequence[Value]:
-    first, step = PATTERNS[int(str(int(apply_args(op)["mask_pattern"])))]  # type: ignore[arg-type, call-overload]
+    first, step = pattern_of(op)
     there = valid_of_source(body, value)
     source, shape, dtype = body.in_memory(value), shape_of(op), result_dtype(op)
     cells = whole_tile(body, shape)

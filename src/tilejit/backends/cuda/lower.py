@@ -463,6 +463,10 @@ class Frame:
             self.values[result] = value
 
     def _bound(self, function: d.FuncOp, args: Sequence[SSAValue]) -> None:
+        """Begin a function: nothing is known of its values but its arguments."""
+        for op in function.walk():
+            for result in op.results:
+                self.values.pop(result, None)
         for param, arg in zip(function.body.block.args, args, strict=True):
             self.values[param] = self.values[arg]
 

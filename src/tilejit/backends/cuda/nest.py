@@ -491,8 +491,10 @@ class ColumnNest:
         else:
             text = elementwise.held(body.out, rows.fold(body, name, 0, combine, compute), dtype)
         tile = Tile(body.out.let("result", text), dtype, (1, width), (index(1), size))
+        rows_apart = output.dims[-2].stride if output.rank > 1 and piece is not None else numbers.mul(output.dims[-1].extent, output.dims[-1].stride)
         flat = merged(output, output.rank - 1)
-        assert flat is not None
+        if flat is None or flat.dims[0].extent.const == 1:
+            flat = replace(output, dims=(Dim(numbers.product(output.shape[:-1]), rows_apart), output.dims[-1]))
         body.store_tile(tile, flat, (lead, first))
         body.nest = saved
 

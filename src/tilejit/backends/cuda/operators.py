@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from tilejit import ops
 from tilejit.backends.cuda import elementwise, host, numbers, pull
 from tilejit.backends.cuda.body import Body
+from tilejit.backends.cuda.gather import pattern_of
 from tilejit.backends.cuda.host import Memory, Number
 from tilejit.backends.cuda.lower import Frame, Making
 from tilejit.backends.cuda.move import value_of
@@ -212,6 +213,8 @@ def dynamic_extent(frame: Frame, op: d.ApplyOp, value: SSAValue, axis: int) -> N
         return shape_of(frame, op.args[0])[own]
     if op.op == "concat" and axis == 1:
         return host.add(shape_of(frame, op.args[0])[1], shape_of(frame, op.args[1])[1])
+    if args.get("mask_pattern") is not None and axis == d.shaped_type(value).rank - 1:
+        return host.floordiv(shape_of(frame, op.args[0])[axis], host.number(pattern_of(op)[1]))
     if op.op == "gather" and isinstance(args.get("index"), SSAValue):
         return shape_of(frame, value_of(args["index"]))[axis]
     return shape_of(frame, op.args[0])[axis]

@@ -107,6 +107,6 @@ def device_assert(body: Body, op: d.EffectOp) -> Sequence[Value]:
 _ORDERS = (
     "bar_all", "bar_m", "bar_v", "fence", "sync_src", "sync_dst", "sync_set", "sync_wait", "cacheinvalid", "set_ffts", "aic_initialize_pipe",
     "aiv_initialize_pipe", "tfree_to_aic", "tfree_to_aiv", "dump_tag", "task_dummy", "prefetch_make_context", "prefetch_session",
-    "prefetch_async_prefetch", "prefetch_wait",
+    "prefetch_async_prefetch", "prefetch_wait", "syncall",
 )  # fmt: skip
 EFFECT_RULES: dict[str, Rule] = {**dict.fromkeys(_ORDERS, nothing), "print": print_, "device_assert": device_assert}

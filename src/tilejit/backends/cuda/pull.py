@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.backends.cuda import elementwise, host, memory, numbers
 from tilejit.backends.cuda.body import Body
-from tilejit.backends.cuda.gather import checked, flat
+from tilejit.backends.cuda.gather import checked, flat, pattern_of
 from tilejit.backends.cuda.host import Memory, Number
 from tilejit.backends.cuda.lower import Frame
 from tilejit.backends.cuda.move import Cells, fetch, inside, scalars, value_of
@@ -18,7 +18,6 @@ from tilejit.backends.cuda.structure import is_contiguous
 from tilejit.backends.cuda.types import register
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, index
 from tilejit.dtypes import INDEX
-from tilejit.ops.gather import PATTERNS
 from tilejit.ops.pad import pad_cell
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
@@ -50,7 +49,8 @@ def launch(frame: Frame, op: d.ApplyOp, name: str, room: Memory, shape: Sequence
         inner = numbers.product(lead[axis + 1 :])
         text = row if inner.const == 1 else f"({row} // {inner.text})"
         at.append(text if axis == 0 else out.let(f"at{axis}", f"{text} % {lead[axis].text}"))
-    cells = Cells((*at, column), (chosen.rows, chosen.columns), there)
+    rank = d.shaped_type(op.results[0]).rank
+    cells = Cells((*at, column)[-rank:], (chosen.rows, chosen.columns), there)
     text = PULLS[op.op](body, op, cells)
     target = host.take_memory(out, room)
     pointers = f"{target.pointer} + {row} * {columns.text} + {column}"
@@ -150,7 +150,7 @@ def gather(body: Body, op: d.ApplyOp, cells: Cells) -> str:
     args = apply_args(op)
     source = _source(body, op, "input")
     if args.get("mask_pattern") is not None:
-        first, step = PATTERNS[int(str(int(args["mask_pattern"])))]  # type: ignore[arg-type, call-overload]
+        first, step = pattern_of(op)
         text = fetch(body, source, [*cells.at[:-1], f"({cells.at[-1]} * {step} + {first})"], cells)
         dtype = d.shaped_type(op.results[0]).dtype
         return text if dtype is source.dtype else f"{text}.to({register(dtype)}, bitcast=True)"

@@ -12,6 +12,7 @@ from tilejit.backends.cuda import control, crossing, dot, gather, masks, move, r
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.places import EFFECT_RULES, PLACE_RULES
 from tilejit.backends.cuda.values import Value
+from tilejit.ops.spec import OpSpec
 from tilejit.tile_ir import dialect as d
 
 Rule = Callable[[Body, Any], Sequence[Value]]
@@ -112,3 +113,11 @@ EFFECTS: dict[str, Rule] = {
     **dict.fromkeys(("tpush_to_aiv", "tpush_to_aic", "lane_push"), crossing.push),
 }
 """Statements of the table, print and assertions among them."""
+
+
+def hole(row: OpSpec) -> str | None:
+    """Why a row does not run on CUDA; None when it does."""
+    rule = ROWS.get(row.name) or EFFECTS.get(row.name)
+    if row.family == "structural" or callable(rule):
+        return None
+    return rule or "nobody wrote its rule yet"

@@ -10,13 +10,12 @@ from xdsl.ir import SSAValue
 
 from tilejit.backends.cuda import elementwise, memory, numbers
 from tilejit.backends.cuda.body import Body, block_shape
-from tilejit.backends.cuda.gather import checked, flat, index_tile
+from tilejit.backends.cuda.gather import checked, flat, index_tile, pattern_of
 from tilejit.backends.cuda.move import Cells, fetch, shape_of, value_of, whole_tile
 from tilejit.backends.cuda.rows import operand, result_dtype
 from tilejit.backends.cuda.types import padded, register
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, Value, index
 from tilejit.dtypes import FP16, FP32, INDEX, INT32
-from tilejit.ops.gather import PATTERNS
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
@@ -83,7 +82,7 @@ def scatter_mask(body: Body, op: d.ApplyOp) -> Sequence[Value]:
 
 
 def _into_pattern(body: Body, op: d.ApplyOp, base: SSAValue, compact: SSAValue) -> Sequence[Value]:
-    first, step = PATTERNS[int(str(int(apply_args(op)["mask_pattern"])))]  # type: ignore[arg-type, call-overload]
+    first, step = pattern_of(op)
     target = operand(body, base)
     assert isinstance(target, Tile)
     source, cells = body.in_memory(compact), whole_tile(body, target.shape)

@@ -198,7 +198,7 @@ def _is_tensor_work(op: Operation) -> bool:
     inner = members_of(op) if isinstance(op, (d.GroupOp | d.StoreOp, d.ApplyOp)) else []
     values = [value for member in inner for value in [*member.operands, *member.results]]
     shaped = [type for value in values if isinstance(type := d.type_of(value), ShapedType)]
-    return bool(shaped) and all(type.level == "tensor" for type in shaped) and all(isinstance(d.type_of(value), ShapedType | ScalarType) for value in values)
+    return bool(shaped) and all(type.level == "tensor" and type.valid == type.shape for type in shaped) and all(isinstance(d.type_of(value), ShapedType | ScalarType) for value in values)
 
 
 def _host_loop(frame: Frame, op: d.ForOp, name: str) -> None:
