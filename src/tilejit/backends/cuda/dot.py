@@ -98,7 +98,7 @@ def _check_cover(body: Body, op: d.ApplyOp, left: Tile, right: Tile) -> None:
     if numbers.same(needed, there) or (needed.bounds and there.bounds and there.bounds[0] >= needed.bounds[1]):
         return
     failure = Failure("shape", f"{op.op} contracts over {{0}} valid columns of `lhs`, of which `rhs` covers {{1}}", op.span)
-    body.failures.report(body.out, f"{there.text} >= {needed.text}", failure, (needed, there))
+    body.failures.report(body.out, numbers.at_least(there, needed), failure, (needed, there))
 
 
 def prepared(body: Body, both: Operands) -> Operands:

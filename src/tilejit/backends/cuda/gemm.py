@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from tilejit.backends.cuda import dot, host, memory, numbers
 from tilejit.backends.cuda.body import Body
+from tilejit.backends.cuda.frame import Frame, Making
 from tilejit.backends.cuda.host import Number
-from tilejit.backends.cuda.lower import Frame, Making
 from tilejit.backends.cuda.schedule import ProductSchedule, product_of
 from tilejit.backends.cuda.types import register
 from tilejit.backends.cuda.values import Buffer, Dim, Scalar, Tile, index

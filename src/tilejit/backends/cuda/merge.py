@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue
 
+from tilejit.backends.cuda.frame import Frame
 from tilejit.backends.cuda.host import Memory
-from tilejit.backends.cuda.lower import Frame
 from tilejit.backends.cuda.nest import Member, folds, is_member, members_of, space_of
 from tilejit.passes.rewriting import root
 from tilejit.tile_ir import dialect as d

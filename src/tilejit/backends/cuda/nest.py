@@ -7,7 +7,7 @@ those of the user's own tiles. Rows that do not fit run in passes over chunks of
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Operation, SSAValue
@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from tilejit import ops
 from tilejit.backends.cuda import elementwise, memory, numbers, rows
 from tilejit.backends.cuda.body import Body
-from tilejit.backends.cuda.schedule import MOST_CELLS, RowSchedule, rows_of
+from tilejit.backends.cuda.schedule import RowSchedule
 from tilejit.backends.cuda.types import computed_in, padded, register
 from tilejit.backends.cuda.values import Buffer, Dim, Scalar, Tile, Value, index
 from tilejit.dtypes import INDEX
@@ -23,10 +23,9 @@ from tilejit.errors import UnsupportedFeatureError
 from tilejit.ops.reduce import reduced_axis
 from tilejit.passes.fuse import FAMILIES
 from tilejit.passes.kernels import name_hint
-from tilejit.passes.rewriting import has_uses
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
-from tilejit.types.values import ScalarType, ShapedType, TileType
+from tilejit.types.values import ShapedType
 
 Member = d.ApplyOp | d.StoreOp
 
@@ -117,7 +116,7 @@ class Nest:
         here = self.schedule.rows
         self.first = first_row
         rest = numbers.sub(self.rows, first_row)
-        self.here = rest if False else _named(body, "rows", numbers.minimum(rest, index(here)))
+        self.here = rest if False else named(body, "rows", numbers.minimum(rest, index(here)))
         if isinstance(self.rows.const, int) and self.rows.const % here == 0:
             self.here = index(here)
         if self.schedule.chunked:
@@ -321,7 +320,7 @@ class Nest:
         bounds = (0, columns.bounds[1]) if columns.bounds else None
         with body.out.block(f"for {start} in range(0, {columns.text}, {width}):"):
             first = Scalar(start, INDEX, bounds)
-            size = _named(body, "size", numbers.minimum(numbers.sub(columns, first), index(width)))
+            size = named(body, "size", numbers.minimum(numbers.sub(columns, first), index(width)))
             if isinstance(columns.const, int) and columns.const % width == 0:
                 size = index(width)
             loaded: dict[SSAValue, Tile] = {}
@@ -421,204 +420,5 @@ def _constant(extent: Scalar) -> int:
     return extent.const
 
 
-def _named(body: Body, hint: str, value: Scalar) -> Scalar:
+def named(body: Body, hint: str, value: Scalar) -> Scalar:
     return value if value.const is not None or value.text.isidentifier() else replace(value, text=body.out.let(hint, value.text))
-
-
-# columns ----------------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class ColumnNest:
-    """A reduction over rows: a block of columns runs down the rows; what it folds is computed on the way."""
-
-    nest: Nest
-    op: d.ApplyOp
-    height: Scalar
-    """Rows that are folded: the extent before the last."""
-
-    def emit(self, lead: Scalar, first: Scalar, output: Buffer, piece: tuple[Scalar, Scalar] | None = None) -> None:
-        """Fold the columns from `first` on; `piece`: only that many rows from some row on, and the result stays in the type it is computed in."""
-        nest, body, op = self.nest, self.nest.body, self.op
-        saved, body.nest = body.nest, True
-        rows_, width = nest.schedule.rows, nest.schedule.columns
-        combine = str(ops.table()[op.op].attrs["combine"])
-        compute = computed_in(d.shaped_type(op.args[0]).dtype)
-        names = nest._start(op)
-        name, places = names
-        size = _named(body, "size", numbers.minimum(numbers.sub(nest.columns, first), index(width)))
-        if isinstance(nest.columns.const, int) and nest.columns.const % width == 0:
-            size = index(width)
-        down = body.out.fresh("down")
-        base = numbers.mul(lead, self.height) if piece is None else piece[0]
-        height = self.height if piece is None else piece[1]
-        with body.out.block(f"for {down} in range(0, {height.text}, {rows_}):"):
-            step = Scalar(down, INDEX, (0, height.bounds[1]) if height.bounds else None)
-            nest.first = _named(body, "first", numbers.add(base, step))
-            nest.here = _named(body, "rows", numbers.minimum(numbers.sub(height, step), index(rows_)))
-            if isinstance(height.const, int) and height.const % rows_ == 0:
-                nest.here = index(rows_)
-            loaded: dict[SSAValue, Tile] = {}
-            for member in nest.members:
-                nest._bind(member, first, size, width, loaded)
-                if member is not op:
-                    assert isinstance(member, d.ApplyOp)
-                    nest._apply(member)
-            source = rows.operand(body, op.args[0])
-            assert isinstance(source, Tile)
-            text = elementwise.widen(body.out, source.text, source.dtype)
-            if source.padded != (rows_, width):
-                text = f"tl.broadcast_to({text}, ({rows_}, {width},))"
-            below = f"({body.out.arange(rows_)} < {nest.here.text})[:, None]"
-            if nest.here.const != rows_:
-                text = f"tl.where({below}, {text}, {rows.neutral(combine, compute)}).to({register(compute)})"
-            if combine.startswith("arg"):
-                here = f"tl.broadcast_to(({down} + {body.out.arange(rows_)})[:, None], ({rows_}, {width},)).to(tl.int32)"
-                if nest.here.const != rows_:
-                    here = f"tl.where({below}, {here}, 2147483647)"
-                body.out.line(f"{name}, {places} = {body.out.helper(combine + '_nan')}({name}, {places}, {text}, {here})")
-            else:
-                combined = {"sum": f"{name} + {text}", "prod": f"{name} * {text}"}.get(combine)
-                if combined is None:
-                    nan = ", propagate_nan=tl.PropagateNan.ALL" if compute.is_float else ""
-                    combined = f"tl.{'maximum' if combine == 'max' else 'minimum'}({name}, {text}{nan})"
-                body.out.line(f"{name} = ({combined}).to({register(compute)})")
-        dtype = rows.result_dtype(op) if piece is None else compute
-        if combine.startswith("arg"):
-            top, found = body.out.fresh("top"), body.out.fresh("place")
-            body.out.line(f"{top}, {found} = tl.reduce(({name}, {places}), 0, {body.out.helper(combine + '_nan')}, keep_dims=True)")
-            text = found
-        else:
-            text = elementwise.held(body.out, rows.fold(body, name, 0, combine, compute), dtype)
-        tile = Tile(body.out.let("result", text), dtype, (1, width), (index(1), size))
-        rows_apart = output.dims[-2].stride if output.rank > 1 and piece is not None else numbers.mul(output.dims[-1].extent, output.dims[-1].stride)
-        flat = merged(output, output.rank - 1)
-        if flat is None or flat.dims[0].extent.const == 1:
-            flat = replace(output, dims=(Dim(numbers.product(output.shape[:-1]), rows_apart), output.dims[-1]))
-        body.store_tile(tile, flat, (lead, first))
-        body.nest = saved
-
-
-# inside a program -------------------------------------------------------------------------------------------------------
-
-
-def is_large(value: SSAValue) -> bool:
-    """Whether a tensor-level value is too large for registers, or of a shape that only the run knows."""
-    type = d.type_of(value)
-    if not isinstance(type, TileType | ShapedType) or type.level != "tensor":
-        return False
-    cells = 1
-    for extent in type.shape:
-        if not isinstance(extent, int):
-            return True
-        cells *= padded(extent)
-    return cells > MOST_CELLS
-
-
-def needs_chunks(body: Body, op: d.GroupOp | d.ApplyOp) -> bool:
-    if body.nest:
-        return False
-    for member in members_of(op):
-        values = [member.value] if isinstance(member, d.StoreOp) else [*member.operands, *member.results]
-        if any(is_large(value) for value in values if not isinstance(d.type_of(value), ScalarType)):
-            return True
-    return False
-
-
-def device_shape(body: Body, value: SSAValue, inside: set[SSAValue]) -> tuple[Scalar, ...]:
-    """The extents of a value inside a program."""
-    if value not in inside and (found := body[value]) is not None:
-        return found.shape if isinstance(found, Buffer) else tuple(index(extent) for extent in found.shape) if isinstance(found, Tile) else ()
-    type, owner = d.shaped_type(value), value.owner
-    assert isinstance(owner, d.ApplyOp)
-    return tuple(
-        index(extent) if isinstance(extent, int) else _dynamic(owner, axis, type.rank, lambda v: device_shape(body, v, inside))
-        for axis, extent in enumerate(type.shape)
-    )
-
-
-def _dynamic(op: d.ApplyOp, axis: int, rank: int, shape: Callable[[SSAValue], tuple[Scalar, ...]]) -> Scalar:
-    for arg in op.args:
-        type = d.type_of(arg)
-        if isinstance(type, ShapedType) and axis - (rank - type.rank) >= 0 and type.shape[axis - (rank - type.rank)] != 1:
-            return shape(arg)[axis - (rank - type.rank)]
-    return index(1)
-
-
-def group_in_program(body: Body, op: d.GroupOp) -> Sequence[Value]:
-    """A group over large tensors, one block of rows after the other in this program."""
-    inner = members_of(op)
-    yielded = op.body.block.last_op
-    assert isinstance(yielded, d.YieldOp)
-    return _in_program(body, op, inner, list(yielded.values))
-
-
-def apply_in_program(body: Body, op: d.ApplyOp) -> Sequence[Value]:
-    if not is_member(op):
-        from tilejit.backends.cuda.rules import ROWS
-
-        rule = ROWS[op.op]
-        if any(is_large(result) for result in op.results) or isinstance(rule, str):
-            raise body.unsupported(op, f"`{op.op}` of a large tensor inside a block", "move it out of pl.spmd, or work on tiles")
-        return rule(body, op)
-    return _in_program(body, op, [op], [op.results[0]])
-
-
-def _in_program(body: Body, op: Operation, inner: Sequence[Member], outside: Sequence[SSAValue]) -> Sequence[Value]:
-    inside: set[SSAValue] = {member.results[0] for member in inner if isinstance(member, d.ApplyOp)}
-    if any(folds(member) not in (None, "row") for member in inner):
-        raise UnsupportedFeatureError(
-            "CUDA does not fold columns of a large tensor inside a block yet", span=getattr(op, "span", None), help="move it out of pl.spmd"
-        )
-    shape = device_shape(body, space_of(inner), inside)
-    constant = [extent.const for extent in shape]
-    known = all(isinstance(extent, int) for extent in constant)
-    chosen = rows_of(None, constant[-1] if isinstance(constant[-1], int) else None, 4, len(inner))
-    outputs: dict[SSAValue, Buffer] = {}
-    for value in outside:
-        extents = device_shape(body, value, inside)
-        if not known or any(extent.const is None for extent in extents):
-            raise UnsupportedFeatureError(
-                "CUDA needs constant extents for a tensor made inside a block", span=getattr(op, "span", None), help="make it outside with pl.create_tensor"
-            )
-        outputs[value] = memory.scratch_buffer(body.out, [int(extent.const or 0) for extent in extents], d.shaped_type(value).dtype)
-    nest = Nest(body, inner, shape, chosen, outputs)
-    for member in inner:
-        for operand in member.operands:
-            if operand not in inside and isinstance(d.type_of(operand), ShapedType) and not (isinstance(member, d.StoreOp) and operand is member.buffer):
-                nest.sources[operand] = body.in_memory(operand)
-        if isinstance(member, d.StoreOp):
-            nest.targets[member] = store_target(body, member, device_shape(body, member.value, inside))
-    saved = {value: body.values.get(value) for member in inner for value in member.operands}
-    body.order.barrier(body.out)
-    first = body.out.fresh("first")
-    with body.out.block(f"for {first} in range(0, {nest.rows.text}, {chosen.rows}):"):
-        nest.emit(Scalar(first, INDEX, (0, nest.rows.bounds[1]) if nest.rows.bounds else None))
-    body.order.barrier(body.out)
-    for value, old in saved.items():
-        if old is not None:
-            body.values[value] = old
-    return [outputs[value] for value in outside] if isinstance(op, (d.GroupOp, d.ApplyOp)) else []
-
-
-def store_target(body: Body, op: d.StoreOp, sizes: Sequence[Scalar]) -> Buffer:
-    """The window that a store writes, with the shape of its value."""
-    from tilejit.backends.cuda.structure import box
-
-    buffer = body.buffer(op.buffer)
-    offsets = [body.index(item) for item in op.offsets]
-    full = [index(1)] * (buffer.rank - len(sizes)) + list(sizes)
-    starts, _, good = box(body, op, buffer, offsets, full, clamp=False)
-    offset = numbers.add(buffer.offset, numbers.total(numbers.mul(start, dim.stride) for start, dim in zip(starts, buffer.dims, strict=True)))
-    dims = tuple(Dim(size, dim.stride) for size, dim in zip(full, buffer.dims, strict=True))[buffer.rank - len(sizes) :]
-    return replace(buffer, offset=_named(body, "start", offset), dims=dims, good=buffer.guarded(good))
-
-
-def copy_in_program(body: Body, op: d.StoreOp, value: Buffer, buffer: Buffer, offsets: Sequence[Scalar]) -> Sequence[Value]:
-    """A store of a value that lies in memory."""
-    _in_program(body, op, [op], [])
-    return []
-
-
-def escaping(op: d.ApplyOp) -> bool:
-    return has_uses(op.results[0])

@@ -152,6 +152,12 @@ def within(value: Scalar, low: int, high: Scalar) -> bool:
     return same(value, high) or (high.bounds is not None and value.bounds[1] <= high.bounds[0])
 
 
+def at_least(value: Scalar, needed: Scalar) -> str:
+    """The text of value >= needed, a flag of Triton even where both are known."""
+    known = value.const is not None and needed.const is not None
+    return f"tl.full((), {int(float(value.const or 0) >= float(needed.const or 0))}, tl.int1)" if known else f"{value.text} >= {needed.text}"
+
+
 def all_of(flags: Iterable[str]) -> Scalar:
     """Several conditions in one."""
     texts = list(flags)

@@ -11,11 +11,11 @@ from xdsl.ir import Operation, SSAValue
 from tilejit import ops
 from tilejit.backends.cuda import elementwise, host, numbers, pull
 from tilejit.backends.cuda.body import Body
+from tilejit.backends.cuda.frame import Frame, Making
 from tilejit.backends.cuda.gather import pattern_of
 from tilejit.backends.cuda.host import Memory, Number
-from tilejit.backends.cuda.lower import Frame, Making
+from tilejit.backends.cuda.inside import is_large
 from tilejit.backends.cuda.move import value_of
-from tilejit.backends.cuda.nest import is_large
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, index
 from tilejit.dtypes import FP32, INDEX, INT8, INT32
 from tilejit.errors import UnsupportedFeatureError
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tilejit.backends.cuda import gemm
 
 
-def launch_operator(frame: Frame, op: d.ApplyOp, name: str) -> None:
-    """Compute the results of an operator into memory of their own."""
+def launch_operator(frame: Frame, op: d.ApplyOp, name: str, store: d.StoreOp | None = None) -> None:
+    """Compute the results of an operator into memory of their own, or where a store wants them."""
     from tilejit.backends.cuda.rules import ROWS
 
     rule = ROWS.get(op.op)
@@ -38,10 +38,10 @@ def launch_operator(frame: Frame, op: d.ApplyOp, name: str) -> None:
     if ops.table()[op.op].family == "matmul" and is_product(frame, op):
         launch_product(frame, op, name)
         return
-    if pull.can(op) and (any(is_large(result) for result in op.results) or op.op in ("transpose", "reshape", "slice", "concat", "full")):
-        from tilejit.backends.cuda.spread import room_for, shape_of
+    if moves(op):
+        from tilejit.backends.cuda.launches import room_for, shape_of, store_window
 
-        room = room_for(frame, op.results[0])
+        room = room_for(frame, op.results[0]) if store is None else store_window(frame, store)
         shape = shape_of(frame, op.results[0])
         pull.launch(frame, op, name, room, shape if len(shape) > 1 else (host.number(1), *shape))
         frame.values[op.results[0]] = room
@@ -61,6 +61,11 @@ def launch_operator(frame: Frame, op: d.ApplyOp, name: str) -> None:
     frame.finish(kernel, host.number(1))
 
 
+def moves(op: d.ApplyOp) -> bool:
+    """Whether an operator is run over blocks of its result."""
+    return pull.can(op) and (any(is_large(result) for result in op.results) or op.op in ("transpose", "reshape", "slice", "concat", "full"))
+
+
 def is_product(frame: Frame, op: d.ApplyOp) -> bool:
     """Whether a product has matrices on both sides, in a dtype that `tl.dot` takes."""
     left, right = (frame.memory(value_of(apply_args(op)[name])) for name in ("lhs", "rhs"))
@@ -73,7 +78,7 @@ def is_product(frame: Frame, op: d.ApplyOp) -> bool:
 def launch_product(frame: Frame, op: d.ApplyOp, name: str, group: Sequence[Operation] | None = None) -> None:
     """A product over blocks of its result, with the nest that follows it in the same kernel."""
     from tilejit.backends.cuda import gemm
-    from tilejit.backends.cuda.spread import shape_of
+    from tilejit.backends.cuda.launches import shape_of
 
     args = apply_args(op)
     left, right = (frame.memory(value_of(args[key])) for key in ("lhs", "rhs"))
@@ -158,10 +163,10 @@ class _Ending:
         return Tile(body.out.let(name_hint(self.op.results[0]) or "product", text), dtype, acc.shape, acc.valid)
 
     def _nest(self, body: Body, acc: Tile, row: Scalar, column: Scalar) -> None:
+        from tilejit.backends.cuda.launches import aliases_of, as_buffer, leaving, room_for, store_window
         from tilejit.backends.cuda.merge import inner_of
         from tilejit.backends.cuda.nest import Nest
         from tilejit.backends.cuda.schedule import RowSchedule
-        from tilejit.backends.cuda.spread import aliases_of, as_buffer, leaving, room_for, store_window
 
         assert self.group is not None
         members = inner_of(self.group)
@@ -194,7 +199,7 @@ class _Ending:
 
 def dynamic_extent(frame: Frame, op: d.ApplyOp, value: SSAValue, axis: int) -> Number:
     """An extent of a result that only the run knows, from what it is computed from."""
-    from tilejit.backends.cuda.spread import shape_of
+    from tilejit.backends.cuda.launches import shape_of
 
     args = apply_args(op)
     if ops.table()[op.op].family == "matmul":
@@ -221,7 +226,7 @@ def dynamic_extent(frame: Frame, op: d.ApplyOp, value: SSAValue, axis: int) -> N
 
 
 def _product_extent(frame: Frame, op: d.ApplyOp, axis: int) -> Number:
-    from tilejit.backends.cuda.spread import shape_of
+    from tilejit.backends.cuda.launches import shape_of
 
     args = apply_args(op)
     if isinstance(args.get("acc"), SSAValue):

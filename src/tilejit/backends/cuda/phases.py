@@ -8,8 +8,8 @@ from xdsl.ir import Operation, SSAValue
 
 from tilejit.backends.cuda import host
 from tilejit.backends.cuda.body import Body
+from tilejit.backends.cuda.frame import Frame
 from tilejit.backends.cuda.host import Memory, Number
-from tilejit.backends.cuda.lower import Frame
 from tilejit.backends.cuda.values import Scalar, Tile, Value, index
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.kernels import name_hint

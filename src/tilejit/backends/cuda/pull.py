@@ -9,9 +9,9 @@ from xdsl.ir import SSAValue
 
 from tilejit.backends.cuda import elementwise, host, memory, numbers
 from tilejit.backends.cuda.body import Body
+from tilejit.backends.cuda.frame import Frame
 from tilejit.backends.cuda.gather import checked, flat, pattern_of
 from tilejit.backends.cuda.host import Memory, Number
-from tilejit.backends.cuda.lower import Frame
 from tilejit.backends.cuda.move import Cells, fetch, inside, scalars, value_of
 from tilejit.backends.cuda.schedule import pull_of
 from tilejit.backends.cuda.structure import is_contiguous
@@ -53,7 +53,13 @@ def launch(frame: Frame, op: d.ApplyOp, name: str, room: Memory, shape: Sequence
     cells = Cells((*at, column)[-rank:], (chosen.rows, chosen.columns), there)
     text = PULLS[op.op](body, op, cells)
     target = host.take_memory(out, room)
-    pointers = f"{target.pointer} + {row} * {columns.text} + {column}"
+    places = [*at, column][-target.rank :] if target.rank <= len(at) + 1 else [*at, column]
+    steps = [
+        f" + {place}" if dim.stride.const == 1 else f" + ({place}) * {dim.stride.text}"
+        for place, dim in zip(places, target.dims, strict=True)
+        if dim.extent.const != 1
+    ]
+    pointers = f"tl.broadcast_to({target.pointer}{''.join(steps)}, ({chosen.rows}, {chosen.columns},))"
     out.line(memory.store_line(out, pointers, text, there, room.dtype))
     frame.finish(kernel, programs, chosen.warps, note=str(chosen))
 

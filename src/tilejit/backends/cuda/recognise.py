@@ -14,9 +14,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilejit import ops
 from tilejit.backends.cuda import gemm, host, numbers
 from tilejit.backends.cuda.body import Body
+from tilejit.backends.cuda.frame import Frame
 from tilejit.backends.cuda.host import Memory, Number
 from tilejit.backends.cuda.independent import Affine, add, affine
-from tilejit.backends.cuda.lower import Frame
 from tilejit.backends.cuda.nest import folds, is_member, members_of
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, index
 from tilejit.dtypes import FP32, INT8, INT32

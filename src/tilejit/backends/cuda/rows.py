@@ -13,8 +13,9 @@ from tilejit.backends.cuda.body import Body, block_shape
 from tilejit.backends.cuda.masks import as_bytes, as_flags, broadcast, common_valid
 from tilejit.backends.cuda.types import computed_in, padded, register
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, Value, index
-from tilejit.dtypes import BOOL, INT32, DType, integer_range, promote
+from tilejit.dtypes import BF16, BOOL, FP16, INT32, DType, integer_range, promote
 from tilejit.ops.elementwise import compute_dtype
+from tilejit.ops.expand import must_cover
 from tilejit.ops.reduce import NOTHING_HELP, reduced_axis
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
@@ -93,28 +94,48 @@ def expand(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     dtype, combine = result_dtype(op), row.attrs["combine"]
     assert isinstance(combine, str)
     shape = broadcast([big.shape, vector.shape]) if combine != "copy" else big.shape
-    along = big.rank - (1 if row.attrs["axis"] == "row" else 2)
-    _check_cover(body, op, big, vector, along)
+    along = vector.rank - (1 if row.attrs["axis"] == "row" else 2)
+    both = big.valid
+    if must_cover(op.op, d.shaped_type(op.results[0]).level):
+        _check_cover(body, op, big, vector, along)
+    else:
+        both = common_valid(big.shape, [big, vector])
     right = body.operand_text(vector, dtype, big.rank)
     if vector.shape[along] != 1 and row.attrs["axis"] == "row":
         right = repeated(right, vector.padded, padded(big.shape[-1]))
-    valid = body.valid_of(op, 0, lambda axis: big.valid[axis])
+    valid = body.valid_of(op, 0, lambda axis: both[axis])
     if combine == "copy":
         return [Tile(f"tl.broadcast_to({elementwise.held(body.out, right, dtype)}, {block_shape(shape)})", dtype, shape, valid)]
     left = body.operand_text(big, dtype, big.rank)
     compute = computed_in(promote(big.dtype, vector.dtype))
-    text = elementwise.FORMS[combine](body.out, compute, [left, right])
+    form = elementwise.fast_expdif if combine == "expdif" and only_rounded(body, op) else elementwise.FORMS[combine]
+    text = form(body.out, compute, [left, right])
     if compute.is_integer and compute.bits < 32:
         text = f"{text}.to({register(compute)})"
     return [Tile(elementwise.held(body.out, text, dtype), dtype, shape, valid)]
 
 
+def only_rounded(body: Body, op: d.ApplyOp) -> bool:
+    """Whether a result is only summed up, or rounded to 16 bits: then the shorter exponential is as good."""
+    users = [use.operation for use in op.results[0].uses]
+    return body.options.fast_math and any(_rounds(user) for user in users) and all(_rounds(user) or _sums(user) for user in users)
+
+
+def _rounds(user: object) -> bool:
+    return isinstance(user, d.ApplyOp) and user.op == "cast" and d.shaped_type(user.results[0]).dtype in (FP16, BF16)
+
+
+def _sums(user: object) -> bool:
+    return isinstance(user, d.ApplyOp) and user.op in ("row_sum", "col_sum")
+
+
 def _check_cover(body: Body, op: d.ApplyOp, big: Tile, vector: Tile, along: int) -> None:
-    for axis, (needed, there) in enumerate(zip(big.valid, vector.valid, strict=True)):
-        if axis == along or numbers.same(needed, there) or (there.bounds and needed.bounds and there.bounds[0] >= needed.bounds[1]):
+    lead = big.rank - vector.rank
+    for axis, (needed, there) in enumerate(zip(big.valid[lead:], vector.valid, strict=True)):
+        if axis == along or vector.shape[axis] == 1 or numbers.same(needed, there) or (there.bounds and needed.bounds and there.bounds[0] >= needed.bounds[1]):
             continue
-        failure = Failure("shape", f"{op.op}: the vector is valid for {{0}} of {{1}} in dim {axis}", op.span)
-        body.failures.report(body.out, f"{there.text} >= {needed.text}", failure, (there, needed))
+        failure = Failure("shape", f"{op.op}: the vector is valid for {{0}} of {{1}} in dim {lead + axis}", op.span)
+        body.failures.report(body.out, numbers.at_least(there, needed), failure, (there, needed))
 
 
 def repeated(text: str, sizes: Sequence[int], columns: int) -> str:

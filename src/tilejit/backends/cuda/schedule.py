@@ -38,7 +38,7 @@ def rows_of(rows: int | None, columns: int | None, width: int, live: int) -> Row
     if rows is not None:
         wanted = min(wanted, padded(rows), max(1, padded(rows) // 264))
     block = 1 << (wanted.bit_length() - 1)
-    warps = max(1, min(16, block * wide // 512))
+    warps = max(1, min(16, block * wide * max(width, 2) // 2048))
     return RowSchedule(block, wide, False, 1 << int(math.log2(warps)))
 
 
@@ -92,7 +92,7 @@ def product_of(rows: int | None, inner: int | None, columns: int | None, batches
         return ProductSchedule(*block, 32, 8 if block[0] == 128 else 4, 3 if precise == "ieee" else 2, precise)
     depth = 64 if size == 2 else 128
     if min(m, n) >= 2048 and m * n * many >= 128 * 256 * PROCESSORS:
-        return ProductSchedule(128, 256, depth, 8, 4 if size == 2 else 3)
+        return ProductSchedule(128, 256, depth, 8, 4 if size == 2 and k < 8192 else 3)
     block = _fitted(m, n, many, ((128, 128), (64, 128), (64, 64), (32, 64), (16, 64)))
     return ProductSchedule(*block, min(depth, max(32, padded(k))), 8 if block == (128, 128) else 4, 4 if block != (128, 128) else 3)
 

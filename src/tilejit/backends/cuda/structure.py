@@ -250,7 +250,7 @@ def store(body: Body, op: d.StoreOp) -> Sequence[Value]:
     value = body[op.value]
     offsets = [body.index(item) for item in op.offsets]
     if isinstance(value, Buffer):
-        from tilejit.backends.cuda.nest import copy_in_program
+        from tilejit.backends.cuda.inside import copy_in_program
 
         return copy_in_program(body, op, value, buffer, offsets)
     assert isinstance(value, Tile)
@@ -378,7 +378,7 @@ def check(body: Body, op: d.CheckOp) -> Sequence[Value]:
 
 def group(body: Body, op: d.GroupOp) -> Sequence[Value]:
     """Members one after the other; a group over large tensors runs in chunks."""
-    from tilejit.backends.cuda.nest import group_in_program, needs_chunks
+    from tilejit.backends.cuda.inside import group_in_program, needs_chunks
 
     if needs_chunks(body, op):
         return group_in_program(body, op)
@@ -386,7 +386,7 @@ def group(body: Body, op: d.GroupOp) -> Sequence[Value]:
 
 
 def apply(body: Body, op: d.ApplyOp) -> Sequence[Value]:
-    from tilejit.backends.cuda.nest import apply_in_program, needs_chunks
+    from tilejit.backends.cuda.inside import apply_in_program, needs_chunks
     from tilejit.backends.cuda.rules import ROWS
 
     if all(isinstance(d.type_of(value), ScalarType) for value in [*op.operands, *op.results]) and ops.table()[op.op].family == "elementwise":

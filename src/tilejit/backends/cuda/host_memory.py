@@ -1,0 +1,155 @@
+"""Scalars, allocation and views of the control plane: each op as numbers and steps of the host program."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from tilejit import ops
+from tilejit.backends import checks
+from tilejit.backends.cuda import host, plan
+from tilejit.backends.cuda.frame import Frame
+from tilejit.backends.cuda.host import Axis, Memory, Number
+from tilejit.dtypes import BOOL, INDEX
+from tilejit.errors import UnsupportedFeatureError
+from tilejit.passes.kernels import name_hint
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import apply_args
+from tilejit.types.values import ScalarType
+
+_HOST_CONSTANTS = {"get_block_idx": 0, "get_block_num": 1, "get_subblock_idx": 0, "available_cluster_count": 8, "available_aiv_count": 16, "task_invalid": -1}
+"""What asks where code runs, outside any block."""
+
+
+def const(frame: Frame, op: d.ConstOp) -> None:
+    type, value = d.type_of(op.result), op.static("value")
+    assert isinstance(type, ScalarType) and isinstance(value, bool | int | float)
+    frame.values[op.result] = Number(value, type.dtype, (value, value) if isinstance(value, int) and not isinstance(value, bool) else None)
+
+
+def apply(frame: Frame, op: d.ApplyOp) -> None:
+    result = op.results[0]
+    type = d.type_of(result)
+    if op.op in _HOST_CONSTANTS:
+        frame.values[result] = Number(_HOST_CONSTANTS[op.op], INDEX if op.op != "task_invalid" else type.dtype)  # type: ignore[union-attr]
+        return
+    if not isinstance(type, ScalarType):
+        raise UnsupportedFeatureError(f"CUDA does not run `{op.op}` on the control plane yet", span=op.span)
+    args = apply_args(op)
+    names = ops.table()[op.op].operands
+    given = [frame.number(value) for name in names if isinstance(value := args.get(name), SSAValue)]
+    made = host.apply_row(op.op, given, type.dtype, {k: v for k, v in args.items() if not isinstance(v, SSAValue)})
+    frame.values[result] = frame.named(made, name_hint(result) or "n") if type.dtype is not INDEX or isinstance(made.expr, plan.Apply) else made
+
+
+def dim(frame: Frame, op: d.DimOp) -> None:
+    axis = op.static("axis")
+    assert isinstance(axis, int)
+    frame.values[op.result] = frame.memory(op.source).shape[axis]
+
+
+def create(frame: Frame, op: d.CreateOp) -> None:
+    type = d.shaped_type(op.result)
+    dynamic = iter([frame.number(extent) for extent in op.extents])
+    extents = [host.number(extent) if isinstance(extent, int) else next(dynamic) for extent in type.shape]
+    for axis, extent in enumerate(extents):
+        if extent.bounds is None or extent.bounds[0] < 0:
+            frame.check(
+                host.apply_row("cmp", [extent, host.number(0)], BOOL, {"cmp_type": 5}), frame.state.failures.row(checks.create_failure(op, axis)), [extent]
+            )
+    made = frame.allocate(extents, type.dtype, name_hint(op.result) or "buffer")
+    frame.values[op.result] = made
+    init = op.static("init")
+    if isinstance(init, int | float):
+        from tilejit.backends.cuda.launches import fill
+
+        fill(frame, made, init, op)
+
+
+def window(frame: Frame, op: d.WindowOp) -> None:
+    source = frame.memory(op.buffer)
+    offsets, sizes = [frame.number(item) for item in op.offsets], [frame.number(item) for item in op.extents]
+    drop, clamp = op.static("drop", ()), bool(op.static("clamp"))
+    assert isinstance(drop, tuple)
+    kept: list[Number] = []
+    for axis, (offset, size, extent) in enumerate(zip(offsets, sizes, source.shape, strict=True)):
+        if clamp:
+            size = host.minimum(host.maximum(host.sub(extent, offset), host.number(0)), host.maximum(size, host.number(0)))
+        _check_box(frame, op, axis, offset, size, extent, clamp)
+        kept.append(frame.named(size, "size"))
+    offset = host.total([host.mul(start, axis.stride) for start, axis in zip(offsets, source.axes, strict=True)])
+    type = d.shaped_type(op.result)
+    axes = [Axis(size, axis.stride) for number, (size, axis) in enumerate(zip(kept, source.axes, strict=True)) if number not in drop]
+    axes = [Axis(host.number(extent), axis.stride) if isinstance(extent, int) else axis for extent, axis in zip(type.shape, axes, strict=True)]
+    made = host.at(source, offset, tuple(axes))
+    address = frame.named(Number(made.address, INDEX), f"{source.name}_part")
+    frame.values[op.result] = Memory(address.expr, made.axes, made.dtype, made.root, source.name)
+
+
+def _check_box(frame: Frame, op: d.WindowOp, axis: int, offset: Number, size: Number, extent: Number, clamp: bool) -> None:
+    end = host.add(offset, size)
+    row = frame.state.failures.row(checks.box_failure(op, axis)) if frame.state.options.check_bounds else -1
+    if row < 0:
+        return
+    if offset.bounds is None or offset.bounds[0] < 0:
+        frame.check(host.apply_row("cmp", [offset, host.number(0)], BOOL, {"cmp_type": 5}), row, [offset, size, extent])
+    if not clamp and (size.bounds is None or size.bounds[0] < 0):
+        frame.check(host.apply_row("cmp", [size, host.number(0)], BOOL, {"cmp_type": 5}), row, [offset, size, extent])
+    certain = end.bounds and extent.bounds and end.bounds[1] <= extent.bounds[0]
+    if not clamp and not certain and not host.same(end, extent):
+        frame.check(host.apply_row("cmp", [end, extent], BOOL, {"cmp_type": 3}), row, [offset, size, extent])
+
+
+def view(frame: Frame, op: d.ViewOp) -> None:
+    source, type = frame.memory(op.buffer), d.shaped_type(op.result)
+    dynamic = iter([frame.number(extent) for extent in op.extents])
+    extents = [host.number(extent) if isinstance(extent, int) else next(dynamic) for extent in type.shape]
+    if not host.is_contiguous(source):
+        from tilejit.backends.cuda.views import reshaped
+
+        axes = reshaped(source, extents) if type.dtype.get_byte() == source.dtype.get_byte() else None
+        if axes is None:
+            raise UnsupportedFeatureError("CUDA has no view of a tensor with gaps", span=op.span, help="copy the slice into a tensor of its own first")
+    else:
+        axes = host.contiguous(extents)
+        old = host.mul(host.product(source.shape), host.number(source.dtype.get_byte()))
+        new = host.mul(host.product(extents), host.number(type.dtype.get_byte()))
+        if not host.same(old, new) and (old.const is None or new.const is None):
+            row = frame.state.failures.row(checks.view_failure(op))
+            frame.check(host.apply_row("cmp", [old, new], BOOL, {"cmp_type": 0}), row, [host.product(source.shape), host.product(extents)])
+    frame.values[op.result] = Memory(source.address, axes, type.dtype, source.root, source.name)
+
+
+def strided(frame: Frame, op: d.StridedOp) -> None:
+    source, type = frame.memory(op.buffer), d.shaped_type(op.result)
+    start, extents, strides = frame.number(op.start), [frame.number(item) for item in op.extents], [frame.number(item) for item in op.strides]
+    axes = tuple(Axis(extent, stride) for extent, stride in zip(extents, strides, strict=True))
+    zero = host.number(0)
+    reach = [host.mul(host.sub(axis.extent, host.number(1)), axis.stride) for axis in axes]
+    cells = host.floordiv(host.mul(host.product(source.shape), host.number(source.dtype.get_byte())), host.number(type.dtype.get_byte()))
+    low, high = (host.add(start, host.total([pick(item, zero) for item in reach])) for pick in (host.minimum, host.maximum))
+    row = frame.state.failures.row(checks.reach_failure(op))
+    if not (low.bounds and low.bounds[0] >= 0):
+        frame.check(host.apply_row("cmp", [low, zero], BOOL, {"cmp_type": 5}), row, [low, high, cells])
+    if not (high.bounds and cells.bounds and high.bounds[1] < cells.bounds[0]):
+        frame.check(host.apply_row("cmp", [high, cells], BOOL, {"cmp_type": 2}), row, [low, high, cells])
+    frame.values[op.result] = host.at(Memory(source.address, (), type.dtype, source.root, source.name), start, axes)
+
+
+def read(frame: Frame, op: d.ReadOp) -> None:
+    source = frame.memory(op.source)
+    indices = [frame.number(item) for item in op.indices]
+    for axis, (at, extent) in enumerate(zip(indices, source.shape, strict=True)):
+        if not (at.bounds and extent.bounds and at.bounds[0] >= 0 and at.bounds[1] < extent.bounds[0]):
+            row = frame.state.failures.row(checks.element_failure(op, axis))
+            frame.check(host.apply_row("cmp", [at, host.number(0)], BOOL, {"cmp_type": 5}), row, [at, extent])
+            frame.check(host.apply_row("cmp", [at, extent], BOOL, {"cmp_type": 2}), row, [at, extent])
+    cell = host.at(source, host.total([host.mul(at, axis.stride) for at, axis in zip(indices, source.axes, strict=True)]), ())
+    name = frame.fresh(name_hint(op.result) or "cell")
+    frame.steps.append(plan.Read(name, cell.address, source.dtype.name))
+    frame.values[op.result] = host.variable(name, source.dtype)
+
+
+def check_op(frame: Frame, op: d.CheckOp) -> None:
+    left, right = frame.number(op.left), frame.number(op.right)
+    if not host.same(left, right):
+        frame.check(host.apply_row("cmp", [left, right], BOOL, {"cmp_type": 0}), frame.state.failures.row(checks.extent_failure(op)), [left, right])
