@@ -10,6 +10,7 @@ CLOCK = re.compile(r"\b(perf_counter|process_time|thread_time|monotonic|clock_ge
 MAY = {
     "backends/cuda/sweep.py": "prints how long compiling took",
     "bench/test_measure.py": "gives the benchmarks a clock of its own",
+    "gpu/__main__.py": "a worker that said nothing for minutes is stuck; prints how long the run took",
     "runtime/test_bench.py": "gives `benchmark` a clock of its own",
     "differential/__main__.py": "prints how long the run took",
     "fuzz/__main__.py": "prints how long the run took; a process that said nothing for minutes is stuck",
