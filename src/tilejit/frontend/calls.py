@@ -239,13 +239,9 @@ def static_value(value: object) -> object:
     return plain_number(value) if is_number(value) else value
 
 
-_OF_BYTES = frozenset({"view", "reinterpret_view", "dim", "no_dep", "dump_tag", "prefetch_async_prefetch"})
-"""Rows that take a tensor as it lies in memory."""
-
-
 def _reads(row: OpSpec, name: str) -> bool:
     """Whether a row reads the cells of this argument; packed ones are unpacked for that."""
-    return row.name not in _OF_BYTES and name not in ("output_tensor", "dst") and (name != "target" or row.name != "assemble")
+    return not row.facts.of_bytes and name not in ("output_tensor", "dst") and (name != "target" or row.name != "assemble")
 
 
 def _operand(ctx: Context, row: OpSpec, name: str, arg: object) -> object:

@@ -318,7 +318,7 @@ _REINTERPRET = "(data, dtype, *, shape=None)"
     infer=_infer_reinterpret,
     reference=_reinterpret,
     attrs={"on_buffer": "view"},
-    facts=Facts(view_of="data", fails=Fails.Region),
+    facts=Facts(view_of="data", fails=Fails.Region, of_bytes=True),
 )
 def reinterpret_view(data: Value, dtype: Static, shape: Scalars = None) -> object:
     """The same bytes as another dtype; without a shape the last extent is rescaled."""

@@ -16,6 +16,8 @@ from tilejit.ops.structural import structural
 from tilejit.ops.sync import SYSTEM, effect
 from tilejit.types.values import ScalarType, ValueType
 
+_OF_BYTES = Facts(effect=Effect.Order, of_bytes=True)
+
 
 def _infer(call: Call) -> tuple[ValueType, ...]:
     return (ScalarType(INDEX),)
@@ -50,12 +52,12 @@ def get_subblock_idx() -> object:
     """The vector lane of pl.split_aiv, else 0."""
 
 
-@structural(*spell("no_dep", pl="=tensor", tensor="(tensor)"), facts=Facts(view_of="tensor"))
+@structural(*spell("no_dep", pl="=tensor", tensor="(tensor)"), facts=Facts(view_of="tensor", of_bytes=True))
 def no_dep(tensor: Value) -> object:
     """The same tensor, left out of automatic dependency tracking."""
 
 
-@effect(*spell("dump_tag", pl="=tensor", tensor="(tensor)"), levels=("tensor",))
+@effect(*spell("dump_tag", pl="=tensor", tensor="(tensor)"), levels=("tensor",), facts=_OF_BYTES)
 def dump_tag(tensor: Value) -> object:
     """Marks a tensor for a run-time dump."""
 
@@ -141,7 +143,7 @@ def _check_prefetch(call: Call) -> None:
     require_rank(call, "src", call.shaped("src"), 1)
 
 
-@effect(_prefetch("async_prefetch", "(src, ctx)"), levels=PREFETCH, check=_check_prefetch)
+@effect(_prefetch("async_prefetch", "(src, ctx)"), levels=PREFETCH, check=_check_prefetch, facts=_OF_BYTES)
 def prefetch_async_prefetch(src: Value, ctx: Static) -> object:
     """Start to prefetch a tensor; evaluates to an event."""
 

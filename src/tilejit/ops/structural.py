@@ -65,7 +65,7 @@ def alloc(memory_space: Static, size: Static, pinned: Static = False) -> object:
     """An allocation token in printed programs."""
 
 
-@structural(*spell("dim", pl="=tensor", tensor="(tensor, axis)"))
+@structural(*spell("dim", pl="=tensor", tensor="(tensor, axis)"), facts=Facts(of_bytes=True))
 def dim(tensor: Value, axis: Static) -> object:
     """The extent of an axis, as an INDEX scalar."""
 
@@ -75,7 +75,7 @@ def read(src: Value, offset: Scalars) -> object:
     """One element as a scalar, by one index per dim or one flat index."""
 
 
-@structural(*spell("view", tensor="(tensor, shape=None, valid_shape=None, *, layout=None)"), facts=Facts(view_of="tensor"))
+@structural(*spell("view", tensor="(tensor, shape=None, valid_shape=None, *, layout=None)"), facts=Facts(view_of="tensor", of_bytes=True))
 def view(tensor: Value, shape: Scalars = None, valid_shape: Scalars = None, layout: Static = None) -> object:
     """The same memory with another shape or layout."""
 
