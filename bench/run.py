@@ -23,9 +23,11 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose name contains TEXT")
     options = parser.parse_args()
     os.environ.update(dict.fromkeys(ONE_THREAD, "1") | NO_DISK_CACHE)  # libraries read them when they are loaded, so before the suites are
-    rows = list(run(options.suites, options.only))
-    if "cuda" in options.suites:
-        write_cuda_results([row for row in rows if row["suite"] == "cuda"])
+    rows: list[dict[str, object]] = []
+    for row in run(options.suites, options.only):
+        rows.append(row)
+        if row["suite"] == "cuda" and not options.only:  # as far as it got: a GPU may be lent for minutes only
+            write_cuda_results([row for row in rows if row["suite"] == "cuda"])
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
     return 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,6 +77,20 @@ def test_what_other_threads_write_to_stderr_meanwhile_is_not_lost(capfd: pytest.
     with compiling._Log():
         os.write(2, b"from elsewhere\n")
     assert capfd.readouterr().err == "from elsewhere\n"
+
+
+def test_one_failure_among_others_leaves_the_terminal_clean(capfd: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        with contextlib.suppress(ZeroDivisionError), compiling._Log():
+            os.write(2, b"the whole IR\n")
+            raise ZeroDivisionError
+
+    other, log = threading.Thread(target=fail), compiling._Log()
+    with log:
+        other.start()
+        other.join()
+    assert capfd.readouterr() == ("", "")
+    assert "the whole IR" in log.text
 
 
 def test_an_old_gpu_is_refused() -> None:

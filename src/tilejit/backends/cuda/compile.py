@@ -233,6 +233,8 @@ class _Log:
 
     _lock = threading.Lock()
     _running = 0
+    _failed = False
+    """Whether one of those that run together did."""
     _real = -1
     _aside: Any = None
     _local = threading.local()
@@ -253,9 +255,11 @@ class _Log:
         del _Log._local.lines
         with _Log._lock:
             _Log._running -= 1
+            _Log._failed |= error is not None
             self.text = said + _Log._written()
             if _Log._running == 0:
-                _Log._end(shown=error is None)
+                _Log._end(shown=not _Log._failed)
+                _Log._failed = False
 
     @classmethod
     def _begin(cls) -> None:
