@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -18,10 +19,11 @@ import pytest
 import tilejit.language as pl
 from tests.jit.conftest import MakeKernel
 from tilejit.errors import StaleCaptureError, TilejitError
-from tilejit.jit.fast import WarmCalls
 from tilejit.jit.function import JITFunction
 from tilejit.runtime import arrays
 from tilejit.runtime.call.layout import supported
+from tilejit.runtime.call.warm import WarmCalls
+from tilejit.runtime.config import RunConfig
 
 pytestmark = pytest.mark.dispatch
 native_only = pytest.mark.skipif(not supported() or os.environ.get("TILEJIT_FASTPATH") == "0", reason="needs native dispatch")
@@ -81,6 +83,34 @@ def test_a_warm_call_builds_no_adaptors_and_binds_no_signature(monkeypatch: pyte
         add(*torches)
     assert counts == {}
     assert native_hits(add) - before == 1000
+
+
+@native_only
+def test_every_way_of_calling_ends_in_native_code(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel("""
+    @pl.jit
+    def scaled(x: pl.Tensor, out: pl.Out[pl.Tensor], factor: float = 2.0, *, shift: float = 1.0):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * factor + shift
+    """)
+    x, _, out = three(3, 5)
+    config = RunConfig(num_threads=1, fast_math=False)
+    ways: list[tuple[Callable[[], Any], float, float]] = [
+        (lambda: kernel(x, out), 2, 1), (lambda: kernel(x), 2, 1), (lambda: kernel(x, out, 3.0), 3, 1), (lambda: kernel(out=out, x=x), 2, 1),
+        (lambda: kernel(x, factor=3.0, out=out), 3, 1), (lambda: kernel(x, shift=4.0), 2, 4), (lambda: kernel(x, out, shift=4.0), 2, 4),
+        (lambda: kernel(x, out, config=config), 2, 1), (lambda: kernel(x, config=config), 2, 1), (lambda: kernel(x, out, config=None), 2, 1),
+    ]  # fmt: skip
+    for call, factor, shift in ways:
+        for _ in range(3):
+            call()
+        before = native_hits(kernel)
+        for _ in range(5):
+            out[:] = np.nan
+            found = call()
+            np.testing.assert_array_equal(out if found is None else found, x * np.float32(factor) + np.float32(shift))
+        assert native_hits(kernel) - before == 5
+    with pytest.raises(TilejitError, match="config must be a RunConfig"):
+        kernel(x, out, config=3)  # type: ignore[arg-type]
 
 
 def test_the_python_path_builds_no_adaptors_either(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:

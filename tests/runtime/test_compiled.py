@@ -24,6 +24,7 @@ from tilejit.dtypes import DTYPES, FP32
 from tilejit.errors import AliasError, ArgumentError, ArtifactError, DTypeError, ShapeError, TilejitWarning
 from tilejit.runtime.arrays import DeviceTensor, allocate
 from tilejit.runtime.artifact import blob as blobs
+from tilejit.runtime.call.layout import supported
 from tilejit.runtime.config import INERT_OPTIONS
 
 ROOT = Path(__file__).parents[2]
@@ -71,6 +72,32 @@ def test_c1_another_number_of_arguments_is_answered_with_both_accepted_ones(coun
     with pytest.raises(TypeError, match=rf"4 \(in place\) or 3 \(the outputs are returned\) arguments, got {count}") as caught:
         program(*[data(4, 8)] * count)
     assert "x (In), state (InOut), out (Out), n (In)" in str(caught.value)
+
+
+@pytest.mark.dispatch
+@pytest.mark.skipif(not supported() or os.environ.get("TILEJIT_FASTPATH") == "0", reason="needs native dispatch")
+def test_calls_like_earlier_ones_are_native_in_every_style() -> None:
+    program, entries = ir.compile(ScaleInPlace, platform="cpu"), ir.compile(TwoEntries, platform="cpu")
+    config = RunConfig(num_threads=1)
+    x, out = data(4, 8), data(4, 8)
+    calls: list[tuple[Any, Any, Any]] = [
+        (program.only("call"), lambda: program(x, np.zeros_like(x), out, 3), 3 * x), (program.only("call"), lambda: program(x, np.zeros_like(x), 3), 3 * x),
+        (program.only("call"), lambda: program(x, np.zeros_like(x), out, 3, config=config), 3 * x), (entries["double"], lambda: entries["double"](x), 2 * x),
+        (entries["double"], lambda: entries.double(x, out), 2 * x),
+    ]  # fmt: skip
+    for entry, call, want in calls:
+        for _ in range(3):
+            call()
+        before = entry.warm.hits
+        for _ in range(4):
+            out[:] = np.nan
+            found = call()
+            np.testing.assert_array_equal(out if found is None else found, want)
+        assert entry.warm.hits - before == 4
+    with pytest.raises(ShapeError):
+        program(x[:2], x, out, 3)
+    with pytest.raises(ArgumentError):
+        program(x, x, out=out, n=3)
 
 
 # C2 is tests/runtime/test_matrix.py: random data of every dtype, compared with NumPy ---------------------------------------

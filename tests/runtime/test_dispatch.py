@@ -10,12 +10,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tilejit.backends.cpu.dispatcher import dispatcher_text
+from tilejit.backends.cpu.dispatch.dispatcher import dispatcher_text
 from tilejit.backends.cpu.llvm.compile import compile_llvm
 from tilejit.backends.cpu.llvm.elf import flatten
+from tilejit.dtypes import FP32
 from tilejit.runtime.artifact.blob import LoadedBlob
 from tilejit.runtime.call.bindings import dict_word
-from tilejit.runtime.call.dispatch import FastPath, ScalarGuard, Specialisation, TensorGuard
+from tilejit.runtime.call.dispatch import FastPath, Specialisation
+from tilejit.runtime.call.guards import CallForm, NewTensor, ScalarGuard, TensorGuard
 from tilejit.runtime.call.layout import supported
 from tilejit.runtime.call.native_type import NativeCallable, enable
 
@@ -58,7 +60,7 @@ define i64 @fail(ptr %args, ptr %context) {
 }
 """
 
-SLOW = object()
+SLOW, ABSENT = object(), object()
 
 
 class Kernel(NativeCallable):
@@ -74,10 +76,11 @@ enable(Kernel)
 class Setup:
     """A fast path in front of a recording slow path."""
 
-    def __init__(self, count: int = 3) -> None:
+    def __init__(self, count: int = 3, form: CallForm | None = None) -> None:
         self.code = LoadedBlob(flatten(compile_llvm(KERNELS).object_bytes))
         self.slow_calls: list[tuple[tuple[object, ...], dict[str, object]]] = []
-        self.path = FastPath(flatten(compile_llvm(dispatcher_text()).object_bytes), self.slow, count)
+        form = form or CallForm({f"p{i}": False for i in range(count)}, count)
+        self.path = FastPath(flatten(compile_llvm(dispatcher_text()).object_bytes), self.slow, form)
         self.call = Kernel()
         self.path.serve(self.call)
 
@@ -88,8 +91,17 @@ class Setup:
     def failed(self, status: int, values: tuple[int, ...]) -> None:
         raise RuntimeError(f"status {status}, first value {values[0]}")
 
-    def serve(self, *samples: object, kernel: str = "add", dynamic: bool = False, arena: bool = False, brief: bool = False) -> None:
-        guards: list[TensorGuard | ScalarGuard] = []
+    def serve(
+        self,
+        *samples: object,
+        kernel: str = "add",
+        dynamic: bool = False,
+        arena: bool = False,
+        brief: bool = False,
+        config: object = None,
+        new: tuple[NewTensor, ...] = (),
+    ) -> None:
+        guards: list[TensorGuard | ScalarGuard | None] = []
         for position, sample in enumerate(samples):
             if hasattr(sample, "shape"):
                 shape: tuple[int, ...] = tuple(sample.shape)  # type: ignore[attr-defined]
@@ -97,8 +109,9 @@ class Setup:
                 symbols = (0, *(None for _ in shape[1:])) if dynamic else tuple(None for _ in shape)
                 guards.append(TensorGuard(sample, extents, symbols, 4, position == 2, 5 * position))
             else:
-                guards.append(ScalarGuard(sample))
-        assert self.path.add(Specialisation(self.code.address(kernel), tuple(guards), arena, 1, 0, brief, self.failed, self.code))
+                guards.append(None if sample is ABSENT else ScalarGuard(sample))
+        address = self.code.address(kernel)
+        assert self.path.add(Specialisation(address, tuple(guards), arena, 1, 0, brief, self.failed, self.code, new, config))
 
 
 def arrays(rows: int = 4, columns: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -127,9 +140,107 @@ def test_what_does_not_fit_goes_to_python_with_the_same_arguments() -> None:
     for args in misfits:
         assert setup.call(*args) is SLOW
         assert all(x is y for x, y in zip(setup.slow_calls[-1][0], args, strict=True))
-    assert setup.call(a, b, c, config=3) is SLOW
-    assert setup.slow_calls[-1][1] == {"config": 3}
+    for named in ({"config": 3}, {"p2": c}, {"other": c}):
+        assert setup.call(a, b, c, **named) is SLOW
+        assert setup.slow_calls[-1][1] == named
     assert np.isnan(c).all() and setup.path.hits == 0
+
+
+def test_arguments_may_come_by_name_in_any_order() -> None:
+    setup, (a, b, c) = Setup(), arrays()
+    setup.serve(a, b, c)
+    calls: list[Callable[[], object]] = [
+        lambda: setup.call(a, b, p2=c), lambda: setup.call(a, p2=c, p1=b), lambda: setup.call(p2=c, p0=a, p1=b), lambda: setup.call(a, b, c, config=None),
+    ]  # fmt: skip
+    for hits, call in enumerate(calls, start=1):
+        c[:] = np.nan
+        assert call() is None and setup.path.hits == hits
+        np.testing.assert_array_equal(c, a + b)
+    assert setup.call(a, b, p1=c) is SLOW, "an argument given twice is Python's to refuse"
+    assert setup.call(a, p2=c) is SLOW, "so is one that is missing"
+
+
+def test_a_config_is_known_by_identity() -> None:
+    setup, (a, b, c), config = Setup(), arrays(), [1, 2]
+    setup.serve(a, b, c, config=config)
+    assert setup.call(a, b, c, config=config) is None
+    for other in ([1, 2], None, 7):
+        assert setup.call(a, b, c, config=other) is SLOW
+    assert setup.call(a, b, c) is SLOW
+
+
+def result(shape: tuple[int | None, ...], symbol: int | None = None) -> NewTensor:
+    return NewTensor(FP32, shape, tuple(symbol if extent is None else None for extent in shape), 10)
+
+
+def test_what_is_left_out_is_made_and_returned() -> None:
+    setup, (a, b, _) = Setup(), arrays()
+    setup.serve(a, b, ABSENT, new=(result((4, 6)),))
+    made = setup.call(a, b)
+    assert isinstance(made, np.ndarray) and made.dtype == np.float32 and made.flags.c_contiguous
+    np.testing.assert_array_equal(made, a + b)
+    assert setup.call(a, b) is not made and setup.call(a, b, None) is SLOW
+    gone = weakref.ref(made)
+    del made
+    assert gone() is None, "nobody else holds it"
+
+
+def test_the_inputs_of_a_call_need_not_be_its_first_parameters() -> None:
+    form = CallForm({"a": False, "out": False, "b": False}, 3, named=False, inputs=("a", "b"))
+    setup, (a, b, c) = Setup(form=form), arrays()
+    guards = [TensorGuard(array, (4, 6), (None, None), 4, slot == 10, slot) for array, slot in ((a, 0), (c, 10), (b, 5))]
+    made = NewTensor(FP32, (4, 6), (None, None), 10)
+    address = setup.code.address("add")
+    assert setup.path.add(Specialisation(address, tuple(guards), False, 1, 0, False, setup.failed, setup.code))
+    assert setup.path.add(Specialisation(address, (guards[0], None, guards[2]), False, 1, 0, False, setup.failed, setup.code, (made,)))
+    assert setup.call(a, c, b) is None
+    np.testing.assert_array_equal(c, a + b)
+    np.testing.assert_array_equal(setup.call(a, b), a + b)  # type: ignore[arg-type]
+    assert setup.call(a, out=c, b=b) is SLOW, "these parameters have no names for the caller"
+
+
+def test_extents_of_results_follow_the_arguments() -> None:
+    setup, (a, b, _) = Setup(), arrays()
+    setup.serve(a, b, ABSENT, dynamic=True, new=(result((None, 6), 0),))
+    for rows in (1, 5, 40, 0):
+        a, b, _ = arrays(rows)
+        made = setup.call(a, b)
+        assert isinstance(made, np.ndarray) and made.shape == (rows, 6)
+        np.testing.assert_array_equal(made, a + b)
+    assert setup.slow_calls == []
+
+
+def test_several_results_come_as_a_tuple() -> None:
+    setup, (a, b, _) = Setup(), arrays()
+    other = NewTensor(FP32, (2, 3), (None, None), 15)
+    setup.serve(a, b, ABSENT, new=(other, result((4, 6))))
+    found = setup.call(a, b)
+    assert isinstance(found, tuple) and [array.shape for array in found] == [(2, 3), (4, 6)] and not found[0].any()
+    np.testing.assert_array_equal(found[1], a + b)
+
+
+def test_results_of_a_failing_kernel_are_given_back() -> None:
+    setup, (a, b, _) = Setup(), arrays()
+    setup.serve(a, b, ABSENT, kernel="fail", new=(result((4, 6)), result((4, 6))))
+    gc.collect()
+    before = len(gc.get_objects()), sys.getrefcount(np.zeros), sys.getrefcount(np.dtype(np.float32))
+    for _ in range(200):
+        with pytest.raises(RuntimeError, match="status 3"):
+            setup.call(a, b)
+    gc.collect()
+    after = len(gc.get_objects()), sys.getrefcount(np.zeros), sys.getrefcount(np.dtype(np.float32))
+    assert all(abs(x - y) < 20 for x, y in zip(before, after, strict=True))
+
+
+def test_memory_that_is_not_to_be_had_is_an_error_that_leaves_nothing_behind() -> None:
+    setup, (a, b, _) = Setup(), arrays()
+    setup.serve(a, b, ABSENT, arena=True, new=(result((4, 6)), result((1 << 40, 1 << 20))))
+    for _ in range(3):
+        with pytest.raises((MemoryError, ValueError)):
+            setup.call(a, b)
+    fine = Setup()
+    fine.serve(a, b, ABSENT, arena=True, new=(result((4, 6)),))
+    np.testing.assert_array_equal(fine.call(a, b), a + b)  # type: ignore[arg-type]
 
 
 def test_overlapping_windows_of_one_array_are_left_to_python() -> None:
@@ -237,6 +348,25 @@ def test_the_arrays_of_the_first_call_are_not_kept() -> None:
     del c
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.torch
+def test_results_are_tensors_where_the_arguments_are() -> None:
+    torch = pytest.importorskip("torch")
+    setup, a, b = Setup(), torch.rand(4, 6), torch.rand(4, 6)
+    setup.serve(a, b, ABSENT, dynamic=True, new=(result((None, 6), 0),))
+    for rows in (4, 1, 9):
+        a, b = torch.rand(rows, 6), torch.rand(rows, 6)
+        made = setup.call(a, b)
+        assert type(made) is torch.Tensor and torch.equal(made, a + b)
+    with torch.device("meta"):  # a default device is not for the results of kernels that run here
+        assert torch.equal(setup.call(a, b), a + b)
+    assert setup.slow_calls == []
+    mixed = Setup()
+    samples = np.zeros((4, 6), np.float32), torch.rand(4, 6)
+    guards = tuple(TensorGuard(sample, (4, 6), (None, None), 4, False, 5 * i) for i, sample in enumerate(samples))
+    special = Specialisation(mixed.code.address("add"), (*guards, None), False, 1, 0, False, mixed.failed, mixed.code, (result((4, 6)),))
+    assert not mixed.path.add(special), "which framework would the result be of?"
 
 
 @pytest.mark.torch

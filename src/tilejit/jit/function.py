@@ -17,17 +17,18 @@ from tilejit.jit.cache import CacheInfo, MemoryCache, when_forked
 from tilejit.jit.definition import Definition
 from tilejit.jit.disk import kernels as disk
 from tilejit.jit.explain import Explanation, nearest
-from tilejit.jit.fast import WarmCalls
 from tilejit.jit.programs import Found, Programs
 from tilejit.jit.reads.asking import asking
 from tilejit.jit.reads.trace import Answers, Trace
-from tilejit.jit.reads.watch import Watch
+from tilejit.jit.reads.watch import Watch, watch_of
 from tilejit.jit.specialize.arguments import Argument, BoundArguments, annotated_argument, bind_arguments, stays_runtime
 from tilejit.jit.specialize.meta import RuntimeScalar
 from tilejit.runtime.arrays import view_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
+from tilejit.runtime.call.guards import CallForm
 from tilejit.runtime.call.native_type import enable
 from tilejit.runtime.call.straight import MISS
+from tilejit.runtime.call.warm import WarmCalls
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.targets import row_of
 from tilejit.types.annotations import RuntimeMarker
@@ -76,13 +77,14 @@ class JITFunction(Programs):
         compiled = found.program
         values = [bound.values[param.name] for param in compiled.param_infos if param.name in bound.values]
         try:
-            result = compiled(*values, config=config)
+            result = compiled.only("call").checked(values, config)
         except TilejitError as error:
-            compiled.relocate(error)
+            compiled.only("call").relocate(error)
             raise
-        if given is not None and len(given) + len(bound.omitted) == len(self.definition.params) and not bound.signatures:
+        if not bound.signatures:
             if compiled.called and self._called:  # a kernel that runs once pays nothing for warm calls
-                self._serve(found, bound.values, seen)
+                names = (*(param.name for param in self.definition.params[: len(args)]), *kwargs)
+                self._serve(found, {name: bound.values[name] for name in names}, config, seen)
             compiled.called = self._called = True
         return result
 
@@ -146,17 +148,16 @@ class JITFunction(Programs):
 
     # warm calls ---------------------------------------------------------------------------------------------------------------
 
-    def _serve(self, found: Found, values: Mapping[str, object], seen: list[object]) -> None:
+    def _serve(self, found: Found, values: Mapping[str, object], config: RunConfig | None, seen: list[object]) -> None:
         """Let calls like the one that just succeeded take a short way."""
         compiled = found.program
         if self._warm is None:
-            stays = [stays_runtime(self.definition, param) for param in self.definition.params]
-            ways = WarmCalls if self.definition.positional == len(stays) else _NamedCalls
-            self._warm = ways(self, functools.partial(JITFunction.__call__, self), stays)
-        watch = self._warm.watch_of(found.trace) if self._policy() != "ignore" else None
+            stays = {param.name: stays_runtime(self.definition, param) for param in self.definition.params}
+            self._warm = WarmCalls(self, functools.partial(JITFunction.__call__, self), CallForm(stays, self.definition.positional))
+        watch = watch_of(found.trace, self._warm.watches) if self._policy() != "ignore" else None
         if watch is not None:
             watch.warn_if_slow(disk.kernel_name(self.definition), found.trace.seconds, self._spent)
-        self._warm.serve(compiled, values, watch, seen)
+        self._warm.serve(compiled.only("call"), values, config, watch, seen)
 
     def _new_lock(self) -> None:
         self._lock = threading.RLock()
@@ -252,13 +253,6 @@ def bind_scalars(definition: Definition, values: Mapping[str, object]) -> Mappin
             what = f"`{name}` must be a number or pl.RUNTIME, got {type(value).__name__}"
             raise ArgumentError(f"@pl.jit function '{definition.name}': {what}", help=f"pass {name}=1, or {name}=pl.RUNTIME to keep it a parameter")
     return out
-
-
-class _NamedCalls(WarmCalls):
-    """Of a kernel with keyword-only parameters: native code takes positions, and would take them for these too."""
-
-    def _serve_natively(self, *args: object, **kwargs: object) -> bool:
-        return False
 
 
 class _BoundKernels(dict[JITFunction, JITFunction]):

@@ -112,7 +112,7 @@ class Programs(Kernel):
             self._cache.hits += 1
         else:
             program, walk = self._found_or_made(trace, extents, bound, config, key)
-            program.share_note(self._note)
+            program.share(note=self._note)
             tree.add([(asked.question, asked.answer) for asked in walk.log[len(trace.log) :]], program)
         self._settle(walk)
         return Found(program, walk)

@@ -53,10 +53,10 @@ def team(code: Code) -> int:
     return address
 
 
-def lasting_team(code: Code) -> tuple[int, int]:
+def lasting_team(code: Code, num_threads: int | None = None) -> tuple[int, int]:
     """The number of threads and the pool for calls to come without Python; 0 threads where each of them asks torch."""
-    count, address = thread_count(), team(code)
-    if not config.NUM_THREADS.value and "torch" in sys.modules and address and _content(address)[Team.COUNT]:
+    count, address = num_threads or thread_count(), team(code)
+    if not num_threads and not config.NUM_THREADS.value and "torch" in sys.modules and address and _content(address)[Team.COUNT]:
         count = 0
     return (count, address) if address and count != 1 else (1, 0)
 

@@ -150,6 +150,13 @@ def device_bytes(index: int, stream: int) -> Callable[[int], tuple[object, int]]
     return take if stream == current_stream(index) else take_elsewhere
 
 
+def new_call(dtype: DType, sample: object, cleared: bool) -> tuple[object, object, object] | None:
+    """`torch.zeros` or `torch.empty`, and what it takes as dtype and device for a tensor where the sample is; None: torch has no such dtype."""
+    assert isinstance(sample, torch.Tensor)
+    found = None if dtype.torch_name is None or (dtype.bits < 8 and dtype.kind != "bool") else getattr(torch, dtype.torch_name, None)
+    return None if found is None else (torch.zeros if cleared else torch.empty, found, sample.device)
+
+
 def scalar_of(value: object) -> int | float | bool | None:
     """The Python number of a 0-d tensor on the CPU, else None."""
     if isinstance(value, torch.Tensor) and value.ndim == 0:

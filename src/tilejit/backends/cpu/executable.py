@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilejit.backends.base import CodeCache, CompileOptions
-from tilejit.backends.cpu.dispatcher import dispatcher_text
+from tilejit.backends.cpu.dispatch.dispatcher import dispatcher_text
 from tilejit.backends.cpu.llvm import listing
 from tilejit.backends.cpu.llvm.compile import Compiled, compile_llvm, target_machine
 from tilejit.backends.cpu.llvm.elf import UnsupportedObject, flatten

@@ -119,7 +119,7 @@ def program_of_entry(entry: Entry, key: Key, trace: Trace, asked: bytes) -> Comp
             raise ArtifactError(f"the cache entry lacks its section {name}")
     text = sections[PROGRAM].decode()
     compiled = CompiledProgram(artifact, program=lambda: _parsed(text), stages=[Stage("python", "program.py", lambda: text)])
-    compiled.relocations = _Relocations(list(trace.definitions), sections[SPANS], artifact)
+    compiled.share(relocations=_Relocations(list(trace.definitions), sections[SPANS], artifact))
     return compiled
 
 

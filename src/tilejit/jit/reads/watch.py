@@ -82,6 +82,12 @@ def asked_of(trace: Trace) -> frozenset[tuple[str, str]]:
     return frozenset((asked.identity, asked.shared) for asked in trace.log)
 
 
+def watch_of(trace: Trace, known: Iterable[object]) -> Watch:
+    """How to tell that the answers of a trace are what they were: one of those that are there already, or a new one."""
+    asked = asked_of(trace)
+    return next((watch for watch in known if isinstance(watch, Watch) and watch.asked == asked), None) or Watch(trace)
+
+
 class Watch:
     """Whether everything that one specialisation asked still has the answer it had."""
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import os
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from tilejit import config as settings
 from tilejit.errors import ArgumentError, ArtifactError, PlatformError, TilejitError, did_you_mean
 from tilejit.runtime.artifact import describe, directory
 from tilejit.runtime.artifact.directory import Stage
-from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.artifact.sections import Artifact, EntryInfo
 from tilejit.runtime.call.autograd import GradNote
+from tilejit.runtime.call.guards import CallForm
 from tilejit.runtime.call.native import NativeEntry, loading
-from tilejit.runtime.call.quick import QuickBinder
+from tilejit.runtime.call.native_type import NativeCallable, enable
 from tilejit.runtime.call.signature import Bound, ParamInfo, Signature
+from tilejit.runtime.call.straight import MISS
+from tilejit.runtime.call.warm import WarmCalls
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.cuda.streams import on_stream
 from tilejit.runtime.store.directory import ARTIFACTS, default_root
@@ -30,31 +34,51 @@ if TYPE_CHECKING:
     from tilejit.runtime.cuda.graph import CapturedCall
 
 
+_COLD_CALLS = 2
+"""Calls before one is worth a short way: what is called once or twice pays nothing for it."""
+
+
 class Relocations(Protocol):
     """Knows where the source of a cached program is now."""
 
     def apply(self, error: TilejitError) -> None: ...
 
 
-@dataclass(frozen=True, eq=False)
-class CompiledEntry:
+@dataclass(slots=True)
+class _Shared:
+    """What all entries of a program have in common."""
+
+    note: GradNote = field(default_factory=GradNote)
+    relocations: Relocations | None = None
+
+
+class CompiledEntry(NativeCallable):
     """One callable function of a compiled program."""
 
-    info: EntryInfo
-    runner: Runner = field(repr=False)
-    platform: str
-    note: GradNote = field(default_factory=GradNote, repr=False)
-
     __doc__ = describe.docstring("One callable function of a compiled program.", lambda entry: describe.entry_text(entry.signature, entry.platform))
+
+    def __init__(self, info: EntryInfo, runner: Runner, platform: str, shared: _Shared) -> None:
+        self.info = info
+        self.runner = runner
+        self.platform = platform
+        self._shared = shared
+        self._calls = 0
+        self._warm: WarmCalls | None = None
 
     @property
     def signature(self) -> Signature:
         """How it is called."""
         return self.info.signature
 
-    @lazy
-    def _quick(self) -> QuickBinder:
-        return QuickBinder(self.signature)
+    @property
+    def note(self) -> GradNote:
+        """Whether the callers know that results carry no gradient."""
+        return self._shared.note
+
+    def relocate(self, error: TilejitError) -> None:
+        """Point the error of a call at the source as it is now."""
+        if self._shared.relocations is not None:
+            self._shared.relocations.apply(error)
 
     @property
     def native(self) -> NativeEntry | None:
@@ -65,14 +89,36 @@ class CompiledEntry:
         """All parameters: works in place, returns None. Without the outputs: allocates and returns them, in the caller's framework."""
         if config is not None or named:
             self._check_options(config, named)
-        elif (native := self.native) is not None and (slots := self._quick.slots(args, self.note)) is not None:
-            native.run_slots(slots)
-            return None
+        elif self._warm is not None and (found := self._warm.run(args)) is not MISS:
+            return found
+        seen = settings.snapshot()
+        result = self.checked(args, config)
+        self._calls += 1
+        if self._calls > _COLD_CALLS and self.native is not None:
+            self.warm.serve(self, dict(zip(self._given(len(args)), args, strict=True)), config, None, seen)
+        return result
+
+    def checked(self, args: Sequence[object], config: RunConfig | None) -> Any:
+        """The call with all its checks."""
         bound, new = self.bind(args)
         self.note.before(self.signature, bound)
         with on_stream(config.stream if config else None):
             self.runner.run(bound, config.num_threads if config else None)
         return None if not new else new[0] if len(new) == 1 else new
+
+    @property
+    def warm(self) -> WarmCalls:
+        """The short ways of calls like earlier ones."""
+        if self._warm is None:
+            params, inputs = self.signature.params, tuple(self._given(-1))
+            form = CallForm({param.name: param.shape is None for param in params}, len(params), named=False, inputs=inputs)
+            self._warm = WarmCalls(self, _weakly(self), form)
+        return self._warm
+
+    def _given(self, count: int) -> list[str]:
+        """Names of the arguments of a call with so many: all of them, or those that are no outputs."""
+        params = self.signature.params
+        return [param.name for index, param in enumerate(params) if count == len(params) or index not in self.signature.output_indices]
 
     def graph(self, *args: object) -> CapturedCall:
         """This call captured into a CUDA graph: calling the result launches all of it at once, on the same arrays; outputs left out are in its `results`."""
@@ -140,7 +186,7 @@ comparing and hashing write nothing. Pickling stores the path.
 """
 
 
-class CompiledProgram:
+class CompiledProgram(NativeCallable):
     __doc__ = describe.docstring(_CLASS_DOC, lambda program: describe.program_text(program.name, program.signatures, program.platform))
 
     def __init__(
@@ -158,17 +204,18 @@ class CompiledProgram:
         self._written = False
         self.called = False
         """Whether a kernel has run it: from then on it is worth a short way."""
-        self.relocations: Relocations | None = None
-        """Set for programs from the disk cache: turns the places of run-time failures into places of the present source."""
         self._program = program
-        self.note = GradNote()
+        self._shared = _Shared()
         found = runners if runners is not None else load(artifact)
-        self.entries = {name: CompiledEntry(info, found[name], artifact.platform, self.note) for name, info in artifact.entries.items()}
+        self.entries = {name: CompiledEntry(info, found[name], artifact.platform, self._shared) for name, info in artifact.entries.items()}
+        self._answered = False
 
-    def share_note(self, note: GradNote) -> None:
-        """Let all programs of a kernel tell their callers once."""
-        self.note = note
-        self.entries = {name: replace(entry, note=note) for name, entry in self.entries.items()}
+    def share(self, note: GradNote | None = None, relocations: Relocations | None = None) -> None:
+        """Let all programs of a kernel tell their callers once; turn the places of run-time failures into places of the present source."""
+        if note is not None:
+            self._shared.note = note
+        if relocations is not None:
+            self._shared.relocations = relocations
 
     @property
     def program(self) -> object | None:
@@ -195,7 +242,11 @@ class CompiledProgram:
 
     def __call__(self, *args: object, config: RunConfig | None = None, **named: object) -> Any:
         """All parameters: works in place, returns None. Without the outputs: allocates and returns them, in the caller's framework."""
-        return self.only("call")(*args, config=config, **named)
+        entry = self.only("call")
+        if not self._answered:
+            entry.warm.answer_for(self)
+            self._answered = True
+        return entry(*args, config=config, **named)
 
     def graph(self, *args: object) -> CapturedCall:
         """A call captured into a CUDA graph, to be launched again and again on the same arrays."""
@@ -227,11 +278,6 @@ class CompiledProgram:
         return entries[name]
 
     # what it is -----------------------------------------------------------------------------------------------------------
-
-    def relocate(self, error: TilejitError) -> None:
-        """Point the error of a call at the source as it is now."""
-        if self.relocations is not None:
-            self.relocations.apply(error)
 
     @property
     def name(self) -> str:
@@ -351,6 +397,22 @@ class CompiledProgram:
         if not self._artifact.portable:
             raise TypeError(f"{self.name} cannot be pickled: on `{self.platform}` there is no code that another process could load")
         return (CompiledProgram.from_dir, (str(self),))
+
+
+for _class in (CompiledEntry, CompiledProgram):
+    enable(_class)
+
+
+def _weakly(entry: CompiledEntry) -> Callable[..., object]:
+    """Calls of an entry for its own native code, which must not keep it: dropping a program frees its code at once."""
+    found = weakref.ref(entry)
+
+    def call(*args: object, **named: Any) -> object:
+        entry = found()
+        assert entry is not None  # whoever calls it holds it
+        return CompiledEntry.__call__(entry, *args, **named)
+
+    return call
 
 
 def _own_artifacts() -> str:

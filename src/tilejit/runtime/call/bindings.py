@@ -32,6 +32,13 @@ _FUNCTION_FIELDS = (48, 56, 64)
 FLOAT_VALUE_AT = 16
 
 
+class TUPLE(enum.IntEnum):
+    """Byte offsets in a tuple."""
+
+    LENGTH = 16
+    ITEMS = 24
+
+
 class ARRAY(enum.IntEnum):
     """Byte offsets in an array of NumPy 2."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import os
 import struct
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -18,7 +19,8 @@ from tilejit import config
 from tilejit.dtypes import DType, integer_range
 from tilejit.runtime.artifact.blob import Blob, LoadedBlob
 from tilejit.runtime.call import arena, interrupt
-from tilejit.runtime.call.dispatch_abi import HERE, MAX_ARGS, MAX_RANK, Entry, Guard, Kind, State
+from tilejit.runtime.call.dispatch_abi import HERE, MAX_ARGS, MAX_NEW, MAX_RANK, Entry, Guard, Kind, New, State
+from tilejit.runtime.call.guards import ArgumentGuard, CallForm, NewTensor, RuntimeGuard, ScalarGuard, TensorGuard
 from tilejit.runtime.call.memory import word_at
 from tilejit.runtime.call.native_type import attach
 
@@ -26,6 +28,8 @@ NUMPY_DENSE, NUMPY_ALIGNED, NUMPY_WRITEABLE = 0x1, 0x100, 0x400
 """Flags of an array."""
 _SHOWN = 64
 """Specialisations the native code looks through, frequent ones first; further ones are found by a dict in Python (quick.py)."""
+_CLEARED_HERE = 1 << 16
+"""Bytes of a new tensor up to which the dispatcher clears it itself."""
 _KEPT = 1024
 """Specialisations after which the tables start anew: a kernel called with ever new shapes must not grow without end."""
 
@@ -36,43 +40,12 @@ def wanted() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorGuard:
-    """What an argument must be for a specialisation: an array of one framework, dense, with these extents."""
-
-    sample: object
-    """An argument that fits; its framework and dtype object are what is compared."""
-    extents: tuple[int | None, ...]
-    symbols: tuple[int | None, ...]
-    """Number of the dynamic symbol of each extent, where it has one."""
-    item_size: int
-    is_output: bool
-    slot: int
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarGuard:
-    """A scalar that was specialised: this very value."""
-
-    value: object
-
-
-@dataclass(frozen=True, slots=True)
-class RuntimeGuard:
-    """A scalar that stays a parameter of the kernel."""
-
-    dtype: DType
-    slot: int
-
-
-ArgumentGuard = TensorGuard | ScalarGuard | RuntimeGuard
-
-
-@dataclass(frozen=True, slots=True)
 class Specialisation:
     """A compiled kernel behind its guards."""
 
     kernel: int
-    guards: tuple[ArgumentGuard, ...]
+    guards: tuple[ArgumentGuard | None, ...]
+    """One for each parameter; None: it is not given."""
     needs_arena: bool
     threads: int
     team: int
@@ -81,6 +54,10 @@ class Specialisation:
     """Over so soon that it keeps the GIL."""
     failed: Callable[[int, tuple[int, ...]], None] = field(repr=False)
     keep_alive: object = field(repr=False)
+    new: tuple[NewTensor, ...] = ()
+    """Tensors that the call makes and returns."""
+    config: object = None
+    """The very object given as `config=`."""
     table: int = 0
     """Address of a launch table, for kernels that run on a GPU."""
     device: int = HERE
@@ -90,18 +67,24 @@ class Specialisation:
 class FastPath:
     """Tables that let native code guard a call and run the kernel; it leaves everything else to `slow`."""
 
-    def __init__(self, code: Blob, slow: Callable[..., object], arg_count: int) -> None:
+    def __init__(self, code: Blob, slow: Callable[..., object], form: CallForm) -> None:
         self._slow = slow
-        self._failed = self._raise
+        names = list(form.runtime)
+        self._interned = [sys.intern(name) if form.named else None for name in names] + ["config"]
+        self._names = (ctypes.c_int64 * len(self._interned))(*(0 if name is None else id(name) for name in self._interned))
+        self._order = (ctypes.c_int64 * len(self._interned))(*range(len(self._interned)))
+        inputs = [names.index(name) for name in form.inputs or ()]
+        self._input_order = (ctypes.c_int64 * max(1, len(inputs)))(*inputs)
         self._entries: dict[int, _Row] = {}
         self._retired: dict[int, _Row] = {}
+        self._failed = _raiser(self._entries, self._retired)
         self._numbers = itertools.count()
         self._state = (ctypes.c_int64 * int(State.SIZE))()
         self._table = (ctypes.c_int64 * _SHOWN)()
         self._drift = (ctypes.c_int64 * 1)()
         self._words: Sequence[tuple[int, int]] = ()
         self._watched: object = None
-        self._fill_state(arg_count)
+        self._fill_state(form.positional, len(inputs) if form.inputs is not None else -1)
         self._code = _loaded(code)
 
     def address(self, symbol: str) -> int:
@@ -112,9 +95,13 @@ class FastPath:
         """Take the calls of `kernel`, an instance of NativeCallable, from now on. The kernel must keep this object."""
         attach(kernel, self._code.address("tj_dispatch"), ctypes.addressof(self._state))
 
-    def _fill_state(self, arg_count: int) -> None:
+    def _fill_state(self, positional: int, inputs: int) -> None:
         state = self._state
-        state[State.ARG_COUNT] = arg_count if arg_count <= MAX_ARGS else -1
+        fits = len(self._interned) <= MAX_ARGS
+        state[State.ARG_COUNT] = len(self._interned) if fits else 0
+        state[State.POSITIONAL] = positional if fits else -1
+        state[State.NAMES], state[State.ORDER] = ctypes.addressof(self._names), ctypes.addressof(self._order)
+        state[State.INPUT_COUNT], state[State.INPUT_ORDER] = inputs, ctypes.addressof(self._input_order)
         state[State.ENTRIES] = ctypes.addressof(self._table)
         state[State.DRIFT] = ctypes.addressof(self._drift)
         state[State.SLOW] = id(self._slow)
@@ -189,15 +176,48 @@ class FastPath:
         rows[Entry.TEAM] = specialisation.team
         rows[Entry.BRIEF] = int(specialisation.brief)
         rows[Entry.TABLE] = specialisation.table
-        symbols = [n for guard in specialisation.guards if isinstance(guard, TensorGuard) for n in guard.symbols if n is not None]
+        symbols = {n for guard in specialisation.guards if isinstance(guard, TensorGuard) for n in guard.symbols if n is not None}
         rows[Entry.SYMBOLS] = max(symbols, default=-1) + 1
-        kept: list[object] = [specialisation.keep_alive]
+        kept: list[object] = [specialisation.keep_alive, specialisation.config]
+        new = self._new_rows(specialisation, symbols, kept)
+        if new is None:
+            return None
+        rows[Entry.NEW_COUNT], rows[Entry.NEW] = len(specialisation.new), ctypes.addressof(new)
         for guard in specialisation.guards:
             row = self._tensor_row(guard, kept, specialisation.device) if isinstance(guard, TensorGuard) else _scalar_row(guard)
             if row is None:
                 return None
             rows += row
-        return _Row((ctypes.c_int64 * len(rows))(*rows), specialisation.failed, tuple(kept))
+        rows += _object_row(specialisation.config) if specialisation.config is not None else _absent_row()
+        return _Row((ctypes.c_int64 * len(rows))(*rows), specialisation.failed, (*kept, new))
+
+    def _new_rows(self, specialisation: Specialisation, symbols: set[int], kept: list[object]) -> ctypes.Array[ctypes.c_int64] | None:
+        """The tensors that the call makes, in the framework of its arguments; None: native code cannot make them."""
+        samples = [guard.sample for guard in specialisation.guards if isinstance(guard, TensorGuard)]
+        kinds = {self._classify(sample, [])[0] for sample in samples}
+        if specialisation.new and (len(kinds) != 1 or len(specialisation.new) > MAX_NEW):
+            return None
+        flat: list[int] = []
+        for tensor in specialisation.new:
+            fixed = [extent for extent in tensor.shape if extent is not None]
+            size = math.prod(fixed) * tensor.dtype.get_byte() if len(fixed) == len(tensor.shape) else None
+            small = size is not None and size <= _CLEARED_HERE and specialisation.device == HERE
+            make = _maker(samples[0], tensor.dtype, small)
+            unknown = any(extent is None and symbol not in symbols for extent, symbol in zip(tensor.shape, tensor.symbols, strict=True))
+            if make is None or unknown or len(tensor.shape) > MAX_RANK:
+                return None
+            kept.append(make)
+            function, second, third, positional, names = make
+            row = [0] * int(New.SIZE)
+            row[New.FUNCTION], row[New.SECOND], row[New.THIRD] = id(function), id(second), id(third)
+            row[New.POSITIONAL], row[New.NAMES] = positional, 0 if names is None else id(names)
+            row[New.CLEAR_BYTES] = size if size is not None and small and names is not None else 0
+            row[New.KIND], row[New.RANK], row[New.SLOT] = int(Kind.NUMPY if names is None else Kind.TORCH), len(tensor.shape), tensor.slot
+            for axis, (extent, symbol) in enumerate(zip(tensor.shape, tensor.symbols, strict=True)):
+                row[New.EXTENTS + axis] = extent or 0
+                row[New.SYMBOLS + axis] = -1 if extent is not None or symbol is None else symbol
+            flat += row
+        return (ctypes.c_int64 * max(1, len(flat)))(*flat)
 
     def _tensor_row(self, guard: TensorGuard, kept: list[object], device: int) -> list[int] | None:
         kind, dtype = self._classify(guard.sample, kept)
@@ -258,9 +278,6 @@ class FastPath:
         state[State.TORCH_TYPE] = id(tensor_type)  # last: tensors are looked at from here on
         return True
 
-    def _raise(self, entry: int, status: int, *values: int) -> None:
-        (self._entries.get(entry) or self._retired[entry]).failed(status, values)
-
 
 @dataclass(frozen=True, slots=True)
 class _Row:
@@ -271,8 +288,44 @@ class _Row:
     kept: tuple[object, ...]
 
 
-def _scalar_row(guard: ScalarGuard | RuntimeGuard) -> list[int] | None:
+def _raiser(entries: Mapping[int, _Row], retired: Mapping[int, _Row]) -> Callable[..., None]:
+    """Raises the failure of a kernel. It does not know the path, so that dropping a path frees its code at once."""
+
+    def failed(entry: int, status: int, *values: int) -> None:
+        (entries.get(entry) or retired[entry]).failed(status, values)
+
+    return failed
+
+
+def _maker(sample: object, dtype: DType, small: bool) -> tuple[object, object, object, int, tuple[str, ...] | None] | None:
+    """Function, second and third argument, how many go by position, and the names of the others: makes a tensor of zeros like those of
+    the sample; one of torch that is small is left for the caller to clear, which takes torch longer than making it."""
+    if type(sample) is np.ndarray:
+        return None if dtype.numpy_name is None else (np.zeros, dtype.numpy, None, 2, None)
+    from tilejit.runtime import torch
+
+    found = torch.new_call(dtype, sample, cleared=not small)
+    return None if found is None else (*found, 1, ("dtype", "device"))
+
+
+def _scalar_row(guard: ScalarGuard | RuntimeGuard | None) -> list[int] | None:
+    if guard is None:
+        return _absent_row()
     return _runtime_row(guard) if isinstance(guard, RuntimeGuard) else _constant_row(guard.value)
+
+
+def _absent_row() -> list[int]:
+    row = [0] * int(Guard.SIZE)
+    row[Guard.KIND] = row[Guard.NOTED] = int(Kind.ABSENT)
+    return row
+
+
+def _object_row(value: object) -> list[int]:
+    """Exactly this object."""
+    row = [0] * int(Guard.SIZE)
+    row[Guard.SLOT], row[Guard.VALUE] = -1, id(value)
+    row[Guard.KIND] = row[Guard.NOTED] = int(Kind.OBJECT)
+    return row
 
 
 def _constant_row(value: object) -> list[int] | None:
@@ -282,8 +335,7 @@ def _constant_row(value: object) -> list[int] | None:
         row[Guard.KIND] = row[Guard.NOTED] = int(Kind.FLOAT)
         row[Guard.VALUE] = struct.unpack("<q", struct.pack("<d", value))[0]
     elif value is None or type(value) is bool:
-        row[Guard.KIND] = row[Guard.NOTED] = int(Kind.OBJECT)
-        row[Guard.VALUE] = id(value)
+        return _object_row(value)
     elif type(value) is int and _SMALLEST <= value <= _LARGEST:
         row[Guard.KIND] = row[Guard.NOTED] = int(Kind.INTEGER)
         row[Guard.EXTENTS] = row[Guard.EXTENTS + 1] = value

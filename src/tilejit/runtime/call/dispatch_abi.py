@@ -10,19 +10,22 @@ import enum
 
 MAX_ARGS = 32
 MAX_RANK = 5
+MAX_NEW = 8
+"""New tensors of one call."""
 
 
 class State(enum.IntEnum):
     """Per JITFunction."""
 
     ARG_COUNT = 0
+    """Parameters, and `config` as the last one."""
     ENTRY_COUNT = 1
     ENTRIES = 2
     """Address of an array of Entry addresses, most recently used first."""
     DRIFT = 3
     """Address of a count, then pairs (address of a memory word, its content when all captured values were last found unchanged)."""
     IN_FLIGHT = 4
-    """Calls whose kernel runs without the GIL now: what they use must stay."""
+    """Calls that run now: what they use must stay."""
     SLOW = 5
     """Python callable that takes every call the fast path does not."""
     FAILED = 6
@@ -58,7 +61,16 @@ class State(enum.IntEnum):
     """Address of what a call sees of signals (interrupt.Record)."""
     TORCH_DEVICE_KEYS = 27
     """The keys of a plain dense tensor on a GPU; those of the CPU until one was seen."""
-    SIZE = 28
+    POSITIONAL = 28
+    """How many parameters can be given by position."""
+    NAMES = 29
+    """Address of the addresses of the interned names of the parameters; 0 where one has none."""
+    ORDER = 30
+    """Address of the parameters' numbers: which one each argument by position is for …"""
+    INPUT_COUNT = 31
+    INPUT_ORDER = 32
+    """… and the same for calls with so many arguments; -1: there is no such number."""
+    SIZE = 33
 
 
 class Entry(enum.IntEnum):
@@ -76,7 +88,10 @@ class Entry(enum.IntEnum):
     """Address of the thread pool's state; 0: the kernel runs on one thread."""
     TABLE = 7
     """Address of a launch table, for kernels that run on a GPU."""
-    GUARDS = 8
+    NEW_COUNT = 8
+    NEW = 9
+    """Address of the rows of the tensors that the call makes and returns."""
+    GUARDS = 10
     """Slots of Guard × parameter count follow."""
 
 
@@ -120,6 +135,29 @@ class Kind(enum.IntEnum):
     REAL32 = 5
     """Any Python float, passed on as FP32."""
     REAL64 = 6
+    ABSENT = 7
+    """Not given."""
+
+
+class New(enum.IntEnum):
+    """Per tensor that a call makes: `function(shape, second, third)`, the last ones by name where the framework wants that."""
+
+    FUNCTION = 0
+    SECOND = 1
+    THIRD = 2
+    POSITIONAL = 3
+    NAMES = 4
+    """Address of a tuple of names, or 0."""
+    KIND = 5
+    RANK = 6
+    SLOT = 7
+    EXTENTS = 8
+    """MAX_RANK slots."""
+    SYMBOLS = 13
+    """MAX_RANK slots; -1: the extent is the number above."""
+    CLEAR_BYTES = 18
+    """Bytes that are still to be set to 0."""
+    SIZE = 19
 
 
 class Argument(enum.IntEnum):

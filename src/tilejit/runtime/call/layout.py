@@ -102,7 +102,7 @@ def _classes() -> bool:
 
 def _arrays() -> bool:
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
-    at = bindings.ARRAY
+    at, pair = bindings.ARRAY, (_VERSIONS, 1)
     return (
         word_at(id(array) + at.DATA) == array.ctypes.data
         and word_at(id(array) + at.RANK) & 0xFFFF_FFFF == array.ndim
@@ -110,6 +110,7 @@ def _arrays() -> bool:
         and [word_at(word_at(id(array) + at.STRIDES) + 8 * axis) for axis in range(2)] == list(array.strides)
         and word_at(id(array) + at.DTYPE) == id(array.dtype)
         and word_at(id(array) + at.FLAGS) & 0xFFFF_FFFF == array.flags.num
+        and [word_at(id(pair) + at) for at in (bindings.TUPLE.LENGTH, bindings.TUPLE.ITEMS, bindings.TUPLE.ITEMS + 8)] == [2, id(pair[0]), id(pair[1])]
         and word_at(id(1.5) + bindings.FLOAT_VALUE_AT) == 0x3FF8 << 48
     )
 

@@ -73,7 +73,7 @@ class Placed:
         """How warm calls with a first tensor like this one start the code; None where only the full checks know."""
         return None
 
-    def natively(self, first: object, symbol: Callable[[str], int]) -> NativeStart | None:
+    def natively(self, first: object, symbol: Callable[[str], int], num_threads: int | None = None) -> NativeStart | None:
         """How the native dispatcher starts the code for such calls; `symbol` finds functions of its own. None: it does not."""
         return None
 
@@ -105,8 +105,8 @@ class NativeEntry(Placed):
         """Itself: this is what native dispatch calls."""
         return self
 
-    def natively(self, first: object, symbol: Callable[[str], int]) -> NativeStart:
-        threads, team = self.lasting_team()
+    def natively(self, first: object, symbol: Callable[[str], int], num_threads: int | None = None) -> NativeStart:
+        threads, team = self.lasting_team(num_threads)
         return NativeStart(self.address, self.failed, self, self.needs_arena, threads, team, self.brief)
 
     def run(self, arguments: Sequence[Bound], num_threads: int | None = None) -> None:
@@ -136,9 +136,9 @@ class NativeEntry(Placed):
         if status != 0:
             self.failed(status, [context[abi.FAILURE_VALUES + i] for i in range(4)])
 
-    def lasting_team(self) -> tuple[int, int]:
+    def lasting_team(self, num_threads: int | None = None) -> tuple[int, int]:
         """Number of threads and the pool for calls to come without Python."""
-        return threads.lasting_team(self._code) if self.threaded else (1, 0)
+        return threads.lasting_team(self._code, num_threads) if self.threaded else (1, 0)
 
     def failed(self, status: int, values: Sequence[int]) -> None:
         """Raise what a status other than 0 stands for."""

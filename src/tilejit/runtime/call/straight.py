@@ -13,7 +13,8 @@ import numpy as np
 from tilejit.dtypes import BOOL, DType, integer_range
 from tilejit.errors import TilejitError
 from tilejit.runtime.arrays import ADDRESS_AT, data_address
-from tilejit.runtime.call.dispatch import NUMPY_ALIGNED, NUMPY_DENSE, NUMPY_WRITEABLE, ArgumentGuard, RuntimeGuard, ScalarGuard, TensorGuard
+from tilejit.runtime.call.dispatch import NUMPY_ALIGNED, NUMPY_DENSE, NUMPY_WRITEABLE
+from tilejit.runtime.call.guards import ArgumentGuard, NewTensor, RuntimeGuard, ScalarGuard, TensorGuard
 from tilejit.runtime.call.memory import WORDS
 from tilejit.runtime.call.native import scalar_bits
 from tilejit.runtime.targets import HOST
@@ -22,16 +23,6 @@ MISS = object()
 """What a function of this module returns for a call that is not its own: nothing has happened yet."""
 
 StraightCall = Callable[[tuple[object, ...]], object]
-
-
-@dataclass(frozen=True, slots=True)
-class NewTensor:
-    """A tensor that the call allocates and returns; extents are numbers or symbols, by number."""
-
-    dtype: DType
-    shape: tuple[int | None, ...]
-    symbols: tuple[int | None, ...]
-    slot: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,7 @@ class CudaEntry(Placed):
         self.check()
         return found
 
-    def natively(self, first: object, symbol: Callable[[str], int]) -> NativeStart | None:
+    def natively(self, first: object, symbol: Callable[[str], int], num_threads: int | None = None) -> NativeStart | None:
         """By the launch list, for torch tensors, where that is all a call does."""
         view, stream = view_of(first), torch_stream()
         if view is None or view.framework != "torch" or stream is None:

@@ -1,4 +1,4 @@
-"""Layout of the tables from which native code launches what an entry launches; written by native.py, read by backends/cpu/launches.py.
+"""Layout of the tables from which native code launches what an entry launches; written by native.py, read by backends.cpu.dispatch.launches.py.
 
 All fields are 64-bit slots. A number (an extent of a grid, an argument) is a tape: words in postfix order that end with END.
 """

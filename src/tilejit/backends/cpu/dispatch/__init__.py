@@ -1,0 +1,1 @@
+"""The native dispatcher, as LLVM text."""
