@@ -8,6 +8,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 CLOCK = re.compile(r"\b(perf_counter|process_time|thread_time|monotonic|clock_gettime|timeit|time\.time|from time import|datetime)(_ns)?\b")
 MAY = {
+    "backends/cuda/products.py": "how long to go on, of a command",
     "backends/cuda/sweep.py": "prints how long compiling took",
     "bench/test_measure.py": "gives the benchmarks a clock of its own",
     "gpu/__main__.py": "a worker that said nothing for minutes is stuck; prints how long the run took",

@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from tilejit import config as settings
-from tilejit.errors import ArgumentError, TilejitError, did_you_mean
+from tilejit.errors import ArgumentError, did_you_mean
 from tilejit.jit.cache import CacheInfo, MemoryCache, when_forked
 from tilejit.jit.definition import Definition
 from tilejit.jit.disk import kernels as disk
@@ -76,11 +76,7 @@ class JITFunction(Programs):
             found = self._compiled(trace, bound, config)
         compiled = found.program
         values = [bound.values[param.name] for param in compiled.param_infos if param.name in bound.values]
-        try:
-            result = compiled.only("call").checked(values, config)
-        except TilejitError as error:
-            compiled.only("call").relocate(error)
-            raise
+        result = compiled.checked(values, config)
         if not bound.signatures:
             if compiled.called and self._called:  # a kernel that runs once pays nothing for warm calls
                 names = (*(param.name for param in self.definition.params[: len(args)]), *kwargs)

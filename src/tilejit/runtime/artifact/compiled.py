@@ -248,6 +248,15 @@ class CompiledProgram(NativeCallable):
             self._answered = True
         return entry(*args, config=config, **named)
 
+    def checked(self, args: Sequence[object], config: RunConfig | None) -> Any:
+        """A call with all its checks; its errors point at the source as it is now."""
+        entry = self.only("call")
+        try:
+            return entry.checked(args, config)
+        except TilejitError as error:
+            entry.relocate(error)
+            raise
+
     def graph(self, *args: object) -> CapturedCall:
         """A call captured into a CUDA graph, to be launched again and again on the same arrays."""
         return self.only("capture").graph(*args)
