@@ -20,8 +20,11 @@ from tilejit.jit.reads.trace import Trace, maybe_definition, owner_first
 from tilejit.jit.reads.words import words_of
 from tilejit.runtime.call.bindings import Word, function_words
 from tilejit.runtime.call.layout import supported
+from tilejit.runtime.call.memory import WORDS
 from tilejit.types.annotations import Once, Untracked
 
+_RENEWALS = 64
+"""How often words may change without an answer before they are no longer compared."""
 _SLOW = 20e-6
 """Seconds that asking one question at each call may take before somebody is told."""
 
@@ -104,6 +107,7 @@ class Watch:
             answer = json.loads(asked.answer)
             first = answer[-1] if isinstance(answer, list) and type(answer[-1]) is int else 0
             self.steps.append(Step(rows[0], operands, trace.objects[number], trace.paths[number], first))
+        self._renewals = 0
         self._learn()
 
     def _learn(self) -> None:
@@ -117,6 +121,24 @@ class Watch:
             rows.append(_rows(step, self._objects))
         self._quick = None if any(row is None for row in rows) else [part for row in rows for part in row or ()]
         """Lookups in dicts that all lead to the same objects as long as nothing changed; None where more has to be asked."""
+        self._compared = self._words_here() if self._watched_hold() else None
+        """Places and contents of the memory words of all watched questions; None where there are no such words."""
+        self._left = [step for step in self.steps if step.tier == "asked"]
+        """What has to be asked though no word changed."""
+
+    def _words_here(self) -> list[tuple[int, int]] | None:
+        if WORDS is None or not supported():
+            return None
+        words = [*self.functions.words(), *(word for step in self.steps for word in step.words or ())]
+        return [(address >> 3, content) for address, content in dict(words).items()]
+
+    def _watched_hold(self) -> bool:
+        """Whether the watched questions have their answers still, now that their words were read: only then do the words stand for them."""
+        try:
+            found = [(step, _evaluated(step, self._objects)) for step in self.steps if step.words is not None and not step.once]
+        except Exception:
+            return False
+        return all(answer is step.answer or (is_plain(answer) and is_plain(step.answer) and same_plain(answer, step.answer)) for step, answer in found)
 
     def renew(self) -> bool:
         """Ask everything again and watch the objects that there are now; False: an answer changed."""
@@ -136,6 +158,15 @@ class Watch:
 
     def holds(self) -> bool:
         """Whether nothing changed."""
+        if self._compared is not None and WORDS is not None:
+            for place, content in self._compared:
+                if WORDS[place] != content:
+                    break
+            else:
+                return self._same_answers()
+            if self._renewals < _RENEWALS:  # something else was bound next to what is watched
+                self._renewals += 1
+                return self.renew()
         if self.functions.replaced() is not None:
             return False
         if self._quick is not None:
@@ -145,6 +176,20 @@ class Watch:
             else:
                 return True
         return self._asked() is not None
+
+    def _same_answers(self) -> bool:
+        """Ask what no words can tell; objects that are others than before make everything be asked."""
+        try:
+            for step in self._left:
+                found = _evaluated(step, self._objects)
+                if found is not step.answer:
+                    if not (is_plain(step.answer) or step.operation == "content"):
+                        return self._asked() is not None
+                    if not _agrees(step, found, {}, 0):
+                        return False
+        except Exception:
+            return False  # the long way says what is wrong
+        return True
 
     def _asked(self) -> list[object] | None:
         """The objects of now, everything asked again in order; None when an answer changed."""
