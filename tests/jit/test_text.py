@@ -42,6 +42,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> Checked:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_every_kernel_of_a_file_parses_from_its_text(file: Path, checked: Checked) -> None:
+def test_every_kernel_of_a_file_parses_from_its_text(file: Path, checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", [str(file)])
     runpy.run_path(str(file), run_name="__main__")
     assert checked.names or "pl.jit" not in file.read_text(encoding="utf-8")
