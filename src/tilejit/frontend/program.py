@@ -368,7 +368,7 @@ def _drop_overhangs(ctx: Context, function: d.FuncOp) -> None:
         op = window.owner
         if not isinstance(op, d.WindowOp) or not defined_inside(window, function.body.block):
             continue
-        if not any(True for _ in window.uses):
+        if window in ctx.seen_through and not any(True for _ in window.uses):
             op.detach()
             op.erase()
         elif error is not None:

@@ -79,7 +79,8 @@ def check_window(ctx: Context, type: ShapedType, offsets: Items, sizes: Items, w
 
 def make_window(ctx: Context, buffer: SSAValue, offsets: Items, extents: Items, drop: Sequence[int] = ()) -> SSAValue:
     """A view of a sub-box of a buffer."""
-    buffer, offsets = _behind(ctx, buffer, offsets)
+    if ctx.overhangs.get(buffer) is not None:
+        buffer, offsets = _behind(ctx, buffer, offsets)
     type = d.shaped_type(buffer)
     assert isinstance(type, BufferType)
     help = "start earlier, shrink it, or pass clamp=True to pl.slice"
@@ -115,6 +116,7 @@ def _behind(ctx: Context, buffer: SSAValue, offsets: Items) -> tuple[SSAValue, I
         return buffer, offsets
     window = buffer.owner
     assert isinstance(window, d.WindowOp)
+    ctx.seen_through.add(buffer)
     starts: list[object] = []
     for start, offset in zip(window.offsets, offsets, strict=True):
         known, more = static_integer(start), static_integer(offset)
