@@ -163,7 +163,7 @@ def counted(
     if index_name in ctx.live and late.is_bound(ctx.scope, index_name):
         names.append(index_name)
     carried = carry(ctx, explicit, names)
-    live = {*ctx.live, *ctx.analysis.block(node.body).reads, *carried.names}
+    live = {*ctx.live, *_read_next(ctx, node.body), *carried.names}
     records: list[YieldRecord] = []
     rounds = _constant_range(bounds)
 
@@ -217,7 +217,7 @@ def conditional(
     for name, value in hidden:
         ctx.scope[name] = Binding(value, ctx.span(node))
     carried = carry(ctx, explicit, names)
-    live = {*ctx.live, *ctx.analysis.block(body).reads, *test_reads, *carried.names}
+    live = {*ctx.live, *_read_next(ctx, body), *test_reads, *carried.names}
     records: list[YieldRecord] = []
 
     def attempt(types: Sequence[ValueType]) -> tuple[Sequence[Block], list[object], dict[str, Binding]]:
@@ -270,6 +270,11 @@ def _inside_loop(ctx: Context, kind: str, runs: bool = False) -> Generator[None]
 
 def _yield_slots(count: int) -> list[str]:
     return [f"$yield{index}" for index in range(count)]
+
+
+def _read_next(ctx: Context, body: Sequence[ast.stmt]) -> list[str]:
+    """Names that a round may read from the one before: without a value before the loop there is nothing to read."""
+    return [name for name in ctx.analysis.block(body).reads if name in ctx.scope]
 
 
 def _bound_in(ctx: Context, body: Sequence[ast.stmt]) -> list[str]:
