@@ -162,6 +162,7 @@ class Making:
     def take(self, found: HostValue, hint: str) -> Value:
         if isinstance(found, Number):
             return host.take_number(self.out, found, hint)
+        assert isinstance(found, Memory)
         return host.take_memory(self.out, found)
 
     def over_blocks(self, blocks: Number) -> None:

@@ -52,7 +52,12 @@ class Memory:
         return tuple(axis.extent for axis in self.axes)
 
 
-HostValue = Number | Memory
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """An array of task ids: nobody waits for them here, so they all are the id of no task."""
+
+
+HostValue = Number | Memory | Tasks
 
 
 def number(value: int) -> Number:

@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.backends.cuda import host, plan
 from tilejit.backends.cuda.frame import Frame
-from tilejit.backends.cuda.host import Axis, HostValue, Memory, Number
+from tilejit.backends.cuda.host import Axis, HostValue, Memory, Number, Tasks
 from tilejit.dtypes import INDEX
 from tilejit.passes.kernels import name_hint
 from tilejit.tile_ir import dialect as d
@@ -20,6 +20,9 @@ def _carry(frame: Frame, arguments: Sequence[SSAValue], values: Sequence[HostVal
     names: list[str] = []
     for argument, value, hint in zip(arguments, values, hints, strict=True):
         base = hint or "carried"
+        if isinstance(value, Tasks):
+            frame.values[argument] = value
+            continue
         if isinstance(value, Number):
             names.append(frame.fresh(base))
             frame.values[argument] = Number(plan.Var(names[-1]), value.dtype)
@@ -55,6 +58,8 @@ def _flatten(frame: Frame, arguments: Sequence[SSAValue], values: Sequence[HostV
         target = frame.values[argument]
         if isinstance(value, Number):
             out.append(value.expr)
+            continue
+        if isinstance(value, Tasks):
             continue
         assert isinstance(target, Memory)
         out.append(value.address)

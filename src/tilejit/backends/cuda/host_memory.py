@@ -8,13 +8,13 @@ from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.cuda import host, plan
 from tilejit.backends.cuda.frame import Frame
-from tilejit.backends.cuda.host import Axis, Memory, Number
-from tilejit.dtypes import BOOL, INDEX
+from tilejit.backends.cuda.host import Axis, Memory, Number, Tasks
+from tilejit.dtypes import BOOL, INDEX, TASK_ID
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.kernels import name_hint
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
-from tilejit.types.values import ScalarType
+from tilejit.types.values import ArrayType, ScalarType
 
 _HOST_CONSTANTS = {"get_block_idx": 0, "get_block_num": 1, "get_subblock_idx": 0, "available_cluster_count": 8, "available_aiv_count": 16, "task_invalid": -1}
 """What asks where code runs, outside any block."""
@@ -31,6 +31,12 @@ def apply(frame: Frame, op: d.ApplyOp) -> None:
     type = d.type_of(result)
     if op.op in _HOST_CONSTANTS:
         frame.values[result] = Number(_HOST_CONSTANTS[op.op], INDEX if op.op != "task_invalid" else type.dtype)  # type: ignore[union-attr]
+        return
+    if isinstance(type, ArrayType) and type.dtype is TASK_ID:
+        frame.values[result] = Tasks()
+        return
+    if op.op == "array_get_element" and isinstance(type, ScalarType) and type.dtype is TASK_ID:
+        frame.values[result] = Number(-1, TASK_ID)
         return
     if not isinstance(type, ScalarType):
         raise UnsupportedFeatureError(f"CUDA does not run `{op.op}` on the control plane yet", span=op.span)

@@ -86,6 +86,8 @@ def launch_product(frame: Frame, op: d.ApplyOp, name: str, group: Sequence[Opera
         left = replace(left, axes=(*left.axes[:-2], left.axes[-1], left.axes[-2]))
     if args.get("b_trans"):
         right = replace(right, axes=(*right.axes[:-2], right.axes[-1], right.axes[-2]))
+    if right.dtype.get_byte() == 1 and len(right.axes) == 2 and right.axes[1].stride.const == 1 and _is_tall(left):
+        right = pull.turned(frame, right, f"{name}_turn")  # Tensor cores want single bytes with K running along the memory.
     kernel = frame.kernel(name)
     shape = shape_of(frame, op.results[0])
     lead = shape[:-2]
@@ -102,6 +104,12 @@ def launch_product(frame: Frame, op: d.ApplyOp, name: str, group: Sequence[Opera
     ends = _Ending(frame, kernel, op, group, shape)
     gemm.launch(frame, kernel, make, sizes, widest, ends.at, batches)
     ends.settle()
+
+
+def _is_tall(left: Memory) -> bool:
+    """Whether a product has so many rows that turning its right operand is paid back."""
+    rows = left.axes[-2].extent.const
+    return rows is None or rows >= 512
 
 
 def _batch_of(kernel: Making, buffer: Buffer, lead: Sequence[Number], batch: Scalar) -> Buffer:

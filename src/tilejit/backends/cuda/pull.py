@@ -28,11 +28,28 @@ Pull = Callable[[Body, d.ApplyOp, Cells], str]
 
 def launch(frame: Frame, op: d.ApplyOp, name: str, room: Memory, shape: Sequence[Number]) -> None:
     """Fill `room` with the result of an operator."""
+    fill(frame, op.op, name, room, shape, d.shaped_type(op.results[0]).rank, lambda body, cells: PULLS[op.op](body, op, cells))
+
+
+def turned(frame: Frame, source: Memory, name: str) -> Memory:
+    """A copy of a matrix with its columns as rows, seen as the matrix itself."""
+    rows, columns = source.shape
+    room = frame.allocate([columns, rows], source.dtype, f"{source.name}_turned")
+
+    def cells_of(body: Body, cells: Cells) -> str:
+        return fetch(body, host.take_memory(body.out, source), cells.at[::-1], cells)
+
+    fill(frame, "transpose", name, room, (columns, rows), 2, cells_of)
+    return replace(room, axes=room.axes[::-1])
+
+
+def fill(frame: Frame, kind: str, name: str, room: Memory, shape: Sequence[Number], rank: int, pull: Callable[[Body, Cells], str]) -> None:
+    """Programs take blocks of `room`, and store what `pull` says lies there."""
     kernel = frame.kernel(name)
     extents = [host.take_number(kernel.out, extent, f"size{i}") for i, extent in enumerate(shape)]
     lead, columns = extents[:-1], extents[-1]
     rows = numbers.product(lead)
-    chosen = pull_of(op.op, rows.const if isinstance(rows.const, int) else None, columns.const if isinstance(columns.const, int) else None)
+    chosen = pull_of(kind, rows.const if isinstance(rows.const, int) else None, columns.const if isinstance(columns.const, int) else None)
     count = host.product(shape[:-1])
     down, across = (
         frame.named(host.ceildiv(size, host.number(block)), hint) for size, block, hint in ((count, chosen.rows, "down"), (shape[-1], chosen.columns, "across"))
@@ -49,9 +66,8 @@ def launch(frame: Frame, op: d.ApplyOp, name: str, room: Memory, shape: Sequence
         inner = numbers.product(lead[axis + 1 :])
         text = row if inner.const == 1 else f"({row} // {inner.text})"
         at.append(text if axis == 0 else out.let(f"at{axis}", f"{text} % {lead[axis].text}"))
-    rank = d.shaped_type(op.results[0]).rank
     cells = Cells((*at, column)[-rank:], (chosen.rows, chosen.columns), there)
-    text = PULLS[op.op](body, op, cells)
+    text = pull(body, cells)
     target = host.take_memory(out, room)
     places = [*at, column][-target.rank :] if target.rank <= len(at) + 1 else [*at, column]
     steps = [

@@ -6,24 +6,13 @@ from tilejit.backends.base import Built, CompileOptions, Target
 from tilejit.backends.cuda import compile as triton
 from tilejit.backends.cuda.assemble import Assembled, assemble
 from tilejit.backends.cuda.lower import lower
-from tilejit.backends.cuda.rules import EFFECTS, ROWS
+from tilejit.backends.cuda.rules import hole
 from tilejit.backends.entries import entry_infos, versions
 from tilejit.errors import PlatformError
-from tilejit.ops.spec import OpSpec
 from tilejit.passes.pipeline import FUSED
 from tilejit.runtime.artifact.sections import Artifact
 from tilejit.runtime.cuda import devices
 from tilejit.tile_ir.program import Program
-
-_BESIDE = "kernels that wait for each other are not run side by side on the GPU yet"
-
-
-def hole(row: OpSpec) -> str | None:
-    """The reason in the table of rules, where there is one; what is structure, not a row, every kernel has."""
-    if row.family == "structural" or row.name in EFFECTS:
-        return None
-    found = ROWS.get(row.name, _BESIDE)
-    return found if isinstance(found, str) else None
 
 
 def architectures(options: CompileOptions) -> tuple[int, ...]:
