@@ -1,6 +1,6 @@
 """The op × dtype product on CUDA: the benches of tests/differential in Triton's interpreter instead of on the CPU.
 
-    python -m tests.backends.cuda.products [--every N] [--start N] [--only TEXT] [--gpu]
+python -m tests.backends.cuda.products [--every N] [--start N] [--only TEXT] [--gpu]
 """
 
 from __future__ import annotations

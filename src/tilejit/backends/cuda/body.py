@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilejit import ops
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.cuda import elementwise, memory, numbers
 from tilejit.backends.cuda.failures import FailureTable
-from tilejit.backends.cuda.types import computed_in, fits32, register
-from tilejit.backends.cuda.values import Array, Buffer, Dim, Scalar, Tile, Value, index
+from tilejit.backends.cuda.types import computed_in, fits32
+from tilejit.backends.cuda.values import Buffer, Scalar, Tile, Value, index
 from tilejit.backends.cuda.writer import Writer
 from tilejit.dtypes import BOOL, INDEX, DType, integer_range
 from tilejit.errors import UnsupportedFeatureError
@@ -329,6 +329,3 @@ def scalar_type(value: SSAValue) -> DType:
 
 def bounds_of(dtype: DType) -> tuple[int, int] | None:
     return integer_range(dtype) if dtype.is_integer and dtype is not INDEX and fits32(integer_range(dtype)) else None
-
-
-__all__ = ["Array", "BlockArgument", "Body", "Dim", "block_shape", "constant_extent", "register"]

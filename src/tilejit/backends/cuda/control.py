@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from xdsl.ir import Block, SSAValue
 
@@ -47,6 +46,8 @@ class Carried:
             dtype = value.dtype
             declared = d.type_of(type)
             assert isinstance(declared, ScalarType)
+            if declared.dtype is BOOL:  # Flags are carried as integers: not every Triton compiles loops that carry single bits.
+                return Scalar(f"({name} != 0)", BOOL)
             return Scalar(name, declared.dtype if dtype is not INDEX else INDEX)
         if isinstance(value, Array):
             return Array(value.tile.named(name))
@@ -80,6 +81,9 @@ class Carried:
                     )
             elif isinstance(target, Scalar):
                 assert isinstance(value, Scalar)
+                if target.dtype is BOOL:
+                    found.append(f"{self.body.text(value)}.to(tl.int32)")
+                    continue
                 found.append(self.body.text(value) if target.dtype is value.dtype else self.body.converted(value, target.dtype))
             elif isinstance(target, Array):
                 assert isinstance(value, Array)
@@ -243,12 +247,13 @@ def while_(body: Body, op: d.WhileOp) -> Sequence[Value]:
         body.out.line(f"{go} = {_flag(body, condition)}")
         return values
 
-    body.order.barrier(body.out)
+    meets = _meets_itself(body, before) or _meets_itself(body, block)
+    _forget(body, meets)
     values = test()
     handed = Carried(body, list(op.results), values, [name_hint(arg) for arg in block.args])
     handed.assign(values)
     with body.out.block(f"while {go} != 0:"):
-        body.order.barrier(body.out)
+        _forget(body, meets)
         for argument, value in zip(block.args, handed.values, strict=True):
             body.values[argument] = value
         start.assign(body.run(block))
@@ -281,6 +286,3 @@ def if_(body: Body, op: d.IfOp) -> Sequence[Value]:
             body.order.barrier(body.out) if body.order.written or body.order.read else None
     body.order = outer
     return carried.values if carried is not None else []
-
-
-__all__ = ["BOOL", "replace"]

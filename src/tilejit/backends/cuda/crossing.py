@@ -15,7 +15,7 @@ from tilejit.backends.cuda import memory, numbers
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.control import Carried, loop_head
 from tilejit.backends.cuda.masks import as_bytes
-from tilejit.backends.cuda.values import Buffer, Dim, Scalar, Tile, Value, index
+from tilejit.backends.cuda.values import Scalar, Tile, Value, index
 from tilejit.dtypes import INDEX
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.kernels import name_hint
@@ -254,6 +254,3 @@ def pop(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     if not isinstance(strand, Strand):
         raise body.unsupported(op, "a FIFO whose other side is not there")
     return [strand.pop(transfer)]
-
-
-__all__ = ["Buffer", "Dim"]

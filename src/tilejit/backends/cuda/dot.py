@@ -13,7 +13,7 @@ from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.masks import as_bytes
 from tilejit.backends.cuda.rows import result_dtype
 from tilejit.backends.cuda.types import DECODED, padded, register
-from tilejit.backends.cuda.values import Scalar, Tile, Value, index
+from tilejit.backends.cuda.values import Tile, Value, index
 from tilejit.dtypes import BF16, FP16, FP32, INT8, INT32, INT64, DType
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
@@ -226,6 +226,3 @@ def scaled(body: Body, op: d.ApplyOp) -> Sequence[Value]:
         text = f"({text} + {_tile(body, args['bias']).text})"
     shape = tuple(extent for extent in type.shape if isinstance(extent, int))
     return [Tile(text, FP32, shape, tuple(index(extent) for extent in shape))]
-
-
-__all__ = ["Scalar"]

@@ -14,7 +14,7 @@ from tilejit.backends.cuda.move import Cells, fetch, inside, scalars, shape_of, 
 from tilejit.backends.cuda.rows import operand, result_dtype
 from tilejit.backends.cuda.types import padded, register
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, Value, index
-from tilejit.dtypes import INT8, INT32, UINT32, DType
+from tilejit.dtypes import INT8, INT32, UINT32
 from tilejit.ops.gather import CMP_MODES, INDEX_HELP, PATTERNS
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
@@ -279,6 +279,3 @@ def gather_row(body: Body, op: d.ApplyOp) -> Sequence[Value]:
 
 def cells_of(shape: Sequence[int]) -> int:
     return math.prod(shape)
-
-
-__all__ = ["DType"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tilejit.backends.cuda import dot, host, memory, numbers
+from tilejit.backends.cuda import dot, host, numbers
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.frame import Frame, Making
 from tilejit.backends.cuda.host import Number
 from tilejit.backends.cuda.schedule import ProductSchedule, product_of
 from tilejit.backends.cuda.types import register
-from tilejit.backends.cuda.values import Buffer, Dim, Scalar, Tile, index
-from tilejit.dtypes import FP32, INDEX, INT32, DType
+from tilejit.backends.cuda.values import Buffer, Scalar, Tile, index
+from tilejit.dtypes import FP32, INDEX, DType
 
 GROUP = 8
 """Rows of blocks that are worked on together, so that they share what they load of the right operand."""
@@ -124,6 +124,3 @@ def accumulate(body: Body, product: Product, chosen: ProductSchedule, row: Scala
 
 def _text(sizes: tuple[int, ...]) -> str:
     return f"({', '.join(map(str, sizes))},)"
-
-
-__all__ = ["INT32", "Dim", "memory"]

@@ -10,7 +10,7 @@ from tilejit.passes.rewriting import is_scalar_op
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import constant_of
-from tilejit.types.values import ScalarType, ShapedType
+from tilejit.types.values import ScalarType
 
 _PLAIN = (
     d.ConstOp, d.ApplyOp, d.CreateOp, d.WindowOp, d.ViewOp, d.StridedOp, d.LoadOp, d.StoreOp, d.ReadOp, d.WriteOp, d.DimOp, d.ValidOp, d.ForOp, d.WhileOp,
@@ -195,6 +195,3 @@ def _separates(variable: SSAValue, starts: Sequence[Affine], sizes: Sequence[int
 
 def _key(start: Affine) -> tuple[object, ...]:
     return (frozenset(start[0].items()), start[1])
-
-
-__all__ = ["ShapedType"]

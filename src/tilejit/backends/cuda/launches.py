@@ -16,7 +16,6 @@ from tilejit.backends.cuda.merge import inner_of
 from tilejit.backends.cuda.nest import Member, Nest, folds, is_member, members_of, merged, space_of
 from tilejit.backends.cuda.rows import fold, neutral
 from tilejit.backends.cuda.schedule import PROCESSORS, RowSchedule, rows_of
-from tilejit.backends.cuda.structure import inline
 from tilejit.backends.cuda.types import computed_in, padded
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, index
 from tilejit.dtypes import BOOL, INDEX
@@ -322,6 +321,3 @@ def fill(frame: Frame, memory: Memory, value: float, op: Operation) -> None:
     from tilejit.backends.cuda.operators import launch_fill
 
     launch_fill(frame, memory, value, op)
-
-
-__all__ = ["inline", "ops"]

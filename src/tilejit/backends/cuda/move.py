@@ -12,11 +12,8 @@ from tilejit.backends.cuda import elementwise, memory, numbers
 from tilejit.backends.cuda.body import Body, block_shape
 from tilejit.backends.cuda.masks import as_bytes
 from tilejit.backends.cuda.rows import filled, result_dtype
-from tilejit.backends.cuda.structure import box as _box
 from tilejit.backends.cuda.types import padded, register
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, Value, index
-from tilejit.dtypes import INDEX
-from tilejit.errors import ShapeError
 from tilejit.ops.pad import pad_cell
 from tilejit.ops.reshaping import Scaled, moved_region
 from tilejit.runtime.call.failures import Failure
@@ -383,6 +380,3 @@ def random(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     which = f"({flat} % 4)"
     text = f"tl.where({which} == 0, {names[0]}, tl.where({which} == 1, {names[1]}, tl.where({which} == 2, {names[2]}, {names[3]})))"
     return [Tile(f"{text}.to({register(dtype)}, bitcast=True)", dtype, shape, made_valid(body, op, args, shape))]
-
-
-__all__ = ["INDEX", "ShapeError", "_box"]

@@ -277,13 +277,13 @@ class Nest:
         for level in range(max(levels.values(), default=0) + 1):
             now = [op for op in self.members if levels[op] == level]
             folded = [op for op in now if isinstance(op, d.ApplyOp) and folds(op) == "row"]
+            for op in now:
+                if op not in folded and not _is_wide(op, narrow):
+                    self._columns(index(0), index(1), [op])
             ends = [op for op in now if _is_wide(op, narrow) and (isinstance(op, d.StoreOp) or op.results[0] in self.outputs)]
             if folded or ends:
                 needed = self._needed([*folded, *ends], narrow)
                 self._pass([op for op in self.members if op in needed and op not in folded], folded)
-            for op in now:
-                if op not in folded and not _is_wide(op, narrow):
-                    self._columns(index(0), index(1), [op])
             for op in folded:
                 self._keep(op, index(0))
 

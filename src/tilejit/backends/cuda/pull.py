@@ -16,8 +16,7 @@ from tilejit.backends.cuda.move import Cells, fetch, inside, scalars, value_of
 from tilejit.backends.cuda.schedule import pull_of
 from tilejit.backends.cuda.structure import is_contiguous
 from tilejit.backends.cuda.types import register
-from tilejit.backends.cuda.values import Buffer, Scalar, Tile, index
-from tilejit.dtypes import INDEX
+from tilejit.backends.cuda.values import Buffer, Scalar, index
 from tilejit.ops.pad import pad_cell
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
@@ -242,6 +241,3 @@ def _is_scalar(value: SSAValue) -> bool:
     from tilejit.types.values import ScalarType
 
     return isinstance(d.type_of(value), ScalarType)
-
-
-__all__ = ["INDEX", "Tile", "replace"]

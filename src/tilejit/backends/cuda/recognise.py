@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilejit import ops
 from tilejit.backends.cuda import gemm, host, numbers
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.frame import Frame
@@ -367,6 +366,9 @@ class Found:
             body.values[op.result] = body.load_tile(target, starts, shape, valid, op.hint)
             return
         assert isinstance(op, d.ApplyOp)
+        for arg in op.args:
+            if isinstance(arg.owner, d.ConstOp) and arg not in body.values:
+                body.step(arg.owner)
         if op.op in ("create_tile", "full"):
             self._constant(body, op, acc)
             return
@@ -419,6 +421,3 @@ def _root(buffer: SSAValue, starts: list[Affine]) -> tuple[SSAValue, tuple[Affin
         buffer = owner.buffer
     _need(not isinstance(buffer.owner, d.ViewOp | d.StridedOp))
     return buffer, tuple(starts)
-
-
-__all__ = ["ops"]

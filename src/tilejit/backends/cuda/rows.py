@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
@@ -264,6 +263,3 @@ def part(body: Body, op: d.ApplyOp) -> Sequence[Value]:
 def _value(found: object) -> SSAValue:
     assert isinstance(found, SSAValue)
     return found
-
-
-__all__ = ["replace"]

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
-from tilejit.backends.cuda import elementwise, memory, numbers
+from tilejit.backends.cuda import memory, numbers
 from tilejit.backends.cuda.body import Body, block_shape
 from tilejit.backends.cuda.gather import checked, flat, index_tile, pattern_of
 from tilejit.backends.cuda.move import Cells, fetch, shape_of, value_of, whole_tile
 from tilejit.backends.cuda.rows import operand, result_dtype
-from tilejit.backends.cuda.types import padded, register
+from tilejit.backends.cuda.types import padded
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, Value, index
-from tilejit.dtypes import FP16, FP32, INDEX, INT32
+from tilejit.dtypes import FP32, INDEX, INT32
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
@@ -238,6 +238,3 @@ def _ordered(
 
 def _load(body: Body, buffer: Buffer, row: str, stride: int, at: str, where: str) -> str:
     return f"tl.load({_start(buffer)} + {row} * {stride} + {at}, mask={where}, other=0.0)"
-
-
-__all__ = ["FP16", "elementwise", "register"]

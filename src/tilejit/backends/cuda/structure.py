@@ -15,8 +15,7 @@ from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.values import Buffer, Dim, Scalar, Tile, Value, index
 from tilejit.dtypes import BF16, BOOL, FP16, FP32, INDEX
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.build import constant_of
-from tilejit.types.values import BufferType, ScalarType, ShapedType
+from tilejit.types.values import ScalarType, ShapedType
 
 # numbers ----------------------------------------------------------------------------------------------------------------
 
@@ -413,6 +412,3 @@ def constant_shape(value: SSAValue) -> tuple[int, ...] | None:
     assert isinstance(type, ShapedType)
     shape = tuple(extent for extent in type.shape if isinstance(extent, int))
     return shape if len(shape) == len(type.shape) else None
-
-
-__all__ = ["BufferType", "constant_of"]

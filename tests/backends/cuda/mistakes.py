@@ -1,0 +1,64 @@
+"""Kernels that fail while they run, in Triton's interpreter: prints what is raised, and whether memory outside was left alone."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+os.environ["TRITON_INTERPRET"] = "1"
+
+import numpy as np
+
+import tilejit.language as pl
+from tests.backends.cuda import interpreted
+from tilejit.errors import TilejitError
+from tilejit.runtime.config import RunConfig
+
+assert interpreted.TARGET
+ON = RunConfig(platform="triton")
+
+
+@pl.jit
+def load_past_the_end(x: pl.Tensor, at: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        i = pl.cast(pl.read(at, [0]), pl.INDEX)
+        pl.store(pl.load(x, [i, 0], [2, 8]), [0, 0], out)
+
+
+@pl.jit
+def store_past_the_end(x: pl.Tensor, at: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        i = pl.cast(pl.read(at, [0]), pl.INDEX)
+        pl.store(pl.load(x, [0, 0], [2, 8]), [i, 0], out)
+
+
+@pl.jit
+def wrong_index(x: pl.Tensor, at: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.gather(x, dim=-1, index=at)
+
+
+@pl.jit
+def asserts(x: pl.Tensor, at: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for block in pl.spmd(3):
+        pl.device_assert(block < 2, "only two")
+        pl.store(pl.load(x, [block, 0], [1, 8]), [block, 0], out)
+
+
+def main() -> None:
+    x = np.arange(32, dtype=np.float32).reshape(4, 8)
+    places: dict[str, np.ndarray[Any, Any]] = dict.fromkeys(("load_past_the_end", "store_past_the_end", "asserts"), np.array([3], np.int32))
+    places["wrong_index"] = np.full((4, 2), 9, np.int32)
+    for kernel in (load_past_the_end, store_past_the_end, wrong_index, asserts):
+        memory = np.full(64, -1, np.float32)
+        columns = 2 if kernel is wrong_index else 8
+        out = memory[: 4 * columns].reshape(4, columns)
+        try:
+            kernel(x, places[kernel.__name__], out, config=ON)
+            print(kernel.__name__, "nothing")
+        except TilejitError as error:
+            print(kernel.__name__, type(error).__name__, str(error).splitlines()[0], "left alone" if (memory[4 * columns :] == -1).all() else "WRITTEN")
+
+
+if __name__ == "__main__":
+    main()

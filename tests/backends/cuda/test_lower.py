@@ -1,0 +1,97 @@
+"""What programs become on CUDA, looked at as plans: how many kernels, which blocks, which text."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+
+import tilejit.language as pl
+from tilejit import ir
+from tilejit.backends.base import CompileOptions
+from tilejit.backends.cuda import numbers, plan
+from tilejit.backends.cuda.lower import lower
+from tilejit.backends.cuda.values import Scalar, index
+from tilejit.dtypes import INDEX
+from tilejit.jit.function import JITFunction
+from tilejit.passes import pipeline
+
+
+def planned(kernel: JITFunction, *arguments: np.ndarray) -> plan.Program:
+    program = pl.parse(kernel.specialized_source(*arguments))
+    assert isinstance(program, ir.Program)
+    return lower(pipeline.run_pipeline(program, pipeline.FUSED), CompileOptions())
+
+
+@pl.jit
+def by_tiles(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range(a.shape[0] // 32):
+            for j in pl.range(b.shape[1] // 32):
+                acc = pl.tile.full([32, 32], dtype=pl.FP32, value=0.0)
+                for p in pl.range(a.shape[1] // 32):
+                    acc = pl.matmul_acc(acc, pl.load(a, [i * 32, p * 32], [32, 32]), pl.load(b, [p * 32, j * 32], [32, 32]))
+                pl.store(pl.cast(pl.maximum(acc, 0.0), pl.FP16), [i * 32, j * 32], c)
+
+
+def test_a_product_of_small_tiles_runs_in_blocks_that_suit_the_gpu() -> None:
+    side = np.zeros((4096, 4096), np.float16)
+    made = planned(by_tiles, side, side, side)
+    (kernel,) = made.kernels
+    assert kernel.schedule == "128 × 256 × 64, 8 warps, 4 stages"
+    (launch,) = made.entries["by_tiles"].steps
+    assert isinstance(launch, plan.Launch) and launch.grid == (32 * 16, 1, 1)
+    assert "maximum" in kernel.text.split("tl.dot")[1]  # The epilogue works on the accumulator.
+
+
+@pl.jit
+def normalised(x: pl.Tensor, w: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        wide = pl.cast(x, pl.FP32)
+        mean = pl.mul(pl.row_sum(pl.mul(wide, wide)), 1.0 / x.shape[1])
+        out[:] = pl.cast(pl.col_expand_mul(pl.row_expand_mul(wide, pl.rsqrt(pl.add(mean, 1e-6))), pl.cast(w, pl.FP32)), pl.FP16)
+
+
+def test_a_norm_is_one_kernel_over_its_rows() -> None:
+    made = planned(normalised, np.zeros((512, 1000), np.float16), np.zeros((1, 1000), np.float16), np.zeros((512, 1000), np.float16))
+    (kernel,) = made.kernels
+    assert kernel.text.count("tl.load") == 2 and kernel.text.count("tl.store") == 1
+    assert "normalised" in kernel.name and "# 46: wide" not in kernel.text and "wide = pl.cast(x, pl.FP32)" in kernel.text
+
+
+def test_long_rows_run_in_chunks() -> None:
+    made = planned(normalised, np.zeros((4, 50_000), np.float16), np.zeros((1, 50_000), np.float16), np.zeros((4, 50_000), np.float16))
+    assert "in chunks" in made.kernels[0].schedule and made.kernels[0].text.count("for column") == 2
+
+
+@pl.jit
+def steps_that_depend(x: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range(3):
+            pl.store(pl.add(pl.load(x, [i, 0], [1, 16]), 1.0), [i + 1, 0], x)
+
+
+def test_trips_that_read_what_others_write_stay_in_one_program() -> None:
+    made = planned(steps_that_depend, np.zeros((4, 16), np.float32))
+    (launch,) = made.entries["steps_that_depend"].steps
+    assert isinstance(launch, plan.Launch) and launch.grid == (1, 1, 1)
+    assert "tl.debug_barrier()" in made.kernels[0].text
+
+
+def test_numbers_that_may_not_fit_in_32_bits_are_wide() -> None:
+    block = Scalar("block", INDEX, (0, 65_535))
+    assert numbers.mul(block, index(1024)).text == "(block * 1024)"
+    assert "tl.int64" in numbers.mul(block, index(65_536)).text
+    assert numbers.minimum(block, index(70_000)) is block
+    assert numbers.add(index(2), index(3)).const == 5
+
+
+def test_what_goes_wrong_in_a_kernel_is_reported_and_nothing_is_written_outside() -> None:
+    done = subprocess.run([sys.executable, "-m", "tests.backends.cuda.mistakes"], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [
+        "load_past_the_end OutOfBoundsError load reads outside `x` in dim 0: offset 3, size 2, extent 4 left alone",
+        "store_past_the_end OutOfBoundsError store writes outside `out` in dim 0: offset 3, size 2, extent 4 left alone",
+        "wrong_index OutOfBoundsError gather: index 9 of an extent of 8 left alone",
+        "asserts KernelAssertionError only two left alone",
+    ], done.stderr
