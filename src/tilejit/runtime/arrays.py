@@ -107,10 +107,15 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(out))
 
 
+def is_masked(value: np.ndarray) -> bool:
+    """Whether an array has a mask. The module is not loaded for the question: without it there are none, and it takes longer than a first call."""
+    return type(value) is not np.ndarray and "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray)
+
+
 def view_of(value: object) -> ArrayView | None:
     """The metadata of an array-like argument, or None when `value` is no array. Data is never read."""
     if isinstance(value, np.ndarray):
-        if isinstance(value, np.ma.MaskedArray):
+        if is_masked(cast("np.ndarray", value)):
             help = "pass x.filled(0.0), or x.data where all cells count"
             raise ArgumentError("a masked array has cells without a value, which a kernel would read or write", help=help)
         return _numpy_view(cast("np.ndarray", value), value, "numpy")
@@ -232,7 +237,7 @@ def scalar_of(value: object) -> int | float | bool | None:
     """The Python number of a Python, NumPy or torch scalar, else None."""
     if isinstance(value, bool | int | float):
         return value
-    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0 and not isinstance(value, np.ma.MaskedArray)):
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0 and not is_masked(cast("np.ndarray", value))):
         item: object = value.item()
         return item if isinstance(item, bool | int | float) else None
     if "torch" in sys.modules:

@@ -11,6 +11,7 @@ import numpy as np
 from tilejit.errors import UncacheableValueError
 from tilejit.frontend import fold
 from tilejit.jit.reads.plain import NotPlain, encode, is_plain
+from tilejit.runtime.arrays import is_masked
 
 if TYPE_CHECKING:
     from tilejit.jit.definition import Definition
@@ -121,7 +122,7 @@ def _content(value: object, depth: int) -> object:
 
 
 def _array(value: np.ndarray[Any, Any]) -> object:
-    if isinstance(value, np.ma.MaskedArray) or value.dtype.hasobject or value.nbytes > ARRAY_LIMIT:
+    if is_masked(value) or value.dtype.hasobject or value.nbytes > ARRAY_LIMIT:
         raise NotPlain(value)
     return value[()] if value.ndim == 0 else value.tolist()
 
