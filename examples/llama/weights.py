@@ -1,0 +1,93 @@
+"""Weights under their Hugging Face names: read from `.safetensors`, or random from a seed; and quantised to 8 or 4 bits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+
+from .config import Config
+
+Weights = dict[str, torch.Tensor]
+EMBEDDING, HEAD, LAST_NORM = "model.embed_tokens.weight", "lm_head.weight", "model.norm.weight"
+GROUP = 64
+"""Weights that share a scale when they have 4 bits; those of 8 bits share one per row."""
+
+
+def shapes(config: Config) -> dict[str, tuple[int, ...]]:
+    """Every tensor that a model of this configuration has."""
+    queries, keys = config.heads * config.head_dim, config.kv_heads * config.head_dim
+    found: dict[str, tuple[int, ...]] = {EMBEDDING: (config.vocabulary, config.hidden), LAST_NORM: (config.hidden,)}
+    if not config.tied:
+        found[HEAD] = (config.vocabulary, config.hidden)
+    for layer in range(config.layers):
+        start = f"model.layers.{layer}."
+        for name, rows, columns in (
+            ("self_attn.q_proj", queries, config.hidden),
+            ("self_attn.k_proj", keys, config.hidden),
+            ("self_attn.v_proj", keys, config.hidden),
+            ("self_attn.o_proj", config.hidden, queries),
+            ("mlp.gate_proj", config.inner, config.hidden),
+            ("mlp.up_proj", config.inner, config.hidden),
+            ("mlp.down_proj", config.hidden, config.inner),
+        ):
+            found[f"{start}{name}.weight"] = (rows, columns)
+            if config.bias and name[-6:] in ("q_proj", "k_proj", "v_proj"):
+                found[f"{start}{name}.bias"] = (rows,)
+        found |= {f"{start}{name}.weight": (config.hidden,) for name in ("input_layernorm", "post_attention_layernorm")}
+        if config.head_norms:
+            found |= {f"{start}self_attn.{name}.weight": (config.head_dim,) for name in ("q_norm", "k_norm")}
+    return found
+
+
+def random_weights(config: Config, seed: int = 0) -> Weights:
+    """Weights that keep the size of what flows through them, from a seed."""
+    generator = torch.Generator().manual_seed(seed)
+    made: Weights = {}
+    for name, shape in shapes(config).items():
+        values = torch.randn(shape, generator=generator)
+        made[name] = (values * shape[-1] ** -0.5 if len(shape) == 2 else 0.1 * values + ("norm" in name)).bfloat16()
+    return made
+
+
+def read_weights(folder: Path, config: Config) -> Weights:
+    """The tensors in the `.safetensors` files of a folder, as many as its index names; BF16 whatever they are stored in."""
+    from safetensors.torch import load_file
+
+    index = folder / "model.safetensors.index.json"
+    files = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())) if index.exists() else ["model.safetensors"]
+    found: Weights = {}
+    for file in files:
+        found |= load_file(folder / file)
+    wanted = shapes(config)
+    wrong = [name for name, shape in wanted.items() if name not in found or tuple(found[name].shape) != shape]
+    if wrong:
+        raise ValueError(f"{folder}: {wrong[0]} is missing or is not {wanted[wrong[0]]} ({len(wrong)} such tensors)")
+    return {name: found[name].bfloat16() for name in wanted}
+
+
+def quantised(weight: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """A matrix [n, k] as the kernels take it, and its scales [n, groups].
+
+    16 bits: itself. 8: INT8, one scale per row. 4: two to a byte, column c in the low and column c + k/2 in the high half, stored with 8 added.
+    """
+    rows, columns = weight.shape
+    if bits == 16:
+        return weight.contiguous(), torch.ones(1, 1)
+    groups, top = {8: (1, 127), 4: (2 * max(1, columns // 2 // GROUP), 7)}[bits]
+    parts = weight.float().reshape(rows, groups, columns // groups)
+    scale = parts.abs().amax(2).clamp(min=1e-8) / top
+    whole = (parts / scale[:, :, None]).round().reshape(rows, columns)
+    if bits == 8:
+        return whole.to(torch.int8), scale
+    low, high = (whole + 8).to(torch.uint8).chunk(2, 1)
+    return (low | high << 4).contiguous(), scale
+
+
+def restored(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """The matrix that a quantised one stands for, in float32."""
+    if weight.dtype == torch.bfloat16:
+        return weight.float()
+    whole = weight.float() if weight.dtype == torch.int8 else torch.cat([weight & 15, weight >> 4], 1).float() - 8
+    return (whole.reshape(len(whole), scale.shape[1], -1) * scale[:, :, None]).reshape(whole.shape)
