@@ -32,7 +32,7 @@ class Config:
     """The projections of queries, keys and values have biases (Qwen2)."""
     head_norms: bool = False
     """Queries and keys are normalised head by head (Qwen3)."""
-    stretch: tuple[float, float, float, float] | None = None
+    stretch: tuple[float, ...] | None = None
     """Rotary scaling of LLaMA 3.1 and later: factor, low and high frequency factors, original positions."""
     ends: tuple[int, ...] = ()
 
@@ -64,7 +64,8 @@ def read_config(folder: Path) -> Config:
     rope_type = rope.get("rope_type", rope.get("type", "default"))
     if rope_type not in ("default", "llama3"):
         raise ValueError(f"{folder}: rotary scaling {rope_type!r}; known are default and llama3")
-    stretch = tuple(float(rope[key]) for key in ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")) if rope_type == "llama3" else None
+    keys = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
+    stretch = tuple(float(rope[key]) for key in keys) if rope_type == "llama3" else None
     ends = raw.get("eos_token_id")
     return Config(
         hidden=raw["hidden_size"], layers=raw["num_hidden_layers"], heads=raw["num_attention_heads"],

@@ -6,20 +6,20 @@ import math
 
 import tilejit.language as pl
 
-TOKENS, REQUESTS, PAGES, POOL, BLOCKS = (pl.dynamic(name) for name in ("TOKENS", "REQUESTS", "PAGES", "POOL", "BLOCKS"))
-QUERIES = 64
-"""Tokens in a block of a prompt."""
+TOKENS, REQUESTS, PAGES, POOL, BLOCKS, ROWS = (pl.dynamic(name) for name in ("TOKENS", "REQUESTS", "PAGES", "POOL", "BLOCKS", "ROWS"))
 NEVER = -1e30
 
 
 @pl.jit
-def embed(tokens: pl.Tensor, table: pl.Tensor, out: pl.Out[pl.Tensor]):
-    tokens.bind_dynamic(0, TOKENS)
-    out.bind_dynamic(0, TOKENS)
-    for t in pl.parallel(tokens.shape[0]):
+def take(rows: pl.Tensor, table: pl.Tensor, out: pl.Out[pl.Tensor]):
+    """Rows of a table in FP32: the embeddings of tokens, and the last tokens of requests."""
+    rows.bind_dynamic(0, ROWS)
+    out.bind_dynamic(0, ROWS)
+    table.bind_dynamic(0, TOKENS)
+    for r in pl.parallel(rows.shape[0]):
         with pl.at(level=pl.Level.CORE_GROUP):
-            row = pl.load(table, [pl.cast(pl.read(tokens, [t]), pl.INDEX), 0], [1, table.shape[1]])
-            pl.store(pl.cast(row, pl.FP32), [t, 0], out)
+            row = pl.load(table, [pl.cast(pl.read(rows, [r]), pl.INDEX), 0], [1, table.shape[1]])
+            pl.store(pl.cast(row, pl.FP32), [r, 0], out)
     return out
 
 
@@ -48,7 +48,7 @@ def product(x: pl.Tensor, weight: pl.Tensor, scale: pl.Tensor, out: pl.Tensor):
             out[:] = pl.matmul(x, weight, b_trans=True, out_dtype=pl.FP32)
     else:
         rows = math.gcd(n, 64)
-        wide = pl.create_tensor([x.shape[0], x.shape[1]], dtype=pl.FP32)
+        wide = pl.create_tensor(x.shape, dtype=pl.FP32)
         with pl.at(level=pl.Level.CORE_GROUP):
             wide[:] = pl.cast(x, pl.FP32)
         for block in pl.spmd(n // rows):
@@ -95,7 +95,7 @@ def project(
     values.bind_dynamic(0, POOL)
     kv_heads, page, d = keys.shape[1], keys.shape[2], keys.shape[3]
     heads = q.shape[1]
-    y = pl.create_tensor([x.shape[0], x.shape[1]], dtype=pl.BF16)
+    y = pl.create_tensor(x.shape, dtype=pl.BF16)
     with pl.at(level=pl.Level.CORE_GROUP):
         y[:] = pl.cast(normalised(x, norm, eps), pl.BF16)
     qkv = pl.create_tensor([x.shape[0], weight.shape[0]], dtype=pl.FP32)
@@ -120,88 +120,53 @@ def project(
     return q
 
 
-@pl.jit.inline
-def attended(s: pl.Tile, tv: pl.Tile, m: pl.Tile, l: pl.Tile, o: pl.Tile):
-    """One more block of scores and values in a running softmax: the largest score, the sum and the output so far."""
-    tmp = pl.create_tile(s.shape, dtype=pl.FP32)
-    top = pl.maximum(m, pl.row_max(s, tmp))
-    p = pl.row_expand_expdif(s, top)
-    fade = pl.exp(pl.sub(m, top))
-    total = pl.add(pl.mul(l, fade), pl.row_sum(p, tmp))
-    return top, total, pl.add(pl.row_expand_mul(o, fade), pl.matmul(pl.cast(p, pl.BF16), tv))
-
-
 @pl.jit
-def attend_one(q: pl.Tensor, keys: pl.Tensor, values: pl.Tensor, table: pl.Tensor, lengths: pl.Tensor, out: pl.Out[pl.Tensor]):
-    """Attention of one new token per request: the query heads that share a key head make one matrix; every key up to the token is seen."""
-    q.bind_dynamic(0, REQUESTS)
+def attend(q: pl.Tensor, keys: pl.Tensor, values: pl.Tensor, table: pl.Tensor, blocks: pl.Tensor, queries: int, out: pl.Out[pl.Tensor]):
+    """Attention over the pages that `table` lists for each request.
+
+    A block is up to `queries` tokens of one request: its row in `table`, its first row in q, the position of that token, how many they are.
+    The heads that share a key head make one matrix, and a token sees the keys up to itself.
+    """
+    q.bind_dynamic(0, TOKENS)
+    out.bind_dynamic(0, TOKENS)
+    blocks.bind_dynamic(0, BLOCKS)
     table.bind_dynamic(0, REQUESTS)
-    lengths.bind_dynamic(0, REQUESTS)
-    out.bind_dynamic(0, REQUESTS)
     table.bind_dynamic(1, PAGES)
     keys.bind_dynamic(0, POOL)
     values.bind_dynamic(0, POOL)
     kv_heads, page, d = keys.shape[1], keys.shape[2], keys.shape[3]
     group = q.shape[1] // kv_heads
-    for block in pl.spmd(q.shape[0] * kv_heads):
-        r = block // kv_heads
-        kv = block % kv_heads
-        n = pl.cast(pl.read(lengths, [r]), pl.INDEX)
-        tq = pl.reshape(pl.load(q, [r, kv * group, 0], [1, group, d]), [group, d])
-        m = pl.tile.full([group, 1], dtype=pl.FP32, value=NEVER)
-        l = pl.tile.full([group, 1], dtype=pl.FP32, value=0.0)
-        o = pl.tile.full([group, d], dtype=pl.FP32, value=0.0)
-        for j in pl.range((n + page - 1) // page):
-            place = pl.cast(pl.read(table, [r, j]), pl.INDEX)
-            filled = pl.min(n - j * page, page)
-            tk = pl.reshape(pl.load(keys, [place, kv, 0, 0], [1, 1, page, d], valid_shape=[1, 1, filled, d]), [page, d])
-            tv = pl.reshape(pl.load(values, [place, kv, 0, 0], [1, 1, page, d], valid_shape=[1, 1, filled, d]), [page, d])
-            s = pl.mul(pl.matmul(tq, pl.transpose(tk, 0, 1)), 1.0 / math.sqrt(d))
-            m, l, o = attended(s, tv, m, l, o)
-        y = pl.cast(pl.row_expand_div(o, l), pl.BF16)
-        pl.store(pl.reshape(y, [1, group * d]), [r, kv * group * d], out)
-    return out
-
-
-@pl.jit
-def attend_many(
-    q: pl.Tensor, keys: pl.Tensor, values: pl.Tensor, table: pl.Tensor, lengths: pl.Tensor, starts: pl.Tensor, blocks: pl.Tensor, out: pl.Out[pl.Tensor]
-):
-    """Attention of prompts: block b is QUERIES tokens of request blocks[b, 0] from blocks[b, 1] on; a token sees the keys up to itself."""
-    q.bind_dynamic(0, TOKENS)
-    out.bind_dynamic(0, TOKENS)
-    table.bind_dynamic(0, REQUESTS)
-    lengths.bind_dynamic(0, REQUESTS)
-    starts.bind_dynamic(0, REQUESTS)
-    blocks.bind_dynamic(0, BLOCKS)
-    table.bind_dynamic(1, PAGES)
-    keys.bind_dynamic(0, POOL)
-    values.bind_dynamic(0, POOL)
-    kv_heads, page, d = keys.shape[1], keys.shape[2], keys.shape[3]
-    heads = q.shape[1]
-    for grid in pl.spmd(blocks.shape[0] * heads):
-        b = grid // heads
-        h = grid % heads
-        r = pl.cast(pl.read(blocks, [b, 0]), pl.INDEX)
-        first = pl.cast(pl.read(blocks, [b, 1]), pl.INDEX)
-        start = pl.cast(pl.read(starts, [r, 0]), pl.INDEX)
-        fresh = pl.cast(pl.read(starts, [r, 1]), pl.INDEX)
-        position = pl.cast(pl.read(lengths, [r]), pl.INDEX) - fresh + first
-        here = pl.min(fresh - first, QUERIES)
-        tq = pl.fillpad(pl.reshape(pl.load(q, [start + first, h, 0], [QUERIES, 1, d], valid_shape=[here, 1, d]), [QUERIES, d]))
-        m = pl.tile.full([QUERIES, 1], dtype=pl.FP32, value=NEVER)
-        l = pl.tile.full([QUERIES, 1], dtype=pl.FP32, value=0.0)
-        o = pl.tile.full([QUERIES, d], dtype=pl.FP32, value=0.0)
-        tmp = pl.create_tile([QUERIES, page], dtype=pl.FP32)
-        for j in pl.range((position + here + page - 1) // page):
-            place = pl.cast(pl.read(table, [r, j]), pl.INDEX)
-            tk = pl.reshape(pl.load(keys, [place, h // (heads // kv_heads), 0, 0], [1, 1, page, d]), [page, d])
-            tv = pl.reshape(pl.load(values, [place, h // (heads // kv_heads), 0, 0], [1, 1, page, d]), [page, d])
-            s = pl.mul(pl.matmul(tq, pl.transpose(tk, 0, 1)), 1.0 / math.sqrt(d))
-            seen = pl.tile.cmps(pl.tri(position - j * page, [QUERIES, page], dtype=pl.INT32), 1, cmp_type=0)
-            m, l, o = attended(pl.tile.sels(seen, s, tmp, NEVER), tv, m, l, o)
-        y = pl.set_validshape(pl.cast(pl.row_expand_div(o, l), pl.BF16), here, d)
-        pl.store(y, [start + first, h * d], out)
+    rows = queries * group
+    for cell in pl.spmd(blocks.shape[0] * kv_heads):
+        b = cell // kv_heads
+        kv = cell % kv_heads
+        request = pl.cast(pl.read(blocks, [b, 0]), pl.INDEX)
+        start = pl.cast(pl.read(blocks, [b, 1]), pl.INDEX)
+        position = pl.cast(pl.read(blocks, [b, 2]), pl.INDEX)
+        count = pl.cast(pl.read(blocks, [b, 3]), pl.INDEX)
+        tq = pl.reshape(pl.fillpad(pl.load(q, [start, kv * group, 0], [queries, group, d], valid_shape=[count, group, d])), [rows, d])
+        columns = pl.cast(pl.tile.arange(0, [1, page], dtype=pl.INT32), pl.FP32)
+        steps = pl.reshape(pl.cast(pl.tile.arange(0, [1, queries], dtype=pl.INT32), pl.FP32), [queries, 1])
+        token = pl.reshape(pl.row_expand(pl.tile.full([queries, group], dtype=pl.FP32, value=0.0), steps), [rows, 1])
+        ahead = pl.row_expand_sub(pl.col_expand(pl.tile.full([rows, page], dtype=pl.FP32, value=0.0), columns), token)
+        tmp = pl.create_tile([rows, page], dtype=pl.FP32)
+        m = pl.tile.full([rows, 1], dtype=pl.FP32, value=NEVER)
+        l = pl.tile.full([rows, 1], dtype=pl.FP32, value=0.0)
+        o = pl.tile.full([rows, d], dtype=pl.FP32, value=0.0)
+        for j in pl.range((position + count + page - 1) // page):
+            place = pl.cast(pl.read(table, [request, j]), pl.INDEX)
+            tk = pl.reshape(pl.load(keys, [place, kv, 0, 0], [1, 1, page, d]), [page, d])
+            tv = pl.reshape(pl.load(values, [place, kv, 0, 0], [1, 1, page, d]), [page, d])
+            seen = pl.tile.cmps(ahead, pl.cast(position - j * page, pl.FP32), cmp_type=3)
+            s = pl.tile.sels(seen, pl.mul(pl.matmul(tq, pl.transpose(tk, 0, 1)), 1.0 / math.sqrt(d)), tmp, NEVER)
+            top = pl.maximum(m, pl.row_max(s, tmp))
+            p = pl.row_expand_expdif(s, top)
+            fade = pl.exp(pl.sub(m, top))
+            l = pl.add(pl.mul(l, fade), pl.row_sum(p, tmp))
+            o = pl.add(pl.row_expand_mul(o, fade), pl.matmul(pl.cast(p, pl.BF16), tv))
+            m = top
+        y = pl.reshape(pl.cast(pl.row_expand_div(o, l), pl.BF16), [queries, group * d])
+        pl.store(pl.set_validshape(y, count, group * d), [start, kv * group * d], out)
     return out
 
 
@@ -237,19 +202,13 @@ def finish(
 
 
 @pl.jit
-def head(x: pl.Tensor, last: pl.Tensor, norm: pl.Tensor, weight: pl.Tensor, scale: pl.Tensor, eps: float, out: pl.Out[pl.Tensor]):
-    """Logits of the last token of each request."""
-    x.bind_dynamic(0, TOKENS)
-    last.bind_dynamic(0, REQUESTS)
+def head(x: pl.Tensor, norm: pl.Tensor, weight: pl.Tensor, scale: pl.Tensor, eps: float, out: pl.Out[pl.Tensor]):
+    """Logits."""
+    x.bind_dynamic(0, REQUESTS)
     out.bind_dynamic(0, REQUESTS)
-    ends = pl.create_tensor([last.shape[0], x.shape[1]], dtype=pl.FP32)
-    for r in pl.parallel(last.shape[0]):
-        with pl.at(level=pl.Level.CORE_GROUP):
-            row = pl.cast(pl.read(last, [r]), pl.INDEX)
-            pl.store(pl.load(x, [row, 0], [1, x.shape[1]]), [r, 0], ends)
-    y = pl.create_tensor([last.shape[0], x.shape[1]], dtype=pl.BF16)
+    y = pl.create_tensor(x.shape, dtype=pl.BF16)
     with pl.at(level=pl.Level.CORE_GROUP):
-        y[:] = pl.cast(normalised(ends, norm, eps), pl.BF16)
+        y[:] = pl.cast(normalised(x, norm, eps), pl.BF16)
     out = product(y, weight, scale, out)
     return out
 
@@ -264,22 +223,22 @@ def greedy(logits: pl.Tensor, out: pl.Out[pl.Tensor]):
 
 
 @pl.jit
-def sample(logits: pl.Tensor, knobs: pl.Tensor, noise: pl.Tensor, out: pl.Out[pl.Tensor]):
-    """A token of the fewest whose probabilities reach knobs[r, 1] at temperature knobs[r, 0], equals together; `noise` is uniform in (0, 1).
+def sample(logits: pl.Tensor, temperature: pl.Tensor, top_p: pl.Tensor, noise: pl.Tensor, out: pl.Out[pl.Tensor]):
+    """A token of the fewest whose probabilities reach `top_p`, equals together; `noise` is uniform in (0, 1).
 
     No sort: halving finds the lowest score that is kept, and the largest of score + Gumbel noise is a draw by probability.
     """
     logits.bind_dynamic(0, REQUESTS)
-    knobs.bind_dynamic(0, REQUESTS)
+    temperature.bind_dynamic(0, REQUESTS)
+    top_p.bind_dynamic(0, REQUESTS)
     noise.bind_dynamic(0, REQUESTS)
     out.bind_dynamic(0, REQUESTS)
-    requests = logits.shape[0]
     with pl.at(level=pl.Level.CORE_GROUP):
-        score = pl.row_expand_div(pl.row_expand_sub(logits, pl.row_max(logits)), knobs[:, 0:1])
+        score = pl.row_expand_div(pl.row_expand_sub(logits, pl.row_max(logits)), temperature)
         weight = pl.exp(score)
-        wanted = pl.row_sum(weight) * knobs[:, 1:2]
-        low = pl.full([requests, 1], dtype=pl.FP32, value=-64.0)
-        high = pl.full([requests, 1], dtype=pl.FP32, value=0.0)
+        wanted = pl.row_sum(weight) * top_p
+        high = pl.row_max(score)
+        low = high - 64.0
         for _ in pl.range(34):
             middle = (low + high) * 0.5
             mass = pl.row_sum(weight * pl.cmp(pl.row_expand_sub(score, middle), 0.0, cmp_type=5))
