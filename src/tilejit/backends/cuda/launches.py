@@ -168,9 +168,8 @@ def launch_rows(frame: Frame, members: Sequence[Member], outputs: Sequence[SSAVa
     """One kernel over blocks of rows."""
     shape = _space(frame, members)
     count = host.product(shape[:-1])
-    width = max(
-        (d.shaped_type(value).dtype.get_byte() for member in members for value in member.operands if isinstance(d.type_of(value), ShapedType)), default=4
-    )
+    read = [found for member in members for value in member.operands if isinstance(found := frame.values.get(value), Memory)]
+    width = max((memory.dtype.get_byte() for memory in read), default=4)
     chosen = rows_of(count.const if isinstance(count.const, int) else None, shape[-1].const if isinstance(shape[-1].const, int) else None, width, len(members))
     kernel = frame.kernel(name)
     taken = {value: room_for(frame, value) for value in outputs}

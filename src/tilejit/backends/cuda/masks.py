@@ -32,7 +32,10 @@ def as_bytes(body: Body, tile: Tile) -> Tile:
     wide, per = max(columns // 8, 1), min(columns, 8)
     weights = f"(1 << {body.out.arange(per)})"
     spread = f"{weights}[{', '.join(['None'] * (len(lead) + 1))}, :]"
-    packed = f"tl.sum(tl.reshape(({tile.text}).to(tl.int32), {shape_text((*lead, wide, per))}) * {spread}, {len(lead) + 1})"
+    flags = f"({tile.text})"
+    if tile.valid[-1].const != columns:  # Bits past the last column of a byte are 0.
+        flags = f"({flags} & ({body.out.arange(columns)} < {tile.valid[-1].text})[{', '.join(['None'] * len(lead))}, :])"
+    packed = f"tl.sum(tl.reshape({flags}.to(tl.int32), {shape_text((*lead, wide, per))}) * {spread}, {len(lead) + 1})"
     room = 1 << (held - 1).bit_length()
     if room != wide:  # The rest of the row means nothing.
         packed = f"tl.reshape(tl.broadcast_to(tl.expand_dims({packed}, {len(lead)}), {shape_text((*lead, room // wide, wide))}), {shape_text((*lead, room))})"

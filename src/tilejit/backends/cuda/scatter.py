@@ -129,7 +129,8 @@ def scatter_update(body: Body, op: d.ApplyOp | d.EffectOp) -> Sequence[Value]:
     source = body.in_memory(value_of(args["src"]))
     places = flat(body.in_memory(value_of(args["index"])))
     found = body[base]
-    target = found if isinstance(found, Buffer) else body.spill(index_tile(body, base))
+    in_place = isinstance(op, d.EffectOp) and isinstance(found, Buffer)
+    target = found if in_place and isinstance(found, Buffer) else body.spill(index_tile(body, base))
     from tilejit.backends.cuda.nest import merged
 
     rows, given = merged(target, target.rank - 1), merged(source, source.rank - 1)
