@@ -119,7 +119,13 @@ define internal void @atomic.release(ptr %locks, ptr %pointer, i64 %size) noinli
   %a = call ptr @atomic.lock_of(ptr %locks, i64 %first)
   %b = call ptr @atomic.lock_of(ptr %locks, i64 %last)
   store atomic i64 0, ptr %a release, align 8
+  ; A second store to one and the same lock would free it under whoever took it meanwhile.
+  %one = icmp eq ptr %a, %b
+  br i1 %one, label %done, label %second
+second:
   store atomic i64 0, ptr %b release, align 8
+  br label %done
+done:
   ret void
 }
 """
