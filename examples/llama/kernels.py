@@ -41,28 +41,27 @@ def scaled(whole: pl.Tensor, scale: pl.Tensor):
 
 @pl.jit.inline
 def product(x: pl.Tensor, weight: pl.Tensor, scale: pl.Tensor, out: pl.Tensor):
-    """x · weightᵀ in FP32; quantised weights are restored some rows at a time, which stay in the cache."""
+    """x · weightᵀ in FP32; weights of 4 bits are restored some rows at a time, which stay in the cache."""
     n, stored = weight.shape
     if weight.dtype == pl.BF16:
         with pl.at(level=pl.Level.CORE_GROUP):
             out[:] = pl.matmul(x, weight, b_trans=True, out_dtype=pl.FP32)
+    elif weight.dtype == pl.INT8:
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.col_expand_mul(pl.matmul(x, weight, b_trans=True, out_dtype=pl.FP32), pl.reshape(scale, [1, n]))
     else:
         rows = math.gcd(n, 64)
+        half = scale.shape[1] // 2
         wide = pl.create_tensor(x.shape, dtype=pl.FP32)
         with pl.at(level=pl.Level.CORE_GROUP):
             wide[:] = pl.cast(x, pl.FP32)
         for block in pl.spmd(n // rows):
             r = block * rows
             part = weight[r : r + rows, :]
-            if weight.dtype == pl.INT8:
-                y = pl.matmul(wide, pl.cast(part, pl.FP32), b_trans=True)
-                out[:, r : r + rows] = pl.col_expand_mul(y, pl.reshape(scale[r : r + rows, :], [1, rows]))
-            else:
-                half = scale.shape[1] // 2
-                low = scaled(pl.cast(pl.ands(part, 15), pl.FP32) - 8.0, scale[r : r + rows, 0:half])
-                high = scaled(pl.cast(pl.shrs(part, 4), pl.FP32) - 8.0, scale[r : r + rows, half : 2 * half])
-                y = pl.matmul(wide[:, 0:stored], low, b_trans=True)
-                out[:, r : r + rows] = y + pl.matmul(wide[:, stored : 2 * stored], high, b_trans=True)
+            low = scaled(pl.cast(pl.ands(part, 15), pl.FP32) - 8.0, scale[r : r + rows, 0:half])
+            high = scaled(pl.cast(pl.shrs(part, 4), pl.FP32) - 8.0, scale[r : r + rows, half : 2 * half])
+            y = pl.matmul(wide[:, 0:stored], low, b_trans=True)
+            out[:, r : r + rows] = y + pl.matmul(wide[:, stored : 2 * stored], high, b_trans=True)
     return out
 
 

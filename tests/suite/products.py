@@ -71,6 +71,16 @@ def integers(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
     return out
 
 
+@CASES(data(BF16, 5, 70), data(np.int8, 11, 70), data(np.uint8, 70, 9), expected=lambda a, b, c: (dot(a, b.T), dot(a, c)), tol=1e-4)
+@pl.jit
+def bytes_on_the_right_of_floats(a: pl.Tensor, b: pl.Tensor, c: pl.Tensor, turned: pl.Out[pl.Tensor], plain: pl.Out[pl.Tensor]):
+    """Weights of 8 bits, exact in every float."""
+    with pl.at(level=pl.Level.CORE_GROUP):
+        turned[:] = pl.matmul(a, b, b_trans=True, out_dtype=pl.FP32)
+        plain[:] = pl.matmul(a, c, out_dtype=pl.FP32)
+    return turned, plain
+
+
 @CASES(data(np.int8, 6, 64), data(np.int8, 64, 10), expected=lambda a, b: a.astype(np.int32) @ b.astype(np.int32))
 @pl.jit
 def integers_accumulated(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):

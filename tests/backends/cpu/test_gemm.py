@@ -22,16 +22,16 @@ SIZES = [(1, 1, 1), (3, 5, 7), (4, 100, 33), (13, 33, 5), (37, 129, 70), (250, 7
 Product = Callable[[Array, Array, Array, bool], None]
 
 
-def product(operand: DType, variant: str | None = None) -> Product:
+def product(operand: DType, variant: str | None = None, right: DType | None = None) -> Product:
     """A function (A, B, C, accumulate) that runs the given variant, or the dispatcher."""
     module = Module()
     params = params_of(PARAMS)
     e = Emitter(module, "go", "void", params)
     if variant is None:
         a, a_row, a_col, b, b_row, b_col, c, c_row, m, n, k, accumulate, scratch = params
-        call_gemm(e, operand, Gemm((a, a_row, a_col), (b, b_row, b_col), (c, c_row), (m, n, k), accumulate, scratch))
+        call_gemm(e, operand, Gemm((a, a_row, a_col), (b, b_row, b_col), (c, c_row), (m, n, k), accumulate, scratch), right)
     else:
-        name = gemm._BUILDERS[variant](module, Elements(operand))
+        name = gemm._BUILDERS[variant](module, Elements.of(operand, right))
         e.void(f"call void @{name}({', '.join(map(str, params))})")
     e.void("ret void")
     e.finish()
@@ -64,9 +64,9 @@ def operand_of(dtype: DType, shape: tuple[int, int], order: str, rng: np.random.
     return around[::2, ::3]
 
 
-def check(run: Product, dtype: DType, size: tuple[int, int, int], orders: str, rng: np.random.Generator) -> None:
+def check(run: Product, dtype: DType, size: tuple[int, int, int], orders: str, rng: np.random.Generator, right: DType | None = None) -> None:
     m, n, k = size
-    a, b = operand_of(dtype, (m, k), orders[0], rng), operand_of(dtype, (k, n), orders[1], rng)
+    a, b = operand_of(dtype, (m, k), orders[0], rng), operand_of(right or dtype, (k, n), orders[1], rng)
     wide = np.float64 if dtype.is_float else np.int64
     held = accumulator_of(dtype).numpy
     before = (rng.normal(size=(m, n + 3)) * 10).astype(held)
@@ -75,7 +75,7 @@ def check(run: Product, dtype: DType, size: tuple[int, int, int], orders: str, r
         run(a, b, c[:, :n], accumulate)
         want = a.astype(wide) @ b.astype(wide) + (before[:, :n].astype(wide) if accumulate else 0)
         if dtype.is_float:
-            np.testing.assert_allclose(c[:, :n].astype(wide), want, rtol=1e-5, atol=1e-5 * max(1, k))
+            np.testing.assert_allclose(c[:, :n].astype(wide), want, rtol=1e-5, atol=(1e-5 if right is None else 1e-4) * max(1, k))
         else:
             assert np.array_equal(c[:, :n], want.astype(held))
         assert np.array_equal(c[:, n:], before[:, n:]), "cells beside C are touched"
@@ -97,6 +97,28 @@ def test_every_variant_multiplies_every_operand_type(variant: str, orders: str, 
     rng = np.random.default_rng(2)
     for size in SIZES:
         check(products(dtype, variant), dtype, size, orders, rng)
+
+
+@pytest.mark.parametrize("right", [INT8, UINT8], ids=str)
+@pytest.mark.parametrize("dtype", [FP32, FP16, BF16], ids=str)
+@pytest.mark.parametrize(("variant", "orders"), [(None, "CF"), (None, "SS"), ("packed", "CC"), ("packed", "FF"), ("stream", "SC"), ("dots", "CF")])
+def test_bytes_on_the_right_of_floats_are_turned_as_they_are_read(
+    variant: str | None, orders: str, dtype: DType, right: DType, products: Callable[..., Product]
+) -> None:
+    rng = np.random.default_rng(4)
+    for size in SIZES:
+        check(products(dtype, variant, right), dtype, size, orders, rng, right)
+
+
+@pytest.mark.parametrize("dtype", [FP32, BF16], ids=str)
+def test_a_row_has_the_same_sum_alone_and_among_others(dtype: DType, products: Callable[..., Product]) -> None:
+    rng = np.random.default_rng(5)
+    a, b = operand_of(dtype, (7, 301), "C", rng), operand_of(dtype, (301, 13), "F", rng)
+    together, alone = np.zeros((7, 13), np.float32), np.zeros((7, 13), np.float32)
+    products(dtype, "dots")(a, b, together, False)
+    for row in range(7):
+        products(dtype, "dots")(a[row : row + 1], b, alone[row : row + 1], False)
+    assert np.array_equal(together, alone)
 
 
 def test_blocks_are_carried_on_over_all_cache_blocks(products: Callable[..., Product]) -> None:
@@ -142,12 +164,12 @@ def test_compiled_products_need_nothing_from_outside() -> None:
 @pytest.fixture(scope="module")
 def products() -> Callable[..., Product]:
     """Compiled products, each made once."""
-    made: dict[tuple[DType, str | None], Product] = {}
+    made: dict[tuple[DType, str | None, DType | None], Product] = {}
 
-    def get(dtype: DType, variant: str | None) -> Product:
-        if (dtype, variant) not in made:
-            made[dtype, variant] = product(dtype, variant)
-        return made[dtype, variant]
+    def get(dtype: DType, variant: str | None, right: DType | None = None) -> Product:
+        if (dtype, variant, right) not in made:
+            made[dtype, variant, right] = product(dtype, variant, right)
+        return made[dtype, variant, right]
 
     return get
 

@@ -5,8 +5,9 @@ Every function is called as
     void @gemm...(ptr a, i64 a_row, i64 a_col, ptr b, i64 b_row, i64 b_col, ptr c, i64 c_row, i64 m, i64 n, i64 k, i1 accumulate, ptr scratch)
 
 and computes C[m, n] = A[m, k] @ B[k, n], or C += A @ B with `accumulate`. Strides count elements; those of A and B may be anything
-(a transpose swaps them), the columns of C are adjacent. A and B have dtype `operand`, C has the accumulator type `accumulator_of(operand)`
-(FP32 for floats, INT32 for integers up to 32 bits). `scratch` has `scratch_bytes(module, operand)` bytes, 64-byte aligned. Sizes may be 0.
+(a transpose swaps them), the columns of C are adjacent. A and B have dtype `operand`, or B has dtype `right`, then it is turned as it is read;
+C has the accumulator type `accumulator_of(operand)` (FP32 for floats, INT32 for integers up to 32 bits).
+`scratch` has `scratch_bytes(module, operand)` bytes, 64-byte aligned. Sizes may be 0.
 C must not overlap A or B.
 """
 
@@ -71,14 +72,14 @@ class Gemm(NamedTuple):
     scratch: Value
 
 
-def call_gemm(e: Emitter, operand: DType, gemm: Gemm) -> None:
+def call_gemm(e: Emitter, operand: DType, gemm: Gemm, right: DType | None = None) -> None:
     """Compute a product with what suits its strides and sizes."""
-    _call(e, gemm_function(e.module, operand, gemm.a[1:], gemm.b[1:], gemm.sizes), gemm)
+    _call(e, gemm_function(e.module, operand, gemm.a[1:], gemm.b[1:], gemm.sizes, right), gemm)
 
 
-def call_variant(e: Emitter, variant: str, operand: DType, gemm: Gemm) -> None:
+def call_variant(e: Emitter, variant: str, operand: DType, gemm: Gemm, right: DType | None = None) -> None:
     """The same with one of `variants`."""
-    _call(e, _BUILDERS[variant](e.module, Elements(operand)), gemm)
+    _call(e, _BUILDERS[variant](e.module, Elements.of(operand, right)), gemm)
 
 
 def _call(e: Emitter, name: str, gemm: Gemm) -> None:
@@ -88,15 +89,17 @@ def _call(e: Emitter, name: str, gemm: Gemm) -> None:
     e.void(f"call void @{name}({', '.join(map(str, values))})")
 
 
-def gemm_function(module: Module, operand: DType, a: tuple[Index, Index], b: tuple[Index, Index], sizes: tuple[Index, Index, Index]) -> str:
+def gemm_function(
+    module: Module, operand: DType, a: tuple[Index, Index], b: tuple[Index, Index], sizes: tuple[Index, Index, Index], right: DType | None = None
+) -> str:
     """Name of the function for these strides and sizes, added to `module` when first used; what is known now spares variants."""
-    kind, wanted = Elements(operand), variants(schedule_of(module, operand), operand, a, b, sizes)
+    kind = Elements.of(operand, right)
+    wanted = variants(schedule_of(module, operand), kind, a, b, sizes)
     return _BUILDERS[wanted[0]](module, kind) if len(wanted) == 1 else _dispatcher(module, kind, wanted)
 
 
-def variants(schedule: GemmSchedule, operand: DType, a: Sequence[Index], b: Sequence[Index], sizes: tuple[Index, Index, Index]) -> list[str]:
+def variants(schedule: GemmSchedule, kind: Elements, a: Sequence[Index], b: Sequence[Index], sizes: tuple[Index, Index, Index]) -> list[str]:
     """Variants that could apply to operands of these strides, best first; the last one serves always."""
-    kind = Elements(operand)
     m, n, k = sizes
     out: list[str] = []
     may_few = not isinstance(m, int) or m <= schedule.few_rows
@@ -119,7 +122,7 @@ def variants(schedule: GemmSchedule, operand: DType, a: Sequence[Index], b: Sequ
 
 def _dispatcher(module: Module, kind: Elements, wanted: list[str]) -> str:
     """A function that picks the variant by the sizes and strides it is given."""
-    name = f"gemm.{kind.operand.name}.{'.'.join(wanted)}"
+    name = f"gemm.{kind.name}.{'.'.join(wanted)}"
     if name in module.functions:
         return name
     params = params_of(_PARAMS)
@@ -158,7 +161,7 @@ def applies(e: Emitter, variant: str, operand: DType, a: Sequence[Index], b: Seq
 
 
 def _packed(module: Module, kind: Elements) -> str:
-    name = f"gemm.{kind.operand.name}.packed"
+    name = f"gemm.{kind.name}.packed"
     if name in module.functions:
         return name
     block = schedule_of(module, kind.operand)
@@ -166,8 +169,7 @@ def _packed(module: Module, kind: Elements) -> str:
     params = params_of(_PARAMS)
     a, a_row, a_col, b, b_row, b_col, c, c_row, m, n, k, accumulate, scratch, _ = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
-    source = kind.operand.llvm
-    pack_a, pack_b = packing(module, kind, block.rows), packing(module, kind, columns)
+    pack_a, pack_b = packing(module, kind, block.rows), packing(module, kind.b, columns)
     packed_b = e.offset(scratch, _packed_a_bytes(e, kind, block, m, k), "i8")
     tile = e.alloca(f"[{block.rows * columns} x {kind.acc}]")
     _clear_without_depth(e, kind, (c, c_row), (m, n, k), accumulate)
@@ -179,7 +181,7 @@ def _packed(module: Module, kind: Elements) -> str:
             with e.loop(0, width, columns, name="pack_b") as loop:
                 start = e.add(e.mul(pc.iv, b_row), e.mul(e.add(jc.iv, loop.iv), b_col))
                 count = e.min(e.sub(width, loop.iv), columns)
-                to, at = e.offset(packed_b, e.mul(loop.iv, depth), kind.acc), e.offset(b, start, source)
+                to, at = e.offset(packed_b, e.mul(loop.iv, depth), kind.acc), e.offset(b, start, kind.b.operand.llvm)
                 e.void(f"call void @{pack_b}({to}, {at}, {b_col}, {b_row}, {e.i64(count)}, {e.i64(depth)})")
             with e.loop(0, m, block.mc, name="ic") as ic:
                 e.look()
@@ -187,7 +189,7 @@ def _packed(module: Module, kind: Elements) -> str:
                 with e.loop(0, height, block.rows, name="pack_a") as loop:
                     start = e.add(e.mul(e.add(ic.iv, loop.iv), a_row), e.mul(pc.iv, a_col))
                     count = e.min(e.sub(height, loop.iv), block.rows)
-                    to, at = e.offset(scratch, e.mul(loop.iv, depth), kind.acc), e.offset(a, start, source)
+                    to, at = e.offset(scratch, e.mul(loop.iv, depth), kind.acc), e.offset(a, start, kind.operand.llvm)
                     e.void(f"call void @{pack_a}({to}, {at}, {a_row}, {a_col}, {e.i64(count)}, {e.i64(depth)})")
                 corner = e.offset(c, e.add(e.mul(ic.iv, c_row), jc.iv), kind.acc)
                 _blocks(e, kind, block, (scratch, packed_b, tile), (corner, c_row), (height, width, depth), adding)
@@ -273,7 +275,7 @@ def _added(e: Emitter, kind: Elements, value: Value, place: Value, mask: Value, 
 
 def _direct(module: Module, kind: Elements) -> str:
     """Small products: A and B are read where they lie; the columns of B must be adjacent."""
-    name = f"gemm.{kind.operand.name}.direct"
+    name = f"gemm.{kind.name}.direct"
     if name in module.functions:
         return name
     block = schedule_of(module, kind.operand)
@@ -348,7 +350,7 @@ _STREAM_DEPTH = 4
 
 def _stream(module: Module, kind: Elements) -> str:
     """At most a few rows of A: row after row of B is read once, and C, which is small, is updated in place."""
-    name = f"gemm.{kind.operand.name}.stream"
+    name = f"gemm.{kind.name}.stream"
     if name in module.functions:
         return name
     params = params_of(_PARAMS)
@@ -364,7 +366,7 @@ def _stream(module: Module, kind: Elements) -> str:
             e.look()
             left = e.offset(a, e.add(e.mul(i.iv, a_row), e.mul(step.iv, a_col)), source)
             ones = [kind.load(e, e.offset(left, e.mul(a_col, u), source), 1) for u in range(depth)]
-            rows = [e.offset(b, e.mul(e.add(step.iv, u), b_row), source) for u in range(depth)]
+            rows = [e.offset(b, e.mul(e.add(step.iv, u), b_row), kind.b.operand.llvm) for u in range(depth)]
             out = e.offset(c, e.mul(i.iv, c_row), kind.acc)
             for lower, upper, width in ((0, wide, lanes), (wide, n, 1)):
                 spread = [splat(e, one, width) for one in ones]
@@ -372,7 +374,7 @@ def _stream(module: Module, kind: Elements) -> str:
                     place = e.offset(out, j.iv, kind.acc)
                     total = kind.load_acc(e, place, width)
                     for one, row in zip(spread, rows, strict=True):
-                        total = kind.multiply_add(e, one, kind.load(e, e.offset(row, j.iv, source), width), total)
+                        total = kind.multiply_add(e, one, kind.b.load(e, e.offset(row, j.iv, kind.b.operand.llvm), width), total)
                     e.store(total, place, kind.acc_bytes)
     e.void("ret void")
     e.finish()
@@ -381,34 +383,52 @@ def _stream(module: Module, kind: Elements) -> str:
 
 def _dots(module: Module, kind: Elements) -> str:
     """At most a few rows of A, and B transposed: every cell of C is a dot product of two contiguous rows."""
-    name = f"gemm.{kind.operand.name}.dots"
+    name = f"gemm.{kind.name}.dots"
     if name in module.functions:
         return name
     params = params_of(_PARAMS)
     a, a_row, _, b, _, b_col, c, c_row, m, n, k, accumulate, *_ = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
-    source, lanes = kind.operand.llvm, kind.lanes
-    deep = e.inst("i64", f"and i64 {k.text}, {-4 * lanes}")
-    with e.loop(0, n, name="j") as j, e.loop(0, m, name="i") as i:
-        e.look()
-        left, right = e.offset(a, e.mul(i.iv, a_row), source), e.offset(b, e.mul(j.iv, b_col), source)
-        with e.loop(0, deep, 4 * lanes, [kind.zero(lanes)] * 4, name="k") as loop:
-            for u in range(4):
-                at = e.add(loop.iv, u * lanes)
-                loop.next[u] = kind.multiply_add(
-                    e, kind.load(e, e.offset(left, at, source), lanes), kind.load(e, e.offset(right, at, source), lanes), loop.carried[u]
-                )
-        sums = loop.results
-        total = kind.add(e, kind.add(e, sums[0], sums[1]), kind.add(e, sums[2], sums[3]))
-        with e.loop(deep, k, 1, [_collapsed(e, kind, total)], name="k") as loop:
-            one, other = kind.load(e, e.offset(left, loop.iv, source), 1), kind.load(e, e.offset(right, loop.iv, source), 1)
-            loop.next = [kind.multiply_add(e, one, other, loop.carried[0])]
-        place = e.offset(c, e.add(e.mul(i.iv, c_row), j.iv), kind.acc)
-        old = select(e, accumulate, kind.load_acc(e, place, 1), kind.zero(1))
-        e.store(kind.add(e, old, loop.results[0]), place, kind.acc_bytes)
+    several = schedule_of(module, kind.operand).vectors
+    together = e.inst("i64", f"and i64 {m.text}, {-several}")
+    with e.loop(0, n, name="j") as j:
+        right = e.offset(b, e.mul(j.iv, b_col), kind.b.operand.llvm)
+        for lower, upper, rows in ((0, together, several), (together, m, 1)):
+            with e.loop(lower, upper, rows, name="i") as i:
+                e.look()
+                lefts = [e.offset(a, e.mul(e.add(i.iv, r), a_row), kind.operand.llvm) for r in range(rows)]
+                for r, total in enumerate(_dot_products(e, kind, lefts, right, k)):
+                    place = e.offset(c, e.add(e.mul(e.add(i.iv, r), c_row), j.iv), kind.acc)
+                    old = select(e, accumulate, kind.load_acc(e, place, 1), kind.zero(1))
+                    e.store(kind.add(e, old, total), place, kind.acc_bytes)
     e.void("ret void")
     e.finish()
     return name
+
+
+_DOT_SUMS = 4
+"""Vectors of sums of each dot product: enough of them that one row keeps the processor busy."""
+
+
+def _dot_products(e: Emitter, kind: Elements, lefts: Sequence[Value], right: Value, k: Value) -> list[Value]:
+    """Each of some rows of A times one column of B, which is read once; every sum has the same order, however many rows there are."""
+    lanes, rows = kind.lanes, len(lefts)
+    deep = e.inst("i64", f"and i64 {k.text}, {-_DOT_SUMS * lanes}")
+
+    def step(at: Index, width: int, sums: Sequence[Value]) -> list[Value]:
+        shared = kind.b.load(e, e.offset(right, at, kind.b.operand.llvm), width)
+        own = [kind.load(e, e.offset(left, at, kind.operand.llvm), width) for left in lefts]
+        return [kind.multiply_add(e, one, shared, total) for one, total in zip(own, sums, strict=True)]
+
+    with e.loop(0, deep, _DOT_SUMS * lanes, [kind.zero(lanes)] * (_DOT_SUMS * rows), name="k") as loop:
+        loop.next = [total for u in range(_DOT_SUMS) for total in step(e.add(loop.iv, u * lanes), lanes, loop.carried[u * rows : (u + 1) * rows])]
+    totals: list[Value] = []
+    for r in range(rows):
+        one, two, three, four = loop.results[r::rows]
+        totals.append(_collapsed(e, kind, kind.add(e, kind.add(e, one, two), kind.add(e, three, four))))
+    with e.loop(deep, k, 1, totals, name="k") as loop:
+        loop.next = step(loop.iv, 1, loop.carried)
+    return loop.results
 
 
 def _collapsed(e: Emitter, kind: Elements, vector: Value) -> Value:

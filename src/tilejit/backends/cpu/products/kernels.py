@@ -28,10 +28,27 @@ class Elements:
     """The types of one kind of product."""
 
     operand: DType
+    right: DType | None = None
+    """The type of B where it is another: B is turned as it is read."""
+    summed: DType | None = None
+    """The type of the sums where it does not follow from the operand."""
+
+    @staticmethod
+    def of(left: DType, right: DType | None) -> Elements:
+        return Elements(left, None if right is left else right)
+
+    @property
+    def b(self) -> Elements:
+        """How B is read."""
+        return self if self.right is None else Elements(self.right, summed=self.accumulator)
+
+    @property
+    def name(self) -> str:
+        return self.operand.name if self.right is None else f"{self.operand.name}.{self.right.name}"
 
     @property
     def accumulator(self) -> DType:
-        return accumulator_of(self.operand)
+        return self.summed or accumulator_of(self.operand)
 
     @property
     def acc(self) -> str:
@@ -49,25 +66,26 @@ class Elements:
     @property
     def plain(self) -> bool:
         """Whether operands are held in memory as they are summed."""
-        return self.operand.llvm == self.acc
+        return self.operand.llvm == self.acc and self.right is None
 
     def load(self, e: Emitter, pointer: Value, width: int) -> Value:
         """Operand elements as accumulator lanes."""
         value = from_memory(e, self.operand, e.load(typed(self.operand.llvm, width), pointer, self.operand.get_byte()))
         if self.operand.is_float:
             return value
-        return convert(e, "sext" if self.operand.is_signed else "zext", value, self.acc)
+        to_float, to_integer = ("sitofp", "sext") if self.operand.is_signed else ("uitofp", "zext")
+        return convert(e, to_float if self.accumulator.is_float else to_integer, value, self.acc)
 
     def load_acc(self, e: Emitter, pointer: Value, width: int) -> Value:
         return e.load(typed(self.acc, width), pointer, self.acc_bytes)
 
     def multiply_add(self, e: Emitter, a: Value, b: Value, addend: Value) -> Value:
-        if self.operand.is_float:
+        if self.accumulator.is_float:
             return fma(e, a, b, addend)
         return binary(e, "add", binary(e, "mul", a, b), addend)
 
     def add(self, e: Emitter, a: Value, b: Value) -> Value:
-        return binary(e, "fadd" if self.operand.is_float else "add", a, b)
+        return binary(e, "fadd" if self.accumulator.is_float else "add", a, b)
 
     def zero(self, width: int) -> Value:
         return constant(typed(self.acc, width), 0)
@@ -175,7 +193,7 @@ def packing(module: Module, kind: Elements, size: int) -> str:
 
     Only i < count are read; the rest of the panel is 0, so that kernels need no tails.
     """
-    name = f"gemm.pack.{kind.operand.name}.{size}"
+    name = f"gemm.pack.{kind.operand.name}.{kind.acc}.{size}"
     if name in module.functions:
         return name
     params = params_of("ptr to, ptr from, i64 across, i64 along, i64 count, i64 k")

@@ -15,7 +15,7 @@ from tilejit.backends.cpu.memory.views import is_last_use
 from tilejit.backends.cpu.nests.nest import convert_box, copy_box
 from tilejit.backends.cpu.products.gemm import Gemm, accumulator_of, call_gemm, scratch_bytes
 from tilejit.backends.cpu.teams.products import Product, share_product
-from tilejit.dtypes import DType, promote
+from tilejit.dtypes import INT8, UINT8, DType, promote
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
@@ -134,8 +134,12 @@ class _Product:
         return target, f.e.inst("i1", f"xor i1 {overwrite.text}, true")
 
     def _converted(self, side: Array, target: Array) -> Array:
-        """The operand in the common dtype, apart from what is being written (`matmul_acc(x, x, y)`)."""
-        if side.dtype is self.operand and not side.tokens & target.tokens:
+        """The operand in the common dtype, apart from what is being written (`matmul_acc(x, x, y)`).
+
+        Bytes on the right of floats stay what they are: products turn them as they are read, exactly, which is what weights of 8 bits are for.
+        """
+        as_read = side is self.right and side.dtype in (INT8, UINT8) and self.operand.is_float
+        if (side.dtype is self.operand or as_read) and not side.tokens & target.tokens:
             return side
         copy = self.f.new_array(self.operand, side.shape, side.valid, self.op.span)
         convert_box(self.f.e, copy, side, side.valid)
@@ -169,4 +173,4 @@ class _Product:
                 pointers = [e.offset(pointer, e.mul(index, step), array.dtype.llvm) for pointer, step, array in zip(pointers, steps, arrays, strict=True)]
             a = (pointers[1], left.strides[-2], left.strides[-1])
             b = (pointers[2], right.strides[-2], right.strides[-1])
-            call_gemm(e, self.operand, Gemm(a, b, (pointers[0], target.strides[-2]), sizes, product.accumulate, scratch))
+            call_gemm(e, self.operand, Gemm(a, b, (pointers[0], target.strides[-2]), sizes, product.accumulate, scratch), right.dtype)

@@ -37,12 +37,13 @@ def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]
     """Write a product as a task if it may be worth it, with `alone` as the code for one thread; False: nothing was written."""
     e = f.e
     schedule = schedule_of(e.module, product.operand)
-    wanted = variants(schedule, product.operand, product.a.strides[-2:], product.b.strides[-2:], product.sizes)
+    kind = Elements.of(product.operand, product.b.dtype)
+    wanted = variants(schedule, kind, product.a.strides[-2:], product.b.strides[-2:], product.sizes)
     variant = wanted[-1]
     m, n, k = product.sizes
     # Few rows are not cut, and the columns of a small B would be too narrow.
     by_columns = variant in ("stream", "dots") or (variant == "packed" and not (isinstance(n, int) and n < 2 * schedule.least_columns))
-    unit = schedule.vectors * Elements(product.operand).lanes if by_columns else schedule.rows
+    unit = schedule.vectors * kind.lanes if by_columns else schedule.rows
     whole, across = (n, m) if by_columns else (m, n)
     least, pieces = schedule.least_columns if by_columns else schedule.least_rows, schedule.pieces if variant != "stream" else schedule.stream_pieces
     size = _stretch(e, whole, unit, least, pieces)
@@ -104,7 +105,8 @@ def _write_stretch(
         c = e.offset(c, e.mul(start, product.c.strides[-2]), product.c.dtype.llvm)
         a = e.offset(a, e.mul(start, product.a.strides[-2]), product.a.dtype.llvm)
     left, right = (a, product.a.strides[-2], product.a.strides[-1]), (b, product.b.strides[-2], product.b.strides[-1])
-    call_variant(e, variant, product.operand, Gemm(left, right, (c, product.c.strides[-2]), (m, n, k), product.accumulate, scratch))
+    gemm = Gemm(left, right, (c, product.c.strides[-2]), (m, n, k), product.accumulate, scratch)
+    call_variant(e, variant, product.operand, gemm, product.b.dtype)
 
 
 # sizes ------------------------------------------------------------------------------------------------------------------
