@@ -1,11 +1,13 @@
-"""From a kernel never seen before to native code, against numba compiling the same loops."""
+"""From a kernel never seen before to native code, against numba compiling the same loops; a large program against itself on one processor."""
 
 from __future__ import annotations
 
 import ast
 import math
+import os
 from collections.abc import Callable, Iterator
 from typing import cast
+from unittest import mock
 
 import numba
 import numpy as np
@@ -114,6 +116,34 @@ def specialising(rng: np.random.Generator) -> Iterator[Pair]:
     yield Pair("specialise 100 lines, 3 helpers", "ast.parse and unparse", ours, lambda: ast.unparse(ast.parse(text)), target=Target(4.8, 20_000))
 
 
+@pl.jit
+def many(x: pl.Tensor, w: pl.Tensor, out: pl.InOut[pl.Tensor]):
+    for i in pl.unroll(40):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            for j in pl.unroll(8):
+                product = pl.matmul(out, w)
+                e = pl.exp(pl.row_expand_sub(product, pl.row_max(product)))
+                out[:] = pl.row_expand_div(e, pl.row_sum(e)) + pl.tanh(pl.erf(x) + i) * j
+
+
+def large(rng: np.random.Generator) -> Pair:
+    """A program of 40 functions and 60,000 lines of LLVM text, on two processors and on one."""
+    args = tuple(rng.standard_normal(shape, np.float32) for shape in ((32, 48), (48, 48), (32, 48)))
+
+    def on(threads: int) -> object:
+        with mock.patch.dict(os.environ, {"TILEJIT_NUM_THREADS": str(threads)}):
+            return fresh(many, args)()
+
+    def check() -> None:
+        results = [args[2].copy() for _ in range(2)]
+        for threads, out in enumerate(results, 1):
+            on(threads)
+            many(*args[:2], out)
+        np.testing.assert_array_equal(results[0], results[1])
+
+    return Pair("compile 40 functions, 60,000 LLVM lines", "one processor", lambda: on(2), lambda: on(1), samples=3, check=check, target=Target(1, 3_000_000))
+
+
 def cases() -> Iterator[Pair]:
     rng = np.random.default_rng(0)
     a, b, out = (rng.standard_normal((64, 64), np.float32) for _ in range(3))
@@ -123,3 +153,4 @@ def cases() -> Iterator[Pair]:
     )  # fmt: skip
     for kernel, loops, args in pairs:
         yield Pair(f"compile {kernel.__name__}", "numba", fresh(kernel, args), fresh_numba(loops, args), samples=SAMPLES)
+    yield large(rng)

@@ -13,6 +13,7 @@ from tilejit.backends.cpu.llvm import listing
 from tilejit.backends.cpu.llvm.compile import Compiled, compile_llvm, target_machine
 from tilejit.backends.cpu.llvm.elf import UnsupportedObject, flatten
 from tilejit.backends.cpu.llvm.host import host
+from tilejit.backends.cpu.llvm.parts import compile_parts
 from tilejit.backends.cpu.lower import Lowered, lower
 from tilejit.backends.cpu.teams.pool import pool_text
 from tilejit.backends.entries import declared_params
@@ -70,7 +71,7 @@ class CpuExecutable:
 
     @cached_property
     def compiled(self) -> Compiled:
-        """What LLVM makes of it."""
+        """What LLVM makes of it in one piece."""
         return compile_llvm(self.lowered.text)
 
     @cached_property
@@ -84,7 +85,7 @@ class CpuExecutable:
         if self.found is not None:
             return self.found
         try:
-            return flatten(self.compiled.object_bytes)
+            return flatten(*(compile_parts(self.lowered.text) or [self.compiled.object_bytes]))
         except UnsupportedObject:
             return None
 

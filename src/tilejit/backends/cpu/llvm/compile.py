@@ -45,12 +45,12 @@ _MOST_BLOCKS = 256
 """LLVM's NewGVN goes through a function once for each loop in a row, and aborts the process when there are a hundred of them."""
 
 
-def _is_long(text: str) -> bool:
+def is_long(text: str) -> bool:
     """Whether a function of the module has more basic blocks than NewGVN may see."""
     return any(function.count(":\n") > _MOST_BLOCKS for function in text.split("\ndefine ")[1:])
 
 
-def _run_passes(module: llvm.ModuleRef, long: bool) -> None:
+def _run_passes(module: llvm.ModuleRef, gvn: bool) -> None:
     """Inlining, scalar replacement, peephole and redundancy elimination: what explicit vector code still gains from."""
     machine = target_machine()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
@@ -60,7 +60,7 @@ def _run_passes(module: llvm.ModuleRef, long: bool) -> None:
     passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
     passes.add_loop_rotate_pass()
-    if not long:
+    if gvn:
         passes.add_new_gvn_pass()
     passes.add_instruction_combine_pass()
     passes.add_dead_code_elimination_pass()
@@ -68,8 +68,11 @@ def _run_passes(module: llvm.ModuleRef, long: bool) -> None:
     passes.run(module, builder)
 
 
-def compile_llvm(text: str, *, optimise: bool = True) -> Compiled:
-    """Machine code of a module given as LLVM text. Text that LLVM rejects is our bug: InternalError with the offending line."""
+def compile_llvm(text: str, *, optimise: bool = True, gvn: bool | None = None) -> Compiled:
+    """Machine code of a module given as LLVM text; `gvn`: whether NewGVN runs (None: where it can).
+
+    Text that LLVM rejects is our bug: InternalError with the offending line.
+    """
     machine = target_machine()
     try:
         module = llvm.parse_assembly(text)
@@ -79,7 +82,7 @@ def compile_llvm(text: str, *, optimise: bool = True) -> Compiled:
     except RuntimeError as error:
         raise InternalError(_explain(text, str(error))) from error
     if optimise:
-        _run_passes(module, _is_long(text))
+        _run_passes(module, not is_long(text) if gvn is None else gvn)
     return Compiled(machine.emit_object(module), module)
 
 
