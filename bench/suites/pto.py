@@ -1,10 +1,11 @@
-"""PTO text: reading and checking it against xDSL's own parser, running it against the same kernel written with @pl.jit."""
+"""PTO text: reading and checking it against xDSL's own parser, running and launching it against the same kernel written with @pl.jit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import torch
 from measure import Pair, Target
 from xdsl.context import Context
 from xdsl.dialects.arith import Arith
@@ -74,6 +75,57 @@ def chain_pl(x: pl.Tensor, y: pl.Tensor, o: pl.Out[pl.Tensor]):
                 pl.store(pl.exp(pl.add(pl.mul(a, b), 0.5)), [i, j], o)
 
 
+_FIRST = """module {
+  func.func @first(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %o: !pto.ptr<f32>) {
+    %zero = arith.constant 0 : index
+    %a = pto.load_scalar %x[%zero] : !pto.ptr<f32> -> f32
+    %b = pto.load_scalar %y[%zero] : !pto.ptr<f32> -> f32
+    %s = arith.addf %a, %b : f32
+    pto.store_scalar %s, %o[%zero] : !pto.ptr<f32>, f32
+    return
+  }
+}
+"""
+
+
+@pto.jit(source=_FIRST)
+def first(x: GM, y: GM, o: GM) -> None: ...  # type: ignore[valid-type]
+
+
+@pl.jit
+def first_pl(x: pl.Tensor, y: pl.Tensor, o: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        o[:] = x + y
+
+
+def launches() -> Iterator[Pair]:
+    """What a launch costs when the kernel does almost nothing."""
+    x, y = np.random.default_rng(1).standard_normal((2, 1, 1), np.float32)
+    for kind, (a, b, ours, theirs) in {
+        "NumPy arrays": (x, y, np.zeros_like(x), np.zeros_like(x)),
+        "torch tensors": (torch.from_numpy(x), torch.from_numpy(y), torch.zeros(1, 1), torch.zeros(1, 1)),
+    }.items():
+        launch = first[1, None]
+
+        def peer(a: object = a, b: object = b, out: object = theirs) -> None:
+            first_pl(a, b, out)
+
+        def check(ours: object = ours, theirs: object = theirs) -> None:
+            np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
+
+        def kept(a: object = a, b: object = b, out: object = ours, launch: Callable[..., None] = launch) -> None:
+            launch(a, b, out)
+
+        def whole(a: object = a, b: object = b, out: object = ours) -> None:
+            first[1, None](a, b, out)
+
+        for case, call, bar in (("launch", kept, Target(1.5, 1)), ("kernel[1, None]", whole, Target(6, 1))):
+            for _ in range(3):
+                call()
+                peer()
+            yield Pair(f"{case}, 3 {kind}", "@pl.jit", call, peer, target=bar, check=check)
+
+
 def _generic_parser(text: str) -> Callable[[], object]:
     """xDSL alone on the generic form: ops and types of pto are unregistered to it."""
     context = Context(allow_unregistered=True)
@@ -93,6 +145,7 @@ def cases() -> Iterator[Pair]:
     assert len(text.splitlines()) in range(300, 310)
     generic = parse_pto(text).print(generic=True)
     yield Pair("read and check 300 lines", "xDSL, generic form", lambda: _checked(text), _generic_parser(generic), target=Target(3))
+    yield from launches()
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((2, SIZE, SIZE), np.float32)
     ours, theirs = np.empty_like(x), np.empty_like(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import sys
 import weakref
@@ -17,24 +18,27 @@ from tilejit.dtypes import FP32
 from tilejit.runtime.artifact.blob import LoadedBlob
 from tilejit.runtime.call.bindings import dict_word
 from tilejit.runtime.call.dispatch import FastPath, Specialisation
-from tilejit.runtime.call.guards import CallForm, NewTensor, ScalarGuard, TensorGuard
+from tilejit.runtime.call.guards import CallForm, FixedGuard, NewTensor, ScalarGuard, TensorGuard
 from tilejit.runtime.call.layout import supported
 from tilejit.runtime.call.native_type import NativeCallable, enable
 
 pytestmark = [pytest.mark.dispatch, pytest.mark.skipif(not supported(), reason="the fast path is not validated on this interpreter")]
 
-KERNELS = """
-define i64 @add(ptr %args, ptr %context) {
+ADD = """
+define i64 @NAME(ptr %args, ptr %context) {
   %a = load ptr, ptr %args
-  %b.at = getelementptr i64, ptr %args, i64 5
+  %b.at = getelementptr i64, ptr %args, i64 B_AT
   %b = load ptr, ptr %b.at
-  %c.at = getelementptr i64, ptr %args, i64 10
+  %c.at = getelementptr i64, ptr %args, i64 C_AT
   %c = load ptr, ptr %c.at
   %rows.at = getelementptr i64, ptr %args, i64 1
   %rows = load i64, ptr %rows.at
-  %stride.at = getelementptr i64, ptr %args, i64 3
+  %stride.at = getelementptr i64, ptr %args, i64 STRIDE_AT
   %stride = load i64, ptr %stride.at
   %n = mul i64 %rows, %stride
+  %number.at = getelementptr i64, ptr %args, i64 NUMBER_AT
+  %integer = load i64, ptr %number.at
+  %number = sitofp i64 %integer to float
   br label %head
 head:
   %i = phi i64 [ 0, %0 ], [ %j, %body ]
@@ -46,19 +50,34 @@ body:
   %pc = getelementptr float, ptr %c, i64 %i
   %x = load float, ptr %pa
   %y = load float, ptr %pb
-  %z = fadd float %x, %y
-  store float %z, ptr %pc
+  %plain = fadd float %x, %y
+  %more.sum = fadd float %plain, %number
+  store float SUM, ptr %pc
   %j = add i64 %i, 1
   br label %head
 done:
   ret i64 0
 }
+"""
+FAIL = """
 define i64 @fail(ptr %args, ptr %context) {
   %at = getelementptr i64, ptr %context, i64 4
   store i64 77, ptr %at
   ret i64 3
 }
 """
+
+
+def adding(name: str, **places: object) -> str:
+    """Adds two tensors into a third; the places are those of the argument block."""
+    return functools.reduce(lambda text, item: text.replace(item[0], str(item[1])), places.items(), ADD.replace("NAME", name))
+
+
+KERNELS = (
+    FAIL
+    + adding("add", B_AT=5, C_AT=10, STRIDE_AT=3, NUMBER_AT=0, SUM="%plain")
+    + adding("add_rows", B_AT=3, C_AT=6, STRIDE_AT=8, NUMBER_AT=9, SUM="%more.sum")
+)
 
 SLOW, ABSENT = object(), object()
 
@@ -197,6 +216,68 @@ def test_the_inputs_of_a_call_need_not_be_its_first_parameters() -> None:
     np.testing.assert_array_equal(c, a + b)
     np.testing.assert_array_equal(setup.call(a, b), a + b)  # type: ignore[arg-type]
     assert setup.call(a, out=c, b=b) is SLOW, "these parameters have no names for the caller"
+
+
+def rows(*samples: object, extents: tuple[int | None, ...] = (None,), symbols: tuple[int | None, ...] = (0,)) -> Setup:
+    """Adds arrays of any rank as rows, and 5: a parameter that no call gives."""
+    form = CallForm({"a": False, "b": False, "c": False, "grid": True}, 3, named=False, config=False, flat=True, fixed="grid")
+    setup = Setup(form=form)
+    guards = [TensorGuard(sample, extents, symbols, 4, position == 2, 3 * position, flat=True) for position, sample in enumerate(samples)]
+    special = Specialisation(setup.code.address("add_rows"), (*guards, FixedGuard(5, 9)), False, 1, 0, False, setup.failed, setup.code)
+    assert setup.path.add(special)
+    return setup
+
+
+SHAPES = [((24,), (24,), (24,)), ((4, 6), (24,), (2, 3, 4)), ((2, 3, 4), (4, 6), (24, 1)), ((1,), (), (1, 1, 1, 1, 1, 1, 1)), ((7, 5), (5, 7), (35,))]
+
+
+@pytest.mark.parametrize("shapes", SHAPES)
+def test_rows_may_have_any_rank(shapes: tuple[tuple[int, ...], ...]) -> None:
+    rng = np.random.default_rng(5)
+    setup = rows(*(np.zeros((2, 3), np.float32) for _ in range(3)))
+    a, b, c = (rng.standard_normal(shape).astype(np.float32).reshape(shape) for shape in shapes)
+    assert setup.call(a, b, c) is None and setup.path.hits == 1
+    np.testing.assert_array_equal(c.reshape(-1), (a.reshape(-1) + b.reshape(-1)) + np.float32(5))
+
+
+def test_what_is_no_row_goes_to_python() -> None:
+    a, b, c = arrays()
+    setup = rows(a, b, c)
+    memory = np.zeros(40, np.float32)
+    read_only = c.copy()
+    read_only.flags.writeable = False
+    empty = np.zeros((0, 3), np.float32)
+    misfits: list[tuple[object, ...]] = [
+        (a, b), (a, b, c, 7), (a.astype(np.float64), b, c), (a[:, ::2], b[:, ::2], c[:, ::2]), (a, b, c.T), (a, b.T, c), (a[:2], b, c), (a, b, read_only),
+        (a, b, a), (memory[:24], b, memory[16:]), (empty, empty, empty.copy()), (a.ctypes.data, b, c), (a.view(np.matrix), b, c),
+    ]  # fmt: skip
+    for args in misfits:
+        assert setup.call(*args) is SLOW
+        assert all(x is y for x, y in zip(setup.slow_calls[-1][0], args, strict=True))
+    for named in ({"config": None}, {"config": 3}, {"grid": 7}):
+        assert setup.call(a, b, c, **named) is SLOW
+        assert setup.slow_calls[-1][1] == named
+    assert np.isnan(c).all() and setup.path.hits == 0
+    fixed = rows(a, b, c, extents=(24,), symbols=(None,))
+    assert fixed.call(a.reshape(2, 12), b.reshape(-1), c) is None
+    assert fixed.call(a[:2], b[:2], c[:2]) is SLOW, "the number of elements is what is guarded"
+
+
+@pytest.mark.torch
+def test_rows_of_torch_must_be_dense() -> None:
+    torch = pytest.importorskip("torch")
+    setup = rows(*(torch.zeros(3) for _ in range(3)))
+    for shapes in SHAPES:
+        a, b, c = (torch.randn(shape) for shape in shapes)
+        assert setup.call(a, b, c) is None
+        assert torch.equal(c.reshape(-1), a.reshape(-1) + b.reshape(-1) + 5)
+    hits, (a, b, c) = setup.path.hits, (torch.randn(4, 6) for _ in range(3))
+    before = c.clone()
+    short, empty = a.reshape(-1)[:23], torch.zeros(0, 4)
+    misfits = [(a.T, b, c), (a, b, c.T), (a, b, c[:, ::2]), (a.double(), b, c), (a, b, a), (short, b, c), (a.numpy(), b, c), (empty, empty, empty)]
+    for args in misfits:
+        assert setup.call(*args) is SLOW
+    assert hits == len(SHAPES) == setup.path.hits and torch.equal(c, before)
 
 
 def test_extents_of_results_follow_the_arguments() -> None:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tilejit import config as settings
-from tilejit.backends.pto.interpret.arguments import flat_arguments
+from tilejit.backends.pto.interpret.arguments import flat_arguments, flat_names
 from tilejit.errors import ArtifactError
 from tilejit.jit.disk import kernels as disk
 from tilejit.jit.disk.fingerprint import sources_changed
@@ -108,11 +108,16 @@ class PtoCode:
         self._because = because
         return None
 
-    def launch(self, arguments: Sequence[object], grid: int) -> None:
-        """Run it."""
+    def launch(self, arguments: Sequence[object], grid: int) -> CompiledProgram | None:
+        """Run it; the machine code that it ran as."""
         native = self.native
         flat = None if native is None else flat_arguments(self.names, self.types, arguments, native.param_infos)
         if native is None or flat is None:
             self.program.interpret(arguments, grid)
-        else:
-            native(*flat, grid)
+            return None
+        native(*flat, grid)
+        return native
+
+    def launch_names(self, native: CompiledProgram) -> list[str]:
+        """What the machine code calls the arguments of a launch, in their order, and last the grid."""
+        return flat_names(self.types, native.param_infos)

@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilejit.config import code_settings
+from tilejit.config import code_settings, snapshot
 from tilejit.errors import ArgumentError, OptionError, SourceNotFoundError, UnsupportedFeatureError
 from tilejit.frontend.pto.decode import decoded
+from tilejit.jit.pto.launcher import Launcher
 from tilejit.jit.pto.types import Parameter, parameters_of
+from tilejit.runtime.call.warm import SettingsWatch
 
 if TYPE_CHECKING:
     from tilejit.jit.pto.code import PtoCode
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 BACKENDS = ("vpto", "emitc")
 MODES = ("auto", "explicit")
+_GRIDS = 64
+"""Grids whose launchers a kernel keeps; with more it starts anew."""
 
 
 class _Unset:
@@ -116,6 +120,7 @@ class SourceKernel:
         self.options = options
         self._source = source
         self._compiled: dict[tuple[object, object], CompiledKernel] = {}
+        self._inline: tuple[SettingsWatch, CompiledKernel] | None = None
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
 
@@ -128,12 +133,19 @@ class SourceKernel:
         """Read the text, check it against the signature and by its own rules; the same object while the text stays the same."""
         if constants:
             raise ArgumentError(f"{self.name} comes from source and has no compile-time constants, got {', '.join(sorted(constants))}")
+        inline = self._inline
+        if inline is not None and inline[0].hold():
+            return inline[1]  # text that stands in the program stays as it is
+        seen = snapshot()
         source = self.source
         key = self._key(source)
         under = (key, code_settings())
         found = self._compiled.get(under)
         if found is None:
             found = self._compiled[under] = CompiledKernel(self, source, key, self._code(source))
+        watch = SettingsWatch()
+        if source.path is None and watch.start(seen):
+            self._inline = watch, found
         return found
 
     def _key(self, source: Source) -> object:
@@ -204,6 +216,8 @@ class CompiledKernel:
     specialization_key: object
     code: PtoCode = field(repr=False)
     constexpr_bindings: Mapping[str, object] = field(default_factory=dict[str, object])
+    _launchers: dict[int, Launcher] = field(default_factory=dict[int, Launcher], init=False, repr=False)
+    """By grid: a launch like an earlier one takes its short way."""
 
     @property
     def program(self) -> PtoProgram:
@@ -243,25 +257,12 @@ class CompiledKernel:
             raise OptionError(f"the grid of {self.kernel.name} is a positive number of blocks, got {grid!r}")
         if not (stream is None or isinstance(stream, int | ctypes.c_void_p) or hasattr(stream, "value")):
             raise ArgumentError(f"the stream of {self.kernel.name} is None, an address or an object with .value, got {type(stream).__name__}")
-        return Launcher(self, grid)
-
-
-@dataclass(frozen=True)
-class Launcher:
-    """A kernel with its grid."""
-
-    compiled: CompiledKernel
-    grid: int
-
-    def __call__(self, *args: object, **named: object) -> None:
-        wanted = self.compiled.kernel.parameters
-        if named:
-            names = ", ".join(parameter.name for parameter in wanted)
-            raise ArgumentError(f"{self.compiled.kernel.name} takes its arguments by position, got `{next(iter(named))}=`", help=f"pass them in order: {names}")
-        if len(args) != len(wanted):
-            names = ", ".join(parameter.name for parameter in wanted)
-            raise ArgumentError(f"{self.compiled.kernel.name} takes {len(wanted)} arguments ({names}), got {len(args)}")
-        self.compiled.code.launch(args, self.grid)
+        found = self._launchers.get(grid)
+        if found is None:
+            if len(self._launchers) >= _GRIDS:
+                self._launchers.clear()
+            found = self._launchers[grid] = Launcher(self, int(grid))
+        return found
 
 
 # the decorator --------------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +19,7 @@ from tilejit.runtime.artifact.sections import Artifact, EntryInfo
 from tilejit.runtime.call.autograd import GradNote
 from tilejit.runtime.call.guards import CallForm
 from tilejit.runtime.call.native import NativeEntry, loading
-from tilejit.runtime.call.native_type import NativeCallable, enable
+from tilejit.runtime.call.native_type import NativeCallable, enable, weakly
 from tilejit.runtime.call.signature import Bound, ParamInfo, Signature
 from tilejit.runtime.call.straight import MISS
 from tilejit.runtime.call.warm import WarmCalls
@@ -112,7 +111,7 @@ class CompiledEntry(NativeCallable):
         if self._warm is None:
             params, inputs = self.signature.params, tuple(self._given(-1))
             form = CallForm({param.name: param.shape is None for param in params}, len(params), named=False, inputs=inputs)
-            self._warm = WarmCalls(self, _weakly(self), form)
+            self._warm = WarmCalls(self, weakly(self), form)
         return self._warm
 
     def _given(self, count: int) -> list[str]:
@@ -410,18 +409,6 @@ class CompiledProgram(NativeCallable):
 
 for _class in (CompiledEntry, CompiledProgram):
     enable(_class)
-
-
-def _weakly(entry: CompiledEntry) -> Callable[..., object]:
-    """Calls of an entry for its own native code, which must not keep it: dropping a program frees its code at once."""
-    found = weakref.ref(entry)
-
-    def call(*args: object, **named: Any) -> object:
-        entry = found()
-        assert entry is not None  # whoever calls it holds it
-        return CompiledEntry.__call__(entry, *args, **named)
-
-    return call
 
 
 def _own_artifacts() -> str:

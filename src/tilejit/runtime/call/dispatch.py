@@ -20,7 +20,7 @@ from tilejit.dtypes import DType, integer_range
 from tilejit.runtime.artifact.blob import Blob, LoadedBlob
 from tilejit.runtime.call import arena, interrupt
 from tilejit.runtime.call.dispatch_abi import HERE, MAX_ARGS, MAX_NEW, MAX_RANK, Entry, Guard, Kind, New, State
-from tilejit.runtime.call.guards import ArgumentGuard, CallForm, NewTensor, RuntimeGuard, ScalarGuard, TensorGuard
+from tilejit.runtime.call.guards import ArgumentGuard, CallForm, FixedGuard, NewTensor, RuntimeGuard, ScalarGuard, TensorGuard
 from tilejit.runtime.call.memory import word_at
 from tilejit.runtime.call.native_type import attach
 
@@ -70,7 +70,7 @@ class FastPath:
     def __init__(self, code: Blob, slow: Callable[..., object], form: CallForm) -> None:
         self._slow = slow
         names = list(form.runtime)
-        self._interned = [sys.intern(name) if form.named else None for name in names] + ["config"]
+        self._interned = [sys.intern(name) if form.named else None for name in names] + ["config" if form.config else None]
         self._names = (ctypes.c_int64 * len(self._interned))(*(0 if name is None else id(name) for name in self._interned))
         self._order = (ctypes.c_int64 * len(self._interned))(*range(len(self._interned)))
         inputs = [names.index(name) for name in form.inputs or ()]
@@ -108,8 +108,7 @@ class FastPath:
         state[State.FAILED] = id(self._failed)
         state[State.NUMPY_TYPE] = id(np.ndarray)
         state[State.NONE] = id(None)
-        state[State.FLOAT_TYPE] = id(float)
-        state[State.INT_TYPE] = id(int)
+        state[State.FLOAT_TYPE], state[State.INT_TYPE] = id(float), id(int)
         state[State.TRUE] = id(True)
         state[State.INTERRUPT] = interrupt.ADDRESS
         state[State.ARENA] = ctypes.addressof(_shared_arena())
@@ -229,7 +228,7 @@ class FastPath:
         for slot, value in (
             (Guard.KIND, int(kind)), (Guard.NOTED, int(kind)), (Guard.DTYPE, dtype), (Guard.RANK, rank), (Guard.FLAGS, flags if kind is Kind.NUMPY else 0),
             (Guard.ITEM_SIZE, guard.item_size), (Guard.IS_OUTPUT, int(guard.is_output)), (Guard.SLOT, guard.slot),
-            (Guard.DEVICE, device),
+            (Guard.DEVICE, device), (Guard.FLAT, int(guard.flat)),
         ):  # fmt: skip
             row[slot] = value
         for axis in range(MAX_RANK):
@@ -308,14 +307,15 @@ def _maker(sample: object, dtype: DType, small: bool) -> tuple[object, object, o
     return None if found is None else (*found, 1, ("dtype", "device"))
 
 
-def _scalar_row(guard: ScalarGuard | RuntimeGuard | None) -> list[int] | None:
-    if guard is None:
-        return _absent_row()
+def _scalar_row(guard: ScalarGuard | RuntimeGuard | FixedGuard | None) -> list[int] | None:
+    if guard is None or isinstance(guard, FixedGuard):
+        return _absent_row(guard)
     return _runtime_row(guard) if isinstance(guard, RuntimeGuard) else _constant_row(guard.value)
 
 
-def _absent_row() -> list[int]:
+def _absent_row(guard: FixedGuard | None = None) -> list[int]:
     row = [0] * int(Guard.SIZE)
+    row[Guard.SLOT], row[Guard.VALUE] = (-1, 0) if guard is None else (guard.slot, guard.number)
     row[Guard.KIND] = row[Guard.NOTED] = int(Kind.ABSENT)
     return row
 

@@ -109,7 +109,7 @@ class Guard(enum.IntEnum):
     SLOT = 6
     """Where the parameter starts in the argument block; -1: it is not there (a specialised scalar)."""
     VALUE = 7
-    """Scalar constants: the object (OBJECT) or the bits of the double (FLOAT)."""
+    """Scalar constants: the object (OBJECT) or the bits of the double (FLOAT); what stands for a parameter with a slot that is not given (ABSENT)."""
     EXTENTS = 8
     """MAX_RANK slots; -1 is dynamic. Integers: smallest and largest value."""
     SYMBOLS = 13
@@ -118,7 +118,9 @@ class Guard(enum.IntEnum):
     """The kind that the argument is noted as."""
     DEVICE = 19
     """Where a tensor must be: DLPack's device type, and the number of the device in the upper half."""
-    SIZE = 20
+    FLAT = 20
+    """1: a tensor of any rank, as one row."""
+    SIZE = 21
 
 
 class Kind(enum.IntEnum):

@@ -20,6 +20,12 @@ class CallForm:
     """Whether they can be given by name."""
     inputs: tuple[str, ...] | None = None
     """The parameters that a call with so few arguments means, where these are not the first ones."""
+    config: bool = True
+    """Whether `config=` can be given."""
+    flat: bool = False
+    """Whether the code takes arrays of any rank, each as one row."""
+    fixed: str | None = None
+    """A parameter that no call gives: its value belongs to what is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,8 @@ class TensorGuard:
     item_size: int
     is_output: bool
     slot: int
+    flat: bool = False
+    """Arrays of any rank and of at least one element; the only extent is how many they have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +59,15 @@ class RuntimeGuard:
     slot: int
 
 
-ArgumentGuard = TensorGuard | ScalarGuard | RuntimeGuard
+@dataclass(frozen=True, slots=True)
+class FixedGuard:
+    """A parameter that is not given: this number stands for it."""
+
+    number: int
+    slot: int
+
+
+ArgumentGuard = TensorGuard | ScalarGuard | RuntimeGuard | FixedGuard
 
 
 @dataclass(frozen=True, slots=True)

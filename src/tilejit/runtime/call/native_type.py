@@ -7,6 +7,8 @@ because the package has no compiled part. Instances without a pointer are called
 from __future__ import annotations
 
 import ctypes
+import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tilejit.runtime.call.layout import supported
@@ -64,6 +66,18 @@ def enable(cls: type) -> None:
     """Let CPython use the instances' function pointers; a class with a `__call__` of its own does not inherit that."""
     if supported():
         ctypes.c_uint64.from_address(id(cls) + _TYPE_FLAGS_AT).value |= _HAVE_VECTORCALL
+
+
+def weakly(instance: Callable[..., object]) -> Callable[..., object]:
+    """Calls of an instance through Python for its own native code, which must not keep it: dropping the instance frees the code at once."""
+    cls, found = type(instance), weakref.ref(instance)
+
+    def call(*args: object, **named: object) -> object:
+        instance = found()
+        assert instance is not None  # whoever calls it holds it
+        return cls.__call__(instance, *args, **named)
+
+    return call
 
 
 def attach(instance: object, function: int, state: int) -> None:

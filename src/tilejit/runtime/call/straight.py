@@ -14,7 +14,7 @@ from tilejit.dtypes import BOOL, DType, integer_range
 from tilejit.errors import TilejitError
 from tilejit.runtime.arrays import ADDRESS_AT, data_address
 from tilejit.runtime.call.dispatch import NUMPY_ALIGNED, NUMPY_DENSE, NUMPY_WRITEABLE
-from tilejit.runtime.call.guards import ArgumentGuard, NewTensor, RuntimeGuard, ScalarGuard, TensorGuard
+from tilejit.runtime.call.guards import ArgumentGuard, FixedGuard, NewTensor, RuntimeGuard, ScalarGuard, TensorGuard
 from tilejit.runtime.call.memory import WORDS
 from tilejit.runtime.call.native import scalar_bits
 from tilejit.runtime.targets import HOST
@@ -123,6 +123,8 @@ class _Writer:
                     self.constant(f"a{position}", guard.value)
                 case RuntimeGuard():
                     self.scalar(f"a{position}", guard)
+                case FixedGuard():
+                    raise _CannotWrite
         self.overlaps()
         for number, tensor in enumerate(self.new):
             self.allocate(f"n{number}", tensor)

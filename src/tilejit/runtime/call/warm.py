@@ -15,7 +15,7 @@ from tilejit.errors import TilejitError
 from tilejit.runtime.arrays import devices_of
 from tilejit.runtime.call.bindings import Word, dict_word
 from tilejit.runtime.call.dispatch import FastPath, Specialisation, wanted
-from tilejit.runtime.call.guards import ArgumentGuard, CallForm, NewTensor, RuntimeGuard, ScalarGuard, TensorGuard
+from tilejit.runtime.call.guards import ArgumentGuard, CallForm, FixedGuard, NewTensor, RuntimeGuard, ScalarGuard, TensorGuard
 from tilejit.runtime.call.layout import supported
 from tilejit.runtime.call.memory import WORDS
 from tilejit.runtime.call.native import NativeEntry, Placed
@@ -158,7 +158,7 @@ class WarmCalls:
             self.forget()
             return  # changed by another thread meanwhile: the words are not those of this program
         natively = self._serve_natively(entry, arguments, config, words)
-        if not natively and config is None and tuple(arguments) in (self._names[: len(arguments)], self._form.inputs):
+        if not natively and config is None and not self._form.flat and tuple(arguments) in (self._names[: len(arguments)], self._form.inputs):
             self._serve_in_python(entry, native, arguments)
 
     def _worth_watching(self, words: list[Word] | None) -> list[Word] | None:
@@ -211,7 +211,7 @@ class WarmCalls:
             return False
         path.watch(words, (self.watches, os.environ))
         token = (id(entry), id(config), *((name, type(value)) for name, value in arguments.items()))
-        special = None if token in self._served else specialisation_of(entry, path, arguments, self._names, config)
+        special = None if token in self._served else specialisation_of(entry, path, arguments, self._form, config)
         new = special is not None and path.add(special)
         if new:
             self._served.add(token)
@@ -257,8 +257,9 @@ def start_of(entry: CompiledEntry, native: NativeEntry | None, arguments: Mappin
     return (runner, runner.launch(first, entry.relocate, entry.note)) if isinstance(runner, Placed) and first is not None else (None, None)
 
 
-def guards_of(entry: CompiledEntry, native: Placed, arguments: Mapping[str, object]) -> tuple[ArgumentGuard, ...]:
+def guards_of(entry: CompiledEntry, native: Placed, arguments: Mapping[str, object], form: CallForm | None = None) -> tuple[ArgumentGuard, ...]:
     """Guards for arguments like these, in the order of the call."""
+    flat, fixed = (form.flat, form.fixed) if form is not None else (False, None)
     places = dict(zip((param.name for param in native.params), native.places, strict=True))
     infos = {param.name: param for param in entry.signature.params}
     guards: list[ArgumentGuard] = []
@@ -266,11 +267,13 @@ def guards_of(entry: CompiledEntry, native: Placed, arguments: Mapping[str, obje
         info = infos.get(name)
         if info is None:
             guards.append(ScalarGuard(value))
+        elif name == fixed:
+            guards.append(FixedGuard(cast("int", value), places[name]))
         elif info.shape is None:
             guards.append(RuntimeGuard(info.dtype, places[name]))
         else:
             extents, symbols = _extents(entry, info)
-            guards.append(TensorGuard(value, extents, symbols, info.dtype.get_byte(), info.direction != "In", places[name]))
+            guards.append(TensorGuard(value, extents, symbols, info.dtype.get_byte(), info.direction != "In", places[name], flat))
     return tuple(guards)
 
 
@@ -307,9 +310,9 @@ def straight_call_of(entry: CompiledEntry, native: Placed, start: Start, argumen
 
 
 def specialisation_of(
-    entry: CompiledEntry, path: FastPath, arguments: Mapping[str, object], names: Sequence[str], config: RunConfig | None
+    entry: CompiledEntry, path: FastPath, arguments: Mapping[str, object], form: CallForm, config: RunConfig | None
 ) -> Specialisation | None:
-    """Calls like this one for the native dispatcher; `names` are those of all parameters. None: they are not for it."""
+    """Calls like this one for the native dispatcher. None: they are not for it."""
     placed = entry.native or entry.runner
     if not isinstance(placed, Placed) or (config is not None and config.stream is not None):
         return None
@@ -325,8 +328,8 @@ def specialisation_of(
             entry.relocate(error)
             raise
 
-    given = dict(zip(arguments, guards_of(entry, placed, arguments), strict=True))
-    guards = tuple(given.get(name) for name in names)
+    given = dict(zip(arguments, guards_of(entry, placed, arguments, form), strict=True))
+    guards = tuple(given.get(name) for name in form.runtime)
     return Specialisation(
         start.kernel, guards, start.needs_arena, start.threads, start.team, start.brief, failed, start.keep_alive, tuple(new), config, start.table, start.device
     )

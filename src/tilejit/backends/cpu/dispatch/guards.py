@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilejit.backends.cpu.dispatch.arguments import Arguments
-from tilejit.backends.cpu.llvm.text import Value
+from tilejit.backends.cpu.llvm.text import Index, Value
 from tilejit.runtime.call.bindings import FLOAT_VALUE_AT
 from tilejit.runtime.call.dispatch_abi import Argument, Entry, Guard, Kind, State
 
@@ -36,7 +36,7 @@ class Guards(Arguments):
         wanted = self.get(guard, Guard.VALUE)
         cases = (
             (Kind.FLOAT, "float"), (Kind.OBJECT, "object"), (Kind.INTEGER, "integer"), (Kind.REAL32, "real32"), (Kind.REAL64, "real64"),
-            (Kind.ABSENT, "scalar_fits"),
+            (Kind.ABSENT, "not_given"),
         )  # fmt: skip
         rows = " ".join(f"i64 {int(case)}, label %{label}" for case, label in cases)
         e.void(f"switch i64 {kind.text}, label %next_entry [ {rows} ]")
@@ -58,6 +58,12 @@ class Guards(Arguments):
         e.place("real64")
         self.put(self.block, self.get(guard, Guard.SLOT), self.field(self.pointer(thing), FLOAT_VALUE_AT))
         e.br("scalar_fits")
+        e.place("not_given")
+        slot = self.get(guard, Guard.SLOT)
+        e.cbr(e.icmp("slt", slot, 0), "scalar_fits", "fixed")
+        e.place("fixed")
+        self.put(self.block, slot, wanted)
+        e.br("scalar_fits")
         e.place("scalar_fits")
 
     def guard_integer(self, guard: Value, thing: Value) -> None:
@@ -75,35 +81,56 @@ class Guards(Arguments):
 
     def guard_tensor(self, guard: Value, note: Value) -> None:
         e = self.e
-        rank = self.get(guard, Guard.RANK)
+        rank, given = self.get(guard, Guard.RANK), self.get(note, Argument.RANK)
+        flat = self.same(self.get(guard, Guard.FLAT), 1)
         self.require(self.same(self.get(guard, Guard.DTYPE), self.get(note, Argument.DTYPE)), "next_entry")
-        self.require(self.same(rank, self.get(note, Argument.RANK)), "next_entry")
+        self.require(e.inst("i1", f"or i1 {self.same(rank, given).text}, {flat.text}"), "next_entry")
         self.require(self.same(self.get(guard, Guard.DEVICE), self.get(note, Argument.DEVICE)), "next_entry")
         mask = self.get(guard, Guard.FLAGS)
         flags = e.inst("i64", f"and i64 {mask.text}, {self.get(note, Argument.FLAGS).text}")
         self.require(self.same(flags, mask), "next_entry")
         slot = self.get(guard, Guard.SLOT)
         self.put(self.block, slot, self.get(note, Argument.DATA))
+        e.cbr(flat, "row", "shaped")
+        e.place("row")
+        count = self.guard_axes(guard, note, given, None)
+        self.require(e.icmp("sgt", count, 0), "next_entry")
+        self.guard_extent(guard, 0, count)
+        self.put(self.block, e.add(slot, 1), count)
+        self.put(self.block, e.add(slot, 2), Value("1", "i64"))
+        e.br("tensor_fits")
+        e.place("shaped")
+        self.guard_axes(guard, note, rank, slot)
+        e.br("tensor_fits")
+        e.place("tensor_fits")
+
+    def guard_axes(self, guard: Value, note: Value, rank: Value, slot: Value | None) -> Value:
+        """A dense tensor of so many axes, in the block at `slot` if there is one, each extent as the guard wants it; how many elements it has."""
+        e = self.e
         extents, strides = self.get(note, Argument.EXTENTS, "ptr"), self.get(note, Argument.STRIDES, "ptr")
         is_torch = self.same(self.get(guard, Guard.KIND), int(Kind.TORCH))
-        one = Value("1", "i64")
-        with e.loop(0, rank, carried=[one], name="axis") as loop:
+        with e.loop(0, rank, carried=[Value("1", "i64")], name="axis") as loop:
             axis = e.sub(e.sub(rank, loop.iv), 1)
             extent = self.get(extents, axis)
-            wanted = self.get(guard, e.add(int(Guard.EXTENTS), axis))
-            fits = e.inst("i1", f"or i1 {self.same(wanted, -1).text}, {self.same(wanted, extent).text}")
-            self.require(fits, "next_entry")
-            self.check_symbol(self.get(guard, e.add(int(Guard.SYMBOLS), axis)), extent)
             # NumPy's flags already told that the array is dense; torch's strides must be looked at.
             dense = self.same(self.get(strides, axis), loop.carried[0])
             single = e.icmp("sle", extent, 1)
             known = e.inst("i1", f"xor i1 {is_torch.text}, true")
             either = e.inst("i1", f"or i1 {dense.text}, {single.text}")
             self.require(e.inst("i1", f"or i1 {either.text}, {known.text}"), "next_entry")
-            at = e.add(e.add(slot, 1), axis)
-            self.put(self.block, at, extent)
-            self.put(self.block, e.add(at, rank), loop.carried[0])
+            if slot is not None:
+                self.guard_extent(guard, axis, extent)
+                at = e.add(e.add(slot, 1), axis)
+                self.put(self.block, at, extent)
+                self.put(self.block, e.add(at, rank), loop.carried[0])
             loop.next = [e.i64(e.mul(loop.carried[0], extent))]
+        return loop.results[0]
+
+    def guard_extent(self, guard: Value, axis: Index, extent: Value) -> None:
+        e = self.e
+        wanted = self.get(guard, e.add(int(Guard.EXTENTS), axis))
+        self.require(e.inst("i1", f"or i1 {self.same(wanted, -1).text}, {self.same(wanted, extent).text}"), "next_entry")
+        self.check_symbol(self.get(guard, e.add(int(Guard.SYMBOLS), axis)), extent)
 
     def check_symbol(self, symbol: Value, extent: Value) -> None:
         """All extents of one symbol agree; if not, the Python path raises the error."""

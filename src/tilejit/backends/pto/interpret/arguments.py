@@ -95,6 +95,12 @@ def _wrapped(name: str, type: str, value: int, width: int, unsigned: bool) -> in
     return held
 
 
+def flat_names(types: Sequence[str], params: Sequence[ParamInfo]) -> list[str]:
+    """What the compiled form calls the arguments of a launch, in their order, and last the grid."""
+    arrays, numbers = (iter([param.name for param in params if (param.shape is None) is scalar]) for scalar in (False, True))
+    return [*(next(arrays if _POINTER.match(type) else numbers) for type in types), *numbers]
+
+
 def flat_arguments(names: Sequence[str], types: Sequence[str], values: Sequence[object], params: Sequence[ParamInfo]) -> list[object] | None:
     """The arguments as the compiled form takes them: arrays as one row, then scalars; None where only the interpreter will do.
 
