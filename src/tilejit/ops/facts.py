@@ -63,6 +63,8 @@ class Facts:
     """The parameter that changes when it is a tensor in memory."""
     rebinds: bool = False
     """On a named tile, the first parameter is changed under its name."""
+    swaps: bool = False
+    """The result is the first operand with two axes exchanged."""
     of_bytes: bool = False
     """A tensor is taken as it lies in memory: its elements are not read."""
     packed: str | None = None

@@ -88,7 +88,7 @@ def _transpose(results: tuple[TileType, ...], input: ArrayValue, axis1: int, axi
     *spell("transpose", pl="(input, axis1, axis2)", tensor="(tensor, axis1, axis2)", tile="(tile, axis1, axis2, tmp_tile=None)"),
     infer=_infer_transpose,
     reference=_transpose,
-    facts=Facts(view_of="input"),
+    facts=Facts(view_of="input", swaps=True),
 )
 def transpose(input: Value, axis1: Static, axis2: Static, tmp: Scratch = None) -> object:
     """Two axes swapped; negative axes count from the end."""
@@ -105,7 +105,7 @@ def _transpose_view(results: tuple[TileType, ...], input: ArrayValue) -> ArrayVa
     return _transpose(results, input, -1, -2)
 
 
-@movement(*spell("transpose_view", tile="(tile)"), infer=_infer_transpose_view, reference=_transpose_view, facts=Facts(view_of="input"))
+@movement(*spell("transpose_view", tile="(tile)"), infer=_infer_transpose_view, reference=_transpose_view, facts=Facts(view_of="input", swaps=True))
 def transpose_view(input: Value) -> object:
     """The last two axes swapped."""
 

@@ -232,12 +232,15 @@ class Body:
 
     def scalar_op(self, op: d.ApplyOp) -> Scalar:
         """An elementwise row on scalars."""
+        from tilejit.backends.cuda.rules import INDICES
+
         row, args = ops.table()[op.op], apply_args(op)
         type = d.type_of(op.results[0])
         assert isinstance(type, ScalarType)
         given = {name: self.scalar(value) for name in row.operands if isinstance(value := args.get(name), SSAValue)}
-        if type.dtype is INDEX and op.op in _INDEX_OPS and all(value.dtype.is_integer for value in given.values()):
-            made = _INDEX_OPS[op.op](*(numbers.as_index(value) for value in given.values()))
+        on_indices = INDICES.get(op.op)
+        if type.dtype is INDEX and on_indices is not None and on_indices.device is not None and all(value.dtype.is_integer for value in given.values()):
+            made = on_indices.device(*(numbers.as_index(value) for value in given.values()))
             if made is not None:
                 return made
         if op.op == "cast":
@@ -274,28 +277,6 @@ def _folded(value: Scalar, dtype: DType) -> str:
     if dtype.is_float:
         return f"{elementwise.literal(float(made))}"
     return elementwise.constant(int(made), dtype)
-
-
-def _index_floordiv(a: Scalar, b: Scalar) -> Scalar | None:
-    positive = a.bounds is not None and a.bounds[0] >= 0 and isinstance(b.const, int) and b.const > 0
-    return numbers.floordiv(a, int(b.const)) if positive and b.const is not None else None
-
-
-def _index_mod(a: Scalar, b: Scalar) -> Scalar | None:
-    positive = a.bounds is not None and a.bounds[0] >= 0 and isinstance(b.const, int) and b.const > 0
-    return numbers.mod(a, int(b.const)) if positive and b.const is not None else None
-
-
-_INDEX_OPS: dict[str, Callable[..., Scalar | None]] = {
-    "add": numbers.add,
-    "sub": numbers.sub,
-    "mul": numbers.mul,
-    "minimum": numbers.minimum,
-    "maximum": numbers.maximum,
-    "floordiv": _index_floordiv,
-    "mod": _index_mod,
-    "div": _index_floordiv,
-}
 
 
 def block_shape(shape: Iterable[int]) -> str:

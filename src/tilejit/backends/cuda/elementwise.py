@@ -1,9 +1,10 @@
-"""The text of each elementwise op and of conversions, on operands that are texts of tiles or scalars in the type they are computed in."""
+"""The texts that elementwise ops and conversions take, on operands that are texts of tiles or scalars in the type they are computed in."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tilejit.backends.cuda.types import DECODED, register
 from tilejit.backends.cuda.writer import Writer
@@ -121,14 +122,19 @@ def held(out: Writer, computed: str, dtype: DType) -> str:
 # ops --------------------------------------------------------------------------------------------------------------------
 
 
-def _operator(symbol: str) -> Form:
-    def form(out: Writer, dtype: DType, args: Texts) -> str:
-        return "(" + f" {symbol} ".join(args) + ")"
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator between operands, or one that inverts the only one: on narrow integers Triton may give a wider result."""
 
-    return form
+    symbol: str
+
+    def __call__(self, out: Writer, dtype: DType, args: Texts) -> str:
+        if len(args) > 1:
+            return "(" + f" {self.symbol} ".join(args) + ")"
+        return f"({args[0]} == 0)" if dtype is BOOL else f"({self.symbol}{args[0]})"
 
 
-def _integer(signed: str, unsigned: str, of_floats: Form) -> Form:
+def integer(signed: str, unsigned: str, of_floats: Form) -> Form:
     def form(out: Writer, dtype: DType, args: Texts) -> str:
         if dtype.is_float:
             return of_floats(out, dtype, args)
@@ -137,21 +143,21 @@ def _integer(signed: str, unsigned: str, of_floats: Form) -> Form:
     return form
 
 
-def _call(name: str) -> Form:
+def call(name: str) -> Form:
     def form(out: Writer, dtype: DType, args: Texts) -> str:
         return f"{name}({', '.join(args)})"
 
     return form
 
 
-def _helper(name: str) -> Form:
+def helper(name: str) -> Form:
     def form(out: Writer, dtype: DType, args: Texts) -> str:
         return f"{out.helper(name)}({', '.join(args)})"
 
     return form
 
 
-def _extreme(name: str) -> Form:
+def extreme(name: str) -> Form:
     def form(out: Writer, dtype: DType, args: Texts) -> str:
         nan = ", propagate_nan=tl.PropagateNan.ALL" if dtype.is_float else ""
         return f"tl.{name}({args[0]}, {args[1]}{nan})"
@@ -159,7 +165,7 @@ def _extreme(name: str) -> Form:
     return form
 
 
-def _whole(name: str) -> Form:
+def whole(name: str) -> Form:
     """Integers stay as they are."""
 
     def form(out: Writer, dtype: DType, args: Texts) -> str:
@@ -168,34 +174,30 @@ def _whole(name: str) -> Form:
     return form
 
 
-def _shift(name: str) -> Form:
+def shift(name: str) -> Form:
     def form(out: Writer, dtype: DType, args: Texts) -> str:
-        helper = "unsigned_shift_right" if name == "shift_right" and dtype.kind == "uint" else name
-        return f"{out.helper(helper)}({args[0]}, {args[1]}, {dtype.get_byte() * 8})"
+        shifts = "unsigned_shift_right" if name == "shift_right" and dtype.kind == "uint" else name
+        return f"{out.helper(shifts)}({args[0]}, {args[1]}, {dtype.get_byte() * 8})"
 
     return form
 
 
-def _negated(out: Writer, dtype: DType, args: Texts) -> str:
+def negated(out: Writer, dtype: DType, args: Texts) -> str:
     return f"({args[0]} * -1.0)" if dtype.is_float else f"(0 - {args[0]}).to({register(dtype)})"
 
 
-def _absolute(out: Writer, dtype: DType, args: Texts) -> str:
+def absolute(out: Writer, dtype: DType, args: Texts) -> str:
     if dtype.is_float:
         return f"tl.abs({args[0]})"
     return args[0] if dtype.kind == "uint" else f"tl.where({args[0]} < 0, 0 - {args[0]}, {args[0]}).to({register(dtype)})"
 
 
-def _inverted(out: Writer, dtype: DType, args: Texts) -> str:
-    return f"({args[0]} == 0)" if dtype is BOOL else f"(~{args[0]})"
-
-
-def _relu(out: Writer, dtype: DType, args: Texts) -> str:
+def relu(out: Writer, dtype: DType, args: Texts) -> str:
     zero = "0.0" if dtype.is_float else constant(0, dtype)
-    return _extreme("maximum")(out, dtype, [args[0], zero])
+    return extreme("maximum")(out, dtype, [args[0], zero])
 
 
-def _leaky(out: Writer, dtype: DType, args: Texts) -> str:
+def leaky(out: Writer, dtype: DType, args: Texts) -> str:
     return f"tl.where({args[0]} > 0.0, {args[0]}, {args[1]} * {args[0]})"
 
 
@@ -206,64 +208,17 @@ def fast_expdif(out: Writer, dtype: DType, args: Texts) -> str:
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
-FORMS: dict[str, Form] = {
-    "add": _operator("+"),
-    "sub": _operator("-"),
-    "mul": _operator("*"),
-    "addc": _operator("+"),
-    "subc": _operator("-"),
-    "div": _integer("int_div", "unsigned_div", _call("tl.div_rn")),
-    "floordiv": _integer("int_floordiv", "unsigned_div", _helper("float_floordiv")),
-    "mod": _integer("int_mod", "unsigned_mod", _helper("float_mod")),
-    "rem": _integer("int_mod", "unsigned_mod", _helper("float_mod")),
-    "fmod": _integer("int_fmod", "unsigned_mod", _call("libdevice.fmod")),
-    "pow": _integer("int_pow", "unsigned_pow", _call("libdevice.pow")),
-    "neg": _negated,
-    "abs": _absolute,
-    "maximum": _extreme("maximum"),
-    "minimum": _extreme("minimum"),
-    "exp": _call("libdevice.exp"),
-    "log": _call("libdevice.log"),
-    "sqrt": _call("tl.sqrt_rn"),
-    "rsqrt": lambda out, dtype, args: f"tl.div_rn(1.0, tl.sqrt_rn({args[0]}))",
-    "recip": lambda out, dtype, args: f"tl.div_rn(1.0, {args[0]})",
-    "sin": _call("libdevice.sin"),
-    "cos": _call("libdevice.cos"),
-    "tanh": _call("libdevice.tanh"),
-    "erf": _call("libdevice.erf"),
-    "sigmoid": _helper("sigmoid"),
-    "floor": _whole("tl.floor"),
-    "ceil": _whole("tl.ceil"),
-    "round": _whole("libdevice.rint"),
-    "relu": _relu,
-    "lrelu": _leaky,
-    "prelu": _leaky,
-    "and_": _operator("&"),
-    "or_": _operator("|"),
-    "xor": _operator("^"),
-    "not_": _inverted,
-    "shl": _shift("shift_left"),
-    "shr": _shift("shift_right"),
-    "logical_and": _operator("&"),
-    "logical_or": _operator("|"),
-    "logical_not": _inverted,
-    "isnan": lambda out, dtype, args: f"({args[0]} != {args[0]})",
-    "where": lambda out, dtype, args: f"tl.where({args[0]}, {args[1]}, {args[2]})",
-    "expdif": lambda out, dtype, args: f"libdevice.exp({args[0]} - {args[1]})",
-}
-"""How each op is written; `cmp` and `cast` have rules of their own."""
-FORMS["sub"] = FORMS["subc"] = _operator("-")
-
-_NARROW_INTEGERS = frozenset({"add", "sub", "mul", "addc", "subc", "not_", "and_", "or_", "xor"})
-
 
 def apply(out: Writer, row: OpSpec, dtype: DType, args: Texts, statics: Mapping[str, object]) -> str:
     """The text of a row on computed operands, in the compute form of `dtype`."""
+    from tilejit.backends.cuda.rules import FORMS
+
     if row.name == "cmp":
         kind = statics.get("cmp_type", 0)
         assert isinstance(kind, int)
         return f"({args[0]} {COMPARISONS[kind]} {args[1]})"
-    text = FORMS[row.name](out, dtype, args)
-    if row.name in _NARROW_INTEGERS and dtype.is_integer and dtype.bits < 32:
+    form = FORMS[row.name]
+    text = form(out, dtype, args)
+    if isinstance(form, Operator) and dtype.is_integer and dtype.bits < 32:
         text = narrow(out, text, dtype) if dtype.bits < 8 else f"{text}.to({register(dtype)})"
     return text

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue
 
+from tilejit import ops
 from tilejit.backends.cuda import host, numbers
 from tilejit.backends.cuda.frame import Frame
 from tilejit.backends.cuda.host import Number
@@ -93,7 +94,7 @@ def blocks_as_product(frame: Frame, function: d.FuncOp, blocks: Number) -> bool:
     place = places[0].results[0]
     turns = [Turn(place, blocks, 0, 1)]
     users = [use.operation for use in place.uses]
-    split = [op for op in users if isinstance(op, d.ApplyOp) and op.op in ("floordiv", "mod")]
+    split = [op for op in users if isinstance(op, d.ApplyOp) and ops.table()[op.op].facts.operator in ("FloorDiv", "Mod")]
     if split and len(split) == len(users):
         widths = {constant_of(op.args[1]) for op in split}
         width = widths.pop()

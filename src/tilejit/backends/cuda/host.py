@@ -69,16 +69,23 @@ def variable(name: str, dtype: DType = INDEX, bounds: Bounds = None) -> Number:
 
 
 def _arithmetic(
-    name: str, fold: Callable[[int, int], int], bounds: Callable[[tuple[int, int], tuple[int, int]], tuple[int, int]]
+    name: str,
+    fold: Callable[[int, int], int],
+    bounds: Callable[[tuple[int, int], tuple[int, int]], tuple[int, int]],
+    unit: int | None = None,
+    either: bool = False,
+    zero: bool = False,
 ) -> Callable[[Number, Number], Number]:
+    """An op on two INDEX numbers; `unit` on the right changes nothing (on `either` side, if so), and a 0 may make everything `zero`."""
+
     def applied(a: Number, b: Number) -> Number:
         if isinstance(a.const, int) and isinstance(b.const, int):
             return number(fold(a.const, b.const))
-        if (name in ("mul",) and b.const == 1) or (name in ("add", "sub") and b.const == 0) or (name in ("floordiv", "ceildiv") and b.const == 1):
+        if unit is not None and b.const == unit:
             return a
-        if (name == "mul" and a.const == 1) or (name == "add" and a.const == 0):
+        if either and a.const == unit:
             return b
-        if name == "mul" and (a.const == 0 or b.const == 0):
+        if zero and (a.const == 0 or b.const == 0):
             return number(0)
         known = bounds(a.bounds, b.bounds) if a.bounds and b.bounds else None
         return Number(Apply(name, (a.expr, b.expr)), INDEX, known)
@@ -101,15 +108,14 @@ def _divided(function: Callable[[int, int], int]) -> Callable[[tuple[int, int], 
     return bounds
 
 
-add = _arithmetic("add", lambda a, b: a + b, _corners(lambda a, b: a + b))
-sub = _arithmetic("sub", lambda a, b: a - b, _corners(lambda a, b: a - b))
-mul = _arithmetic("mul", lambda a, b: a * b, _corners(lambda a, b: a * b))
-floordiv = _arithmetic("floordiv", lambda a, b: a // b, _divided(lambda a, b: a // b))
-ceildiv = _arithmetic("ceildiv", lambda a, b: -(-a // b), _divided(lambda a, b: -(-a // b)))
+add = _arithmetic("add", lambda a, b: a + b, _corners(lambda a, b: a + b), unit=0, either=True)
+sub = _arithmetic("sub", lambda a, b: a - b, _corners(lambda a, b: a - b), unit=0)
+mul = _arithmetic("mul", lambda a, b: a * b, _corners(lambda a, b: a * b), unit=1, either=True, zero=True)
+floordiv = _arithmetic("floordiv", lambda a, b: a // b, _divided(lambda a, b: a // b), unit=1)
+ceildiv = _arithmetic("ceildiv", lambda a, b: -(-a // b), _divided(lambda a, b: -(-a // b)), unit=1)
 minimum = _arithmetic("minimum", min, _corners(min))
 maximum = _arithmetic("maximum", max, _corners(max))
 mod = _arithmetic("mod", lambda a, b: a % b, lambda a, b: (0, b[1] - 1) if b[0] > 0 else (-(1 << 62), 1 << 62))
-_KNOWN = {"add": add, "sub": sub, "mul": mul, "floordiv": floordiv, "minimum": minimum, "maximum": maximum, "mod": mod}
 
 
 def product(numbers: Sequence[Number]) -> Number:
@@ -145,8 +151,11 @@ def is_contiguous(memory: Memory) -> bool:
 
 def apply_row(name: str, args: Sequence[Number], dtype: DType, statics: dict[str, object]) -> Number:
     """An elementwise row on host numbers."""
-    if dtype is INDEX and name in _KNOWN and all(arg.dtype.is_integer for arg in args):
-        return _KNOWN[name](*args)
+    from tilejit.backends.cuda.rules import INDICES
+
+    on_indices = INDICES.get(name)
+    if dtype is INDEX and on_indices is not None and on_indices.host is not None and all(arg.dtype.is_integer for arg in args):
+        return on_indices.host(*args)
     takes = ops.table()[name].attrs.get("takes", ())
     assert isinstance(takes, tuple)
     operands = tuple(arg.dtype.name for arg in args)

@@ -6,7 +6,7 @@ from xdsl.ir import SSAValue
 
 from tilejit import ops
 from tilejit.backends import checks
-from tilejit.backends.cuda import host, plan
+from tilejit.backends.cuda import host, places, plan
 from tilejit.backends.cuda.frame import Frame
 from tilejit.backends.cuda.host import Axis, Memory, Number, Tasks
 from tilejit.dtypes import BOOL, INDEX, TASK_ID
@@ -16,9 +16,6 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 from tilejit.types.values import ArrayType, ScalarType
 
-_HOST_CONSTANTS = {"get_block_idx": 0, "get_block_num": 1, "get_subblock_idx": 0, "available_cluster_count": 8, "available_aiv_count": 16, "task_invalid": -1}
-"""What asks where code runs, outside any block."""
-
 
 def const(frame: Frame, op: d.ConstOp) -> None:
     type, value = d.type_of(op.result), op.static("value")
@@ -27,10 +24,17 @@ def const(frame: Frame, op: d.ConstOp) -> None:
 
 
 def apply(frame: Frame, op: d.ApplyOp) -> None:
+    from tilejit.backends.cuda.rules import ROWS
+
     result = op.results[0]
     type = d.type_of(result)
-    if op.op in _HOST_CONSTANTS:
-        frame.values[result] = Number(_HOST_CONSTANTS[op.op], INDEX if op.op != "task_invalid" else type.dtype)  # type: ignore[union-attr]
+    rule = ROWS.get(op.op)
+    if isinstance(rule, places.Place):
+        frame.values[result] = Number(rule.outside, INDEX)
+        return
+    if rule is places.machine:
+        answer = places.answer(op)
+        frame.values[result] = Number(int(answer.const or 0), answer.dtype)
         return
     if isinstance(type, ArrayType) and type.dtype is TASK_ID:
         frame.values[result] = Tasks()

@@ -8,15 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tilejit.backends.cuda.plan import Allocate, Apply, Check, Compute, Entry, Expr, For, If, Launch, Move, Read, Step, Var, While
-from tilejit.ops import COMPARISONS
+from tilejit.ops import COMPARISONS, table
+from tilejit.ops.facts import Fails
 
-_INLINE = {
-    "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "minimum": "min({}, {})", "maximum": "max({}, {})", "neg": "(-{})",
-}  # fmt: skip
-"""Ops on INDEX numbers that Python has: extents, offsets and sizes stay far from where 64 bits would wrap."""
-_DIVISIONS = {"floordiv": "({} // {})", "mod": "({} % {})", "ceildiv": "(-(-{} // {}))"}
-"""The same for divisors that are known not to be 0."""
-_LOGIC = {"logical_and": "({} and {})", "logical_or": "({} or {})", "logical_not": "(not {})"}
+_LOGIC = {"And": "({} and {})", "Or": "({} or {})", "Not": "(not {})"}
+"""By Python's operator that a row is."""
 _COMPARED = dict(zip(COMPARISONS.values(), ("==", "!=", "<", "<=", ">", ">="), strict=True))
 _RESERVED = frozenset({"stream", "memory", "words", "CLEAR", "failed", "read", "fail", "scalar_op", "call", "min", "max", "range", "mark", "float"})
 
@@ -163,17 +159,22 @@ class _Writer:
 
     def inline(self, expression: Apply) -> str | None:
         """Python's own form of an op, where it means the same."""
-        indices = all(operand == "INDEX" for operand in expression.operands)
-        if expression.op in _LOGIC and all(operand == "BOOL" for operand in expression.operands) and expression.operands:
-            return _LOGIC[expression.op]
-        if not indices:
+        from tilejit.backends.cuda.rules import INDICES
+
+        if expression.op == "ceildiv":
+            return "(-(-{} // {}))"
+        facts = table()[expression.op].facts
+        if expression.operands and all(operand == "BOOL" for operand in expression.operands):
+            return _LOGIC.get(facts.operator or "")
+        if any(operand != "INDEX" for operand in expression.operands):
             return None
         if expression.op == "cmp" and len(expression.statics) == 1:
             sign = _COMPARED.get(expression.statics[0][1])  # type: ignore[arg-type]
             return None if sign is None else f"({{}} {sign} {{}})"
-        if expression.op in _DIVISIONS and (expression.op == "ceildiv" or _nonzero(expression.args[1])):
-            return _DIVISIONS[expression.op]
-        return _INLINE.get(expression.op) if expression.dtype == "INDEX" and not expression.statics else None
+        on_indices = INDICES.get(expression.op)
+        if on_indices is None or expression.dtype != "INDEX" or expression.statics or (facts.fails is Fails.Divisor and not _nonzero(expression.args[1])):
+            return None
+        return on_indices.text
 
 
 def _nonzero(expression: Expr) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from tilejit import ops
 from tilejit.passes.rewriting import is_scalar_op
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import written_by
@@ -72,7 +73,7 @@ def _apart(loops: Sequence[d.ForOp], functions: Mapping[str, d.FuncOp]) -> bool:
         return False
     if any(not isinstance(item, _PLAIN) and not _is_quiet(item) for function in called for item in function.body.block.walk()):
         return False
-    if any(isinstance(item, d.ApplyOp) and item.op in ("tpop_from_aic", "tpop_from_aiv", "lane_pop") for function in called for item in function.walk()):
+    if any(isinstance(item, d.ApplyOp) and ops.table()[item.op].facts.fifo is not None for function in called for item in function.walk()):
         return False
     if all(loop.static("kind") == "parallel" for loop in loops):
         return True
@@ -172,16 +173,25 @@ def affine(value: SSAValue) -> Affine:
     if isinstance(known, int):
         return {}, known
     owner = value.owner
-    if isinstance(owner, d.ApplyOp) and owner.op in ("add", "sub", "mul") and all(isinstance(d.type_of(arg), ScalarType) for arg in owner.args):
-        left, right = (affine(arg) for arg in owner.args)
-        if owner.op == "add":
-            return add(left, right)
-        if owner.op == "sub":
-            return add(left, ({term: -factor for term, factor in right[0].items()}, -right[1]))
-        for one, other in ((left, right), (right, left)):
-            if not one[0]:
-                return {term: factor * one[1] for term, factor in other[0].items() if factor * one[1]}, other[1] * one[1]
+    if isinstance(owner, d.ApplyOp) and all(isinstance(d.type_of(arg), ScalarType) for arg in owner.args):
+        found = _combined(ops.table()[owner.op].facts.operator, owner.args)
+        if found is not None:
+            return found
     return {value: 1}, 0
+
+
+def _combined(operator: str | None, args: Sequence[SSAValue]) -> Affine | None:
+    if operator not in ("Add", "Sub", "Mult"):
+        return None
+    left, right = (affine(arg) for arg in args)
+    if operator == "Mult":
+        known = next(((one, other) for one, other in ((left, right), (right, left)) if not one[0]), None)
+        return _times(known[1], known[0][1]) if known is not None else None
+    return add(left, right if operator == "Add" else _times(right, -1))
+
+
+def _times(a: Affine, factor: int) -> Affine:
+    return {term: own * factor for term, own in a[0].items() if own * factor}, a[1] * factor
 
 
 def _separates(variable: SSAValue, starts: Sequence[Affine], sizes: Sequence[int | None], variables: Sequence[SSAValue], step: int) -> bool:

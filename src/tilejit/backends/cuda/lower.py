@@ -71,9 +71,10 @@ def _group_on_host(frame: Frame, op: Operation) -> None:
 
 
 def _effect(frame: Frame, op: d.EffectOp) -> None:
-    from tilejit.backends.cuda.places import EFFECT_RULES, nothing
+    from tilejit.backends.cuda.places import nothing
+    from tilejit.backends.cuda.rules import EFFECTS
 
-    if EFFECT_RULES.get(op.op) is not nothing:
+    if EFFECTS.get(op.op) is not nothing:
         _group_on_host(frame, op)
 
 

@@ -36,7 +36,8 @@ def is_member(op: Operation) -> bool:
         return True
     if not isinstance(op, d.ApplyOp) or len(op.results) != 1:
         return False
-    return ops.table()[op.op].family in (*FAMILIES, "part") and op.op not in ("cmp_mask", "sel", "sels") and isinstance(d.type_of(op.results[0]), ShapedType)
+    family = ops.table()[op.op].family
+    return (family in FAMILIES or family == "part") and family != "mask" and isinstance(d.type_of(op.results[0]), ShapedType)
 
 
 def folds(op: Operation) -> str | None:
@@ -409,10 +410,12 @@ def _is_wide(op: Member, narrow: set[SSAValue]) -> bool:
 
 def _only_shape(op: d.ApplyOp, operand: SSAValue) -> bool:
     """Whether only the shape of an operand matters."""
-    args = apply_args(op)
-    if op.op in ("expand_clone", "expands"):
+    row, args = ops.table()[op.op], apply_args(op)
+    if row.family != "expand" or row.attrs["combine"] != "copy":
+        return False
+    if row.attrs["axis"] == "both":
         return operand is args["target"] and operand is not args.get("src")
-    return op.op in ("row_expand", "col_expand") and operand is args["lhs"] and operand is not args["rhs"]
+    return operand is args["lhs"] and operand is not args["rhs"]
 
 
 def _constant(extent: Scalar) -> int:

@@ -126,6 +126,20 @@ def mod(a: Scalar, b: int) -> Scalar:
     return index(0) if b == 1 else Scalar(f"({a.text} % {b})", INDEX, (0, b - 1) if a.narrow else None)
 
 
+def quotient(a: Scalar, b: Scalar) -> Scalar | None:
+    """a // b where neither is negative and b is known; else None."""
+    return floordiv(a, b.const) if _counts(a) and isinstance(b.const, int) and b.const > 0 else None
+
+
+def remainder(a: Scalar, b: Scalar) -> Scalar | None:
+    """a % b where neither is negative and b is known; else None."""
+    return mod(a, b.const) if _counts(a) and isinstance(b.const, int) and b.const > 0 else None
+
+
+def _counts(value: Scalar) -> bool:
+    return value.bounds is not None and value.bounds[0] >= 0
+
+
 def total(values: Iterable[Scalar]) -> Scalar:
     out = index(0)
     for value in values:

@@ -63,7 +63,9 @@ def launch_operator(frame: Frame, op: d.ApplyOp, name: str, store: d.StoreOp | N
 
 def moves(op: d.ApplyOp) -> bool:
     """Whether an operator is run over blocks of its result."""
-    return pull.can(op) and (any(is_large(result) for result in op.results) or op.op in ("transpose", "reshape", "slice", "concat", "full"))
+    from tilejit.backends.cuda.rules import PULLS
+
+    return pull.can(op) and (any(is_large(result) for result in op.results) or PULLS[op.op].always)
 
 
 def is_product(frame: Frame, op: d.ApplyOp) -> bool:
@@ -219,7 +221,7 @@ def dynamic_extent(frame: Frame, op: d.ApplyOp, value: SSAValue, axis: int) -> N
         assert isinstance(sizes, list)
         kept = [size for place, size in enumerate(sizes) if place not in {int(str(item)) % len(sizes) for item in drop}]
         return frame.number(value_of(kept[axis]))
-    if op.op in ("transpose", "transpose_view"):
+    if ops.table()[op.op].facts.swaps:
         rank = d.shaped_type(value).rank
         first, second = (int(str(args.get(name, default))) % rank for name, default in (("axis1", -1), ("axis2", -2)))
         own = {first: second, second: first}.get(axis, axis)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.ir import SSAValue
 
+from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.cuda import structure
-from tilejit.backends.cuda.body import Body, block_shape
+from tilejit.backends.cuda.body import Body, block_shape, scalar_type
 from tilejit.backends.cuda.types import register
 from tilejit.backends.cuda.values import Array, Scalar, Tile, Value, index
-from tilejit.dtypes import TASK_ID, DType
+from tilejit.dtypes import INDEX, TASK_ID, DType
 from tilejit.ops.array import index_help
-from tilejit.ops.schedule import CLUSTERS
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
-
-Rule = Callable[[Body, Any], Sequence[Value]]
+from tilejit.types.values import ScalarType
 
 
 def _value(found: object) -> SSAValue:
@@ -58,29 +58,41 @@ def array_update(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     return [Array(tile.named(body.out.let(op.hint or "array", text)))]
 
 
-PLACE_RULES: dict[str, Rule | str] = {
-    "get_block_idx": lambda body, op: [body.block_index],
-    "get_block_num": lambda body, op: [body.block_count],
-    "get_subblock_idx": lambda body, op: [body.lane],
-    "available_cluster_count": lambda body, op: [index(CLUSTERS)],
-    "available_aiv_count": lambda body, op: [index(2 * CLUSTERS)],
-    "task_invalid": lambda body, op: [Scalar("-1", TASK_ID, None, -1)],
-    "reserve_buffer": lambda body, op: [
-        Scalar(str(max(int(str(apply_args(op).get("base", 0))), 0)), _scalar(op), None, max(int(str(apply_args(op).get("base", 0))), 0))
-    ],
-    "import_peer_buffer": lambda body, op: [Scalar("0", _scalar(op), None, 0)],
-    "array_create": array_create,
-    "array_get_element": array_get,
-    "array_update_element": array_update,
-    "aiv_shard": lambda body, op: [body.tile(op.args[0])],
-    "aic_gather": lambda body, op: [body.tile(op.args[0])],
-}
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A rule for what asks where the code runs."""
+
+    inside: Callable[[Body], Scalar]
+    outside: int
+    """The answer outside any block."""
+
+    def __call__(self, body: Body, op: d.ApplyOp) -> Sequence[Value]:
+        return [self.inside(body)]
 
 
-def _scalar(op: d.ApplyOp) -> DType:
-    from tilejit.backends.cuda.body import scalar_type
+def answer(op: d.ApplyOp) -> Scalar:
+    """What the table answers to a question about the machine."""
+    type = d.type_of(op.results[0])
+    assert isinstance(type, ScalarType)
+    known: Any = ops.table()[op.op].reference(results=(type,))
+    return index(int(known)) if type.dtype is INDEX else Scalar(str(int(known)), type.dtype, None, int(known))
 
-    return scalar_type(op.results[0])
+
+def machine(body: Body, op: d.ApplyOp) -> Sequence[Value]:
+    return [answer(op)]
+
+
+def reserve_buffer(body: Body, op: d.ApplyOp) -> Sequence[Value]:
+    base = max(int(str(apply_args(op).get("base", 0))), 0)
+    return [Scalar(str(base), scalar_type(op.results[0]), None, base)]
+
+
+def peer_buffer(body: Body, op: d.ApplyOp) -> Sequence[Value]:
+    return [Scalar("0", scalar_type(op.results[0]), None, 0)]
+
+
+def same_tile(body: Body, op: d.ApplyOp) -> Sequence[Value]:
+    return [body.tile(op.args[0])]
 
 
 def nothing(body: Body, op: d.EffectOp) -> Sequence[Value]:
@@ -102,11 +114,3 @@ def device_assert(body: Body, op: d.EffectOp) -> Sequence[Value]:
     if flag.const is None or not flag.const:
         body.failures.report(body.out, body.text(flag), checks.assertion_failure(op))
     return []
-
-
-_ORDERS = (
-    "bar_all", "bar_m", "bar_v", "fence", "sync_src", "sync_dst", "sync_set", "sync_wait", "cacheinvalid", "set_ffts", "aic_initialize_pipe",
-    "aiv_initialize_pipe", "tfree_to_aic", "tfree_to_aiv", "dump_tag", "task_dummy", "prefetch_make_context", "prefetch_session",
-    "prefetch_async_prefetch", "prefetch_wait", "syncall",
-)  # fmt: skip
-EFFECT_RULES: dict[str, Rule] = {**dict.fromkeys(_ORDERS, nothing), "print": print_, "device_assert": device_assert}

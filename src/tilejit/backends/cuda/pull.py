@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from xdsl.ir import SSAValue
 
+from tilejit import ops
 from tilejit.backends.cuda import elementwise, host, memory, numbers
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.frame import Frame
@@ -21,13 +22,23 @@ from tilejit.ops.pad import pad_cell
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 
-Pull = Callable[[Body, d.ApplyOp, Cells], str]
-"""The text of the cells of a block of the result."""
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """An operator over blocks of its result."""
+
+    cells: Callable[[Body, d.ApplyOp, Cells], str]
+    """The text of the cells of a block."""
+    always: bool = False
+    """Also where one program could hold the whole result."""
 
 
 def launch(frame: Frame, op: d.ApplyOp, name: str, room: Memory, shape: Sequence[Number]) -> None:
     """Fill `room` with the result of an operator."""
-    fill(frame, op.op, name, room, shape, d.shaped_type(op.results[0]).rank, lambda body, cells: PULLS[op.op](body, op, cells))
+    from tilejit.backends.cuda.rules import PULLS
+
+    swaps, rank = ops.table()[op.op].facts.swaps, d.shaped_type(op.results[0]).rank
+    fill(frame, swaps, name, room, shape, rank, lambda body, cells: PULLS[op.op].cells(body, op, cells))
 
 
 def turned(frame: Frame, source: Memory, name: str) -> Memory:
@@ -38,17 +49,17 @@ def turned(frame: Frame, source: Memory, name: str) -> Memory:
     def cells_of(body: Body, cells: Cells) -> str:
         return fetch(body, host.take_memory(body.out, source), cells.at[::-1], cells)
 
-    fill(frame, "transpose", name, room, (columns, rows), 2, cells_of)
+    fill(frame, True, name, room, (columns, rows), 2, cells_of)
     return replace(room, axes=room.axes[::-1])
 
 
-def fill(frame: Frame, kind: str, name: str, room: Memory, shape: Sequence[Number], rank: int, pull: Callable[[Body, Cells], str]) -> None:
+def fill(frame: Frame, swaps: bool, name: str, room: Memory, shape: Sequence[Number], rank: int, pull: Callable[[Body, Cells], str]) -> None:
     """Programs take blocks of `room`, and store what `pull` says lies there."""
     kernel = frame.kernel(name)
     extents = [host.take_number(kernel.out, extent, f"size{i}") for i, extent in enumerate(shape)]
     lead, columns = extents[:-1], extents[-1]
     rows = numbers.product(lead)
-    chosen = pull_of(kind, rows.const if isinstance(rows.const, int) else None, columns.const if isinstance(columns.const, int) else None)
+    chosen = pull_of(swaps, rows.const if isinstance(rows.const, int) else None, columns.const if isinstance(columns.const, int) else None)
     count = host.product(shape[:-1])
     down, across = (
         frame.named(host.ceildiv(size, host.number(block)), hint) for size, block, hint in ((count, chosen.rows, "down"), (shape[-1], chosen.columns, "across"))
@@ -211,26 +222,10 @@ def write(body: Body, op: d.ApplyOp, cells: Cells) -> str:
     return f"tl.where({hit}, {value}, {fetch(body, target, cells.at, cells)})"
 
 
-PULLS: dict[str, Pull] = {
-    "transpose": transpose,
-    "transpose_view": transpose,
-    "slice": slice_,
-    "reshape": reshape,
-    "concat": concat,
-    "fillpad": copy,
-    "fillpad_expand": fillpad_expand,
-    "set_validshape": copy,
-    "move": copy,
-    "full": full,
-    "ci": ci,
-    "gather": gather,
-    "assemble": assemble,
-    "write": write,
-}
-
-
 def can(op: d.ApplyOp) -> bool:
     """Whether an operator has this form: everything valid, one result."""
+    from tilejit.backends.cuda.rules import PULLS
+
     if op.op not in PULLS or len(op.results) != 1:
         return False
     types = [d.shaped_type(value) for value in [*op.results, *op.args] if not _is_scalar(value)]

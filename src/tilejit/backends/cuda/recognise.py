@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilejit.backends.cuda import gemm, host, numbers
+from tilejit import ops
+from tilejit.backends.cuda import gemm, host, move, numbers
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.frame import Frame
 from tilejit.backends.cuda.host import Memory, Number
@@ -19,6 +20,7 @@ from tilejit.backends.cuda.independent import Affine, add, affine
 from tilejit.backends.cuda.nest import folds, is_member, members_of
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, index
 from tilejit.dtypes import FP32, INT8, INT32
+from tilejit.ops.facts import PLAIN, Effect
 from tilejit.passes.rewriting import is_scalar_op
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, constant_of
@@ -134,7 +136,8 @@ class Found:
         op = value.owner
         _need(isinstance(op, d.ApplyOp))
         assert isinstance(op, d.ApplyOp)
-        if op.op in ("matmul_acc", "gemv_acc"):
+        row = ops.table()[op.op]
+        if row.family == "matmul" and "acc" in row.operands:
             _need(apply_args(op)["acc"] is acc)
             return op
         _need(op.op == "add" and acc in op.args)
@@ -150,7 +153,7 @@ class Found:
         assert last is not None
         for op in body.ops:
             sum_ = isinstance(op, d.ApplyOp) and op.op == "add" and op.results[0] is last.operands[0]
-            plain = sum_ or op is self.product or (isinstance(op, d.ApplyOp) and op.op in ("transpose", "move", "transpose_view"))
+            plain = sum_ or op is self.product or _passes_on(op)
             _need(isinstance(op, allowed) or is_scalar_op(op) or plain)
         _need(len(list(body.args[1].uses)) == 1)
 
@@ -175,8 +178,8 @@ class Found:
         """A loaded tile, perhaps turned, as a window that moves with the loops."""
         turned = False
         owner = value.owner
-        while isinstance(owner, d.ApplyOp) and owner.op in ("transpose", "transpose_view", "move"):
-            turned ^= owner.op != "move"
+        while isinstance(owner, d.ApplyOp) and _passes_on(owner):
+            turned ^= ops.table()[owner.op].facts.swaps
             owner = owner.args[0].owner
         _need(isinstance(owner, d.LoadOp))
         assert isinstance(owner, d.LoadOp)
@@ -282,7 +285,7 @@ class Found:
             self._placed(_store_window(op))
         elif isinstance(op, d.LoadOp):
             self._placed(_window(op, 0))
-        elif isinstance(op, d.ApplyOp) and op.op in ("create_tile", "full", "move"):
+        elif isinstance(op, d.ApplyOp) and (_fills(op) or op.op == "move"):
             _need(all(constant_of(arg) is not None or isinstance(d.type_of(arg), ShapedType) for arg in op.args))
         else:
             _need(is_member(op) and folds(op) is None and isinstance(op, d.ApplyOp))
@@ -369,7 +372,7 @@ class Found:
         for arg in op.args:
             if isinstance(arg.owner, d.ConstOp) and arg not in body.values:
                 body.step(arg.owner)
-        if op.op in ("create_tile", "full"):
+        if _fills(op):
             self._constant(body, op, acc)
             return
         rule = ROWS[op.op]
@@ -389,7 +392,21 @@ class Found:
 
 
 def _asks_place(op: Operation) -> bool:
-    return isinstance(op, d.ApplyOp) and op.op in ("get_block_idx", "get_block_num")
+    """Whether an op asks for the block, or how many there are."""
+    facts = ops.table()[op.op].facts if isinstance(op, d.ApplyOp) else PLAIN
+    return facts.effect is Effect.Place and not facts.varies_by_lane
+
+
+def _passes_on(op: Operation) -> bool:
+    """Whether an op gives its operand on, perhaps turned."""
+    return isinstance(op, d.ApplyOp) and (op.op == "move" or ops.table()[op.op].facts.swaps)
+
+
+def _fills(op: d.ApplyOp) -> bool:
+    """Whether a tile is made of one number, or of nothing yet."""
+    from tilejit.backends.cuda.rules import ROWS
+
+    return ROWS.get(op.op) in (move.full, move.create_tile)
 
 
 def _from(buffer: Buffer, firsts: tuple[int, int]) -> Buffer:

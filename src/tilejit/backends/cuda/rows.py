@@ -87,6 +87,8 @@ def condition(body: Body, value: Scalar | Tile, rank: int, columns: int) -> str:
 
 def expand(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     """A row or column vector spread over a tile."""
+    from tilejit.backends.cuda.rules import FORMS
+
     row, args = ops.table()[op.op], apply_args(op)
     big, vector = operand(body, _value(args["lhs"])), operand(body, _value(args["rhs"]))
     assert isinstance(big, Tile) and isinstance(vector, Tile)
@@ -107,7 +109,7 @@ def expand(body: Body, op: d.ApplyOp) -> Sequence[Value]:
         return [Tile(f"tl.broadcast_to({elementwise.held(body.out, right, dtype)}, {block_shape(shape)})", dtype, shape, valid)]
     left = body.operand_text(big, dtype, big.rank)
     compute = computed_in(promote(big.dtype, vector.dtype))
-    form = elementwise.fast_expdif if combine == "expdif" and only_rounded(body, op) else elementwise.FORMS[combine]
+    form = elementwise.fast_expdif if combine == "expdif" and only_rounded(body, op) else FORMS[combine]
     text = form(body.out, compute, [left, right])
     if compute.is_integer and compute.bits < 32:
         text = f"{text}.to({register(compute)})"
@@ -125,7 +127,7 @@ def _rounds(user: object) -> bool:
 
 
 def _sums(user: object) -> bool:
-    return isinstance(user, d.ApplyOp) and user.op in ("row_sum", "col_sum")
+    return isinstance(user, d.ApplyOp) and ops.table()[user.op].family == "reduction" and ops.table()[user.op].attrs["combine"] == "sum"
 
 
 def _check_cover(body: Body, op: d.ApplyOp, big: Tile, vector: Tile, along: int) -> None:
@@ -246,13 +248,15 @@ def fold(body: Body, text: str, axis: int, combine: str, compute: DType) -> str:
 
 def part(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     """Combined where both operands are valid, the first one elsewhere."""
+    from tilejit.backends.cuda.rules import FORMS
+
     args, dtype = apply_args(op), result_dtype(op)
     left, right = operand(body, _value(args["lhs"])), operand(body, _value(args["rhs"]))
     assert isinstance(left, Tile) and isinstance(right, Tile)
     combine = ops.table()[op.op].attrs["combine"]
     assert isinstance(combine, str)
     texts = [body.operand_text(side, dtype, left.rank) for side in (left, right)]
-    both = elementwise.FORMS[combine](body.out, computed_in(dtype), texts)
+    both = FORMS[combine](body.out, computed_in(dtype), texts)
     if dtype.is_integer and dtype.bits < 32:
         both = f"{both}.to({register(dtype)})"
     where = memory.mask(body.out, right.shape, right.valid)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.ir import Operation
 
 from tilejit import ops
-from tilejit.backends.cuda import control, crossing, dot, gather, masks, move, rows, scatter, structure
+from tilejit.backends.cuda import control, crossing, dot, elementwise, gather, host, masks, move, numbers, places, pull, rows, scatter, structure
 from tilejit.backends.cuda.body import Body
-from tilejit.backends.cuda.places import EFFECT_RULES, PLACE_RULES
-from tilejit.backends.cuda.values import Value
+from tilejit.backends.cuda.host import Number
+from tilejit.backends.cuda.values import Scalar, Value
+from tilejit.ops.facts import Effect
 from tilejit.ops.spec import OpSpec
 from tilejit.tile_ir import dialect as d
 
@@ -47,6 +49,7 @@ _FAMILIES: dict[str, Rule] = {
     "part": rows.part,
     "matmul": dot.product,
     "mx": dot.scaled,
+    "machine": places.machine,
 }
 
 _OWN: dict[str, Rule | str] = {
@@ -90,7 +93,16 @@ _OWN: dict[str, Rule | str] = {
     "tpop_from_aic": crossing.pop,
     "tpop_from_aiv": crossing.pop,
     "lane_pop": crossing.pop,
-    **PLACE_RULES,
+    "get_block_idx": places.Place(lambda body: body.block_index, outside=0),
+    "get_block_num": places.Place(lambda body: body.block_count, outside=1),
+    "get_subblock_idx": places.Place(lambda body: body.lane, outside=0),
+    "reserve_buffer": places.reserve_buffer,
+    "import_peer_buffer": places.peer_buffer,
+    "array_create": places.array_create,
+    "array_get_element": places.array_get,
+    "array_update_element": places.array_update,
+    "aiv_shard": places.same_tile,
+    "aic_gather": places.same_tile,
 }
 
 
@@ -107,12 +119,107 @@ ROWS: dict[str, Rule | str] = _table()
 """A rule, or the reason why a row has none, by row."""
 
 EFFECTS: dict[str, Rule] = {
-    **EFFECT_RULES,
+    **{name: places.nothing for name, row in ops.table().items() if row.facts.effect is Effect.Order},
+    "syncall": places.nothing,
+    "print": places.print_,
+    "device_assert": places.device_assert,
     "mscatter": scatter.mscatter,
     "scatter_update": scatter.scatter_update,
-    **dict.fromkeys(("tpush_to_aiv", "tpush_to_aic", "lane_push"), crossing.push),
+    "tpush_to_aiv": crossing.push,
+    "tpush_to_aic": crossing.push,
+    "lane_push": crossing.push,
 }
 """Statements of the table, print and assertions among them."""
+
+FORMS: dict[str, elementwise.Form] = {
+    "add": elementwise.Operator("+"),
+    "sub": elementwise.Operator("-"),
+    "mul": elementwise.Operator("*"),
+    "addc": elementwise.Operator("+"),
+    "subc": elementwise.Operator("-"),
+    "div": elementwise.integer("int_div", "unsigned_div", elementwise.call("tl.div_rn")),
+    "floordiv": elementwise.integer("int_floordiv", "unsigned_div", elementwise.helper("float_floordiv")),
+    "mod": elementwise.integer("int_mod", "unsigned_mod", elementwise.helper("float_mod")),
+    "rem": elementwise.integer("int_mod", "unsigned_mod", elementwise.helper("float_mod")),
+    "fmod": elementwise.integer("int_fmod", "unsigned_mod", elementwise.call("libdevice.fmod")),
+    "pow": elementwise.integer("int_pow", "unsigned_pow", elementwise.call("libdevice.pow")),
+    "neg": elementwise.negated,
+    "abs": elementwise.absolute,
+    "maximum": elementwise.extreme("maximum"),
+    "minimum": elementwise.extreme("minimum"),
+    "exp": elementwise.call("libdevice.exp"),
+    "log": elementwise.call("libdevice.log"),
+    "sqrt": elementwise.call("tl.sqrt_rn"),
+    "rsqrt": lambda out, dtype, args: f"tl.div_rn(1.0, tl.sqrt_rn({args[0]}))",
+    "recip": lambda out, dtype, args: f"tl.div_rn(1.0, {args[0]})",
+    "sin": elementwise.call("libdevice.sin"),
+    "cos": elementwise.call("libdevice.cos"),
+    "tanh": elementwise.call("libdevice.tanh"),
+    "erf": elementwise.call("libdevice.erf"),
+    "sigmoid": elementwise.helper("sigmoid"),
+    "floor": elementwise.whole("tl.floor"),
+    "ceil": elementwise.whole("tl.ceil"),
+    "round": elementwise.whole("libdevice.rint"),
+    "relu": elementwise.relu,
+    "lrelu": elementwise.leaky,
+    "prelu": elementwise.leaky,
+    "and_": elementwise.Operator("&"),
+    "or_": elementwise.Operator("|"),
+    "xor": elementwise.Operator("^"),
+    "not_": elementwise.Operator("~"),
+    "shl": elementwise.shift("shift_left"),
+    "shr": elementwise.shift("shift_right"),
+    "logical_and": elementwise.Operator("&"),
+    "logical_or": elementwise.Operator("|"),
+    "logical_not": elementwise.Operator("~"),
+    "isnan": lambda out, dtype, args: f"({args[0]} != {args[0]})",
+    "where": lambda out, dtype, args: f"tl.where({args[0]}, {args[1]}, {args[2]})",
+    "expdif": lambda out, dtype, args: f"libdevice.exp({args[0]} - {args[1]})",
+}
+"""How each op is written cell by cell, and what expands combine with; `cmp` and `cast` have rules of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnIndices:
+    """What a row does to INDEX numbers, where it is more than to others: bounds are kept, and constants folded."""
+
+    device: Callable[..., Scalar | None] | None = None
+    """In a kernel; None for numbers that are left to the row's form."""
+    host: Callable[[Number, Number], Number] | None = None
+    """In the host program."""
+    text: str | None = None
+    """Python's own form, in that program's text: extents, offsets and sizes stay far from where 64 bits would wrap."""
+
+
+INDICES: dict[str, OnIndices] = {
+    "add": OnIndices(numbers.add, host.add, "({} + {})"),
+    "sub": OnIndices(numbers.sub, host.sub, "({} - {})"),
+    "mul": OnIndices(numbers.mul, host.mul, "({} * {})"),
+    "minimum": OnIndices(numbers.minimum, host.minimum, "min({}, {})"),
+    "maximum": OnIndices(numbers.maximum, host.maximum, "max({}, {})"),
+    "floordiv": OnIndices(numbers.quotient, host.floordiv, "({} // {})"),
+    "mod": OnIndices(numbers.remainder, host.mod, "({} % {})"),
+    "div": OnIndices(numbers.quotient),
+    "neg": OnIndices(text="(-{})"),
+}
+
+PULLS: dict[str, pull.Pull] = {
+    "transpose": pull.Pull(pull.transpose, always=True),
+    "transpose_view": pull.Pull(pull.transpose),
+    "slice": pull.Pull(pull.slice_, always=True),
+    "reshape": pull.Pull(pull.reshape, always=True),
+    "concat": pull.Pull(pull.concat, always=True),
+    "fillpad": pull.Pull(pull.copy),
+    "fillpad_expand": pull.Pull(pull.fillpad_expand),
+    "set_validshape": pull.Pull(pull.copy),
+    "move": pull.Pull(pull.copy),
+    "full": pull.Pull(pull.full, always=True),
+    "ci": pull.Pull(pull.ci),
+    "gather": pull.Pull(pull.gather),
+    "assemble": pull.Pull(pull.assemble),
+    "write": pull.Pull(pull.write),
+}
+"""Rows whose large results are fetched cell by cell from where they were."""
 
 
 def hole(row: OpSpec) -> str | None:

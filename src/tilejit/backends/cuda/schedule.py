@@ -42,9 +42,9 @@ def rows_of(rows: int | None, columns: int | None, width: int, live: int) -> Row
     return RowSchedule(block, wide, False, 1 << int(math.log2(warps)))
 
 
-def pull_of(name: str, rows: int | None, columns: int | None) -> RowSchedule:
+def pull_of(swaps: bool, rows: int | None, columns: int | None) -> RowSchedule:
     """Blocks of an operator that only moves cells; a transposition needs as many rows as columns to read and write whole lines."""
-    if name in ("transpose", "transpose_view"):
+    if swaps:
         return RowSchedule(min(64, padded(rows or 64)), min(64, padded(columns or 64)), True, 4)
     wide = min(1024, padded(columns or 1024))
     return RowSchedule(max(1, 2048 // wide), wide, True, 4)
