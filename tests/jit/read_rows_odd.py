@@ -59,6 +59,14 @@ def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor], n: "{expression}" = 3):
 PLAIN = "class C:\n    pass\nOBJ = C()\nOBJ.k = 3\n"
 
 ODD = [
+    ("builtin that a helper has as a default", "N = 3\ndef f(look=globals):\n    return look()['N']", "f()", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3"),
+    ("builtin in a tuple that a helper reads", "N = 3\nWAYS = (eval,)\ndef f():\n    return WAYS[0]('N')", "f()", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3"),
+    ("builtin in a tuple that a helper is given", "N = 3\ndef f(ways):\n    return ways[0]('N')", "f((eval,))", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3"),
+    ("keyword defaults of a helper, in place", "def f(*, k=3):\n    return k", "f()", ("k=3", "k=4"), "m.f.__kwdefaults__['k'] = 4", "m.f.__kwdefaults__['k'] = 3"),
+    ("keyword defaults of an inline kernel, in place", "@pl.jit.inline\ndef f(t: pl.Tensor, *, k=3):\n    return t + float(k)", "f", ("k=3", "k=4"), "m.f.__wrapped__.__kwdefaults__['k'] = 4", "m.f.__wrapped__.__kwdefaults__['k'] = 3"),
+    ("object that is an index", "class C:\n    k = 0\n    def __index__(self):\n        return self.k\nOBJ = C()\nOBJ.k = 0\nT = (3.0, 4.0)", "T[OBJ]", ("OBJ.k = 0", "OBJ.k = 1"), "m.OBJ.k = 1", "m.OBJ.k = 0"),
+    ("dict of an object, emptied and filled", "class C:\n    k = 3\nOBJ = C()\nOBJ.__dict__ = {'other': 4}", "OBJ.k", ("'other'", "'k'"), "vars(m.OBJ).clear(); vars(m.OBJ)['k'] = 4", "vars(m.OBJ).clear(); vars(m.OBJ)['other'] = 4"),
+    ("attribute of a helper that is a kernel", "@pl.jit.inline\ndef f(t: pl.Tensor):\n    return t\nf.k = 3", "f.k", ("f.k = 3", "f.k = 4"), "m.f.k = 4", "m.f.k = 3"),
     ("order of a dict", "D = {'a': 3, 'b': 4}", "list(D.values())[0]", ("'a': 3, 'b': 4", "'b': 4, 'a': 3"), "m.D['a'] = m.D.pop('a')", "m.D['b'] = m.D.pop('b')"),
     ("first key of a dict", "D = {3: 'a', 4: 'b'}", "list(D)[0]", ("3: 'a', 4: 'b'", "4: 'b', 3: 'a'"), "m.D = {4: 'b', 3: 'a'}", ""),
     ("order of a set", "S = set()\nS.add(1)\nS.add(9)", "list(S)[0]", ("S.add(1)\nS.add(9)", "S.add(9)\nS.add(1)"), "m.S.clear(); m.S.add(9); m.S.add(1)", "m.S.clear(); m.S.add(1); m.S.add(9)"),
@@ -146,6 +154,7 @@ KERNELS = {
     "truth of a list": BRANCH,
     "name of the language that is assigned": PATCHED,
     "dtype in a quoted annotation": QUOTED,
+    "keyword defaults of an inline kernel, in place": PATCHED.replace("pl.{", "{"),
 }
 ODD_ROWS: list[Row] = [
     world(name, setup, expression, edit, mutate, restore, kernel=KERNELS.get(name, KERNEL)) for name, setup, expression, edit, mutate, restore in ODD

@@ -349,3 +349,33 @@ def test_replaced_defaults_of_a_kernel_are_followed_by_both_remedies(remedy: str
     for _ in range(3):
         kernel(x, out)
         np.testing.assert_array_equal(out, x + 4)
+
+
+@pl.jit.inline
+def by_three(t: pl.Tensor, *, n: float = 3.0):
+    return t + n
+
+
+@pl.jit(on_drift="recompile")
+def shifted_first(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = by_three(x)
+
+
+@pl.jit
+def shifted_later(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = by_three(x) * 2.0
+
+
+def test_replaced_defaults_of_a_helper_are_followed_by_all_who_call_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).random((3, 5), np.float32)
+    out = np.empty_like(x)
+    for _ in range(3):
+        shifted_first(x, out)
+        np.testing.assert_array_equal(out, x + np.float32(3))
+    monkeypatch.setitem(vars(by_three)["__wrapped__"].__kwdefaults__, "n", 4.0)
+    for kernel, factor in ((shifted_first, 1), (shifted_later, 2)):  # one that knew the helper before, and one that did not
+        for _ in range(3):
+            kernel(x, out)
+            np.testing.assert_array_equal(out, (x + np.float32(4)) * factor)

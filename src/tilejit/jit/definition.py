@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
+from typing import cast
 
 from tilejit.errors import Span, UnsupportedFeatureError
 from tilejit.frontend.depth import too_deep
@@ -49,10 +50,15 @@ class Definition:
 
     @lazy
     def parts(self) -> tuple[CodeType, object, object]:
-        """Code, defaults and keyword defaults of the function as they were when it was read; they can be replaced."""
+        """Code, defaults and keyword defaults of the function as they were when it was read; they can be replaced, the last in place."""
         plain = unwrapped(self.function)
         assert isinstance(plain, FunctionType)
-        return plain.__code__, plain.__defaults__, plain.__kwdefaults__
+        return plain.__code__, plain.__defaults__, dict(plain.__kwdefaults__) if plain.__kwdefaults__ is not None else None
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether the function has other code or other defaults than it was read with."""
+        return replaced_part(unwrapped(self.function), self.parts) is not None
 
     @property
     def _code(self) -> CodeType:
@@ -175,6 +181,20 @@ class Definition:
 
     def __repr__(self) -> str:
         return f"Definition({self.function.__module__}.{self.function.__qualname__}, {self.kind})"
+
+
+def replaced_part(function: object, parts: tuple[object, object, object]) -> tuple[str, object] | None:
+    """Which of its parts a function has no longer, and what that was; defaults by name are a dict, of which `parts` has a copy."""
+    for name, old in zip(("__code__", "__defaults__", "__kwdefaults__"), parts, strict=True):
+        now = getattr(function, name)
+        if isinstance(now, dict) and isinstance(old, dict):
+            names, known = cast("dict[str, object]", now), cast("dict[str, object]", old)
+            same = names.keys() == known.keys() and all(names[key] is known[key] for key in known)
+        else:
+            same = now is old
+        if not same:
+            return name, old
+    return None
 
 
 def _written(value: object) -> object:

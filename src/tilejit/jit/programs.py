@@ -25,7 +25,7 @@ from tilejit.jit.reads.spelling import shown
 from tilejit.jit.reads.trace import Answers, Table, Trace
 from tilejit.jit.reads.watch import FunctionState
 from tilejit.jit.specialize.arguments import Argument, BoundArguments, TensorArgument, argument_fields
-from tilejit.jit.specialize.dependencies import reachable
+from tilejit.jit.specialize.dependencies import reachable, renew
 from tilejit.jit.specialize.dynamic import Dynamic, Symbol, analyse, annotated, may_be_dynamic
 from tilejit.runtime.arrays import devices_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
@@ -85,6 +85,8 @@ class Programs(Kernel):
                 raise replaced_error(disk.kernel_name(self.definition), function, part, old)
             self._start_anew()
             self._forget()
+        elif policy != "ignore":
+            renew(self)  # read before it was ever called, by one that failed
         return Trace(self.definition, Answers(), self._table, policy)
 
     def _settle(self, trace: Trace) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from tilejit.frontend.fold import Namespace
 from tilejit.jit.reads.plain import is_plain
 from tilejit.jit.reads.questions import MISSING
-from tilejit.jit.reads.words import attribute_words, name_words
+from tilejit.jit.reads.words import attribute_words, holds_callable, name_words
 from tilejit.runtime.call.bindings import HeldWord, Word, function_words
 
 _CALLED = (len, min, max, abs, int, float, bool, round, divmod, sum, range)
@@ -41,8 +41,8 @@ def _words(function: object, met: set[int]) -> list[Word] | None:
     met.add(id(function))
     code = function.__code__
     defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
-    if code.co_flags & (0x20 | 0x80 | 0x200) or code.co_cellvars or not all(map(is_plain, defaults)):
-        return None  # a generator, a coroutine, or a function with functions in it
+    if code.co_flags & (0x20 | 0x80 | 0x200) or code.co_cellvars or not all(map(is_plain, defaults)) or any(map(holds_callable, defaults)):
+        return None  # a generator, a coroutine, or a function with functions in it or given to it
     out = function_words(function)
     namespace = Namespace(function)
     instructions = [item for item in dis.get_instructions(code) if item.opname != "CACHE"]
@@ -89,4 +89,4 @@ def _read(namespace: Namespace, instructions: list[dis.Instruction], place: int,
 def _usable(value: object) -> bool:
     if isinstance(value, Callable):  # type: ignore[arg-type]
         return any(value is function for function in _CALLED) or id(value) in _MATHS
-    return is_plain(value) and not isinstance(value, range | slice)
+    return is_plain(value) and not isinstance(value, range | slice) and not holds_callable(value)

@@ -49,7 +49,7 @@ class Reads:
         if is_language(owner):
             if not self._is_assigned(cast("types.ModuleType", owner), name):
                 return fold.attribute(owner, name, path)
-        elif not is_handle(owner):
+        elif not is_handle(owner) and not self.trace.gave(owner):
             found = fold.attribute(owner, name, path)
             if not is_plain(owner) or is_plain(found) or (type(found).__module__.startswith("tilejit.") and not isinstance(found, types.MethodType)):
                 return found  # else an object like any other: a method, a dtype of NumPy

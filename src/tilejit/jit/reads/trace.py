@@ -204,6 +204,10 @@ class Trace:
             return slice(self.raw(part.start), self.raw(part.stop), self.raw(part.step))
         return value
 
+    def gave(self, value: object) -> bool:
+        """Whether Python gave this very object: a kernel, a symbol or another object of ours that a pass holds as it is, and the user has hold of too."""
+        return id(value) in self._first
+
     def path_of(self, value: object) -> str:
         """How a message spells what a handle stands for."""
         number = number_of_handle(cast("Handle", value)) if is_handle(value) else -1
@@ -230,6 +234,8 @@ class Trace:
 
     def _noted(self, question: str, identity: str, raw: object, spelled: str, operands: tuple[object, ...], known: Known | None, by_value: bool) -> object:
         number = len(self.objects)
+        if self.policy != "ignore":
+            renew(raw)
         value, answer, shared = (None, '["untracked"]', '["untracked"]') if isinstance(raw, Untracked) else self._answer(raw, number, identity, by_value)
         if known is None:
             self._compare(identity, shared, raw, spelled, operands)
@@ -392,6 +398,12 @@ _COUNTS = {
 def owner_first(operation: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     """The operands of a question; what asks for a name of a kernel or helper asks its definition."""
     return (maybe_definition(operands[0]), *operands[1:]) if operation in ("name", "chain", "default") else operands
+
+
+def renew(raw: object) -> None:
+    from tilejit.jit.specialize import dependencies
+
+    dependencies.renew(raw)
 
 
 def maybe_definition(raw: object) -> Definition | None:

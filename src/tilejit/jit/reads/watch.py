@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from tilejit.errors import TilejitWarning
 from tilejit.frontend.source import unwrapped
-from tilejit.jit.definition import Definition
+from tilejit.jit.definition import Definition, replaced_part
 from tilejit.jit.reads.plain import decode, is_plain
 from tilejit.jit.reads.plain import same as same_plain
 from tilejit.jit.reads.questions import MISSING, OPERATIONS, is_language
@@ -71,9 +71,8 @@ class FunctionState:
     def replaced(self) -> tuple[types.FunctionType, str, object] | None:
         """A function that has another code or other defaults now: which, and what it was."""
         for function, parts in self._parts.items():
-            for name, old in zip(("__code__", "__defaults__", "__kwdefaults__"), parts, strict=True):
-                if getattr(function, name) is not old:
-                    return function, name, old
+            if (found := replaced_part(function, parts)) is not None:
+                return function, *found
         return None
 
     def words(self) -> list[Word]:

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tilejit.jit.reads.plain import is_plain
 from tilejit.jit.reads.questions import MISSING, is_language
-from tilejit.runtime.call.bindings import HeldWord, Word, binding_words, cell_word, dict_pointer, dict_word, looks_up_like, type_word, version_words
+from tilejit.runtime.call.bindings import (
+    HeldWord,
+    Word,
+    binding_words,
+    cell_word,
+    dict_pointer,
+    dict_word,
+    looks_up_like,
+    shares_names,
+    type_word,
+    version_words,
+)
 from tilejit.types.annotations import Once
 
 if TYPE_CHECKING:
@@ -30,7 +41,7 @@ def words_of(operation: str, operands: tuple[Any, ...], answer: object) -> list[
     if operation == "default":
         return []  # the function's own words tell
     if operation in ("item", "items", "content") and type(operands[0]) is tuple:
-        return [] if operation == "item" or is_plain(answer) else None
+        return [] if is_plain(operands[1] if operation == "item" else answer) else None
     if operation == "call":
         return _call_words(operands)
     return None
@@ -47,13 +58,18 @@ def _call_words(operands: tuple[Any, ...]) -> list[Word] | None:
     from tilejit.jit.reads.pure import pure_words
 
     function, args, keywords = operands
-    if any(map(callable, (*args, *keywords.values()))):
+    if any(map(holds_callable, (*args, *keywords.values()))):
         return None
     if isinstance(function, Once):
         return []
     if isinstance(function, types.BuiltinMethodType) and not isinstance(function.__self__, types.ModuleType) and is_plain(function.__self__):
         return [] if is_plain(args) and all(map(is_plain, keywords.values())) else None
     return pure_words(function) if is_plain(args) and all(map(is_plain, keywords.values())) else None
+
+
+def holds_callable(value: object) -> bool:
+    """Whether a plain value is, or has in it, something that can be called: `eval` is plain, and what it returns follows from anything."""
+    return callable(value) or (type(value) is tuple and any(map(holds_callable, cast("tuple[object, ...]", value))))
 
 
 def _held(words: list[Word] | None, answer: object) -> list[Word] | None:
@@ -122,7 +138,9 @@ def _words_in_instance(instance: object, name: str) -> list[Word] | None:
     if type(own) is not dict or (found is MISSING and name not in own):
         return None
     names = cast("dict[str, object]", own)
-    return _joined([type_word(instance)], version_words(cls), version_words(type(found)), dict_pointer(instance, names), binding_words(names, name))
+    # A table that was emptied and filled again may lie where it lay, as long as it was: that a name is not in it, only its version tells.
+    here = binding_words(names, name) if name in names or shares_names(names) else [dict_word(names)]
+    return _joined([type_word(instance)], version_words(cls), version_words(type(found)), dict_pointer(instance, names), here)
 
 
 def _joined(*parts: list[Word] | None) -> list[Word] | None:

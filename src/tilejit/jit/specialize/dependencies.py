@@ -48,6 +48,17 @@ def definition_of(value: object) -> Definition | None:
     return vars(python).setdefault("__tilejit_inline__", Definition(python, "inline"))
 
 
+def renew(value: object) -> None:
+    """Let a kernel or helper be read again if its code or its defaults were replaced since."""
+    definition = definition_of(value)
+    if definition is None or not definition.is_replaced:
+        return
+    if isinstance(value, Kernel):
+        value.definition = definition.anew()
+    else:
+        del vars(definition.function)["__tilejit_inline__"]
+
+
 _TASK_OPTIONS = ("deps", "dumps", "allow_early_resolve", "predicate", "core_num", "sync_start")
 
 

@@ -81,9 +81,10 @@ def cell_word(cell: object) -> Word:
 
 
 def function_words(function: types.FunctionType) -> list[Word]:
-    """Code, defaults and keyword defaults of a function: each can be replaced."""
+    """Code, defaults and keyword defaults of a function: each can be replaced, and the last are a dict that can be changed."""
     parts = (function.__code__, function.__defaults__, function.__kwdefaults__)
-    return [HeldWord(word(id(function) + at), part) for at, part in zip(_FUNCTION_FIELDS, parts, strict=True)]
+    words: list[Word] = [HeldWord(word(id(function) + at), part) for at, part in zip(_FUNCTION_FIELDS, parts, strict=True)]
+    return [*words, dict_word(function.__kwdefaults__)] if function.__kwdefaults__ is not None else words
 
 
 def binding_words(namespace: dict[str, object], name: str) -> list[Word]:
@@ -97,6 +98,11 @@ def binding_words(namespace: dict[str, object], name: str) -> list[Word]:
         return [*where, word(values + _SPLIT_VALUES_AT + 8 * position)]
     entry = _entries(table) + position * _entry_size(table)
     return [*where, word(entry), word(entry + 8)]
+
+
+def shares_names(namespace: dict[str, object]) -> bool:
+    """Whether the names of a dict are those of a class, which are only ever added to."""
+    return word_at(id(namespace) + _MA_VALUES) != 0
 
 
 def _position(table: int, name: str) -> int | None:

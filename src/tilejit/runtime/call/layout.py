@@ -11,7 +11,7 @@ import sys
 import types
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -60,7 +60,9 @@ def _functions() -> bool:
         return a + b
 
     fields: list[object] = [asked.__code__, asked.__defaults__, asked.__kwdefaults__]
-    return [found for _, found in bindings.function_words(asked)] == [id(field) for field in fields]
+    words = bindings.function_words(asked)
+    cast("dict[str, int]", asked.__kwdefaults__)["b"] = 3
+    return [found for _, found in words[:3]] == [id(field) for field in fields] and words[3] != bindings.function_words(asked)[3]
 
 
 def _dicts() -> bool:
