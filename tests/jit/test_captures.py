@@ -379,3 +379,36 @@ def test_replaced_defaults_of_a_helper_are_followed_by_all_who_call_it(monkeypat
         for _ in range(3):
             kernel(x, out)
             np.testing.assert_array_equal(out, (x + np.float32(4)) * factor)
+
+
+SHIFTS = [3.0]
+
+
+@pl.jit(on_drift="recompile")
+def shifted_as_declared(x: pl.Tensor[[3, 5], pl.FP32], out: pl.Out[pl.Tensor[[3, 5], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x + SHIFTS[0]
+    return out
+
+
+@pl.jit(on_drift="recompile")
+def shifted_as_found(x: pl.Tensor, out: pl.Out[pl.Tensor], twice: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x + SHIFTS[0]
+        twice[:] = (x + SHIFTS[0]) + SHIFTS[-1]
+    return out, twice
+
+
+def test_a_call_that_returns_stands_on_what_the_program_of_the_call_in_place_stands_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path))
+    x = np.random.default_rng(0).random((3, 5), np.float32)
+    for shift in (3.0, 4.0, 5.0, 3.0):
+        monkeypatch.setattr(f"{__name__}.SHIFTS", [shift])
+        once, twice = x + np.float32(shift), x + np.float32(shift) + np.float32(shift)
+        for _ in range(3):
+            shifted_as_declared(x, found := np.empty_like(x))
+            np.testing.assert_array_equal(found, once)
+            np.testing.assert_array_equal(shifted_as_declared(x), once)
+            shifted_as_found(x, np.empty_like(x), found)
+            np.testing.assert_array_equal(found, twice)
+            np.testing.assert_array_equal(shifted_as_found(x)[1], twice)

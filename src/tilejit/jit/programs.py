@@ -137,8 +137,11 @@ class Programs(Kernel):
         walk = trace.fork()
         start = time.perf_counter()
         whole = self._with_outputs(walk, extents, bound)
-        if row_of(key.platform).cacheable and whole is not bound and (program := self._in_place(trace, extents, whole, config)) is not None:
-            return program, walk
+        if row_of(key.platform).cacheable and whole is not bound and (found := self._in_place(trace, extents, whole, config)) is not None:
+            if len(walk.log) == len(trace.log):
+                return found
+            self._specialise(walk, extents, whole)  # what the program stands on, in the order in which this call asks
+            return found[0], walk
         special = self._specialise(walk, extents, whole)
         asked = disk.asked_text(walk.log[len(trace.log) :])
         made: list[CompiledProgram] = []
@@ -154,11 +157,12 @@ class Programs(Kernel):
         self._cache.asked[disk.artifact_key(key.text, asked)] = (key, walk.described())
         return program, walk
 
-    def _in_place(self, trace: Trace, extents: Extents, whole: BoundArguments, config: RunConfig | None) -> CompiledProgram | None:
-        """The program of the call that passes all outputs, if that is on disk: it is the same."""
+    def _in_place(self, trace: Trace, extents: Extents, whole: BoundArguments, config: RunConfig | None) -> tuple[CompiledProgram, Trace] | None:
+        """The program of the call that passes all outputs, with what led to it, if that is on disk: it is the same."""
         key = self._first_part(trace, extents, BoundArguments(whole.values, whole.arguments, (), whole.signatures), config)
         there = disk.find_artifact(key, trace)
-        return self._from_disk(key, trace, *there) if there is not None else None
+        program = self._from_disk(key, trace, *there) if there is not None else None
+        return (program, there[1]) if there is not None and program is not None else None
 
     def _from_disk(self, key: disk.Key, trace: Trace, entry: Entry, walk: Trace) -> CompiledProgram | None:
         """The program of an entry; None if it means nothing here: as good as not there, and written anew."""
