@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -181,6 +182,10 @@ class Body:
         self.out.line(memory.store_line(self.out, pointers, tile.text, where, tile.dtype))
         self.order.barrier(self.out)
         return place
+
+    def named(self, hint: str, value: Scalar) -> Scalar:
+        """A number under a name, unless it is a constant or has one."""
+        return value if value.const is not None or value.text.isidentifier() else replace(value, text=self.out.let(hint, value.text))
 
     def in_memory(self, value: SSAValue) -> Buffer:
         """A value as memory: a buffer itself, a tile through scratch."""

@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from tilejit import ops
 from tilejit.backends.cuda import elementwise, numbers, rows
-from tilejit.backends.cuda.nest import Nest, merged, named
+from tilejit.backends.cuda.nest import Nest, merged
 from tilejit.backends.cuda.types import computed_in, register
 from tilejit.backends.cuda.values import Buffer, Dim, Scalar, Tile, index
 from tilejit.dtypes import INDEX
@@ -33,7 +33,7 @@ class ColumnNest:
         compute = computed_in(d.shaped_type(op.args[0]).dtype)
         names = nest._start(op)
         name, places = names
-        size = named(body, "size", numbers.minimum(numbers.sub(nest.columns, first), index(width)))
+        size = body.named("size", numbers.minimum(numbers.sub(nest.columns, first), index(width)))
         if isinstance(nest.columns.const, int) and nest.columns.const % width == 0:
             size = index(width)
         down = body.out.fresh("down")
@@ -41,8 +41,8 @@ class ColumnNest:
         height = self.height if piece is None else piece[1]
         with body.out.block(f"for {down} in range(0, {height.text}, {rows_}):"):
             step = Scalar(down, INDEX, (0, height.bounds[1]) if height.bounds else None)
-            nest.first = named(body, "first", numbers.add(base, step))
-            nest.here = named(body, "rows", numbers.minimum(numbers.sub(height, step), index(rows_)))
+            nest.first = body.named("first", numbers.add(base, step))
+            nest.here = body.named("rows", numbers.minimum(numbers.sub(height, step), index(rows_)))
             if isinstance(height.const, int) and height.const % rows_ == 0:
                 nest.here = index(rows_)
             loaded: dict[SSAValue, Tile] = {}

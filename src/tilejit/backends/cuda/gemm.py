@@ -96,24 +96,20 @@ def part(size: Scalar, first: Scalar, block: int) -> Scalar:
     return numbers.minimum(numbers.sub(size, first), index(block))
 
 
-def _named(body: Body, hint: str, value: Scalar) -> Scalar:
-    return value if value.const is not None or value.text.isidentifier() else replace(value, text=body.out.let(hint, value.text))
-
-
 def accumulate(body: Body, product: Product, chosen: ProductSchedule, row: Scalar, column: Scalar) -> Tile:
     """The sum over K of one block."""
     out = body.out
     shape = (chosen.rows, chosen.columns)
     work = product.work
     acc, k = out.fresh("acc"), out.fresh("k")
-    valid = (_named(body, "rows", part(product.rows, row, chosen.rows)), _named(body, "columns", part(product.columns, column, chosen.columns)))
+    valid = (body.named("rows", part(product.rows, row, chosen.rows)), body.named("columns", part(product.columns, column, chosen.columns)))
     out.line(f"{acc} = tl.zeros({_text(shape)}, {register(work)})")
     bounds = (0, product.inner.bounds[1]) if product.inner.bounds else None
     with out.block(f"for {k} in range(0, {product.inner.text}, {chosen.inner}):"):
         step = Scalar(k, INDEX, bounds)
         inner = part(product.inner, step, chosen.inner)
         if inner.const is None:
-            inner = _named(body, "inner", inner)
+            inner = body.named("inner", inner)
         a = body.load_tile(product.left, (row, step), (chosen.rows, chosen.inner), (valid[0], inner), "a")
         b = body.load_tile(product.right, (step, column), (chosen.inner, chosen.columns), (inner, valid[1]), "b")
         both = dot.Operands(a, b, work)

@@ -9,7 +9,8 @@ from xdsl.ir import Operation, SSAValue
 
 from tilejit.backends.cuda import memory, numbers
 from tilejit.backends.cuda.body import Body
-from tilejit.backends.cuda.nest import Member, Nest, folds, is_member, members_of, named, space_of
+from tilejit.backends.cuda.members import Member, folds, is_member, members_of, space_of
+from tilejit.backends.cuda.nest import Nest
 from tilejit.backends.cuda.schedule import MOST_CELLS, rows_of
 from tilejit.backends.cuda.types import padded
 from tilejit.backends.cuda.values import Buffer, Dim, Scalar, Tile, Value, index
@@ -121,7 +122,7 @@ def _in_program(body: Body, op: Operation, inner: Sequence[Member], outside: Seq
 
 def store_target(body: Body, op: d.StoreOp, sizes: Sequence[Scalar]) -> Buffer:
     """The window that a store writes, with the shape of its value."""
-    from tilejit.backends.cuda.structure import box
+    from tilejit.backends.cuda.buffers import box
 
     buffer = body.buffer(op.buffer)
     offsets = [body.index(item) for item in op.offsets]
@@ -129,7 +130,7 @@ def store_target(body: Body, op: d.StoreOp, sizes: Sequence[Scalar]) -> Buffer:
     starts, _, good = box(body, op, buffer, offsets, full, clamp=False)
     offset = numbers.add(buffer.offset, numbers.total(numbers.mul(start, dim.stride) for start, dim in zip(starts, buffer.dims, strict=True)))
     dims = tuple(Dim(size, dim.stride) for size, dim in zip(full, buffer.dims, strict=True))[buffer.rank - len(sizes) :]
-    return replace(buffer, offset=named(body, "start", offset), dims=dims, good=buffer.guarded(good))
+    return replace(buffer, offset=body.named("start", offset), dims=dims, good=buffer.guarded(good))
 
 
 def copy_in_program(body: Body, op: d.StoreOp, value: Buffer, buffer: Buffer, offsets: Sequence[Scalar]) -> Sequence[Value]:

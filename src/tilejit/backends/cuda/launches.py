@@ -12,8 +12,9 @@ from tilejit.backends.cuda import elementwise, host, numbers
 from tilejit.backends.cuda.columns import ColumnNest
 from tilejit.backends.cuda.frame import Frame, Making
 from tilejit.backends.cuda.host import Axis, Memory, Number
+from tilejit.backends.cuda.members import Member, folds, is_member, members_of, space_of
 from tilejit.backends.cuda.merge import inner_of
-from tilejit.backends.cuda.nest import Member, Nest, folds, is_member, members_of, merged, space_of
+from tilejit.backends.cuda.nest import Nest, merged
 from tilejit.backends.cuda.rows import fold, neutral
 from tilejit.backends.cuda.schedule import PROCESSORS, RowSchedule, rows_of
 from tilejit.backends.cuda.types import computed_in, padded

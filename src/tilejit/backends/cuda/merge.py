@@ -8,7 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilejit.backends.cuda.frame import Frame
 from tilejit.backends.cuda.host import Memory
-from tilejit.backends.cuda.nest import Member, folds, is_member, members_of, space_of
+from tilejit.backends.cuda.members import Member, folds, is_member, members_of, space_of
 from tilejit.passes.rewriting import root
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ANY, BufferType, Shape, ShapedType

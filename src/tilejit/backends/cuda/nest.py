@@ -15,58 +15,15 @@ from xdsl.ir import Operation, SSAValue
 from tilejit import ops
 from tilejit.backends.cuda import elementwise, memory, numbers, rows
 from tilejit.backends.cuda.body import Body
+from tilejit.backends.cuda.members import Member, folds, is_wide, only_shape
 from tilejit.backends.cuda.schedule import RowSchedule
 from tilejit.backends.cuda.types import computed_in, padded, register
 from tilejit.backends.cuda.values import Buffer, Dim, Scalar, Tile, Value, index
 from tilejit.dtypes import INDEX
 from tilejit.errors import UnsupportedFeatureError
-from tilejit.ops.reduce import reduced_axis
-from tilejit.passes.fuse import FAMILIES
 from tilejit.passes.kernels import name_hint
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.build import apply_args
 from tilejit.types.values import ShapedType
-
-Member = d.ApplyOp | d.StoreOp
-
-
-def is_member(op: Operation) -> bool:
-    """Whether a nest can run an op: cell by cell, or folding rows."""
-    if isinstance(op, d.StoreOp):
-        return True
-    if not isinstance(op, d.ApplyOp) or len(op.results) != 1:
-        return False
-    family = ops.table()[op.op].family
-    return (family in FAMILIES or family == "part") and family != "mask" and isinstance(d.type_of(op.results[0]), ShapedType)
-
-
-def folds(op: Operation) -> str | None:
-    """ "row" or "col" for a reduction."""
-    if not isinstance(op, d.ApplyOp) or ops.table()[op.op].family != "reduction":
-        return None
-    source = d.shaped_type(op.args[0])
-    axis = reduced_axis(str(ops.table()[op.op].attrs["axis"]), source.level, source.rank)
-    return "row" if axis == source.rank - 1 else "col" if axis == source.rank - 2 else "other"
-
-
-def members_of(op: Operation) -> list[Member]:
-    if isinstance(op, d.GroupOp):
-        return [inner for inner in op.body.block.ops if isinstance(inner, d.ApplyOp | d.StoreOp)]
-    assert isinstance(op, d.ApplyOp | d.StoreOp)
-    return [op]
-
-
-def space_of(members: Sequence[Member]) -> SSAValue:
-    """The member or operand with the most cells: its shape is the space of the nest."""
-    candidates: list[SSAValue] = []
-    for op in members:
-        values = [op.value] if isinstance(op, d.StoreOp) else [*op.results, *(arg for arg in op.args if folds(op))]
-        candidates += [value for value in values if isinstance(d.type_of(value), ShapedType)]
-    return max(
-        candidates,
-        key=lambda value: (d.shaped_type(value).rank, sum(extent != 1 for extent in d.shaped_type(value).shape), d.shaped_type(value).shape[-1] != 1),
-    )
-
 
 # operands ---------------------------------------------------------------------------------------------------------------
 
@@ -117,7 +74,7 @@ class Nest:
         here = self.schedule.rows
         self.first = first_row
         rest = numbers.sub(self.rows, first_row)
-        self.here = rest if False else named(body, "rows", numbers.minimum(rest, index(here)))
+        self.here = rest if False else body.named("rows", numbers.minimum(rest, index(here)))
         if isinstance(self.rows.const, int) and self.rows.const % here == 0:
             self.here = index(here)
         if self.schedule.chunked:
@@ -175,7 +132,7 @@ class Nest:
         for operand in op.operands if isinstance(op, d.ApplyOp) else [op.value]:
             if operand in self.inside or not isinstance(d.type_of(operand), ShapedType):
                 continue
-            if isinstance(op, d.ApplyOp) and _only_shape(op, operand):
+            if isinstance(op, d.ApplyOp) and only_shape(op, operand):
                 shape = (self.schedule.rows, width if d.shaped_type(operand).shape[-1] != 1 else 1)
                 self.body.values[operand] = Tile("", d.shaped_type(operand).dtype, shape, (self.here, size if shape[1] != 1 else index(1)))
                 continue
@@ -279,9 +236,9 @@ class Nest:
             now = [op for op in self.members if levels[op] == level]
             folded = [op for op in now if isinstance(op, d.ApplyOp) and folds(op) == "row"]
             for op in now:
-                if op not in folded and not _is_wide(op, narrow):
+                if op not in folded and not is_wide(op, narrow):
                     self._columns(index(0), index(1), [op])
-            ends = [op for op in now if _is_wide(op, narrow) and (isinstance(op, d.StoreOp) or op.results[0] in self.outputs)]
+            ends = [op for op in now if is_wide(op, narrow) and (isinstance(op, d.StoreOp) or op.results[0] in self.outputs)]
             if folded or ends:
                 needed = self._needed([*folded, *ends], narrow)
                 self._pass([op for op in self.members if op in needed and op not in folded], folded)
@@ -321,7 +278,7 @@ class Nest:
         bounds = (0, columns.bounds[1]) if columns.bounds else None
         with body.out.block(f"for {start} in range(0, {columns.text}, {width}):"):
             first = Scalar(start, INDEX, bounds)
-            size = named(body, "size", numbers.minimum(numbers.sub(columns, first), index(width)))
+            size = body.named("size", numbers.minimum(numbers.sub(columns, first), index(width)))
             if isinstance(columns.const, int) and columns.const % width == 0:
                 size = index(width)
             loaded: dict[SSAValue, Tile] = {}
@@ -403,25 +360,6 @@ def _spread_out(tile: Tile, height: int, target: Buffer, nest: Nest) -> Tile:
     return Tile(text, tile.dtype, (rows_, tile.shape[1]), (nest.here, tile.valid[1]))
 
 
-def _is_wide(op: Member, narrow: set[SSAValue]) -> bool:
-    value = op.value if isinstance(op, d.StoreOp) else op.results[0]
-    return value not in narrow and d.shaped_type(value).shape[-1] != 1
-
-
-def _only_shape(op: d.ApplyOp, operand: SSAValue) -> bool:
-    """Whether only the shape of an operand matters."""
-    row, args = ops.table()[op.op], apply_args(op)
-    if row.family != "expand" or row.attrs["combine"] != "copy":
-        return False
-    if row.attrs["axis"] == "both":
-        return operand is args["target"] and operand is not args.get("src")
-    return operand is args["lhs"] and operand is not args["rhs"]
-
-
 def _constant(extent: Scalar) -> int:
     assert isinstance(extent.const, int)
     return extent.const
-
-
-def named(body: Body, hint: str, value: Scalar) -> Scalar:
-    return value if value.const is not None or value.text.isidentifier() else replace(value, text=body.out.let(hint, value.text))

@@ -10,12 +10,12 @@ from xdsl.ir import SSAValue
 from tilejit import ops
 from tilejit.backends.cuda import elementwise, host, memory, numbers
 from tilejit.backends.cuda.body import Body
+from tilejit.backends.cuda.buffers import is_contiguous
 from tilejit.backends.cuda.frame import Frame
 from tilejit.backends.cuda.gather import checked, flat, pattern_of
 from tilejit.backends.cuda.host import Memory, Number
 from tilejit.backends.cuda.move import Cells, fetch, inside, scalars, value_of
 from tilejit.backends.cuda.schedule import pull_of
-from tilejit.backends.cuda.structure import is_contiguous
 from tilejit.backends.cuda.types import register
 from tilejit.backends.cuda.values import Buffer, Scalar, index
 from tilejit.ops.pad import pad_cell

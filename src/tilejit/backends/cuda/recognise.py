@@ -16,8 +16,9 @@ from tilejit.backends.cuda import gemm, host, move, numbers
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.frame import Frame
 from tilejit.backends.cuda.host import Memory, Number
-from tilejit.backends.cuda.independent import Affine, add, affine
-from tilejit.backends.cuda.nest import folds, is_member, members_of
+from tilejit.backends.cuda.independent import Affine
+from tilejit.backends.cuda.members import folds, is_member, members_of
+from tilejit.backends.cuda.sides import Mismatch, Side, demand, store_window, window
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, index
 from tilejit.dtypes import FP32, INT8, INT32
 from tilejit.ops.facts import PLAIN, Effect
@@ -37,21 +38,6 @@ class Turn:
     step: int
 
 
-@dataclass(frozen=True)
-class Side:
-    """An operand: a buffer, the axis along rows or columns of the result, the axis along K, and where it starts."""
-
-    buffer: SSAValue
-    starts: tuple[Affine, ...]
-    outer: int
-    shape: tuple[int, ...]
-    clamped: bool
-
-
-class Mismatch(Exception):
-    """Not the shape looked for."""
-
-
 def product_from_loops(frame: Frame, turns: Sequence[Turn], block: Block, name: str) -> bool:
     """Launch the product that a block of the grid computes; False where it is none."""
     try:
@@ -60,11 +46,6 @@ def product_from_loops(frame: Frame, turns: Sequence[Turn], block: Block, name: 
         return False
     found.launch(name)
     return True
-
-
-def _need(condition: object) -> None:
-    if not condition:
-        raise Mismatch
 
 
 class Found:
@@ -80,7 +61,7 @@ class Found:
             if isinstance(op, d.YieldOp | d.ReturnOp | d.ConstOp | d.DimOp) or is_scalar_op(op) or _asks_place(op):
                 continue
             if isinstance(op, d.ForOp):
-                _need(self.loop is None)
+                demand(self.loop is None)
                 self.loop = op
             work.append(op)
         self.rest = [op for op in work if op is not self.loop]
@@ -93,7 +74,7 @@ class Found:
     def _find_product(self) -> None:
         if self.loop is None:
             products = [op for op in self.rest if isinstance(op, d.ApplyOp) and op.op == "matmul"]
-            _need(len(products) == 1)
+            demand(len(products) == 1)
             self.product = products[0]
             self.result = self.product.results[0]
             self.inner: Turn | None = None
@@ -102,11 +83,11 @@ class Found:
         else:
             loop = self.loop
             body = loop.body.block
-            _need(len(loop.results) == 1 and isinstance(d.type_of(loop.results[0]), ShapedType))
+            demand(len(loop.results) == 1 and isinstance(d.type_of(loop.results[0]), ShapedType))
             lower, upper, step = (constant_of(item) for item in (loop.lower, loop.upper, loop.step))
-            _need(isinstance(lower, int) and isinstance(step, int) and step > 0)
+            demand(isinstance(lower, int) and isinstance(step, int) and step > 0)
             trips = host.number(len(range(int(lower or 0), upper, int(step or 1)))) if isinstance(upper, int) else None
-            _need(trips is not None)
+            demand(trips is not None)
             assert trips is not None
             self.inner = Turn(body.args[0], trips, int(lower or 0), int(step or 1))
             last = body.last_op
@@ -119,8 +100,8 @@ class Found:
             left, right = (self._side(value) for value in self._factors(self.product))
         self.left, self.right = left, right
         floats = self._dtype(left).is_float and self._dtype(right).is_float
-        _need(self._dtype(left) is self._dtype(right) and (floats or self._dtype(left) is INT8) and self._dtype(left).get_byte() <= 4)
-        _need(self._dtype(left).bits >= 8 and "E8M0" not in self._dtype(left).name)
+        demand(self._dtype(left) is self._dtype(right) and (floats or self._dtype(left) is INT8) and self._dtype(left).get_byte() <= 4)
+        demand(self._dtype(left).bits >= 8 and "E8M0" not in self._dtype(left).name)
 
     def _dtype(self, side: Side):
         return d.shaped_type(side.buffer).dtype
@@ -134,15 +115,15 @@ class Found:
     def _accumulates(self, value: SSAValue, acc: SSAValue) -> d.ApplyOp:
         """matmul_acc of the accumulator, or its sum with a product."""
         op = value.owner
-        _need(isinstance(op, d.ApplyOp))
+        demand(isinstance(op, d.ApplyOp))
         assert isinstance(op, d.ApplyOp)
         row = ops.table()[op.op]
         if row.family == "matmul" and "acc" in row.operands:
-            _need(apply_args(op)["acc"] is acc)
+            demand(apply_args(op)["acc"] is acc)
             return op
-        _need(op.op == "add" and acc in op.args)
+        demand(op.op == "add" and acc in op.args)
         other = next((arg for arg in op.args if arg is not acc), None)
-        _need(other is not None and isinstance(other.owner, d.ApplyOp) and other.owner.op == "matmul")
+        demand(other is not None and isinstance(other.owner, d.ApplyOp) and other.owner.op == "matmul")
         assert other is not None and isinstance(other.owner, d.ApplyOp)
         return other.owner
 
@@ -154,25 +135,25 @@ class Found:
         for op in body.ops:
             sum_ = isinstance(op, d.ApplyOp) and op.op == "add" and op.results[0] is last.operands[0]
             plain = sum_ or op is self.product or _passes_on(op)
-            _need(isinstance(op, allowed) or is_scalar_op(op) or plain)
-        _need(len(list(body.args[1].uses)) == 1)
+            demand(isinstance(op, allowed) or is_scalar_op(op) or plain)
+        demand(len(list(body.args[1].uses)) == 1)
 
     def _check_start(self, loop: d.ForOp) -> None:
         """The accumulator starts at 0, or the first turn overwrites it."""
         owner = loop.inits[0].owner
-        _need(isinstance(owner, d.ApplyOp))
+        demand(isinstance(owner, d.ApplyOp))
         assert isinstance(owner, d.ApplyOp)
         condition = apply_args(self.product).get("init_cond")
         if isinstance(condition, SSAValue):
             compare = condition.owner
-            _need(isinstance(compare, d.ApplyOp) and compare.op == "cmp" and apply_args(compare).get("cmp_type") == 0)
+            demand(isinstance(compare, d.ApplyOp) and compare.op == "cmp" and apply_args(compare).get("cmp_type") == 0)
             assert isinstance(compare, d.ApplyOp) and self.inner is not None
             sides = [arg for arg in compare.args if constant_of(arg) is None]
             constants = [constant_of(arg) for arg in compare.args if constant_of(arg) is not None]
-            _need(sides == [self.inner.value] and constants == [self.inner.first])
+            demand(sides == [self.inner.value] and constants == [self.inner.first])
             return
         value = apply_args(owner).get("value")
-        _need(owner.op == "full" and isinstance(value, SSAValue) and constant_of(value) == 0)
+        demand(owner.op == "full" and isinstance(value, SSAValue) and constant_of(value) == 0)
 
     def _side(self, value: SSAValue) -> Side:
         """A loaded tile, perhaps turned, as a window that moves with the loops."""
@@ -181,9 +162,9 @@ class Found:
         while isinstance(owner, d.ApplyOp) and _passes_on(owner):
             turned ^= ops.table()[owner.op].facts.swaps
             owner = owner.args[0].owner
-        _need(isinstance(owner, d.LoadOp))
+        demand(isinstance(owner, d.LoadOp))
         assert isinstance(owner, d.LoadOp)
-        return _window(owner, 1 if turned else 0)
+        return window(owner, 1 if turned else 0)
 
     # where the loops stand --------------------------------------------------------------------------------------------------
 
@@ -194,10 +175,10 @@ class Found:
         m_axis, n_axis = left.outer, 1 - right.outer
         self.m, self.m_first, self.m_size = self._moves(left.starts[m_axis], left.shape[m_axis])
         self.n, self.n_first, self.n_size = self._moves(right.starts[n_axis], right.shape[n_axis])
-        _need(len(self.turns) == len({turn.value for turn in (self.m, self.n) if turn is not None}))
-        _need(self.m is None or self.n is None or self.m.value is not self.n.value)
+        demand(len(self.turns) == len({turn.value for turn in (self.m, self.n) if turn is not None}))
+        demand(self.m is None or self.n is None or self.m.value is not self.n.value)
         depth = left.shape[k_left]
-        _need(right.shape[k_right] == depth)
+        demand(right.shape[k_right] == depth)
         firsts = [self._depth(side.starts[axis], depth) for side, axis in ((left, k_left), (right, k_right))]
         self.k_firsts = firsts
         self.depth = host.mul(self.inner.trips, host.number(depth)) if self.inner is not None else host.number(depth)
@@ -208,19 +189,19 @@ class Found:
         terms, constant = start
         if not terms:
             return None, constant, size
-        _need(len(terms) == 1)
+        demand(len(terms) == 1)
         ((value, factor),) = terms.items()
         turn = self.turns.get(value)
-        _need(turn is not None and factor * turn.step == size)
+        demand(turn is not None and factor * turn.step == size)
         assert turn is not None
         return turn, constant + turn.first * factor, size
 
     def _depth(self, start: Affine, size: int) -> int:
         terms, constant = start
         if self.inner is None:
-            _need(not terms)
+            demand(not terms)
             return constant
-        _need(set(terms) == {self.inner.value} and terms[self.inner.value] * self.inner.step == size)
+        demand(set(terms) == {self.inner.value} and terms[self.inner.value] * self.inner.step == size)
         return constant + self.inner.first * terms[self.inner.value]
 
     def _total(self, turn: Turn | None, size: int) -> Number:
@@ -239,17 +220,17 @@ class Found:
         for side, axis, name, first in plan:
             extent = self._memory(side.buffer).shape[axis]
             room = host.sub(extent, host.number(first))
-            _need(first >= 0)
+            demand(first >= 0)
             if side.clamped:
                 sizes[name] = host.maximum(host.minimum(sizes[name], room), host.number(0))
                 continue
             need = sizes[name]
-            _need(host.same(need, room) or (need.bounds and room.bounds and need.bounds[1] <= room.bounds[0]))
+            demand(host.same(need, room) or (need.bounds and room.bounds and need.bounds[1] <= room.bounds[0]))
         self.sizes = sizes
 
     def _memory(self, value: SSAValue) -> Memory:
         found = self.frame.values.get(value)
-        _need(isinstance(found, Memory) and len(found.axes) == 2)
+        demand(isinstance(found, Memory) and len(found.axes) == 2)
         assert isinstance(found, Memory)
         return found
 
@@ -267,7 +248,7 @@ class Found:
                 self._check_member(member)
                 stored |= isinstance(member, d.StoreOp)
             self.epilogue.append(op)
-        _need(stored)
+        demand(stored)
 
     def _feeds(self, op: d.LoadOp | d.ApplyOp) -> bool:
         """Whether an op only makes an operand of the product."""
@@ -281,19 +262,19 @@ class Found:
 
     def _check_member(self, op: Operation) -> None:
         if isinstance(op, d.StoreOp):
-            _need(not op.static("atomic"))
-            self._placed(_store_window(op))
+            demand(not op.static("atomic"))
+            self._placed(store_window(op))
         elif isinstance(op, d.LoadOp):
-            self._placed(_window(op, 0))
+            self._placed(window(op, 0))
         elif isinstance(op, d.ApplyOp) and (_fills(op) or op.op == "move"):
-            _need(all(constant_of(arg) is not None or isinstance(d.type_of(arg), ShapedType) for arg in op.args))
+            demand(all(constant_of(arg) is not None or isinstance(d.type_of(arg), ShapedType) for arg in op.args))
         else:
-            _need(is_member(op) and folds(op) is None and isinstance(op, d.ApplyOp))
+            demand(is_member(op) and folds(op) is None and isinstance(op, d.ApplyOp))
             assert isinstance(op, d.ApplyOp)
             for arg in op.args:
-                _need(isinstance(d.type_of(arg), ShapedType) or constant_of(arg) is not None or arg in self.frame.values)
+                demand(isinstance(d.type_of(arg), ShapedType) or constant_of(arg) is not None or arg in self.frame.values)
             type = d.shaped_type(op.results[0])
-            _need(type.rank == 2 and type.shape[0] in (1, self.m_size) and type.shape[1] in (1, self.n_size))
+            demand(type.rank == 2 and type.shape[0] in (1, self.m_size) and type.shape[1] in (1, self.n_size))
 
     def _placed(self, side: Side) -> tuple[bool, bool]:
         """Whether a window moves with the rows and the columns; it must stand where the tile stands."""
@@ -308,7 +289,7 @@ class Found:
                 moves.append(False)
                 continue
             found, _, _ = self._moves(start, size)
-            _need(size == tile and found is turn)
+            demand(size == tile and found is turn)
             moves.append(True)
         return moves[0], moves[1]
 
@@ -352,7 +333,7 @@ class Found:
         if isinstance(op, d.TileOp) and op.span is not None:
             body.out.span = op.span
         if isinstance(op, d.StoreOp | d.LoadOp):
-            side = _store_window(op) if isinstance(op, d.StoreOp) else _window(op, 0)
+            side = store_window(op) if isinstance(op, d.StoreOp) else window(op, 0)
             moves = self._placed(side)
             firsts = tuple(
                 start[1] + (turn.first * start[0].get(turn.value, 0) if turn is not None else 0)
@@ -413,28 +394,3 @@ def _from(buffer: Buffer, firsts: tuple[int, int]) -> Buffer:
     """A buffer as it looks from some row and column on."""
     offset = numbers.total([buffer.offset, *(numbers.mul(index(first), dim.stride) for first, dim in zip(firsts, buffer.dims, strict=True))])
     return replace(buffer, offset=offset)
-
-
-def _window(op: d.LoadOp, outer: int) -> Side:
-    shape = tuple(extent for extent in d.shaped_type(op.result).shape if isinstance(extent, int))
-    clamped = bool(op.static("clamp"))
-    _need(len(shape) == 2 and all(constant_of(size) == extent for size, extent in zip(op.valid, shape, strict=True)))
-    root, starts = _root(op.buffer, [affine(offset) for offset in op.offsets])
-    return Side(root, starts, outer, shape, clamped)
-
-
-def _store_window(op: d.StoreOp) -> Side:
-    shape = tuple(extent for extent in d.shaped_type(op.value).shape if isinstance(extent, int))
-    _need(len(shape) == 2 and len(op.offsets) == 2)
-    root, starts = _root(op.buffer, [affine(offset) for offset in op.offsets])
-    return Side(root, starts, 0, shape, False)
-
-
-def _root(buffer: SSAValue, starts: list[Affine]) -> tuple[SSAValue, tuple[Affine, ...]]:
-    while isinstance(buffer.owner, d.WindowOp):
-        owner = buffer.owner
-        _need(not owner.static("drop", ()) and not owner.static("clamp"))
-        starts = [add(start, affine(offset)) for start, offset in zip(starts, owner.offsets, strict=True)]
-        buffer = owner.buffer
-    _need(not isinstance(buffer.owner, d.ViewOp | d.StridedOp))
-    return buffer, tuple(starts)

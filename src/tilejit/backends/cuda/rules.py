@@ -9,7 +9,7 @@ from typing import Any
 from xdsl.ir import Operation
 
 from tilejit import ops
-from tilejit.backends.cuda import control, crossing, dot, elementwise, gather, host, masks, move, numbers, places, pull, rows, scatter, structure
+from tilejit.backends.cuda import buffers, control, crossing, dot, elementwise, gather, host, masks, move, numbers, places, pull, rows, scatter, structure
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.host import Number
 from tilejit.backends.cuda.values import Scalar, Value
@@ -22,10 +22,10 @@ Rule = Callable[[Body, Any], Sequence[Value]]
 STRUCTURAL: dict[type[Operation], Rule] = {
     d.ConstOp: structure.const,
     d.ApplyOp: structure.apply,
-    d.CreateOp: structure.create,
-    d.WindowOp: structure.window,
-    d.ViewOp: structure.view,
-    d.StridedOp: structure.strided,
+    d.CreateOp: buffers.create,
+    d.WindowOp: buffers.window,
+    d.ViewOp: buffers.view,
+    d.StridedOp: buffers.strided,
     d.LoadOp: structure.load,
     d.StoreOp: structure.store,
     d.ReadOp: structure.read,

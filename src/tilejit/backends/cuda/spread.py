@@ -12,8 +12,8 @@ from tilejit.backends.cuda.frame import Frame
 from tilejit.backends.cuda.grids import run_grid
 from tilejit.backends.cuda.independent import perfect_nest
 from tilejit.backends.cuda.launches import run_nest
+from tilejit.backends.cuda.members import folds, is_member, members_of, space_of
 from tilejit.backends.cuda.merge import inner_of, joins
-from tilejit.backends.cuda.nest import folds, is_member, members_of, space_of
 from tilejit.dtypes import INDEX
 from tilejit.passes.kernels import name_hint
 from tilejit.passes.rewriting import free_values, is_scalar_op, root
