@@ -74,7 +74,7 @@ def product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
 @pl.jit
 def wide_product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
-        c[:] = pl.matmul(a, b)
+        c[:] = pl.matmul(a, b, out_dtype=pl.INT32)
 
 
 @pl.jit

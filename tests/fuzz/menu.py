@@ -12,6 +12,7 @@ Operation = Callable[[Writer], Val | None]
 
 MENU: tuple[tuple[int, Operation], ...] = (
     (4, operations.smooth),
+    (1, operations.clamped),
     (1, operations.trigonometry),
     (2, operations.sign),
     (1, operations.rounded),

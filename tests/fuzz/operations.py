@@ -31,6 +31,8 @@ SMOOTH = {
     "tanh": Smooth(-1e4, 1e4, math.tanh, lambda *_: 1.0),
     "sigmoid": Smooth(-80, 80, lambda x: 1 / (1 + math.exp(-x)), lambda *_: 0.25),
     "softplus": Smooth(-80, 1e4, lambda x: max(x, 0.0) + math.log1p(math.exp(-abs(x))), lambda *_: 1.0),
+    "silu": Smooth(0, 1e4, lambda x: x / (1 + math.exp(-x)), lambda *_: 1.1),  # it turns below 0
+    "gelu": Smooth(0, 1e4, lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2, lambda *_: 1.13),
     "erf": Smooth(-1e4, 1e4, math.erf, lambda *_: 1.2),
 }
 
@@ -55,6 +57,16 @@ def smooth(w: Writer) -> Val | None:
     ends = sorted((facts.at(x.lo), facts.at(x.hi)))
     err = x.err * facts.gain(x.lo, x.hi) + rounding(x.dtype, max(map(abs, ends)), 8)
     return w.shaped_like(x, f"pl.{name}({x.text})", lo=ends[0], hi=ends[1], err=err)
+
+
+def clamped(w: Writer) -> Val | None:
+    """Values kept between two constants."""
+    x = w.pick(lambda v: v.dtype in ("FP32", "FP16", "BF16", "INT32"))
+    if x is None:
+        return None
+    low, high = sorted(w.rng.sample(range(-6, 7), 2))
+    shown = [f"{end}.0" if x.is_float else str(end) for end in (low, high)]
+    return w.shaped_like(x, f"pl.clamp({x.text}, {shown[0]}, {shown[1]})", lo=min(max(x.lo, low), high), hi=max(min(x.hi, high), low))
 
 
 def trigonometry(w: Writer) -> Val | None:

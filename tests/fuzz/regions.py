@@ -147,7 +147,7 @@ class Regions:
                 w.emit(f"{half} = pl.add({half}, pl.cast({number} + 1, pl.{tile.dtype}))")
                 w.note_error(param.name, tile.err + rounding(tile.dtype, tile.magnitude + 2))
             w.emit(f"pl.store({half}, {offsets}, {param.name})")
-        if w.chance(0.3):
+        if w.chance(0.6):
             w.emit(f"{w.fresh('t')} = pl.aic_gather({tile.text})")
 
     def blocks(self, kind: str) -> None:

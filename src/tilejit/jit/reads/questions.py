@@ -50,8 +50,8 @@ def chain(owner: Definition, root: str, *names: str) -> object:
 
 
 def is_language(value: object) -> bool:
-    """Whether a value is our own package: then what is in it is no read."""
-    return isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] == "tilejit"
+    """Whether a value is our own package, or a module of ours under another name (`tilejit.compat`): then what is in it is no read."""
+    return isinstance(value, types.ModuleType) and "tilejit" in (value.__name__.partition(".")[0], type(value).__module__.partition(".")[0])
 
 
 def assigned(module: types.ModuleType, *names: str) -> object:
