@@ -34,6 +34,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--layers", type=int, default=4, help="of the random model")
     parser.add_argument("--hidden", type=int, default=1024, help="width of the random model")
     parser.add_argument("--alone", action="store_true", help="without torch")
+    parser.add_argument("--compile", action="store_true", help="torch.compile too, which takes minutes the first time and a C++ compiler")
     return parser.parse_args()
 
 
@@ -67,7 +68,7 @@ def main() -> None:
         found: dict[str, Step] = {"tilejit": lambda fresh: model.step(cache, fresh)}
         if not given.alone:
             found["torch eager"] = Plain(config, weights, requests, room, device=given.device).step
-        if not given.alone and (given.device != "cpu" or shutil.which("c++")):
+        if given.compile and not given.alone and (given.device != "cpu" or shutil.which("c++")):
             compiled = Plain(config, weights, requests, room, device=given.device)
             compiled.layer = torch.compile(compiled.layer, dynamic=True)
             found["torch.compile"] = compiled.step
