@@ -27,7 +27,7 @@ from tilejit.runtime.call.native_type import attach
 NUMPY_DENSE, NUMPY_ALIGNED, NUMPY_WRITEABLE = 0x1, 0x100, 0x400
 """Flags of an array."""
 _SHOWN = 64
-"""Specialisations the native code looks through, frequent ones first; further ones are found by a dict in Python (quick.py)."""
+"""Specialisations the native code looks through, frequent ones first; further ones are found by a dict in Python (warm.py)."""
 _CLEARED_HERE = 1 << 16
 """Bytes of a new tensor up to which the dispatcher clears it itself."""
 _KEPT = 1024
