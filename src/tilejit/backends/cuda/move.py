@@ -14,6 +14,7 @@ from tilejit.backends.cuda.masks import as_bytes
 from tilejit.backends.cuda.rows import filled, result_dtype
 from tilejit.backends.cuda.types import padded, register
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, Value, index
+from tilejit.dtypes import DType
 from tilejit.ops.pad import pad_cell
 from tilejit.ops.reshaping import Scaled, moved_region
 from tilejit.runtime.call.failures import Failure
@@ -114,9 +115,14 @@ def set_validshape(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     return [replace(source, valid=tuple(numbers.clamp(size, index(0), index(extent)) for size, extent in zip(wanted, source.shape, strict=True)), zeros=False)]
 
 
+def padding(pad_value: object, dtype: DType) -> Scalar:
+    """The constant that fills cells outside a valid region."""
+    return Scalar("", dtype, None, pad_cell(pad_value, dtype))  # type: ignore[arg-type]
+
+
 def fillpad(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     source = as_bytes(body, body.tile(op.args[0]))
-    cell = Scalar("", source.dtype, None, pad_cell(apply_args(op).get("pad_value"), source.dtype))  # type: ignore[arg-type]
+    cell = padding(apply_args(op).get("pad_value"), source.dtype)
     where = memory.mask(body.out, source.shape, source.valid) if any(v.const != e for v, e in zip(source.valid, source.shape, strict=True)) else None
     text = source.text if where is None else f"tl.where({where}, {source.text}, {body.text(cell)})"
     return [Tile(text, source.dtype, source.shape, tuple(index(extent) for extent in source.shape), zeros=cell.const == 0 and where is not None)]
@@ -125,7 +131,7 @@ def fillpad(body: Body, op: d.ApplyOp) -> Sequence[Value]:
 def fillpad_expand(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     shape, valid = shape_of(op), valid_of_source(body, op.args[0])
     source, cells = body.in_memory(op.args[0]), whole_tile(body, shape)
-    cell = Scalar("", source.dtype, None, pad_cell(apply_args(op).get("pad_value"), source.dtype))  # type: ignore[arg-type]
+    cell = padding(apply_args(op).get("pad_value"), source.dtype)
     inside = " & ".join(f"({at} < {size.text})" for at, size in zip(cells.at, valid, strict=True))
     inside = body.out.let("inside", f"tl.broadcast_to({inside}, {_sizes(cells.block)})")
     text = f"tl.where({inside}, {fetch(body, source, cells.at, cells, inside)}, {body.text(cell)})"
@@ -182,7 +188,7 @@ def _window(
     tile = Tile(text, source.dtype, shape, valid)
     if pad is None:
         return tile
-    cell = Scalar("", source.dtype, None, pad_cell(pad, source.dtype))  # type: ignore[arg-type]
+    cell = padding(pad, source.dtype)
     mask = memory.mask(body.out, shape, valid)
     return tile if mask is None else replace(tile, text=f"tl.where({mask}, {text}, {body.text(cell)})")
 

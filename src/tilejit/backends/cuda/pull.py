@@ -14,11 +14,10 @@ from tilejit.backends.cuda.buffers import is_contiguous
 from tilejit.backends.cuda.frame import Frame
 from tilejit.backends.cuda.gather import checked, flat, pattern_of
 from tilejit.backends.cuda.host import Memory, Number
-from tilejit.backends.cuda.move import Cells, fetch, inside, scalars, value_of
+from tilejit.backends.cuda.move import Cells, fetch, inside, padding, scalars, value_of
 from tilejit.backends.cuda.schedule import pull_of
 from tilejit.backends.cuda.types import register
-from tilejit.backends.cuda.values import Buffer, Scalar, index
-from tilejit.ops.pad import pad_cell
+from tilejit.backends.cuda.values import Buffer, index
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 
@@ -151,7 +150,7 @@ def concat(body: Body, op: d.ApplyOp, cells: Cells) -> str:
 
 def fillpad_expand(body: Body, op: d.ApplyOp, cells: Cells) -> str:
     source = _source(body, op, "input")
-    cell = Scalar("", source.dtype, None, pad_cell(apply_args(op).get("pad_value"), source.dtype))  # type: ignore[arg-type]
+    cell = padding(apply_args(op).get("pad_value"), source.dtype)
     flags = " & ".join(f"({at} < {extent.text})" for at, extent in zip(cells.at, source.shape, strict=True))
     there = body.out.let("inside", f"({flags}) & ({cells.where})")
     return f"tl.where({there}, {fetch(body, source, cells.at, cells, there)}, {body.text(cell)})"
