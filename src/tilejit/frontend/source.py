@@ -7,7 +7,6 @@ import inspect
 import io
 import linecache
 import os
-import threading
 import tokenize
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from types import FunctionType as PythonFunction
 
 from tilejit.errors import ParserSyntaxError, SourceText, Span, StaleCaptureError
 from tilejit.frontend.code_objects import digest_of, nested
+from tilejit.types.python_text import statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def parse_lines(lines: list[str], first_line: int, source: SourceText) -> ast.Mo
     indented = lines[0][:1] in (" ", "\t")
     header = "\n" * (first_line - 2) + "if True:\n" if indented else "\n" * (first_line - 1)
     try:
-        module = _ast_of(header + "".join(lines), source.filename)
+        module = statements(header + "".join(lines), source.filename)
     except SyntaxError as error:
         line, column = error.lineno or first_line, error.offset or 1
         end = max(column + 1, error.end_offset or 0)
@@ -177,20 +177,6 @@ def parse_lines(lines: list[str], first_line: int, source: SourceText) -> ast.Mo
         assert isinstance(block, ast.If)
         module.body = block.body
     return module
-
-
-_parsing = threading.Lock()
-
-
-def _ast_of(text: str, filename: str) -> ast.Module:
-    """The tree of a text. CPython counts the depth of trees for all threads together, and takes another thread's for an error of its own."""
-    with _parsing:
-        for _ in range(8):
-            try:
-                return ast.parse(text, filename)
-            except SystemError:
-                continue
-        return ast.parse(text, filename)
 
 
 def _definition(module: ast.Module, name: str, source: SourceText) -> ast.FunctionDef:

@@ -21,6 +21,7 @@ from tilejit.frontend.tasks import TaskResult
 from tilejit.frontend.values import Binding, NoValue, TypedConstant, describe_value, is_number, number_dtype, plain_number
 from tilejit.tile_ir import dialect as d
 from tilejit.types.annotations import DynVar, MemRef
+from tilejit.types.python_text import expression
 from tilejit.types.values import ScalarType, ValueType
 
 
@@ -123,7 +124,7 @@ def _as_node(annotation: ast.expr) -> ast.expr:
     """An annotation as an expression, also one that is text."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         with suppress(SyntaxError):  # evaluating it says so
-            annotation = ast.copy_location(ast.parse(annotation.value, mode="eval").body, annotation)
+            annotation = ast.copy_location(expression(annotation.value), annotation)
     return annotation
 
 

@@ -12,6 +12,7 @@ from typing import cast, overload
 from tilejit.errors import ArgumentError, ParserSyntaxError
 from tilejit.jit.definition import Definition
 from tilejit.jit.function import JITFunction
+from tilejit.types.python_text import statements
 
 
 class _Decorator:
@@ -117,7 +118,7 @@ def _annotation_names(function: Callable[..., object], seen: Mapping[str, object
     found: dict[str, object] = {}
     for annotation in function.__annotations__.values():
         if isinstance(annotation, str):
-            names = {node.id for node in ast.walk(ast.parse(annotation)) if isinstance(node, ast.Name)}
+            names = {node.id for node in ast.walk(statements(annotation)) if isinstance(node, ast.Name)}
             found.update({name: seen[name] for name in names if name in seen})
     return {name: value for name, value in found.items() if name not in function.__code__.co_freevars}
 

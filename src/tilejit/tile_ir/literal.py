@@ -9,6 +9,7 @@ import re
 
 from tilejit.dtypes import DTYPES, DType
 from tilejit.types.enums import ENUMS
+from tilejit.types.python_text import expression
 from tilejit.types.values import ArrayType, BufferType, Dim, ScalarType, TileType, ValueType
 
 
@@ -41,7 +42,7 @@ def write_literal(value: object) -> str:
 
 def read_literal(text: str) -> object:
     """The value whose text is `text`. Nothing is evaluated: only the forms that `write_literal` makes are understood."""
-    return _read(ast.parse(text, mode="eval").body)
+    return _read(expression(text))
 
 
 def _read(node: ast.expr) -> object:

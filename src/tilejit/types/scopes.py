@@ -32,7 +32,9 @@ def parse_signature(text: str) -> Signature:
     """The signature of `(a, b=None, *, c)`; defaults are kept as literals, names of the language as their text."""
     import ast
 
-    arguments = ast.parse(f"def f{text}: ...").body[0]
+    from .python_text import statements
+
+    arguments = statements(f"def f{text}: ...").body[0]
     assert isinstance(arguments, ast.FunctionDef)
     spec = arguments.args
     positional = [*spec.posonlyargs, *spec.args]

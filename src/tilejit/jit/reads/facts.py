@@ -23,6 +23,7 @@ from tilejit.jit.disk.stores import store
 from tilejit.jit.specialize.tree import Tree
 from tilejit.runtime.store.directory import Store
 from tilejit.runtime.store.entry import Entry
+from tilejit.types.python_text import expression
 
 Step = tuple[str, object]
 """One step of a chain: ("attr", name) or ("item", constant)."""
@@ -126,7 +127,7 @@ def _string_annotations(args: Iterable[ast.arg]) -> Iterator[ast.expr]:
     for arg in args:
         if isinstance(arg.annotation, ast.Constant) and isinstance(arg.annotation.value, str):
             try:
-                yield ast.parse(arg.annotation.value, mode="eval").body
+                yield expression(arg.annotation.value)
             except SyntaxError:
                 continue  # the front end says what is wrong with it
 

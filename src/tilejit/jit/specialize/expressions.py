@@ -25,6 +25,7 @@ from tilejit.jit.specialize.objects import Objects
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, is_language, literal, number_node
 from tilejit.ops.spec import OpFunction
 from tilejit.types.annotations import DynVar
+from tilejit.types.python_text import expression
 from tilejit.types.scopes import MARKERS
 from tilejit.types.values import BufferType, TileType
 
@@ -129,7 +130,7 @@ class Expressions(Objects):
         if dtype is None or dtype is FP32 or not dtype.is_float:
             return None
         text = f"pl.const({ast.unparse(number_node(value.value))}, pl.{dtype.name})"
-        return relocated(ast.parse(text, mode="eval").body, node), Static(value.value, local=True, dtype=dtype)
+        return relocated(expression(text), node), Static(value.value, local=True, dtype=dtype)
 
     def _captured(self, same: ast.expr, value: object, node: ast.expr) -> Folded:
         if isinstance(value, DynVar):
@@ -156,7 +157,7 @@ class Expressions(Objects):
         carriers = [(name, type.shape.index(dim)) for name, type in self.params.items() if isinstance(type, BufferType) and dim in type.shape]
         assert carriers, dim
         name, axis = next((carrier for carrier in carriers if carrier[0] not in self.definition.stores), carriers[0])
-        return relocated(ast.parse(f"pl.tensor.dim({name}, {axis})", mode="eval").body, node)
+        return relocated(expression(f"pl.tensor.dim({name}, {axis})"), node)
 
     # attributes and subscripts --------------------------------------------------------------------------------------------
 
@@ -472,7 +473,7 @@ class Expressions(Objects):
         """A local annotation with its compile-time values filled in; symbols stay symbols."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             try:
-                node = relocated(ast.parse(node.value, mode="eval").body, node)
+                node = relocated(expression(node.value), node)
             except SyntaxError:
                 raise ParserTypeError("this annotation is not an expression", span=self.definition.span(node)) from None
         self.in_annotation = True

@@ -17,6 +17,7 @@ from tilejit.jit.specialize.nodes import relocated
 from tilejit.jit.specialize.signature import JitParam, as_declared
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, number_of
 from tilejit.types.annotations import RuntimeMarker, TensorAnnotation
+from tilejit.types.python_text import expression
 from tilejit.types.values import BufferType, Dim, TileType
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _new_output(
             help=f"pass a tensor for it, or annotate the parameter: {param.name}: pl.{param.direction}[pl.Tensor[[rows, columns], dtype]]",
         )
     text = f"pl.create_tensor([{', '.join(map(str, extents))}], dtype=pl.{found.dtype.name}, init_value=0)"
-    return relocated(ast.parse(text, mode="eval").body, node), found
+    return relocated(expression(text), node), found
 
 
 def _extent_text(dim: Dim, folded: Mapping[str, Folded]) -> str | None:

@@ -23,6 +23,7 @@ from tilejit.jit.specialize.statements import Statements
 from tilejit.jit.specialize.values import Abstract, Items, RuntimeValue, Static, literal
 from tilejit.types.annotations import ScalarAnnotation
 from tilejit.types.enums import Level, Role
+from tilejit.types.python_text import expression
 from tilejit.types.values import BufferType, TileType
 
 
@@ -260,7 +261,7 @@ def _kind_in_program(definition: Definition, entry: Definition) -> str:
 
 def _decorator(definition: Definition, kind: str) -> ast.expr:
     options = "".join(f", {name}={_option(value)}" for name, value in function_attrs(definition).items())
-    return relocated(ast.parse(f"pl.function(type=pl.FunctionType.{_KINDS[kind]}{options})", mode="eval").body, definition.text.node)
+    return relocated(expression(f"pl.function(type=pl.FunctionType.{_KINDS[kind]}{options})"), definition.text.node)
 
 
 def function_attrs(definition: Definition) -> dict[str, object]:
@@ -286,7 +287,7 @@ def _parameter(param: JitParam, type: Abstract | None, names: Mapping[DynDim, st
     if isinstance(type, BufferType):
         annotation = _tensor_annotation(type, param.direction if body.definition.kind != "inline" else "In", names)
     elif isinstance(type, RuntimeValue) and type.dtype is not None:
-        annotation = ast.parse(f"pl.Scalar[pl.{type.dtype.name}]", mode="eval").body
+        annotation = expression(f"pl.Scalar[pl.{type.dtype.name}]")
     elif node.annotation is not None:
         annotation = body.annotation(copy.deepcopy(node.annotation))
     elif isinstance(type, TileType):
@@ -309,15 +310,15 @@ def _returns(definition: Definition, types: Mapping[str, Abstract], names: Mappi
         return None
     items = [ast.unparse(_tensor_annotation(type, "In", names)) for type in tensors]
     text = items[0] if len(items) == 1 else f"tuple[{', '.join(items)}]"
-    return relocated(ast.parse(text, mode="eval").body, place)
+    return relocated(expression(text), place)
 
 
 def _tensor_annotation(type: BufferType, direction: str, names: Mapping[DynDim, str]) -> ast.expr:
     inner = _shaped_annotation("Tensor", type.shape, type.dtype, names, "" if type.layout == "ND" else f", pl.{type.layout}")
-    return inner if direction == "In" else ast.parse(f"pl.{direction}[{ast.unparse(inner)}]", mode="eval").body
+    return inner if direction == "In" else expression(f"pl.{direction}[{ast.unparse(inner)}]")
 
 
 def _shaped_annotation(kind: str, shape: Sequence[int | str], dtype: DType, names: Mapping[DynDim, str], extra: str = "") -> ast.expr:
     dims = ", ".join(names[dim] if isinstance(dim, DynDim) else str(dim) for dim in shape)
-    return ast.parse(f"pl.{kind}[[{dims}], pl.{dtype.name}{extra}]", mode="eval").body
+    return expression(f"pl.{kind}[[{dims}], pl.{dtype.name}{extra}]")
 

@@ -24,6 +24,7 @@ from tilejit.types.annotations import (
     TensorAnnotation,
     TileAnnotation,
 )
+from tilejit.types.python_text import expression
 
 _EMPTY = inspect.Parameter.empty
 
@@ -188,7 +189,7 @@ def annotated_result(function: Callable[..., object], namespace: Mapping[str, ob
 def evaluate_annotation(text: str, namespace: Mapping[str, object], noted: list[Path]) -> object | None:
     """The object a string annotation stands for, or None when a name in it cannot be found; the chains in it are `noted`."""
     try:
-        tree = ast.parse(text.strip(), mode="eval")
+        tree = ast.Expression(expression(text.strip()))
         if isinstance(tree.body, ast.Constant) and isinstance(tree.body.value, str):
             return evaluate_annotation(tree.body.value, namespace, noted)
         noted += _chains(tree.body)
@@ -208,7 +209,7 @@ def _chains(node: ast.AST) -> list[Path]:
 def _by_syntax(node: ast.expr) -> object | None:
     """What can be told from the shape of an annotation whose names are unknown: `x.Tensor[...]`, `Out[Tensor]`."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        node = ast.parse(node.value, mode="eval").body
+        node = expression(node.value)
     head = node.value if isinstance(node, ast.Subscript) else node
     last = head.attr if isinstance(head, ast.Attribute) else head.id if isinstance(head, ast.Name) else ""
     if last == "Tensor":
