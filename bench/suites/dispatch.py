@@ -56,7 +56,7 @@ def numba_sum(a: Array, b: Array) -> Array:
 
 
 def warm(call: Callable[[], object]) -> Callable[[], object]:
-    """The first call compiles, the second finds the short way, and only the third is warm."""
+    """The first call compiles, the second finds the warm way, and only the third is warm."""
     call()
     call()
     return call

@@ -84,7 +84,7 @@ def pickled(value: Any) -> Any:
 
 
 def check(layer: Any, factor: float, times: int = 3) -> None:
-    """In place and returned; often enough that the short ways are taken."""
+    """In place and returned; often enough that the warm ways are taken."""
     for _ in range(times):
         out = np.full_like(X, np.nan)
         layer.scaled(X, out)

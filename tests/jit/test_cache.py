@@ -31,7 +31,7 @@ from tilejit.jit.disk import stores
 from tilejit.jit.disk.pieces import dispatcher_code
 from tilejit.jit.function import JITFunction
 from tilejit.runtime.store.directory import Store
-from tilejit.runtime.store.entry import Entry, encode
+from tilejit.runtime.store.entry import CacheEntry, encode
 
 pytestmark = pytest.mark.dispatch
 
@@ -241,10 +241,10 @@ class Planted:
 
 def planted_entries(key: str, witness: Path, outside: Path) -> Iterator[tuple[str, Callable[[Path], object]]]:
     good = {"kernel": "x", "functions": {"f": 0}}
-    traversal = Entry(key, {"kernel": "../../../../evil", "path": str(outside)}, {"../../evil": b"x", "meta.json": b"{}", str(outside): b"y"})
-    lies = encode(Entry(key, good, {"code": b"abc"}))
+    traversal = CacheEntry(key, {"kernel": "../../../../evil", "path": str(outside)}, {"../../evil": b"x", "meta.json": b"{}", str(outside): b"y"})
+    lies = encode(CacheEntry(key, good, {"code": b"abc"}))
     yield "pickle", lambda path: path.write_bytes(pickle.dumps(Planted(witness)))
-    yield "pickle in a section", lambda path: path.write_bytes(encode(Entry(key, good, {"meta.json": pickle.dumps(Planted(witness)), "kernel.bin": b""})))
+    yield "pickle in a section", lambda path: path.write_bytes(encode(CacheEntry(key, good, {"meta.json": pickle.dumps(Planted(witness)), "kernel.bin": b""})))
     yield "path traversal", lambda path: path.write_bytes(encode(traversal))
     yield "header length", lambda path: path.write_bytes(lies[:12] + b"\xff\xff\xff\x7f" + lies[16:])
     yield "section length", lambda path: path.write_bytes(resized(lies, key))
@@ -292,7 +292,7 @@ def test_an_entry_whose_fields_are_not_those_of_its_key_is_replaced(make_kernel:
     other = next(entry for entry in disk.entries() if "definition" in entry.fields)
     check(make_kernel(source(4.0)), 4.0)
     mine = next(entry for entry in disk.entries() if "definition" in entry.fields and entry.key != other.key)
-    assert disk.store().put(Entry(mine.key, other.fields, other.sections))
+    assert disk.store().put(CacheEntry(mine.key, other.fields, other.sections))
     with pytest.warns(TilejitWarning, match="other fields"):
         check(make_kernel(source(4.0)), 4.0)
     assert next(entry for entry in disk.entries() if entry.key == mine.key).fields == mine.fields

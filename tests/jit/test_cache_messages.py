@@ -23,7 +23,7 @@ from tilejit.errors import TilejitError, TilejitWarning
 from tilejit.jit.function import JITFunction
 from tilejit.runtime.call.layout import supported
 from tilejit.runtime.store.directory import Store
-from tilejit.runtime.store.entry import Entry, encode
+from tilejit.runtime.store.entry import CacheEntry, encode
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "cache"
 UPDATE = bool(os.environ.get("UPDATE_GOLDEN"))
@@ -232,7 +232,7 @@ KEY = "ab" * 32
 def stored(damage: Callable[[Path], object]) -> Callable[[Bench], str]:
     def case(bench: Bench) -> str:
         store = Store(str(bench.folder / "store"))
-        assert store.put(Entry(KEY, {"a": 1}, {"code": b"code", "meta": b"meta"}))
+        assert store.put(CacheEntry(KEY, {"a": 1}, {"code": b"code", "meta": b"meta"}))
         damage(bench.folder / "store" / KEY[:2] / f"{KEY}.tj")
         return warning_of(lambda: Store.get(store, KEY))
 
@@ -253,7 +253,7 @@ def unusable(prepare: Callable[[Path], object]) -> Callable[[Bench], str]:
         root = bench.folder / "store"
         prepare(root)
         store = Store(str(root))
-        return warning_of(lambda: store.put(Entry(KEY, {}, {})))
+        return warning_of(lambda: store.put(CacheEntry(KEY, {}, {})))
 
     return case
 
@@ -303,7 +303,7 @@ CASES: dict[str, Callable[[Bench], str]] = {
     "warn_empty": rewritten(lambda data: b""),
     "warn_foreign": rewritten(lambda data: b"\x80\x04" + data),
     "warn_format": rewritten(lambda data: data[:8] + b"\xff\0\0\0" + data[12:]),
-    "warn_other_key": rewritten(lambda data: encode(Entry("cd" * 32, {}, {}))),
+    "warn_other_key": rewritten(lambda data: encode(CacheEntry("cd" * 32, {}, {}))),
     "warn_directory_entry": stored(replace_by_directory),
     "warn_world_writable": unusable(world_writable),
     "warn_not_a_directory": unusable(lambda root: root.write_text("a file")),

@@ -24,7 +24,7 @@ from tilejit.jit.disk import kernels as disk
 from tilejit.jit.disk import stores
 from tilejit.jit.reads import facts
 from tilejit.jit.specialize.tree import tree_of
-from tilejit.runtime.store.entry import Entry
+from tilejit.runtime.store.entry import CacheEntry
 
 KERNELS = """
 import tilejit.language as pl
@@ -167,7 +167,7 @@ def test_a_planted_entry_of_facts_is_not_believed(tmp_path: Path, monkeypatch: p
     path.write_text("import tilejit.language as pl\n\n@pl.jit\ndef f(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = x + 1\n")
     scope: dict[str, Any] = {"__name__": "planted"}
     exec(compile(path.read_text(), str(path), "exec"), scope)
-    stores.store().put(Entry(facts._key(str(path)), {"kernel": "x"}, {"functions": b"\x80\x04pickle\n" + b"0" * 64 + b" {}\nshort"}))
+    stores.store().put(CacheEntry(facts._key(str(path)), {"kernel": "x"}, {"functions": b"\x80\x04pickle\n" + b"0" * 64 + b" {}\nshort"}))
     x, out = np.ones((2, 2), np.float32), np.zeros((2, 2), np.float32)
     scope["f"](x, out)
     assert (out == 2.0).all()

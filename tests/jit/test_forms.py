@@ -69,7 +69,7 @@ def test_keyword_only_parameters_take_no_positions(fast: str, platform: str, mon
 
     x = data(3, H)
     out = np.empty_like(x)
-    for _ in range(4):  # the first call, and those that take a short way
+    for _ in range(4):  # the first call, and those that take a warm way
         with pytest.raises(ArgumentError, match=r"'scaled': `factor` is keyword-only, got 3 arguments by position") as caught:
             scaled(x, out, 2.0)
         assert "write scaled(x, out, factor=…, shift=…)" in str(caught.value)

@@ -19,7 +19,7 @@ from tilejit.jit.disk import kernels as disk
 from tilejit.jit.disk import stores
 from tilejit.jit.reads import facts, manifest
 from tilejit.runtime.store import entry as entries
-from tilejit.runtime.store.entry import Entry
+from tilejit.runtime.store.entry import CacheEntry
 
 X = np.ones((2, 3), np.float32)
 ADD = """
@@ -44,7 +44,7 @@ def called(kernel: Any) -> float:
     return float(out[0, 0])
 
 
-def trees() -> list[Entry]:
+def trees() -> list[CacheEntry]:
     return [entry for entry in disk.entries() if disk.is_manifest(entry)]
 
 
@@ -79,7 +79,7 @@ def test_a_planted_question_is_not_asked(question: str, make_kernel: MakeKernel)
     (tree,) = trees()
     row = manifest.read(tree.sections[disk.TREE])[0]
     planted = manifest.Row(row.key, ((question, "1"), *row.log))
-    disk.store().put(Entry(tree.key, tree.fields, {disk.TREE: manifest.written([planted])}))
+    disk.store().put(CacheEntry(tree.key, tree.fields, {disk.TREE: manifest.written([planted])}))
     stores._store.cache_clear()
     with pytest.warns(TilejitWarning, match="cannot be used"):
         assert called(make_kernel(text)) == 4.0

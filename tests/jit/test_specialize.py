@@ -564,7 +564,7 @@ def test_j14_a_function_without_source_is_an_os_error_that_names_it() -> None:
 
 
 def nodes_of(function: JITFunction, *args: object) -> Iterator[ast.AST]:
-    special = function._specialised(args, {})
+    special = function._specialized(args, {})
     for part in special.functions:
         for node in ast.walk(part.node):
             if isinstance(node, ast.expr | ast.stmt | ast.arg | ast.keyword):
@@ -589,7 +589,7 @@ def test_j15_specialising_twice_gives_the_same_text_and_leaves_the_definition_al
 
 def test_every_node_of_a_specialisation_stands_on_a_line_of_the_user() -> None:
     x = data(6, WIDTH)
-    special = diamond._specialised((x, x.copy()), {})
+    special = diamond._specialized((x, x.copy()), {})
     for function in special.functions:
         first = function.definition.text.node.lineno
         last = function.definition.text.node.end_lineno or first

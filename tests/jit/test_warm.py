@@ -204,7 +204,7 @@ def test_calls_on_one_and_the_same_array_take_the_short_way_where_they_are_allow
 
 
 def test_calls_alternate_between_all_kinds_of_arguments() -> None:
-    """Whatever the short ways learnt from one kind of argument must not be applied to another."""
+    """Whatever the warm ways learnt from one kind of argument must not be applied to another."""
     rng = np.random.default_rng(3)
 
     def memory(kind: str) -> tuple[Any, Any, Any]:

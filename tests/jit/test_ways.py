@@ -154,7 +154,7 @@ def test_all_ways_of_a_call_agree(name: str, make_kernel: MakeKernel, monkeypatc
         kernel = make_kernel(KERNELS[name])
         for number, (found, expected) in enumerate(zip(outcomes(kernel), whole, strict=True)):
             assert found == expected, f"call {number} with TILEJIT_FASTPATH={fast}: {arguments(PARAMETERS[name], random.Random(number // 2))}"
-        assert kernel._warm is not None and kernel._warm.all_hits > 40, "many calls take a short way"
+        assert kernel._warm is not None and kernel._warm.all_hits > 40, "many calls take a warm way"
     monkeypatch.setenv("TILEJIT_FASTPATH", "1")
     kernel = make_kernel(KERNELS[name])
     names = [param.name for param in kernel.definition.params]
@@ -164,5 +164,5 @@ def test_all_ways_of_a_call_agree(name: str, make_kernel: MakeKernel, monkeypatc
         named = dict(reversed(list(zip(names, args, strict=False))[first:]))
         found = outcome(lambda *_, first=first, args=args, named=named: kernel(*args[:first], **named), args)
         assert found == expected, f"call {number} with names: {args[:first]}, {named}"
-    assert kernel._warm is not None and kernel._warm.all_hits > 40, "calls with names take a short way too"
+    assert kernel._warm is not None and kernel._warm.all_hits > 40, "calls with names take a warm way too"
     assert sum(isinstance(row[0], tuple) and len(row[0]) == 2 and str(row[0][0]).endswith("Error") for row in whole) > 30, "there are calls to refuse"

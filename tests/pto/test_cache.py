@@ -123,7 +123,7 @@ def test_a_damaged_entry_is_built_anew(cache_dir: Path) -> None:
 
 def test_an_entry_without_code_is_as_good_as_none(cache_dir: Path) -> None:
     first = run(declared(KERNEL), 2)
-    disk.store().put(disk.Entry(first.code.key.digest, first.code.key.fields, {"pto.json": b"{}"}))
+    disk.store().put(disk.CacheEntry(first.code.key.digest, first.code.key.fields, {"pto.json": b"{}"}))
     with pytest.warns(UserWarning, match="cannot be used"):
         assert run(declared(KERNEL), 2).backend == "cpu"
     assert run(declared(KERNEL), 2).code.from_disk
@@ -157,7 +157,7 @@ def test_a_passing_failure_of_the_compiler_is_not_remembered(cache_dir: Path, mo
 def test_a_refusal_without_its_reason_or_of_other_versions_is_as_good_as_none(cache_dir: Path, because: str, versions: dict[str, str]) -> None:
     key = run(declared(KERNEL), 2).code.key
     notes = json.dumps({"interpreted_because": because}).encode()
-    disk.store().put(disk.Entry(key.digest, {**key.fields, **versions}, {"pto.json": notes}))
+    disk.store().put(disk.CacheEntry(key.digest, {**key.fields, **versions}, {"pto.json": notes}))
     with pytest.warns(UserWarning, match="cannot be used"):
         assert run(declared(KERNEL), 2).backend == "cpu"
     assert run(declared(KERNEL), 2).code.from_disk

@@ -17,7 +17,7 @@ from tilejit.backends.cpu.llvm.elf import flatten
 from tilejit.dtypes import FP32
 from tilejit.runtime.artifact.blob import LoadedBlob
 from tilejit.runtime.call.bindings import dict_word
-from tilejit.runtime.call.dispatch import FastPath, Specialisation
+from tilejit.runtime.call.dispatch import Dispatcher, NativeCall
 from tilejit.runtime.call.guards import CallForm, FixedGuard, NewTensor, ScalarGuard, TensorGuard
 from tilejit.runtime.call.layout import supported
 from tilejit.runtime.call.native_type import NativeCallable, enable
@@ -99,7 +99,7 @@ class Setup:
         self.code = LoadedBlob(flatten(compile_llvm(KERNELS).object_bytes))
         self.slow_calls: list[tuple[tuple[object, ...], dict[str, object]]] = []
         form = form or CallForm({f"p{i}": False for i in range(count)}, count)
-        self.path = FastPath(flatten(compile_llvm(dispatcher_text()).object_bytes), self.slow, form)
+        self.path = Dispatcher(flatten(compile_llvm(dispatcher_text()).object_bytes), self.slow, form)
         self.call = Kernel()
         self.path.serve(self.call)
 
@@ -130,7 +130,7 @@ class Setup:
             else:
                 guards.append(None if sample is ABSENT else ScalarGuard(sample))
         address = self.code.address(kernel)
-        assert self.path.add(Specialisation(address, tuple(guards), arena, 1, 0, brief, self.failed, self.code, new, config))
+        assert self.path.add(NativeCall(address, tuple(guards), arena, 1, 0, brief, self.failed, self.code, new, config))
 
 
 def arrays(rows: int = 4, columns: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -210,8 +210,8 @@ def test_the_inputs_of_a_call_need_not_be_its_first_parameters() -> None:
     guards = [TensorGuard(array, (4, 6), (None, None), 4, slot == 10, slot) for array, slot in ((a, 0), (c, 10), (b, 5))]
     made = NewTensor(FP32, (4, 6), (None, None), 10)
     address = setup.code.address("add")
-    assert setup.path.add(Specialisation(address, tuple(guards), False, 1, 0, False, setup.failed, setup.code))
-    assert setup.path.add(Specialisation(address, (guards[0], None, guards[2]), False, 1, 0, False, setup.failed, setup.code, (made,)))
+    assert setup.path.add(NativeCall(address, tuple(guards), False, 1, 0, False, setup.failed, setup.code))
+    assert setup.path.add(NativeCall(address, (guards[0], None, guards[2]), False, 1, 0, False, setup.failed, setup.code, (made,)))
     assert setup.call(a, c, b) is None
     np.testing.assert_array_equal(c, a + b)
     np.testing.assert_array_equal(setup.call(a, b), a + b)  # type: ignore[arg-type]
@@ -223,7 +223,7 @@ def rows(*samples: object, extents: tuple[int | None, ...] = (None,), symbols: t
     form = CallForm({"a": False, "b": False, "c": False, "grid": True}, 3, named=False, config=False, flat=True, fixed="grid")
     setup = Setup(form=form)
     guards = [TensorGuard(sample, extents, symbols, 4, position == 2, 3 * position, flat=True) for position, sample in enumerate(samples)]
-    special = Specialisation(setup.code.address("add_rows"), (*guards, FixedGuard(5, 9)), False, 1, 0, False, setup.failed, setup.code)
+    special = NativeCall(setup.code.address("add_rows"), (*guards, FixedGuard(5, 9)), False, 1, 0, False, setup.failed, setup.code)
     assert setup.path.add(special)
     return setup
 
@@ -446,7 +446,7 @@ def test_results_are_tensors_where_the_arguments_are() -> None:
     mixed = Setup()
     samples = np.zeros((4, 6), np.float32), torch.rand(4, 6)
     guards = tuple(TensorGuard(sample, (4, 6), (None, None), 4, False, 5 * i) for i, sample in enumerate(samples))
-    special = Specialisation(mixed.code.address("add"), (*guards, None), False, 1, 0, False, mixed.failed, mixed.code, (result((4, 6)),))
+    special = NativeCall(mixed.code.address("add"), (*guards, None), False, 1, 0, False, mixed.failed, mixed.code, (result((4, 6)),))
     assert not mixed.path.add(special), "which framework would the result be of?"
 
 

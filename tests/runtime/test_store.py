@@ -23,16 +23,16 @@ import pytest
 from tests.patience import HANG, older
 from tilejit.errors import TilejitWarning
 from tilejit.runtime.store.directory import Store, default_root
-from tilejit.runtime.store.entry import DamagedEntry, Entry, decode, encode
+from tilejit.runtime.store.entry import CacheEntry, DamagedCacheEntry, decode, encode
 from tilejit.runtime.store.files import Files
 
 KEY = hashlib.sha256(b"kernel").hexdigest()
 
 
-def entry_of(seed: int, key: str = KEY) -> Entry:
+def entry_of(seed: int, key: str = KEY) -> CacheEntry:
     rng = random.Random(seed)
     sections = {"code": rng.randbytes(rng.randrange(1, 3000)), "meta": rng.randbytes(rng.randrange(0, 300))}
-    return Entry(key, {"kernel": "mod.add", "x": {"dtype": "FP32", "shape": [seed, None]}}, sections)
+    return CacheEntry(key, {"kernel": "mod.add", "x": {"dtype": "FP32", "shape": [seed, None]}}, sections)
 
 
 def quiet(action: Callable[[], object]) -> object:
@@ -50,25 +50,25 @@ def test_an_entry_survives_encoding_with_its_fields_and_sections() -> None:
 
 
 def test_every_flipped_byte_is_noticed() -> None:
-    data = encode(Entry(KEY, {"a": 1}, {"code": bytes(range(200))}))
+    data = encode(CacheEntry(KEY, {"a": 1}, {"code": bytes(range(200))}))
     for position in range(len(data)):
         broken = bytearray(data)
         broken[position] ^= 0x40
-        with pytest.raises(DamagedEntry):
+        with pytest.raises(DamagedCacheEntry):
             decode(bytes(broken), KEY)
 
 
 def test_every_truncation_and_any_appended_byte_is_noticed() -> None:
-    data = encode(Entry(KEY, {"a": 1}, {"code": bytes(range(200)), "meta": b"x" * 10}))
+    data = encode(CacheEntry(KEY, {"a": 1}, {"code": bytes(range(200)), "meta": b"x" * 10}))
     for length in range(len(data)):
-        with pytest.raises(DamagedEntry):
+        with pytest.raises(DamagedCacheEntry):
             decode(data[:length], KEY)
-    with pytest.raises(DamagedEntry):
+    with pytest.raises(DamagedCacheEntry):
         decode(data + b"\0", KEY)
 
 
 def test_an_entry_made_for_another_key_is_refused() -> None:
-    with pytest.raises(DamagedEntry, match="another key"):
+    with pytest.raises(DamagedCacheEntry, match="another key"):
         decode(encode(entry_of(1)), hashlib.sha256(b"other").hexdigest())
 
 
@@ -85,7 +85,7 @@ def test_what_was_put_is_found_by_another_store_on_the_same_directory(tmp_path: 
 def test_get_or_build_builds_once_and_then_reads(tmp_path: Path) -> None:
     calls: list[int] = []
 
-    def build() -> Entry:
+    def build() -> CacheEntry:
         calls.append(1)
         return entry_of(7)
 
@@ -98,7 +98,7 @@ def test_get_or_build_builds_once_and_then_reads(tmp_path: Path) -> None:
 def test_a_failing_build_leaves_no_lock_and_no_entry_behind(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "cache"), lock_timeout=0.2)
 
-    def fail() -> Entry:
+    def fail() -> CacheEntry:
         raise RuntimeError("does not compile")
 
     with pytest.raises(RuntimeError, match="does not compile"):
@@ -305,7 +305,7 @@ def test_no_operation_that_fails_with_any_error_reaches_the_caller(tmp_path: Pat
 
 WRITER = """
 import hashlib, random, sys
-from tilejit.runtime.store.entry import Entry
+from tilejit.runtime.store.entry import CacheEntry
 from tilejit.runtime.store.directory import Store
 root, seed = sys.argv[1], int(sys.argv[2])
 rng = random.Random(seed)
@@ -315,7 +315,7 @@ while True:
     key = hashlib.sha256(bytes([index])).hexdigest()
     store = Store(root)
     store.remove(key) if rng.random() < 0.3 else None
-    store.put(Entry(key, {"i": index}, {"code": bytes([index]) * 200_000}))
+    store.put(CacheEntry(key, {"i": index}, {"code": bytes([index]) * 200_000}))
 """
 
 
@@ -336,7 +336,7 @@ def test_a_writer_killed_at_any_moment_leaves_a_usable_cache(tmp_path: Path) -> 
 
 
 def _stampede(root: str, counter: str, barrier: object) -> None:
-    def build() -> Entry:
+    def build() -> CacheEntry:
         with open(counter, "a") as file:
             file.write("x")
         time.sleep(0.05)
@@ -375,7 +375,7 @@ def test_the_death_of_a_lock_holder_releases_the_others(tmp_path: Path) -> None:
             time.sleep(0.01)
         holder.kill()
 
-    def build_with_the_lock() -> Entry:
+    def build_with_the_lock() -> CacheEntry:
         assert Files().try_lock(os.path.join(root, "locks", f"{KEY}.lock")) is None, "who waited long enough builds without the lock"
         return entry_of(6)
 

@@ -25,9 +25,8 @@ from tilejit.jit.specialize.arguments import Argument, BoundArguments, annotated
 from tilejit.jit.specialize.meta import RuntimeScalar
 from tilejit.runtime.arrays import view_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
-from tilejit.runtime.call.guards import CallForm
+from tilejit.runtime.call.guards import MISS, CallForm
 from tilejit.runtime.call.native_type import enable
-from tilejit.runtime.call.straight import MISS
 from tilejit.runtime.call.warm import WarmCalls
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.targets import row_of
@@ -93,18 +92,18 @@ class JITFunction(Programs):
         """The program after the passes that print as Python: one kernel per region."""
         from tilejit.compiler import lower_program
 
-        return lower_program(self._program(self._specialised(args, kwargs)), config)
+        return lower_program(self._program(self._specialized(args, kwargs)), config)
 
     def specialized_source(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> str:
         """The concrete `@pl.program` of this specialisation, as text that `pl.parse` accepts."""
         from tilejit.jit.specialize.text import source_text
 
-        return source_text(self._specialised(args, kwargs))
+        return source_text(self._specialized(args, kwargs))
 
-    def _specialised(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Specialization:
+    def _specialized(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Specialization:
         with asking(self) as ask:
             trace = ask(self._trace())
-            return self._specialise(trace, self._extents_of(trace), self._sample(args, kwargs))
+            return self._specialize(trace, self._extents_of(trace), self._sample(args, kwargs))
 
     def explain(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Explanation:
         """Would this call hit a cache? If not: which fields of the key differ from the nearest entry. Asks everything that a call would ask."""
@@ -119,7 +118,7 @@ class JITFunction(Programs):
             if row_of(key.platform).cacheable and (there := disk.find_artifact(key, trace)) is not None:
                 return Explanation("disk", note=Watch(there[1]).described())
             walk = trace.fork()
-            self._specialise(walk, extents, bound)
+            self._specialize(walk, extents, bound)
         near = nearest({**key.fields, "reads": walk.described()}, self._entries())
         note = Watch(walk).described()
         return Explanation(None, near[1], near[0], note) if near else Explanation(None, note=note)
@@ -145,7 +144,7 @@ class JITFunction(Programs):
     # warm calls ---------------------------------------------------------------------------------------------------------------
 
     def _serve(self, found: Found, values: Mapping[str, object], config: RunConfig | None, seen: list[object]) -> None:
-        """Let calls like the one that just succeeded take a short way."""
+        """Let calls like the one that just succeeded take a warm way."""
         compiled = found.program
         if self._warm is None:
             stays = {param.name: stays_runtime(self.definition, param) for param in self.definition.params}

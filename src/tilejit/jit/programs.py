@@ -31,7 +31,7 @@ from tilejit.runtime.arrays import devices_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.call.autograd import GradNote
 from tilejit.runtime.config import RunConfig
-from tilejit.runtime.store.entry import Entry, fields_text
+from tilejit.runtime.store.entry import CacheEntry, fields_text
 from tilejit.runtime.targets import place_of, row_of
 
 if TYPE_CHECKING:
@@ -140,9 +140,9 @@ class Programs(Kernel):
         if row_of(key.platform).cacheable and whole is not bound and (found := self._in_place(trace, extents, whole, config)) is not None:
             if len(walk.log) == len(trace.log):
                 return found
-            self._specialise(walk, extents, whole)  # what the program stands on, in the order in which this call asks
+            self._specialize(walk, extents, whole)  # what the program stands on, in the order in which this call asks
             return found[0], walk
-        special = self._specialise(walk, extents, whole)
+        special = self._specialize(walk, extents, whole)
         asked = disk.asked_text(walk.log[len(trace.log) :])
         made: list[CompiledProgram] = []
 
@@ -164,7 +164,7 @@ class Programs(Kernel):
         program = self._from_disk(key, trace, *there) if there is not None else None
         return (program, there[1]) if there is not None and program is not None else None
 
-    def _from_disk(self, key: disk.Key, trace: Trace, entry: Entry, walk: Trace) -> CompiledProgram | None:
+    def _from_disk(self, key: disk.Key, trace: Trace, entry: CacheEntry, walk: Trace) -> CompiledProgram | None:
         """The program of an entry; None if it means nothing here: as good as not there, and written anew."""
         asked = disk.asked_text(walk.log[len(trace.log) :])
         try:
@@ -180,7 +180,7 @@ class Programs(Kernel):
         if entry is not None and disk.store().put(entry):
             self._remember(entry)
 
-    def _loaded(self, entry: Entry, key: disk.Key, walk: Trace, asked: bytes) -> CompiledProgram:
+    def _loaded(self, entry: CacheEntry, key: disk.Key, walk: Trace, asked: bytes) -> CompiledProgram:
         program = disk.program_of_entry(entry, key, walk, asked)
         facts.keep()
         self._cache.loaded += 1
@@ -193,7 +193,7 @@ class Programs(Kernel):
         fresh: list[CompiledProgram] = []
         store = disk.store()
 
-        def build() -> Entry | None:
+        def build() -> CacheEntry | None:
             fresh.append(self._compile(special, walk, config, key, start))
             return disk.entry_of(key, fresh[0], walk, asked) if not sources_changed() else None
 
@@ -215,7 +215,7 @@ class Programs(Kernel):
                 self._remember(made)
             return fresh[0]
 
-    def _remember(self, entry: Entry) -> None:
+    def _remember(self, entry: CacheEntry) -> None:
         refused = disk.remember(entry)
         if refused is not None and settings.LOG.value == "recompile":
             print(f"tilejit: {disk.kernel_name(self.definition)} is not kept on disk: {refused} has another answer each time", file=sys.stderr)
@@ -285,11 +285,11 @@ class Programs(Kernel):
         trace.become(walk)
         return found
 
-    def _specialise(self, trace: Trace, extents: Extents, bound: BoundArguments) -> Specialization:
-        from tilejit.jit.specialize.requests import specialise
+    def _specialize(self, trace: Trace, extents: Extents, bound: BoundArguments) -> Specialization:
+        from tilejit.jit.specialize.requests import specialize
 
         try:
-            return specialise(trace, extents.known(trace), self._with_outputs(trace, extents, bound))
+            return specialize(trace, extents.known(trace), self._with_outputs(trace, extents, bound))
         except RecursionError:
             raise self.definition.too_deep() from None
 

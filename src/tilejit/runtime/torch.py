@@ -85,7 +85,7 @@ def grad_is_wanted() -> bool:
 def plain_facts(value: object, dtype: str | None, written: bool, noted: object) -> tuple[tuple[int, ...], int] | None:
     """Shape and address of a dense CPU tensor of that dtype that a kernel can use as it is, else None.
 
-    `noted` is false as long as nobody was told that results carry no gradient: a call to be told about is none for the short way.
+    `noted` is false as long as nobody was told that results carry no gradient: a call to be told about is none for the warm way.
     """
     if type(value) is not torch.Tensor or dtype is None or value.dtype is not getattr(torch, dtype, None):
         return None

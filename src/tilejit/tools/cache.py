@@ -15,7 +15,7 @@ from tilejit.jit.disk import kernels as disk
 from tilejit.jit.disk.pieces import DISPATCHER
 from tilejit.jit.explain import differences, flat_fields
 from tilejit.runtime.store.directory import Store
-from tilejit.runtime.store.entry import MAX_ENTRY, DamagedEntry, Entry, decode, encode
+from tilejit.runtime.store.entry import MAX_ENTRY, CacheEntry, DamagedCacheEntry, decode, encode
 from tilejit.runtime.store.files import FileInfo, Files
 
 _SUFFIX = ".tj"
@@ -110,7 +110,7 @@ def _export(store: Store, options: argparse.Namespace) -> int:
     return 0
 
 
-def _write(entry: Entry, shard: Path) -> None:
+def _write(entry: CacheEntry, shard: Path) -> None:
     """Into place in one step: a reader of the directory never sees half an entry."""
     shard.mkdir(exist_ok=True)
     temporary = shard / f".{entry.key}.{os.getpid()}"
@@ -132,7 +132,7 @@ def _import(store: Store, options: argparse.Namespace) -> int:
     for path in sorted(directory.glob(f"??/*{_SUFFIX}")):
         try:
             entry = decode(Files().read(str(path), MAX_ENTRY)[0], path.stem)
-        except (OSError, DamagedEntry) as error:
+        except (OSError, DamagedCacheEntry) as error:
             print(f"{path}: {error}")
             refused += 1
             continue
@@ -164,14 +164,14 @@ _ACTIONS: dict[str, Callable[[Store, argparse.Namespace], int]] = {
 # entries
 
 
-def _readable(store: Store) -> Iterable[tuple[FileInfo, Entry]]:
+def _readable(store: Store) -> Iterable[tuple[FileInfo, CacheEntry]]:
     for key, info in store.entries():
         entry = store.peek(key)
         if entry is not None:
             yield info, entry
 
 
-def _one(store: Store, prefix: str) -> Entry:
+def _one(store: Store, prefix: str) -> CacheEntry:
     """The entry whose key begins with `prefix`."""
     found = [key for key, _ in store.entries() if key.startswith(prefix)]
     if len(found) != 1:
@@ -182,16 +182,16 @@ def _one(store: Store, prefix: str) -> Entry:
     return entry
 
 
-def _name(entry: Entry) -> str:
+def _name(entry: CacheEntry) -> str:
     return str(entry.fields.get("kernel", "?"))
 
 
-def _serves_all(entry: Entry) -> bool:
+def _serves_all(entry: CacheEntry) -> bool:
     """Needed by every kernel: the dispatcher."""
     return _name(entry) == DISPATCHER
 
 
-def _arguments(entry: Entry) -> str:
+def _arguments(entry: CacheEntry) -> str:
     arguments = entry.fields.get("arguments")
     if not isinstance(arguments, dict):
         return ""

@@ -18,7 +18,7 @@ from tilejit.runtime.targets import TargetRow
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MatrixRow:
     """One row of the matrix. `support` has, per target, None for yes or the reason for a hole."""
 
     op: str
@@ -33,11 +33,11 @@ class Entry:
         return rest | {target: {"supported": reason is None, "reason": reason} for target, reason in support.items()}
 
 
-def entry(row: OpSpec) -> Entry:
+def entry(row: OpSpec) -> MatrixRow:
     """The matrix row of a table row."""
     names = [f"{'pl' if s.namespace == 'pl' else f'pl.{s.namespace}'}.{s.name}{s.signature_text}" for s in row.spellings]
     dtypes = [name for name, dtype in DTYPES.items() if dtype in row.dtypes]
-    return Entry(row.name, names, dtypes, {target.name: hole(row, target) for target in targets.rows()}, row.doc.split("\n\n")[0].replace("\n", " "))
+    return MatrixRow(row.name, names, dtypes, {target.name: hole(row, target) for target in targets.rows()}, row.doc.split("\n\n")[0].replace("\n", " "))
 
 
 def hole(row: OpSpec, target: TargetRow) -> str | None:
@@ -48,7 +48,7 @@ def hole(row: OpSpec, target: TargetRow) -> str | None:
         return error.message
 
 
-def matrix(words: list[str]) -> list[Entry]:
+def matrix(words: list[str]) -> list[MatrixRow]:
     """Rows whose name or spelling contains one of the words; all of them without words."""
     found = [entry(row) for row in table().values()]
     return [item for item in found if not words or any(word in name for word in words for name in (item.op, *(s.partition("(")[0] for s in item.spellings)))]
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def text(found: list[Entry]) -> str:
+def text(found: list[MatrixRow]) -> str:
     """The matrix as aligned columns; holes are numbered and explained at the end."""
     reasons = list(dict.fromkeys(reason for item in found for reason in item.support.values() if reason is not None))
     marks = {None: "yes"} | {reason: f"no{number}" for number, reason in enumerate(reasons, 1)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilejit.backends.cuda.plan import Apply, Entry, Input, Kernel, Launch, Parameter, Program, Var
+from tilejit.backends.cuda.plan import Apply, EntryPlan, Input, Kernel, Launch, Parameter, Program, Var
 from tilejit.runtime.call.failures import Failure
 
 ADD = """import triton
@@ -18,7 +18,7 @@ def add(x, y, out, n):
 POINTERS = tuple(Parameter(name, "pointer", "*fp32", divisible=True) for name in ("x", "y", "out"))
 ADD_KERNEL = Kernel("add", ADD, (*POINTERS, Parameter("n", "scalar", "i32", divisible=True)))
 BLOCKS = Apply("ceildiv", (Var("n"), 1024))
-ADD_ENTRY = Entry(
+ADD_ENTRY = EntryPlan(
     "add",
     (Input("x", 0, "address"), Input("n", 0, "extent", 0), Input("y", 1, "address"), Input("out", 2, "address")),
     (Launch(0, (BLOCKS, 1, 1), (Var("x"), Var("y"), Var("out"), Var("n"))),),
@@ -54,7 +54,7 @@ PICK_KERNEL = Kernel(
 PICK_PROGRAM = Program(
     (PICK_KERNEL,),
     {
-        "pick": Entry(
+        "pick": EntryPlan(
             "pick",
             (Input("x", 0, "address"), Input("n", 0, "extent", 0), Input("index", 1, "address"), Input("m", 1, "extent", 0), Input("out", 2, "address")),
             (Launch(0, (Var("m"), 1, 1), (Var("x"), Var("index"), Var("out"), Var("n"))),),

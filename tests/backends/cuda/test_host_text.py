@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tilejit.backends.cuda.host_text import host_text
-from tilejit.backends.cuda.plan import Allocate, Apply, Check, Compute, Entry, Expr, For, If, Input, Launch, Move, Read, Step, Var, While
+from tilejit.backends.cuda.plan import Allocate, Apply, Check, Compute, EntryPlan, Expr, For, If, Input, Launch, Move, Read, Step, Var, While
 from tilejit.runtime.cuda.scalars import scalar_op
 from tilejit.runtime.cuda.words import CLEAR
 
@@ -47,7 +47,7 @@ class Machine:
         raise IndexError((row, *values))
 
     def run(self, *steps: Step, **inputs: Any) -> list[tuple[Any, ...]]:
-        entry = Entry("main", tuple(Input(name, at, "value") for at, name in enumerate(inputs)), steps)
+        entry = EntryPlan("main", tuple(Input(name, at, "value") for at, name in enumerate(inputs)), steps)
         names: dict[str, Any] = {"launch_0": self.launch, "words": [CLEAR], "CLEAR": CLEAR, "read": self.read, "fail": self.fail, "scalar_op": scalar_op}
         exec(host_text(entry), names)
         names["call"](7, self, *inputs.values())

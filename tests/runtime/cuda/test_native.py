@@ -17,9 +17,9 @@ from tilejit.backends.cpu.executable import dispatcher_blob
 from tilejit.dtypes import FP32, INDEX, INT32
 from tilejit.runtime.artifact.blob import Blob
 from tilejit.runtime.call import abi
-from tilejit.runtime.call.dispatch import FastPath, RuntimeGuard, Specialisation, TensorGuard
+from tilejit.runtime.call.dispatch import Dispatcher, NativeCall
 from tilejit.runtime.call.dispatch_abi import SLOW
-from tilejit.runtime.call.guards import CallForm
+from tilejit.runtime.call.guards import CallForm, RuntimeGuard, TensorGuard
 from tilejit.runtime.call.layout import supported
 from tilejit.runtime.call.native_type import NativeCallable
 from tilejit.runtime.call.signature import ParamInfo
@@ -45,8 +45,8 @@ def code() -> Blob:
     return made
 
 
-def path() -> FastPath:
-    return FastPath(code(), lambda *args: ("slow", *args), CallForm({f"p{i}": False for i in range(3)}, 3))
+def path() -> Dispatcher:
+    return Dispatcher(code(), lambda *args: ("slow", *args), CallForm({f"p{i}": False for i in range(3)}, 3))
 
 
 STREAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
@@ -163,7 +163,7 @@ def test_the_dispatcher_launches_for_tensors_that_fit(gpu: FakeLibrary) -> None:
         TensorGuard(x, (None,), (0,), 4, False, 0), TensorGuard(out, (None,), (0,), 4, True, 3), RuntimeGuard(FP32, 6),
     )  # fmt: skip
     failed: list[int] = []
-    fits = Specialisation(fast.address(LAUNCH), guards, False, 1, 0, False, lambda status, values: failed.append(status), (made, table), table=table.address)
+    fits = NativeCall(fast.address(LAUNCH), guards, False, 1, 0, False, lambda status, values: failed.append(status), (made, table), table=table.address)
     assert fast.add(fits)
     kernel: Any = NativeCallable()
     fast.serve(kernel)

@@ -66,7 +66,7 @@ def _section(label: str, cubin: Cubin) -> str:
     return f"{label}.sm_{cubin.arch}{'.aligned' if cubin.aligned else ''}.cubin"
 
 
-def _entry(entry: plan.Entry, kernels: Sequence[KernelRow]) -> EntryRow:
+def _entry(entry: plan.EntryPlan, kernels: Sequence[KernelRow]) -> EntryRow:
     used = [kernels[at] for at in set(launched(entry.steps))]
     memory = any(isinstance(step, plan.Allocate) for step in all_steps(entry.steps)) or any(_takes_memory(kernel) for kernel in used)
     return EntryRow(tuple((given.parameter, given.fact, given.axis) for given in entry.inputs), host_text(entry), memory, launch_list(entry))

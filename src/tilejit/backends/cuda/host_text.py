@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tilejit.backends.cuda.plan import Allocate, Apply, Check, Compute, Entry, Expr, For, If, Launch, Move, Read, Step, Var, While
+from tilejit.backends.cuda.plan import Allocate, Apply, Check, Compute, EntryPlan, Expr, For, If, Launch, Move, Read, Step, Var, While
 from tilejit.ops import COMPARISONS, table
 from tilejit.ops.facts import Fails
 
@@ -17,7 +17,7 @@ _COMPARED = dict(zip(COMPARISONS.values(), ("==", "!=", "<", "<=", ">", ">="), s
 _RESERVED = frozenset({"stream", "memory", "words", "CLEAR", "failed", "read", "fail", "scalar_op", "call", "min", "max", "range", "mark", "float"})
 
 
-def host_text(entry: Entry) -> str:
+def host_text(entry: EntryPlan) -> str:
     """A module whose function `call(stream, memory, inputs …)` does what the entry says; names it needs are supplied by runtime/cuda/entry.py."""
     writer = _Writer()
     inputs = [writer.name(given.name) for given in entry.inputs]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilejit.backends.cuda.plan import Apply, Compute, Entry, Expr, Launch, Move, Var
+from tilejit.backends.cuda.plan import Apply, Compute, EntryPlan, Expr, Launch, Move, Var
 from tilejit.runtime.cuda.program import LaunchRow, Node
 
 _OPERATIONS = ("add", "sub", "mul", "minimum", "maximum", "floordiv", "ceildiv", "mod")
@@ -15,7 +15,7 @@ class _NoTerm(Exception):
     """A number that is more than that."""
 
 
-def launch_list(entry: Entry) -> tuple[LaunchRow, ...] | None:
+def launch_list(entry: EntryPlan) -> tuple[LaunchRow, ...] | None:
     """The launches of an entry; None when it does anything else."""
     names: dict[str, Node | None] = {given.name: ("input", position) for position, given in enumerate(entry.inputs)}
     found: list[LaunchRow] = []

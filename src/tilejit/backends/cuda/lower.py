@@ -23,7 +23,7 @@ def lower(program: Program, options: CompileOptions, interpreted: bool = False) 
     return plan.Program(tuple(state.kernels), entries, tuple(state.failures.rows))
 
 
-def _entry(state: State, function: d.FuncOp) -> plan.Entry:
+def _entry(state: State, function: d.FuncOp) -> plan.EntryPlan:
     frame = Frame(state)
     names = function.static("params")
     assert isinstance(names, tuple)
@@ -61,7 +61,7 @@ def _entry(state: State, function: d.FuncOp) -> plan.Entry:
         host_calls.launch_function(frame, function, None, function)
     else:
         frame.block(function.body.block)
-    return plan.Entry(function.symbol, tuple(inputs), tuple(frame.steps))
+    return plan.EntryPlan(function.symbol, tuple(inputs), tuple(frame.steps))
 
 
 def _group_on_host(frame: Frame, op: Operation) -> None:

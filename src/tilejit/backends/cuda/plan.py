@@ -201,7 +201,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class EntryPlan:
     """What a call of one entry does."""
 
     name: str
@@ -218,7 +218,7 @@ class Program:
     """
 
     kernels: tuple[Kernel, ...]
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, EntryPlan]
     failures: tuple[Failure, ...] = ()
 
     @property

@@ -11,7 +11,7 @@ from tilejit.errors import ArtifactError
 from tilejit.jit.disk.fingerprint import sources_changed, toolchain
 from tilejit.runtime.artifact.blob import Blob
 from tilejit.runtime.store.directory import Store
-from tilejit.runtime.store.entry import Entry
+from tilejit.runtime.store.entry import CacheEntry
 
 _DEFINED = re.compile(r"^define [^@\n]*@([\w.$]+)\(", re.MULTILINE)
 _SYMBOL = re.compile(r"@([\w.$]+)")
@@ -59,12 +59,12 @@ def _key(digest: str) -> str:
     return hashlib.sha256(repr(["machine code", digest, sorted(toolchain().items())]).encode()).hexdigest()
 
 
-def entry_of_blob(key: str, fields: Mapping[str, object], blob: Blob) -> Entry:
+def entry_of_blob(key: str, fields: Mapping[str, object], blob: Blob) -> CacheEntry:
     """Code as an entry of the disk cache."""
-    return Entry(key, {**fields, "functions": dict(blob.entries), "externals": dict(blob.externals)}, {"code": blob.code})
+    return CacheEntry(key, {**fields, "functions": dict(blob.entries), "externals": dict(blob.externals)}, {"code": blob.code})
 
 
-def blob_of(entry: Entry) -> Blob:
+def blob_of(entry: CacheEntry) -> Blob:
     """The code in an entry; ArtifactError unless every offset lies in it."""
     code = entry.sections.get("code")
     if code is None:
@@ -72,7 +72,7 @@ def blob_of(entry: Entry) -> Blob:
     return Blob(code, _offsets(entry, "functions", len(code)), _offsets(entry, "externals", len(code) - 7))
 
 
-def _offsets(entry: Entry, name: str, end: int) -> dict[str, int]:
+def _offsets(entry: CacheEntry, name: str, end: int) -> dict[str, int]:
     table = entry.fields.get(name)
     if not isinstance(table, dict):
         raise ArtifactError(f"the cache entry lacks its table of {name}")

@@ -20,7 +20,7 @@ from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.artifact.sections import META, Artifact, read_artifact, read_fields
-from tilejit.runtime.store.entry import Entry, fields_text
+from tilejit.runtime.store.entry import CacheEntry, fields_text
 from tilejit.runtime.targets import DEFAULT
 
 PROGRAM, SPANS, ASKED, TEXT = "program.py", "spans.json", "asked", "text"
@@ -89,7 +89,7 @@ def kernel_name(definition: Definition) -> str:
 # entries
 
 
-def entries() -> Iterator[Entry]:
+def entries() -> Iterator[CacheEntry]:
     """Everything that can be read in the cache."""
     there = store()
     for key, _ in there.entries():
@@ -98,17 +98,17 @@ def entries() -> Iterator[Entry]:
             yield found
 
 
-def entry_of(key: Key, compiled: CompiledProgram, trace: Trace, asked: bytes) -> Entry | None:
+def entry_of(key: Key, compiled: CompiledProgram, trace: Trace, asked: bytes) -> CacheEntry | None:
     """What is kept of a compiled program; None when its code cannot leave the process."""
     if not compiled.artifact.portable:
         return None
     places = _Places(list(trace.definitions))
     spans = [places.find(failure.span) for failure in compiled.artifact.failures]
     own = {PROGRAM: compiled.stage("python").encode(), SPANS: json.dumps(spans).encode(), ASKED: asked, TEXT: trace.text.encode()}
-    return Entry(artifact_key(key.text, asked), {**key.fields, "reads": trace.described()}, {**compiled.artifact.contents(), **own})
+    return CacheEntry(artifact_key(key.text, asked), {**key.fields, "reads": trace.described()}, {**compiled.artifact.contents(), **own})
 
 
-def program_of_entry(entry: Entry, key: Key, trace: Trace, asked: bytes) -> CompiledProgram:
+def program_of_entry(entry: CacheEntry, key: Key, trace: Trace, asked: bytes) -> CompiledProgram:
     """The program of an entry; no compiler is loaded. Its failures point at the source as it is now."""
     sections = entry.sections
     if not entry.text.startswith(key.text[:-1] + READS) or sections.get(ASKED) != asked:
@@ -123,14 +123,14 @@ def program_of_entry(entry: Entry, key: Key, trace: Trace, asked: bytes) -> Comp
     return compiled
 
 
-def artifact_of_entry(entry: Entry) -> Artifact:
+def artifact_of_entry(entry: CacheEntry) -> Artifact:
     """The artifact in an entry, which has checksums of its own."""
     if META not in entry.sections:
         raise ArtifactError(f"the cache entry lacks its section {META}")
     return read_artifact(read_fields(entry.sections[META], sound=True), entry.sections.__getitem__)
 
 
-def same_text(entry: Entry) -> str:
+def same_text(entry: CacheEntry) -> str:
     """What a loaded program is kept under in memory."""
     return entry.sections.get(TEXT, entry.key.encode()).decode("ascii", "replace")
 
@@ -142,7 +142,7 @@ TREE = "questions"
 _MANIFEST = "questions of "
 
 
-def find_artifact(key: Key, trace: Trace) -> tuple[Entry, Trace] | None:
+def find_artifact(key: Key, trace: Trace) -> tuple[CacheEntry, Trace] | None:
     """The entry that the answers of now lead to, with what was asked on the way; questions are asked once for all layers."""
     there = store()
     for manifest, own in there.versions(_manifest_key(key.text)):
@@ -174,14 +174,14 @@ def unknown_answer(key: Key, trace: Trace) -> str | None:
     return None
 
 
-def _mark(manifest: Entry, rows: Sequence[manifests.Row], leaf: str) -> None:
+def _mark(manifest: CacheEntry, rows: Sequence[manifests.Row], leaf: str) -> None:
     """Take note that an artifact was used: what nobody ever uses again is not collected without end."""
     if any(row.key == leaf and not row.used for row in rows):
         others = [row for row in rows if row.key != leaf]
-        store().put(Entry(manifest.key, manifest.fields, {TREE: manifests.written([*others, *(row.hit() for row in rows if row.key == leaf)])}))
+        store().put(CacheEntry(manifest.key, manifest.fields, {TREE: manifests.written([*others, *(row.hit() for row in rows if row.key == leaf)])}))
 
 
-def remember(entry: Entry) -> str | None:
+def remember(entry: CacheEntry) -> str | None:
     """Add an artifact to the tree of its first part, from what the entry itself says; the question that has too many answers, if one has."""
     found = entry.text.find(READS)
     log = [tuple(line.split("\t")) for line in entry.sections[ASKED].decode().split("\n") if line]
@@ -195,11 +195,11 @@ def remember(entry: Entry) -> str | None:
     refused = manifests.tree_of(rows).refuses(new)
     if refused is None:
         name = _MANIFEST + str(entry.fields.get("kernel"))
-        store().put(Entry(key, {"kernel": name, **toolchain()}, {TREE: manifests.written([*rows, new])}))
+        store().put(CacheEntry(key, {"kernel": name, **toolchain()}, {TREE: manifests.written([*rows, new])}))
     return refused
 
 
-def is_manifest(entry: Entry) -> bool:
+def is_manifest(entry: CacheEntry) -> bool:
     """Whether an entry only leads to others."""
     return TREE in entry.sections
 

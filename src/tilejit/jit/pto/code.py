@@ -16,7 +16,7 @@ from tilejit.errors import ArtifactError
 from tilejit.jit.disk import kernels as disk
 from tilejit.jit.disk.fingerprint import sources_changed
 from tilejit.runtime.artifact.compiled import CompiledProgram
-from tilejit.runtime.store.entry import Entry
+from tilejit.runtime.store.entry import CacheEntry
 
 if TYPE_CHECKING:
     from tilejit.jit.pto.program import PtoProgram
@@ -80,7 +80,7 @@ class PtoCode:
                 disk.store().put(made)
             return self._fresh
 
-    def _build(self) -> Entry | None:
+    def _build(self) -> CacheEntry | None:
         if settings.RUN_ONLY.value:
             help = "compile it where that is allowed and ship the cache (`tilejit cache export`), or unset the variable"
             raise ArtifactError(f"{self.name} would have to be compiled, and {settings.RUN_ONLY.variable} forbids it", help=help)
@@ -93,9 +93,9 @@ class PtoCode:
         if sources_changed() or (self._fresh is not None and not self._fresh.artifact.portable):
             return None
         notes = json.dumps({"interpreted_because": self._because}).encode()
-        return Entry(self.key.digest, self.key.fields, {NOTES: notes, **(self._fresh.artifact.contents() if self._fresh is not None else {})})
+        return CacheEntry(self.key.digest, self.key.fields, {NOTES: notes, **(self._fresh.artifact.contents() if self._fresh is not None else {})})
 
-    def _loaded(self, entry: Entry | None) -> CompiledProgram | None:
+    def _loaded(self, entry: CacheEntry | None) -> CompiledProgram | None:
         if entry is None:
             raise ArtifactError("no entry")
         if entry.text != self.key.text:

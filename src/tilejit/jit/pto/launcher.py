@@ -44,7 +44,7 @@ class Launcher(NativeCallable):
         return 0 if self._warm is None else self._warm.hits
 
     def _serve(self, native: CompiledProgram, args: tuple[object, ...], seen: list[object]) -> None:
-        """Let launches like the one that just succeeded take the short way."""
+        """Let launches like the one that just succeeded take the warm way."""
         entry, names = native.only("launch"), self.compiled.code.launch_names(native)
         if self._warm is None:
             scalars = {param.name for param in native.param_infos if param.shape is None}

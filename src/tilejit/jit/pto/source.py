@@ -217,7 +217,7 @@ class CompiledKernel:
     code: PtoCode = field(repr=False)
     constexpr_bindings: Mapping[str, object] = field(default_factory=dict[str, object])
     _launchers: dict[int, Launcher] = field(default_factory=dict[int, Launcher], init=False, repr=False)
-    """By grid: a launch like an earlier one takes its short way."""
+    """By grid: a launch like an earlier one takes its warm way."""
 
     @property
     def program(self) -> PtoProgram:

@@ -22,7 +22,7 @@ from tilejit.jit.disk.fingerprint import toolchain, toolchain_text
 from tilejit.jit.disk.stores import store
 from tilejit.jit.specialize.tree import Tree
 from tilejit.runtime.store.directory import Store
-from tilejit.runtime.store.entry import Entry
+from tilejit.runtime.store.entry import CacheEntry
 from tilejit.types.python_text import expression
 
 Step = tuple[str, object]
@@ -187,7 +187,7 @@ def keep() -> None:
             continue  # another thread has it
         latest = list({**_on_disk(there, filename), **rows}.items())[-_KEPT:]
         section = b"\n".join(key.encode() + b" " + row for key, row in latest)
-        there.put(Entry(_key(filename), {"kernel": f"functions of {filename}", **toolchain()}, {_FUNCTIONS: section}))
+        there.put(CacheEntry(_key(filename), {"kernel": f"functions of {filename}", **toolchain()}, {_FUNCTIONS: section}))
 
 
 def _on_disk(there: Store, filename: str) -> dict[str, bytes]:

@@ -118,7 +118,7 @@ class Watch:
             step.once = step.operation == "call" and isinstance(raws[0], Once)
             step.words = words_of(step.operation, raws, step.answer) if supported() else None
             rows.append(_rows(step, self._objects))
-        self._quick = None if any(row is None for row in rows) else [part for row in rows for part in row or ()]
+        self._direct = None if any(row is None for row in rows) else [part for row in rows for part in row or ()]
         """Lookups in dicts that all lead to the same objects as long as nothing changed; None where more has to be asked."""
         self._compared = self._words_here() if self._watched_hold() else None
         """Places and contents of the memory words of all watched questions; None where there are no such words."""
@@ -168,8 +168,8 @@ class Watch:
                 return self.renew()
         if self.functions.replaced() is not None:
             return False
-        if self._quick is not None:
-            for names, name, value, module in self._quick:
+        if self._direct is not None:
+            for names, name, value, module in self._direct:
                 if names.get(name, MISSING) is not value or (module is not None and type(module) is not types.ModuleType):
                     break
             else:

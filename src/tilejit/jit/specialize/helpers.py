@@ -36,7 +36,7 @@ def specialise_call(caller: Expressions, node: ast.Call, helper: Definition, sub
     held.update({name: value for name, (_, value) in folded.items()})
     types = {param.name: _parameter_type(caller, helper, param, held, bound.arguments.get(param.name, node)) for param in helper.params}
     arguments = [folded[name][0] for name, type in types.items() if name in folded and not isinstance(type, Static)]
-    built = caller.specializer.specialise(helper, types)
+    built = caller.specializer.specialize(helper, types)
     function = ast.copy_location(ast.Attribute(ast.copy_location(ast.Name("self", ast.Load()), node.func), built.name, ast.Load()), node.func)
     for param, argument in bound.arguments.items():
         if isinstance(held[param], Unknown) and isinstance(argument, ast.Name):

@@ -151,7 +151,7 @@ class Specializer:
             return RuntimeValue(meta.dtype)
         return meta.type(param.tensor.layout.value if param.tensor is not None else "ND")
 
-    def specialise(self, helper: Definition, types: Mapping[str, Abstract]) -> Built:
+    def specialize(self, helper: Definition, types: Mapping[str, Abstract]) -> Built:
         """The specialisation of `helper` for these parameter types, up to the names of their symbols."""
         key = (helper, *self._alpha(types))
         if key not in self._done:

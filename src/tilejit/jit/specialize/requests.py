@@ -17,7 +17,7 @@ from tilejit.jit.specialize.values import Abstract, RuntimeValue, Static
 from tilejit.types.annotations import DynVar
 
 
-def specialise(trace: Trace, known: Mapping[Definition, Dynamic], bound: BoundArguments) -> Specialization:
+def specialize(trace: Trace, known: Mapping[Definition, Dynamic], bound: BoundArguments) -> Specialization:
     """The concrete functions for these arguments."""
     specializer = Specializer(trace.entry, known, trace)
     return specializer.run(_metas(specializer, bound))
@@ -72,7 +72,7 @@ def _front_end_error(trace: Trace, known: Mapping[Definition, Dynamic], bound: B
     from tilejit.jit.specialize.build import program_of
 
     try:
-        program_of(specialise(trace.fork(), known, bound))
+        program_of(specialize(trace.fork(), known, bound))
     except TilejitError as error:
         return error
     return None

@@ -17,11 +17,10 @@ from tilejit.runtime.artifact import describe, directory
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.artifact.sections import Artifact, EntryInfo
 from tilejit.runtime.call.autograd import GradNote
-from tilejit.runtime.call.guards import CallForm
+from tilejit.runtime.call.guards import MISS, CallForm
 from tilejit.runtime.call.native import NativeEntry, loading
 from tilejit.runtime.call.native_type import NativeCallable, enable, weakly
 from tilejit.runtime.call.signature import Bound, ParamInfo, Signature
-from tilejit.runtime.call.straight import MISS
 from tilejit.runtime.call.warm import WarmCalls
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.cuda.streams import on_stream
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _COLD_CALLS = 2
-"""Calls before one is worth a short way: what is called once or twice pays nothing for it."""
+"""Calls before one is worth a warm way: what is called once or twice pays nothing for it."""
 
 
 class Relocations(Protocol):
@@ -107,7 +106,7 @@ class CompiledEntry(NativeCallable):
 
     @property
     def warm(self) -> WarmCalls:
-        """The short ways of calls like earlier ones."""
+        """The warm ways of calls like earlier ones."""
         if self._warm is None:
             params, inputs = self.signature.params, tuple(self._given(-1))
             form = CallForm({param.name: param.shape is None for param in params}, len(params), named=False, inputs=inputs)
@@ -202,7 +201,7 @@ class CompiledProgram(NativeCallable):
         self._path = output_dir
         self._written = False
         self.called = False
-        """Whether a kernel has run it: from then on it is worth a short way."""
+        """Whether a kernel has run it: from then on it is worth a warm way."""
         self._program = program
         self._shared = _Shared()
         found = runners if runners is not None else load(artifact)

@@ -1,4 +1,4 @@
-"""Layout of the tables that the native dispatcher reads; written by dispatch.py, read by the generated code.
+"""Layout of the tables that the native dispatcher reads; written by dispatch.py and dispatch_rows.py, read by the generated code.
 
 All fields are 64-bit slots. The dispatcher is one piece of machine code for every kernel: what differs from kernel to
 kernel is data, so nothing is compiled to make a call fast.
@@ -19,17 +19,17 @@ class State(enum.IntEnum):
 
     ARG_COUNT = 0
     """Parameters, and `config` as the last one."""
-    ENTRY_COUNT = 1
-    ENTRIES = 2
-    """Address of an array of Entry addresses, most recently used first."""
+    ROW_COUNT = 1
+    ROWS = 2
+    """Address of an array of the addresses of rows, most recently used first."""
     DRIFT = 3
     """Address of a count, then pairs (address of a memory word, its content when all captured values were last found unchanged)."""
     IN_FLIGHT = 4
     """Calls that run now: what they use must stay."""
     SLOW = 5
-    """Python callable that takes every call the fast path does not."""
+    """Python callable that takes every call that native code does not."""
     FAILED = 6
-    """Python callable (entry id, status, four integers) that raises the failure of a kernel."""
+    """Python callable (number of the row, status, four integers) that raises the failure of a kernel."""
     NUMPY_TYPE = 7
     TORCH_TYPE = 8
     """Address of torch.Tensor, 0 while torch is not loaded."""
@@ -73,8 +73,8 @@ class State(enum.IntEnum):
     SIZE = 33
 
 
-class Entry(enum.IntEnum):
-    """Per specialisation."""
+class Row(enum.IntEnum):
+    """Per call that it takes."""
 
     KERNEL = 0
     ID = 1
@@ -96,7 +96,7 @@ class Entry(enum.IntEnum):
 
 
 class Guard(enum.IntEnum):
-    """Per parameter of a specialisation."""
+    """Per parameter of such a call."""
 
     KIND = 0
     DTYPE = 1
@@ -177,6 +177,8 @@ class Argument(enum.IntEnum):
     SIZE = 9
 
 
+NUMPY_DENSE, NUMPY_ALIGNED, NUMPY_WRITEABLE = 0x1, 0x100, 0x400
+"""Flags of an array."""
 HERE = 1
 """The device of arrays in the memory of this process."""
 SLOW = -2

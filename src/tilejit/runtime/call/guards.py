@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 from tilejit.dtypes import DType
+
+if TYPE_CHECKING:
+    from tilejit.runtime.artifact.compiled import CompiledEntry
+    from tilejit.runtime.call.native import Placed
+    from tilejit.runtime.call.signature import ParamInfo
+
+MISS = object()
+"""What a warm way returns for a call that is not its own: nothing has happened yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +87,50 @@ class NewTensor:
     shape: tuple[int | None, ...]
     symbols: tuple[int | None, ...]
     slot: int
+
+
+def guards_of(entry: CompiledEntry, native: Placed, arguments: Mapping[str, object], form: CallForm | None = None) -> tuple[ArgumentGuard, ...]:
+    """Guards for arguments like these, in the order of the call."""
+    flat, fixed = (form.flat, form.fixed) if form is not None else (False, None)
+    places = dict(zip((param.name for param in native.params), native.places, strict=True))
+    infos = {param.name: param for param in entry.signature.params}
+    guards: list[ArgumentGuard] = []
+    for name, value in arguments.items():
+        info = infos.get(name)
+        if info is None:
+            guards.append(ScalarGuard(value))
+        elif name == fixed:
+            guards.append(FixedGuard(cast("int", value), places[name]))
+        elif info.shape is None:
+            guards.append(RuntimeGuard(info.dtype, places[name]))
+        else:
+            extents, symbols = _extents(entry, info)
+            guards.append(TensorGuard(value, extents, symbols, info.dtype.get_byte(), info.direction != "In", places[name], flat))
+    return tuple(guards)
+
+
+def _extents(entry: CompiledEntry, info: ParamInfo) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
+    """Extents that are known, and for the others the number of their symbol."""
+    symbols = entry.signature.symbols
+    shape = info.shape or ()
+    return tuple(dim if isinstance(dim, int) else None for dim in shape), tuple(symbols.index(dim) if isinstance(dim, str) else None for dim in shape)
+
+
+def new_tensors(entry: CompiledEntry, native: Placed, arguments: Mapping[str, object]) -> list[NewTensor] | None:
+    """Tensors that a call with these arguments makes, in the order in which it returns them; None: their extents follow from a computation."""
+    signature = entry.signature
+    if signature.computed:
+        return None
+    places = dict(zip((param.name for param in native.params), native.places, strict=True))
+    returned = [(info, places[info.name]) for info in entry.signature.params if info.name not in arguments]
+    returned += zip(signature.results, native.places[len(native.places) - len(signature.results) :], strict=True)
+    if any(info.shape is None for info, _ in returned):
+        return None  # a scalar with a default
+    order = list(signature.returned)
+    returned.sort(key=lambda item: order.index(item[0].name) if item[0].name in order else len(order))
+    return [NewTensor(info.dtype, *_extents(entry, info), slot) for info, slot in returned]
+
+
+def first_tensor(entry: CompiledEntry, arguments: Mapping[str, object]) -> object:
+    """The first argument that is a tensor, or None."""
+    return next((arguments[info.name] for info in entry.signature.params if info.shape is not None and info.name in arguments), None)

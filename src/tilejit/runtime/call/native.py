@@ -25,7 +25,7 @@ from tilejit.runtime.call.signature import Bound, ParamInfo
 from tilejit.runtime.threads import Code
 
 if TYPE_CHECKING:
-    from tilejit.runtime.call.straight import Start
+    from tilejit.runtime.call.written import Start
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 _BRIEF_ENTRY = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)

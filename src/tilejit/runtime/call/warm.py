@@ -14,14 +14,13 @@ from tilejit import config as settings
 from tilejit.errors import TilejitError
 from tilejit.runtime.arrays import devices_of
 from tilejit.runtime.call.bindings import Word, dict_word
-from tilejit.runtime.call.dispatch import FastPath, Specialisation, wanted
-from tilejit.runtime.call.guards import ArgumentGuard, CallForm, FixedGuard, NewTensor, RuntimeGuard, ScalarGuard, TensorGuard
+from tilejit.runtime.call.dispatch import Dispatcher, native_call_of, wanted
+from tilejit.runtime.call.guards import MISS, CallForm
 from tilejit.runtime.call.layout import supported
 from tilejit.runtime.call.memory import WORDS
 from tilejit.runtime.call.native import NativeEntry, Placed
 from tilejit.runtime.call.native_type import attach
-from tilejit.runtime.call.signature import ParamInfo
-from tilejit.runtime.call.straight import MISS, Launch, Start, StraightCall, straight_call
+from tilejit.runtime.call.written import WrittenCall, start_of, written_call_of
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.targets import row_of
 
@@ -54,19 +53,19 @@ class Watch(Protocol):
 
 
 class WarmCalls:
-    """The short ways of one callable: native code, and functions written for each signature where that is not to be had or does not know it."""
+    """The warm ways of one callable: native code, and functions written for each signature where that is not to be had or does not know it."""
 
     def __init__(self, kernel: object, slow: Callable[..., object], form: CallForm) -> None:
         self._kernels = [weakref.ref(kernel)]
         self._slow = slow
         self._form = form
         self._names, self._runtime = tuple(form.runtime), tuple(form.runtime.values())
-        self._path: FastPath | None = None
+        self._path: Dispatcher | None = None
         self._attached = False
         self._served: set[tuple[object, ...]] = set()
-        self._written: dict[tuple[object, ...], StraightCall] = {}
-        self._known: dict[tuple[object, ...], StraightCall] = {}
-        self._latest: StraightCall | None = None
+        self._written: dict[tuple[object, ...], WrittenCall] = {}
+        self._known: dict[tuple[object, ...], WrittenCall] = {}
+        self._latest: WrittenCall | None = None
         self._settings = SettingsWatch()
         self.watches: list[Watch] = []
         """What the specialisations that are served stand on."""
@@ -85,7 +84,7 @@ class WarmCalls:
 
     @property
     def all_hits(self) -> int:
-        """Calls that took one of the short ways."""
+        """Calls that took one of the warm ways."""
         return self.hits + self._python_hits
 
     # calling ------------------------------------------------------------------------------------------------------------------
@@ -142,7 +141,7 @@ class WarmCalls:
     def serve(
         self, entry: CompiledEntry, arguments: Mapping[str, object], config: RunConfig | None, watch: Watch | None, seen: list[object]
     ) -> None:
-        """Let calls with arguments like these take a short way. `seen` is what the settings were before it."""
+        """Let calls with arguments like these take a warm way. `seen` is what the settings were before it."""
         native = entry.native
         if not self._settings.are(seen):
             self.forget()  # the same arguments may mean another program under other settings
@@ -176,7 +175,7 @@ class WarmCalls:
         call = self._written.get(token)
         if call is None:
             placed, start = start_of(entry, native, arguments)
-            call = straight_call_of(entry, placed, start, arguments) if placed is not None and start is not None else None
+            call = written_call_of(entry, placed, start, arguments) if placed is not None and start is not None else None
             if call is None and native is None:
                 call = self._plain_call(entry, key, tuple(arguments))
         if call is None:
@@ -186,7 +185,7 @@ class WarmCalls:
             self._written.clear()
         self._written[token] = self._known[key] = self._latest = call
 
-    def _plain_call(self, entry: CompiledEntry, key: tuple[object, ...], names: tuple[str, ...]) -> StraightCall:
+    def _plain_call(self, entry: CompiledEntry, key: tuple[object, ...], names: tuple[str, ...]) -> WrittenCall:
         """Calls with this key of a program that is no machine code: its own checks, without looking for the program again."""
         places = [names.index(param.name) for param in entry.signature.params if param.name in names]
         devices = row_of(entry.platform).devices
@@ -211,8 +210,8 @@ class WarmCalls:
             return False
         path.watch(words, (self.watches, os.environ))
         token = (id(entry), id(config), *((name, type(value)) for name, value in arguments.items()))
-        special = None if token in self._served else specialisation_of(entry, path, arguments, self._form, config)
-        new = special is not None and path.add(special)
+        call = None if token in self._served else native_call_of(entry, path, arguments, self._form, config)
+        new = call is not None and path.add(call)
         if new:
             self._served.add(token)
         for kernel in self._kernels:
@@ -241,107 +240,17 @@ class WarmCalls:
         if self._path is not None:
             self._path.clear()
 
-    def _started(self) -> FastPath | None:
+    def _started(self) -> Dispatcher | None:
         if self._path is None and supported():
             module, name = _DISPATCHER
             code = cast("Blob | None", getattr(import_module(module), name)())
-            self._path = None if code is None else FastPath(code, self._slow, self._form)
+            self._path = None if code is None else Dispatcher(code, self._slow, self._form)
         return self._path
 
 
-def start_of(entry: CompiledEntry, native: NativeEntry | None, arguments: Mapping[str, object]) -> tuple[Placed | None, Start | None]:
-    """What runs calls with arguments like these without their full checks: machine code, or whatever else the target's runner offers."""
-    if native is not None:
-        return native, Launch(native.run_block, native.slots, entry.relocate, entry.note)
-    runner, first = entry.runner, first_tensor(entry, arguments)
-    return (runner, runner.launch(first, entry.relocate, entry.note)) if isinstance(runner, Placed) and first is not None else (None, None)
-
-
-def guards_of(entry: CompiledEntry, native: Placed, arguments: Mapping[str, object], form: CallForm | None = None) -> tuple[ArgumentGuard, ...]:
-    """Guards for arguments like these, in the order of the call."""
-    flat, fixed = (form.flat, form.fixed) if form is not None else (False, None)
-    places = dict(zip((param.name for param in native.params), native.places, strict=True))
-    infos = {param.name: param for param in entry.signature.params}
-    guards: list[ArgumentGuard] = []
-    for name, value in arguments.items():
-        info = infos.get(name)
-        if info is None:
-            guards.append(ScalarGuard(value))
-        elif name == fixed:
-            guards.append(FixedGuard(cast("int", value), places[name]))
-        elif info.shape is None:
-            guards.append(RuntimeGuard(info.dtype, places[name]))
-        else:
-            extents, symbols = _extents(entry, info)
-            guards.append(TensorGuard(value, extents, symbols, info.dtype.get_byte(), info.direction != "In", places[name], flat))
-    return tuple(guards)
-
-
-def _extents(entry: CompiledEntry, info: ParamInfo) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
-    """Extents that are known, and for the others the number of their symbol."""
-    symbols = entry.signature.symbols
-    shape = info.shape or ()
-    return tuple(dim if isinstance(dim, int) else None for dim in shape), tuple(symbols.index(dim) if isinstance(dim, str) else None for dim in shape)
-
-
-def new_tensors(entry: CompiledEntry, native: Placed, arguments: Mapping[str, object]) -> list[NewTensor] | None:
-    """Tensors that a call with these arguments makes, in the order in which it returns them; None: their extents follow from a computation."""
-    signature = entry.signature
-    if signature.computed:
-        return None
-    places = dict(zip((param.name for param in native.params), native.places, strict=True))
-    returned = [(info, places[info.name]) for info in entry.signature.params if info.name not in arguments]
-    returned += zip(signature.results, native.places[len(native.places) - len(signature.results) :], strict=True)
-    if any(info.shape is None for info, _ in returned):
-        return None  # a scalar with a default
-    order = list(signature.returned)
-    returned.sort(key=lambda item: order.index(item[0].name) if item[0].name in order else len(order))
-    return [NewTensor(info.dtype, *_extents(entry, info), slot) for info, slot in returned]
-
-
-def straight_call_of(entry: CompiledEntry, native: Placed, start: Start, arguments: Mapping[str, object]) -> StraightCall | None:
-    """Calls with arguments like these as one Python function, new tensors for those that are left out and for results; None: no such form."""
-    new = new_tensors(entry, native, arguments)
-    if new is None:
-        return None
-    names = list(arguments)
-    same_buffer = [(names.index(output), names.index(source)) for output, source in entry.signature.in_place if output in names and source in names]
-    return straight_call(guards_of(entry, native, arguments), new, same_buffer, start)
-
-
-def specialisation_of(
-    entry: CompiledEntry, path: FastPath, arguments: Mapping[str, object], form: CallForm, config: RunConfig | None
-) -> Specialisation | None:
-    """Calls like this one for the native dispatcher. None: they are not for it."""
-    placed = entry.native or entry.runner
-    if not isinstance(placed, Placed) or (config is not None and config.stream is not None):
-        return None
-    start = placed.natively(first_tensor(entry, arguments), path.address, config.num_threads if config is not None else None)
-    new = new_tensors(entry, placed, arguments)
-    if start is None or new is None:
-        return None
-
-    def failed(status: int, values: tuple[int, ...]) -> None:
-        try:
-            start.failed(status, values)
-        except TilejitError as error:
-            entry.relocate(error)
-            raise
-
-    given = dict(zip(arguments, guards_of(entry, placed, arguments, form), strict=True))
-    guards = tuple(given.get(name) for name in form.runtime)
-    return Specialisation(
-        start.kernel, guards, start.needs_arena, start.threads, start.team, start.brief, failed, start.keep_alive, tuple(new), config, start.table, start.device
-    )
-
-
-def first_tensor(entry: CompiledEntry, arguments: Mapping[str, object]) -> object:
-    """The first argument that is a tensor, or None."""
-    return next((arguments[info.name] for info in entry.signature.params if info.shape is not None and info.name in arguments), None)
-
 
 class SettingsWatch:
-    """What the settings were when calls took their short way for the first time, and whether they still are."""
+    """What the settings were when calls took their warm way for the first time, and whether they still are."""
 
     def __init__(self) -> None:
         self._seen: list[object] = []

@@ -16,7 +16,7 @@ from tilejit.dtypes import DTYPES, FP32, DType
 from tilejit.errors import ArgumentError, ArtifactError, InternalError, TilejitError, TilejitWarning
 from tilejit.runtime.arrays import ArrayView, view_of
 from tilejit.runtime.artifact.sections import Artifact
-from tilejit.runtime.call.dispatch import torch_stream
+from tilejit.runtime.call.dispatch_tensors import torch_stream
 from tilejit.runtime.call.failures import Failure, raise_failure
 from tilejit.runtime.call.native import NativeStart, Placed
 from tilejit.runtime.call.signature import Bound, ParamInfo

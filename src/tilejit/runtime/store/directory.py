@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from tilejit.errors import TilejitWarning
 from tilejit.runtime.artifact.directory import sweep_directories
-from tilejit.runtime.store.entry import MAX_ENTRY, DamagedEntry, Entry, decode, encode
+from tilejit.runtime.store.entry import MAX_ENTRY, CacheEntry, DamagedCacheEntry, decode, encode
 from tilejit.runtime.store.files import FileInfo, Files
 
 _KEY = re.compile(r"[0-9a-f]{64}\Z")
@@ -61,7 +61,7 @@ class Store:
 
     # reading ------------------------------------------------------------------------------------------------------------
 
-    def get(self, key: str) -> Entry | None:
+    def get(self, key: str) -> CacheEntry | None:
         """The entry of `key`, from the directory or a layer, or None. Damaged files are set aside."""
         assert _KEY.match(key), key
         entry = self._read(self._path(key), key, own=True) if self._ready() else None
@@ -75,7 +75,7 @@ class Store:
             self.counters.hits += 1
         return entry
 
-    def versions(self, key: str) -> Iterator[tuple[Entry, bool]]:
+    def versions(self, key: str) -> Iterator[tuple[CacheEntry, bool]]:
         """The entry of `key` in the directory and in each layer that has one, and whether it is the directory's own."""
         own = self._read(self._path(key), key, own=True) if self._ready() else None
         if own is not None:
@@ -85,13 +85,13 @@ class Store:
             if found is not None:
                 yield found, False
 
-    def _read(self, path: str, key: str, own: bool) -> Entry | None:
+    def _read(self, path: str, key: str, own: bool) -> CacheEntry | None:
         try:
             data, stamp = self.files.read(path, MAX_ENTRY)
             entry = decode(data, key)
         except FileNotFoundError:
             return None
-        except DamagedEntry as damage:
+        except DamagedCacheEntry as damage:
             self.counters.damaged += 1
             self._warn("damaged", f"ignored a damaged cache entry ({damage}): {path}")
             if own:
@@ -109,7 +109,7 @@ class Store:
 
     # writing ------------------------------------------------------------------------------------------------------------
 
-    def put(self, entry: Entry) -> bool:
+    def put(self, entry: CacheEntry) -> bool:
         """Write an entry; False (and one warning) when it cannot be written."""
         if not self._ready():
             return False
@@ -153,15 +153,15 @@ class Store:
         if self._ready() and os.path.lexists(self._path(key)):
             self._set_aside(self._path(key))
 
-    def peek(self, key: str) -> Entry | None:
+    def peek(self, key: str) -> CacheEntry | None:
         """The entry of `key` in the directory, for looking at: nothing is counted, stamped or set aside."""
         try:
             entry = decode(self.files.read(self._path(key), MAX_ENTRY)[0], key) if self._ready() else None
             return entry if entry is not None and entry.fields else None
-        except (OSError, DamagedEntry):
+        except (OSError, DamagedCacheEntry):
             return None
 
-    def get_or_build(self, key: str, build: Callable[[], Entry | None]) -> Entry | None:
+    def get_or_build(self, key: str, build: Callable[[], CacheEntry | None]) -> CacheEntry | None:
         """The entry of `key`; if there is none, `build` makes it, once per host whatever the number of processes.
 
         What `build` made but cannot be kept is None."""

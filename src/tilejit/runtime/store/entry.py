@@ -18,11 +18,11 @@ _PREFIX = struct.Struct("<8sII")  # magic, format, header length
 _DIGEST = 32
 
 
-class DamagedEntry(ValueError):
+class DamagedCacheEntry(ValueError):
     """Bytes that are not a whole entry; the message says what is wrong."""
 
 
-class Entry:
+class CacheEntry:
     """An artifact: the key fields it was made for, in words, and its named sections."""
 
     __slots__ = ("_fields", "key", "sections")
@@ -39,16 +39,16 @@ class Entry:
 
     @property
     def fields(self) -> Mapping[str, object]:
-        """The fields, read when first asked for: a warm start needs only their text. DamagedEntry when that is no JSON object."""
+        """The fields, read when first asked for: a warm start needs only their text. DamagedCacheEntry when that is no JSON object."""
         if isinstance(self._fields, bytes):
             self._fields = _object(self._fields)
         return self._fields
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Entry) and (self.key, self.fields, self.sections) == (other.key, other.fields, other.sections)
+        return isinstance(other, CacheEntry) and (self.key, self.fields, self.sections) == (other.key, other.fields, other.sections)
 
     def __repr__(self) -> str:
-        return f"Entry({self.key!r}, {self.fields!r})"
+        return f"CacheEntry({self.key!r}, {self.fields!r})"
 
 
 def fields_text(fields: Mapping[str, object]) -> str:
@@ -59,7 +59,7 @@ def fields_text(fields: Mapping[str, object]) -> str:
 _write = json.JSONEncoder(allow_nan=False).encode
 
 
-def encode(entry: Entry) -> bytes:
+def encode(entry: CacheEntry) -> bytes:
     """The bytes of an entry file. Its header is lines: the key, name, length and digest of each section, the fields as JSON."""
     rows = [f"{name} {len(data)} {hashlib.sha256(data).hexdigest()}" for name, data in entry.sections.items()]
     if any(len(row.split()) != 3 for row in rows):
@@ -71,38 +71,38 @@ def encode(entry: Entry) -> bytes:
     return b"".join((prefix, header, hashlib.sha256(prefix + header).digest(), *entry.sections.values()))
 
 
-def decode(data: bytes, expected_key: str | None = None) -> Entry:
+def decode(data: bytes, expected_key: str | None = None) -> CacheEntry:
     """The entry in `data`; every length and checksum is verified before anything is believed."""
     if len(data) > MAX_ENTRY:
-        raise DamagedEntry("larger than an entry may be")
+        raise DamagedCacheEntry("larger than an entry may be")
     if len(data) < _PREFIX.size + _DIGEST:
-        raise DamagedEntry("truncated")
+        raise DamagedCacheEntry("truncated")
     magic, version, length = _PREFIX.unpack_from(data)
     if magic != MAGIC:
-        raise DamagedEntry("not a cache entry")
+        raise DamagedCacheEntry("not a cache entry")
     if version != FORMAT:
-        raise DamagedEntry(f"format {version}, this version reads {FORMAT}")
+        raise DamagedCacheEntry(f"format {version}, this version reads {FORMAT}")
     body = _PREFIX.size + length
     if length > MAX_HEADER or body + _DIGEST > len(data):
-        raise DamagedEntry("header length out of range")
+        raise DamagedCacheEntry("header length out of range")
     if hashlib.sha256(data[:body]).digest() != data[body : body + _DIGEST]:
-        raise DamagedEntry("header checksum does not match")
+        raise DamagedCacheEntry("header checksum does not match")
     key, fields, rows = _header(data[_PREFIX.size : body])
     if expected_key is not None and key != expected_key:
-        raise DamagedEntry("made for another key")
+        raise DamagedCacheEntry("made for another key")
     sections: dict[str, bytes] = {}
     position = body + _DIGEST
     for name, size, digest in rows:
         if size < 0 or position + size > len(data):
-            raise DamagedEntry(f"section {name!r} is cut off")
+            raise DamagedCacheEntry(f"section {name!r} is cut off")
         section = data[position : position + size]
         if hashlib.sha256(section).hexdigest() != digest:
-            raise DamagedEntry(f"section {name!r}: checksum does not match")
+            raise DamagedCacheEntry(f"section {name!r}: checksum does not match")
         sections[name] = section
         position += size
     if position != len(data):
-        raise DamagedEntry("bytes after the last section")
-    return Entry(key, fields, sections)
+        raise DamagedCacheEntry("bytes after the last section")
+    return CacheEntry(key, fields, sections)
 
 
 def _header(raw: bytes) -> tuple[str, bytes, list[tuple[str, int, str]]]:
@@ -111,14 +111,14 @@ def _header(raw: bytes) -> tuple[str, bytes, list[tuple[str, int, str]]]:
         rows = [row.decode().split(" ") for row in table]
         return key.decode(), fields, [(name, int(size), digest) for name, size, digest in rows]
     except ValueError:
-        raise DamagedEntry("section table is malformed") from None
+        raise DamagedCacheEntry("section table is malformed") from None
 
 
 def _object(raw: bytes) -> dict[str, object]:
     try:
         parsed: object = json.loads(raw)
     except (ValueError, RecursionError):
-        raise DamagedEntry("field list is not JSON") from None
+        raise DamagedCacheEntry("field list is not JSON") from None
     if not isinstance(parsed, dict):
-        raise DamagedEntry("field list is not an object")
+        raise DamagedCacheEntry("field list is not an object")
     return cast("dict[str, object]", parsed)

@@ -12,7 +12,7 @@ from tilejit.backends.cpu.dispatch.launches import add_launches
 from tilejit.backends.cpu.dispatch.new import NewTensors
 from tilejit.backends.cpu.llvm.text import Module, Value
 from tilejit.runtime.call import abi
-from tilejit.runtime.call.dispatch_abi import SLOW, Entry, Guard, Kind, State
+from tilejit.runtime.call.dispatch_abi import SLOW, Guard, Kind, Row, State
 from tilejit.runtime.call.interrupt import Record
 
 _SWAP_EVERY = 64
@@ -68,8 +68,8 @@ class _Dispatcher(NewTensors):
 
     def try_entries(self) -> None:
         e = self.e
-        table = self.get(self.state, State.ENTRIES, "ptr")
-        with e.loop(0, self.get(self.state, State.ENTRY_COUNT), name="entry") as loop:
+        table = self.get(self.state, State.ROWS, "ptr")
+        with e.loop(0, self.get(self.state, State.ROW_COUNT), name="entry") as loop:
             entry = self.get(table, loop.iv, "ptr")
             self.guard(entry)
             self.check_overlap(entry)
@@ -118,7 +118,7 @@ class _Dispatcher(NewTensors):
     def run(self, entry: Value) -> None:
         e = self.e
         arena = self.get(self.state, State.ARENA, "ptr")
-        needed = self.same(self.get(entry, Entry.ARENA_NEEDED), 1)
+        needed = self.same(self.get(entry, Row.ARENA_NEEDED), 1)
         busy = e.inst("i1", f"and i1 {needed.text}, {self.same(self.get(arena, 0), 0).text}")
         e.cbr(busy, "slow", "free")
         e.place("free")
@@ -131,13 +131,13 @@ class _Dispatcher(NewTensors):
         self.note_writes(entry)
         # Kernels without scratch leave the arena alone, so that they run side by side.
         self.put(arena, 0, e.inst("i64", f"select i1 {needed.text}, i64 0, i64 {base.text}"))
-        threads, team, table = (self.get(entry, slot) for slot in (Entry.THREADS, Entry.TEAM, Entry.TABLE))
+        threads, team, table = (self.get(entry, slot) for slot in (Row.THREADS, Row.TEAM, Row.TABLE))
         for slot, value in ((abi.ARENA_BASE, base), (abi.ARENA_END, end), (abi.THREADS, threads), (abi.TEAM, team), (abi.TABLE, table)):
             self.put(self.context, slot, value)
         for slot in (abi.LOCKS, abi.INTERRUPT, abi.LOOKED, abi.DUE, abi.TURNS):
             self.put(self.context, slot, Value("0", "i64"))
         self.put(self.state, State.HITS, e.i64(e.add(self.get(self.state, State.HITS), 1)))
-        status = self.call_kernel(entry, self.get(entry, Entry.KERNEL, "ptr"))
+        status = self.call_kernel(entry, self.get(entry, Row.KERNEL, "ptr"))
         with e.when(needed, "restore"):
             self.put(arena, 0, base)
         e.cbr(self.same(status, 0), "done", "failed")
@@ -158,7 +158,7 @@ class _Dispatcher(NewTensors):
         """Without the GIL, unless the kernel is over before another thread could take it."""
         e = self.e
         brief, long, ran = e.fresh("brief"), e.fresh("long"), e.fresh("ran")
-        e.cbr(self.same(self.get(entry, Entry.BRIEF), 1), brief, long)
+        e.cbr(self.same(self.get(entry, Row.BRIEF), 1), brief, long)
         e.place(brief)
         first = e.inst("i64", f"call i64 {kernel.text}({self.block}, {self.context})")
         e.br(ran)
@@ -180,7 +180,7 @@ class _Dispatcher(NewTensors):
     def raise_failure(self, entry: Value, status: Value) -> None:
         """Hand the failure to Python, which raises."""
         e = self.e
-        numbers = [self.get(entry, Entry.ID), status, *(self.get(self.context, abi.FAILURE_VALUES + i) for i in range(4))]
+        numbers = [self.get(entry, Row.ID), status, *(self.get(self.context, abi.FAILURE_VALUES + i) for i in range(4))]
         objects = [e.inst("ptr", f"call ptr @PyLong_FromLongLong({number})") for number in numbers]
         for position, thing in enumerate(objects):
             self.put(self.notes, position, self.address(thing))

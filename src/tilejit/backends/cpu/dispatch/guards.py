@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilejit.backends.cpu.dispatch.arguments import Arguments
 from tilejit.backends.cpu.llvm.text import Index, Value
 from tilejit.runtime.call.bindings import FLOAT_VALUE_AT
-from tilejit.runtime.call.dispatch_abi import Argument, Entry, Guard, Kind, State
+from tilejit.runtime.call.dispatch_abi import Argument, Guard, Kind, Row, State
 
 
 class Guards(Arguments):
@@ -14,10 +14,10 @@ class Guards(Arguments):
     def guard(self, entry: Value) -> None:
         """All arguments fit the specialisation; the argument block is filled on the way."""
         e = self.e
-        with e.loop(0, self.get(entry, Entry.SYMBOLS), name="unset") as loop:
+        with e.loop(0, self.get(entry, Row.SYMBOLS), name="unset") as loop:
             self.put(self.symbols, loop.iv, Value("-1", "i64"))
         with e.loop(0, self.count, name="guard") as loop:
-            guard = e.offset(entry, e.add(e.mul(loop.iv, int(Guard.SIZE)), int(Entry.GUARDS)), "i64")
+            guard = e.offset(entry, e.add(e.mul(loop.iv, int(Guard.SIZE)), int(Row.GUARDS)), "i64")
             note = e.offset(self.notes, e.mul(loop.iv, int(Argument.SIZE)), "i64")
             kind = self.get(guard, Guard.KIND)
             self.require(self.same(self.get(guard, Guard.NOTED), self.get(note, Argument.KIND)), "next_entry")

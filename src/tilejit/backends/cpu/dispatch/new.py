@@ -6,7 +6,7 @@ from tilejit.backends.cpu.dispatch.guards import Guards
 from tilejit.backends.cpu.dispatch.steps import DLTENSOR_SLOTS
 from tilejit.backends.cpu.llvm.text import Value
 from tilejit.runtime.call.bindings import ARRAY
-from tilejit.runtime.call.dispatch_abi import MAX_ARGS, Entry, Kind, New, State
+from tilejit.runtime.call.dispatch_abi import MAX_ARGS, Kind, New, Row, State
 
 
 class NewTensors(Guards):
@@ -16,10 +16,10 @@ class NewTensors(Guards):
         """Fill `made`. Making objects may run Python, so the entry counts as in use from here on."""
         e = self.e
         self.in_flight(1)
-        rows = self.get(entry, Entry.NEW, "ptr")
-        with e.loop(0, self.get(entry, Entry.NEW_COUNT), name="new") as loop:
+        rows = self.get(entry, Row.NEW, "ptr")
+        with e.loop(0, self.get(entry, Row.NEW_COUNT), name="new") as loop:
             self.put(self.made, loop.iv, Value("0", "i64"))
-        with e.loop(0, self.get(entry, Entry.NEW_COUNT), name="new") as loop:
+        with e.loop(0, self.get(entry, Row.NEW_COUNT), name="new") as loop:
             row = e.offset(rows, e.mul(loop.iv, int(New.SIZE)), "i64")
             shape = self.shape(row)
             self.put(self.call_args, 0, self.address(shape))
@@ -74,7 +74,7 @@ class NewTensors(Guards):
     def drop(self, entry: Value) -> None:
         """Give the new tensors back: nobody will get them."""
         e = self.e
-        with e.loop(0, self.get(entry, Entry.NEW_COUNT), name="drop") as loop:
+        with e.loop(0, self.get(entry, Row.NEW_COUNT), name="drop") as loop:
             made = self.get(self.made, loop.iv, "ptr")
             with e.when(e.inst("i1", f"icmp ne ptr {made.text}, null"), e.fresh("dropped")):
                 e.void(f"call void @Py_DecRef({made})")
@@ -86,7 +86,7 @@ class NewTensors(Guards):
     def result(self, entry: Value) -> None:
         """Return None, the new tensor, or a tuple of them."""
         e = self.e
-        count = self.get(entry, Entry.NEW_COUNT)
+        count = self.get(entry, Row.NEW_COUNT)
         self.in_flight(-1)
         none = self.get(self.state, State.NONE, "ptr")
         e.void(f"switch i64 {count.text}, label %several [ i64 0, label %nothing i64 1, label %single ]")

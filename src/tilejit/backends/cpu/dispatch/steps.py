@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.runtime.call import abi
-from tilejit.runtime.call.dispatch_abi import MAX_ARGS, MAX_NEW, MAX_RANK, Argument, Entry, Guard, State
+from tilejit.runtime.call.dispatch_abi import MAX_ARGS, MAX_NEW, MAX_RANK, Argument, Guard, Row, State
 from tilejit.runtime.call.native_type import STATE_AT
 
 SYMBOL = "tj_dispatch"
@@ -61,7 +61,7 @@ class Steps:
         return self.e.icmp("eq", a, b)
 
     def guard_of(self, entry: Value, position: Value) -> Value:
-        return self.e.offset(entry, self.e.add(self.e.mul(position, int(Guard.SIZE)), int(Entry.GUARDS)), "i64")
+        return self.e.offset(entry, self.e.add(self.e.mul(position, int(Guard.SIZE)), int(Row.GUARDS)), "i64")
 
     def is_null(self, pointer: Value) -> Value:
         return self.e.inst("i1", f"icmp eq ptr {pointer.text}, null")

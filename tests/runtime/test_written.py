@@ -15,8 +15,8 @@ from tilejit.dtypes import BF16, BOOL, FP32, INDEX, INT8, INT32, UINT64, DType
 from tilejit.errors import TilejitError
 from tilejit.runtime.call.native import Placed, pack
 from tilejit.runtime.call.signature import ParamInfo, Signature
-from tilejit.runtime.call.straight import MISS, Launch
-from tilejit.runtime.call.warm import straight_call_of
+from tilejit.runtime.call.warm import written_call_of
+from tilejit.runtime.call.written import MISS, Launch
 
 rng = np.random.default_rng(9)
 MIXED = Signature(
@@ -45,7 +45,7 @@ class Written:
         self._size = placed.slots
         entry: Any = SimpleNamespace(signature=signature)
         arguments = dict(zip((param.name for param in signature.params), sample, strict=True))
-        made = straight_call_of(entry, placed, Launch(self._blocks.append, placed.slots, lambda error: None, noted), arguments)
+        made = written_call_of(entry, placed, Launch(self._blocks.append, placed.slots, lambda error: None, noted), arguments)
         assert made is not None
         self._call = made
 

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from tilejit.dtypes import BOOL, DType, integer_range
 from tilejit.errors import TilejitError
 from tilejit.runtime.arrays import ADDRESS_AT, data_address
-from tilejit.runtime.call.dispatch import NUMPY_ALIGNED, NUMPY_DENSE, NUMPY_WRITEABLE
-from tilejit.runtime.call.guards import ArgumentGuard, FixedGuard, NewTensor, RuntimeGuard, ScalarGuard, TensorGuard
+from tilejit.runtime.call.dispatch_abi import NUMPY_ALIGNED, NUMPY_DENSE, NUMPY_WRITEABLE
+from tilejit.runtime.call.guards import MISS, ArgumentGuard, FixedGuard, NewTensor, RuntimeGuard, ScalarGuard, TensorGuard, first_tensor, guards_of, new_tensors
 from tilejit.runtime.call.memory import WORDS
-from tilejit.runtime.call.native import scalar_bits
+from tilejit.runtime.call.native import NativeEntry, Placed, scalar_bits
 from tilejit.runtime.targets import HOST
 
-MISS = object()
-"""What a function of this module returns for a call that is not its own: nothing has happened yet."""
+if TYPE_CHECKING:
+    from tilejit.runtime.artifact.compiled import CompiledEntry
 
-StraightCall = Callable[[tuple[object, ...]], object]
+WrittenCall = Callable[[tuple[object, ...]], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Start(Protocol):
     def lines(self, block: Sequence[str], names: dict[str, object]) -> list[str]: ...
 
 
-def straight_call(guards: Sequence[ArgumentGuard], new: Sequence[NewTensor], same_buffer: Collection[tuple[int, int]], launch: Start) -> StraightCall | None:
+def written_call(guards: Sequence[ArgumentGuard], new: Sequence[NewTensor], same_buffer: Collection[tuple[int, int]], launch: Start) -> WrittenCall | None:
     """A function of a call's arguments that runs the kernel if they fit the guards, else returns MISS; None when it cannot be written.
 
     `same_buffer` are pairs of arguments that may be one and the same array.
@@ -81,8 +81,26 @@ def straight_call(guards: Sequence[ArgumentGuard], new: Sequence[NewTensor], sam
         return None
 
 
+def start_of(entry: CompiledEntry, native: NativeEntry | None, arguments: Mapping[str, object]) -> tuple[Placed | None, Start | None]:
+    """What runs calls with arguments like these without their full checks: machine code, or whatever else the target's runner offers."""
+    if native is not None:
+        return native, Launch(native.run_block, native.slots, entry.relocate, entry.note)
+    runner, first = entry.runner, first_tensor(entry, arguments)
+    return (runner, runner.launch(first, entry.relocate, entry.note)) if isinstance(runner, Placed) and first is not None else (None, None)
+
+
+def written_call_of(entry: CompiledEntry, native: Placed, start: Start, arguments: Mapping[str, object]) -> WrittenCall | None:
+    """Calls with arguments like these as one Python function, new tensors for those that are left out and for results; None: no such form."""
+    new = new_tensors(entry, native, arguments)
+    if new is None:
+        return None
+    names = list(arguments)
+    same_buffer = [(names.index(output), names.index(source)) for output, source in entry.signature.in_place if output in names and source in names]
+    return written_call(guards_of(entry, native, arguments), new, same_buffer, start)
+
+
 class _CannotWrite(Exception):
-    """A guard that has no short form."""
+    """A guard that has no such form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +128,7 @@ class _Writer:
         self.tensors_written: list[int] = []
         """Arguments whose writes torch must hear of."""
 
-    def function(self) -> StraightCall:
+    def function(self) -> WrittenCall:
         arguments = ", ".join(f"a{position}" for position in range(len(self.guards)))
         self.require(f"len(args) == {len(self.guards)}")
         if self.guards:
