@@ -11,11 +11,11 @@ from typing import NoReturn, Protocol
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
-from tilejit.dtypes import BOOL, INDEX, DType
-from tilejit.errors import DTypeError, InternalError, ParserTypeError, SourceText, Span, TilejitError, UndefinedVariableError, did_you_mean, in_body
+from tilejit.errors import InternalError, ParserTypeError, SourceText, Span, TilejitError, UndefinedVariableError, did_you_mean, in_body
 from tilejit.frontend.aliases import Aliases
 from tilejit.frontend.fold import Recorder
 from tilejit.frontend.names import COMPOUND, NameAnalysis, live_after_each
+from tilejit.frontend.scalars import Scalars
 from tilejit.frontend.source import span_of
 from tilejit.frontend.values import (
     Binding,
@@ -23,25 +23,17 @@ from tilejit.frontend.values import (
     NoValue,
     Perhaps,
     TaskHandle,
-    TypedConstant,
     Undefined,
-    describe_value,
-    is_number,
-    is_scalar,
-    number_dtype,
-    plain_number,
     shaped,
     user_name,
-    with_wide_literals,
 )
 from tilejit.ops import table
-from tilejit.ops.dtype_rules import as_float, int_text
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder
 from tilejit.tile_ir.program import Function
-from tilejit.types.annotations import DynExpr, DynVar
+from tilejit.types.annotations import DynVar
 from tilejit.types.enums import SplitMode
-from tilejit.types.values import BufferType, ScalarType, ValueType
+from tilejit.types.values import BufferType, ValueType
 
 
 @dataclass(slots=True)
@@ -95,7 +87,7 @@ _SILENT = (ast.Name, ast.Constant, ast.Tuple, ast.List)
 Evaluate = Callable[["Context", ast.expr], object]
 
 
-class Context:
+class Context(Scalars):
     """Reads one function. Expressions and statements come as functions, because they need each other."""
 
     def __init__(self, program: ProgramScope, builder: Builder, frame: Frame, evaluate: Evaluate, statement: Callable[[Context, ast.stmt], None]) -> None:
@@ -109,7 +101,7 @@ class Context:
         """Parts of accumulators: the name that they were cut from, and where."""
         self.accumulated: dict[str, list[tuple[SSAValue, tuple[object, ...]]]] = {}
         """Accumulators, by name, that have yet to take what was added to their parts: they do when they are read."""
-        self.parameters: dict[str, Parameter] = {}
+        self.parameters = {}
         self.analysis = NameAnalysis()
         self.aliases = Aliases()
         self.live: frozenset[str] = frozenset()
@@ -142,8 +134,7 @@ class Context:
         """The values that indices of loops with constant bounds take."""
         self.certain = True
         """Whether control surely comes here, whatever the arguments."""
-        self.local_symbols: dict[DynVar, object] = {}
-        """Extents of the symbols in an inline function's annotations."""
+        self.local_symbols = {}
         self.in_inline: tuple[object, ...] = ()
         """Inline functions being expanded, outermost first."""
         self.yields: list[list[YieldRecord]] = []
@@ -202,6 +193,15 @@ class Context:
         if isinstance(value, NoValue):
             self.fail(ParserTypeError, f"`{value.function}` has no return value", node, help="call it as a statement, or let it return something")
         return value
+
+    def test(self, node: ast.expr, what: str) -> SSAValue | bool:
+        """The condition that `node` computes."""
+        try:
+            return self.condition(self.value(node), what)
+        except TilejitError as error:
+            if error.span is None and error.hint is not None:
+                error.hint = error.hint.replace("`x ", f"`{ast.unparse(node)} ")
+            raise self.locate(error, node) from None
 
     def keyword(self, node: ast.keyword) -> object:
         """The value of a keyword argument. Dependencies may be listed by a comprehension, which need not be read: source order satisfies them."""
@@ -338,107 +338,6 @@ class Context:
         if self.program.recorder is not None:
             self.program.recorder(path, value)
 
-    # scalars ----------------------------------------------------------------------------------------------------------
-
-    def scalar(self, value: object, dtype: DType | None = None) -> SSAValue:
-        """A scalar as an SSA value; compile-time numbers become constants (of `dtype` when given)."""
-        if isinstance(value, SSAValue):
-            type = d.type_of(value)
-            if not isinstance(type, ScalarType):
-                raise ParserTypeError(f"expected a scalar, got {type}")
-            return value if dtype is None or type.dtype is dtype else self.cast_scalar(value, dtype)
-        if isinstance(value, DynVar):
-            return self.symbol_value(value)
-        if isinstance(value, TaskHandle):
-            # Source order satisfies every dependency: which task an id names is never asked.
-            return self.builder.apply(table()["task_invalid"], "system", {})[0]
-        if not is_number(value):
-            raise ParserTypeError(f"expected a scalar, got {describe_value(value)}")
-        own = value.dtype if isinstance(value, TypedConstant) else None
-        number = plain_number(value)
-        if dtype is not None:
-            number = fits(number, dtype)
-        return self.builder.const(number, dtype or own)
-
-    def cast_scalar(self, value: SSAValue, dtype: DType) -> SSAValue:
-        return self.builder.apply(table()["cast"], "scalar", {"input": value, "target_type": dtype})[0]
-
-    def scalar_op(self, name: str, *args: object) -> SSAValue:
-        """A scalar op of the table by name."""
-        row = table()[name]
-        operands = {param.name: self.scalar(arg) for param, arg in zip(row.params, with_wide_literals(args), strict=False)}
-        return self.builder.apply(row, "scalar", operands)[0]
-
-    def index(self, value: object, what: str = "an index") -> SSAValue:
-        """An integer scalar as INDEX: what offsets, extents and loop bounds are."""
-        if is_number(value):
-            number = plain_number(value)
-            if isinstance(number, bool) or not isinstance(number, int):
-                raise DTypeError(f"{what} must be an integer, got {number!r}", help="// divides integers")
-            return self.builder.const(number)
-        if isinstance(value, DynVar):
-            return self.symbol_value(value)
-        if not isinstance(value, SSAValue) or not is_scalar(value):
-            raise ParserTypeError(f"{what} must be an integer scalar, got {describe_value(value)}", help="pl.read takes one element, x.shape[k] an extent")
-        type = d.type_of(value)
-        assert isinstance(type, ScalarType)
-        if type.dtype is INDEX:
-            return value
-        if not type.dtype.is_integer:
-            raise DTypeError(f"{what} must be an integer, got a {type.dtype} scalar", help="pl.cast(…, pl.INDEX) makes it one")
-        return self.cast_scalar(value, INDEX)
-
-    def test(self, node: ast.expr, what: str) -> SSAValue | bool:
-        """The condition that `node` computes."""
-        try:
-            return self.condition(self.value(node), what)
-        except TilejitError as error:
-            if error.span is None and error.hint is not None:
-                error.hint = error.hint.replace("`x ", f"`{ast.unparse(node)} ")
-            raise self.locate(error, node) from None
-
-    def condition(self, value: object, what: str) -> SSAValue | bool:
-        """A BOOL scalar, or a bool when it is known while compiling."""
-        if isinstance(value, SSAValue):
-            type = d.type_of(value)
-            if isinstance(type, ScalarType) and type.dtype is BOOL:
-                return value
-            help = "compare it: `x != 0`" if isinstance(type, ScalarType) else "compare scalars; read one element with pl.read or x[i, j]"
-            raise ParserTypeError(f"{what} must be a BOOL scalar, got {type}", help=help)
-        if is_number(value) and number_dtype(value) is not BOOL:
-            raise ParserTypeError(f"{what} must be a BOOL, got the number {describe_value(value)}", help="compare it: `x != 0`")
-        return bool(value)
-
-    def symbol_value(self, symbol: DynVar) -> SSAValue:
-        """A dynamic symbol as a run-time value: the extent of the first parameter that carries it."""
-        if symbol in self.local_symbols:
-            value = self.local_symbols[symbol]
-            return value if isinstance(value, SSAValue) else self.scalar(value)
-        computed = self.computed_extent(symbol) if isinstance(symbol, DynExpr) else None
-        return self.extent_value(self.program.symbol(symbol)) if computed is None else computed
-
-    def computed_extent(self, extent: DynExpr) -> SSAValue | None:
-        """An extent that is made of others, where parameters carry all of those."""
-        sides: list[object] = []
-        for side in (extent.left, extent.right):
-            value = self.computed_extent(side) if isinstance(side, DynExpr) else side
-            if value is None or (isinstance(value, DynVar) and not self._is_carried(value)):
-                return None
-            sides.append(self.symbol_value(value) if isinstance(value, DynVar) else value)
-        return self.scalar_op(extent.op, *sides)
-
-    def _is_carried(self, symbol: DynVar) -> bool:
-        name = self.program.symbol(symbol)
-        return symbol in self.local_symbols or any(name in type.shape for item in self.parameters.values() if (type := shaped(item.value)) is not None)
-
-    def extent_value(self, name: str) -> SSAValue:
-        """A dynamic extent by its name in the types."""
-        for parameter in self.parameters.values():
-            type = shaped(parameter.value)
-            if type is not None and name in type.shape:
-                return self.builder.dim(parameter.value, type.shape.index(name))
-        raise ParserTypeError(f"no tensor parameter has the dynamic extent `{name}`", help="use it in the annotation of a parameter of this function")
-
     # planes and blocks ------------------------------------------------------------------------------------------------
 
     def needs_execution(self, what: str, level: str) -> None:
@@ -480,24 +379,6 @@ class YieldRecord:
     names: tuple[str, ...]
     values: tuple[object, ...]
     node: ast.stmt
-
-
-def fits(number: int | float | bool, dtype: DType) -> int | float | bool:
-    """`number` as a constant of `dtype`; a number that the type cannot hold is an error."""
-    if dtype.is_float:
-        return as_float(number, dtype)
-    if dtype is BOOL:
-        if isinstance(number, bool):
-            return number
-        raise DTypeError(f"expected a BOOL, got {number!r}")
-    if isinstance(number, float):
-        raise DTypeError(f"expected an integer ({dtype}), got {number!r}", help="pl.cast converts explicitly")
-    from tilejit.dtypes import integer_range
-
-    low, high = integer_range(dtype)
-    if not low <= int(number) <= high:
-        raise DTypeError(f"{int_text(int(number))} does not fit into {dtype} ({low} … {high})")
-    return int(number)
 
 
 def _only_comment(source: SourceText, line: int) -> bool:

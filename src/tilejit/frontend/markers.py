@@ -12,7 +12,8 @@ from xdsl.ir import BlockArgument, SSAValue
 from tilejit.dtypes import DType
 from tilejit.errors import ArgumentError, DTypeError, ParserError, ParserSyntaxError, ParserTypeError, did_you_mean
 from tilejit.frontend import tasks
-from tilejit.frontend.context import Context, fits
+from tilejit.frontend.context import Context
+from tilejit.frontend.scalars import constant_as
 from tilejit.frontend.values import NoValue, TypedConstant, describe_value, is_number, is_static, plain_number
 from tilejit.tile_ir.literal import ParameterName
 from tilejit.types.enums import SplitMode
@@ -75,7 +76,7 @@ def _const(ctx: Context, node: ast.Call) -> object:
         raise ParserTypeError(f"pl.const takes a compile-time number, got {describe_value(value)}", help="pl.cast converts run-time scalars")
     if not isinstance(dtype, DType):
         raise DTypeError(f"pl.const takes a data type such as pl.INT32, got {describe_value(dtype)}")
-    return TypedConstant(fits(plain_number(value), dtype), dtype)
+    return TypedConstant(constant_as(plain_number(value), dtype), dtype)
 
 
 def _static_print(ctx: Context, node: ast.Call) -> object:

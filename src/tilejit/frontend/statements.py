@@ -12,10 +12,11 @@ from xdsl.ir import Block, SSAValue
 from tilejit.dtypes import INDEX, INT64
 from tilejit.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
 from tilejit.frontend import branches, lanes, loops, regions, subscripts
-from tilejit.frontend.context import Context, YieldRecord, fits
+from tilejit.frontend.context import Context, YieldRecord
 from tilejit.frontend.desugar import TYPED, is_yield
 from tilejit.frontend.expressions import binary
 from tilejit.frontend.merge import literal_fits
+from tilejit.frontend.scalars import constant_as
 from tilejit.frontend.signature import agrees, annotation_value, value_type
 from tilejit.frontend.tasks import TaskResult
 from tilejit.frontend.values import Binding, NoValue, TypedConstant, describe_value, is_number, number_dtype, plain_number
@@ -153,7 +154,7 @@ def _checked(ctx: Context, node: ast.AnnAssign, declared: ValueType, value: obje
         if number_dtype(value) is declared.dtype:
             return value
         if not isinstance(value, TypedConstant) and literal_fits(value, declared.dtype):
-            return TypedConstant(fits(plain_number(value), declared.dtype), declared.dtype)
+            return TypedConstant(constant_as(plain_number(value), declared.dtype), declared.dtype)
     if isinstance(value, DynVar):
         value = ctx.symbol_value(value)
     actual = d.type_of(value) if isinstance(value, SSAValue) else None

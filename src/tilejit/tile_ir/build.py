@@ -10,17 +10,15 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from tilejit import ops
 from tilejit.dtypes import BOOL, FP32, INDEX, DType
-from tilejit.errors import DTypeError, Span, TilejitError, in_body
+from tilejit.errors import Span, TilejitError, in_body
 from tilejit.ops.dtype_rules import as_float, as_index
 from tilejit.ops.sizes import check_size
 from tilejit.ops.spec import Call, OpSpec, ParamKind, ScalarArg
 from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.arguments import ApplyArg, _operand, _user_name, gathered, in_user_names, refuse_masks
 from tilejit.tile_ir.derive import expand
-from tilejit.tile_ir.names import name_of, name_value
+from tilejit.tile_ir.names import name_value
 from tilejit.types.values import BufferType, ScalarType, ShapedType, TileType, ValueType
-
-ApplyArg = SSAValue | Sequence[SSAValue] | object
-"""An operand, a list of scalar operands, or a compile-time value."""
 
 
 def constant_of(value: SSAValue) -> int | float | bool | None:
@@ -105,13 +103,13 @@ class Builder:
     def perform(self, row: OpSpec, level: str, args: Mapping[str, ApplyArg]) -> None:
         """A row of the table as a statement: it is checked like an application, and changes what its fact "writes" names."""
         self._inferred(row, level, args)
-        operands, groups, statics = _gathered(row, args)
+        operands, groups, statics = gathered(row, args)
         self.insert(d.EffectOp.build(operands=[operands], attributes=d.statics({"op": row.name, "groups": groups, "statics": statics})))
 
     def _inferred(self, row: OpSpec, level: str, args: Mapping[str, ApplyArg]) -> Sequence[ValueType]:
         call = Call(row, level, {name: self._seen(row, name, arg) for name, arg in args.items()})
         try:
-            _refuse_masks(row, args)
+            refuse_masks(row, args)
             results = row.infer(call)
             for type in results:
                 check_size(type)
@@ -133,7 +131,7 @@ class Builder:
         """Apply a row with result types already known (passes); a derived row becomes its term."""
         if row.derived is not None:
             return [expand(self, row, args, results[0])]
-        operands, groups, statics = _gathered(row, args)
+        operands, groups, statics = gathered(row, args)
         op = d.ApplyOp.build(
             operands=[operands],
             result_types=[d.ir_types(results)],
@@ -157,7 +155,7 @@ class Builder:
         kind = in_body(type(error))
         shaped = {name: arg for name, arg in args.items() if isinstance(arg, SSAValue) and isinstance(d.type_of(arg), ShapedType)}
         where = list(dict.fromkeys(f"{_user_name(arg) or name}: {d.type_of(arg)}" for name, arg in shaped.items()))
-        return kind(error.message, span=error.span or self.span, where=error.where or where, help=_in_user_names(error.hint, args), note=error.note)
+        return kind(error.message, span=error.span or self.span, where=error.where or where, help=in_user_names(error.hint, args), note=error.note)
 
     # buffers ----------------------------------------------------------------------------------------------------------
 
@@ -332,25 +330,6 @@ def function(
     return op, list(body.args)
 
 
-def _gathered(row: OpSpec, args: Mapping[str, ApplyArg]) -> tuple[list[SSAValue], tuple[tuple[str, int], ...], dict[str, object]]:
-    """Operands of a row in canonical order, how many each parameter has, and its compile-time arguments."""
-    operands: list[SSAValue] = []
-    groups: list[tuple[str, int]] = []
-    statics: dict[str, object] = {}
-    for param in row.params:
-        arg = args.get(param.name, param.default)
-        if param.kind is ParamKind.Static:
-            statics[param.name] = arg
-        elif isinstance(arg, SSAValue):
-            groups.append((param.name, -1))
-            operands.append(arg)
-        elif arg is not None and not isinstance(arg, str | int | float):
-            items = [_operand(item) for item in arg]  # type: ignore[union-attr]
-            groups.append((param.name, len(items)))
-            operands += items
-    return operands, tuple(groups), statics
-
-
 def apply_args(op: d.ApplyOp | d.EffectOp) -> dict[str, SSAValue | list[SSAValue] | object]:
     """The arguments of an apply op by parameter name: operands, lists of operands, statics."""
     groups = op.static("groups")
@@ -368,19 +347,6 @@ def apply_args(op: d.ApplyOp | d.EffectOp) -> dict[str, SSAValue | list[SSAValue
     return out
 
 
-_NUMERIC = frozenset({"elementwise", "part", "reduction", "expand", "matmul", "mx"})
-
-
-def _refuse_masks(row: OpSpec, args: Mapping[str, ApplyArg]) -> None:
-    """A comparison of tiles gives one bit per column: its bytes are no numbers."""
-    if row.family not in _NUMERIC or row.facts.bitwise:
-        return
-    for name, arg in args.items():
-        owner = arg.owner if isinstance(arg, SSAValue) else None
-        if isinstance(owner, d.ApplyOp) and owner.op == "cmp_mask" and row.param(name).kind is not ParamKind.Scratch:
-            raise DTypeError(f"{row.name} takes numbers as `{name}`, got a mask of packed bits", help="select by it: pl.sel(mask, a, b, tmp)")
-
-
 def operand(op: d.ApplyOp | d.EffectOp, name: str) -> SSAValue:
     """The operand that a parameter of the row takes."""
     return _operand(apply_args(op)[name])
@@ -390,22 +356,3 @@ def operands(op: d.ApplyOp | d.EffectOp, name: str) -> list[SSAValue]:
     """The operands that a parameter of the row takes which is a list; empty where it was left out."""
     found = apply_args(op).get(name)
     return [_operand(item) for item in found] if isinstance(found, list) else []  # pyright: ignore[reportUnknownVariableType]
-
-
-def _operand(arg: object) -> SSAValue:
-    assert isinstance(arg, SSAValue), arg
-    return arg
-
-
-def _in_user_names(hint: str | None, args: Mapping[str, ApplyArg]) -> str | None:
-    """A rule's advice `pl.cast(lhs, …)` with the user's name for the parameter."""
-    for name, arg in args.items():
-        if hint is not None and isinstance(arg, SSAValue):
-            hint = hint.replace(f"pl.cast({name},", f"pl.cast({_user_name(arg) or '…'},")
-    return hint
-
-
-def _user_name(value: SSAValue) -> str | None:
-    if isinstance(value, BlockArgument):
-        return name_of(value)
-    return value.owner.hint if isinstance(value.owner, d.TileOp) else None

@@ -25,7 +25,8 @@ from tilejit.frontend.pto.handles import Cell, Core, Demoted, NotRaisable, Num, 
 from tilejit.frontend.pto.plan import StoragePlan, plan_storage
 from tilejit.frontend.pto.scalars import arith, dtype_of
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.build import ApplyArg, Builder, constant_of, function
+from tilejit.tile_ir.arguments import ApplyArg
+from tilejit.tile_ir.build import Builder, constant_of, function
 from tilejit.tile_ir.program import Program
 from tilejit.tile_ir.pto.module import PtoFile
 from tilejit.tile_ir.pto.op import PtoOp

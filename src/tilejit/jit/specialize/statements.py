@@ -10,9 +10,9 @@ from tilejit.dtypes import BOOL, FP32, INDEX
 from tilejit.errors import ShapeError, UncacheableValueError, in_body
 from tilejit.jit.reads.facts import calls_in
 from tilejit.jit.reads.handles import holds_handle, is_handle
+from tilejit.jit.specialize.calls import Calls, NeedsTurns
 from tilejit.jit.specialize.dependencies import definition_of, resolve
 from tilejit.jit.specialize.dynamic import dynamic_literal, is_bind_dynamic
-from tilejit.jit.specialize.expressions import Expressions, NeedsTurns
 from tilejit.jit.specialize.infer import operator, operator_name
 from tilejit.jit.specialize.nodes import at, is_index_expression, relocated
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, number_of, same
@@ -21,7 +21,7 @@ from tilejit.types.scopes import MARKERS
 from tilejit.types.values import BufferType, TileType, join
 
 
-class Statements(Expressions):
+class Statements(Calls):
     """The body of one function under one set of argument types."""
 
     returns: tuple[Abstract, ...] = ()

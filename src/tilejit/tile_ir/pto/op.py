@@ -13,6 +13,7 @@ from xdsl.traits import NoTerminator
 
 from tilejit.tile_ir.pto import format
 from tilejit.tile_ir.pto.attributes import EnumAttr
+from tilejit.tile_ir.pto.format_print import print_op
 from tilejit.tile_ir.pto.spec import Row
 from tilejit.tile_ir.pto.specs import TileSpec
 from tilejit.tile_ir.pto.types import tile_of
@@ -95,7 +96,7 @@ class PtoOp(Operation):
         return cls.made(*format.parse(parser, cls.row))
 
     def print(self, printer: Printer) -> None:
-        format.print_op(printer, self)
+        print_op(printer, self)
 
 
 class SectionOp(PtoOp):
@@ -109,5 +110,3 @@ def operation_class(row: Row) -> type[PtoOp]:
     base = SectionOp if row.format == "region" else PtoOp
     name = "".join(part.title() for part in row.name.replace(".", "_").split("_")) + "Op"
     return cast("type[PtoOp]", type(name, (base,), {"name": f"pto.{row.name}", "row": row, "__doc__": row.meaning}))
-
-

@@ -20,7 +20,8 @@ from tilejit.runtime.call.failures import Failure
 from tilejit.types.values import Shape
 
 if TYPE_CHECKING:
-    from tilejit.backends.cpu.nests.group import Cells, GroupWriter
+    from tilejit.backends.cpu.nests.cells import Cells
+    from tilejit.backends.cpu.nests.group import GroupWriter
 
 _NOWHERE = (1 << 31) - 1
 """A position behind every other: what a search for extremes starts from."""
@@ -211,4 +212,3 @@ class ColumnFold:
         """Round what was summed in a wider type."""
         if not self.reduction.positions and self.values is not self.output:
             convert_box(self.group.e, self.output, self.values, self.output.valid)
-

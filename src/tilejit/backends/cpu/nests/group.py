@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.lanes.casts import convert_lane
 from tilejit.backends.cpu.lanes.masks import load_mask, store_mask
-from tilejit.backends.cpu.lanes.registers import load_lanes, load_strided, round_to, store_strided
+from tilejit.backends.cpu.lanes.registers import load_strided, round_to, store_strided
 from tilejit.backends.cpu.llvm.text import Index, Value
-from tilejit.backends.cpu.llvm.vector import extract, shuffle, splat
+from tilejit.backends.cpu.llvm.vector import extract
 from tilejit.backends.cpu.memory.guards import check_box
 from tilejit.backends.cpu.memory.storage import Array, aligned, sub_box
 from tilejit.backends.cpu.nests import fold, stream
+from tilejit.backends.cpu.nests.cells import Cells, Place
+from tilejit.backends.cpu.nests.extents import space_extents
 from tilejit.backends.cpu.nests.nest import Box, Walk, copy_box, sweep
 from tilejit.backends.cpu.nests.plan import Kind, Write, make_plan, scheduled
 from tilejit.backends.cpu.nests.recipes import Recipe, dtype_of
@@ -24,7 +25,6 @@ from tilejit.backends.cpu.rules import recipe
 from tilejit.backends.cpu.teams import nests as team_nest
 from tilejit.backends.cpu.teams.atomic import locked, locks_of
 from tilejit.dtypes import BOOL, DType
-from tilejit.ops.expand import block_columns
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
@@ -48,16 +48,6 @@ def _moves_within(f: FunctionWriter, store: d.StoreOp) -> bool:
     if not isinstance(d.type_of(value), BufferType) or not f.array(value).tokens & f.array(store.buffer).tokens:
         return False
     return value is not store.buffer or any(constant_of(offset) != 0 for offset in store.offsets)
-
-
-@dataclass(slots=True)
-class Place:
-    """An array that the nest reads or writes, as position in the list of walks."""
-
-    walk: int
-    dtype: DType
-    is_mask: bool = False
-    is_block: bool = False
 
 
 class GroupWriter:
@@ -327,7 +317,6 @@ class GroupWriter:
         else:
             store_strided(e, place.dtype, pointer, stride, value, lanes)
 
-
     def _add(self, dtype: DType, pointer: Value, stride: Index, value: Value, lanes: int) -> None:
         """Add lanes to what is in memory; one by one under locks, unless they lie side by side."""
         if self.locks is not None and stride != 1 and lanes > 1:
@@ -339,119 +328,6 @@ class GroupWriter:
             old = load_strided(e, dtype, pointer, stride, lanes)
             total = e.inst(value.type, f"{'fadd' if dtype.is_float else 'add'} {old}, {value.text}")
             store_strided(e, dtype, pointer, stride, round_to(e, dtype, total), lanes)
-
-
-class Cells:
-    """Values of the group at a stretch of columns of the current row, each computed once."""
-
-    def __init__(self, group: GroupWriter, stage: int, lanes: int, column: Index) -> None:
-        self.group = group
-        self.stage = stage
-        self.lanes = lanes
-        self.column = column
-        self.known: dict[SSAValue, Value] = {}
-
-    def get(self, value: SSAValue) -> Value:
-        """Lanes of a value in register form; what it is computed from comes first, without recursion, as chains may be long."""
-        pending = [value]
-        while pending:
-            current = pending[-1]
-            missing = [] if current in self.known else [operand for operand in self._operands(current) if operand not in self.known]
-            pending += reversed(missing)
-            if not missing:
-                if current not in self.known:
-                    self.known[current] = self._find(current)
-                pending.pop()
-        return self.known[value]
-
-    def _operands(self, value: SSAValue) -> list[SSAValue]:
-        """The lanes that a value is computed from here; none when it is read."""
-        member = self.group.plan.members.get(value)
-        if member is None or member.kind is Kind.ROW or (value in self.group.plan.kept and member.stage < self.stage):
-            return []
-        return [operand for i, operand in enumerate(member.recipe.inputs) if i not in member.recipe.blocks]
-
-    def _find(self, value: SSAValue) -> Value:
-        group, e = self.group, self.group.e
-        if isinstance(d.type_of(value), ScalarType):
-            return splat(e, group.f.scalar(value), self.lanes)
-        member = group.plan.members.get(value)
-        if member is None:
-            return self._load(value)
-        if member.kind is Kind.ROW:
-            return splat(e, group.row_values[value], self.lanes)
-        if value in group.plan.kept and member.stage < self.stage:
-            return self.load(group.places["kept", value])
-        inputs = enumerate(member.recipe.inputs)
-        return member.recipe.code(e, [self._block(operand) if i in member.recipe.blocks else self.get(operand) for i, operand in inputs], self.lanes)
-
-    def _block(self, value: SSAValue) -> Value:
-        """Lanes of a block that repeats along the row."""
-        group, e = self.group, self.group.e
-        place = group.places["block", value]
-        row, size = group.pointers[place.walk], block_columns(place.dtype)
-        if self.lanes >= size:
-            return shuffle(e, load_lanes(e, place.dtype, row, size), None, [lane % size for lane in range(self.lanes)])
-        at: Index = self.column % size if isinstance(self.column, int) else e.inst("i64", f"and {self.column}, {size - 1}")
-        return load_lanes(e, place.dtype, e.offset(row, at, place.dtype.llvm), self.lanes)
-
-    def _load(self, value: SSAValue) -> Value:
-        place = self.group.places[value]
-        if place.is_mask:
-            return load_mask(self.group.e, self.group.pointers[place.walk], self.lanes, self.column)
-        if value in self.group.row_values:
-            return splat(self.group.e, self.group.row_values[value], self.lanes)
-        return self.load(place)
-
-    def load(self, place: Place) -> Value:
-        pointer, stride = self._address(place)
-        return load_strided(self.group.e, place.dtype, pointer, stride, self.lanes)
-
-    def store(self, place: Place, value: Value) -> None:
-        pointer, stride = self._address(place)
-        store_strided(self.group.e, place.dtype, pointer, stride, value, self.lanes)
-
-    def _address(self, place: Place) -> tuple[Value, Index]:
-        group = self.group
-        stride = group.box.walks[place.walk].strides[-1]
-        return group.e.offset(group.pointers[place.walk], group.e.mul(self.column, stride), place.dtype.llvm), stride
-
-
-Lookup = Callable[[SSAValue, bool], tuple[tuple[Index, ...], tuple[Index, ...]]]
-"""(operand, whether it is read as a mask) → run-time shape and valid extents, a mask's in columns."""
-
-
-def space_extents(f: FunctionWriter, item: Recipe, lookup: Lookup) -> tuple[list[Index], list[Index]]:
-    """Run-time shape and valid extents of the space of a recipe, from its operands."""
-    e = f.e
-    rank = len(item.space)
-    shape: list[Index | None] = [dim if isinstance(dim, int) else None for dim in item.space]
-    masks = {item.inputs[i] for i in item.masks}
-    for value in {*item.inputs, *item.valid_from} - masks:
-        type = d.type_of(value)
-        if not isinstance(type, ShapedType):
-            continue
-        extents, _ = lookup(value, False)
-        for own, extent in enumerate(extents):
-            axis = own + rank - len(extents)
-            if shape[axis] is None and type.shape[own] != 1:
-                shape[axis] = extent
-    known: list[Index] = []
-    for extent in shape:
-        assert extent is not None, item.op
-        known.append(extent)
-    valid = list(known)
-    for value in item.valid_from:
-        extents, bounds = lookup(value, value in masks)
-        for own, (extent, bound) in enumerate(zip(extents, bounds, strict=True)):
-            axis = own + rank - len(extents)
-            if bound == extent:
-                continue
-            if extent == 1 and known[axis] != 1:
-                # A stretched cell that is missing leaves nothing.
-                bound = e.mul(bound, known[axis])
-            valid[axis] = e.min(valid[axis], bound)
-    return known, valid
 
 
 def _static(shape: Shape) -> tuple[int, ...]:

@@ -1,0 +1,176 @@
+"""Calls in a kernel body: of operators, of helpers, and of Python functions that run while compiling."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from types import BuiltinMethodType
+from typing import Any, cast
+
+from tilejit.errors import TilejitError, UnsupportedFeatureError, in_body
+from tilejit.frontend import fold
+from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.reads.facts import SUBMITS
+from tilejit.jit.reads.handles import holds_handle, is_handle, is_made_here
+from tilejit.jit.reads.plain import PURE
+from tilejit.jit.specialize import infer
+from tilejit.jit.specialize.dependencies import callee_of, definition_of, kernel_call
+from tilejit.jit.specialize.expressions import Expressions, Folded
+from tilejit.jit.specialize.nodes import at, dotted
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, is_language
+from tilejit.ops.spec import OpFunction
+from tilejit.types.scopes import MARKERS
+from tilejit.types.values import BufferType, TileType
+
+
+class NeedsTurns(UnsupportedFeatureError):
+    """The turns of a `pl.unroll` loop must be seen one by one here: something in it runs while compiling."""
+
+
+class Calls(Expressions):
+    """Expressions of one function, calls among them."""
+
+    def call(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.Call)
+        function, callee = self.fold(node.func)
+        helper = definition_of(callee.value) if isinstance(callee, Static) else None
+        if isinstance(callee, Static) and is_handle(callee.value) and isinstance(hidden := self.specializer.trace.raw(callee.value), Kernel):
+            raise self._unnamed(node.func, hidden.definition)
+        if helper is not None:
+            if callee_of(node, self.reads) is not helper:
+                raise self._unnamed(node.func, helper)
+            return self.helper_call(node, helper)
+        started = kernel_call(node, self.reads)
+        if started is not node:
+            return self._submitted(node, function, started)
+        if isinstance(callee, Static) and _is_program_function(callee.value):
+            function = self.specializer.external(callee.value, function)
+        if isinstance(callee, Static) and (callee.value is MARKERS["static_print"] or callee.value is MARKERS["print"]):
+            return self._shown(node, function, asked=callee.value is MARKERS["print"])
+        if any(isinstance(argument, ast.Starred) for argument in node.args):
+            node = self._spread(node)
+        args = [self.fold(argument) for argument in node.args]
+        if isinstance(node.func, ast.Attribute) and node.func.attr in SUBMITS and args:
+            task = definition_of(args[0][1].value) if isinstance(args[0][1], Static) else None
+            if task is not None:
+                raise self._unnamed(node.args[0], task)
+        keywords = [(keyword, *self.fold(keyword.value)) for keyword in node.keywords]
+        new_keywords = [at(ast.keyword(keyword.arg, value), keyword) for keyword, value, _ in keywords]
+        new = at(ast.Call(function, [argument for argument, _ in args], new_keywords), node)
+        if not isinstance(callee, Static):
+            return new, UNKNOWN
+        positional = [value for _, value in args]
+        named = {keyword.arg: value for keyword, _, value in keywords if keyword.arg is not None}
+        if _is_program_function(callee.value):
+            return new, _program_result(callee.value, positional)
+        if isinstance(callee.value, OpFunction):
+            if not self.follows_types:
+                return new, UNKNOWN
+            by_name = {name: self.opened(value) for name, value in named.items()}
+            return new, infer.apply_op(callee.value, [*map(self.opened, positional)], by_name, self.specializer.fresh)
+        if callee.value is MARKERS["yield_"]:
+            return new, yielded(positional)
+        everything = [*positional, *named.values()]
+        plain = len(named) == len(keywords) and not any(isinstance(argument, ast.Starred) for argument in node.args)
+        if not plain or is_language(callee.value) or _is_ours(callee.value) or not (is_handle(callee.value) or callable(callee.value)):
+            return new, UNKNOWN
+        if all(isinstance(value, Static) for value in everything):
+            return new, self._python_call(node, cast("Callable[..., object]", callee.value), positional, named)
+        if is_handle(callee.value):
+            raise self._runs_while_compiling(node, [*positional, *named.values()])
+        return new, RuntimeValue()
+
+    def _runs_while_compiling(self, node: ast.Call, values: Sequence[Abstract]) -> TilejitError:
+        """A Python function that is called with what only exists at run time."""
+        position = next(index for index, value in enumerate(values) if not isinstance(value, Static))
+        shown = node.args[position] if position < len(node.args) else node.keywords[position - len(node.args)].value
+        value = values[position]
+        if isinstance(value, RuntimeValue) and value.unrolled:
+            return NeedsTurns(ast.unparse(node))
+        what = f"`{ast.unparse(shown)}`" + (f" ({value})" if isinstance(value, (BufferType, TileType)) else "")
+        return self.located(fold.runtime_argument(dotted(node.func), what), node)
+
+    def _spread(self, node: ast.Call) -> ast.Call:
+        """A call with the members of `*SIZES` in its place, where they are known."""
+        args: list[ast.expr] = []
+        for argument in node.args:
+            value = self.fold(argument.value)[1] if isinstance(argument, ast.Starred) else UNKNOWN
+            members = self.members(value, argument) if isinstance(value, Static) else ()
+            if isinstance(argument, ast.Starred) and isinstance(value, Static) and (is_handle(value.value) or isinstance(value.value, tuple | list)):
+                args += [self.placeholder(cast("Static", item).value, argument) for item in members]
+            else:
+                args.append(argument)
+        return at(ast.Call(node.func, args, node.keywords), node)
+
+    def _shown(self, node: ast.Call, function: ast.expr, asked: bool) -> Folded:
+        """`pl.static_print(…)`: what it shows is evaluated, and is no read; `pl.print(…)` prints it whenever the kernel runs."""
+        args: list[ast.expr] = []
+        for argument in node.args:
+            new, value = self.fold(argument)
+            if isinstance(value, Static) and holds_handle(value.value):
+                trace = self.specializer.trace
+                new = at(ast.Constant(trace.ask("text", value.value, ord("s"), "") if asked else str(trace.raw(value.value))), argument)
+            args.append(new)
+        keywords = [at(ast.keyword(keyword.arg, self.rewrite(keyword.value)), keyword) for keyword in node.keywords]
+        return at(ast.Call(function, args, keywords), node), UNKNOWN
+
+    def _unnamed(self, node: ast.expr, helper: Definition) -> TilejitError:
+        """Only helpers called by name are known when dynamic extents are looked for, before the body is walked."""
+        return in_body(UnsupportedFeatureError)(
+            f"`{ast.unparse(node)}` stands for the helper `{helper.name}`, which can only be called by its name",
+            span=self.definition.span(node),
+            help=f"write `{helper.name}` there, or give it another name outside the kernel",
+            note="helpers are known before the body is walked, by the names they are called by",
+        )
+
+    def _submitted(self, node: ast.Call, function: ast.expr, started: ast.Call) -> Folded:
+        """`pl.submit(kernel, …)`: the kernel is specialised as if it were called; the task's id is one more result."""
+        _, callee = self.fold(started.func)
+        helper = definition_of(callee.value) if isinstance(callee, Static) else None
+        assert helper is not None
+        call, value = self.helper_call(started, helper, submitted=True)
+        assert isinstance(call, ast.Call)
+        options = [at(ast.keyword(keyword.arg, self.rewrite(keyword.value)), keyword) for keyword in node.keywords if keyword not in started.keywords]
+        results = value.items if isinstance(value, Items) else (value,)
+        return at(ast.Call(function, [call.func, *call.args], options), node), Items((*results, UNKNOWN))
+
+    def _python_call(self, node: ast.Call, function: Callable[..., object], positional: list[Abstract], named: Mapping[str, Abstract]) -> Static:
+        args = [cast("Static", value) for value in positional]
+        keywords = {name: cast("Static", value) for name, value in named.items()}
+        given, names = tuple(arg.value for arg in args), {name: arg.value for name, arg in keywords.items()}
+        own = isinstance(function, BuiltinMethodType) and is_made_here(function.__self__)  # of a list or dict that the kernel made
+        if is_handle(function) or holds_handle(given) or holds_handle(names) or not (own or id(function) in PURE):
+            value = self.specializer.trace.ask("call", function, given, names, path=dotted(node.func))
+        else:
+            value = fold.call(function, given, names, dotted(node.func))
+        return Static(value, local=any(arg.local for arg in (*args, *keywords.values())))
+
+    def helper_call(self, node: ast.Call, helper: Definition, submitted: bool = False) -> Folded:
+        """A call of another kernel, specialised for what it is called with."""
+        from tilejit.jit.specialize.helpers import specialise_call
+
+        return specialise_call(self, node, helper, submitted)
+
+
+def yielded(values: Sequence[Abstract]) -> Abstract:
+    """What a name holds that is bound by `pl.yield_`: types pass, constants do not, as each turn yields another value."""
+    types = tuple(value if isinstance(value, (BufferType, TileType)) else UNKNOWN for value in values)
+    return types[0] if len(types) == 1 else Items(types)
+
+
+def _is_program_function(value: object) -> bool:
+    """Whether a callee is a module-level `@pl.function`, told by name for the sake of cache hits."""
+    return type(value).__name__ == "Function" and type(value).__module__ == "tilejit.tile_ir.program"
+
+
+def _program_result(function: Any, arguments: Sequence[Abstract]) -> Abstract:
+    """What a call of a module-level function evaluates to, where that is one of its arguments."""
+    attrs, directions = function.op.static("attrs"), function.op.static("directions")
+    outputs = [("param", index) for index, direction in enumerate(directions) if direction != "In"]
+    items = [arguments[item[1]] if item[0] == "param" and item[1] < len(arguments) else UNKNOWN for item in attrs.get("returns", outputs)]
+    return UNKNOWN if not items else items[0] if len(items) == 1 else Items(tuple(items))
+
+
+def _is_ours(value: object) -> bool:
+    """Objects of the front end (inline functions, functions of programs): it knows what calling them means."""
+    return not is_handle(value) and type(value).__module__.startswith("tilejit.")
