@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.runtime.artifact.compiled import CompiledEntry
+from tilejit.runtime.artifact.entry import CompiledEntry
 
 PLATFORM = os.environ.get("TEST_PLATFORM", "cpu")
 

@@ -7,7 +7,7 @@ from importlib import import_module
 _NAMES = {
     "BenchmarkStats": "tilejit.runtime.bench",
     "CallbackInstrument": "tilejit.passes.context",
-    "CompiledEntry": "tilejit.runtime.artifact.compiled",
+    "CompiledEntry": "tilejit.runtime.artifact.entry",
     "CompiledProgram": "tilejit.runtime.artifact.compiled",
     "DeviceArray": "tilejit.runtime.cuda.arrays",
     "DeviceTensor": "tilejit.runtime.arrays",

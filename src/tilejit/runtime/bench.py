@@ -14,7 +14,8 @@ from tilejit.runtime.artifact.sections import EntryInfo
 from tilejit.runtime.call.signature import Bound
 
 if TYPE_CHECKING:
-    from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram
+    from tilejit.runtime.artifact.compiled import CompiledProgram
+    from tilejit.runtime.artifact.entry import CompiledEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,16 +31,13 @@ Every op may carry `span` (where it came from) and `hint` (the user's name of it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute, Data, Dialect, SSAValue, TypeAttribute
+from xdsl.ir import Dialect
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
     attr_def,
-    irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -50,109 +47,14 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, SymbolOpInterface
 
-from tilejit.errors import Span
-from tilejit.tile_ir.literal import read_literal, read_type, write_literal, write_type
+from tilejit.tile_ir.attributes import IRType, SpanAttr, Static, TileOp, type_of
+from tilejit.tile_ir.attributes import ir_types as ir_types
+from tilejit.tile_ir.attributes import shaped_type as shaped_type
+from tilejit.tile_ir.attributes import statics as statics
 from tilejit.types.enums import FunctionType
-from tilejit.types.values import ShapedType, ValueType
-
-
-class _TypeText(Data[ValueType]):
-    """Shared text form of the value types: the plain type, as a quoted string."""
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> ValueType:
-        with parser.in_angle_brackets():
-            return read_type(parser.parse_str_literal())
-
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string_literal(write_type(self.data))
-
-
-@irdl_attr_definition
-class IRType(_TypeText, TypeAttribute):
-    """The one type of the dialect: wraps a ScalarType, BufferType, TileType or ArrayType."""
-
-    name = "tile.type"
-
-
-@irdl_attr_definition
-class Static(Data[object]):
-    """A compile-time value: number, string, dtype, enum member, None, or a tuple or dict of those."""
-
-    name = "tile.static"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> object:
-        with parser.in_angle_brackets():
-            return read_literal(parser.parse_str_literal())
-
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string_literal(write_literal(self.data))
-
-
-@irdl_attr_definition
-class SpanAttr(Data[Span | None]):
-    """Where an op came from. Text forms leave it out."""
-
-    name = "tile.span"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> Span | None:
-        return None
-
-    def print_parameter(self, printer: Printer) -> None:
-        if self.data is not None:
-            with printer.in_angle_brackets():
-                printer.print_string_literal(str(self.data))
-
-
-class TileOp(IRDLOperation):
-    """Base of the dialect's ops."""
-
-    name = "tile.op"
-
-    @property
-    def span(self) -> Span | None:
-        attr = self.attributes.get("span")
-        return attr.data if isinstance(attr, SpanAttr) else None
-
-    @property
-    def hint(self) -> str | None:
-        """The user's name of the (first) result."""
-        attr = self.attributes.get("hint")
-        return attr.data if isinstance(attr, StringAttr) else None
-
-    def static(self, name: str, default: object = None) -> object:
-        """A compile-time attribute by name."""
-        attr = self.attributes.get(name)
-        return attr.data if isinstance(attr, Static) else default
-
-
-def type_of(value: SSAValue) -> ValueType:
-    """The plain type of an SSA value of this dialect."""
-    assert isinstance(value.type, IRType), value
-    return value.type.data
-
-
-def shaped_type(value: SSAValue) -> ShapedType:
-    """The plain type of a value known to be a buffer, tile or tensor-level value."""
-    type = type_of(value)
-    assert isinstance(type, ShapedType), value
-    return type
-
-
-def ir_types(types: Sequence[ValueType]) -> list[Attribute]:
-    return [IRType(type) for type in types]
-
-
-def statics(values: Mapping[str, object]) -> dict[str, Attribute]:
-    return {name: Static(value) for name, value in values.items()}
+from tilejit.types.values import ValueType
 
 
 @dataclass(frozen=True, slots=True)

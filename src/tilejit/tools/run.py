@@ -14,7 +14,8 @@ import numpy as np
 
 from tilejit.dtypes import DType
 from tilejit.errors import ArgumentError
-from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram
+from tilejit.runtime.artifact.compiled import CompiledProgram
+from tilejit.runtime.artifact.entry import CompiledEntry
 from tilejit.runtime.call.signature import ParamInfo
 from tilejit.runtime.config import RunConfig
 

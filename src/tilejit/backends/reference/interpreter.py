@@ -2,47 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.crossing import check_crossings
+from tilejit.backends.reference.memory import Buffer, Memory, NDArray, Value, scalar
 from tilejit.backends.reference.tasks import BlockPlace, Surroundings, side_by_side
-from tilejit.dtypes import TASK_ID, DType
 from tilejit.errors import InternalError, ResourceError, Span, TilejitError
 from tilejit.ops.elementwise import value_dtype
-from tilejit.ops.evaluate import ArrayValue, evaluate, poison, whole
+from tilejit.ops.evaluate import ArrayValue, evaluate, whole
 from tilejit.ops.facts import Effect
-from tilejit.ops.sizes import HELP, MAX_BYTES, TOO_LARGE, bytes_of
-from tilejit.runtime.call.failures import NOTE, Failure, raise_failure
+from tilejit.ops.sizes import HELP
+from tilejit.runtime.call.failures import NOTE, raise_failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import apply_args
 from tilejit.tile_ir.cross_core import CrossCore, Member, Run, Start
 from tilejit.tile_ir.program import Program
 from tilejit.tile_ir.transfers import sync_class, transfer_of
-from tilejit.types.values import TENSOR_SPACE, BufferType, ScalarType, ShapedType, ValueType, full_tile
-
-NDArray = npt.NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """A tensor in memory; views of it share the array's memory."""
-
-    array: NDArray
-
-
-Value = Any
-"""A run-time value: Buffer, ArrayValue, NumPy scalar, or (an on-core array) NumPy array."""
+from tilejit.types.values import TENSOR_SPACE, BufferType, ScalarType, ValueType, full_tile
 
 
 class ReferenceExecutable:
@@ -92,25 +77,14 @@ def _argument(type: ValueType, argument: Any) -> Value:
     return Buffer(array)
 
 
-def scalar(value: Any, dtype: DType) -> Any:
-    """`value` as a NumPy scalar of exactly `dtype`; integers wrap."""
-    if dtype is TASK_ID:
-        return np.int64(value)
-    if isinstance(value, int) and not isinstance(value, bool) and dtype.is_integer:
-        mask = (1 << max(dtype.bits, 8)) - 1
-        value = np.array(value & mask, f"u{max(1, dtype.bits // 8)}").astype(dtype.numpy)
-    with np.errstate(all="ignore"):
-        return np.asarray(value).astype(dtype.numpy)[()]
-
-
-class Frame:
+class Frame(Memory):
     """One running function: the values of its SSA names."""
 
     def __init__(self, machine: ReferenceExecutable, place: BlockPlace, function: str) -> None:
         self.machine = machine
         self.function = function
         self.place = place
-        self.values: dict[SSAValue, Value] = {}
+        self.values = {}
 
     def block(self, block: Block, arguments: Sequence[Value]) -> list[Value]:
         """Run a block; the operands of its terminator."""
@@ -135,21 +109,6 @@ class Frame:
             return rule(self, op)
         except MemoryError:
             raise ResourceError("the machine has not enough memory for this", span=_span(op), help=HELP, note=NOTE) from None
-
-    def _integer(self, value: SSAValue) -> int:
-        return int(self.values[value])
-
-    def _integers(self, values: Iterable[SSAValue]) -> tuple[int, ...]:
-        return tuple(int(self.values[value]) for value in values)
-
-    def _array(self, value: SSAValue) -> ArrayValue:
-        found = self.values[value]
-        return whole(found.array) if isinstance(found, Buffer) else found
-
-    def _buffer(self, value: SSAValue) -> NDArray:
-        found = self.values[value]
-        assert isinstance(found, Buffer), value
-        return found.array
 
     # values -------------------------------------------------------------------------------------------------------------
 
@@ -185,126 +144,17 @@ class Frame:
     def dim(self, op: d.DimOp) -> Sequence[Value]:
         axis = op.static("axis")
         assert isinstance(axis, int)
-        return [np.int64(self._array(op.source).data.shape[axis])]
+        return [np.int64(self.array(op.source).data.shape[axis])]
 
     def valid(self, op: d.ValidOp) -> Sequence[Value]:
         axis = op.static("axis")
         assert isinstance(axis, int)
-        return [np.int64(self._array(op.source).valid[axis])]
-
-    # memory -------------------------------------------------------------------------------------------------------------
-
-    def create(self, op: d.CreateOp) -> Sequence[Value]:
-        type = _shaped(op.result)
-        shape = self._shape(op, type, op.extents)
-        if bytes_of(shape, type.dtype.get_byte()) > MAX_BYTES:
-            raise_failure(Failure("memory", TOO_LARGE, op.span, HELP), ())
-        init = op.static("init")
-        array = poison(shape, type.dtype)
-        if init is not None:
-            array[...] = scalar(init, type.dtype)
-        return [Buffer(array)]
-
-    def _shape(self, op: d.CreateOp | d.ViewOp, type: ShapedType, dynamic: Sequence[SSAValue]) -> tuple[int, ...]:
-        extents = iter(self._integers(dynamic))
-        shape = tuple(dim if isinstance(dim, int) else next(extents) for dim in type.shape)
-        for axis, extent in enumerate(shape):
-            if extent < 0:
-                raise_failure(checks.create_failure(op, axis), (extent,))
-        return shape
-
-    def window(self, op: d.WindowOp) -> Sequence[Value]:
-        array = self._buffer(op.buffer)
-        offsets, sizes = self._integers(op.offsets), self._integers(op.extents)
-        drop = op.static("drop", ())
-        assert isinstance(drop, tuple)
-        box = self._box(op, array, offsets, sizes, clamp=bool(op.static("clamp")))
-        return [Buffer(array[tuple(part.start if axis in drop else part for axis, part in enumerate(box))])]
-
-    def view(self, op: d.ViewOp) -> Sequence[Value]:
-        array = self._buffer(op.buffer)
-        type = _shaped(op.result)
-        shape = self._shape(op, type, op.extents)
-        wanted = type.dtype.numpy
-        if array.dtype.itemsize != wanted.itemsize and array.size and not array.flags.c_contiguous:
-            raise_failure(checks.view_failure(op), (array.size, math.prod(shape)))
-        out = array.reshape(-1).view(wanted) if array.dtype != wanted and array.flags.c_contiguous else array.view(wanted)
-        if out.size != math.prod(shape):
-            raise_failure(checks.view_failure(op), (out.size, math.prod(shape)))
-        reshaped = out.reshape(shape)
-        if out.size and not np.may_share_memory(reshaped, array):
-            raise_failure(checks.view_failure(op), (out.size, math.prod(shape)))
-        return [Buffer(reshaped)]
-
-    def strided(self, op: d.StridedOp) -> Sequence[Value]:
-        flat = self._buffer(op.buffer)
-        cells = flat.view(_shaped(op.result).dtype.numpy)
-        (start,), shape, strides = self._integers([op.start]), self._integers(op.extents), self._integers(op.strides)
-        for axis, extent in enumerate(shape):
-            if extent < 0:
-                raise_failure(checks.create_failure(op, axis), (extent,))
-        reach = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
-        low, high = start + sum(min(r, 0) for r in reach), start + sum(max(r, 0) for r in reach)
-        if 0 not in shape and (low < 0 or high >= cells.size):
-            raise_failure(checks.reach_failure(op), (low, high, cells.size))
-        first = cells[min(start, cells.size) :]
-        return [Buffer(np.lib.stride_tricks.as_strided(first, shape, [stride * cells.itemsize for stride in strides]))]
-
-    def load(self, op: d.LoadOp) -> Sequence[Value]:
-        array = self._buffer(op.buffer)
-        type = _shaped(op.result)
-        shape = tuple(dim for dim in type.shape if isinstance(dim, int))
-        assert len(shape) == len(type.shape), "the shape of a loaded tile is constant"
-        sizes = tuple(min(max(size, 0), extent) for size, extent in zip(self._integers(op.valid), shape, strict=True))
-        box = self._box(op, array, self._integers(op.offsets), sizes, clamp=bool(op.static("clamp")))
-        valid = tuple(part.stop - part.start for part in box)
-        data = poison(shape, type.dtype)
-        data[tuple(slice(0, size) for size in valid)] = array[box]
-        return [ArrayValue(data, valid)]
-
-    def store(self, op: d.StoreOp) -> Sequence[Value]:
-        array = self._buffer(op.buffer)
-        cells = self._array(op.value).box
-        cells = cells.reshape((1,) * (array.ndim - cells.ndim) + cells.shape)
-        box = self._box(op, array, self._integers(op.offsets), cells.shape, clamp=False)
-        with np.errstate(all="ignore"):
-            converted = cells.astype(array.dtype)
-            array[box] = array[box] + converted if op.static("atomic") else converted
-        return []
-
-    def _box(self, op: d.LoadOp | d.StoreOp | d.WindowOp, array: NDArray, offsets: Sequence[int], sizes: Sequence[int], clamp: bool) -> tuple[slice, ...]:
-        """The cells of a window, checked against the array; a box with an empty side touches nothing."""
-        empty = 0 in sizes
-        out: list[slice] = []
-        for axis, (offset, size, extent) in enumerate(zip(offsets, sizes, array.shape, strict=True)):
-            if clamp and offset >= 0:
-                size = min(max(extent - offset, 0), max(size, 0))
-            elif size < 0 or (not empty and (offset < 0 or offset + size > extent)):
-                raise_failure(checks.box_failure(op, axis), (offset, size, extent))
-            start = min(max(offset, 0), extent)
-            out.append(slice(start, start + size))
-        return tuple(out)
-
-    def read(self, op: d.ReadOp) -> Sequence[Value]:
-        data = self._array(op.source).data
-        return [data[self._cell(op, data, op.indices)]]
-
-    def write(self, op: d.WriteOp) -> Sequence[Value]:
-        array = self._buffer(op.buffer)
-        array[self._cell(op, array, op.indices)] = self.values[op.value]
-        return []
-
-    def _cell(self, op: d.ReadOp | d.WriteOp, array: NDArray, indices: Iterable[SSAValue]) -> tuple[int, ...]:
-        cell = self._integers(indices)
-        for axis, (index, extent) in enumerate(zip(cell, array.shape, strict=True)):
-            if not 0 <= index < extent:
-                raise_failure(checks.element_failure(op, axis), (index, extent))
-        return cell
+        return [np.int64(self.array(op.source).valid[axis])]
 
     # control flow ---------------------------------------------------------------------------------------------------------
 
     def for_(self, op: d.ForOp) -> Sequence[Value]:
-        lower, upper, step = self._integer(op.lower), self._integer(op.upper), self._integer(op.step)
+        lower, upper, step = self.integer(op.lower), self.integer(op.upper), self.integer(op.step)
         if step == 0:
             raise_failure(checks.step_failure(op), ())
         iv = d.type_of(op.body.block.args[0])
@@ -330,7 +180,7 @@ class Frame:
             return self._part_of_run(op, run)
         if op.blocks is None:
             return self.block(op.body.block, [])
-        outer, count = self.place, self._integer(op.blocks)
+        outer, count = self.place, self.integer(op.blocks)
         results: list[Value] = []
         for index in range(count):
             self.place = replace(outer, index=index, count=count)
@@ -345,7 +195,7 @@ class Frame:
         """Kernels that wait for each other start where the last of them stands."""
         if op is not run.last:
             return [None] * len(op.results)
-        counts = [None if member.blocks is None else self._integer(member.blocks) for member in run.members]
+        counts = [None if member.blocks is None else self.integer(member.blocks) for member in run.members]
         results = side_by_side(self.place, run, counts, self._start, self.machine.cross)
         for member, values in zip(run.members, results, strict=True):
             self._bind(member.op.results, values)
@@ -369,7 +219,7 @@ class Frame:
     def launch(self, op: d.LaunchOp) -> Sequence[Value]:
         if (run := self.machine.cross.run_of(op)) is not None:
             return self._part_of_run(op, run)
-        count = 1 if op.blocks is None else self._integer(op.blocks)
+        count = 1 if op.blocks is None else self.integer(op.blocks)
         for index in range(count):
             place = self.place if op.blocks is None else replace(self.place, index=index, count=count)
             self.machine.call(op.callee.data, [self.values[arg] for arg in op.args], place)
@@ -378,7 +228,7 @@ class Frame:
     # checks and effects -----------------------------------------------------------------------------------------------------
 
     def check(self, op: d.CheckOp) -> Sequence[Value]:
-        left, right = self._integer(op.left), self._integer(op.right)
+        left, right = self.integer(op.left), self.integer(op.right)
         if left != right:
             raise_failure(checks.extent_failure(op), (left, right))
         return []
@@ -393,12 +243,12 @@ class Frame:
         elif name == "device_assert" and not self.values[op.args[0]]:
             raise_failure(checks.assertion_failure(op), ())
         elif (transfer := transfer_of(op, self.function)) is not None:
-            self._around.push(transfer, self._array(op.args[0]))
+            self._around.push(transfer, self.array(op.args[0]))
         elif (name := sync_class(op)) is not None and self.place.around is not None:
             used = apply_args(op).get("used_cores")
-            self.place.around.sync(op, name, self._integer(used) if isinstance(used, SSAValue) else None)
+            self.place.around.sync(op, name, self.integer(used) if isinstance(used, SSAValue) else None)
         elif (written := written_by(op)) is not None:
-            self._update(op, self._buffer(written))
+            self._update(op, self.buffer(written))
         return []
 
     @property
@@ -419,10 +269,6 @@ class Frame:
     def _shown(self, value: SSAValue) -> object:
         found = self.values[value]
         return found.array if isinstance(found, Buffer) else found.box if isinstance(found, ArrayValue) else found
-
-
-def _shaped(value: SSAValue) -> ShapedType:
-    return d.shaped_type(value)
 
 
 def _span(op: Operation) -> Span | None:

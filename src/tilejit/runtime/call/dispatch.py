@@ -25,7 +25,7 @@ from tilejit.runtime.call.native_type import attach
 from tilejit.runtime.config import RunConfig
 
 if TYPE_CHECKING:
-    from tilejit.runtime.artifact.compiled import CompiledEntry
+    from tilejit.runtime.artifact.entry import CompiledEntry
 
 _SHOWN = 64
 """Calls the native code looks through, frequent ones first; further ones are found by a dict in Python (warm.py)."""

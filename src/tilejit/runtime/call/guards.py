@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from tilejit.dtypes import DType
 
 if TYPE_CHECKING:
-    from tilejit.runtime.artifact.compiled import CompiledEntry
+    from tilejit.runtime.artifact.entry import CompiledEntry
     from tilejit.runtime.call.native import Placed
     from tilejit.runtime.call.signature import ParamInfo
 

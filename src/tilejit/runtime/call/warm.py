@@ -14,19 +14,19 @@ from tilejit import config as settings
 from tilejit.errors import TilejitError
 from tilejit.runtime.arrays import devices_of
 from tilejit.runtime.call.bindings import Word, dict_word
-from tilejit.runtime.call.dispatch import Dispatcher, native_call_of, wanted
 from tilejit.runtime.call.guards import MISS, CallForm
 from tilejit.runtime.call.layout import supported
 from tilejit.runtime.call.memory import WORDS
 from tilejit.runtime.call.native import NativeEntry, Placed
 from tilejit.runtime.call.native_type import attach
-from tilejit.runtime.call.written import WrittenCall, start_of, written_call_of
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.targets import row_of
 
 if TYPE_CHECKING:
     from tilejit.runtime.artifact.blob import Blob
-    from tilejit.runtime.artifact.compiled import CompiledEntry
+    from tilejit.runtime.artifact.entry import CompiledEntry
+    from tilejit.runtime.call.dispatch import Dispatcher
+    from tilejit.runtime.call.written import WrittenCall
 
 _DISPATCHER = ("tilejit.jit.disk.pieces", "dispatcher_code")
 """Who has the machine code of the dispatcher: it may have to be generated, so it is asked only when a call was seen more than once."""
@@ -138,9 +138,7 @@ class WarmCalls:
 
     # learning -----------------------------------------------------------------------------------------------------------------
 
-    def serve(
-        self, entry: CompiledEntry, arguments: Mapping[str, object], config: RunConfig | None, watch: Watch | None, seen: list[object]
-    ) -> None:
+    def serve(self, entry: CompiledEntry, arguments: Mapping[str, object], config: RunConfig | None, watch: Watch | None, seen: list[object]) -> None:
         """Let calls with arguments like these take a warm way. `seen` is what the settings were before it."""
         native = entry.native
         if not self._settings.are(seen):
@@ -168,6 +166,8 @@ class WarmCalls:
         return words if self._changes <= _CHANGES else None
 
     def _serve_in_python(self, entry: CompiledEntry, native: NativeEntry | None, arguments: Mapping[str, object]) -> None:
+        from tilejit.runtime.call.written import start_of, written_call_of  # not before a call is worth it
+
         key = self._key(tuple(arguments.values()))
         if not key:
             return
@@ -203,6 +203,8 @@ class WarmCalls:
 
     def _serve_natively(self, entry: CompiledEntry, arguments: Mapping[str, object], config: RunConfig | None, words: list[Word] | None) -> bool:
         """Whether native code takes these calls from now on; False too for those that it had been taught and did not take."""
+        from tilejit.runtime.call.dispatch import native_call_of, wanted
+
         able = isinstance(entry.native or entry.runner, Placed)
         path = self._started() if able and words is not None and wanted() else None
         if path is None or words is None:
@@ -244,9 +246,10 @@ class WarmCalls:
         if self._path is None and supported():
             module, name = _DISPATCHER
             code = cast("Blob | None", getattr(import_module(module), name)())
+            from tilejit.runtime.call.dispatch import Dispatcher
+
             self._path = None if code is None else Dispatcher(code, self._slow, self._form)
         return self._path
-
 
 
 class SettingsWatch:

@@ -20,7 +20,7 @@ from tilejit.runtime.call.native import NativeEntry, Placed, scalar_bits
 from tilejit.runtime.targets import HOST
 
 if TYPE_CHECKING:
-    from tilejit.runtime.artifact.compiled import CompiledEntry
+    from tilejit.runtime.artifact.entry import CompiledEntry
 
 WrittenCall = Callable[[tuple[object, ...]], object]
 

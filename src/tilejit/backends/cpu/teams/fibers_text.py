@@ -11,7 +11,9 @@ import enum
 
 from tilejit.backends.cpu.llvm.host import Host
 from tilejit.backends.cpu.llvm.text import Module
+from tilejit.backends.cpu.teams.accesses import with_accesses
 from tilejit.backends.cpu.teams.fibers_layout import BARRIER_CLASSES, Fiber, Queue
+from tilejit.backends.cpu.teams.fifos_text import FIFOS_TEXT
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.ops.sync import MIXED_CORES
 from tilejit.runtime.call import abi
@@ -61,26 +63,10 @@ def define(module: Module, machine: Machine, stack_bytes: int) -> None:
     values |= {"SAVED": saved, "ADDRESS": address, "CODE": r"\0A".join(code), "STACK": stack_bytes}
     values |= {"CTX_FIBER": 8 * abi.FIBER, "CTX_END": 8 * abi.ARENA_END, "CTX_VALUES": 8 * abi.FAILURE_VALUES}
     values |= {"CLASSES": len(BARRIER_CLASSES), "BACKLOG": BACKLOG, "MIXED_CORES": MIXED_CORES}
-    text = _TEXT
+    text = _TEXT + FIFOS_TEXT
     for name in sorted(values, key=len, reverse=True):
         text = text.replace(f"${name}", str(values[name]))
-    module.functions["fibers"] = _with_accesses(text)
-
-
-def _with_accesses(text: str) -> str:
-    """Writes out `%x = get TYPE %p OFFSET` and `put TYPE VALUE %p OFFSET`: a load and a store at a byte offset."""
-    out: list[str] = []
-    for number, line in enumerate(text.splitlines()):
-        words = line.split()
-        if len(words) == 6 and words[2] == "get":
-            name, _, _, type, pointer, offset = words
-            out += [f"  %g{number} = getelementptr i8, ptr {pointer}, i64 {offset}", f"  {name} = load {type}, ptr %g{number}, align 8"]
-        elif len(words) == 5 and words[0] == "put":
-            _, type, value, pointer, offset = words
-            out += [f"  %g{number} = getelementptr i8, ptr {pointer}, i64 {offset}", f"  store {type} {value}, ptr %g{number}, align 8"]
-        else:
-            out.append(line)
-    return "\n".join(out)
+    module.functions["fibers"] = with_accesses(text, "i8")
 
 
 _TEXT = r"""
@@ -341,90 +327,6 @@ meet:
   call void @fiber_wait(ptr %context, ptr %arrived, i64 %target, i64 %row)
   br label %alone
 alone:
-  ret void
-}
-
-; Room for a tile on its way, or null.
-define internal ptr @fifo_slot(ptr %context, ptr %queue, i64 %bytes) noinline {
-  %free = get ptr %queue $QUEUE_FREE
-  %none = icmp eq ptr %free, null
-  br i1 %none, label %new, label %again
-again:
-  %next = load ptr, ptr %free, align 8
-  put ptr %next %queue $QUEUE_FREE
-  ret ptr %free
-new:
-  %self = get ptr %context $CTX_FIBER
-  %root = get ptr %self $FIBER_ROOT
-  %slot = get ptr %root $FIBER_HEAP
-  %end = get ptr %root $FIBER_HEAP_END
-  %after = getelementptr i8, ptr %slot, i64 %bytes
-  %full = icmp ugt ptr %after, %end
-  br i1 %full, label %no, label %yes
-no:
-  ret ptr null
-yes:
-  put ptr %after %root $FIBER_HEAP
-  ret ptr %slot
-}
-
-define internal void @fifo_push(ptr %context, ptr %queue, ptr %slot) noinline {
-  store ptr null, ptr %slot, align 8
-  %count = get i64 %queue $QUEUE_PUSHED
-  %more = add i64 %count, 1
-  put i64 %more %queue $QUEUE_PUSHED
-  %taken = get i64 %queue $QUEUE_POPPED
-  %empty = icmp eq i64 %count, %taken
-  br i1 %empty, label %first, label %behind
-first:
-  put ptr %slot %queue $QUEUE_HEAD
-  put ptr %slot %queue $QUEUE_TAIL
-  ret void
-behind:
-  %tail = get ptr %queue $QUEUE_TAIL
-  store ptr %slot, ptr %tail, align 8
-  put ptr %slot %queue $QUEUE_TAIL
-  %waiting = sub i64 %more, %taken
-  %many = icmp sge i64 %waiting, $BACKLOG
-  br i1 %many, label %pause, label %done
-pause:
-  %self = get ptr %context $CTX_FIBER
-  put ptr %queue %self $FIBER_COUNTER
-  put i64 0 %self $FIBER_TARGET
-  call void @fiber_next(ptr %context, ptr %self)
-  br label %done
-done:
-  ret void
-}
-
-; The oldest tile of a queue, once there is one. It stays in the queue. Another kernel that takes from it may be faster.
-define internal ptr @fifo_head(ptr %context, ptr %queue, i64 %row) noinline {
-entry:
-  %pushed = getelementptr i8, ptr %queue, i64 $QUEUE_PUSHED
-  br label %wait
-wait:
-  %count = get i64 %queue $QUEUE_POPPED
-  %wanted = add i64 %count, 1
-  call void @fiber_wait(ptr %context, ptr %pushed, i64 %wanted, i64 %row)
-  %there = load i64, ptr %pushed, align 8
-  %taken = get i64 %queue $QUEUE_POPPED
-  %left = icmp sgt i64 %there, %taken
-  br i1 %left, label %found, label %wait
-found:
-  %slot = get ptr %queue $QUEUE_HEAD
-  ret ptr %slot
-}
-
-define internal void @fifo_drop(ptr %queue) noinline {
-  %slot = get ptr %queue $QUEUE_HEAD
-  %next = load ptr, ptr %slot, align 8
-  put ptr %next %queue $QUEUE_HEAD
-  %count = get i64 %queue $QUEUE_POPPED
-  %more = add i64 %count, 1
-  put i64 %more %queue $QUEUE_POPPED
-  %free = get ptr %queue $QUEUE_FREE
-  store ptr %free, ptr %slot, align 8
-  put ptr %slot %queue $QUEUE_FREE
   ret void
 }
 """

@@ -21,6 +21,8 @@ from __future__ import annotations
 from string import Template
 
 from tilejit.backends.cpu.llvm.look import LOOK, LOOK_TEXT
+from tilejit.backends.cpu.teams.accesses import with_accesses
+from tilejit.backends.cpu.teams.workers_text import WORKERS_TEXT
 from tilejit.runtime.call import abi
 from tilejit.runtime.call.abi import Team, Worker
 
@@ -47,315 +49,18 @@ def pool_text() -> str:
         "VALUES": abi.FAILURE_VALUES, "LOCKS": abi.LOCKS, "RUN": abi.TEAM_RUN, "YIELD": abi.TEAM_YIELD,
         "INTERRUPT": abi.INTERRUPT, "DUE": abi.DUE, "LOOK": LOOK,
     }  # fmt: skip
-    return LOOK_TEXT + Template(_TEXT).substitute(names, **{name: str(number) for name, number in numbers.items()})
+    text = Template(WORKERS_TEXT + _RUN_TEXT).substitute(names, **{name: str(number) for name, number in numbers.items()})
+    return LOOK_TEXT + with_accesses(text, "i64")
 
 
-_TEXT = r"""
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_detach(i64)
-declare i32 @pthread_sigmask(i32, ptr, ptr)
-declare i64 @syscall(i64, ...)
-declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
-declare i32 @munmap(ptr, i64)
-declare i32 @sched_yield()
-declare void @llvm.x86.sse.stmxcsr(ptr)
-declare void @llvm.x86.sse.ldmxcsr(ptr)
-declare void @llvm.x86.sse2.pause()
-declare i64 @llvm.readcyclecounter()
-declare i64 @llvm.smin.i64(i64, i64)
-declare i64 @llvm.smax.i64(i64, i64)
-
-define internal ptr @slot(ptr %base, i64 %index) alwaysinline {
-  %at = getelementptr inbounds i64, ptr %base, i64 %index
-  ret ptr %at
-}
-
-define internal void @futex_wait(ptr %word, i32 %seen) noinline {
-  %r = call i64 (i64, ...) @syscall(i64 202, ptr %word, i32 128, i32 %seen, ptr null, ptr null, i32 0)
-  ret void
-}
-
-define internal void @futex_wake(ptr %word, i32 %count) noinline {
-  %r = call i64 (i64, ...) @syscall(i64 202, ptr %word, i32 129, i32 %count, ptr null, ptr null, i32 0)
-  ret void
-}
-
-; Some 20 ms at most.
-define internal void @futex_wait_a_while(ptr %word, i32 %seen) noinline {
-  %time = alloca [2 x i64], align 8
-  store i64 0, ptr %time, align 8
-  %nanoseconds = getelementptr inbounds i64, ptr %time, i64 1
-  store i64 20000000, ptr %nanoseconds, align 8
-  %r = call i64 (i64, ...) @syscall(i64 202, ptr %word, i32 128, i32 %seen, ptr %time, ptr null, i32 0)
-  ret void
-}
-
-define void @$YIELD() {
-  %r = call i32 @sched_yield()
-  ret void
-}
-
-; A moment of waiting; true: it has been long enough to go to sleep.
-define internal i1 @rest(i64 %start) noinline {
-entry:
-  %clock = call i64 @llvm.readcyclecounter()
-  %waited = sub i64 %clock, %start
-  %long = icmp ugt i64 %waited, $SPIN
-  br i1 %long, label %polite, label %pause
-pause:
-  call void @llvm.x86.sse2.pause()
-  ret i1 false
-polite:
-  %r = call i32 @sched_yield()
-  %too_long = icmp ugt i64 %waited, $LINGER
-  ret i1 %too_long
-}
-
-define internal void @wake(ptr %team, i32 %count) noinline {
-entry:
-  %sleepers.at = call ptr @slot(ptr %team, i64 $T_SLEEPERS)
-  %sleepers = load atomic i32, ptr %sleepers.at seq_cst, align 4
-  %some = icmp ne i32 %sleepers, 0
-  br i1 %some, label %call, label %done
-call:
-  %generation = call ptr @slot(ptr %team, i64 $T_GENERATION)
-  call void @futex_wake(ptr %generation, i32 %count)
-  br label %done
-done:
-  ret void
-}
-
-; Take trips until there are none, or one failed.
-define internal void @take_part(ptr %team, ptr %context, ptr %arena) noinline {
-entry:
-  %next.at = call ptr @slot(ptr %team, i64 $T_NEXT)
-  %task.at = call ptr @slot(ptr %team, i64 $T_TASK)
-  %args.at = call ptr @slot(ptr %team, i64 $T_ARGS)
-  %trips.at = call ptr @slot(ptr %team, i64 $T_TRIPS)
-  %chunk.at = call ptr @slot(ptr %team, i64 $T_CHUNK)
-  %failed.at = call ptr @slot(ptr %team, i64 $T_FAILED_AT)
-  %task = load ptr, ptr %task.at, align 8
-  %args = load ptr, ptr %args.at, align 8
-  %trips = load i64, ptr %trips.at, align 8
-  br label %more
-more:
-  %chunk = load atomic i64, ptr %chunk.at monotonic, align 8
-  %begin = atomicrmw add ptr %next.at, i64 %chunk monotonic, align 8
-  %some = icmp slt i64 %begin, %trips
-  br i1 %some, label %there, label %done
-there:
-  %failed = load atomic i64, ptr %failed.at monotonic, align 8
-  %counts = icmp slt i64 %begin, %failed
-  br i1 %counts, label %go, label %done
-go:
-  %past = add i64 %begin, %chunk
-  %end = call i64 @llvm.smin.i64(i64 %past, i64 %trips)
-  %code = call i64 %task(ptr %args, ptr %context, ptr %arena, i64 %begin, i64 %end)
-  %good = icmp eq i64 %code, 0
-  br i1 %good, label %more, label %bad
-bad:
-  call void @fail(ptr %team, ptr %context, i64 %begin, i64 %code)
-  br label %done
-done:
-  ret void
-}
-
-define internal void @copy_values(ptr %to, ptr %from) alwaysinline {
-  %values = load <4 x i64>, ptr %from, align 8
-  store <4 x i64> %values, ptr %to, align 8
-  ret void
-}
-
-; The failure of the lowest trip is kept.
-define internal void @fail(ptr %team, ptr %context, i64 %begin, i64 %code) noinline {
-entry:
-  %lock = call ptr @slot(ptr %team, i64 $T_FAILURE_LOCK)
-  %failed.at = call ptr @slot(ptr %team, i64 $T_FAILED_AT)
-  br label %take
-take:
-  %old = atomicrmw xchg ptr %lock, i64 1 acquire, align 8
-  %free = icmp eq i64 %old, 0
-  br i1 %free, label %held, label %again
-again:
-  call void @llvm.x86.sse2.pause()
-  br label %take
-held:
-  %lowest = load atomic i64, ptr %failed.at monotonic, align 8
-  %lower = icmp slt i64 %begin, %lowest
-  br i1 %lower, label %keep, label %release
-keep:
-  store atomic i64 %begin, ptr %failed.at monotonic, align 8
-  %code.at = call ptr @slot(ptr %team, i64 $T_FAILURE_CODE)
-  store i64 %code, ptr %code.at, align 8
-  %to = call ptr @slot(ptr %team, i64 $T_FAILURE_VALUES)
-  %from = call ptr @slot(ptr %context, i64 $VALUES)
-  call void @copy_values(ptr %to, ptr %from)
-  br label %release
-release:
-  store atomic i64 0, ptr %lock release, align 8
-  ret void
-}
-
-; Scratch memory of at least `bytes`; false: there is none to be had.
-define internal i1 @have_scratch(ptr %me, i64 %bytes) noinline {
-entry:
-  %base.at = call ptr @slot(ptr %me, i64 $W_SCRATCH)
-  %size.at = call ptr @slot(ptr %me, i64 $W_SCRATCH_BYTES)
-  %size = load i64, ptr %size.at, align 8
-  %enough = icmp sge i64 %size, %bytes
-  br i1 %enough, label %ready, label %grow
-grow:
-  %old = load ptr, ptr %base.at, align 8
-  %is_some = icmp ne i64 %size, 0
-  br i1 %is_some, label %drop, label %make
-drop:
-  %dropped = call i32 @munmap(ptr %old, i64 %size)
-  br label %make
-make:
-  %new = call ptr @mmap(ptr null, i64 %bytes, i32 3, i32 16418, i32 -1, i64 0)
-  %address = ptrtoint ptr %new to i64
-  %failed = icmp eq i64 %address, -1
-  br i1 %failed, label %none, label %keep
-none:
-  store i64 0, ptr %size.at, align 8
-  ret i1 false
-keep:
-  store ptr %new, ptr %base.at, align 8
-  store i64 %bytes, ptr %size.at, align 8
-  br label %ready
-ready:
-  %base = load ptr, ptr %base.at, align 8
-  %end = getelementptr i8, ptr %base, i64 %bytes
-  %arena.at = call ptr @slot(ptr %me, i64 $ARENA_BASE)
-  %end.at = call ptr @slot(ptr %me, i64 $ARENA_END)
-  store ptr %base, ptr %arena.at, align 8
-  store ptr %end, ptr %end.at, align 8
-  ret i1 true
-}
-
-define internal ptr @worker(ptr %me) noinline {
-entry:
-  %team.at = call ptr @slot(ptr %me, i64 $W_TEAM)
-  %team = load ptr, ptr %team.at, align 8
-  %generation = call ptr @slot(ptr %team, i64 $T_GENERATION)
-  %sleepers = call ptr @slot(ptr %team, i64 $T_SLEEPERS)
-  %gate = call ptr @slot(ptr %team, i64 $T_GATE)
-  %limit.at = call ptr @slot(ptr %team, i64 $T_LIMIT)
-  %scratch.at = call ptr @slot(ptr %team, i64 $T_SCRATCH)
-  br label %look
-look:
-  %found = load atomic i32, ptr %generation acquire, align 4
-  br label %knock
-knock:
-  %inside = load atomic i32, ptr %gate acquire, align 4
-  %limit64 = load atomic i64, ptr %limit.at monotonic, align 8
-  %limit = trunc i64 %limit64 to i32
-  ; A closed gate has a bit above every limit.
-  %room = icmp ult i32 %inside, %limit
-  br i1 %room, label %enter, label %idle
-enter:
-  %one_more = add i32 %inside, 1
-  %pair = cmpxchg ptr %gate, i32 %inside, i32 %one_more acq_rel acquire, align 4
-  %entered = extractvalue { i32, i1 } %pair, 1
-  br i1 %entered, label %prepare, label %knock
-prepare:
-  %bytes = load i64, ptr %scratch.at, align 8
-  %ready = call i1 @have_scratch(ptr %me, i64 %bytes)
-  br i1 %ready, label %work, label %leave
-work:
-  %mode.at = call ptr @slot(ptr %team, i64 $T_FLOAT_MODE)
-  call void @llvm.x86.sse.ldmxcsr(ptr %mode.at)
-  %arena.at = call ptr @slot(ptr %me, i64 $ARENA_BASE)
-  %arena = load ptr, ptr %arena.at, align 8
-  ; It stops with the others, and never asks.
-  %record.at = call ptr @slot(ptr %team, i64 $T_INTERRUPT)
-  %record = load ptr, ptr %record.at, align 8
-  %my.record.at = call ptr @slot(ptr %me, i64 $INTERRUPT)
-  store ptr %record, ptr %my.record.at, align 8
-  %due.at = call ptr @slot(ptr %me, i64 $DUE)
-  store i64 -1, ptr %due.at, align 8
-  call void @take_part(ptr %team, ptr %me, ptr %arena)
-  br label %leave
-leave:
-  %before = atomicrmw sub ptr %gate, i32 1 acq_rel, align 4
-  %last = icmp eq i32 %before, $LAST
-  br i1 %last, label %report, label %idle
-report:
-  call void @futex_wake(ptr %gate, i32 1)
-  br label %idle
-idle:
-  %start = call i64 @llvm.readcyclecounter()
-  br label %spin
-spin:
-  %now = load atomic i32, ptr %generation acquire, align 4
-  %new = icmp ne i32 %now, %found
-  br i1 %new, label %look, label %wait
-wait:
-  %long = call i1 @rest(i64 %start)
-  br i1 %long, label %sleep, label %spin
-sleep:
-  %s0 = atomicrmw add ptr %sleepers, i32 1 seq_cst, align 4
-  call void @futex_wait(ptr %generation, i32 %found)
-  %s1 = atomicrmw sub ptr %sleepers, i32 1 seq_cst, align 4
-  br label %spin
-}
-
-; Start workers until there are `wanted`; signals are for the threads of Python.
-define internal void @start_workers(ptr %team, i64 %wanted) noinline {
-entry:
-  %thread = alloca i64, align 8
-  %all = alloca [16 x i64], align 16
-  %old = alloca [16 x i64], align 16
-  %workers.at = call ptr @slot(ptr %team, i64 $T_WORKERS)
-  %have = load i64, ptr %workers.at, align 8
-  %enough = icmp sge i64 %have, %wanted
-  br i1 %enough, label %done, label %mask
-mask:
-  store <16 x i64> splat (i64 -1), ptr %all, align 16
-  %m0 = call i32 @pthread_sigmask(i32 2, ptr %all, ptr %old)
-  br label %next
-next:
-  %n = phi i64 [ %have, %mask ], [ %n1, %started ]
-  %more = icmp slt i64 %n, %wanted
-  br i1 %more, label %start, label %unmask
-start:
-  %offset = mul i64 %n, $W_SIZE
-  %at = add i64 %offset, $T_RECORDS
-  %me = call ptr @slot(ptr %team, i64 %at)
-  %my_team = call ptr @slot(ptr %me, i64 $W_TEAM)
-  store ptr %team, ptr %my_team, align 8
-  %threads.at = call ptr @slot(ptr %me, i64 $THREADS)
-  store i64 1, ptr %threads.at, align 8
-  %nested.at = call ptr @slot(ptr %me, i64 $TEAM)
-  store i64 0, ptr %nested.at, align 8
-  %locks.at = call ptr @slot(ptr %me, i64 $LOCKS)
-  %locks = call ptr @slot(ptr %team, i64 $T_LOCKS)
-  store ptr %locks, ptr %locks.at, align 8
-  %rc = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr %me)
-  %good = icmp eq i32 %rc, 0
-  br i1 %good, label %started, label %unmask
-started:
-  %id = load i64, ptr %thread, align 8
-  %d = call i32 @pthread_detach(i64 %id)
-  %n1 = add i64 %n, 1
-  store i64 %n1, ptr %workers.at, align 8
-  br label %next
-unmask:
-  %m1 = call i32 @pthread_sigmask(i32 2, ptr %old, ptr null)
-  br label %done
-done:
-  ret void
-}
-
+_RUN_TEXT = r"""
 define internal i64 @thread_count(ptr %team, ptr %context) noinline {
 entry:
-  %threads.at = call ptr @slot(ptr %context, i64 $THREADS)
-  %threads = load i64, ptr %threads.at, align 8
+  %threads = get i64 %context $THREADS
   %known = icmp ne i64 %threads, 0
   br i1 %known, label %done, label %ask
 ask:
-  %count.at = call ptr @slot(ptr %team, i64 $T_COUNT)
-  %count = load ptr, ptr %count.at, align 8
+  %count = get ptr %team $T_COUNT
   %told = call i32 %count()
   %wide = sext i32 %told to i64
   br label %done
@@ -385,16 +90,11 @@ ours:
   %helpers = sub i64 %wanted, 1
   call void @start_workers(ptr %team, i64 %helpers)
   ; The work.
-  %task.at = call ptr @slot(ptr %team, i64 $T_TASK)
-  store ptr %task, ptr %task.at, align 8
-  %args.at = call ptr @slot(ptr %team, i64 $T_ARGS)
-  store ptr %args, ptr %args.at, align 8
-  %record.from = call ptr @slot(ptr %context, i64 $INTERRUPT)
-  %record = load ptr, ptr %record.from, align 8
-  %record.at = call ptr @slot(ptr %team, i64 $T_INTERRUPT)
-  store ptr %record, ptr %record.at, align 8
-  %trips.at = call ptr @slot(ptr %team, i64 $T_TRIPS)
-  store i64 %trips, ptr %trips.at, align 8
+  put ptr %task %team $T_TASK
+  put ptr %args %team $T_ARGS
+  %record = get ptr %context $INTERRUPT
+  put ptr %record %team $T_INTERRUPT
+  put i64 %trips %team $T_TRIPS
   %next.at = call ptr @slot(ptr %team, i64 $T_NEXT)
   store atomic i64 0, ptr %next.at monotonic, align 8
   %failed.at = call ptr @slot(ptr %team, i64 $T_FAILED_AT)
@@ -402,16 +102,14 @@ ours:
   %mode.at = call ptr @slot(ptr %team, i64 $T_FLOAT_MODE)
   call void @llvm.x86.sse.stmxcsr(ptr %mode.at)
   ; Scratch memory: as much as this thread has left, so that a trip finds the same everywhere.
-  %end.at = call ptr @slot(ptr %context, i64 $ARENA_END)
-  %arena.end = load i64, ptr %end.at, align 8
+  %arena.end = get i64 %context $ARENA_END
   %arena.top = ptrtoint ptr %arena to i64
   %left = sub i64 %arena.end, %arena.top
   %positive = call i64 @llvm.smax.i64(i64 %left, i64 0)
   ; A kernel that needs none may have been given no address.
   %nowhere = icmp eq ptr %arena, null
   %bytes = select i1 %nowhere, i64 0, i64 %positive
-  %scratch.at = call ptr @slot(ptr %team, i64 $T_SCRATCH)
-  store i64 %bytes, ptr %scratch.at, align 8
+  put i64 %bytes %team $T_SCRATCH
   ; Chunks: not so many trips at once that a thread could be left without, nor more chunks than balance needs.
   %portions = mul i64 %wanted, 4
   %share = udiv i64 %trips, %portions
@@ -533,8 +231,7 @@ hand_over:
   %from = call ptr @slot(ptr %team, i64 $T_FAILURE_VALUES)
   %to = call ptr @slot(ptr %context, i64 $VALUES)
   call void @copy_values(ptr %to, ptr %from)
-  %code.at = call ptr @slot(ptr %team, i64 $T_FAILURE_CODE)
-  %code.failed = load i64, ptr %code.at, align 8
+  %code.failed = get i64 %team $T_FAILURE_CODE
   br label %finish
 finish:
   %code = phi i64 [ 0, %over ], [ %code.failed, %hand_over ]
