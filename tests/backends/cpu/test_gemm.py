@@ -13,8 +13,9 @@ from tests.backends.cpu.native import Array, Native
 from tilejit.backends.cpu.llvm.host import Host
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module
 from tilejit.backends.cpu.products import gemm
-from tilejit.backends.cpu.products.gemm import Gemm, accumulator_of, call_gemm, gemm_function, scratch_bytes
-from tilejit.backends.cpu.products.kernels import Elements, params_of
+from tilejit.backends.cpu.products.elements import Elements, accumulator_of
+from tilejit.backends.cpu.products.gemm import Gemm, call_gemm, gemm_function, scratch_bytes
+from tilejit.backends.cpu.products.kernels import params_of
 from tilejit.dtypes import BF16, FP16, FP32, INT8, INT16, INT32, INT64, UINT8, DType
 
 PARAMS = "ptr a, i64 a_row, i64 a_col, ptr b, i64 b_row, i64 b_col, ptr c, i64 c_row, i64 m, i64 n, i64 k, i1 accumulate, ptr scratch"
@@ -31,7 +32,7 @@ def product(operand: DType, variant: str | None = None, right: DType | None = No
         a, a_row, a_col, b, b_row, b_col, c, c_row, m, n, k, accumulate, scratch = params
         call_gemm(e, operand, Gemm((a, a_row, a_col), (b, b_row, b_col), (c, c_row), (m, n, k), accumulate, scratch), right)
     else:
-        name = gemm._BUILDERS[variant](module, Elements.of(operand, right))
+        name = gemm._BUILDERS[variant](module, Elements.of(module, operand, right))
         e.void(f"call void @{name}({', '.join(map(str, params))})")
     e.void("ret void")
     e.finish()
@@ -39,9 +40,9 @@ def product(operand: DType, variant: str | None = None, right: DType | None = No
     call = Native(module.text()).function("go", *[pointer, number, number] * 2, pointer, *[number] * 4, ctypes.c_bool, pointer)
 
     def run(a: Array, b: Array, c: Array, accumulate: bool) -> None:
-        scratch = np.zeros(scratch_bytes(module, operand, a.shape[0], b.shape[1], a.shape[1]) + 128, np.uint8)
+        scratch = np.zeros(scratch_bytes(module, operand, right, a.shape[0], b.shape[1], a.shape[1]) + 128, np.uint8)
         aligned = -(-scratch.ctypes.data // 64) * 64
-        end = aligned - scratch.ctypes.data + scratch_bytes(module, operand, a.shape[0], b.shape[1], a.shape[1])
+        end = aligned - scratch.ctypes.data + scratch_bytes(module, operand, right, a.shape[0], b.shape[1], a.shape[1])
         scratch[end:] = 77
 
         def described(x: Array) -> list[int]:
@@ -92,7 +93,7 @@ def test_the_dispatcher_multiplies_any_sizes_and_strides(dtype: DType, orders: s
 @pytest.mark.parametrize("dtype", [FP32, FP16, BF16, INT8, UINT8, INT16, INT32, INT64], ids=str)
 @pytest.mark.parametrize(("variant", "orders"), [("packed", "CC"), ("packed", "FF"), ("direct", "CC"), ("direct", "SC"), ("stream", "SC"), ("dots", "CF")])
 def test_every_variant_multiplies_every_operand_type(variant: str, orders: str, dtype: DType, products: Callable[..., Product]) -> None:
-    if variant == "direct" and not Elements(dtype).plain:
+    if variant == "direct" and not Elements.of(Module(), dtype).plain:
         pytest.skip("reads operands in place, which need no conversion")
     rng = np.random.default_rng(2)
     for size in SIZES:

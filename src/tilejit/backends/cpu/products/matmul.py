@@ -13,7 +13,8 @@ from tilejit.backends.cpu.memory.movement import result_of
 from tilejit.backends.cpu.memory.storage import Array, aligned, permuted, sub_box
 from tilejit.backends.cpu.memory.views import is_last_use
 from tilejit.backends.cpu.nests.nest import convert_box, copy_box
-from tilejit.backends.cpu.products.gemm import Gemm, accumulator_of, call_gemm, scratch_bytes
+from tilejit.backends.cpu.products.elements import accumulator_of
+from tilejit.backends.cpu.products.gemm import Gemm, call_gemm, scratch_bytes
 from tilejit.backends.cpu.teams.products import Product, share_product
 from tilejit.dtypes import INT8, UINT8, DType, promote
 from tilejit.runtime.call.failures import Failure
@@ -161,7 +162,7 @@ class _Product:
         f, e = self.f, self.f.e
         target, left, right, batch, sizes = product.c, product.a, product.b, product.batch, product.sizes
         known = [size if isinstance(size, int) else None for size in sizes]
-        need = scratch_bytes(e.module, self.operand, *known)
+        need = scratch_bytes(e.module, self.operand, right.dtype, *known)
         scratch = f.allocate(need, self.op.span) if need else Value("null", "ptr")
         with ExitStack() as stack:
             pointers = [target.pointer, left.pointer, right.pointer]

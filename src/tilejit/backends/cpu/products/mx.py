@@ -53,7 +53,7 @@ def write_matmul_mx(f: FunctionWriter, op: d.ApplyOp) -> None:
         elif acc is not None and work is not target:
             copy_box(e, work, target, shape)
         sizes = (shape[0], shape[1], lhs.shape[1])
-        need = scratch_bytes(e.module, FP32, *[size if isinstance(size, int) else None for size in sizes])
+        need = scratch_bytes(e.module, FP32, None, *[size if isinstance(size, int) else None for size in sizes])
         scratch = f.allocate(need, op.span) if need else Value("null", "ptr")
         sides = [(side.pointer, side.strides[0], side.strides[1]) for side in (left, right)]
         call_gemm(e, FP32, Gemm(sides[0], sides[1], (work.pointer, work.strides[0]), sizes, acc is not None or bias is not None, scratch))

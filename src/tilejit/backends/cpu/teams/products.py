@@ -12,7 +12,7 @@ from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.memory.storage import Array
 from tilejit.backends.cpu.products.gemm import Gemm, applies, call_variant, schedule_of, scratch_bytes, variants
-from tilejit.backends.cpu.products.kernels import Elements
+from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.teams import team
 from tilejit.dtypes import DType
 from tilejit.errors import Span
@@ -37,7 +37,7 @@ def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]
     """Write a product as a task if it may be worth it, with `alone` as the code for one thread; False: nothing was written."""
     e = f.e
     schedule = schedule_of(e.module, product.operand)
-    kind = Elements.of(product.operand, product.b.dtype)
+    kind = Elements.of(e.module, product.operand, product.b.dtype)
     wanted = variants(schedule, kind, product.a.strides[-2:], product.b.strides[-2:], product.sizes)
     variant = wanted[-1]
     m, n, k = product.sizes
@@ -61,7 +61,7 @@ def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]
         length, many = captures.index(size), captures.index(parts)
         whole = own.sizes[1 if by_columns else 0]
         known = [item if isinstance(item, int) else None for item in own.sizes]
-        scratch = inner.allocate(scratch_bytes(g.module, own.operand, *known), own.span)
+        scratch = inner.allocate(scratch_bytes(g.module, own.operand, own.b.dtype, *known), own.span)
         with g.loop(begin, end, name="stretches") as loop:
             g.look()
             start = g.mul(_remainder(g, loop.iv, many), length)

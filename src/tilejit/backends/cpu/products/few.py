@@ -1,0 +1,167 @@
+"""Products of few rows, which are bound by reading B once: nothing is packed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
+from tilejit.backends.cpu.llvm.vector import binary, extract, select, shuffle, splat, width_of
+from tilejit.backends.cpu.products.elements import Elements
+from tilejit.backends.cpu.products.kernels import PARAMS, function_emitter, params_of
+from tilejit.backends.cpu.products.packing import mixed
+
+_ROWS = 4
+"""Rows of A that share what was read of B."""
+
+
+def unit(kind: Elements) -> int:
+    """Columns that are computed together: where a product is cut into stretches, they begin at multiples of it."""
+    return kind.lanes * max(2, kind.group)
+
+
+# B row after row --------------------------------------------------------------------------------------------------------
+
+_STREAM_DEPTH = {1: 4, 2: 4, 4: 2}
+"""Words along the depth that are read side by side, by the numbers in a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Operands:
+    a: tuple[Value, Value, Value]
+    b: tuple[Value, Value]
+    c: tuple[Value, Value]
+
+
+def stream(module: Module, kind: Elements) -> str:
+    """Columns of B are adjacent: row after row of it is read once, and C, which is small, is updated in place."""
+    name = f"gemm.{kind.name}.stream"
+    if name in module.functions:
+        return name
+    params = params_of(PARAMS)
+    a, a_row, a_col, b, b_row, _, c, c_row, m, n, k, accumulate, *_ = params
+    e = function_emitter(module, name, "void", params, "nounwind noinline")
+    with e.when(binary(e, "xor", accumulate, Value("true", "i1")), "clear"), e.loop(0, m) as i, e.loop(0, n) as j:
+        e.store(kind.zero(1), e.offset(c, e.add(e.mul(i.iv, c_row), j.iv), kind.acc), kind.acc_bytes)
+    operands = _Operands((a, a_row, a_col), (b, b_row), (c, c_row))
+    depth, single = _STREAM_DEPTH[kind.group], replace(kind, dot=None)
+    deep = e.inst("i64", f"and i64 {k.text}, {-depth * kind.group}")
+    wide = e.inst("i64", f"and i64 {n.text}, {-unit(kind)}")
+    together = e.inst("i64", f"and i64 {m.text}, {-_ROWS}")
+    for lower, upper, rows in ((0, together, _ROWS), (together, m, 1)):
+        _sweep(e, kind, operands, (0, deep, depth), (lower, upper, rows), (0, wide, unit(kind)))
+        _sweep(e, single, operands, (deep, k, 1), (lower, upper, rows), (0, wide, unit(kind)))
+        _sweep(e, single, operands, (0, k, 1), (lower, upper, rows), (wide, n, 1))
+    e.void("ret void")
+    e.finish()
+    return name
+
+
+_Range = tuple[Index, Index, int]
+"""From, to, how many at a time."""
+
+
+def _sweep(e: Emitter, kind: Elements, operands: _Operands, along: _Range, down: _Range, across: _Range) -> None:
+    """Add to a part of C the products of a part of the depth, some words at a time."""
+    (a, a_row, a_col), (b, b_row), (c, c_row) = operands.a, operands.b, operands.c
+    depth, rows, width = along[2], down[2], across[2]
+    with e.loop(along[0], along[1], depth * kind.group, name="k") as step, e.loop(down[0], down[1], rows, name="i") as i:
+        e.look()
+        ones = [[_word_of_a(e, kind, (a, a_row, a_col), e.add(i.iv, r), e.add(step.iv, u * kind.group)) for u in range(depth)] for r in range(rows)]
+        right = [e.offset(b, e.mul(e.add(step.iv, u), b_row), kind.b.memory) for u in range(depth * kind.group)]
+        outs = [e.offset(c, e.mul(e.add(i.iv, r), c_row), kind.acc) for r in range(rows)]
+        pieces, each = (width // kind.lanes, kind.lanes) if kind.dot is not None else (1, width)
+        spread = [[splat(e, one, each) for one in row] for row in ones]
+        with e.loop(across[0], across[1], width, name="j") as j:
+            places = [[e.offset(out, e.add(j.iv, v * each), kind.acc) for v in range(pieces)] for out in outs]
+            totals = [[kind.load_acc(e, place, each) for place in row] for row in places]
+            extra = [kind.zero(each)] * pieces
+            for u in range(depth):
+                loaded = [kind.b.load(e, e.offset(at, j.iv, kind.b.memory), width) for at in right[u * kind.group : (u + 1) * kind.group]]
+                words = _vectors(e, kind.words(e, mixed(e, loaded)), each)
+                extra = [kind.correction(e, word, total) for word, total in zip(words, extra, strict=True)] if kind.corrected else extra
+                totals = [[kind.multiply_add(e, spread[r][u], words[v], totals[r][v]) for v in range(pieces)] for r in range(rows)]
+            for r in range(rows):
+                for v, total in enumerate(totals[r]):
+                    e.store(kind.sub(e, total, extra[v]) if kind.corrected else total, places[r][v], kind.acc_bytes)
+
+
+def _word_of_a(e: Emitter, kind: Elements, a: tuple[Value, Value, Value], row: Index, first: Index) -> Value:
+    start = e.offset(a[0], e.add(e.mul(row, a[1]), e.mul(first, a[2])), kind.a.memory)
+    return kind.words(e, mixed(e, [kind.a.load(e, e.offset(start, e.mul(a[2], u), kind.a.memory), 1) for u in range(kind.group)]))
+
+
+def _vectors(e: Emitter, value: Value, width: int) -> list[Value]:
+    """A long vector in pieces."""
+    count = width_of(value.type) // width
+    return [value] if count == 1 else [shuffle(e, value, None, list(range(v * width, (v + 1) * width))) for v in range(count)]
+
+
+# B transposed -----------------------------------------------------------------------------------------------------------
+
+_COLUMNS = 4
+"""Columns of B that share what was read of A; where there are fewer left, each has as many vectors of sums instead."""
+
+
+def dots(module: Module, kind: Elements) -> str:
+    """Rows of A and columns of B are contiguous: every cell of C is a dot product, of which some rows and columns are computed together."""
+    name = f"gemm.{kind.name}.dots"
+    if name in module.functions:
+        return name
+    params = params_of(PARAMS)
+    a, a_row, _, b, _, b_col, c, c_row, m, n, k, accumulate, *_ = params
+    e = function_emitter(module, name, "void", params, "nounwind noinline")
+    together, wide = (e.inst("i64", f"and i64 {size.text}, {-many}") for size, many in ((m, _ROWS), (n, _COLUMNS)))
+    for left, right, columns in ((0, wide, _COLUMNS), (wide, n, 1)):
+        with e.loop(left, right, columns, name="j") as j:
+            rights = [e.offset(b, e.mul(e.add(j.iv, v), b_col), kind.b.memory) for v in range(columns)]
+            for lower, upper, rows in ((0, together, _ROWS), (together, m, 1)):
+                with e.loop(lower, upper, rows, name="i") as i:
+                    e.look()
+                    lefts = [e.offset(a, e.mul(e.add(i.iv, r), a_row), kind.a.memory) for r in range(rows)]
+                    cells = _dot_products(e, kind, lefts, rights, k)
+                    for r in range(rows):
+                        for v in range(columns):
+                            place = e.offset(c, e.add(e.mul(e.add(i.iv, r), c_row), e.add(j.iv, v)), kind.acc)
+                            old = select(e, accumulate, kind.load_acc(e, place, 1), kind.zero(1))
+                            e.store(kind.add(e, old, cells[r * columns + v]), place, kind.acc_bytes)
+    e.void("ret void")
+    e.finish()
+    return name
+
+
+def _dot_products(e: Emitter, kind: Elements, lefts: Sequence[Value], rights: Sequence[Value], k: Value) -> list[Value]:
+    """Rows of A times columns of B, row by row; a sum has the same order however many rows there are."""
+    rows, columns = len(lefts), len(rights)
+    chains = _COLUMNS // columns
+    width = kind.lanes * kind.group
+    deep = e.inst("i64", f"and i64 {k.text}, {-chains * width}")
+    cells = rows * columns
+    each = cells + (columns if kind.corrected else 0)
+
+    def step(of: Elements, at: Index, wide: int, sums: Sequence[Value]) -> list[Value]:
+        shared = [of.words(e, of.b.load(e, e.offset(right, at, of.b.memory), wide)) for right in rights]
+        own = [of.words(e, of.a.load(e, e.offset(left, at, of.a.memory), wide)) for left in lefts]
+        out = [of.multiply_add(e, own[r], shared[v], sums[r * columns + v]) for r in range(rows) for v in range(columns)]
+        return out + ([of.correction(e, word, total) for word, total in zip(shared, sums[cells:], strict=True)] if of.corrected else [])
+
+    with e.loop(0, deep, chains * width, [kind.zero(kind.lanes)] * (chains * each), name="k") as loop:
+        loop.next = []
+        for chain in range(chains):
+            loop.next += step(kind, e.add(loop.iv, chain * width), width, loop.carried[chain * each : (chain + 1) * each])
+    sums = loop.results
+    while len(sums) > each:
+        half = len(sums) // 2
+        sums = [kind.add(e, one, other) for one, other in zip(sums[:half], sums[half:], strict=True)]
+    if kind.corrected:
+        sums = [kind.sub(e, sums[cell], sums[cells + cell % columns]) for cell in range(cells)]
+    with e.loop(deep, k, 1, [_collapsed(e, kind, total) for total in sums], name="k") as loop:
+        loop.next = step(replace(kind, dot=None), loop.iv, 1, loop.carried)
+    return loop.results
+
+
+def _collapsed(e: Emitter, kind: Elements, vector: Value) -> Value:
+    """The sum of all lanes, half onto half."""
+    while (half := width_of(vector.type) // 2) > 1:
+        vector = kind.add(e, *(shuffle(e, vector, None, range(first, first + half)) for first in (0, half)))
+    return kind.add(e, extract(e, vector, 0), extract(e, vector, 1))
