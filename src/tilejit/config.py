@@ -104,6 +104,16 @@ def architectures(text: str) -> str:
     return ",".join(f"sm_{name}" for name in dict.fromkeys(names))
 
 
+LEVELS = ("sse", "avx2", "avx512", "dot")
+"""Instruction sets of x86-64, each with those before it; `dot` multiplies words of BF16 and bytes, and only matrix units go beyond it."""
+
+
+def _level(text: str) -> str:
+    if text not in LEVELS:
+        raise ValueError(f"expected one of {', '.join(LEVELS)}")
+    return text
+
+
 def schedules(text: str) -> str:
     """Choices to replace, spelled one way."""
     import json
@@ -121,7 +131,8 @@ PLATFORM = Setting("platform", str, "", True, "where kernels run when neither th
 CHECK_BOUNDS = Setting("check_bounds", _flag, True, True, "check windows and indices against the extents of tensors")
 FAST_MATH = Setting("fast_math", _flag, True, True, "permit reassociated sums, fused multiply-add and polynomial maths")
 ARCH = Setting("arch", architectures, "", True, "GPU architectures to compile for, such as sm_90 or sm_80,sm_90; empty: that of the GPU that is used")
-SCHEDULE = Setting("schedule", schedules, "", True, "choices of the backend to replace, as JSON by nest, such as {\"kernel/nest0\": {\"lanes\": 16}}")
+SCHEDULE = Setting("schedule", schedules, "", True, 'choices of the backend to replace, as JSON by nest, such as {"kernel/nest0": {"lanes": 16}}')
+CPU = Setting("cpu", _level, "", True, "the most that code for x86-64 may use: sse, avx2, avx512, dot (with BF16 and VNNI); empty: all that is there")
 NUM_THREADS = Setting("num_threads", _count, 0, False, "threads a call may use; 0: torch's count if torch is loaded, else the CPUs of this process")
 ARENA_BYTES = Setting("arena_bytes", _bytes, 16 << 30, False, "address space reserved per thread for scratch tensors; memory is used only when touched")
 VERIFY = Setting("verify", _flag, False, False, "verify the IR after every pass")
@@ -137,7 +148,7 @@ LOG = Setting("log", str, "", False, "what to report on stderr: `recompile` prin
 PTOAS = Setting("ptoas", str, "", False, "the program that checks emitted PTO text; empty: `ptoas` if it is on PATH, `off`: none")
 
 SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int], ...] = (
-    PLATFORM, CHECK_BOUNDS, FAST_MATH, ARCH, SCHEDULE, NUM_THREADS, ARENA_BYTES, VERIFY, FASTPATH,
+    PLATFORM, CHECK_BOUNDS, FAST_MATH, ARCH, SCHEDULE, CPU, NUM_THREADS, ARENA_BYTES, VERIFY, FASTPATH,
     CACHE, CACHE_DIR, CACHE_PATH, CACHE_BYTES, CACHE_ENTRIES, RUN_ONLY, ON_DRIFT, LOG, PTOAS,
 )  # fmt: skip
 

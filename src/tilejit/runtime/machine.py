@@ -6,6 +6,7 @@ import hashlib
 import platform
 from collections.abc import Collection
 from functools import cache
+from pathlib import Path
 
 # LLVM's name of a feature → the kernel's, where the two differ.
 _RENAMED = {"sse4.1": "sse4_1", "sse4.2": "sse4_2", "bmi": "bmi1", "lzcnt": "abm", "cx16": "cx16", "avx512vpopcntdq": "avx512_vpopcntdq",
@@ -35,9 +36,24 @@ def code_features() -> frozenset[str]:
 
 
 @cache
+def cache_bytes() -> tuple[int, int, int]:
+    """Bytes of the data caches of a core, nearest first, as the system tells them; of a usual processor where it does not."""
+    found = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}
+    folder = Path("/sys/devices/system/cpu/cpu0/cache")
+    for place in folder.glob("index*") if folder.is_dir() else ():
+        try:
+            level, kind, size = ((place / name).read_text(encoding="ascii").strip() for name in ("level", "type", "size"))
+            if kind != "Instruction":
+                found[int(level)] = int(size.rstrip("KM")) << (20 if size.endswith("M") else 10)
+        except (OSError, ValueError):
+            continue
+    return found[1], found[2], found[3]
+
+
+@cache
 def fingerprint(device: str = "cpu") -> str:
-    """The processor, as far as generated code depends on it: architecture and a digest of its features."""
-    return f"{architecture()}-{hashlib.sha256(' '.join(sorted(code_features())).encode()).hexdigest()[:12]}"
+    """The processor, as far as generated code depends on it: architecture and a digest of its features and caches."""
+    return f"{architecture()}-{hashlib.sha256(' '.join([*sorted(code_features()), *map(str, cache_bytes())]).encode()).hexdigest()[:12]}"
 
 
 @cache

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.backends.cpu.native import Array, Native
-from tilejit.backends.cpu.llvm.host import Host
+from tilejit.backends.cpu.llvm.host import Host, host
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module
 from tilejit.backends.cpu.products import gemm
 from tilejit.backends.cpu.products.elements import Elements, accumulator_of
@@ -177,6 +177,42 @@ def products() -> Callable[..., Product]:
 
 @pytest.mark.parametrize(("variant", "orders"), [("packed", "CF"), ("direct", "CC"), ("stream", "CC"), ("dots", "CF")])
 def test_older_processors_multiply_too(variant: str, orders: str, older_host: Host) -> None:
-    run = product(FP32, variant)
-    for size in SIZES:
-        check(run, FP32, size, orders, np.random.default_rng(4))
+    for dtype in (FP32,) if variant == "direct" else (FP32, BF16, INT8):
+        run = product(dtype, variant)
+        for size in SIZES[::2]:
+            check(run, dtype, size, orders, np.random.default_rng(4))
+
+
+@pytest.mark.parametrize("dtype", [INT8, UINT8], ids=str)
+@pytest.mark.parametrize(("variant", "orders"), [("packed", "CC"), ("stream", "CC"), ("dots", "CF")])
+def test_bytes_are_multiplied_exactly_at_the_ends_of_their_range(variant: str, orders: str, dtype: DType, products: Callable[..., Product]) -> None:
+    rng = np.random.default_rng(6)
+    low, high = (-128, 127) if dtype is INT8 else (0, 255)
+    a, b = (rng.choice([low, low + 1, high - 1, high], shape).astype(dtype.numpy) for shape in ((7, 515), (515, 70)))
+    c = np.zeros((7, 70), np.int32)
+    products(dtype, variant)(a, np.asfortranarray(b) if orders[1] == "F" else b, c, False)
+    assert np.array_equal(c, a.astype(np.int64) @ b.astype(np.int64))
+
+
+def test_what_is_not_finite_stays_in_its_row_and_column(products: Callable[..., Product]) -> None:
+    """An odd depth: the last word is half empty, and an empty half must not meet an infinity."""
+    rng = np.random.default_rng(7)
+    for variant, order in (("packed", "C"), ("stream", "C"), ("dots", "F")):
+        a, b = operand_of(BF16, (5, 67), "C", rng), operand_of(BF16, (67, 66), order, rng)
+        a[2, 66], b[66, 9] = np.inf, np.nan
+        c = np.zeros((5, 66), np.float32)
+        products(BF16, variant)(a, b, c, False)
+        wide = a.astype(np.float64) @ b.astype(np.float64)
+        assert np.array_equal(np.isnan(c), np.isnan(wide)) and np.array_equal(np.isinf(c), np.isinf(wide))
+
+
+@pytest.mark.parametrize("level", ["dot", "avx512", "avx2"])
+def test_the_setting_names_the_most_that_code_may_use(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = host()
+    if not whole.has("avx512bf16"):
+        pytest.skip("the processor has no more than that")
+    monkeypatch.setenv("TILEJIT_CPU", level)
+    module = Module()
+    name = gemm_function(module, BF16, (2048, 1), (2048, 1), (512, 2048, 2048))
+    assembly = Native(module.text().replace("internal void @" + name, "void @" + name)).compiled.assembly
+    assert ("vdpbf16ps" in assembly, "zmm" in assembly) == {"dot": (True, True), "avx512": (False, True), "avx2": (False, False)}[level]

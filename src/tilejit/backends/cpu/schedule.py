@@ -15,6 +15,7 @@ from typing import TypeVar
 from tilejit.backends.cpu.llvm.host import host
 from tilejit.dtypes import DType
 from tilejit.errors import OptionError
+from tilejit.runtime.machine import cache_bytes
 
 _MIB = 1 << 20
 
@@ -48,7 +49,7 @@ class GemmSchedule:
     vectors: int
     """Vectors in a row of it: accumulators, one row of B and a broadcast of A fit the registers."""
     kc: int
-    """Depth of a packed panel: a panel of B stays in the first cache."""
+    """Depth of a packed panel in words: a panel of A and the part of one of B that is in use stay in the first cache."""
     mc: int
     """Rows of A packed at a time: they stay in the second cache."""
     nc: int
@@ -60,6 +61,8 @@ class GemmSchedule:
     """Up to these sizes B stays in the first caches as it is, and packing does not pay."""
     few_rows: int
     """Up to this many rows the product is bound by reading B once."""
+    few_dots: int
+    """The same where B is transposed: it need not be packed then, and can be read again from the caches."""
     pieces: int
     """Stretches that a product is cut into for several threads, if they are not too narrow then."""
     stream_pieces: int
@@ -107,12 +110,15 @@ def nest(dtypes: Sequence[DType], wide: bool, folds: bool) -> NestSchedule:
     )
 
 
-def gemm() -> GemmSchedule:
+def gemm(accumulator: DType) -> GemmSchedule:
     """For products on this processor."""
-    vectors = 4 if host().vector_registers == 32 else 2
+    rows, vectors = 6, 4 if host().vector_registers == 32 else 2
+    word, (_, second, _) = accumulator.get_byte(), cache_bytes()
+    kc = 512 if second >= _MIB else 256
+    mc = max(rows, second // 2 // (kc * word) // rows * rows)
     return GemmSchedule(
-        rows=6, vectors=vectors, kc=256, mc=240 if vectors == 4 else 144, nc=1024, unroll=2,
-        direct_n=256, direct_k=256, few_rows=8, pieces=16, stream_pieces=4, least_columns=256, least_rows=120,
+        rows=rows, vectors=vectors, kc=kc, mc=mc, nc=1024, unroll=2,
+        direct_n=256, direct_k=256, few_rows=8, few_dots=32, pieces=16, stream_pieces=4, least_columns=256, least_rows=120,
     )  # fmt: skip
 
 
@@ -140,7 +146,7 @@ class Book:
     def gemm(self, accumulator: DType) -> GemmSchedule:
         name = f"gemm {accumulator.name}"
         found = self.made.get(name)
-        chosen = found if isinstance(found, GemmSchedule) else self._entered(name, gemm())
+        chosen = found if isinstance(found, GemmSchedule) else self._entered(name, gemm(accumulator))
         columns = chosen.vectors * (host().vector_bits // accumulator.bits)
         if chosen.nc % columns:
             raise OptionError(f"the schedule of {name!r} has nc={chosen.nc}, no multiple of its {columns} columns of a block", help="blocks are packed whole")
@@ -174,7 +180,7 @@ class Book:
 
 
 _POWERS_OF_TWO = ("lanes", "middle", "unroll")
-_MAY_BE_NOTHING = ("recompute", "stream_bytes", "prefetch_bytes", "direct_n", "direct_k", "few_rows")
+_MAY_BE_NOTHING = ("recompute", "stream_bytes", "prefetch_bytes", "direct_n", "direct_k", "few_rows", "few_dots")
 
 
 def _takes(chosen: Schedule, name: str, value: object) -> bool:

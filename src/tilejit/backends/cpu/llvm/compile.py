@@ -8,7 +8,7 @@ from functools import cache, cached_property
 
 import llvmlite.binding as llvm
 
-from tilejit.backends.cpu.llvm.host import host
+from tilejit.backends.cpu.llvm.host import Host, host
 from tilejit.errors import InternalError
 
 
@@ -31,13 +31,16 @@ class Compiled:
         return target_machine().emit_assembly(self.module)
 
 
-@cache
 def target_machine() -> llvm.TargetMachine:
     """The code generator for the host, shared by all compilations."""
+    return _machine_for(host())
+
+
+@cache
+def _machine_for(here: Host) -> llvm.TargetMachine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
-    here = host()
     return llvm.Target.from_triple(here.triple).create_target_machine(cpu=here.cpu, features=here.features, opt=2, reloc="pic", codemodel="small")
 
 

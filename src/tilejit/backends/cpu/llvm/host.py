@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from tilejit import config
+
 
 @dataclass(frozen=True, slots=True)
 class Host:
@@ -51,9 +53,21 @@ class Host:
         return not self.is_x86 or self.has("fma")
 
 
-@cache
+_BEYOND = {"sse": ("avx", "fma", "f16c", "amx", "vaes", "vpclmul", "gfni"), "avx2": ("avx512", "avxvnni", "avx10", "amx"),
+           "avx512": ("avx512bf16", "avx512vnni", "avxvnni", "amx"), "dot": ("amx",)}  # fmt: skip
+"""Beginnings of the features that a level (the setting `cpu`) does without."""
+
+
 def host() -> Host:
-    """The processor this process runs on."""
+    """The processor this process runs on, or as much of it as the settings allow."""
+    return _host(config.CPU.value)
+
+
+@cache
+def _host(level: str) -> Host:
     import llvmlite.binding as llvm
 
-    return Host(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+    features = llvm.get_host_cpu_features().flatten()
+    if level:
+        features = ",".join(f"-{name[1:]}" if name[1:].startswith(_BEYOND[level]) else name for name in features.split(","))
+    return Host(llvm.get_process_triple(), llvm.get_host_cpu_name(), features)

@@ -82,18 +82,20 @@ def variants(schedule: GemmSchedule, kind: Elements, a: Sequence[Index], b: Sequ
     """Variants that could apply to operands of these strides, best first; the last one serves always."""
     m, n, k = sizes
     out: list[str] = []
-    may_few = not isinstance(m, int) or m <= schedule.few_rows
-    must_few = isinstance(m, int) and m <= schedule.few_rows
-    if may_few and (not isinstance(b[1], int) or b[1] == 1):
+
+    def may_be(value: Index, wanted: int) -> bool:
+        return not isinstance(value, int) or value == wanted
+
+    if not (isinstance(m, int) and m > schedule.few_rows) and may_be(b[1], 1):
         out.append("stream")
-        if must_few and b[1] == 1:
+        if isinstance(m, int) and b[1] == 1:
             return out
-    if may_few and (not isinstance(b[0], int) or b[0] == 1) and (not isinstance(a[1], int) or a[1] == 1):
+    if not (isinstance(m, int) and m > schedule.few_dots) and may_be(b[0], 1) and may_be(a[1], 1):
         out.append("dots")
-        if must_few and b[0] == 1 and a[1] == 1:
+        if isinstance(m, int) and b[0] == 1 and a[1] == 1:
             return out
     small = not (isinstance(n, int) and n > schedule.direct_n) and not (isinstance(k, int) and k > schedule.direct_k)
-    if kind.plain and small and (not isinstance(b[1], int) or b[1] == 1):
+    if kind.plain and small and may_be(b[1], 1):
         out.append("direct")
         if isinstance(n, int) and isinstance(k, int) and b[1] == 1:
             return out
@@ -130,7 +132,7 @@ def applies(e: Emitter, variant: str, operand: DType, a: Sequence[Index], b: Seq
     elif variant == "stream":
         tests = [e.icmp("eq", b[1], 1), e.icmp("sle", m, schedule.few_rows)]
     else:
-        tests = [e.icmp("eq", b[0], 1), e.icmp("eq", a[1], 1), e.icmp("sle", m, schedule.few_rows)]
+        tests = [e.icmp("eq", b[0], 1), e.icmp("eq", a[1], 1), e.icmp("sle", m, schedule.few_dots)]
     condition = tests[0]
     for test in tests[1:]:
         condition = binary(e, "and", condition, test)

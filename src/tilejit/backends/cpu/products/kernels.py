@@ -9,7 +9,6 @@ from tilejit.backends.cpu.llvm.vector import binary, select, splat, typed
 from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.schedule import GemmSchedule
 
-
 PARAMS = "ptr a, i64 a_row, i64 a_col, ptr b, i64 b_row, i64 b_col, ptr c, i64 c_row, i64 m, i64 n, i64 k, i1 accumulate, ptr scratch, ptr context"
 """What every product is given (gemm.py)."""
 

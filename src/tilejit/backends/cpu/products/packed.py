@@ -140,9 +140,7 @@ def block_function(module: Module, kind: Elements, block: GemmSchedule) -> str:
     return name
 
 
-def _copy_edge(
-    e: Emitter, kind: Elements, block: GemmSchedule, tile: Value, c: tuple[Value, Value], sizes: tuple[Index, Index], accumulate: Value
-) -> None:
+def _copy_edge(e: Emitter, kind: Elements, block: GemmSchedule, tile: Value, c: tuple[Value, Value], sizes: tuple[Index, Index], accumulate: Value) -> None:
     """The part of a full tile that lies inside C."""
     lanes = kind.lanes
     masks = [lane_mask(e, e.sub(sizes[1], v * lanes), lanes) for v in range(block.vectors)]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.memory.storage import Array
-from tilejit.backends.cpu.products.gemm import Gemm, applies, call_variant, schedule_of, scratch_bytes, variants
 from tilejit.backends.cpu.products.elements import Elements
+from tilejit.backends.cpu.products.gemm import Gemm, applies, call_variant, schedule_of, scratch_bytes, variants
 from tilejit.backends.cpu.teams import team
 from tilejit.dtypes import DType
 from tilejit.errors import Span
@@ -82,9 +82,7 @@ def _captured(product: Product, captures: team.Captures) -> Product:
     return Product(product.operand, c, a, b, batch, (m, n, k), captures.value(flag) if isinstance(flag, Value) else flag, product.span)
 
 
-def _write_stretch(
-    f: FunctionWriter, product: Product, variant: str, place: tuple[Index, Index, Index], scratch: Value, *, by_columns: bool
-) -> None:
+def _write_stretch(f: FunctionWriter, product: Product, variant: str, place: tuple[Index, Index, Index], scratch: Value, *, by_columns: bool) -> None:
     """One stretch of one product of the batch: (number in the batch, first row or column, how many)."""
     e = f.e
     number, start, extent = place
