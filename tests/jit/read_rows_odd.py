@@ -142,6 +142,15 @@ ODD = [
     ("condition of an object", "L = [1]", "3.0 if L else 4.0", ("[1]", "[]"), "m.L.clear()", "m.L.append(1)"),
     ("or of objects", "L = []\nM = [3]", "(L or M)[0]", ("M = [3]", "M = [4]"), "m.L.append(5)", "m.L.clear()"),
     ("name of the language that is assigned", "", "sin", ("", "pl.sin = pl.cos"), "m.OWN = m.pl.sin; m.pl.sin = m.pl.cos", "m.pl.sin = m.OWN"),
+    ("item of a list in a quoted annotation", "T = [pl.FP32]", "T[0]", ("pl.FP32", "pl.INT32"), "m.T[0] = m.pl.INT32", "m.T[0] = m.pl.FP32"),
+    ("call in a quoted annotation", "T = pl.FP32\ndef f():\n    return T", "f()", ("T = pl.FP32", "T = pl.INT32"), "m.T = m.pl.INT32", "m.T = m.pl.FP32"),
+    ("alias that a quoted annotation names", "T = pl.Scalar[pl.FP32]", "T", ("pl.FP32", "pl.INT32"), "m.T = m.pl.Scalar[m.pl.INT32]", "m.T = m.pl.Scalar[m.pl.FP32]"),
+    ("quoted annotation that is named like its parameter", "n = pl.FP32", "n", ("pl.FP32", "pl.INT32"), "m.n = m.pl.INT32", "m.n = m.pl.FP32"),
+    ("attribute set on a class of the language", "pl.Tensor.ROW = 3", "pl.Tensor.ROW", ("= 3", "= 4"), "m.pl.Tensor.ROW = 4", "m.pl.Tensor.ROW = 3"),
+    ("attribute set on an enum of the language", "pl.Level.ROW = 3", "pl.Level.ROW", ("= 3", "= 4"), "m.pl.Level.ROW = 4", "m.pl.Level.ROW = 3"),
+    ("attribute set on a member of an enum", "pl.Level.CORE_GROUP.row = 3\nL = pl.Level.CORE_GROUP", "L.row", ("row = 3", "row = 4"), "m.L.row = 4", "m.L.row = 3"),
+    ("module emptied and filled again", "SPARE = 1", "max(3, 4)", ("SPARE = 1", "def max(a, b):\n    return 9"), "own = vars(m); kept = dict(own); del kept['SPARE']; own.clear(); own.update(kept); m.max = lambda a, b: 9", "del m.max; m.SPARE = 1"),
+    ("cell that is filled later", "k = 3\nSTART = 1\ndef make():\n    if not START:\n        k = 4\n    def fill(n):\n        nonlocal k\n        k = n\n{indented}\n    return kernel, fill\nkernel, fill = make()", "k", ("START = 1", "START = 0"), "m.fill(4)", ""),
     ("dtype in a quoted annotation", "T = pl.FP32", "T", ("pl.FP32", "pl.INT32"), "m.T = m.pl.INT32", "m.T = m.pl.FP32"),
 ]  # fmt: skip
 KERNELS = {
@@ -153,7 +162,7 @@ KERNELS = {
     "truth of an object": BRANCH,
     "truth of a list": BRANCH,
     "name of the language that is assigned": PATCHED,
-    "dtype in a quoted annotation": QUOTED,
+    **dict.fromkeys((name for name, *_ in ODD if "quoted annotation" in name), QUOTED),
     "keyword defaults of an inline kernel, in place": PATCHED.replace("pl.{", "{"),
 }
 ODD_ROWS: list[Row] = [

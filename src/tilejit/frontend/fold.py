@@ -74,14 +74,8 @@ class Namespace(Mapping[str, object]):
         return self._extra
 
     def cell(self, name: str) -> CellType | None:
-        """The closure cell that holds `name`, if one does."""
-        if name in self._extra:
-            return None
-        found = self._cells.get(name)
-        try:
-            return None if found is None or found.cell_contents is MISSING else found
-        except ValueError:
-            return None
+        """The closure cell of `name`, if there is one; it may be empty."""
+        return None if name in self._extra else self._cells.get(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter({**vars(builtins), **self._globals, **self._enclosing, **self._cells, **self._extra})

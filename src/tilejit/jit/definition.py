@@ -18,7 +18,7 @@ from tilejit.frontend.fold import Namespace
 from tilejit.frontend.source import FunctionBlock, FunctionText, block_of, parsed, span_of, unwrapped
 from tilejit.jit.reads.facts import Facts, facts_of, is_known
 from tilejit.jit.reads.plain import NotPlain, encode
-from tilejit.jit.specialize.signature import JitParam, Path, annotated_result, argument_node, read_params
+from tilejit.jit.specialize.signature import JitParam, Quoted, annotated_result, argument_node, read_params
 from tilejit.jit.specialize.tree import Tree, tree_of
 from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.call.native_type import NativeCallable
@@ -85,28 +85,24 @@ class Definition:
         _ = self.parts
         first = self.facts.params[:1]
         drop = bool(first) and first[0] in self.extra
-        params = read_params(self.function, self.facts, lambda: self.text, self.namespace, self._annotation_paths, drop_first=drop)
+        params = read_params(self.function, self.facts, lambda: self.text, self.quoted, drop_first=drop)
         return self._without_directions(params) if self.kind == "inline" else params
 
     @lazy
     def result(self) -> object | None:
         """What the return annotation stands for."""
-        return annotated_result(self.function, self.namespace, self._annotation_paths)
+        return annotated_result(self.function, self.quoted)
 
     @lazy
-    def _annotation_paths(self) -> list[Path]:
-        return []
-
-    @lazy
-    def annotation_paths(self) -> tuple[Path, ...]:
-        """Chains that annotations in quotes read: they stand for what they stood for when the parameters were read."""
-        _ = self.params, self.result
-        return tuple(dict.fromkeys(self._annotation_paths))
+    def quoted(self) -> Quoted:
+        """The annotations in quotes, as they were when `params` and `result` were read."""
+        return Quoted(self.namespace)
 
     @lazy
     def digest(self) -> str:
         """What passes see of the definition, whoever asks: its text, parameters as classified, plain defaults, kind and options."""
-        rows = [self.facts.digest, self.name, self.kind, _written(dict(self.options)), [_described(param) for param in self.params], repr(self.result)]
+        params = [[param.name, *param.described(), _default(param)] for param in self.params]
+        rows = [self.facts.digest, self.name, self.kind, _written(dict(self.options)), params, repr(self.result)]
         symbols: dict[int, int] = {}
         numbered = json.dumps(rows, default=lambda value: [value.name, symbols.setdefault(id(value), len(symbols))])
         return hashlib.sha256(numbered.encode()).hexdigest()
@@ -205,13 +201,8 @@ def _written(value: object) -> object:
         return ["object"]
 
 
-def _described(param: JitParam) -> list[object]:
-    tensor = param.tensor
-    wrap = f"{param.wrap.__module__}.{param.wrap.__qualname__}" if param.wrap is not None else None
-    default = None if param.default is inspect.Parameter.empty else [_written(param.default)]
-    shape = None if tensor is None or tensor.shape is None else list(tensor.shape)
-    facts = None if tensor is None else [shape, str(tensor.dtype), tensor.layout.value, repr(tensor.view), repr(tensor.memref)]
-    return [param.name, param.kind, param.direction, facts, str(param.dtype), default, wrap, param.keyword_only]
+def _default(param: JitParam) -> object:
+    return None if param.default is inspect.Parameter.empty else [_written(param.default)]
 
 
 class Kernel(NativeCallable):

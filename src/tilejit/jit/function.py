@@ -19,7 +19,7 @@ from tilejit.jit.disk import kernels as disk
 from tilejit.jit.explain import Explanation, nearest
 from tilejit.jit.programs import Found, Programs
 from tilejit.jit.reads.asking import asking
-from tilejit.jit.reads.trace import Answers, Trace
+from tilejit.jit.reads.trace import Answers
 from tilejit.jit.reads.watch import Watch, watch_of
 from tilejit.jit.specialize.arguments import Argument, BoundArguments, annotated_argument, bind_arguments, stays_runtime
 from tilejit.jit.specialize.meta import RuntimeScalar
@@ -108,8 +108,8 @@ class JITFunction(Programs):
     def explain(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Explanation:
         """Would this call hit a cache? If not: which fields of the key differ from the nearest entry. Asks everything that a call would ask."""
         with asking(self) as ask:
-            trace = ask(Trace(self.definition, Answers(), {}, "recompile"))
-            bound = self._sample(args, kwargs)
+            trace = ask(self._begun(Answers(), {}, "recompile"))
+            bound = self._sample(args, kwargs, trace.entry)
             extents = self._extents_of(trace)
             key = self._first_part(trace, extents, bound, config)
             walk = trace.fork()
@@ -202,13 +202,13 @@ class JITFunction(Programs):
 
     # sample arguments ---------------------------------------------------------------------------------------------------------
 
-    def _sample(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> BoundArguments:
+    def _sample(self, args: tuple[object, ...], kwargs: Mapping[str, object], definition: Definition | None = None) -> BoundArguments:
+        definition = definition or self.definition
         if args or any(view_of(value) is not None for value in kwargs.values()):
-            return bind_arguments(self.definition, args, kwargs, running=False)
-        return self._from_annotations(kwargs)
+            return bind_arguments(definition, args, kwargs, running=False)
+        return self._from_annotations(definition, kwargs)
 
-    def _from_annotations(self, kwargs: Mapping[str, object]) -> BoundArguments:
-        definition = self.definition
+    def _from_annotations(self, definition: Definition, kwargs: Mapping[str, object]) -> BoundArguments:
         names = [param.name for param in definition.params]
         unknown = [name for name in kwargs if name not in names]
         if unknown:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tilejit import config as settings
-from tilejit.errors import ArgumentError, ArtifactError, StaleCaptureError
+from tilejit.errors import ArgumentError, ArtifactError, StaleCaptureError, UncacheableValueError
 from tilejit.jit.cache import MemoryCache
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.disk import kernels as disk
@@ -20,7 +20,7 @@ from tilejit.jit.disk.fingerprint import sources_changed
 from tilejit.jit.explain import Explanation, nearest
 from tilejit.jit.reads import facts
 from tilejit.jit.reads.manifest import Node
-from tilejit.jit.reads.scope import Reads
+from tilejit.jit.reads.scope import OldAnnotations, Reads
 from tilejit.jit.reads.spelling import shown
 from tilejit.jit.reads.trace import Answers, Table, Trace
 from tilejit.jit.reads.watch import FunctionState
@@ -37,6 +37,10 @@ from tilejit.runtime.targets import place_of, row_of
 if TYPE_CHECKING:
     from tilejit.jit.specialize.program import Specialization
     from tilejit.tile_ir.program import Program
+
+
+_READINGS = 4
+"""How often a function is read because its annotations in quotes have changed since, by another thread."""
 
 
 class Programs(Kernel):
@@ -59,11 +63,11 @@ class Programs(Kernel):
         """Drop what warm calls know."""
         raise NotImplementedError
 
-    def _start_anew(self) -> None:
-        """Forget what the kernel stood on."""
+    def _start_anew(self, definition: Definition | None = None) -> None:
+        """Forget what the kernel stood on, and read it again unless somebody did."""
         with self._lock:
             self._table, self._functions, self._extents = {}, FunctionState(), Node()
-            self.definition = self.definition.anew()
+            self.definition = definition or self.definition.anew()
 
     def _entries(self) -> list[tuple[str, Mapping[str, object]]]:
         """Keys that are there already, in memory and on disk."""
@@ -87,7 +91,24 @@ class Programs(Kernel):
             self._forget()
         elif policy != "ignore":
             renew(self)  # read before it was ever called, by one that failed
-        return Trace(self.definition, Answers(), self._table, policy)
+        trace = self._begun(Answers(), self._table, policy)
+        if trace.entry is not self.definition:
+            self._start_anew(trace.entry)
+            self._forget()
+            trace.table = self._table
+        return trace
+
+    def _begun(self, answers: Answers, table: Table, policy: str) -> Trace:
+        """A trace that has asked what annotations in quotes stand for, of a definition that was read when they did."""
+        definition = self.definition
+        for _ in range(_READINGS):
+            trace = Trace(definition, answers, table, policy)
+            try:
+                Reads(trace, definition).annotations()
+                return trace
+            except OldAnnotations:
+                definition = definition.anew()
+        raise unsteady(definition)
 
     def _settle(self, trace: Trace) -> None:
         """From now on the kernel stands on these answers too."""
@@ -103,9 +124,6 @@ class Programs(Kernel):
     def _compiled(self, trace: Trace, bound: BoundArguments, config: RunConfig | None) -> Found:
         """The program for these arguments and for what Python answers now: from memory, from disk, else compiled."""
         extents = self._extents_of(trace)
-        if trace.changed and self._stale_annotations(trace):
-            self._start_anew()
-            return self._compiled(Trace(self.definition, trace.answers, self._table, trace.policy), bound, config)
         key = self._first_part(trace, extents, bound, config)
         tree = self._cache.tree(key.digest)
         walk = trace.fork()
@@ -118,15 +136,6 @@ class Programs(Kernel):
             tree.add([(asked.question, asked.answer) for asked in walk.log[len(trace.log) :]], program)
         self._settle(walk)
         return Found(program, walk)
-
-    def _stale_annotations(self, trace: Trace) -> bool:
-        """Whether annotations in quotes may stand for something else than when the parameters were read."""
-        stale = [definition for definition in trace.definitions if definition.annotation_paths]
-        for definition in stale:
-            for kernel in trace.objects:
-                if isinstance(kernel, Kernel) and kernel.definition is definition:
-                    kernel.definition = definition.anew()
-        return bool(stale)
 
     def _found_or_made(self, trace: Trace, extents: Extents, bound: BoundArguments, config: RunConfig | None, key: disk.Key) -> tuple[CompiledProgram, Trace]:
         there = disk.find_artifact(key, trace) if row_of(key.platform).cacheable else None
@@ -237,7 +246,7 @@ class Programs(Kernel):
             name = disk.kernel_name(self.definition)
             found = self._nearest(key, walk)
             reason = "; ".join(str(row) for row in found[1]) if found else "no entry of this kernel"
-            trace = Trace(self.definition, walk.answers, {}, "recompile")
+            trace = self._begun(walk.answers, {}, "recompile")
             self._extents_of(trace)
             unknown = disk.unknown_answer(key, trace)
             note = f"nearest entry: {found[0][:12]}: {reason}" if found else reason
@@ -275,15 +284,25 @@ class Programs(Kernel):
 
     def _extents_of(self, trace: Trace) -> Extents:
         """The dynamic extents, as the answers of now have them; `trace` goes on from there."""
-        known = self._extents
+        for _ in range(_READINGS):
+            try:
+                found, walk = self._walked_extents(trace)
+            except OldAnnotations as old:
+                renew(old.owner, anyway=True)  # a helper
+                continue
+            trace.become(walk)
+            return found
+        raise unsteady(trace.entry)
+
+    def _walked_extents(self, trace: Trace) -> tuple[Extents, Trace]:
+        known = self._extents if trace.entry is self.definition else Node[Extents]()
         walk = trace.fork()
         found = known.find(walk)
         if found is None or found.definitions != frozenset(walk.definitions):  # a helper of the same text may have taken another's place
             walk = trace.fork()
             found = Extents(walk)
-            known.add([(asked.question, asked.answer) for asked in walk.log], found)
-        trace.become(walk)
-        return found
+            known.add([(asked.question, asked.answer) for asked in walk.log[len(trace.log) :]], found)
+        return found, walk
 
     def _specialize(self, trace: Trace, extents: Extents, bound: BoundArguments) -> Specialization:
         from tilejit.jit.specialize.requests import specialize
@@ -350,6 +369,14 @@ def _text_digest(special: Specialization, key: disk.Key) -> str | None:
         return None  # the front end says where
     parts = [text, fields_text(cast("Mapping[str, object]", key.own["options"])), key.device]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def unsteady(definition: Definition) -> UncacheableValueError:
+    """The error for annotations that never are what they were a moment ago."""
+    return UncacheableValueError(
+        f"the annotations of `{definition.name}`, or of a helper that it calls, stand for something else each time they are read",
+        help="let them read values that stay the same",
+    )
 
 
 def replaced_error(kernel: str, function: Any, part: str, old: object) -> StaleCaptureError:

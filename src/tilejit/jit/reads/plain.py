@@ -62,6 +62,16 @@ def language_path(value: object) -> str | None:
 _Function = type(language_path)
 
 
+def is_open(value: object, name: str) -> bool:
+    """Whether somebody may have set `value.name`: attributes of objects of the language, except what is fixed by their classes."""
+    if language_path(value) is None:
+        return False
+    if isinstance(value, enum.EnumMeta):
+        return name not in value.__members__
+    fixed = ("name", "value") if isinstance(value, enum.Enum) else DType.__dataclass_fields__ if isinstance(value, DType) else ()
+    return name not in fixed
+
+
 def _is_number(value: np.generic) -> bool:
     """Whether a NumPy scalar is plain: no record, which can be changed in place, and no subclass."""
     package = type(value).__module__.partition(".")[0]

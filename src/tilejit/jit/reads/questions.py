@@ -42,11 +42,22 @@ def default(owner: Definition, param: str) -> object:
 def chain(owner: Definition, root: str, *names: str) -> object:
     """What a chain of names leads to, if it does; the language is not looked into."""
     found = name(owner, root)
+    return MISSING if names and is_language(found) else followed(found, names)
+
+
+def followed(found: object, names: Sequence[str]) -> object:
+    """Where attributes lead from an object: MISSING where there is nothing, or an error. What needs it asks again and says so."""
     for attribute in names:
-        if found is MISSING or is_language(found):
+        try:
+            found = getattr(found, attribute) if found is not MISSING else MISSING
+        except Exception:
             return MISSING
-        found = getattr(found, attribute, MISSING)
     return found
+
+
+def quoted(owner: Definition) -> str:
+    """What annotations in quotes make of a function's parameters, where more than chains of names decides it."""
+    return owner.quoted.described_now()
 
 
 def is_language(value: object) -> bool:
@@ -131,6 +142,7 @@ OPERATIONS: dict[str, Callable[..., object]] = {
     "name": name,
     "default": default,
     "chain": chain,
+    "annotations": quoted,
     "assigned": assigned,
     "attr": attribute,
     "item": lambda owner, key, path="": fold.guarded(path or "a subscript", _item, owner, key),

@@ -7,15 +7,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from tilejit.errors import TilejitError
 from tilejit.frontend import fold
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import Handle, is_handle
-from tilejit.jit.reads.plain import is_plain
+from tilejit.jit.reads.plain import is_open, is_plain, same
 from tilejit.jit.reads.questions import MISSING, is_language
 from tilejit.jit.reads.trace import Trace
+from tilejit.types.annotations import DynVar
 
 if TYPE_CHECKING:
     from tilejit.jit.specialize.signature import JitParam
+
+
+class OldAnnotations(Exception):
+    """The annotations in quotes of a function stand for something else now: it has to be read again."""
+
+    def __init__(self, owner: object) -> None:
+        super().__init__(owner)
+        self.owner = owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +59,7 @@ class Reads:
         if is_language(owner):
             if not self._is_assigned(cast("types.ModuleType", owner), name):
                 return fold.attribute(owner, name, path)
-        elif not is_handle(owner) and not self.trace.gave(owner):
+        elif not is_handle(owner) and not self.trace.gave(owner) and not is_open(owner, name):
             found = fold.attribute(owner, name, path)
             if not is_plain(owner) or is_plain(found) or (type(found).__module__.startswith("tilejit.") and not isinstance(found, types.MethodType)):
                 return found  # else an object like any other: a method, a dtype of NumPy
@@ -68,7 +78,12 @@ class Reads:
         if not is_language(found):
             return self.trace.ask("chain", self._owner, *path)
         for name in path[1:]:
-            found = MISSING if is_language(found) and self._is_assigned(cast("types.ModuleType", found), name) else getattr(found, name, MISSING)
+            if is_language(found) and self._is_assigned(cast("types.ModuleType", found), name):
+                return MISSING
+            try:
+                found = self.trace.ask("attr", found, name) if is_open(found, name) else getattr(found, name)
+            except (TilejitError, AttributeError):
+                return MISSING
         return found
 
     def is_language(self, root: str) -> bool:
@@ -76,10 +91,20 @@ class Reads:
         return is_language(self.name(root))
 
     def annotations(self) -> None:
-        """Ask what annotations in quotes stand for."""
-        for path in self.definition.annotation_paths:
-            if path[0] not in self.definition.local_names and not self.is_language(path[0]):
-                self.chain(path)
+        """Ask what annotations in quotes stand for; OldAnnotations: that is something else than when the parameters were read."""
+        definition = self.definition
+        _, quoted = definition.digest, definition.quoted
+        decided, same_as_read = quoted.decided, True
+        for path, seen in quoted.chains.items():
+            if self.is_language(path[0]) and len(path) <= 2:
+                continue  # one question tells of all names of the language
+            found = self.chain(path)
+            decided = decided and (found is MISSING or is_plain(found) or isinstance(found, DynVar))
+            same_as_read = same_as_read and (not decided or found is seen or (is_plain(found) and is_plain(seen) and same(found, seen)))
+        if not decided:
+            same_as_read = self.trace.ask("annotations", self._owner) == quoted.described()
+        if not same_as_read and (self.trace.policy != "ignore" or not self.trace.table):
+            raise OldAnnotations(self.trace.raw(self._owner))
 
     def default(self, param: JitParam) -> object:
         """The default of a parameter."""

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import cast
+
+from tilejit.jit.reads.handles import is_handle
+from tilejit.jit.reads.owners import OWNED
 from tilejit.jit.reads.plain import is_plain, language_path
 
 SIGNS = {
@@ -24,4 +29,22 @@ def shown(value: object, width: int = 80) -> str:
     return text if len(text) <= width else text[: width - 3] + "…"
 
 
-
+def spelled_as(operation: str, operands: tuple[object, ...], show: Callable[[object], str]) -> str:
+    """A question as the kernel's text would have it; `show` spells its operands."""
+    if operation in OWNED:
+        return ".".join(map(str, operands[1:])) or "annotations in quotes"
+    if operation == "operator":
+        parts = [show(operand) for operand in operands[1:]]
+        sign = SIGNS.get(str(operands[0]), str(operands[0]))
+        return f"{parts[0]} {sign} {parts[1]}" if len(parts) == 2 else f"{sign} {parts[0]}"
+    base = getattr(operands[0], "__name__", None) if not is_handle(operands[0]) else None
+    base = base if isinstance(base, str) else show(operands[0])
+    if operation == "attr":
+        return f"{base}.{operands[1]}"
+    if operation == "item":
+        return f"{base}[{show(operands[1])}]"
+    if operation == "call":
+        args, keywords = cast("tuple[tuple[object, ...], dict[str, object]]", operands[1:])
+        given = ", ".join([*map(show, args), *[f"{name}={show(value)}" for name, value in keywords.items()]])
+        return f"{base}({given})" if len(given) <= 60 else f"{base}(…)"
+    return base if operation in ("content", "truth", "items", "text") else operation

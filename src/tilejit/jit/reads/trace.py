@@ -14,9 +14,11 @@ from tilejit.errors import ArtifactError, StaleCaptureError, UnsupportedFeatureE
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import Handle, holds_handle, is_handle
 from tilejit.jit.reads.handles import number_of as number_of_handle
+from tilejit.jit.reads.owners import maybe_definition, owner_first, renew
 from tilejit.jit.reads.plain import decode, encode, is_plain
-from tilejit.jit.reads.questions import MISSING, OPERATIONS, OPERATORS, SPOKEN, is_language
-from tilejit.jit.reads.spelling import SIGNS, shown
+from tilejit.jit.reads.questions import MISSING, OPERATIONS, SPOKEN, is_language
+from tilejit.jit.reads.spelling import shown, spelled_as
+from tilejit.jit.reads.stored import has_form, named_by
 from tilejit.types.annotations import DynVar, Once, Untracked
 
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
@@ -153,28 +155,13 @@ class Trace:
             operation, operands = rows[0], [decode(row, self._referred) for row in rows[1:]]
         except (ValueError, TypeError, LookupError, RecursionError):
             raise ArtifactError("a question of the cache cannot be read") from None
-        if operation not in OPERATIONS or question in self._values or not self._has_form(operation, operands):
+        first = self.raw(operands[0]) if operands and is_handle(operands[0]) else None
+        if question in self._values or not has_form(operation, operands, first):
             raise ArtifactError("a question of the cache is none of ours")
-        callee = [_builtin_name(operands[0])] if operation == "call" and not is_handle(operands[0]) else []
-        if not all(isinstance(word, str) and self._occurs(word) for word in (*callee, *(operands[1:] if operation in _NAMING else ()))):
-            raise ArtifactError("a question of the cache asks for what the kernel does not name")
+        lines = [line for definition in self.definitions for line in definition.block.lines]
+        if not all(isinstance(word, str) and (word == "len" or any(word in line for line in lines)) for word in named_by(operation, operands)):
+            raise ArtifactError("a question of the cache asks for what the kernel does not name")  # unpacking asks for the length
         return operation, operands
-
-    def _has_form(self, operation: str, operands: list[Any]) -> bool:
-        """Whether a question that was written down has operands of the right number and kinds."""
-        least, most = _COUNTS[operation]
-        if not least <= len(operands) <= most:
-            return False
-        if operation in ("name", "chain", "default"):
-            return is_handle(operands[0]) and maybe_definition(self.raw(operands[0])) is not None
-        if operation == "assigned":
-            return is_handle(operands[0]) and is_language(self.raw(operands[0])) and all(isinstance(name, str) for name in operands[1:])
-        if operation == "call":
-            return type(operands[1]) is tuple and type(operands[2]) is dict
-        return operation != "operator" or operands[0] in OPERATORS
-
-    def _occurs(self, word: str) -> bool:
-        return word == "len" or any(word in line for definition in self.definitions for line in definition.block.lines)  # unpacking asks for the length
 
     def reference(self, value: object) -> list[object]:
         """An operand that is no plain value: the number of the question that gave it."""
@@ -220,7 +207,7 @@ class Trace:
         identity = _digest(_dumps([operation, *[encode(operand, self._shared_reference) for operand in operands]])) if tracked else ""
         known = self.table.get(identity) if self.policy == "ignore" else None
         key = _dumps([operation, *[encode(operand, lambda item: ["id", id(self.raw(item))]) for operand in operands]])
-        spelled = self.answers.asking = self._spelled(operation, operands)
+        spelled = self.answers.asking = spelled_as(operation, operands, self._shown)
         try:
             start = time.perf_counter()
             said = (path or f"`{spelled}`") if operation in SPOKEN else None
@@ -330,26 +317,6 @@ class Trace:
         rows = json.loads(self.log[number - 1].question)
         return rows[0], [decode(row, self._referred) for row in rows[1:]]
 
-    def _spelled(self, operation: str, operands: tuple[object, ...]) -> str:
-        """A question as the kernel's text would have it."""
-        if operation in ("name", "chain", "default"):
-            return ".".join(map(str, operands[1:]))
-        if operation == "operator":
-            parts = [self._shown(operand) for operand in operands[1:]]
-            sign = SIGNS.get(str(operands[0]), str(operands[0]))
-            return f"{parts[0]} {sign} {parts[1]}" if len(parts) == 2 else f"{sign} {parts[0]}"
-        base = getattr(operands[0], "__name__", None) if not is_handle(operands[0]) else None
-        base = base if isinstance(base, str) else self._shown(operands[0])
-        if operation == "attr":
-            return f"{base}.{operands[1]}"
-        if operation == "item":
-            return f"{base}[{self._shown(operands[1])}]"
-        if operation == "call":
-            args, keywords = cast("tuple[tuple[object, ...], dict[str, object]]", operands[1:])
-            given = ", ".join([*map(self._shown, args), *[f"{name}={self._shown(value)}" for name, value in keywords.items()]])
-            return f"{base}({given})" if len(given) <= 60 else f"{base}(…)"
-        return base if operation in ("content", "truth", "items", "text") else operation
-
     def _shown(self, operand: object) -> str:
         return self.path_of(operand) if is_handle(operand) else "(…)" if holds_handle(operand) else shown(operand)
 
@@ -365,7 +332,7 @@ class Trace:
         out: dict[str, str] = {}
         for number, asked in enumerate(self.log, 1):
             rows = json.loads(asked.question)
-            if rows[0] in ("chain", "assigned") or self.objects[number] is MISSING:
+            if rows[0] in ("chain", "annotations", "assigned") or self.objects[number] is MISSING:
                 continue
             if (is_plain(self.objects[number]) and not asked.answer.startswith('["builtin"')) or rows[0] == "content":
                 kind, owner = self._root(tuple(self._again(number)[1]))
@@ -381,35 +348,6 @@ def _flat(operands: object) -> Iterator[object]:
             yield from _flat(item)
     else:
         yield operands
-
-
-def _builtin_name(function: object) -> str:
-    return str(getattr(function, "__name__", ""))
-
-
-_NAMING = ("name", "chain", "attr")
-"""Operations whose operands after the first are names."""
-_MANY = 1 << 30
-_COUNTS = {
-    "name": (2, 2), "default": (2, 2), "chain": (2, _MANY), "assigned": (2, _MANY), "attr": (2, 2), "item": (2, 2), "call": (3, 3), "operator": (2, 3),
-    "truth": (1, 1), "items": (1, 1), "text": (3, 3), "content": (1, 1),
-}  # fmt: skip
-"""How many operands each operation has."""
-def owner_first(operation: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The operands of a question; what asks for a name of a kernel or helper asks its definition."""
-    return (maybe_definition(operands[0]), *operands[1:]) if operation in ("name", "chain", "default") else operands
-
-
-def renew(raw: object) -> None:
-    from tilejit.jit.specialize import dependencies
-
-    dependencies.renew(raw)
-
-
-def maybe_definition(raw: object) -> Definition | None:
-    from tilejit.jit.specialize.dependencies import definition_of
-
-    return raw if isinstance(raw, Definition) else definition_of(raw)
 
 
 def _ours(raw: object) -> tuple[str, str]:

@@ -13,10 +13,11 @@ from typing import Any, cast
 from tilejit.errors import TilejitWarning
 from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, replaced_part
+from tilejit.jit.reads.owners import maybe_definition, owner_first
 from tilejit.jit.reads.plain import decode, is_plain
 from tilejit.jit.reads.plain import same as same_plain
 from tilejit.jit.reads.questions import MISSING, OPERATIONS, is_language
-from tilejit.jit.reads.trace import Trace, maybe_definition, owner_first
+from tilejit.jit.reads.trace import Trace
 from tilejit.jit.reads.words import words_of
 from tilejit.runtime.call.bindings import Word, function_words
 from tilejit.runtime.call.layout import supported

@@ -6,8 +6,8 @@ import builtins
 import types
 from typing import TYPE_CHECKING, Any, cast
 
-from tilejit.jit.reads.plain import is_plain
-from tilejit.jit.reads.questions import MISSING, is_language
+from tilejit.jit.reads.plain import is_open, is_plain
+from tilejit.jit.reads.questions import MISSING, followed, is_language
 from tilejit.runtime.call.bindings import (
     HeldWord,
     Word,
@@ -16,7 +16,6 @@ from tilejit.runtime.call.bindings import (
     dict_pointer,
     dict_word,
     looks_up_like,
-    shares_names,
     type_word,
     version_words,
 )
@@ -32,7 +31,7 @@ def words_of(operation: str, operands: tuple[Any, ...], answer: object) -> list[
         return _held(name_words(operands[0].namespace, operands[1]), answer)
     if operation == "chain":
         return _chain_words(operands[0].namespace, operands[1], operands[2:])
-    if operation == "attr" and is_plain(operands[0]):
+    if operation == "attr" and is_plain(operands[0]) and not is_open(operands[0], operands[1]):
         return []
     if operation == "attr":
         return _held(attribute_words(operands[0], operands[1]), answer)
@@ -80,26 +79,29 @@ def _held(words: list[Word] | None, answer: object) -> list[Word] | None:
 def name_words(namespace: Namespace, name: str) -> list[Word]:
     """Words of a name that a function sees."""
     cell = namespace.cell(name)
-    if cell is not None:
-        return [cell_word(cell)]
     if name in namespace.extra:
         return []
+    empty = [] if cell is None else [cell_word(cell)]
+    if empty and empty[0][1]:
+        return empty
     module = cast("dict[str, object]", namespace.globals)
-    return binding_words(module, name) + ([] if name in module else binding_words(cast("dict[str, object]", vars(builtins)), name))
+    return [*empty, *binding_words(module, name), *([] if name in module else binding_words(cast("dict[str, object]", vars(builtins)), name))]
 
 
 def _chain_words(namespace: Namespace, root: str, names: tuple[str, ...]) -> list[Word] | None:
     words = name_words(namespace, root)
     found = namespace.get(root, MISSING)
     for name in names:
-        if found is MISSING or is_language(found):
+        if found is MISSING:
             return words
+        if is_language(found):
+            return None
         words = _held(words, found) or []
-        more = [] if is_plain(found) else attribute_words(found, name)
+        more = [] if is_plain(found) and not is_open(found, name) else attribute_words(found, name)
         if more is None:
             return None
         words += more
-        found = getattr(found, name, MISSING)
+        found = followed(found, (name,))
     return _held(words, found)
 
 
@@ -138,9 +140,7 @@ def _words_in_instance(instance: object, name: str) -> list[Word] | None:
     if type(own) is not dict or (found is MISSING and name not in own):
         return None
     names = cast("dict[str, object]", own)
-    # A table that was emptied and filled again may lie where it lay, as long as it was: that a name is not in it, only its version tells.
-    here = binding_words(names, name) if name in names or shares_names(names) else [dict_word(names)]
-    return _joined([type_word(instance)], version_words(cls), version_words(type(found)), dict_pointer(instance, names), here)
+    return _joined([type_word(instance)], version_words(cls), version_words(type(found)), dict_pointer(instance, names), binding_words(names, name))
 
 
 def _joined(*parts: list[Word] | None) -> list[Word] | None:

@@ -48,10 +48,10 @@ def definition_of(value: object) -> Definition | None:
     return vars(python).setdefault("__tilejit_inline__", Definition(python, "inline"))
 
 
-def renew(value: object) -> None:
+def renew(value: object, anyway: bool = False) -> None:
     """Let a kernel or helper be read again if its code or its defaults were replaced since."""
     definition = definition_of(value)
-    if definition is None or not definition.is_replaced:
+    if definition is None or not (anyway or definition.is_replaced):
         return
     if isinstance(value, Kernel):
         value.definition = definition.anew()

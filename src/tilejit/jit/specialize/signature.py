@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import CodeType
 from types import FunctionType as PythonFunction
 from typing import NamedTuple
 
@@ -12,6 +15,7 @@ from tilejit.dtypes import BOOL, INDEX, DType, integer_range
 from tilejit.errors import ArgumentError, ParserTypeError, RangeError, TilejitError
 from tilejit.frontend.source import FunctionText, span_of, unwrapped
 from tilejit.jit.reads.facts import Facts, Path, path_of
+from tilejit.jit.reads.questions import MISSING, followed
 from tilejit.types.annotations import (
     RUNTIME,
     ArrayAnnotation,
@@ -50,16 +54,23 @@ class JitParam(NamedTuple):
     def stays_runtime(self) -> bool:
         return isinstance(self.default, RuntimeMarker)
 
+    def described(self) -> list[object]:
+        """What of it is part of the key, besides its default; symbols as they are."""
+        tensor = self.tensor
+        wrap = f"{self.wrap.__module__}.{self.wrap.__qualname__}" if self.wrap is not None else None
+        shape = None if tensor is None or tensor.shape is None else list(tensor.shape)
+        facts = None if tensor is None else [shape, str(tensor.dtype), tensor.layout.value, repr(tensor.view), repr(tensor.memref)]
+        return [self.kind, self.direction, facts, str(self.dtype), wrap, self.keyword_only]
+
 
 def read_params(
     function: Callable[..., object],
     facts: Facts,
     text: Callable[[], FunctionText],
-    namespace: Mapping[str, object],
-    noted: list[Path],
+    quoted: Quoted,
     drop_first: bool = False,
 ) -> tuple[JitParam, ...]:
-    """The parameters of `function`; string annotations are evaluated where the function stands, what they read is `noted`.
+    """The parameters of `function`; string annotations are evaluated where the function stands.
 
     `text` is asked only where `facts` do not do.
     """
@@ -71,7 +82,7 @@ def read_params(
     defaults = _defaults(plain)
     annotations: Mapping[str, object] = getattr(plain, "__annotations__", {})
     params = [
-        _read(name, annotations.get(name), defaults.get(name, _EMPTY), namespace, noted, text if name in facts.annotated else None)
+        _read(name, annotations.get(name), defaults.get(name, _EMPTY), quoted, text if name in facts.annotated else None)
         for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     ]
     if code.co_kwonlyargcount:
@@ -100,15 +111,13 @@ def _defaults(function: PythonFunction) -> dict[str, object]:
     return {**dict(zip(names[len(names) - len(positional) :], positional)), **(function.__kwdefaults__ or {})}
 
 
-def _read(
-    name: str, annotation: object, default: object, namespace: Mapping[str, object], noted: list[Path], text: Callable[[], FunctionText] | None
-) -> JitParam:
+def _read(name: str, annotation: object, default: object, quoted: Quoted, text: Callable[[], FunctionText] | None) -> JitParam:
     """One parameter; `text` of a function in which it has an annotation."""
     try:
         if isinstance(annotation, str):
-            annotation = evaluate_annotation(annotation, namespace, noted)
+            annotation = quoted.evaluate(name, annotation)
         if annotation is None and text is not None:
-            annotation = _by_text(name, namespace, noted, text())
+            annotation = _by_text(name, quoted, text())
         return _classify(name, annotation, default)
     except TilejitError as error:
         if text is None:
@@ -117,12 +126,12 @@ def _read(
         raise error.located(span_of(node.annotation or node, text().source, text().node.name)) from None
 
 
-def _by_text(name: str, namespace: Mapping[str, object], noted: list[Path], text: FunctionText) -> object | None:
+def _by_text(name: str, quoted: Quoted, text: FunctionText) -> object | None:
     """What the annotation in the text stands for, where the function object has none or it cannot be evaluated."""
     written = argument_node(text, name).annotation
     if written is None:
         return None
-    found = evaluate_annotation(ast.unparse(written), namespace, noted)
+    found = quoted.evaluate(name, ast.unparse(written))
     return _by_syntax(written) if found is None else found
 
 
@@ -180,25 +189,77 @@ def _out_of_range(number: int, param: JitParam, range: str) -> RangeError:
     return RangeError(f"`{param.name}` = {int_text(number)} is outside the range of {range}", help=help)
 
 
-def annotated_result(function: Callable[..., object], namespace: Mapping[str, object], noted: list[Path]) -> object | None:
+def annotated_result(function: Callable[..., object], quoted: Quoted) -> object | None:
     """What a function's return annotation stands for."""
     annotation = getattr(function, "__annotations__", {}).get("return")
-    return evaluate_annotation(annotation, namespace, noted) if isinstance(annotation, str) else annotation
+    return quoted.evaluate("return", annotation) if isinstance(annotation, str) else annotation
 
 
-def evaluate_annotation(text: str, namespace: Mapping[str, object], noted: list[Path]) -> object | None:
-    """The object a string annotation stands for, or None when a name in it cannot be found; the chains in it are `noted`."""
-    try:
-        tree = ast.Expression(expression(text.strip()))
-        if isinstance(tree.body, ast.Constant) and isinstance(tree.body.value, str):
-            return evaluate_annotation(tree.body.value, namespace, noted)
-        noted += _chains(tree.body)
-        names = {node.id: namespace[node.id] for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        return eval(compile(tree, "<annotation>", "eval"), {"__builtins__": {}}, names)  # the author's own annotation, as Python evaluates it
-    except TilejitError:
-        raise
-    except Exception:
-        return None
+class Quoted:
+    """The annotations in quotes of one function: what they stand for, and what they read to tell that."""
+
+    def __init__(self, namespace: Mapping[str, object]) -> None:
+        self._namespace = namespace
+        self._texts: dict[str, str] = {}
+        self._found: dict[str, object] = {}
+        self.chains: dict[Path, object] = {}
+        """Chains of names, with what they led to."""
+        self.decided = True
+        """Whether they put nothing but what the chains lead to together: no calls, no items of somebody's containers."""
+
+    def evaluate(self, name: str, text: str) -> object | None:
+        """The object that the annotation of `name` stands for, or None when a name in it cannot be found."""
+        self._texts[name] = text
+        try:
+            written = _written(text)
+            names = {root: self._namespace.get(root, MISSING) for root in written.names}
+            self.chains |= {path: followed(names[path[0]], path[1:]) for path in written.chains}
+            self.decided &= written.decided
+            known = {root: value for root, value in names.items() if value is not MISSING}
+            found = self._found[name] = eval(written.code, {"__builtins__": {}}, known)  # the author's own annotation, as Python evaluates it
+        except TilejitError:
+            raise
+        except Exception:
+            return None
+        return found
+
+    def described(self) -> str:
+        """What they stand for, in writing; symbols by number."""
+        symbols: dict[int, int] = {}
+        rows = {name: _classify(name, found, _EMPTY).described() for name, found in self._found.items()}
+        return json.dumps(rows, default=lambda symbol: f"{symbol.name}#{symbols.setdefault(id(symbol), len(symbols))}")
+
+    def described_now(self) -> str:
+        """The same, evaluated again; an error is one more thing that it can be."""
+        again = Quoted(self._namespace)
+        try:
+            for name, text in self._texts.items():
+                again.evaluate(name, text)
+            return again.described()
+        except TilejitError as error:
+            return f"error: {error}"
+
+
+class _Written(NamedTuple):
+    """An annotation in quotes as text alone tells: names and chains in it, whether chains decide it, and its code."""
+
+    names: frozenset[str]
+    chains: tuple[Path, ...]
+    decided: bool
+    code: CodeType
+
+
+_DECIDED = (ast.Name, ast.Attribute, ast.Constant, ast.List, ast.Tuple, ast.Subscript, ast.expr_context)
+
+
+@lru_cache(1024)
+def _written(text: str) -> _Written:
+    while isinstance(tree := expression(text.strip()), ast.Constant) and isinstance(tree.value, str):
+        text = tree.value
+    nodes = list(ast.walk(tree))
+    code = compile(ast.Expression(tree), "<annotation>", "eval")
+    names = frozenset(node.id for node in nodes if isinstance(node, ast.Name))
+    return _Written(names, tuple(_chains(tree)), all(isinstance(node, _DECIDED) for node in nodes), code)
 
 
 def _chains(node: ast.AST) -> list[Path]:
@@ -219,4 +280,4 @@ def _by_syntax(node: ast.expr) -> object | None:
     return None
 
 
-__all__ = ["RUNTIME", "ArrayAnnotation", "JitParam", "Path", "TileAnnotation", "evaluate_annotation", "read_params"]
+__all__ = ["RUNTIME", "ArrayAnnotation", "JitParam", "Path", "Quoted", "TileAnnotation", "read_params"]

@@ -1,7 +1,8 @@
 """Memory words that tell whether a name is still bound to the same object; the native dispatcher compares them.
 
 A dict's version changes with every assignment to any of its names, and module-level code assigns all the time. The
-words here belong to one name: the table of the dict, the entry in it, or (for a name that must stay unbound) its length.
+words here belong to one name: the table of the dict, the entry in it, or (for a name that must stay unbound) the version of
+the names in the table, which the interpreter keeps for its own lookups.
 Classes have a version each; what else can be replaced in an object are its class and its dict.
 The layouts are those of CPython 3.11 to 3.13; layout.py checks each of them against the running interpreter.
 Their order matters: a table is compared before anything inside it is read, a pointer before what it points to.
@@ -23,7 +24,7 @@ _MANAGED_DICT_AT = -24  # before it
 _TP_GETATTRO, _TP_FLAGS, _TP_VERSION_TAG = 144, 168, 384  # PyTypeObject
 _MANAGED_DICT, _IMMUTABLE_TYPE = 1 << 4, 1 << 8
 _MA_VERSION, _MA_KEYS, _MA_VALUES = 24, 32, 40  # PyDictObject
-_DK_INDEX_BYTES, _DK_KIND, _DK_COUNT, _DK_INDICES = 9, 10, 24, 32  # PyDictKeysObject
+_DK_SHAPE, _DK_INDEX_BYTES, _DK_KIND, _DK_COUNT, _DK_INDICES = 8, 9, 10, 24, 32  # PyDictKeysObject; the version of its names is in the word of its shape
 _GENERAL_KIND, _UNICODE_KIND, _SPLIT_KIND = 0, 1, 2
 _SPLIT_VALUES_AT = 8 if sys.version_info >= (3, 13) else 0
 """Where the values of a split dict begin behind `ma_values`: since 3.13 their sizes stand before them."""
@@ -92,17 +93,34 @@ def binding_words(namespace: dict[str, object], name: str) -> list[Word]:
     table, values = word_at(id(namespace) + _MA_KEYS), word_at(id(namespace) + _MA_VALUES)
     where = [word(id(namespace) + _MA_KEYS), word(id(namespace) + _MA_VALUES)]
     position = _position(table, name)
+    if position is None and values != 0 and name not in namespace:
+        return [*where, word(table + _DK_COUNT)]  # the names of a class are only ever added to
     if position is None:
-        return [dict_word(namespace)] if name in namespace else [*where, word(table + _DK_COUNT)]
+        return [dict_word(namespace)] if name in namespace or not _has_version(namespace) else [*where, word(table + _DK_SHAPE)]
     if values != 0:  # of an instance: its class has the names, so a name can be there and its value not
         return [*where, word(values + _SPLIT_VALUES_AT + 8 * position)]
     entry = _entries(table) + position * _entry_size(table)
     return [*where, word(entry), word(entry + 8)]
 
 
-def shares_names(namespace: dict[str, object]) -> bool:
-    """Whether the names of a dict are those of a class, which are only ever added to."""
-    return word_at(id(namespace) + _MA_VALUES) != 0
+_LOOKUP = (lambda: len).__code__
+_LOOKUPS = 64
+"""Lookups of a global after which every interpreter has given the names a version."""
+
+
+def _has_version(namespace: dict[str, object]) -> bool:
+    """Let the interpreter give the names of a dict their version: no two are the same, and it goes with the next name that is added or removed.
+
+    A table that was emptied and filled again may lie where it lay and be as long as it was; this tells.
+    """
+    table = word_at(id(namespace) + _MA_KEYS)
+    if word_at(table + _DK_SHAPE) >> 32 == 0:
+        look = types.FunctionType(_LOOKUP.replace(), namespace)
+        for _ in range(_LOOKUPS):
+            look()
+            if word_at(table + _DK_SHAPE) >> 32:
+                break
+    return word_at(table + _DK_SHAPE) >> 32 != 0
 
 
 def _position(table: int, name: str) -> int | None:

@@ -81,6 +81,18 @@ def _dicts() -> bool:
     return shorter and _changed(unbound)
 
 
+def _emptied() -> bool:
+    """A dict that is emptied and filled again, as long as it was."""
+    names: dict[str, object] = {"a": 1, "b": 1}
+    unbound = bindings.binding_words(names, "c")
+    for name in ("d", "c"):
+        names.clear()
+        names.update({"a": 1, name: 1})
+        if not _changed(unbound):
+            return False
+    return True
+
+
 def _instances() -> bool:
     """Values that instances keep apart from the names they share with others of their class."""
     first, second = object(), object()
@@ -121,4 +133,4 @@ def _changed(words: list[bindings.Word]) -> bool:
     return any(word_at(address) != content for address, content in words)
 
 
-_CHECKS: tuple[Callable[[], bool], ...] = (_objects, _functions, _dicts, _instances, _classes, _arrays)
+_CHECKS: tuple[Callable[[], bool], ...] = (_objects, _functions, _dicts, _emptied, _instances, _classes, _arrays)
