@@ -98,7 +98,7 @@ def test_other_os_errors_say_their_reason(tmp_path: Path) -> None:
     ],
 )
 def test_what_counts_as_inline(source: str, kind: str) -> None:
-    from tilejit.jit.pto.source import is_inline
+    from tilejit.jit.pto.text import is_inline
 
     assert is_inline(source) == (kind == "inline")
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -12,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilejit.config import code_settings, snapshot
-from tilejit.errors import ArgumentError, OptionError, SourceNotFoundError, UnsupportedFeatureError
-from tilejit.frontend.pto.decode import decoded
+from tilejit.errors import ArgumentError, OptionError, UnsupportedFeatureError
 from tilejit.jit.pto.launcher import Launcher
+from tilejit.jit.pto.text import Source, Stamp, read_source, read_stamped
 from tilejit.jit.pto.types import Parameter, parameters_of
 from tilejit.runtime.call.warm import SettingsWatch
 
@@ -58,58 +56,6 @@ class Options:
         return (*level, *(["--enable-insert-sync"] if sync else []), f"--pto-backend={self.backend}", "--enable-tile-op-expand", *extra)
 
 
-@dataclass(frozen=True)
-class Source:
-    """The text of a kernel and where it came from."""
-
-    text: str
-    kind: str
-    path: str | None
-
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256(self.text.encode("utf-8", "surrogateescape")).hexdigest()
-
-    @property
-    def name(self) -> str:
-        """In messages: the path, or the start of the digest."""
-        return self.path if self.path is not None else f"<inline pto source {self.digest[:12]}>"
-
-
-def is_inline(source: str) -> bool:
-    """Whether a source is text rather than a path."""
-    if "\n" in source or "\r" in source:
-        return True
-    start = source.lstrip()
-    return start.startswith(("module {", "builtin.module {")) or ("module {" in source and "func.func @" in source)
-
-
-def read_source(source: str, function: Callable[..., object]) -> Source:
-    """The text now; relative paths start at the file that declares the function."""
-    if is_inline(source):
-        return Source(source, "inline", None)
-    path = source
-    try:
-        path = os.path.realpath(source if os.path.isabs(source) else os.path.join(_folder(function), source))
-        with open(path, "rb") as file:
-            raw = file.read()
-    except FileNotFoundError:
-        raise SourceNotFoundError(f"the source {source!r} of {function.__name__} ({path}): file does not exist") from None
-    except (OSError, ValueError) as error:
-        shown = f" ({path})" if isinstance(error, OSError) else ""
-        raise SourceNotFoundError(f"the source {source!r} of {function.__name__}{shown}: {getattr(error, 'strerror', None) or error}") from None
-    return Source(decoded(raw, path), "path", path)
-
-
-def _folder(function: Callable[..., object]) -> str:
-    """The folder of the file that declares a function; the working directory where there is none."""
-    try:
-        declared = inspect.getsourcefile(function)
-    except TypeError:
-        declared = None
-    return os.path.dirname(os.path.abspath(declared)) if declared and os.path.exists(declared) else os.getcwd()
-
-
 class SourceKernel:
     """A PTO kernel from source. `kernel.compile()` or `kernel[grid, stream](*arguments)`."""
 
@@ -120,7 +66,7 @@ class SourceKernel:
         self.options = options
         self._source = source
         self._compiled: dict[tuple[object, object], CompiledKernel] = {}
-        self._inline: tuple[SettingsWatch, CompiledKernel] | None = None
+        self._latest: tuple[SettingsWatch, Stamp | None, CompiledKernel] | None = None
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
 
@@ -133,19 +79,19 @@ class SourceKernel:
         """Read the text, check it against the signature and by its own rules; the same object while the text stays the same."""
         if constants:
             raise ArgumentError(f"{self.name} comes from source and has no compile-time constants, got {', '.join(sorted(constants))}")
-        inline = self._inline
-        if inline is not None and inline[0].hold():
-            return inline[1]  # text that stands in the program stays as it is
+        latest = self._latest
+        if latest is not None and latest[0].hold() and ((stamp := latest[1]) is None or stamp.holds()):
+            return latest[2]
         seen = snapshot()
-        source = self.source
+        source, stamp = read_stamped(self._source, self.function)
         key = self._key(source)
         under = (key, code_settings())
         found = self._compiled.get(under)
         if found is None:
             found = self._compiled[under] = CompiledKernel(self, source, key, self._code(source))
         watch = SettingsWatch()
-        if source.path is None and watch.start(seen):
-            self._inline = watch, found
+        stays = source.path is None or stamp is not None  # text that stands in the program does
+        self._latest = (watch, stamp, found) if stays and watch.start(seen) else None
         return found
 
     def _key(self, source: Source) -> object:
@@ -353,4 +299,3 @@ def _frontend_options(ast_rewrite: bool | None, options: Mapping[str, object] | 
     if options.get("dump_rewritten_source", False) is not False:
         raise OptionError("dump_rewritten_source can only be False")
     return {"ast_rewrite": ast_rewrite, **options}
-
