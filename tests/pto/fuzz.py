@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from tests.patience import HANG
-from tests.pto.harness import HERE, KERNELS, load
+from tests.pto.harness import HERE, KERNELS, MISTAKES, load
 from tilejit.backends.pto.interpret.launch import refuse_unrunnable
 from tilejit.errors import PtoSyntaxError, PtoVerifyError, UnsupportedFeatureError
 from tilejit.frontend.pto.handles import NotRaisable
@@ -62,7 +62,7 @@ DAMAGES = (flipped, truncated, shuffled, numbered)
 def files(count: int, seed: int) -> Iterator[bytes]:
     """Damaged copies of the kernels, a quarter of them in the generic form, and of the mistakes."""
     source = random.Random(seed)
-    texts = [(path.stem, path.read_text()) for folder in ("kernels", "mistakes") for path in sorted((HERE / folder).glob("*.pto"))]
+    texts = [(path.stem, path.read_text()) for folder in (HERE / "kernels", MISTAKES) for path in sorted(folder.glob("*.pto"))]
     for _ in range(count):
         name, text = source.choice(texts)
         if source.random() < 0.25 and name in KERNELS:

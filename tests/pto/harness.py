@@ -19,6 +19,7 @@ from tilejit.tile_ir.pto.verify import verify
 
 HERE = Path(__file__).parent
 KERNELS = sorted(path.stem for path in (HERE / "kernels").glob("*.pto"))
+MISTAKES = HERE.parent / "tile_ir" / "pto" / "mistakes"
 NDArray = npt.NDArray[Any]
 
 

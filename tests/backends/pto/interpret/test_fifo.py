@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.pto.data import f16, f32, floats
 from tests.pto.harness import HERE, close, program_of, run, run_text
-from tests.pto.test_vector import f16, f32, floats
 from tilejit.errors import DeadlockError, ShapeError
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.pto.data import RNG, C, R, exact, f16, f32, floats, i32, integers, outputs
 from tests.pto.harness import load, run
-from tests.pto.test_vector import RNG, C, R, exact, f16, f32, floats, i32, integers, outputs
 from tilejit.errors import OutOfBoundsError
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.pto.harness import HERE
+from tests.pto.harness import HERE, MISTAKES
 from tilejit.tools.cli import main
 
 SCALE2 = str(HERE / "kernels" / "scale2.pto")
@@ -19,13 +19,13 @@ SCALE2 = str(HERE / "kernels" / "scale2.pto")
 def test_check_reports_good_and_bad_files(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pto", "check", SCALE2]) == 0
     assert "ok (@scale2; A2/A3, level 2)" in capsys.readouterr().out
-    assert main(["pto", "check", SCALE2, str(HERE / "mistakes" / "valid_regions.pto")]) == 1
+    assert main(["pto", "check", SCALE2, str(MISTAKES / "valid_regions.pto")]) == 1
     shown = capsys.readouterr().out
     assert "ok (@scale2" in shown and "valid_regions.pto:13:5" in shown and "need the same valid region" in shown
 
 
 def test_check_takes_an_architecture(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["pto", "check", "--arch", "a5", str(HERE / "mistakes" / "bf16_on_a3.pto")]) == 0
+    assert main(["pto", "check", "--arch", "a5", str(MISTAKES / "bf16_on_a3.pto")]) == 0
     assert main(["pto", "check", "--arch", "a2a3", str(HERE / "kernels" / "binary_i8_a5.pto")]) == 1
 
 

@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.pto.data import RNG, exact, f16, f32, floats, i32, integers
 from tests.pto.harness import close, run
-from tests.pto.test_vector import RNG, exact, f16, f32, floats, i32, integers
 from tilejit.errors import ArgumentError, KernelArithmeticError, OutOfBoundsError, ShapeError
 
 bf16 = ml_dtypes.bfloat16

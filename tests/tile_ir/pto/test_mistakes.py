@@ -1,19 +1,20 @@
 """Every file in mistakes/ is refused with exactly the message in golden/.
 
-After a change of a message: `UPDATE_GOLDEN=1 pytest tests/pto/test_mistakes.py`, then read the difference.
+After a change of a message: `UPDATE_GOLDEN=1 pytest tests/tile_ir/pto/test_mistakes.py`, then read the difference.
 """
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
-from tests.pto.harness import HERE
 from tilejit.errors import ParserError, PtoSyntaxError, PtoVerifyError
 from tilejit.frontend.pto.text import parse_pto
 from tilejit.tile_ir.pto.verify import verify
 
+HERE = Path(__file__).parent
 MISTAKES = sorted(path.stem for path in (HERE / "mistakes").glob("*.pto"))
 
 

@@ -1,18 +1,18 @@
 """What PTO text cannot say is refused with exactly the message in refused/, with file, line and caret; other platforms do not mind.
 
-After a change of a message: `UPDATE_GOLDEN=1 pytest tests/pto/test_emit_refused.py`, then read the difference.
+After a change of a message: `UPDATE_GOLDEN=1 pytest tests/backends/pto/write/test_emit_refused.py`, then read the difference.
 """
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tilejit.language as pl
-from tests.pto.harness import HERE
 from tilejit import ir
 from tilejit.errors import TilejitError
 from tilejit.runtime.config import RunConfig
@@ -70,6 +70,7 @@ def blocks_meet(x: pl.Tensor, out: pl.Out[pl.Tensor]):
         pl.system.syncall()
 
 
+HERE = Path(__file__).parent
 REFUSED: dict[str, Any] = {
     kernel.__name__: kernel
     for kernel in (power, long_integers, directed_rounding, integer_product, partial_stack, bits, random_on_old_cores, blocks_meet)

@@ -18,7 +18,7 @@ from tilejit.jit.disk import kernels as disk
 from tilejit.jit.pto import code as pto_code
 from tilejit.tools.cli import main
 
-KERNELS = Path(__file__).parent / "kernels"
+KERNELS = Path(__file__).parents[2] / "pto" / "kernels"
 KERNEL = (KERNELS / "scale2.pto").read_text()
 GM = pto.ptr(pto.f32, "gm")
 RNG = np.random.default_rng(31)

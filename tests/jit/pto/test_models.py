@@ -29,7 +29,7 @@ def wide(x: np.ndarray) -> np.ndarray:
     return x.astype(np.float64)
 
 
-@pto.jit(source="kernels/flash_attention.pto")
+@pto.jit(source="../../pto/kernels/flash_attention.pto")
 def flash_attention(q: F16, k: F16, v: F16, ws: F16, o: F32, n: pto.index) -> None: ...  # type: ignore[valid-type]
 
 
@@ -40,7 +40,7 @@ def test_flash_attention(keys: int) -> None:
     close(out, softmax(wide(q) @ wide(k).T / np.sqrt(32)) @ wide(v), 5e-3)
 
 
-@pto.jit(source="kernels/tiled_ffn.pto")
+@pto.jit(source="../../pto/kernels/tiled_ffn.pto")
 def tiled_ffn(x: F16, w1: F16, w2: F16, o: F32, hidden: pto.index) -> None: ...  # type: ignore[valid-type]
 
 
@@ -50,7 +50,7 @@ def test_tiled_ffn() -> None:
     close(out, wide(np.maximum(wide(x) @ wide(w1), 0).astype(np.float16)) @ wide(w2), 5e-3)
 
 
-@pto.jit(source="kernels/gqa_decode.pto")
+@pto.jit(source="../../pto/kernels/gqa_decode.pto")
 def gqa_decode(q: F16, k: F16, v: F16, ws: F16, o: F32, n: pto.index) -> None: ...  # type: ignore[valid-type]
 
 
@@ -63,7 +63,7 @@ def test_gqa_decode(length: int) -> None:
         close(out[head], softmax(wide(q[head]) @ keys.T / np.sqrt(32)) @ values, 5e-3)
 
 
-@pto.jit(source="kernels/rmsnorm_projection.pto")
+@pto.jit(source="../../pto/kernels/rmsnorm_projection.pto")
 def rmsnorm_projection(x: F32, gamma: F32, w: F16, ws: F16, o: F32) -> None: ...  # type: ignore[valid-type]
 
 
@@ -74,7 +74,7 @@ def test_rmsnorm_and_projection_at_fixed_addresses() -> None:
     close(out, wide(normed.astype(np.float16)) @ wide(w), 2e-2)
 
 
-@pto.jit(source="kernels/split_k.pto")
+@pto.jit(source="../../pto/kernels/split_k.pto")
 def split_k(a: F16, b: F16, o: F32) -> None: ...  # type: ignore[valid-type]
 
 

@@ -4,43 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.pto.harness import KERNELS, NDArray, close, program, run
+from tests.pto.data import RNG, C, R, exact, f16, f32, floats, i32, integers, outputs
+from tests.pto.harness import KERNELS, NDArray, close, program
 from tilejit.backends.pto.interpret.launch import launch
 from tilejit.backends.pto.interpret.memory import numpy_dtype
 from tilejit.tile_ir.pto.types import PtrType
-
-R, C = 12, 40
-f32, f16, i32 = np.float32, np.float16, np.int32
-RNG = np.random.default_rng(7)
-
-
-def floats(*shape: int, dtype: Any = f32) -> NDArray:
-    return (RNG.standard_normal(shape) * 2).astype(dtype)
-
-
-def integers(*shape: int, low: int = -1000, high: int = 1000, dtype: Any = i32) -> NDArray:
-    return RNG.integers(low, high, shape).astype(dtype)
-
-
-def outputs(name: str, inputs: list[NDArray], shapes: list[tuple[tuple[int, int], Any]]) -> list[NDArray]:
-    """Run a kernel of inputs and outputs; what the outputs held before is noise."""
-    made = [RNG.integers(1, 100, shape).astype(dtype) for shape, dtype in shapes]
-    before = [array.copy() for array in inputs]
-    run(name, *inputs, *made)
-    for array, old in zip(inputs, before):
-        np.testing.assert_array_equal(array, old)
-    return made
-
-
-def exact(got: NDArray, wanted: NDArray) -> None:
-    np.testing.assert_array_equal(got, wanted)
-
 
 Case = tuple[list[NDArray], list[NDArray], float]
 A, B = floats(R, C), floats(R, C)

@@ -156,7 +156,7 @@ def test_what_has_no_pto_form_is_refused_with_its_line() -> None:
     assert caught.value.span is not None and "pl.pow(x, x)" in caught.value.source_lines[0]
 
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
 def example(name: str) -> Any:

@@ -1,0 +1,87 @@
+"""A kernel in a file: read again when it changed, whatever the change, and not read while it stays."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilejit import pto
+from tilejit.errors import SourceNotFoundError
+from tilejit.jit.pto import text
+
+TWO = (Path(__file__).parents[2] / "pto" / "kernels" / "scale2.pto").read_text()
+THREE = TWO.replace("2.000000e+00", "3.000000e+00")
+GM = pto.ptr(pto.f32, "gm")
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, pto.SourceKernel]:
+    """A kernel whose file counts as settled at once."""
+    monkeypatch.setattr(text, "_SETTLED", -(1 << 62))
+    path = tmp_path / "k.pto"
+    path.write_text(TWO)
+
+    @pto.jit(source=str(path))
+    def scale2(src: GM, dst: GM) -> None: ...  # type: ignore[valid-type]
+
+    return path, scale2
+
+
+def factor(kernel: pto.SourceKernel) -> float:
+    x, y = np.ones((2, 16, 16), np.float32)
+    kernel[1, None](x, y)
+    return float(y[0, 0])
+
+
+def test_a_file_that_stays_is_not_read_again(kernel: tuple[Path, pto.SourceKernel], monkeypatch: pytest.MonkeyPatch) -> None:
+    _, scale = kernel
+    launch = scale[1, None]
+    monkeypatch.setattr(text, "decoded", lambda *args: pytest.fail("read again"))
+    assert scale[1, None] is launch
+
+
+def test_every_way_of_changing_it_is_seen(kernel: tuple[Path, pto.SourceKernel], tmp_path: Path) -> None:
+    path, scale = kernel
+    assert factor(scale) == 2
+    times = path.stat()
+    path.write_text(THREE)  # as long as before …
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # … and with the old time
+    assert factor(scale) == 3
+    other = tmp_path / "other.pto"
+    other.write_text(TWO)
+    os.replace(other, path)
+    assert factor(scale) == 2
+    path.rename(tmp_path / "two.pto")
+    (tmp_path / "three.pto").write_text(THREE)
+    path.symlink_to("two.pto")
+    assert factor(scale) == 2
+    path.unlink()
+    path.symlink_to("three.pto")
+    assert factor(scale) == 3
+    path.unlink()
+    with pytest.raises(SourceNotFoundError):
+        scale[1, None]
+
+
+def test_a_file_of_this_moment_has_no_stamp_yet(tmp_path: Path) -> None:
+    path = tmp_path / "k.pto"
+    path.write_text(TWO)
+    assert text.read_stamped(str(path), factor)[1] is None, "another change within a step of its clock would not be seen"
+
+
+def test_a_place_below_the_working_directory_is_looked_for_at_every_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "_SETTLED", -(1 << 62))
+    for folder, content in (("a", TWO), ("b", THREE)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "k.pto").write_text(content)
+    names: dict[str, object] = {"GM": GM, "pto": pto}
+    exec("@pto.jit(source='k.pto')\ndef scale2(src: GM, dst: GM): ...\n", names)
+    scale = names["scale2"]
+    assert isinstance(scale, pto.SourceKernel)
+    monkeypatch.chdir(tmp_path / "a")
+    assert factor(scale) == 2
+    monkeypatch.chdir(tmp_path / "b")
+    assert factor(scale) == 3
