@@ -32,6 +32,7 @@ _T = TypeVar("_T")
 
 Out: TypeAlias = Annotated[_T, "Out"]
 InOut: TypeAlias = Annotated[_T, "InOut"]
+constexpr: TypeAlias = Annotated[_T, "constexpr"]
 
 class _Shaped:
     shape: tuple[int, ...]
@@ -72,7 +73,7 @@ class Scalar(Any):
 class _Blocks(AbstractContextManager[Any], Iterator[Any]): ...
 '''
 
-OWN = ("Tensor", "Tile", "Scalar", "Out", "InOut", "dynamic")
+OWN = ("Tensor", "Tile", "Scalar", "Out", "InOut", "constexpr", "dynamic")
 """Names whose stub says more than a re-export would."""
 DYNAMIC = '''
 def dynamic(name: str) -> Any:

@@ -111,6 +111,15 @@ class UndefinedVariableError(ParserError):
     """A name that is not bound where it is read."""
 
 
+class StaticAssertionError(ParserError, AssertionError):
+    """An `assert` or a `pl.static_assert` that does not hold for these shapes and values."""
+
+    @classmethod
+    def of(cls, condition: str, message: object) -> StaticAssertionError:
+        """The error for a condition, as it is written."""
+        return cls(f"assertion failed: {message}" if message else f"assertion failed: {condition}")
+
+
 class SSAViolationError(ParserError):
     """A name bound twice under strict_ssa."""
 

@@ -8,6 +8,7 @@ import pytest
 
 import tilejit.language as pl
 from tests.frontend.kernels import applied, checked, data, kernel, ops, result, run
+from tilejit import ir
 from tilejit.errors import ArgumentError, DTypeError, NoWriteError, ParserSyntaxError, ParserTypeError, ShapeError, UnsupportedFeatureError
 from tilejit.frontend.results import as_program
 from tilejit.frontend.text import parse
@@ -400,10 +401,10 @@ def test_a_function_can_be_compiled_by_itself() -> None:
     assert found.op.static("params") == ("x",), "the function itself stays as it was"
 
 
-def test_an_entry_cannot_return_a_scalar() -> None:
-    with pytest.raises(UnsupportedFeatureError, match=r"an entry returns tensors, got Scalar\[FP32\]") as caught:
-        parse("@pl.program\nclass P:\n    @pl.function\n    def main(self, x: pl.Tensor[[8, 16], pl.FP32]):\n        return x[0, 0]\n")
-    assert caught.value.source_lines == ("        return x[0, 0]\n",)
+def test_an_entry_returns_a_scalar_as_a_number() -> None:
+    program = parse("@pl.program\nclass P:\n    @pl.function\n    def main(self, x: pl.Tensor[[8, 16], pl.FP32]):\n        return x[0, 1]\n")
+    x = np.random.default_rng(0).standard_normal((8, 16), np.float32)
+    assert ir.compile(program)(x) == x[0, 1]
 
 
 def test_functions_of_a_program_say_what_they_are() -> None:

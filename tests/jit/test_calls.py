@@ -416,7 +416,7 @@ def test_an_output_shape_that_cannot_be_told_names_the_parameter() -> None:
 
 BODIES = {
     "double = lambda n: n * 2.0; out[:] = x * double(1.0)": "a kernel cannot contain a lambda",
-    "factors = [s * 2.0 for s in (1.0, 2.0)]; out[:] = x * factors[0]": "a kernel cannot contain a list comprehension",
+    "factors = [s * 2.0 for s in pl.range(2)]; out[:] = x * factors[0]": "a comprehension over",
     "out[:] = x * {1, 2}": "a kernel cannot contain a set",
     "out[:] = x @ x": "a kernel cannot contain `@`",
     "out[:] = pl.exp(x, 1)": "pl.exp takes 1 argument, got 2",

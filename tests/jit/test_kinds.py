@@ -38,10 +38,15 @@ def test_a_host_function_calls_chip_programs(platform: str) -> None:
     ir.assert_structural_equal(pl.parse(text), host.compile(x).program)  # type: ignore[arg-type]
 
 
-def test_other_kernels_call_no_entries() -> None:
+def test_kernels_of_one_region_call_no_entries() -> None:
+    @pl.jit.incore
+    def inner(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        out = chip(x, out)
+        return out
+
     @pl.jit
     def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
-        out = chip(x, out)
+        out = inner(x, out)
         return out
 
     with pytest.raises(UnsupportedFeatureError, match="`chip` is an entry"):

@@ -54,6 +54,7 @@ def signature_of(function: d.FuncOp) -> Signature:
         None if order == tuple(range(split)) else order,
         returned=returned,
         computed=dict(attrs.get("extents", ())),
+        numbers=attrs.get("numbers", ()),
     )
 
 

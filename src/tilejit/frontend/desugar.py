@@ -7,6 +7,7 @@ import copy
 from collections.abc import Callable, Sequence
 
 from tilejit.errors import Span, UnsupportedFeatureError
+from tilejit.frontend.early import SIDE_BY_SIDE, without_early_returns
 
 SpanOf = Callable[[ast.AST], Span]
 
@@ -18,7 +19,7 @@ TYPED = "$typed_"
 
 def desugar(body: Sequence[ast.stmt], span: SpanOf) -> list[ast.stmt]:
     """The body of a function without break, continue and returns inside blocks. Untouched nodes are shared with `body`."""
-    statements = _loops(body, span)
+    statements = _loops(without_early_returns(body, span), span)
     end = next((index for index, statement in enumerate(statements) if isinstance(statement, ast.Return)), len(statements))
     del statements[end + 1 :]  # Never reached.
     if any(_contains(statement, ast.Return, into_loops=True) for statement in statements if not isinstance(statement, ast.Return)):
@@ -98,7 +99,7 @@ def _loop(node: ast.For | ast.While, span: SpanOf) -> list[ast.stmt]:
     return [*before, new, *after]
 
 
-NO_BREAK = frozenset({"parallel", "unroll", "spmd", "split_aiv"})
+NO_BREAK = SIDE_BY_SIDE
 """Loops in which break and continue have no meaning."""
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from xdsl.ir import BlockArgument, SSAValue
 
 from tilejit.dtypes import DType
-from tilejit.errors import ArgumentError, DTypeError, ParserError, ParserSyntaxError, ParserTypeError, did_you_mean
+from tilejit.errors import ArgumentError, DTypeError, ParserError, ParserSyntaxError, ParserTypeError, StaticAssertionError, did_you_mean
 from tilejit.frontend import tasks
 from tilejit.frontend.context import Context
 from tilejit.frontend.scalars import constant_as
@@ -93,7 +93,7 @@ def _static_assert(ctx: Context, node: ast.Call) -> object:
             ParserError, f"pl.static_assert needs a compile-time condition, got {describe_value(condition)}", node, help="pl.device_assert checks at run time"
         )
     if not condition:
-        ctx.fail(ParserError, f"static assertion failed{': ' + str(message) if message else ''}", node)
+        ctx.fail(StaticAssertionError, f"static assertion failed{': ' + str(message) if message else ''}", node)
     return NoValue("pl.static_assert")
 
 

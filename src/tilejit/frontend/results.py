@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from xdsl.ir import BlockArgument, SSAValue
 
+from tilejit.dtypes import TASK_ID
 from tilejit.errors import NoWriteError, ShapeError, UnsupportedFeatureError
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder
 from tilejit.tile_ir.names import name_value
 from tilejit.tile_ir.program import Function, Program
-from tilejit.types.values import ANY, EXTENT_OPERATIONS, BufferType, Dim, TileType
+from tilejit.types.values import ANY, EXTENT_OPERATIONS, BufferType, Dim, ScalarType, TileType
 
 
 def as_program(node: Program | Function) -> Program:
@@ -55,6 +56,7 @@ def hide_results(function: d.FuncOp) -> None:
     builder.span = span
     hidden = 0
     extents: dict[str, object] = {}
+    numbers: list[str] = []
     for index, value in enumerate(values):
         if value in block.args:
             continue
@@ -62,7 +64,11 @@ def hide_results(function: d.FuncOp) -> None:
         type = _output_type(value, last, name, extents)
         argument = block.insert_arg(d.IRType(type), len(block.args))
         name_value(argument, name)
-        builder.store(value, argument, [builder.const(0) for _ in type.shape])
+        if isinstance(d.type_of(value), ScalarType):
+            builder.write(argument, [builder.const(0)], value)
+            numbers.append(name)
+        else:
+            builder.store(value, argument, [builder.const(0) for _ in type.shape])
         names.append(name)
         directions.append("Out")
         values[index] = argument
@@ -72,6 +78,7 @@ def hide_results(function: d.FuncOp) -> None:
     assert isinstance(attrs, dict)
     returns = tuple(("param", [argument is value for argument in block.args].index(True)) for value in values)
     facts = {**attrs, "returns": returns, "hidden": hidden, **({"extents": tuple(extents.items())} if extents else {})}
+    facts |= {"numbers": tuple(numbers)} if numbers else {}
     function.attributes.update(d.statics({"params": tuple(names), "directions": tuple(directions), "attrs": facts}))
 
 
@@ -92,8 +99,10 @@ def _free_name(taken: list[str]) -> str:
 def _output_type(value: SSAValue, at: d.ReturnOp, name: str, extents: dict[str, object]) -> BufferType:
     """The type of the output that holds `value`; extents that a call can compute from its arguments get a symbol each, in `extents`."""
     type = d.type_of(value)
+    if isinstance(type, ScalarType) and type.dtype is not TASK_ID:
+        return BufferType((1,), type.dtype)  # the caller gets the number in it
     if not isinstance(type, BufferType | TileType):
-        raise UnsupportedFeatureError(f"an entry returns tensors, got {type}", span=at.span, help="write the scalar into a tensor")
+        raise UnsupportedFeatureError(f"an entry returns tensors and numbers, got {type}", span=at.span, help="return what the caller can use")
     if isinstance(type, TileType) and type.level == "tile":
         raise UnsupportedFeatureError(f"an entry returns tensors, got {type}", span=at.span, help="store the tile into an output with pl.store")
     shape: list[Dim] = list(type.shape)

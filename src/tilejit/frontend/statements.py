@@ -10,7 +10,7 @@ from contextlib import suppress
 from xdsl.ir import Block, SSAValue
 
 from tilejit.dtypes import INDEX, INT64
-from tilejit.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
+from tilejit.errors import ParserSyntaxError, ParserTypeError, StaticAssertionError, UnsupportedFeatureError
 from tilejit.frontend import branches, lanes, loops, regions, subscripts
 from tilejit.frontend.context import Context, YieldRecord
 from tilejit.frontend.desugar import TYPED, is_yield
@@ -232,6 +232,19 @@ def _expression(ctx: Context, node: ast.Expr) -> None:
     ctx.evaluate(node.value)
 
 
+def _assert(ctx: Context, node: ast.Assert) -> None:
+    """Decided now if the condition is, else checked whenever the kernel runs."""
+    condition = ctx.test(node.test, "the condition of an `assert`")
+    message = ctx.value(node.msg) if node.msg is not None else ast.unparse(node.test)
+    if not isinstance(message, str):
+        ctx.fail(ParserTypeError, f"the message of an assert is a text known while compiling, got {describe_value(message)}", node)
+    if isinstance(condition, bool):
+        if not condition:
+            ctx.fail(StaticAssertionError, f"assertion failed: {message}", node)
+        return
+    ctx.builder.effect("device_assert", [ctx.scalar(condition)], {"message": message})
+
+
 def _return(ctx: Context, node: ast.Return) -> None:
     ctx.result = NoValue(ctx.frame.name) if node.value is None or _is_none(node.value) else ctx.value(node.value)
     if ctx.result is None:
@@ -263,6 +276,7 @@ _HANDLERS: dict[type[ast.stmt], Callable[..., None]] = {
     lanes.InLane: lanes.in_lane,
     lanes.JoinLanes: lanes.join_lanes,
     ast.Expr: _expression,
+    ast.Assert: _assert,
     ast.Return: _return,
     ast.Pass: _pass,
     ast.Break: _stray_jump,
@@ -278,7 +292,6 @@ _WORDS: dict[type[ast.stmt], str] = {
     ast.ImportFrom: "import",
     ast.Global: "global",
     ast.Nonlocal: "nonlocal",
-    ast.Assert: "assert",
     ast.Delete: "del",
     ast.AsyncFor: "async for",
     ast.AsyncWith: "async with",
@@ -286,7 +299,6 @@ _WORDS: dict[type[ast.stmt], str] = {
 }
 _ADVICE: dict[type[ast.stmt], str] = {
     ast.FunctionDef: "define it outside with @pl.inline or @pl.jit.inline and call it",
-    ast.Assert: "pl.static_assert checks while compiling, pl.device_assert at run time",
     ast.Import: "import at the top of the file",
     ast.ImportFrom: "import at the top of the file",
     ast.Match: "write if/elif/else",

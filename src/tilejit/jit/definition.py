@@ -114,7 +114,7 @@ class Definition:
     @lazy
     def positional(self) -> int:
         """How many parameters may be given by position: those before a `*`."""
-        return sum(not param.keyword_only for param in self.params)
+        return sum(not (param.keyword_only or param.rest) for param in self.params)
 
     def in_order(self, args: tuple[object, ...], named: Mapping[str, object]) -> tuple[object, ...] | None:
         """All arguments of a call, in the order of the parameters; None where that leaves a gap, a name means nothing or is missing."""

@@ -21,8 +21,7 @@ from tilejit.jit.programs import Found, Programs
 from tilejit.jit.reads.asking import asking
 from tilejit.jit.reads.trace import Answers
 from tilejit.jit.reads.watch import Watch, watch_of
-from tilejit.jit.specialize.arguments import Argument, BoundArguments, annotated_argument, bind_arguments, stays_runtime
-from tilejit.jit.specialize.meta import RuntimeScalar
+from tilejit.jit.specialize.arguments import Argument, BoundArguments, annotated_argument, bind_arguments, bind_others, stays_runtime
 from tilejit.runtime.arrays import view_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.call.guards import MISS, CallForm
@@ -30,7 +29,6 @@ from tilejit.runtime.call.native_type import enable
 from tilejit.runtime.call.warm import WarmCalls
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.targets import row_of
-from tilejit.types.annotations import RuntimeMarker
 
 if TYPE_CHECKING:
     from tilejit.jit.specialize.program import Specialization
@@ -72,11 +70,12 @@ class JITFunction(Programs):
         with asking(self) as ask:
             trace = ask(self._trace())  # first: a kernel that follows changes has new defaults after it
             bound = bind_arguments(self.definition, args, kwargs, running=True)
+            trace.arguments = bound.objects
             found = self._compiled(trace, bound, config)
         compiled = found.program
         values = [bound.values[param.name] for param in compiled.param_infos if param.name in bound.values]
         result = compiled.checked(values, config)
-        if not bound.signatures:
+        if bound.direct:
             if compiled.called and self._called:  # a kernel that runs once pays nothing for warm calls
                 names = (*(param.name for param in self.definition.params[: len(args)]), *kwargs)
                 self._serve(found, {name: bound.values[name] for name in names}, config, seen)
@@ -86,7 +85,9 @@ class JITFunction(Programs):
     def compile(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> CompiledProgram:
         """The compiled program for sample arguments, or for the annotations when there are none; nothing runs."""
         with asking(self) as ask:
-            return self._compiled(ask(self._trace()), self._sample(args, kwargs), config).program
+            trace, bound = ask(self._trace()), self._sample(args, kwargs)
+            trace.arguments = bound.objects
+            return self._compiled(trace, bound, config).program
 
     def lower(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Program:
         """The program after the passes that print as Python: one kernel per region."""
@@ -102,14 +103,16 @@ class JITFunction(Programs):
 
     def _specialized(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Specialization:
         with asking(self) as ask:
-            trace = ask(self._trace())
-            return self._specialize(trace, self._extents_of(trace), self._sample(args, kwargs))
+            trace, bound = ask(self._trace()), self._sample(args, kwargs)
+            trace.arguments = bound.objects
+            return self._specialize(trace, self._extents_of(trace), bound)
 
     def explain(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Explanation:
         """Would this call hit a cache? If not: which fields of the key differ from the nearest entry. Asks everything that a call would ask."""
         with asking(self) as ask:
             trace = ask(self._begun(Answers(), {}, "recompile"))
             bound = self._sample(args, kwargs, trace.entry)
+            trace.arguments = bound.objects
             extents = self._extents_of(trace)
             key = self._first_part(trace, extents, bound, config)
             walk = trace.fork()
@@ -225,29 +228,12 @@ class JITFunction(Programs):
                 help = f"pass {param.name}=… or {param.name}=pl.RUNTIME"
                 raise ArgumentError(f"@pl.jit function '{definition.name}': the scalar `{param.name}` needs a value", help=help)
             values[param.name] = value
-        scalars = bind_scalars(definition, values)
-        return BoundArguments(values, {param.name: arguments.get(param.name) or scalars[param.name] for param in definition.params})
+        others, objects = bind_others(definition, values)
+        bound = {param.name: arguments.get(param.name) or others[param.name] for param in definition.params}
+        return BoundArguments(values, bound, objects=objects)
 
 enable(JITFunction)
 
-
-def bind_scalars(definition: Definition, values: Mapping[str, object]) -> Mapping[str, Argument]:
-    """Scalars given to compile() without tensors."""
-    from tilejit.dtypes import INDEX
-    from tilejit.jit.specialize.meta import Constant
-    from tilejit.jit.specialize.signature import as_declared
-
-    out: dict[str, Argument] = {}
-    for name, value in values.items():
-        param = definition.param(name)
-        if isinstance(value, RuntimeMarker) or stays_runtime(definition, param):
-            out[name] = RuntimeScalar(param.dtype or INDEX)
-        elif isinstance(value, bool | int | float):
-            out[name] = Constant(as_declared(value, param))
-        else:
-            what = f"`{name}` must be a number or pl.RUNTIME, got {type(value).__name__}"
-            raise ArgumentError(f"@pl.jit function '{definition.name}': {what}", help=f"pass {name}=1, or {name}=pl.RUNTIME to keep it a parameter")
-    return out
 
 
 class _BoundKernels(dict[JITFunction, JITFunction]):

@@ -168,7 +168,7 @@ class Programs(Kernel):
 
     def _in_place(self, trace: Trace, extents: Extents, whole: BoundArguments, config: RunConfig | None) -> tuple[CompiledProgram, Trace] | None:
         """The program of the call that passes all outputs, with what led to it, if that is on disk: it is the same."""
-        key = self._first_part(trace, extents, BoundArguments(whole.values, whole.arguments, (), whole.signatures), config)
+        key = self._first_part(trace, extents, replace(whole, omitted=()), config)
         there = disk.find_artifact(key, trace)
         program = self._from_disk(key, trace, *there) if there is not None else None
         return (program, there[1]) if there is not None and program is not None else None
@@ -247,6 +247,7 @@ class Programs(Kernel):
             found = self._nearest(key, walk)
             reason = "; ".join(str(row) for row in found[1]) if found else "no entry of this kernel"
             trace = self._begun(walk.answers, {}, "recompile")
+            trace.arguments = walk.arguments
             self._extents_of(trace)
             unknown = disk.unknown_answer(key, trace)
             note = f"nearest entry: {found[0][:12]}: {reason}" if found else reason
@@ -323,7 +324,7 @@ class Programs(Kernel):
         except RecursionError:
             raise self.definition.too_deep() from None
         arguments = {param.name: bound.arguments.get(param.name) or found[param.name] for param in self.definition.params}
-        return BoundArguments(bound.values, arguments, bound.omitted, bound.signatures)
+        return replace(bound, arguments=arguments)
 
     def _program(self, special: Specialization) -> Program:
         from tilejit.jit.specialize.build import program_of

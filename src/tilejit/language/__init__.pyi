@@ -17,6 +17,7 @@ _T = TypeVar("_T")
 
 Out: TypeAlias = Annotated[_T, "Out"]
 InOut: TypeAlias = Annotated[_T, "InOut"]
+constexpr: TypeAlias = Annotated[_T, "constexpr"]
 
 class _Shaped:
     shape: tuple[int, ...]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import keyword
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import UnionType
+from typing import Any, get_args, get_origin
 
 from tilejit.dtypes import DType
 from tilejit.errors import ParserTypeError
@@ -139,7 +141,25 @@ def _dtype(dtype: object, what: str) -> DType:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorAnnotation:
+class OptionalAnnotation:
+    """`pl.Tensor[...] | None`: an argument that may be left out."""
+
+    inner: object
+
+
+class _MayBeNone:
+    """What can stand beside `| None` in an annotation."""
+
+    __slots__ = ()
+
+    def __or__(self, other: object) -> OptionalAnnotation:
+        return OptionalAnnotation(self) if other is None else NotImplemented
+
+    __ror__ = __or__
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAnnotation(_MayBeNone):
     """`pl.Tensor[[...], dtype, ...]`; shape and dtype are None for a bare `pl.Tensor`."""
 
     shape: tuple[DimSpec, ...] | None = None
@@ -183,11 +203,36 @@ class TupleAnnotation:
 
 
 @dataclass(frozen=True, slots=True)
-class DirectedAnnotation:
+class Several:
+    """`list[pl.Tensor]`, `tuple[pl.Tensor, ...]` in `pl.Out[…]`: as many tensors as the call gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectedAnnotation(_MayBeNone):
     """`pl.Out[T]` or `pl.InOut[T]`."""
 
     direction: str
-    inner: TensorAnnotation | TileAnnotation
+    inner: TensorAnnotation | TileAnnotation | Several
+
+
+@dataclass(frozen=True, slots=True)
+class ConstexprAnnotation:
+    """`pl.constexpr`, or `pl.constexpr[int]`: known while compiling, of this class where one is named."""
+
+    kind: type | tuple[type, ...] | None = None
+
+
+class constexpr:
+    """A compile-time argument: `BLOCK: pl.constexpr`, or `BLOCK: pl.constexpr[int]`."""
+
+    def __class_getitem__(cls, item: object) -> ConstexprAnnotation:
+        if item is Any:
+            return ConstexprAnnotation()
+        kinds: tuple[object, ...] = get_args(item) if isinstance(item, UnionType) else (item,)
+        plain = tuple(kind for found in kinds if isinstance(kind := get_origin(found) or found, type))
+        if len(plain) != len(kinds):
+            raise ParserTypeError(f"pl.constexpr takes a class, got {item!r}", help="write pl.constexpr[int], or pl.constexpr for any compile-time value")
+        return ConstexprAnnotation(plain[0] if len(plain) == 1 else plain)
 
 
 class Tensor:
@@ -261,7 +306,9 @@ class Tuple:
 def _directed(direction: str, item: object) -> DirectedAnnotation:
     if item is Tensor:
         item = TensorAnnotation()
-    if not isinstance(item, TensorAnnotation | TileAnnotation):
+    if item is list or item is tuple or get_origin(item) in (list, tuple):
+        item = Several()
+    if not isinstance(item, TensorAnnotation | TileAnnotation | Several):
         form = f"pl.{direction}[pl.Tensor]"
         raise ParserTypeError(f"pl.{direction} wraps a tensor, got {item!r}", help=f"write {form} or {form[:-1]}[[...], dtype]]")
     return DirectedAnnotation(direction, item)

@@ -14,9 +14,15 @@ def other(x: pl.Tensor, target: pl.Out[pl.Tensor]):
     return target
 
 
+@pl.jit.incore
+def inner(x: pl.Tensor, target: pl.Out[pl.Tensor]):
+    target = other(x, target)
+    return target
+
+
 @pl.jit
 def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
-    out = other(a, out)
+    out = inner(a, out)
     return out
 
 

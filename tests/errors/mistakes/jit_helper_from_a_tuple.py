@@ -10,6 +10,7 @@ OUT = np.full((4, 8), 7, np.float32)
 
 @pl.jit.inline
 def doubled(x: pl.Tensor):
+    x.bind_dynamic(0, pl.dynamic("M"))
     return x * 2.0
 
 

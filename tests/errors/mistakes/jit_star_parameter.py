@@ -15,4 +15,4 @@ def kernel(a: pl.Tensor, *rest: pl.Tensor, out: pl.Out[pl.Tensor]):
 
 
 def mistake() -> object:
-    return kernel(A, out=OUT)
+    return kernel(A, A, rest=OUT, out=OUT)

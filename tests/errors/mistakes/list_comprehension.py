@@ -1,4 +1,4 @@
-"""A list comprehension in a kernel."""
+"""A list comprehension over what is known only at run time."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ OUT = np.full((4, 8), 7, np.float32)
 @pl.jit
 def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
-        parts = [pl.load(a, [i, 0], [1, 8]) for i in (0, 1)]
+        parts = [pl.load(a, [i, 0], [1, 8]) for i in pl.range(2)]
         pl.store(parts[0], [0, 0], out)
 
 

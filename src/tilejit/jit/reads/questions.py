@@ -39,6 +39,11 @@ def default(owner: Definition, param: str) -> object:
     return next(item.default for item in owner.params if item.name == param)
 
 
+def argument(given: Mapping[str, object], param: str) -> object:
+    """What the call gave for a parameter that is read while compiling."""
+    return given.get(param, MISSING)
+
+
 def chain(owner: Definition, root: str, *names: str) -> object:
     """What a chain of names leads to, if it does; the language is not looked into."""
     found = name(owner, root)
@@ -140,6 +145,7 @@ def _array(value: np.ndarray[Any, Any]) -> object:
 
 OPERATIONS: dict[str, Callable[..., object]] = {
     "name": name,
+    "argument": argument,
     "default": default,
     "chain": chain,
     "annotations": quoted,

@@ -33,6 +33,8 @@ def spelled_as(operation: str, operands: tuple[object, ...], show: Callable[[obj
     """A question as the kernel's text would have it; `show` spells its operands."""
     if operation in OWNED:
         return ".".join(map(str, operands[1:])) or "annotations in quotes"
+    if operation == "argument":
+        return str(operands[0])
     if operation == "operator":
         parts = [show(operand) for operand in operands[1:]]
         sign = SIGNS.get(str(operands[0]), str(operands[0]))

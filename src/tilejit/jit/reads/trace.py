@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -80,6 +80,8 @@ class Asked:
     """The same for the same question of any specialisation of the kernel."""
     shared: str
     """The answer with identities for numbers."""
+    given: bool = False
+    """Whether it is about an argument: then another answer is another call, no drift."""
 
 
 class Trace:
@@ -97,6 +99,10 @@ class Trace:
         """How a message spells them."""
         self.changed: list[StaleCaptureError] = []
         """What is another than the kernel stands on; the policy said to go on."""
+        self.arguments: Mapping[str, object] = {}
+        """What the call gave for parameters that are read while compiling."""
+        self._given: set[int] = set()
+        """Numbers of what follows from these."""
         self._untracked: list[object] = []
         self._values: dict[str, object] = {}
         self._first: dict[int, int] = {id(entry): 0}
@@ -119,6 +125,7 @@ class Trace:
             setattr(new, name, list(getattr(self, name)))
         for name in ("_values", "_first", "definitions", "modules", "assigned", "seconds"):
             setattr(new, name, dict(getattr(self, name)))
+        new.arguments, new._given = self.arguments, set(self._given)
         return new
 
     def become(self, other: Trace) -> None:
@@ -202,10 +209,11 @@ class Trace:
 
     def _ask(self, question: str, operation: str, operands: tuple[object, ...], path: str) -> object:
         raws: tuple[object, ...] = tuple(self.raw(operand) for operand in operands)
-        raws = owner_first(operation, raws)
+        raws = (self.arguments, *raws) if operation == "argument" else owner_first(operation, raws)
+        given = operation == "argument" or (bool(self._given) and any(self._is_given(item) for item in _flat(operands)))
         tracked = not any(is_handle(operand) and number_of_handle(cast("Handle", operand)) < 0 for operand in operands)
         identity = _digest(_dumps([operation, *[encode(operand, self._shared_reference) for operand in operands]])) if tracked else ""
-        known = self.table.get(identity) if self.policy == "ignore" else None
+        known = self.table.get(identity) if self.policy == "ignore" and not given else None
         key = _dumps([operation, *[encode(operand, lambda item: ["id", id(self.raw(item))]) for operand in operands]])
         spelled = self.answers.asking = spelled_as(operation, operands, self._shown)
         try:
@@ -214,19 +222,28 @@ class Trace:
             raw = known.value if known is not None else self.answers.ask(key, OPERATIONS[operation], raws, said)
             self.seconds[spelled] = max(self.seconds.get(spelled, 0.0), time.perf_counter() - start)
         except Exception as error:
-            if tracked:
+            if tracked and not given:
                 self._compare(identity, '["error"]', error, spelled, operands)
             raise
-        return self._noted(question, identity, raw, spelled, operands, known, operation == "content") if tracked else self._hidden(raw)
+        if not tracked:
+            return self._hidden(raw)
+        if given:
+            self._given.add(len(self.objects))
+        return self._noted(question, identity, raw, spelled, operands, known, operation == "content")
+
+    def _is_given(self, operand: object) -> bool:
+        number = number_of_handle(cast("Handle", operand)) if is_handle(operand) else self._first.get(id(operand))
+        return number in self._given
 
     def _noted(self, question: str, identity: str, raw: object, spelled: str, operands: tuple[object, ...], known: Known | None, by_value: bool) -> object:
         number = len(self.objects)
+        given = number in self._given
         if self.policy != "ignore":
             renew(raw)
         value, answer, shared = (None, '["untracked"]', '["untracked"]') if isinstance(raw, Untracked) else self._answer(raw, number, identity, by_value)
-        if known is None:
+        if known is None and not given:
             self._compare(identity, shared, raw, spelled, operands)
-        self.log.append(Asked(question, answer, identity, shared))
+        self.log.append(Asked(question, answer, identity, shared, given))
         self.objects.append(raw)
         self.paths.append(spelled)
         self._identities.append(identity)
@@ -252,7 +269,8 @@ class Trace:
         value = raw if kind != "object" else Handle(first)
         if kind == "kernel" and first == number and (definition := maybe_definition(raw)) is not None:
             self.definitions[definition] = number
-        shared = identity if first == number else self._identities[first]
+        own = first == number or (first in self._given and number not in self._given)  # what the call gave may be another object in the next
+        shared = identity if own else self._identities[first]
         return value, _dumps([kind, mark, first]), _dumps([kind, mark, shared])
 
     def _kind(self, raw: object) -> tuple[str, str]:
@@ -324,7 +342,7 @@ class Trace:
         """From now on the kernel stands on these answers."""
         for asked, raw in zip(self.log, self.objects[1:], strict=True):
             known = self.table.get(asked.identity)
-            if known is None or known.answer != asked.shared:
+            if not asked.given and (known is None or known.answer != asked.shared):
                 self.table[asked.identity] = Known(asked.shared, raw, shown(raw))
 
     def described(self) -> dict[str, str]:
@@ -346,6 +364,8 @@ def _flat(operands: object) -> Iterator[object]:
     if type(operands) is tuple or type(operands) is list:
         for item in cast("tuple[object, ...]", operands):
             yield from _flat(item)
+    elif type(operands) is dict:
+        yield from _flat(tuple(cast("dict[object, object]", operands).values()))
     else:
         yield operands
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,7 +12,9 @@ from tilejit.dtypes import FP32, INDEX, DType, dtype_of_numpy
 from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, did_you_mean
 from tilejit.jit.definition import Definition
 from tilejit.jit.protocol import adapt, registration_hint
-from tilejit.jit.specialize.meta import Constant, RuntimeScalar
+from tilejit.jit.reads.plain import written
+from tilejit.jit.specialize.compile_time import Parts
+from tilejit.jit.specialize.meta import Bundle, CompileTime, Constant, RuntimeScalar
 from tilejit.jit.specialize.signature import JitParam, as_declared
 from tilejit.runtime.arrays import scalar_of, view_of
 from tilejit.types.annotations import DynVar, RuntimeMarker
@@ -26,7 +28,7 @@ class TensorArgument:
     dtype: DType
 
 
-Argument = TensorArgument | Constant | RuntimeScalar
+Argument = TensorArgument | Constant | RuntimeScalar | CompileTime | Bundle["Argument"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,13 @@ class BoundArguments:
     omitted: tuple[str, ...] = ()
     signatures: tuple[tuple[str, str], ...] = ()
     """Parameter and cache signature of arguments of foreign classes."""
+    objects: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Objects that the body asks while compiling, by parameter."""
+
+    @property
+    def direct(self) -> bool:
+        """Whether calls like this one can be told by their arguments alone, without asking them anything."""
+        return not self.signatures and not self.objects and not any(isinstance(argument, Bundle) for argument in self.arguments.values())
 
 
 def bind_arguments(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str, object], running: bool) -> BoundArguments:
@@ -48,8 +57,9 @@ def bind_arguments(definition: Definition, args: tuple[object, ...], kwargs: Map
     if missing and missing != outputs:
         raise _missing(definition, missing, outputs)
     signatures = _adapt(definition, values)
-    arguments = {param.name: _classify(definition, param, values[param.name], running) for param in definition.params if param.name in values}
-    return BoundArguments(values, arguments, tuple(param.name for param in missing), signatures)
+    parts = Parts(definition, _tensor, _scalar)
+    arguments = {param.name: _classify(parts, param, values[param.name], running) for param in definition.params if param.name in values}
+    return BoundArguments(parts.spread(values), arguments, tuple(param.name for param in missing), signatures, parts.objects)
 
 
 def _adapt(definition: Definition, values: dict[str, object]) -> tuple[tuple[str, str], ...]:
@@ -71,16 +81,20 @@ _KNOWN = (np.ndarray, int, float, bool)
 def _match(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str, object], running: bool) -> dict[str, object]:
     names = [param.name for param in definition.params]
     where = f"@pl.jit function '{definition.name}'"
-    if len(args) > len(names):
+    rest = next((param.name for param in definition.params if param.rest), None)
+    if len(args) > len(names) and rest is None:
         outputs = sum(param.direction == "Out" for param in definition.params)
         counts = f"{len(names)}" + (f" (in place) or {len(names) - outputs} (the outputs are returned)" if outputs else "")
         raise ArgumentError(f"{where}: takes {counts} arguments, got {len(args)}", help=f"parameters: {described(definition)}")
-    if len(args) > definition.positional:
+    if len(args) > definition.positional and rest is None:
         raise _named_only(definition, len(args))
-    values = dict(zip(names, args, strict=False))
+    values = dict(zip(names[: definition.positional], args, strict=False))
+    if rest is not None:
+        values[rest] = args[definition.positional :]
     for name, value in kwargs.items():
-        if name not in names:
-            help = did_you_mean(name, names) or f"parameters: {described(definition)}"
+        if name not in names or name == rest:
+            further = f"`*{rest}` takes further arguments by position"
+            help = further if name == rest else did_you_mean(name, names) or f"parameters: {described(definition)}"
             raise ArgumentError(f"{where}: got an unexpected keyword argument '{name}'", help=help)
         if name in values:
             raise ArgumentError(f"{where}: multiple values for argument '{name}'", help=f"pass `{name}` by position or by name")
@@ -89,6 +103,8 @@ def _match(definition: Definition, args: tuple[object, ...], kwargs: Mapping[str
         # The marker as a default means that the parameter stays, not that it has a value.
         if param.name not in values and param.default is not inspect.Parameter.empty and not (running and param.stays_runtime):
             values[param.name] = param.default
+        if param.direction == "Out" and values.get(param.name, param) is None:
+            del values[param.name]  # `out=None`: as if it were left out
     return {name: values[name] for name in names if name in values}
 
 
@@ -115,16 +131,17 @@ def _missing(definition: Definition, missing: list[JitParam], outputs: list[JitP
     return ArgumentError(f"@pl.jit function '{definition.name}': missing argument {names}", help=f"{counts}; parameters: {described(definition)}")
 
 
-def _classify(definition: Definition, param: JitParam, value: object, running: bool) -> Argument:
+def _classify(parts: Parts, param: JitParam, value: object, running: bool) -> Argument:
+    definition = parts.definition
     if isinstance(value, RuntimeMarker):
         return _runtime_marker(definition, param, running)
+    if value is None and param.optional:
+        return Constant(None)
     if param.kind == "scalar":
         return _scalar(definition, param, value)
-    if param.kind == "other":
-        number = scalar_of(value)
-        if number is not None:
-            return _scalar(definition, param, value)
-    return _tensor(definition, param, value)
+    if param.kind == "tensor":
+        return _tensor(definition, param, value)
+    return parts.classify(param, value)
 
 
 def _runtime_marker(definition: Definition, param: JitParam, running: bool) -> Argument:
@@ -204,6 +221,24 @@ def _any_array(definition: Definition, param: JitParam, value: object) -> tuple[
     return view.shape, view.dtype
 
 
+def bind_others(definition: Definition, values: Mapping[str, object]) -> tuple[Mapping[str, Argument], Mapping[str, object]]:
+    """Arguments of a compile() without tensors: scalars and compile-time values; the objects that are asked among them."""
+    parts = Parts(definition, _tensor, _scalar)
+    out: dict[str, Argument] = {}
+    for name, value in values.items():
+        param = definition.param(name)
+        if isinstance(value, RuntimeMarker) or stays_runtime(definition, param):
+            out[name] = RuntimeScalar(param.dtype or INDEX)
+        elif param.kind != "scalar" or (value is None and param.optional):
+            out[name] = _classify(parts, param, value, running=False)
+        elif isinstance(value, bool | int | float):
+            out[name] = Constant(as_declared(value, param))
+        else:
+            what = f"`{name}` must be a number or pl.RUNTIME, got {type(value).__name__}"
+            raise ArgumentError(f"@pl.jit function '{definition.name}': {what}", help=f"pass {name}=1, or {name}=pl.RUNTIME to keep it a parameter")
+    return out, parts.objects
+
+
 def annotated_argument(definition: Definition, param: JitParam) -> TensorArgument:
     """A tensor argument as its annotation alone describes it (compiling without arguments)."""
     annotation = param.tensor
@@ -223,5 +258,10 @@ def argument_fields(argument: Argument, dynamic_axes: Mapping[int, object]) -> d
             extents = [None if axis in dynamic_axes else extent for axis, extent in enumerate(extents)]
         return {"dtype": argument.dtype.name, "shape": extents}
     if isinstance(argument, Constant):
-        return {"type": type(argument.value).__name__, "value": repr(argument.value)}
+        number = isinstance(argument.value, int | float)
+        return {"type": type(argument.value).__name__, "value": repr(argument.value) if number else written(argument.value)}
+    if isinstance(argument, CompileTime):
+        return {"compile-time": "object"}
+    if isinstance(argument, Bundle):
+        return {"kind": argument.kind, "keys": list(map(str, argument.keys)), "members": [argument_fields(member, {}) for member in argument.members]}
     return {"run-time scalar": argument.dtype.name}

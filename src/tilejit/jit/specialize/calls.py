@@ -14,8 +14,9 @@ from tilejit.jit.reads.facts import SUBMITS
 from tilejit.jit.reads.handles import holds_handle, is_handle, is_made_here
 from tilejit.jit.reads.plain import PURE
 from tilejit.jit.specialize import infer
-from tilejit.jit.specialize.dependencies import callee_of, definition_of, kernel_call
+from tilejit.jit.specialize.dependencies import callee_of, check_callee, definition_of, kernel_call
 from tilejit.jit.specialize.expressions import Expressions, Folded
+from tilejit.jit.specialize.iterate import dict_view, member_nodes
 from tilejit.jit.specialize.nodes import at, dotted
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, is_language
 from tilejit.ops.spec import OpFunction
@@ -32,13 +33,19 @@ class Calls(Expressions):
 
     def call(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Call)
+        if isinstance(node.func, ast.Attribute) and isinstance(held := self.fold(node.func.value)[1], Items):
+            view = dict_view(self, held, node.func.attr, node)
+            if view is not None:
+                return view
         function, callee = self.fold(node.func)
         helper = definition_of(callee.value) if isinstance(callee, Static) else None
         if isinstance(callee, Static) and is_handle(callee.value) and isinstance(hidden := self.specializer.trace.raw(callee.value), Kernel):
             raise self._unnamed(node.func, hidden.definition)
         if helper is not None:
             if callee_of(node, self.reads) is not helper:
-                raise self._unnamed(node.func, helper)
+                check_callee(helper, node, self.definition)
+                if self.specializer.dynamic(helper).dims:
+                    raise self._unnamed(node.func, helper)
             return self.helper_call(node, helper)
         started = kernel_call(node, self.reads)
         if started is not node:
@@ -47,8 +54,7 @@ class Calls(Expressions):
             function = self.specializer.external(callee.value, function)
         if isinstance(callee, Static) and (callee.value is MARKERS["static_print"] or callee.value is MARKERS["print"]):
             return self._shown(node, function, asked=callee.value is MARKERS["print"])
-        if any(isinstance(argument, ast.Starred) for argument in node.args):
-            node = self._spread(node)
+        node = self.spread(node)
         args = [self.fold(argument) for argument in node.args]
         if isinstance(node.func, ast.Attribute) and node.func.attr in SUBMITS and args:
             task = definition_of(args[0][1].value) if isinstance(args[0][1], Static) else None
@@ -70,6 +76,8 @@ class Calls(Expressions):
             return new, infer.apply_op(callee.value, [*map(self.opened, positional)], by_name, self.specializer.fresh)
         if callee.value is MARKERS["yield_"]:
             return new, yielded(positional)
+        if callee.value is len and len(positional) == 1 and not named and isinstance(positional[0], Items):
+            return new, Static(len(positional[0].items))
         everything = [*positional, *named.values()]
         plain = len(named) == len(keywords) and not any(isinstance(argument, ast.Starred) for argument in node.args)
         if not plain or is_language(callee.value) or _is_ours(callee.value) or not (is_handle(callee.value) or callable(callee.value)):
@@ -90,14 +98,17 @@ class Calls(Expressions):
         what = f"`{ast.unparse(shown)}`" + (f" ({value})" if isinstance(value, (BufferType, TileType)) else "")
         return self.located(fold.runtime_argument(dotted(node.func), what), node)
 
-    def _spread(self, node: ast.Call) -> ast.Call:
+    def spread(self, node: ast.Call) -> ast.Call:
         """A call with the members of `*SIZES` in its place, where they are known."""
+        if not any(isinstance(argument, ast.Starred) for argument in node.args):
+            return node
         args: list[ast.expr] = []
         for argument in node.args:
-            value = self.fold(argument.value)[1] if isinstance(argument, ast.Starred) else UNKNOWN
-            members = self.members(value, argument) if isinstance(value, Static) else ()
-            if isinstance(argument, ast.Starred) and isinstance(value, Static) and (is_handle(value.value) or isinstance(value.value, tuple | list)):
-                args += [self.placeholder(cast("Static", item).value, argument) for item in members]
+            text, value = self.fold(argument.value) if isinstance(argument, ast.Starred) else (argument, UNKNOWN)
+            if isinstance(value, Static) and (is_handle(value.value) or isinstance(value.value, tuple | list)):
+                args += [self.placeholder(cast("Static", item).value, argument) for item in self.members(value, argument)]
+            elif isinstance(value, Items) and (nodes := member_nodes(self, text, value, argument)) is not None:
+                args += nodes
             else:
                 args.append(argument)
         return at(ast.Call(node.func, args, node.keywords), node)
@@ -117,10 +128,10 @@ class Calls(Expressions):
     def _unnamed(self, node: ast.expr, helper: Definition) -> TilejitError:
         """Only helpers called by name are known when dynamic extents are looked for, before the body is walked."""
         return in_body(UnsupportedFeatureError)(
-            f"`{ast.unparse(node)}` stands for the helper `{helper.name}`, which can only be called by its name",
+            f"`{ast.unparse(node)}` stands for the helper `{helper.name}`, which makes extents dynamic and so can only be called by its name",
             span=self.definition.span(node),
-            help=f"write `{helper.name}` there, or give it another name outside the kernel",
-            note="helpers are known before the body is walked, by the names they are called by",
+            help=f"write `{helper.name}` there, give it another name outside the kernel, or make the extents dynamic in `{self.definition.name}`",
+            note="dynamic extents are looked for before the body is walked, in helpers by the names they are called by",
         )
 
     def _submitted(self, node: ast.Call, function: ast.expr, started: ast.Call) -> Folded:

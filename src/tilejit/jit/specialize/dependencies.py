@@ -77,21 +77,32 @@ def callee_of(call: ast.Call, reads: Reads) -> Definition | None:
     if is_language(call.func, reads):
         return None
     helper = definition_of(resolve(call.func, reads))
-    if helper is None:
-        return None
-    if helper.kind == "extern":
-        raise _foreign(helper, definition.span(call))
-    if not _may_be_called(helper, definition):
-        raise in_body(UnsupportedFeatureError)(
-            f"`{helper.name}` is an entry (@pl.jit) and cannot be called by another kernel",
-            span=definition.span(call),
-            help="decorate it with @pl.jit.incore, @pl.jit.inline or @pl.jit.opaque",
-        )
+    if helper is not None:
+        check_callee(helper, call, definition)
     return helper
 
 
+def check_callee(helper: Definition, call: ast.Call, caller: Definition) -> None:
+    """Refuse to call what a kernel cannot call."""
+    if helper.kind == "extern":
+        raise _foreign(helper, caller.span(call))
+    if not _may_be_called(helper, caller):
+        kind = "@pl.jit.host" if helper.kind == "host" else "@pl.jit"
+        raise in_body(UnsupportedFeatureError)(
+            f"`{helper.name}` is an entry ({kind}) and cannot be called by `{caller.name}`, a @pl.jit.{caller.kind} function",
+            span=caller.span(call),
+            help="decorate it with @pl.jit.incore, @pl.jit.inline or @pl.jit.opaque",
+        )
+
+
 def _may_be_called(helper: Definition, caller: Definition) -> bool:
-    return helper.kind not in ("extern", "host") and (helper.kind != "orchestration" or caller.kind == "host")
+    """A whole kernel has regions of its own: it is called where regions may stand."""
+    return helper.kind not in ("extern", "host") and (helper.kind != "orchestration" or caller.kind in ("host", "orchestration", "opaque", "inline"))
+
+
+def may_omit_outputs(helper: Definition) -> bool:
+    """Whether a call of it may leave out its outputs, as one from outside may: then it evaluates to them."""
+    return helper.kind == "orchestration"
 
 
 def _foreign(helper: Definition, place: Span) -> TilejitError:
@@ -121,9 +132,9 @@ def helpers_of(reads: Reads) -> list[Definition]:
     return list(dict.fromkeys(helper for helper in there if helper is not None))
 
 
-def reachable(trace: Trace) -> list[Definition]:
-    """The entry and everything it calls, leaf first. A cycle is an error that names it."""
-    entry = trace.entry
+def reachable(trace: Trace, root: Definition | None = None) -> list[Definition]:
+    """The entry, or another function that it calls, and everything that it calls, leaf first. A cycle is an error that names it."""
+    entry = trace.entry if root is None else root
     if entry.kind == "extern":
         raise _foreign(entry, entry.span(entry.text.node))
     done: dict[Definition, None] = {}
@@ -172,9 +183,14 @@ def bind_call(helper: Definition, call: ast.Call, caller: Definition, may_omit: 
         return error
 
     given: dict[str, ast.expr] = {}
+    rest = next((param.name for param in helper.params if param.rest), None)
+    if rest is not None:
+        further = call.args[helper.positional :]
+        given[rest] = ast.copy_location(ast.Tuple(further, ast.Load()), further[0] if further else call)
+        call = ast.copy_location(ast.Call(call.func, call.args[: helper.positional], call.keywords), call)
     for position, argument in enumerate(call.args):
         if isinstance(argument, ast.Starred):
-            raise fail(f"`{helper.name}` cannot be called with *arguments", argument)
+            raise fail(f"`{helper.name}` cannot be called with *arguments", argument, "its members must be known while compiling: a tuple or a list of them")
         if position >= len(names):
             raise fail(f"`{helper.name}` takes {len(names)} arguments, got {len(call.args)}", argument)
         if helper.params[position].keyword_only:

@@ -12,7 +12,7 @@ from tilejit.jit.definition import Definition
 from tilejit.jit.reads.questions import MISSING
 from tilejit.jit.reads.scope import Reads
 from tilejit.jit.reads.trace import Trace
-from tilejit.jit.specialize.dependencies import bind_call, callee_of, kernel_call, reachable, resolve, resolve_path, returned_params
+from tilejit.jit.specialize.dependencies import bind_call, callee_of, kernel_call, may_omit_outputs, reachable, resolve, resolve_path, returned_params
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.types.annotations import DynVar, dynamic
 
@@ -283,9 +283,11 @@ class _Walker:
         arguments = [self.expression(argument) for argument in node.args if not isinstance(argument, ast.Starred)]
         keywords = {keyword.arg: self.expression(keyword.value) for keyword in node.keywords}
         helper = callee_of(node, self.reads)
+        if helper is not None and any(isinstance(argument, ast.Starred) for argument in node.args):
+            return (None,)  # what belongs to which parameter is known when the body is walked
         if helper is not None:
             call = kernel_call(node, self.reads)
-            held = self._helper_call(helper, call, submitted=call is not node)
+            held = self._helper_call(helper, call, may_omit=call is not node or may_omit_outputs(helper))
             return held if call is node else (*held, None)
         method = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
         if method in ("create_tensor", "create"):
@@ -296,8 +298,8 @@ class _Walker:
         position = 2 if method == "store" else 0 if method == "assemble" or method == "no_dep" else None
         return arguments[position] if position is not None and position < len(arguments) else (None,)
 
-    def _helper_call(self, helper: Definition, call: ast.Call, submitted: bool) -> tuple[_Held, ...]:
-        bound = bind_call(helper, call, self.definition, may_omit=submitted)
+    def _helper_call(self, helper: Definition, call: ast.Call, may_omit: bool) -> tuple[_Held, ...]:
+        bound = bind_call(helper, call, self.definition, may_omit=may_omit)
         held = {name: self._name(item) if isinstance(item, ast.Name) else self._member(item) for name, item in bound.arguments.items()}
         here: dict[Symbol, Symbol] = {}
         for name, axes in self.known[helper].dims.items():
@@ -390,6 +392,12 @@ def _constant_axis(node: ast.expr, reads: Reads) -> int:
 def analyse(trace: Trace) -> dict[Definition, Dynamic]:
     """The dynamic extents of the entry and its helpers: one walk, leaf first, independent of any call."""
     known: dict[Definition, Dynamic] = {}
-    for definition in reachable(trace):
-        known[definition] = dynamic_of(Reads(trace, definition), known)
+    analyse_late(trace, trace.entry, known)
     return known
+
+
+def analyse_late(trace: Trace, root: Definition, known: dict[Definition, Dynamic]) -> None:
+    """Those of a function and its helpers, as far as they are not `known`."""
+    for definition in reachable(trace, root):
+        if definition not in known:
+            known[definition] = dynamic_of(Reads(trace, definition), known)

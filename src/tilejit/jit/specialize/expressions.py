@@ -16,10 +16,11 @@ from tilejit.jit.reads.questions import MISSING
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.dependencies import helpers_of
 from tilejit.jit.specialize.dynamic import Dynamic, Symbol
+from tilejit.jit.specialize.iterate import bundle_node, comprehension, member, part_of
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import at, constant_difference, dotted, evaluated, relocated
 from tilejit.jit.specialize.objects import Objects
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, literal, number_node
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, number_node
 from tilejit.types.annotations import DynVar
 from tilejit.types.python_text import expression
 from tilejit.types.values import BufferType, TileType
@@ -44,9 +45,11 @@ class Expressions(Objects):
         self.dims: dict[Symbol, DynDim] = {}
         """The extents that the function's own symbols stand for."""
         self.in_annotation = False
+        self.substituted: dict[str, Folded] = {}
+        """Names of comprehensions, by what they stand for in this turn."""
         self.spelled: dict[str, ast.expr] = {}
         """Names bound once, to an index expression of names bound once."""
-        self.follows_types = definition is not specializer.entry or bool(helpers_of(self.reads))
+        self.follows_types = definition is not specializer.entry or _calls_unknown(definition) or bool(helpers_of(self.reads))
         """Types of locals matter to the helpers that get them, and those of a helper's results to its caller."""
 
     # the walk -------------------------------------------------------------------------------------------------------------
@@ -93,14 +96,20 @@ class Expressions(Objects):
     def name(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Name)
         same = at(ast.Name(node.id, ast.Load()), node)
+        if node.id in self.substituted:
+            text, value = self.substituted[node.id]
+            return relocated(copy.deepcopy(text), node), value
         if node.id in self.objects:
             return same, Static(self.objects[node.id])
         if node.id in self.inlined:
             return same, Static(self.inlined[node.id])
         if node.id in self.dynamic.names:
             return self.extent(self.dynamic.names[node.id], node)
-        if node.id in self.definition.local_names:
-            return self._typed_scalar(node) or (same, self.env.get(node.id, UNKNOWN))
+        if node.id in self.definition.local_names or node.id in self.params:
+            held = self.env.get(node.id, UNKNOWN)
+            if isinstance(held, Items) and held.names:
+                return bundle_node(self, held, node), held
+            return self._typed_scalar(node) or (same, held)
         value = self.reads.name(node.id)
         if value is MISSING:
             inner = next((part for part in self.definition.tree.nodes[1:] if isinstance(part, ast.FunctionDef) and part.name == node.id), None)
@@ -164,6 +173,8 @@ class Expressions(Objects):
             if value.local:
                 return same, Static(found, local=True)
             return self._captured(same, found, node)
+        if isinstance(value, Items) and value.keys and not value.is_dict and (found := member(self, base, value, node.attr, node)) is not None:
+            return found
         if isinstance(value, (BufferType, TileType)):
             owner = node.value.id if isinstance(node.value, ast.Name) else ""
             if node.attr == "shape":
@@ -190,14 +201,15 @@ class Expressions(Objects):
         if isinstance(value, (BufferType, TileType)):
             index, parts = self.indices(node.slice)
             return at(ast.Subscript(base, index, ast.Load()), node), infer.subscript(value, parts, self.specializer.fresh)
+        if isinstance(value, Items) and isinstance(node.slice, ast.Slice) and (part := part_of(self, base, value, node.slice, node)) is not None:
+            return part
         index, place = self.fold(node.slice)
         same = at(ast.Subscript(base, index, ast.Load()), node)
+        known = isinstance(value, Items) and isinstance(place, Static) and not holds_handle(place.value)
+        if known and (found := member(self, base, cast("Items", value), cast("Static", place).value, node)) is not None:
+            return found
         if isinstance(value, Items) and isinstance(place, Static) and isinstance(place.value, int):
             self._check_shape_index(node, place.value, len(value.items))
-            item = value.items[place.value]
-            if isinstance(base, ast.Tuple):
-                return copy.deepcopy(base.elts[place.value]), item
-            return same, item
         if isinstance(value, Static) and isinstance(place, Static):
             if isinstance(value.value, tuple) and isinstance(place.value, int):
                 self._check_shape_index(node, place.value, len(cast("tuple[object, ...]", value.value)))
@@ -276,6 +288,9 @@ class Expressions(Objects):
             return copy.deepcopy(node), Static(text, local=any(isinstance(value, Static) and value.local for value in values))
         return self._rewritten(node), UNKNOWN
 
+    def comprehension(self, node: ast.expr) -> Folded:
+        return comprehension(self, node)
+
     # operators --------------------------------------------------------------------------------------------------------------
 
     def binary(self, node: ast.expr) -> Folded:
@@ -307,6 +322,8 @@ class Expressions(Objects):
         folded = [self.fold(item) for item in (node.left, *node.comparators)]
         new = at(ast.Compare(folded[0][0], list(node.ops), [item for item, _ in folded[1:]]), node)
         statics = [value for _, value in folded if isinstance(value, Static)]
+        if len(node.ops) == 1 and (decided := _decided(node.ops[0], folded[0][1], folded[1][1])) is not None:
+            return new, Static(decided)
         if len(statics) != len(folded):
             return new, infer.comparison(type(node.ops[0]).__name__, self.opened(folded[0][1]), self.opened(folded[1][1]))
         result: object = True
@@ -318,14 +335,21 @@ class Expressions(Objects):
 
     def logical(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.BoolOp)
-        folded = [self.fold(item) for item in node.values]
-        new = at(ast.BoolOp(node.op, [item for item, _ in folded]), node)
-        statics = [value for _, value in folded if isinstance(value, Static)]
-        if len(statics) != len(folded):
-            return new, RuntimeValue()
         decisive = isinstance(node.op, ast.Or)
-        chosen = next((value for value, item in zip(statics[:-1], node.values, strict=False) if self.truth(value, item) is decisive), statics[-1])
-        return new, Static(chosen.value, local=any(value.local for value in statics))
+        folded: list[Folded] = []
+        for item in node.values:
+            folded.append(self.fold(item))
+            value = folded[-1][1]
+            if isinstance(value, Static) and item is not node.values[-1] and self.truth(value, item) is decisive:
+                break  # as in Python: what follows is not looked at
+        new = at(ast.BoolOp(node.op, [item for item, _ in folded]), node) if len(folded) > 1 else folded[0][0]
+        statics = [value for _, value in folded if isinstance(value, Static)]
+        if len(statics) == len(folded):
+            return new, Static(statics[-1].value, local=any(value.local for value in statics))
+        left = [item for item, value in folded if not isinstance(value, Static) or value.local]
+        if isinstance(folded[-1][1], Static) and len(folded) < len(node.values):
+            left.append(folded[-1][0])
+        return (at(ast.BoolOp(node.op, left), node) if len(left) > 1 else left[0]), RuntimeValue()
 
     def conditional(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.IfExp)
@@ -351,6 +375,21 @@ class Expressions(Objects):
             self.in_annotation = False
 
 
+def _calls_unknown(definition: Definition) -> bool:
+    """Whether a body calls what only an argument or a local tells: it may be a helper."""
+    open_ones = {param.name for param in definition.params if param.kind in ("static", "other")}
+    return any(path is None or path[0] in (definition.local_names if len(path) == 1 else open_ones) for path, _ in definition.facts.calls)
+
+
+def _decided(op: ast.cmpop, left: Abstract, right: Abstract) -> bool | None:
+    """`bias is None` of something that exists at run time, and `"q" in weights`: known while compiling."""
+    if isinstance(op, ast.Is | ast.IsNot) and isinstance(right, Static) and right.value is None and not isinstance(left, Static | Unknown):
+        return isinstance(op, ast.IsNot)
+    if isinstance(op, ast.In | ast.NotIn) and isinstance(left, Static) and isinstance(right, Items) and right.is_dict:
+        return (left.value in right.keys) is isinstance(op, ast.In)
+    return None
+
+
 _RULES: dict[type[ast.expr], str] = {
     ast.Constant: "constant",
     ast.Name: "name",
@@ -368,5 +407,9 @@ _RULES: dict[type[ast.expr], str] = {
     ast.BoolOp: "logical",
     ast.IfExp: "conditional",
     ast.Call: "call",
+    ast.ListComp: "comprehension",
+    ast.SetComp: "comprehension",
+    ast.DictComp: "comprehension",
+    ast.GeneratorExp: "comprehension",
 }
 """The method that rewrites each kind of expression; that of calls is in calls.py."""

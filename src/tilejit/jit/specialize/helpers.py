@@ -11,7 +11,9 @@ from tilejit.dtypes import INDEX
 from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, in_body
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import holds_handle
-from tilejit.jit.specialize.dependencies import bind_call, returned_params
+from tilejit.jit.specialize.compile_time import member_names
+from tilejit.jit.specialize.dependencies import bind_call, may_omit_outputs, returned_params
+from tilejit.jit.specialize.iterate import member_nodes
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.nodes import relocated
 from tilejit.jit.specialize.signature import JitParam, as_declared
@@ -21,12 +23,13 @@ from tilejit.types.python_text import expression
 from tilejit.types.values import BufferType, Dim, TileType
 
 if TYPE_CHECKING:
+    from tilejit.jit.specialize.calls import Calls
     from tilejit.jit.specialize.expressions import Expressions, Folded
 
 
-def specialise_call(caller: Expressions, node: ast.Call, helper: Definition, submitted: bool = False) -> Folded:
+def specialise_call(caller: Calls, node: ast.Call, helper: Definition, submitted: bool = False) -> Folded:
     """The call of the specialisation of `helper` that fits its arguments; outputs that a submitted call leaves out are allocated."""
-    bound = bind_call(helper, node, caller.definition, may_omit=submitted)
+    bound = bind_call(helper, caller.spread(node), caller.definition, may_omit=submitted or may_omit_outputs(helper))
     folded = {name: caller.fold(argument) for name, argument in bound.arguments.items()}
     held = {name: value for name, (_, value) in folded.items()}
     held.update({param.name: _default(param, caller, helper, node) for param in helper.params if param.name in bound.defaults})
@@ -34,8 +37,15 @@ def specialise_call(caller: Expressions, node: ast.Call, helper: Definition, sub
         if param.name not in held:
             folded[param.name] = _new_output(caller, node, helper, param, folded, held)
     held.update({name: value for name, (_, value) in folded.items()})
-    types = {param.name: _parameter_type(caller, helper, param, held, bound.arguments.get(param.name, node)) for param in helper.params}
-    arguments = [folded[name][0] for name, type in types.items() if name in folded and not isinstance(type, Static)]
+    types: dict[str, Abstract] = {}
+    arguments: list[ast.expr] = []
+    for param in helper.params:
+        type = _parameter_type(caller, helper, param, held, bound.arguments.get(param.name, node))
+        if isinstance(type, Items):
+            arguments += _taken_apart(caller, helper, param, param.name, folded[param.name][0], type, types)
+        else:
+            types[param.name] = type
+            arguments += [folded[param.name][0]] if param.name in folded and not isinstance(type, Static) else []
     built = caller.specializer.specialize(helper, types)
     function = ast.copy_location(ast.Attribute(ast.copy_location(ast.Name("self", ast.Load()), node.func), built.name, ast.Load()), node.func)
     for param, argument in bound.arguments.items():
@@ -43,10 +53,33 @@ def specialise_call(caller: Expressions, node: ast.Call, helper: Definition, sub
             held[param] = caller.env.get(argument.id, UNKNOWN)  # found out while its type was looked for
     named = returned_params(caller.specializer.reads(helper))
     known = (*built.returns, *(UNKNOWN for _ in named[len(built.returns) :]))
-    dims = _dims_here(built.types, held)
+    dims = _dims_here(built.types, {**types, **held})
     results = [held.get(name, UNKNOWN) if name is not None else _portable(value, dims) for name, value in zip(named, known, strict=False)]
     value = UNKNOWN if not results else results[0] if len(results) == 1 else Items(tuple(results))
     return ast.copy_location(ast.Call(function, arguments, []), node), value
+
+
+def _taken_apart(
+    caller: Expressions, helper: Definition, param: JitParam, name: str, node: ast.expr, value: Items, types: dict[str, Abstract]
+) -> list[ast.expr]:
+    """The arguments that a container with run-time members becomes, and their types."""
+    nodes = member_nodes(caller, node, value, node)
+    if nodes is None:
+        raise in_body(ArgumentError)(
+            f"`{param.name}` of `{helper.name}` takes the members of this apart", span=caller.definition.span(node), help="give it a name first, and pass that"
+        )
+    names = member_names(helper, name, value.keys or tuple(range(len(value.items))))
+    out: list[ast.expr] = []
+    kept: list[Abstract] = []
+    for flat, item, part in zip(names, nodes, value.items, strict=True):
+        if isinstance(part, Items):
+            out += _taken_apart(caller, helper, param, flat, item, part, types)
+        else:
+            types[flat] = RuntimeValue(INDEX) if isinstance(part, Extent) else part
+            out += [] if isinstance(part, Static) else [item]
+        kept.append(types[flat])
+    types[name] = Items(tuple(kept), names, value.keys, value.is_dict)
+    return out
 
 
 def _new_output(
@@ -111,6 +144,14 @@ def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, he
     value = held[param.name]
     if param.kind in ("scalar", "tensor"):
         value = caller.opened(value)
+        if param.optional and isinstance(value, Static) and value.value is None:
+            return Static(None)
+    if param.kind == "static" and not isinstance(value, Static):
+        raise in_body(ArgumentError)(
+            f"`{param.name}` of `{helper.name}` must be known while compiling (pl.constexpr), got {_described(value)}",
+            span=caller.definition.span(place),
+            help=f"pass a constant, or drop pl.constexpr from `{param.name}`",
+        )
     if param.kind == "scalar":
         number = number_of(value)
         if number is not None:
@@ -130,6 +171,10 @@ def _parameter_type(caller: Expressions, helper: Definition, param: JitParam, he
     if isinstance(value, Extent):
         return RuntimeValue(INDEX)
     return value
+
+
+def _described(value: Abstract) -> str:
+    return str(value) if isinstance(value, (BufferType, TileType)) else "a value that is known only at run time"
 
 
 def _tensor_type(caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> Abstract:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from tilejit.dtypes import DType
 from tilejit.types.values import BufferType
+
+Member = TypeVar("Member")
 
 
 class DynDim(str):
@@ -44,9 +47,27 @@ class TensorMeta:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A scalar argument that became a literal."""
+    """An argument that became part of the program: a number that is a literal now, or another plain value that the body reads while compiling."""
 
-    value: int | float | bool
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class CompileTime:
+    """An object that the body asks while compiling: a list, a dict, an instance, a function. What it answers is the key, not which one it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle(Generic[Member]):
+    """A tuple, list, dict or named tuple with tensors in it, taken apart: each member is a parameter of its own, or a compile-time value."""
+
+    kind: str
+    """"tuple", "list" or "dict"."""
+    names: tuple[str, ...]
+    """What each member is called as a parameter."""
+    members: tuple[Member, ...]
+    keys: tuple[object, ...] = ()
+    """Of a dict; the fields of a named tuple."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +77,7 @@ class RuntimeScalar:
     dtype: DType
 
 
-ArgumentMeta = TensorMeta | Constant | RuntimeScalar
+ArgumentMeta = TensorMeta | Constant | RuntimeScalar | CompileTime | Bundle["ArgumentMeta"]
 
 
 def constant_key(value: object) -> Hashable:

@@ -135,7 +135,7 @@ class OutputFinder(Specializer):
 
     def find(self, definition: Definition, types: Mapping[str, Abstract]) -> dict[str, _Writes]:
         """What the body writes into the parameters that `types` lacks."""
-        body = _Watching(self, definition, self.known[definition], types)
+        body = _Watching(self, definition, self.dynamic(definition), types)
         body.watch([param.name for param in definition.params if param.name not in types])
         bind_symbols(body, types)
         body.block(definition.text.node.body)
@@ -164,11 +164,11 @@ class OutputFinder(Specializer):
         if annotation is None or annotation.shape is None or annotation.dtype is None:
             return None
         extents: dict[Symbol, Dim] = {}
-        for name, axes in self.known[helper].dims.items():
+        for name, axes in self.dynamic(helper).dims.items():
             value = held.get(name)
             if isinstance(value, BufferType | TileType):
                 extents.update({symbol.root(): value.shape[axis] for axis, symbol in axes.items() if -value.rank <= axis < value.rank})
-        own = self.known[helper].dims.get(param.name, {})
+        own = self.dynamic(helper).dims.get(param.name, {})
         shape = tuple(dim if isinstance(dim, int) else extents.get(own[axis].root()) for axis, dim in enumerate(annotation.shape))
         known = tuple(dim for dim in shape if dim is not None)
         return BufferType(known, annotation.dtype) if len(known) == len(shape) else None

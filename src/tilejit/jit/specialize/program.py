@@ -14,9 +14,9 @@ from tilejit.jit.reads.plain import encode
 from tilejit.jit.reads.scope import Reads
 from tilejit.jit.reads.trace import Trace
 from tilejit.jit.specialize.dependencies import returned_params
-from tilejit.jit.specialize.dynamic import Dynamic, Symbol
+from tilejit.jit.specialize.dynamic import Dynamic, Symbol, analyse_late
 from tilejit.jit.specialize.expressions import Expressions
-from tilejit.jit.specialize.meta import ArgumentMeta, Constant, DynDim, RuntimeScalar
+from tilejit.jit.specialize.meta import ArgumentMeta, Bundle, CompileTime, Constant, DynDim, RuntimeScalar
 from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
@@ -89,11 +89,15 @@ class Specializer:
         self._done: dict[Hashable, Built] = {}
         self._dims: dict[Symbol, DynDim] = {}
         self._literals: dict[str, int] = {}
+        self._dynamic = dict(self.known)
 
     # symbols ------------------------------------------------------------------------------------------------------------------
 
     def dynamic(self, definition: Definition) -> Dynamic:
-        return self.known[definition]
+        """The dynamic extents of a function; of one that is known only since its name was read, an argument for instance, they are looked for now."""
+        if definition not in self._dynamic:
+            analyse_late(self.trace, definition, self._dynamic)
+        return self._dynamic[definition]
 
     def reads(self, definition: Definition) -> Reads:
         """What a function sees of Python."""
@@ -139,17 +143,31 @@ class Specializer:
 
     def run(self, metas: Mapping[str, ArgumentMeta]) -> Specialization:
         """Specialise the entry for the given arguments."""
-        types = {param.name: self._entry_type(param, metas[param.name]) for param in self.entry.params if param.name in metas}
-        self._build(self.entry, self.entry.name, types)
+        self._build(self.entry, self.entry.name, self.entry_types(metas))
         symbols = dict(sorted(self.symbols.items()))
         return Specialization(f"_jit_{self.entry.name}", tuple(self.functions), symbols, self.entry.name, self.externals, self.trace.modules)
 
-    def _entry_type(self, param: JitParam, meta: ArgumentMeta) -> Abstract:
-        if isinstance(meta, Constant):
-            return Static(meta.value)
-        if isinstance(meta, RuntimeScalar):
-            return RuntimeValue(meta.dtype)
-        return meta.type(param.tensor.layout.value if param.tensor is not None else "ND")
+    def entry_types(self, metas: Mapping[str, ArgumentMeta]) -> dict[str, Abstract]:
+        """What the parameters of the entry hold, those that containers were taken apart into included."""
+        types: dict[str, Abstract] = {}
+        for param in self.entry.params:
+            if param.name in metas:
+                self._entry_type(param, param.name, metas[param.name], types)
+        return types
+
+    def _entry_type(self, param: JitParam, name: str, meta: ArgumentMeta, types: dict[str, Abstract]) -> Abstract:
+        if isinstance(meta, Bundle):
+            items = [self._entry_type(param, flat, member, types) for flat, member in zip(meta.names, meta.members, strict=True)]
+            types[name] = Items(tuple(items), meta.names, meta.keys, meta.kind == "dict")
+        elif isinstance(meta, Constant):
+            types[name] = Static(meta.value)
+        elif isinstance(meta, CompileTime):
+            types[name] = Static(self.trace.ask("argument", name))
+        elif isinstance(meta, RuntimeScalar):
+            types[name] = RuntimeValue(meta.dtype)
+        else:
+            types[name] = meta.type(param.tensor.layout.value if param.tensor is not None else "ND")
+        return types[name]
 
     def specialize(self, helper: Definition, types: Mapping[str, Abstract]) -> Built:
         """The specialisation of `helper` for these parameter types, up to the names of their symbols."""
@@ -169,7 +187,7 @@ class Specializer:
 
     def body(self, definition: Definition, types: Mapping[str, Abstract]) -> Statements:
         """A walk over the body of `definition`, ready to start."""
-        return Statements(self, definition, self.known[definition], types)
+        return Statements(self, definition, self.dynamic(definition), types)
 
     def _build(self, definition: Definition, name: str, types: Mapping[str, Abstract]) -> tuple[Abstract, ...]:
         names = self.symbol_names(types)
@@ -177,9 +195,7 @@ class Specializer:
         bind_symbols(body, types)
         prologue = _rebound_scalars(definition, body, types)
         statements = prologue + body.block(definition.text.node.body)
-        arguments = [ast.arg("self")] + [
-            _parameter(param, types.get(param.name), names, body) for param in definition.params if not isinstance(types.get(param.name), Static)
-        ]
+        arguments = [ast.arg("self")] + [node for param in definition.params for node in _parameters(param, param.name, types, names, body)]
         kind = _kind_in_program(definition, self.entry)
         node = ast.FunctionDef(name, _arguments(arguments), statements, [_decorator(definition, kind)], _returns(definition, types, names, body), None)
         ast.copy_location(node, definition.text.node)
@@ -203,7 +219,7 @@ class Specializer:
             if isinstance(type, Static):
                 return ("static", repr(encode(type.value, self.trace.reference)))
             if isinstance(type, Items):
-                return ("items", *(key(item) for item in type.items))
+                return ("items", type.names, repr(type.keys), *(key(item) for item in type.items))
             return repr(type)
 
         return [(name, key(type)) for name, type in types.items()]
@@ -281,21 +297,29 @@ def _arguments(args: list[ast.arg]) -> ast.arguments:
     return ast.arguments(posonlyargs=[], args=args, vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[])
 
 
-def _parameter(param: JitParam, type: Abstract | None, names: Mapping[DynDim, str], body: Expressions) -> ast.arg:
+def _parameters(param: JitParam, name: str, types: Mapping[str, Abstract], names: Mapping[DynDim, str], body: Expressions) -> list[ast.arg]:
+    """A parameter as the program has it: none for what is known while compiling, several for a container."""
+    type = types.get(name)
+    if isinstance(type, Items) and type.names:
+        return [node for flat in type.names for node in _parameters(param, flat, types, names, body)]
+    return [] if isinstance(type, Static) else [_parameter(param, name, type, names, body)]
+
+
+def _parameter(param: JitParam, name: str, type: Abstract | None, names: Mapping[DynDim, str], body: Expressions) -> ast.arg:
     node = body.definition.node_of(param)
     annotation: ast.expr | None
     if isinstance(type, BufferType):
         annotation = _tensor_annotation(type, param.direction if body.definition.kind != "inline" else "In", names)
     elif isinstance(type, RuntimeValue) and type.dtype is not None:
         annotation = expression(f"pl.Scalar[pl.{type.dtype.name}]")
-    elif node.annotation is not None:
+    elif node.annotation is not None and (param.kind != "other" or param.shaped):
         annotation = body.annotation(copy.deepcopy(node.annotation))
     elif isinstance(type, TileType):
         annotation = _shaped_annotation("Tile", type.shape, type.dtype, names)
     else:
         annotation = None
     placed = relocated(annotation, node.annotation or node) if annotation is not None else None
-    return ast.copy_location(ast.arg(param.name, placed), node)
+    return ast.copy_location(ast.arg(name, placed), node)
 
 
 def _returns(definition: Definition, types: Mapping[str, Abstract], names: Mapping[DynDim, str], body: Expressions) -> ast.expr | None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tilejit.dtypes import FP32, INT8
 from tilejit.errors import ShapeError, TilejitError
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.trace import Trace
-from tilejit.jit.specialize.arguments import EMPTY, BoundArguments, TensorArgument
+from tilejit.jit.specialize.arguments import EMPTY, Argument, BoundArguments, TensorArgument
 from tilejit.jit.specialize.dynamic import Dynamic, Symbol
-from tilejit.jit.specialize.meta import ArgumentMeta, DynDim, RuntimeScalar, TensorMeta
+from tilejit.jit.specialize.meta import ArgumentMeta, Bundle, DynDim, TensorMeta
 from tilejit.jit.specialize.outputs import OutputFinder, output_types
 from tilejit.jit.specialize.program import Specialization, Specializer
-from tilejit.jit.specialize.values import Abstract, RuntimeValue, Static
 from tilejit.types.annotations import DynVar
 
 
@@ -27,7 +27,7 @@ def find_outputs(trace: Trace, known: Mapping[Definition, Dynamic], bound: Bound
     """Shape and dtype of the outputs that a return-style call leaves out: as annotated, else as the body writes them."""
     entry = trace.entry
     finder = OutputFinder(entry, known, trace)
-    types = {name: _abstract(meta) for name, meta in _metas(finder, bound).items()}
+    types = finder.entry_types(_metas(finder, bound))
     annotated: dict[str, TensorArgument] = {}
     for name in bound.omitted:
         annotation = entry.param(name).tensor
@@ -35,7 +35,7 @@ def find_outputs(trace: Trace, known: Mapping[Definition, Dynamic], bound: Bound
             annotated[name] = TensorArgument(annotation.shape, annotation.dtype)
     overridden = any(_overrides(entry, name, argument) for name, argument in bound.arguments.items())
     found = {} if overridden else dict(annotated)
-    types.update({name: _abstract(_tensor_meta(finder, name, argument)) for name, argument in found.items()})
+    types.update({name: _tensor_meta(finder, name, argument).type() for name, argument in found.items()})
     unknown = [name for name in bound.omitted if name not in found]
     try:
         inferred = output_types(finder, types, unknown) if unknown else {}
@@ -60,7 +60,7 @@ def _mistake(
     for stand_in in _STAND_INS:
         arguments = {**bound.arguments, **found, **dict.fromkeys(unknown, stand_in)}
         ordered = {param.name: arguments[param.name] for param in trace.entry.params if param.name in arguments}
-        error = _front_end_error(trace, known, BoundArguments(bound.values, ordered))
+        error = _front_end_error(trace, known, replace(bound, arguments=ordered, omitted=()))
         if error is None:
             return None
         errors.append(error)
@@ -89,10 +89,14 @@ def _overrides(entry: Definition, name: str, argument: object) -> bool:
 
 
 def _metas(specializer: Specializer, bound: BoundArguments) -> dict[str, ArgumentMeta]:
-    return {
-        name: _tensor_meta(specializer, name, argument) if isinstance(argument, TensorArgument) else argument
-        for name, argument in bound.arguments.items()
-    }
+    return {name: _meta(specializer, name, argument) for name, argument in bound.arguments.items()}
+
+
+def _meta(specializer: Specializer, name: str, argument: Argument) -> ArgumentMeta:
+    if isinstance(argument, Bundle):
+        members = [_meta(specializer, flat, member) for flat, member in zip(argument.names, argument.members, strict=True)]
+        return Bundle(argument.kind, argument.names, tuple(members), argument.keys)
+    return _tensor_meta(specializer, name, argument) if isinstance(argument, TensorArgument) else argument
 
 
 def _tensor_meta(specializer: Specializer, name: str, argument: TensorArgument) -> TensorMeta:
@@ -124,9 +128,3 @@ class _OutputDim(DynVar):
         out = _OutputDim(dim.literal)
         out.dim = dim
         return out
-
-
-def _abstract(meta: ArgumentMeta) -> Abstract:
-    if isinstance(meta, TensorMeta):
-        return meta.type()
-    return RuntimeValue(meta.dtype) if isinstance(meta, RuntimeScalar) else Static(meta.value)

@@ -7,9 +7,9 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from types import CodeType
+from types import CodeType, UnionType
 from types import FunctionType as PythonFunction
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from tilejit.dtypes import BOOL, INDEX, DType, integer_range
 from tilejit.errors import ArgumentError, ParserTypeError, RangeError, TilejitError
@@ -19,14 +19,17 @@ from tilejit.jit.reads.questions import MISSING, followed
 from tilejit.types.annotations import (
     RUNTIME,
     ArrayAnnotation,
+    ConstexprAnnotation,
     DirectedAnnotation,
     InOut,
+    OptionalAnnotation,
     Out,
     RuntimeMarker,
     ScalarAnnotation,
     Tensor,
     TensorAnnotation,
     TileAnnotation,
+    constexpr,
 )
 from tilejit.types.python_text import expression
 
@@ -38,7 +41,7 @@ class JitParam(NamedTuple):
 
     name: str
     kind: str
-    """"tensor", "scalar", or "other" (tiles, arrays, no annotation)."""
+    """"tensor", "scalar", "static" (known while compiling), or "other" (tiles, arrays, no annotation)."""
     direction: str = "In"
     tensor: TensorAnnotation | None = None
     """What the annotation says of a tensor; empty for a bare `pl.Tensor`."""
@@ -49,6 +52,14 @@ class JitParam(NamedTuple):
     """A class of KernelArguments, if the annotation is one: other arguments are given to it."""
     keyword_only: bool = False
     """Whether it stands after a `*`."""
+    optional: bool = False
+    """Whether None may be given for a tensor: decided while compiling."""
+    rest: bool = False
+    """Whether it is `*args`: a tuple of all further arguments."""
+    only: type | tuple[type, ...] | None = None
+    """Of what class a compile-time argument must be."""
+    shaped: bool = False
+    """Whether the annotation of an open parameter describes a tile or an array."""
 
     @property
     def stays_runtime(self) -> bool:
@@ -60,7 +71,7 @@ class JitParam(NamedTuple):
         wrap = f"{self.wrap.__module__}.{self.wrap.__qualname__}" if self.wrap is not None else None
         shape = None if tensor is None or tensor.shape is None else list(tensor.shape)
         facts = None if tensor is None else [shape, str(tensor.dtype), tensor.layout.value, repr(tensor.view), repr(tensor.memref)]
-        return [self.kind, self.direction, facts, str(self.dtype), wrap, self.keyword_only]
+        return [self.kind, self.direction, facts, str(self.dtype), wrap, self.keyword_only, self.optional, self.rest]
 
 
 def read_params(
@@ -77,31 +88,37 @@ def read_params(
     plain = unwrapped(function)
     assert isinstance(plain, PythonFunction)
     code = plain.__code__
-    if code.co_posonlyargcount or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+    if code.co_posonlyargcount or code.co_flags & inspect.CO_VARKEYWORDS:
         raise _unsupported(text())
     defaults = _defaults(plain)
     annotations: Mapping[str, object] = getattr(plain, "__annotations__", {})
+    total = code.co_argcount + code.co_kwonlyargcount
+    has_rest = bool(code.co_flags & inspect.CO_VARARGS)
     params = [
         _read(name, annotations.get(name), defaults.get(name, _EMPTY), quoted, text if name in facts.annotated else None)
-        for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        for name in code.co_varnames[: total + has_rest]
     ]
     if code.co_kwonlyargcount:
-        params = [param._replace(keyword_only=position >= code.co_argcount) for position, param in enumerate(params)]
+        params = [param._replace(keyword_only=code.co_argcount <= position < total) for position, param in enumerate(params)]
+    if has_rest:
+        rest = params.pop()
+        params.insert(code.co_argcount, JitParam(rest.name, "other", rest.direction, default=(), rest=True))
     return tuple(params[1:] if drop_first else params)
 
 
 def _unsupported(text: FunctionText) -> ParserTypeError:
     spec = text.node.args
-    for node, what in ((spec.vararg, "*args"), (spec.kwarg, "**kwargs")):
-        if node is not None:
-            return ParserTypeError(f"a kernel has no {what} parameters", span=span_of(node, text.source, text.node.name), help="name every parameter")
+    if spec.kwarg is not None:
+        place = span_of(spec.kwarg, text.source, text.node.name)
+        return ParserTypeError("a kernel has no **kwargs parameters", span=place, help="name every parameter, or take one dict: options: dict")
     place = span_of(spec.posonlyargs[0], text.source, text.node.name)
     return ParserTypeError("a kernel has no positional-only parameters", span=place, help="remove the `/`")
 
 
 def argument_node(text: FunctionText, name: str) -> ast.arg:
     """Where a parameter stands."""
-    return next(arg for arg in (*text.node.args.args, *text.node.args.kwonlyargs) if arg.arg == name)
+    spec = text.node.args
+    return next(arg for arg in (*spec.args, *spec.kwonlyargs, *([spec.vararg] if spec.vararg is not None else [])) if arg.arg == name)
 
 
 def _defaults(function: PythonFunction) -> dict[str, object]:
@@ -136,24 +153,30 @@ def _by_text(name: str, quoted: Quoted, text: FunctionText) -> object | None:
 
 
 def _classify(name: str, annotation: object, default: object) -> JitParam:
-    direction = "In"
+    direction, optional = "In", default is None
+    if isinstance(annotation, UnionType) and len(kinds := [kind for kind in get_args(annotation) if kind is not type(None)]) == 1:
+        annotation = OptionalAnnotation(kinds[0])
+    if isinstance(annotation, OptionalAnnotation):
+        optional, annotation = True, annotation.inner
     if isinstance(annotation, DirectedAnnotation):
         direction, annotation = annotation.direction, annotation.inner
     if annotation is Tensor:
         annotation = TensorAnnotation()
+    if annotation is constexpr or isinstance(annotation, ConstexprAnnotation):
+        return JitParam(name, "static", default=default, only=annotation.kind if isinstance(annotation, ConstexprAnnotation) else None)
     if isinstance(annotation, TensorAnnotation):
         if annotation.view is not None:
             help = "write the layout itself: pl.Tensor[[64, 64], pl.FP32, pl.NZ]"
             raise ArgumentError(f"the annotation of `{name}` has a pl.TensorView where @pl.jit takes a plain layout", help=help)
-        return JitParam(name, "tensor", direction, tensor=annotation, default=default)
+        return JitParam(name, "tensor", direction, tensor=annotation, default=default, optional=optional and direction != "Out")
     if isinstance(annotation, ScalarAnnotation):
-        return JitParam(name, "scalar", dtype=annotation.dtype, default=default)
+        return JitParam(name, "scalar", dtype=annotation.dtype, default=default, optional=optional)
     if isinstance(annotation, DType):
-        return JitParam(name, "scalar", dtype=annotation, default=default)
+        return JitParam(name, "scalar", dtype=annotation, default=default, optional=optional)
     if annotation is int or annotation is float or annotation is bool:
-        return JitParam(name, "scalar", default=default)
+        return JitParam(name, "scalar", default=default, optional=optional)
     wrap = annotation if isinstance(annotation, type) and hasattr(annotation, "__abi_slots__") else None
-    return JitParam(name, "other", direction, default=default, wrap=wrap)
+    return JitParam(name, "other", direction, default=default, wrap=wrap, shaped=isinstance(annotation, TileAnnotation | ArrayAnnotation))
 
 
 def as_declared(number: int | float | bool, param: JitParam) -> int | float | bool:

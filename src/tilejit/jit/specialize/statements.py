@@ -7,17 +7,19 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 
 from tilejit.dtypes import BOOL, FP32, INDEX
-from tilejit.errors import ShapeError, UncacheableValueError, in_body
+from tilejit.errors import ShapeError, StaticAssertionError, UncacheableValueError, in_body
 from tilejit.jit.reads.facts import calls_in
 from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.specialize.calls import Calls, NeedsTurns
 from tilejit.jit.specialize.dependencies import definition_of, resolve
 from tilejit.jit.specialize.dynamic import dynamic_literal, is_bind_dynamic
+from tilejit.jit.specialize.expressions import Folded
 from tilejit.jit.specialize.infer import operator, operator_name
+from tilejit.jit.specialize.iterate import taken_apart, unrolled
 from tilejit.jit.specialize.nodes import at, is_index_expression, relocated
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, number_of, same
 from tilejit.ops.spec import OpFunction
-from tilejit.types.scopes import MARKERS
+from tilejit.types.scopes import MARKERS, Marker
 from tilejit.types.values import BufferType, TileType, join
 
 
@@ -50,7 +52,7 @@ class Statements(Calls):
             value = self._kept(node)
         if self._names_an_object(node.targets, value):
             return []
-        if isinstance(value, Static) and is_handle(value.value):
+        if isinstance(value, Static) and is_handle(value.value) and any(isinstance(target, (ast.Tuple, ast.List)) for target in node.targets):
             value = Items(self.members(value, node.value))
             if all(isinstance(item, Static) for item in value.items):
                 return self._unpacked(node, value)
@@ -186,6 +188,8 @@ class Statements(Calls):
     def loop(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.For)
         expanded = self._expanded(node)
+        if expanded is None:
+            expanded = unrolled(self, node)
         if expanded is not None:
             return expanded
         before = dict(self.env)
@@ -231,6 +235,27 @@ class Statements(Calls):
     def _calls_what_runs_here(self, body: Sequence[ast.stmt]) -> bool:
         callees = [resolve(call.func, self.reads) for statement in body for call in calls_in(ast.walk(statement))]
         return any(is_handle(callee) or definition_of(callee) is not None for callee in callees)
+
+    def is_marker(self, node: ast.expr) -> bool:
+        """Whether an expression is one of the language's loops."""
+        found = resolve(node, self.reads)
+        return not is_handle(found) and isinstance(found, Marker)
+
+    def bind_member(self, target: ast.expr, item: Folded) -> list[ast.stmt]:
+        """Let the name of a loop over a container stand for a member of it."""
+        node, value = item
+        if isinstance(target, (ast.Tuple, ast.List)):
+            parts = taken_apart(self, target, item, len(target.elts))
+            return [new for part, found in zip(target.elts, parts, strict=True) for new in self.bind_member(part, found)]
+        if isinstance(target, ast.Name) and isinstance(value, Static):
+            self.inlined.pop(target.id, None)
+            if self.bindings_of(target.id) == 1:
+                self.inlined[target.id] = value.value
+                return []
+            if literal(value.value) is None:
+                self.env[target.id] = value
+                return []
+        return [at(ast.Assign([self.target(target, value)], copy.deepcopy(node)), target)]
 
     def _loop_target(self, target: ast.expr, iterable: ast.expr) -> ast.expr:
         """The induction variable is an INDEX; carried names start with what `init_values` holds."""
@@ -295,6 +320,17 @@ class Statements(Calls):
         if isinstance(node.value, ast.Constant):
             return [copy.deepcopy(node)]
         return [at(ast.Expr(self.rewrite(node.value)), node)]
+
+    def asserted(self, node: ast.stmt) -> list[ast.stmt]:
+        """`assert` of a compile-time condition is decided here; its message is then no read of the kernel."""
+        assert isinstance(node, ast.Assert)
+        test_node, test = self.fold(node.test)
+        if isinstance(test, Static) and not test.local:
+            if self.truth(test, node.test):
+                return []
+            message = self.fold(node.msg)[1] if node.msg is not None else None
+            raise StaticAssertionError.of(ast.unparse(node.test), message.value if isinstance(message, Static) else None).located(self.definition.span(node))
+        return [at(ast.Assert(test_node, self.rewrite(node.msg) if node.msg is not None else None), node)]
 
     def returned(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.Return)
@@ -362,5 +398,6 @@ _RULES: dict[type[ast.stmt], str] = {
     ast.With: "scope",
     ast.Expr: "expression",
     ast.Return: "returned",
+    ast.Assert: "asserted",
 }
 """The method that rewrites each kind of statement; others are left to the front end, which refuses them."""

@@ -45,9 +45,14 @@ class RuntimeValue:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A tuple or list with members that are not all compile-time values."""
+    """A tuple or list with members that are not all compile-time values; of an argument that was taken apart also a dict or a named tuple."""
 
     items: tuple[Abstract, ...]
+    names: tuple[str, ...] = ()
+    """The parameters that the members of an argument are."""
+    keys: tuple[object, ...] = ()
+    """Of a dict; the fields of a named tuple."""
+    is_dict: bool = False
 
 
 @dataclass(frozen=True, slots=True)

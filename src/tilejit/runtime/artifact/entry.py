@@ -14,7 +14,7 @@ from tilejit.runtime.call.autograd import GradNote
 from tilejit.runtime.call.guards import MISS, CallForm
 from tilejit.runtime.call.native import NativeEntry
 from tilejit.runtime.call.native_type import NativeCallable, enable, weakly
-from tilejit.runtime.call.signature import Bound, Signature
+from tilejit.runtime.call.signature import Bound, Signature, as_results
 from tilejit.runtime.call.warm import WarmCalls
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.cuda.streams import on_stream
@@ -94,7 +94,7 @@ class CompiledEntry(NativeCallable):
         self.note.before(self.signature, bound)
         with on_stream(config.stream if config else None):
             self.runner.run(bound, config.num_threads if config else None)
-        return None if not new else new[0] if len(new) == 1 else new
+        return as_results(new)
 
     @property
     def warm(self) -> WarmCalls:

@@ -133,6 +133,7 @@ def _write_entry(name: str, entry: EntryInfo) -> dict[str, object]:
         "in_place": [list(pair) for pair in signature.in_place],
         "returned": list(signature.returned),
         "computed": signature.computed,
+        "numbers": list(signature.numbers),
         "symbol": entry.symbol,
         "needs_arena": entry.needs_arena,
         "brief": entry.brief,
@@ -152,6 +153,7 @@ def _read_entry(fields: dict[str, Any]) -> EntryInfo:
         tuple((str(output), str(source)) for output, source in fields["in_place"]),
         tuple(fields["returned"]),
         fields["computed"],
+        tuple(fields["numbers"]),
     )
     terms = None if operations is None else tuple((coefficient, tuple(symbols)) for coefficient, symbols in operations)
     return EntryInfo(signature, fields["symbol"], bool(fields["needs_arena"]), bool(fields["brief"]), terms, bool(fields["threaded"]))

@@ -65,7 +65,8 @@ def row_of(call: NativeCall, number: int, kinds: TensorKinds) -> CallRow | None:
     rows[Row.TABLE] = call.table
     symbols = {n for guard in call.guards if isinstance(guard, TensorGuard) for n in guard.symbols if n is not None}
     rows[Row.SYMBOLS] = max(symbols, default=-1) + 1
-    kept: list[object] = [call.keep_alive, call.config]
+    constants = [guard.value for guard in call.guards if isinstance(guard, ScalarGuard)]  # compared by identity
+    kept: list[object] = [call.keep_alive, call.config, constants]
     new = _new_rows(call, symbols, kept, kinds)
     if new is None:
         return None
@@ -167,8 +168,8 @@ def _constant_row(value: object) -> list[int] | None:
     if type(value) is float:
         row[Guard.KIND] = row[Guard.NOTED] = int(Kind.FLOAT)
         row[Guard.VALUE] = struct.unpack("<q", struct.pack("<d", value))[0]
-    elif value is None or type(value) is bool:
-        return _object_row(value)
+    elif value is None or type(value) in (bool, str, bytes, tuple):
+        return _object_row(value)  # of a text or tuple: this very one; equal ones take the way through Python
     elif type(value) is int and _SMALLEST <= value <= _LARGEST:
         row[Guard.KIND] = row[Guard.NOTED] = int(Kind.INTEGER)
         row[Guard.EXTENTS] = row[Guard.EXTENTS + 1] = value

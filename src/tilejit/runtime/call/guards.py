@@ -117,9 +117,9 @@ def _extents(entry: CompiledEntry, info: ParamInfo) -> tuple[tuple[int | None, .
 
 
 def new_tensors(entry: CompiledEntry, native: Placed, arguments: Mapping[str, object]) -> list[NewTensor] | None:
-    """Tensors that a call with these arguments makes, in the order in which it returns them; None: their extents follow from a computation."""
+    """Tensors that a call with these arguments makes, in the order in which it returns them; None: their extents are computed, or some are numbers."""
     signature = entry.signature
-    if signature.computed:
+    if signature.computed or signature.numbers:
         return None
     places = dict(zip((param.name for param in native.params), native.places, strict=True))
     returned = [(info, places[info.name]) for info in entry.signature.params if info.name not in arguments]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 from tilejit.dtypes import BOOL, INDEX, DType, integer_range
 from tilejit.errors import AliasError, ArgumentError, DTypeError, RangeError, ShapeError
@@ -35,6 +35,22 @@ class ParamInfo:
         return f"{self.name}: {kind if self.direction == 'In' else f'{self.direction}[{kind}]'}"
 
 
+@dataclass(frozen=True, slots=True)
+class NumberResult:
+    """A result that is a number once the kernel has run."""
+
+    array: Any
+
+    def number(self) -> int | float | bool:
+        return self.array[0].item()
+
+
+def as_results(new: tuple[object, ...]) -> object:
+    """What a call returns of the arrays that were allocated for it."""
+    given = tuple(item.number() if isinstance(item, NumberResult) else item for item in new)
+    return None if not given else given[0] if len(given) == 1 else given
+
+
 Bound = ArrayView | int | float | bool
 """A checked argument."""
 
@@ -58,6 +74,8 @@ class Signature:
     """Names of what the return statement mentions, in its order; a kernel that returns only parameters hands them out as declared."""
     computed: dict[str, object] = field(default_factory=dict[str, object])
     """Extents of results by symbol: a constant, ("dim", symbol), ("scalar", parameter), or (operation, left, right)."""
+    numbers: tuple[str, ...] = ()
+    """Results of one element that the caller gets as numbers."""
 
     @lazy
     def output_indices(self) -> tuple[int, ...]:
@@ -104,10 +122,11 @@ class Signature:
             scalars = {param.name: value for param, value in zip(self.params, bound, strict=True) if isinstance(value, int)}
             extents = {**extents, **{symbol: self._evaluated(symbol, found, extents, scalars) for symbol, found in self.computed.items()}}
         for result in self.results:
-            new[result.name] = self._allocate(result, first, extents)
-            view = view_of(new[result.name])
+            made = self._allocate(result, first, extents)
+            view = view_of(made)
             assert view is not None
             complete.append(view)
+            new[result.name] = NumberResult(made) if result.name in self.numbers else made
         names = dict.fromkeys((*self.returned, *new))
         return complete, tuple(new[name] for name in names if name in new)
 

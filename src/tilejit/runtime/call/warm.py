@@ -34,7 +34,7 @@ _CHANGES = 32
 """How often the words that are watched may be others before native code is given up for a kernel."""
 _KNOWN = 4096
 """Signatures that the Python path remembers; with more it starts anew."""
-_PLAIN = (bool, int, type(None))
+_PLAIN = (bool, int, str, bytes, type(None))
 
 
 class Watch(Protocol):
@@ -130,6 +130,8 @@ class WarmCalls:
                 key.append(value.hex())  # type: ignore[attr-defined]
             elif kind in _PLAIN:
                 key += kind, value
+            elif kind is tuple:
+                key += kind, id(value)  # the call itself looks whether it is this very one
             elif kind is np.ndarray or (kind.__module__ == "torch" and kind.__name__ == "Tensor" and not value.is_nested):  # type: ignore[attr-defined]
                 key += kind, value.dtype, value.shape, value.device  # type: ignore[attr-defined]
             else:

@@ -284,6 +284,10 @@ class _Writer:
         elif type(wanted) is float:
             # By text, because 0.0 == -0.0 and NaN is not itself.
             self.require(f"type({value}) is float", f"{value}.hex() == {wanted.hex()!r}")
+        elif type(wanted) is str or type(wanted) is bytes:
+            self.require(f"type({value}) is {type(wanted).__name__}", f"{value} == {wanted!r}")
+        elif type(wanted) is tuple:
+            self.require(f"{value} is {self.bind(f'k{value}', wanted)}")
         else:
             raise _CannotWrite
 

@@ -1,4 +1,4 @@
-"""A number returned from inside a region."""
+"""A tile returned from inside a region."""
 
 import numpy as np
 
@@ -11,8 +11,9 @@ OUT = np.full((4, 8), 7, np.float32)
 @pl.jit
 def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
-        out[:] = a
-        return 5
+        tile = pl.load(a, [0, 0], [4, 8])
+        pl.store(tile, [0, 0], out)
+        return tile
 
 
 def mistake() -> object:

@@ -1,0 +1,118 @@
+"""Arguments that are no single tensor or number: compile-time values and objects, and containers of tensors, which are taken apart."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
+
+from tilejit.errors import ArgumentError
+from tilejit.jit.definition import Definition
+from tilejit.jit.protocol import registration_hint
+from tilejit.jit.reads.plain import is_plain
+from tilejit.jit.specialize.meta import Bundle, CompileTime, Constant
+from tilejit.jit.specialize.signature import JitParam
+from tilejit.runtime.arrays import scalar_of, view_of
+
+Made = TypeVar("Made")
+Tensor = Callable[[Definition, JitParam, object], Made]
+"""Describes a tensor argument."""
+
+
+class Parts:
+    """The arguments of one call that are not simply tensors and numbers."""
+
+    def __init__(self, definition: Definition, tensor: Tensor[Any], number: Tensor[Any]) -> None:
+        self.definition = definition
+        self.objects: dict[str, object] = {}
+        """What the body asks while compiling, by parameter."""
+        self._spread: dict[str, dict[str, object]] = {}
+        self._tensor, self._number = tensor, number
+
+    def spread(self, values: Mapping[str, object]) -> Mapping[str, object]:
+        """The arguments with containers replaced by the tensors in them."""
+        if not self._spread:
+            return values
+        return {name: item for key, value in values.items() for name, item in self._spread.get(key, {key: value}).items()}
+
+    def classify(self, param: JitParam, value: object) -> Any:
+        """What an argument of an open parameter is."""
+        if param.only is not None and not isinstance(value, param.only):
+            wanted = " or ".join(kind.__name__ for kind in (param.only if isinstance(param.only, tuple) else (param.only,)))
+            what = f"`{param.name}` is a compile-time {wanted}, got {type(value).__name__}: {value!r}"
+            raise ArgumentError(f"@pl.jit function '{self.definition.name}': {what}", help=f"pass a value of {wanted}, or change the annotation")
+        if scalar_of(value) is not None and not isinstance(value, enum.Enum):
+            return self._number(self.definition, param, value)
+        if is_plain(value) and not isinstance(value, tuple):
+            return Constant(value)
+        if param.kind == "other" and _is_tensor(value):
+            return self._tensor(self.definition, param, value)
+        if any(map(_is_tensor, leaves(value))):
+            return self._bundle(param, param.name, value)
+        if is_plain(value):
+            return Constant(value)
+        if param.kind == "static" or is_known_kind(value):
+            self.objects[param.name] = value
+            return CompileTime()
+        what = f"`{param.name}` must be a tensor, a number or a compile-time value, got {type(value).__name__}"
+        help = f"{registration_hint(value)}; to read it while compiling: {param.name}: pl.constexpr"
+        raise ArgumentError(f"@pl.jit function '{self.definition.name}': {what}", help=help)
+
+    def _bundle(self, param: JitParam, name: str, value: object) -> Bundle[Any]:
+        """A container, whose tensors are parameters of their own."""
+        kind, keys, items = members_of(value)
+        names = member_names(self.definition, name, keys or tuple(range(len(items))))
+        members = [self._member(param, flat, item) for flat, item in zip(names, items, strict=True)]
+        return Bundle(kind, names, tuple(members), keys)
+
+    def _member(self, param: JitParam, name: str, value: object) -> Any:
+        if _is_tensor(value):
+            self._spread.setdefault(param.name, {})[name] = value
+            return self._tensor(self.definition, param._replace(name=name), value)
+        if is_plain(value):
+            return Constant(value)
+        if any(map(_is_tensor, leaves(value))):
+            return self._bundle(param, name, value)
+        self.objects[name] = value
+        return CompileTime()
+
+
+def member_names(definition: Definition, name: str, keys: tuple[object, ...]) -> tuple[str, ...]:
+    """Names for the members of a container as parameters: `xs_0`, `weights_q`; other than those of the function's own."""
+    out: list[str] = []
+    for position, key in enumerate(keys):
+        part = f"{name}_{key}" if isinstance(key, int | str) and f"{name}_{key}".isidentifier() else f"{name}_{position}"
+        while part in definition.local_names or part in out:
+            part += "_"
+        out.append(part)
+    return tuple(out)
+
+
+def members_of(value: object) -> tuple[str, tuple[object, ...], tuple[object, ...]]:
+    """What a container is, its keys where it has any, and its members."""
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[object, object]", value)
+        return "dict", tuple(pairs), tuple(pairs.values())
+    items = tuple(cast("tuple[object, ...]", value))
+    return ("list" if isinstance(value, list) else "tuple"), tuple(getattr(value, "_fields", ())), items
+
+
+def leaves(value: object, depth: int = 0) -> Iterator[object]:
+    """What is in a container, those in it included."""
+    if depth > 8 or not isinstance(value, tuple | list | dict):
+        return
+    for item in cast("tuple[object, ...]", tuple(value.values()) if isinstance(value, dict) else value):
+        yield item
+        yield from leaves(item, depth + 1)
+
+
+def is_known_kind(value: object) -> bool:
+    """Whether an object is of a kind that is passed for what it says, not for its data."""
+    kinds = (tuple, list, dict, set, frozenset, enum.Enum, SimpleNamespace)
+    return isinstance(value, kinds) or callable(value) or dataclasses.is_dataclass(value) or is_plain(value)
+
+
+def _is_tensor(value: object) -> bool:
+    return not isinstance(value, str | int | float | tuple | list | dict | type(None)) and scalar_of(value) is None and view_of(value) is not None

@@ -1,0 +1,292 @@
+"""What runs over containers while compiling: loops over tuples, lists, dicts, enumerate and zip, comprehensions, members of arguments."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Callable, ItemsView, KeysView, Sequence, ValuesView
+from typing import TYPE_CHECKING, cast
+
+from tilejit.errors import ParserTypeError, ShapeError, UnsupportedFeatureError, in_body
+from tilejit.jit.reads.handles import is_handle
+from tilejit.jit.specialize.nodes import at, relocated
+from tilejit.jit.specialize.values import Abstract, Items, Static, literal
+
+if TYPE_CHECKING:
+    from tilejit.jit.specialize.expressions import Expressions, Folded
+    from tilejit.jit.specialize.statements import Statements
+
+
+def static_node(body: Expressions, value: object, place: ast.expr) -> ast.expr:
+    """The text of a compile-time value."""
+    short = literal(value)
+    return relocated(short, place) if short is not None else body.placeholder(value, place)
+
+
+def member_nodes(body: Expressions, node: ast.expr, value: Items, place: ast.expr) -> list[ast.expr] | None:
+    """The text of each member of `node`; None where that would compute something again."""
+    if value.names:
+        return [_named(body, name, item, place) for name, item in zip(value.names, value.items, strict=True)]
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return [copy.deepcopy(item) for item in node.elts]
+    root = node
+    while isinstance(root, (ast.Attribute, ast.Subscript)):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return None
+    return [relocated(ast.Subscript(copy.deepcopy(node), ast.Constant(index), ast.Load()), place) for index in range(len(value.items))]
+
+
+def _named(body: Expressions, name: str, value: Abstract, place: ast.expr) -> ast.expr:
+    """A member of an argument that was taken apart."""
+    if isinstance(value, Static):
+        return static_node(body, value.value, place)
+    if isinstance(value, Items):
+        return bundle_node(body, value, place)
+    return at(ast.Name(name, ast.Load()), place)
+
+
+def bundle_node(body: Expressions, value: Items, place: ast.expr) -> ast.expr:
+    """An argument that was taken apart, as a whole."""
+    nodes = [_named(body, name, item, place) for name, item in zip(value.names, value.items, strict=True)]
+    if value.is_dict:
+        return at(ast.Dict([static_node(body, key, place) for key in value.keys], nodes), place)
+    return at(ast.Tuple(nodes, ast.Load()), place)
+
+
+def member(body: Expressions, node: ast.expr, value: Items, key: object, place: ast.expr) -> Folded | None:
+    """`value[key]` of a container, or `value.key` of a named tuple; None: it has no such member that is known here."""
+    if value.is_dict:
+        index = next((index for index, known in enumerate(value.keys) if type(known) is type(key) and known == key), None)
+        if index is None:
+            known = ", ".join(map(repr, value.keys))
+            raise in_body(ParserTypeError)(f"{ast.unparse(place)}: there is no {key!r}", span=body.definition.span(place), help=f"its keys are {known}")
+    else:
+        index = key if isinstance(key, int) and not isinstance(key, bool) else value.keys.index(key) if key in value.keys else None
+    if index is None or not -len(value.items) <= index < len(value.items):
+        return None
+    nodes = member_nodes(body, node, value, place)
+    return (nodes[index], value.items[index]) if nodes is not None else None
+
+
+def part_of(body: Expressions, node: ast.expr, value: Items, index: ast.Slice, place: ast.expr) -> Folded | None:
+    """`value[1:]` of a container."""
+    ends = [body.fold(end)[1] if end is not None else Static(None) for end in (index.lower, index.upper, index.step)]
+    nodes = member_nodes(body, node, value, place) if not value.is_dict else None
+    if nodes is None or not all(isinstance(end, Static) and (end.value is None or isinstance(end.value, int)) for end in ends):
+        return None
+    cut = slice(*(cast("int | None", cast("Static", end).value) for end in ends))
+    return at(ast.Tuple(nodes[cut], ast.Load()), place), Items(value.items[cut], value.names[cut])
+
+
+def dict_view(body: Expressions, value: Items, method: str, place: ast.expr) -> Folded | None:
+    """`w.items()`, `w.keys()`, `w.values()` of a dict argument with tensors in it."""
+    if not value.is_dict or method not in ("items", "keys", "values"):
+        return None
+    keys = [Static(key) for key in value.keys]
+    key_nodes = [static_node(body, key, place) for key in value.keys]
+    nodes = member_nodes(body, place, value, place) or []
+    if method == "keys":
+        return at(ast.Tuple(key_nodes, ast.Load()), place), Static(tuple(value.keys))
+    if method == "values":
+        return at(ast.Tuple(nodes, ast.Load()), place), Items(value.items)
+    pairs = [at(cast("ast.expr", ast.Tuple([key, node], ast.Load())), place) for key, node in zip(key_nodes, nodes, strict=True)]
+    return at(ast.Tuple(pairs, ast.Load()), place), Items(tuple(Items((key, item)) for key, item in zip(keys, value.items, strict=True)))
+
+
+# iterating ------------------------------------------------------------------------------------------------------------
+
+
+def iterated(body: Expressions, node: ast.expr) -> list[Folded] | None:
+    """The members of what is looped over while compiling, in order; None: it is nothing that is known then."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        callee = body.fold(node.func)[1]
+        form = _FORMS.get(callee.value) if isinstance(callee, Static) and not is_handle(callee.value) and callable(callee.value) else None
+        if form is not None:
+            return form(body, node)
+    text, value = body.fold(node)
+    if isinstance(value, Static):
+        return [(static_node(body, item, node), Static(item)) for item in _static_members(body, value, node)]
+    if isinstance(value, Items):
+        if value.is_dict:
+            return [(static_node(body, key, node), Static(key)) for key in value.keys]
+        nodes = member_nodes(body, text, value, node)
+        return list(zip(nodes, value.items, strict=True)) if nodes is not None else None
+    return None
+
+
+def _static_members(body: Expressions, value: Static, node: ast.expr) -> list[object]:
+    if is_handle(value.value):
+        return [cast("Static", item).value for item in body.members(value, node)]
+    if isinstance(value.value, tuple | list | range | str | dict | KeysView | ValuesView | ItemsView):
+        return list(cast("Sequence[object]", value.value))
+    shown = ast.unparse(node)
+    raise in_body(ParserTypeError)(f"`{shown}` is {value.value!r}, which has no members to loop over", span=body.definition.span(node))
+
+
+def _enumerate(body: Expressions, node: ast.Call) -> list[Folded] | None:
+    given = {keyword.arg: keyword.value for keyword in node.keywords}
+    start = given.get("start", node.args[1] if len(node.args) > 1 else None)
+    first = body.fold(start)[1] if start is not None else Static(0)
+    members = iterated(body, node.args[0]) if node.args else None
+    if members is None or not isinstance(first, Static) or not isinstance(first.value, int):
+        return None
+    return [_together([(relocated(ast.Constant(number), node), Static(number)), item], node) for number, item in enumerate(members, first.value)]
+
+
+def _zip(body: Expressions, node: ast.Call) -> list[Folded] | None:
+    columns = [iterated(body, argument) for argument in node.args]
+    known = [column for column in columns if column is not None]
+    if len(known) != len(columns):
+        return None
+    strict = next((body.fold(keyword.value)[1] for keyword in node.keywords if keyword.arg == "strict"), Static(False))
+    if isinstance(strict, Static) and strict.value is True and len({len(column) for column in known}) > 1:
+        sizes = ", ".join(str(len(column)) for column in known)
+        raise in_body(ShapeError)(f"zip(…, strict=True) of containers of {sizes} members", span=body.definition.span(node), help="pass as many of each")
+    return [_together(row, node) for row in zip(*known, strict=False)]
+
+
+def _reversed(body: Expressions, node: ast.Call) -> list[Folded] | None:
+    members = iterated(body, node.args[0]) if len(node.args) == 1 else None
+    return members[::-1] if members is not None else None
+
+
+_FORMS: dict[object, Callable[[Expressions, ast.Call], list[Folded] | None]] = {enumerate: _enumerate, zip: _zip, reversed: _reversed}
+"""Functions of Python that a loop of the compiler goes through."""
+
+
+def _together(parts: Sequence[Folded], place: ast.expr) -> Folded:
+    """A tuple of parts."""
+    values = [value for _, value in parts]
+    node = at(ast.Tuple([copy.deepcopy(item) for item, _ in parts], ast.Load()), place)
+    if all(isinstance(value, Static) for value in values):
+        return node, Static(tuple(cast("Static", value).value for value in values))
+    return node, Items(tuple(values))
+
+
+def taken_apart(body: Expressions, target: ast.expr, item: Folded, count: int) -> list[Folded]:
+    """The parts of a member for a target of `count` names."""
+    node, value = item
+    if isinstance(value, Static):
+        parts: list[Folded] = [(static_node(body, part, target), Static(part)) for part in _static_members(body, value, target)]
+    else:
+        nodes = member_nodes(body, node, value, target) if isinstance(value, Items) else None
+        if nodes is None or not isinstance(value, Items):
+            raise in_body(ParserTypeError)(f"what this loops over has no {count} parts", span=body.definition.span(target), help="loop with one name")
+        parts = list(zip(nodes, value.items, strict=True))
+    if len(parts) != count:
+        raise in_body(ParserTypeError)(f"{len(parts)} values for {count} names", span=body.definition.span(target))
+    return parts
+
+
+# loops ----------------------------------------------------------------------------------------------------------------
+
+
+def unrolled(body: Statements, node: ast.For) -> list[ast.stmt] | None:
+    """The turns of a loop over what is known while compiling; None: it is another loop."""
+    if isinstance(node.iter, ast.Call) and isinstance(callee := body.fold(node.iter.func)[1], Static) and callee.value is range:
+        return None  # refused: whether it should run or be expanded is for the author to say
+    if isinstance(node.iter, ast.Call) and body.is_marker(node.iter.func):
+        return None
+    members = iterated(body, node.iter)
+    if members is None:
+        return None
+    out: list[ast.stmt] = []
+    for item in members:
+        out += body.bind_member(node.target, item)
+        turn, end = _turn(body, node.body)
+        out += turn
+        if end is ast.Break:
+            return out
+    return out + [new for statement in node.orelse for new in body.statement(statement)]
+
+
+def _turn(body: Statements, statements: Sequence[ast.stmt]) -> tuple[list[ast.stmt], type[ast.stmt] | None]:
+    """One turn, up to a `break` or `continue` that is decided while compiling; at run time there is nothing left to jump out of."""
+    out: list[ast.stmt] = []
+    for statement in statements:
+        for new in body.statement(statement):
+            if isinstance(new, ast.Break | ast.Continue):
+                return out, type(new)
+            jump = _jump(new)
+            if jump is not None:
+                word = "break" if isinstance(jump, ast.Break) else "continue"
+                raise in_body(UnsupportedFeatureError)(
+                    f"{word} in a loop that is expanded while compiling, under a condition known only at run time",
+                    span=body.definition.span(jump),
+                    help="put the rest of the turn into the other branch of the `if`",
+                )
+            out.append(new)
+    return out, None
+
+
+def _jump(node: ast.stmt) -> ast.stmt | None:
+    """A `break` or `continue` that belongs to the loop around a statement."""
+    if isinstance(node, ast.Break | ast.Continue):
+        return node
+    if not isinstance(node, ast.If | ast.With):
+        return None
+    inner = [*node.body, *(node.orelse if isinstance(node, ast.If) else [])]
+    return next((found for child in inner if (found := _jump(child)) is not None), None)
+
+
+# comprehensions -------------------------------------------------------------------------------------------------------
+
+
+def comprehension(body: Expressions, node: ast.expr) -> Folded:
+    """`[f(x) for x in xs if …]`, expanded."""
+    assert isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp))
+    elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+    results: list[list[Folded]] = []
+    before = dict(body.substituted)
+    try:
+        _generate(body, node.generators, elements, results)
+    finally:
+        body.substituted = before
+    if isinstance(node, (ast.DictComp, ast.SetComp)):
+        if not all(isinstance(value, Static) for row in results for _, value in row):
+            raise in_body(UnsupportedFeatureError)("a dict or set of run-time values", span=body.definition.span(node), help="make a list, or a tuple of names")
+        rows = [[cast("Static", value).value for _, value in row] for row in results]
+        found: object = dict(rows) if isinstance(node, ast.DictComp) else tuple(dict.fromkeys(row[0] for row in rows))  # type: ignore[arg-type]
+        return static_node(body, found, node), Static(found)
+    row = [item for (item,) in results]
+    text = at(ast.List([copy.deepcopy(item) for item, _ in row], ast.Load()), node)
+    if all(isinstance(value, Static) for _, value in row):
+        return text, Static([cast("Static", value).value for _, value in row], local=any(cast("Static", value).local for _, value in row))
+    return text, Items(tuple(value for _, value in row))
+
+
+def _generate(body: Expressions, generators: Sequence[ast.comprehension], elements: Sequence[ast.expr], results: list[list[Folded]]) -> None:
+    if not generators:
+        results.append([body.fold(element) for element in elements])
+        return
+    first, *rest = generators
+    members = iterated(body, first.iter)
+    if members is None:
+        raise in_body(UnsupportedFeatureError)(
+            f"a comprehension over `{ast.unparse(first.iter)}`, which is known only at run time",
+            span=body.definition.span(first.iter),
+            help="run over a tuple, a list or a range; a loop at run time is pl.range",
+        )
+    for item in members:
+        _substitute(body, first.target, item)
+        if all(_holds(body, condition) for condition in first.ifs):
+            _generate(body, rest, elements, results)
+
+
+def _substitute(body: Expressions, target: ast.expr, item: Folded) -> None:
+    if isinstance(target, ast.Name):
+        body.substituted[target.id] = item
+        return
+    assert isinstance(target, (ast.Tuple, ast.List))
+    for part, value in zip(target.elts, taken_apart(body, target, item, len(target.elts)), strict=True):
+        _substitute(body, part, value)
+
+
+def _holds(body: Expressions, condition: ast.expr) -> bool:
+    value = body.fold(condition)[1]
+    if not isinstance(value, Static):
+        raise in_body(UnsupportedFeatureError)(
+            "the condition of a comprehension is known only at run time", span=body.definition.span(condition), help="decide with pl.where on the values"
+        )
+    return body.truth(value, condition)
