@@ -23,7 +23,7 @@ Number = Any
 """An mpmath number."""
 Function = Callable[[Number], Number]
 
-mp.mp.prec = 400
+mp.mp.prec = 1500
 POINTS = 400
 ITERATIONS = 60
 TARGET = Path(__file__).parent.parent / "src/tilejit/backends/cpu/lanes/coefficients.py"
@@ -167,12 +167,15 @@ def split(value: Number, bits: int) -> tuple[float, float]:
     """`value` as a head of few bits, so that small multiples of it are exact, and the rest."""
     scale = mp.mpf(2) ** (bits - 1 - mp.floor(mp.log(value, 2)))
     head = mp.nint(value * scale) / scale
-    return float(head), float(np.float32(float(value - head)))
+    return float(head), float(value - head)
 
 
-def split_wide(value: Number) -> tuple[float, float]:
-    head = float(value)
-    return head, float(value - mp.mpf(head))
+def split_wide(value: Number, parts: int = 2) -> tuple[float, ...]:
+    """`value` as a sum of doubles, each the nearest to what is left."""
+    out: list[float] = []
+    for _ in range(parts):
+        out.append(float(value - sum(mp.mpf(part) for part in out)))
+    return tuple(out)
 
 
 def main() -> None:
@@ -186,10 +189,12 @@ def main() -> None:
     rows = "".join(f"    ({', '.join(repr(row[order]) for row in table)}),\n" for order in range(6))
     meaning = f"erf(t) = P_i(t - i*ERF_STEP): by order, the coefficients of the 16 polynomials; relative error of the fit {error:.1e}."
     out.append(f'ERF = (\n{rows})\n"""{meaning}"""\n')
-    out.append(f"LN2 = {split(LN2, 9)}\n" + '"""log(2) as a short head and the rest."""\n')
-    out.append(f"HALF_PI_WIDE = {split_wide(mp.pi / 2)}\n" + '"""pi/2 in two doubles."""\n')
-    words = [int(mp.floor(2 / mp.pi * mp.mpf(2) ** (64 * (i + 1)))) & (1 << 64) - 1 for i in range(4)]
-    out.append(f"TWO_OVER_PI_BITS = {tuple(words)}\n" + '"""The first 256 binary places of 2/pi, in words of 64."""\n')
+    head, rest = split(LN2, 9)
+    out.append(f"LN2 = {(head, float(np.float32(rest)))}\n" + '"""log(2) as a short head and the rest."""\n')
+    out.append(f"LN2_WIDE = {split(LN2, 40)}\n" + '"""log(2) in two doubles, the first one short."""\n')
+    out.append(f"HALF_PI_WIDE = {split_wide(mp.pi / 2, 3)}\n" + '"""pi/2 in three doubles."""\n')
+    words = [int(mp.floor(2 / mp.pi * mp.mpf(2) ** (64 * (i + 1)))) & (1 << 64) - 1 for i in range(20)]
+    out.append(f"TWO_OVER_PI_BITS = {tuple(words)}\n" + '"""The first 1280 binary places of 2/pi, in words of 64."""\n')
     TARGET.write_text("\n".join(out))
     print(TARGET.read_text())
 

@@ -87,6 +87,7 @@ _ROWS = (
     _row("FP16", 16, "float", "float16", "float16", "half", "f16"),
     _row("BF16", 16, "float", "bfloat16", "bfloat16", "i16", "bf16"),
     _row("FP32", 32, "float", "float32", "float32", "float", "f32"),
+    _row("FP64", 64, "float", "float64", "float64", "double", None),
     _row("HF4", 4, "float", None, None, "i8", None),
     _row("HF8", 8, "float", None, None, "i8", "hif8"),
     _row("INDEX", 64, "int", "int64", "int64", "i64", "index"),
@@ -98,8 +99,8 @@ DTYPES: dict[str, DType] = {row.name: row for row in _ROWS}
 
 BOOL, INT4, INT8, INT16, INT32, INT64 = _ROWS[:6]
 UINT4, UINT8, UINT16, UINT32, UINT64 = _ROWS[6:11]
-FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, HF4, HF8 = _ROWS[11:20]
-INDEX, TASK_ID = _ROWS[20:]
+FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, HF4, HF8 = _ROWS[11:21]
+INDEX, TASK_ID = _ROWS[21:]
 
 
 def dtype_named(name: str) -> DType:
@@ -123,7 +124,7 @@ def _numpy_dtype(name: str) -> np.dtype[np.generic]:
 
 @cache
 def dtype_of_numpy(dtype: npt.DTypeLike) -> DType | None:
-    """The language's type of a NumPy dtype, or None when there is no counterpart (float64, object, …)."""
+    """The language's type of a NumPy dtype, or None when there is no counterpart (complex128, object, …)."""
     import numpy as np
 
     return _of_numpy(np.dtype(dtype))

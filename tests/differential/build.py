@@ -15,7 +15,7 @@ from tests.differential.data import NDArray, cells
 from tests.differential.plans import Argument, Array, Fixed, Number, Numbers, Use
 from tests.differential.shapes import SCALARS, TILE_EXTENTS
 from tilejit import ops
-from tilejit.dtypes import BOOL, INDEX, DType
+from tilejit.dtypes import BOOL, FP64, INDEX, DType
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder, function
 from tilejit.tile_ir.program import Program
@@ -164,7 +164,7 @@ EXACT = frozenset(
 )
 """Rows, families and combiners that give every cell bit for bit: nothing rounds, or IEEE says how."""
 PRODUCTS = frozenset({"matmul", "mx"})
-LOST = {"gelu": 2.0**-22, "silu": 2.0**-148}
+LOST = {"gelu": lambda info: 2 * float(info.eps), "silu": lambda info: float(info.smallest_subnormal)}
 """What a term loses for each unit of its argument: where 1 + erf(x) cancels, a part of 1; where sigmoid(x) is subnormal, its last bits."""
 
 
@@ -181,11 +181,11 @@ def tolerance(use: Use, dtype: DType, arguments: dict[str, Any], expected: NDArr
         if use.row.attrs.get("combine") == "prod":
             # Cells that nobody wrote hold anything.
             scale = float(np.abs(np.where(np.isfinite(expected), expected, 0).astype(np.float64)).max(initial=1.0))
-        return step + count * 2.0**-24 * scale
+        return step + count * (2.0**-53 if dtype is FP64 else 2.0**-24) * scale
     if use.row.name in LOST:
         (cells,) = (array for array in arguments.values() if isinstance(array, np.ndarray | np.generic))
-        step = step + LOST[use.row.name] * np.abs(cells.astype(np.float64))
-    return step * (4 if dtype.bits == 32 else 1)
+        step = step + LOST[use.row.name](np.finfo(np.float64 if dtype is FP64 else np.float32)) * np.abs(cells.astype(np.float64))
+    return step * (4 if dtype.bits >= 32 else 1)
 
 
 def ulp(values: NDArray, dtype: DType) -> NDArray:

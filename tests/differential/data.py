@@ -65,7 +65,7 @@ def _floats(rng: np.random.Generator, op: str, role: str, shape: tuple[int, ...]
     if op == "pow":
         values = np.abs(values) % 8 if role == "lhs" else values % 4
     special = rng.random(shape) < 0.15
-    return np.where(special, rng.choice(SPECIAL, shape), values).astype(np.float32)
+    return np.where(special, rng.choice(SPECIAL, shape), values)
 
 
 def _integers(rng: np.random.Generator, op: str, role: str, dtype: DType, shape: tuple[int, ...]) -> NDArray:

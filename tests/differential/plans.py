@@ -17,6 +17,7 @@ from tilejit.dtypes import (
     FP8E8M0,
     FP16,
     FP32,
+    FP64,
     INDEX,
     INT4,
     INT8,
@@ -31,11 +32,12 @@ from tilejit.dtypes import (
     DType,
 )
 from tilejit.errors import TilejitError
+from tilejit.ops.matmul import accumulator
 from tilejit.ops.spec import Call, OpSpec, Param, ParamKind, ScalarArg
 from tilejit.types.enums import PadValue
 from tilejit.types.values import ANY, TENSOR_SPACE, BufferType, Dim, ShapedType, TileType, ValueType
 
-EXECUTABLE = (BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, INDEX, INT4, UINT4, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0)
+EXECUTABLE = (BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, INT4, UINT4, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0)
 """Element types that arrays have; those of less than 8 bits and the 8-bit floats are moved, cast and multiplied with scales only."""
 
 
@@ -116,7 +118,7 @@ STATICS: dict[str, tuple[object, ...]] = {
     "cmp_type": tuple(range(6)),
     "mode": ("round", "rint", "floor", "ceil", "trunc", "odd", "none"),
     "pad_value": (PadValue.zero, PadValue.max, PadValue.min),
-    "out_dtype": (None, FP32, INT32, FP16),
+    "out_dtype": (None, FP32, INT32, FP16, FP64),
     "descending": (False, True),
     "upper": (False, True),
     "rounds": (10, 7),
@@ -268,7 +270,7 @@ def matmul(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     """Products in all transpositions and ranks that the row has parameters for."""
     names = set(row.param_names)
     rows = 1 if row.attrs["one_row"] else "M"
-    wide = FP32 if dtype.is_float else INT32
+    wide = accumulator(dtype)
     for a_trans, b_trans, out_dtype, batch, window in itertools.product(
         (False, True) if "a_trans" in names else (False,),
         (False, True) if "b_trans" in names else (False,),

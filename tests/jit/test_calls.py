@@ -365,7 +365,7 @@ MISUSE = [
     ("a list", ([1.0], x44, 1.0), {}, ArgumentError, r"`x` must be a tensor, got list"),
     ("a tensor for a scalar", (x44, x44, x44), {}, ArgumentError, r"`a` must be a number, got a tensor"),
     ("a string for a scalar", (x44, x44, "1"), {}, ArgumentError, r"`a` must be a number, got str"),
-    ("float64", (x44.astype(np.float64), x44, 1.0), {}, DTypeError, r"`x`: Unsupported NumPy dtype float64"),
+    ("complex128", (x44.astype(np.complex128), x44, 1.0), {}, DTypeError, r"`x`: Unsupported NumPy dtype complex128"),
 ]
 
 

@@ -11,7 +11,6 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import torch
 
@@ -324,7 +323,6 @@ def _to_small_float(values: Array, target: Any, mode: str) -> Array:
     with np.errstate(all="ignore"):
         known = np.unique(codes.astype(kind).view(target.numpy).astype(np.float64)) if target.bits >= 8 else np.array(FP4_NUMBERS)
     known = known[np.isfinite(known)]
-    digits = ml_dtypes.finfo(target.numpy).nmant
     out = np.empty(values.shape, object)
     for place in np.ndindex(values.shape):
         x = float(values[place])
@@ -334,18 +332,19 @@ def _to_small_float(values: Array, target: Any, mode: str) -> Array:
         above = int(np.searchsorted(known, x))
         high = float(known[above])
         low = high if high == x else float(known[above - 1])
-        out[place] = _between(x, low, high, mode, digits)
+        out[place] = _between(x, low, high, mode, target)
     return out
 
 
 FP4_NUMBERS = sorted({sign * x for sign in (1, -1) for x in (0, 0.5, 1, 1.5, 2, 3, 4, 6)})
 
 
-def _between(x: float, low: float, high: float, mode: str, digits: int) -> float:
+def _between(x: float, low: float, high: float, mode: str, target: Any) -> float:
     if low == high:
         return low
-    odd = low if _last_digit(low, digits) else high
-    even = high if odd == low else low
+    odd = low if _last_digit(low, target) else high
+    # Powers of two have no digits behind the first: halves go up.
+    even = high if odd == low or target.name == "FP8E8M0" else low
     if mode in ("floor", "ceil"):
         return low if mode == "floor" else high
     if mode == "trunc":
@@ -357,10 +356,9 @@ def _between(x: float, low: float, high: float, mode: str, digits: int) -> float
     return even if mode in ("none", "rint") else max(low, high, key=abs)
 
 
-def _last_digit(x: float, digits: int) -> bool:
-    """Whether the last digit of the fraction is a one."""
-    fraction, _ = math.frexp(abs(x))
-    return bool(int(fraction * 2 ** (digits + 1)) & 1) if x else False
+def _last_digit(x: float, target: Any) -> bool:
+    """Whether the last digit of a number of the type is a one."""
+    return bool(np.array([x]).astype(target.numpy).view(np.uint16 if target.bits == 16 else np.uint8)[0] & 1)
 
 
 NUMBERS["cast"] = cast

@@ -37,7 +37,7 @@ def _scalar(value: Any) -> tuple[ScalarArg, Any]:
         return ScalarArg(BOOL, value), np.bool_(value)
     if isinstance(value, int):
         return ScalarArg(INDEX, value), np.int64(value)
-    if isinstance(value, float):
+    if isinstance(value, float) and not isinstance(value, np.float64):
         return ScalarArg(FP32, value), np.float32(value)
     dtype = dtype_of_numpy(np.asarray(value).dtype)
     assert dtype is not None

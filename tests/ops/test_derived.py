@@ -104,7 +104,7 @@ def k(x: pl.Tensor[[8, 8], pl.INT32]):
     y = {}
 """
     mistakes = {
-        "pl.softplus(pl.load(x, [0, 0], [8, 8]))": "softplus of a tile takes FP16, BF16, FP32, got INT32",
+        "pl.softplus(pl.load(x, [0, 0], [8, 8]))": "softplus of a tile takes FP16, BF16, FP32, FP64, got INT32",
         "pl.gelu(x, approximate='sin')": "gelu has no approximation 'sin'",
         "pl.gelu(x, approximate=x)": "pl.gelu takes a compile-time value as `approximate`, got a tensor",
     }

@@ -214,7 +214,7 @@ def computed(ctx: Context, row: OpSpec, args: Mapping[str, object]) -> object:
 
 
 def _with_wide_literals(row: OpSpec, args: Mapping[str, object]) -> Mapping[str, object]:
-    """The arguments of a row, with ints that no INDEX can hold as what they mean next to the others."""
+    """The arguments of a row, with literals that their own type cannot hold as what they mean next to the others."""
     if row.name == "cmp" and not any(shaped(args[name]) for name in row.operands):
         args = {**args, **dict(zip(row.operands, compared(*(args[name] for name in row.operands)), strict=True))}
     if not any(is_wide(arg) for arg in args.values()):

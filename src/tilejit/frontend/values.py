@@ -11,7 +11,7 @@ from functools import reduce
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilejit.dtypes import BOOL, FP32, INDEX, UINT64, DType, integer_range, promote
+from tilejit.dtypes import BOOL, FP32, FP64, INDEX, UINT64, DType, integer_range, promote
 from tilejit.errors import DTypeError, Span
 from tilejit.frontend.source import FunctionText
 from tilejit.ops.dtype_rules import as_float, fits, int_text
@@ -158,7 +158,7 @@ def number_dtype(value: object) -> DType:
 
 
 def with_wide_literals(args: Sequence[object], dtype: object = None) -> Sequence[object]:
-    """Arguments of an op; ints that INDEX cannot hold become constants of the type that they have next to the others (or of `dtype`)."""
+    """Arguments of an op; literals that their own type cannot hold become constants of the type that they have next to the others (or of `dtype`)."""
     if not any(is_wide(arg) for arg in args):
         return args
     around = [dtype] if isinstance(dtype, DType) else [found for arg in args if (found := _own_dtype(arg)) is not None]
@@ -176,8 +176,10 @@ def compared(left: object, right: object) -> tuple[object, object]:
 
 
 def is_wide(value: object) -> bool:
-    """An int without a dtype of its own that INDEX cannot hold."""
-    if isinstance(value, SSAValue | str | float) or not isinstance(value, numbers.Integral):
+    """A number without a dtype of its own: an int that INDEX cannot hold, or a float, which has all its digits next to FP64."""
+    if isinstance(value, float):
+        return True
+    if isinstance(value, SSAValue | str) or not isinstance(value, numbers.Integral):
         return False
     low, high = integer_range(INDEX)
     return not low <= int(value) <= high
@@ -191,8 +193,10 @@ def _own_dtype(value: object) -> DType | None:
 
 
 def _beside(value: object, around: Sequence[DType]) -> object:
-    """A wide int next to data of these types: of the float type among them, else of a type that has its bits; as it is without such data."""
+    """A wide literal next to data of these types: of the float type among them, else of a type that has its bits; as it is without such data."""
     number = plain_number(value)
+    if isinstance(number, float):
+        return TypedConstant(number, FP64) if FP64 in around else value
     floats = [dtype for dtype in around if dtype.is_float]
     if floats:
         dtype = reduce(promote, floats)

@@ -78,6 +78,7 @@ FP8E8M0: _dtypes.DType
 FP16: _dtypes.DType
 BF16: _dtypes.DType
 FP32: _dtypes.DType
+FP64: _dtypes.DType
 HF4: _dtypes.DType
 HF8: _dtypes.DType
 INDEX: _dtypes.DType
@@ -195,7 +196,7 @@ class _tensor:
     def cast(input: Any, target_type: Any, mode: Any = ...) -> Any:
         """x as another dtype. Modes (name or number): none and rint round halves to even, round halves away from zero, floor, ceil,
         trunc toward zero, odd to the odd neighbour; they apply from float to integer and to narrower floats. Float to integer saturates
-        and maps NaN to 0; integers wrap; integers to float round to nearest even (FP16 and BF16 through FP32).
+        and maps NaN to 0; integers wrap; integers to float round to nearest even; integers and FP64 go to FP16 and narrower through FP32.
         """
 
     @staticmethod
@@ -276,7 +277,7 @@ class _tensor:
 
     @staticmethod
     def cos(input: Any) -> Any:
-        """The cosine of every element, in radians; FP32 only (integer tensors become FP32)."""
+        """The cosine of every element, in radians; FP32 and FP64 only (integer tensors become FP32)."""
 
     @staticmethod
     def create(shape: Any, dtype: Any, layout: Any = ..., manual_dep: Any = ..., init_value: Any = ...) -> Any:
@@ -379,12 +380,12 @@ class _tensor:
     @staticmethod
     def matmul(lhs: Any, rhs: Any, out_dtype: Any = ..., a_trans: Any = ..., b_trans: Any = ..., c_matrix_nz: Any = ...) -> Any:
         """lhs @ rhs. Tensors: the promoted dtype unless `out_dtype` is given, leading dims are batches and broadcast, vectors may be 1-D
-        (two of them give [1]). Tiles: 2-D, of one dtype, FP32 or INT32 out.
+        (two of them give [1]). Tiles: 2-D, of one dtype, FP32 (FP64 of FP64) or INT32 out.
         """
 
     @staticmethod
     def matmul_acc(acc: Any, lhs: Any, rhs: Any, a_trans: Any = ..., b_trans: Any = ..., init_cond: Any = ...) -> Any:
-        """acc + lhs @ rhs in FP32 or INT32; where `init_cond` is true, lhs @ rhs alone."""
+        """acc + lhs @ rhs in FP32 (FP64 for FP64) or INT32; where `init_cond` is true, lhs @ rhs alone."""
 
     @staticmethod
     def maximum(lhs: Any, rhs: Any) -> Any:
@@ -576,7 +577,7 @@ class _tensor:
 
     @staticmethod
     def sin(input: Any) -> Any:
-        """The sine of every element, in radians; FP32 only (integer tensors become FP32)."""
+        """The sine of every element, in radians; FP32 and FP64 only (integer tensors become FP32)."""
 
     @staticmethod
     def slice(tensor: Any, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ..., clamp: Any = ...) -> Any:
@@ -695,7 +696,7 @@ class _tile:
     def cast(tile: Any, target_type: Any, mode: Any = ...) -> Any:
         """x as another dtype. Modes (name or number): none and rint round halves to even, round halves away from zero, floor, ceil,
         trunc toward zero, odd to the odd neighbour; they apply from float to integer and to narrower floats. Float to integer saturates
-        and maps NaN to 0; integers wrap; integers to float round to nearest even (FP16 and BF16 through FP32).
+        and maps NaN to 0; integers wrap; integers to float round to nearest even; integers and FP64 go to FP16 and narrower through FP32.
         """
 
     @staticmethod
@@ -780,7 +781,7 @@ class _tile:
 
     @staticmethod
     def cos(tile: Any) -> Any:
-        """The cosine of every element, in radians; FP32 only (integer tensors become FP32)."""
+        """The cosine of every element, in radians; FP32 and FP64 only (integer tensors become FP32)."""
 
     @staticmethod
     def create(shape: Any, dtype: Any, target_memory: Any = ..., transpose: Any = ..., *, flat_layout: Any = ...) -> Any:
@@ -905,12 +906,12 @@ class _tile:
     @staticmethod
     def matmul(lhs: Any, rhs: Any, out_dtype: Any = ...) -> Any:
         """lhs @ rhs. Tensors: the promoted dtype unless `out_dtype` is given, leading dims are batches and broadcast, vectors may be 1-D
-        (two of them give [1]). Tiles: 2-D, of one dtype, FP32 or INT32 out.
+        (two of them give [1]). Tiles: 2-D, of one dtype, FP32 (FP64 of FP64) or INT32 out.
         """
 
     @staticmethod
     def matmul_acc(acc: Any, lhs: Any, rhs: Any, init_cond: Any = ...) -> Any:
-        """acc + lhs @ rhs in FP32 or INT32; where `init_cond` is true, lhs @ rhs alone."""
+        """acc + lhs @ rhs in FP32 (FP64 for FP64) or INT32; where `init_cond` is true, lhs @ rhs alone."""
 
     @staticmethod
     def matmul_bias(lhs: Any, rhs: Any, bias: Any) -> Any:
@@ -1166,7 +1167,7 @@ class _tile:
 
     @staticmethod
     def sin(tile: Any) -> Any:
-        """The sine of every element, in radians; FP32 only (integer tensors become FP32)."""
+        """The sine of every element, in radians; FP32 and FP64 only (integer tensors become FP32)."""
 
     @staticmethod
     def slice(tile: Any, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ...) -> Any:
@@ -1425,7 +1426,7 @@ def batch_matmul(lhs: Any, rhs: Any) -> Any:
 def cast(input: Any, target_type: Any, mode: Any = ...) -> Any:
     """x as another dtype. Modes (name or number): none and rint round halves to even, round halves away from zero, floor, ceil,
     trunc toward zero, odd to the odd neighbour; they apply from float to integer and to narrower floats. Float to integer saturates
-    and maps NaN to 0; integers wrap; integers to float round to nearest even (FP16 and BF16 through FP32).
+    and maps NaN to 0; integers wrap; integers to float round to nearest even; integers and FP64 go to FP16 and narrower through FP32.
     """
 
 def ceil(input: Any) -> Any:
@@ -1486,7 +1487,7 @@ def concat(src0: Any, src1: Any) -> Any:
     """The valid columns of src1 after those of src0."""
 
 def cos(input: Any) -> Any:
-    """The cosine of every element, in radians; FP32 only (integer tensors become FP32)."""
+    """The cosine of every element, in radians; FP32 and FP64 only (integer tensors become FP32)."""
 
 def create_l1(shape: Any, dtype: Any, transpose: Any = ...) -> Any:
     """A new tensor that lives in on-chip memory on Ascend; otherwise as create_tensor."""
@@ -1585,11 +1586,11 @@ def lrelu(tile: Any, slope: Any) -> Any:
 
 def matmul(lhs: Any, rhs: Any, out_dtype: Any = ..., a_trans: Any = ..., b_trans: Any = ..., c_matrix_nz: Any = ...) -> Any:
     """lhs @ rhs. Tensors: the promoted dtype unless `out_dtype` is given, leading dims are batches and broadcast, vectors may be 1-D
-    (two of them give [1]). Tiles: 2-D, of one dtype, FP32 or INT32 out.
+    (two of them give [1]). Tiles: 2-D, of one dtype, FP32 (FP64 of FP64) or INT32 out.
     """
 
 def matmul_acc(acc: Any, lhs: Any, rhs: Any, a_trans: Any = ..., b_trans: Any = ..., init_cond: Any = ...) -> Any:
-    """acc + lhs @ rhs in FP32 or INT32; where `init_cond` is true, lhs @ rhs alone."""
+    """acc + lhs @ rhs in FP32 (FP64 for FP64) or INT32; where `init_cond` is true, lhs @ rhs alone."""
 
 def matmul_bias(lhs: Any, rhs: Any, bias: Any) -> Any:
     """lhs @ rhs + bias, with bias [1, N] in the accumulator's dtype."""
@@ -1787,7 +1788,7 @@ def silu(input: Any) -> Any:
     """x / (1 + e**-x) for every element."""
 
 def sin(input: Any) -> Any:
-    """The sine of every element, in radians; FP32 only (integer tensors become FP32)."""
+    """The sine of every element, in radians; FP32 and FP64 only (integer tensors become FP32)."""
 
 def slice(input: Any, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ..., clamp: Any = ...) -> Any:
     """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is."""

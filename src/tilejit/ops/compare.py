@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import BOOL, FP16, FP32, INT8, INT16, INT32, UINT8, UINT16, UINT32, DType, promote
+from tilejit.dtypes import BOOL, FP16, FP32, FP64, INT8, INT16, INT32, UINT8, UINT16, UINT32, DType, promote
 from tilejit.errors import ArgumentError, DTypeError, ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import FLOATS, NUMBERS, PLAIN, check_scalar, operands, promoted, require
@@ -133,7 +133,7 @@ declare(
 )
 
 _CARRIERS = frozenset({INT8, UINT8, INT16, UINT16, INT32, UINT32})
-_SELECTABLE = _CARRIERS | {FP16, FP32}
+_SELECTABLE = _CARRIERS | {FP16, FP32, FP64}
 _CHOOSES = Facts(exact=True, packed="mask")
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from tilejit.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, DType, integer_range, promote
+from tilejit.dtypes import BF16, BOOL, FP16, FP32, FP64, INDEX, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, DType, integer_range, promote
 from tilejit.errors import DTypeError, RangeError
 from tilejit.ops.spec import Call, ScalarArg
 from tilejit.types.values import BufferType, ShapedType, TileType
 
 INTEGERS = frozenset({INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX})
-FLOATS = frozenset({FP16, BF16, FP32})
+FLOATS = frozenset({FP16, BF16, FP32, FP64})
 NUMBERS = INTEGERS | FLOATS
 BITS = INTEGERS | {BOOL}
 PLAIN = NUMBERS | {BOOL}

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import BOOL, FP32, DType, dtype_of_numpy, promote
+from tilejit.dtypes import BOOL, FP32, FP64, DType, dtype_of_numpy, promote
 from tilejit.ops.dtype_rules import DTypeRule, is_literal, operands, promoted, require
 from tilejit.ops.facts import PLAIN, Facts, Valid
 from tilejit.ops.shape_rules import broadcast_shapes, common_valid, result_type, same_shapes
@@ -116,4 +116,4 @@ def value_dtype(value: Any) -> DType:
 
 def in_register(array: Any, dtype: DType) -> Any:
     """Narrow floats are computed in FP32."""
-    return array.astype(np.float32) if dtype.is_float and dtype is not FP32 else array
+    return array.astype(np.float32) if dtype.is_float and dtype not in (FP32, FP64) else array

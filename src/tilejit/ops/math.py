@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilejit.dtypes import BF16, DTYPES, FP16, FP32, INT8, INT16, INT32, DType
+from tilejit.dtypes import BF16, DTYPES, FP16, FP32, FP64, INT8, INT16, INT32, DType
 from tilejit.errors import ArgumentError, DTypeError, KernelArithmeticError, ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import FLOATS, INTEGERS, NUMBERS, PLAIN, dtype_names, floating, keeps_shaped, operands, promoted, require
@@ -17,7 +17,7 @@ from tilejit.types.values import ShapedType, shape_text
 
 LHS_RHS = "(lhs, rhs)"
 TILE = ("tile",)
-HALF_SINGLE = frozenset({FP16, FP32})
+NOT_BF16 = FLOATS - {BF16}
 PRECISE = "(input, high_precision=False)"
 
 
@@ -56,7 +56,7 @@ def division(call: Call) -> None:
     pair = len(shaped) == 2
     if pair:
         for name, arg in shaped.items():
-            require(call, name, arg.dtype, {INT16, INT32, FP16, FP32})
+            require(call, name, arg.dtype, {INT16, INT32} | NOT_BF16)
         left, right = shaped.values()
         known_to_differ = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(left.valid, right.valid, strict=False))
         if call.level == "tile" and (left.shape != right.shape or known_to_differ):
@@ -71,13 +71,13 @@ def subtraction(call: Call) -> None:
     if scalar_operands(call) and call.level != "scalar":
         for name, arg in found.items():
             if isinstance(arg, ShapedType):
-                require(call, name, arg.dtype, {INT8, INT16, INT32, FP16, FP32, BF16}, help="subtract a tensor or tile instead, or cast first")
+                require(call, name, arg.dtype, {INT8, INT16, INT32} | FLOATS, help="subtract a tensor or tile instead, or cast first")
 
 
 def precise(call: Call) -> None:
     if call.arg("high_precision"):
         for name, arg in operands(call).items():
-            require(call, name, arg.dtype, HALF_SINGLE)
+            require(call, name, arg.dtype, NOT_BF16)
 
 
 def same_as_tile(name: str, exact: bool = True):
@@ -221,7 +221,7 @@ def _precise_spellings(name: str) -> tuple[Spelling, ...]:
     return spell(name, pl=PRECISE, tensor=PRECISE, tile="(tile, high_precision=False)")
 
 
-@elementwise(reference=in_double(np.log), dtypes=INTEGERS | HALF_SINGLE, spellings=_precise_spellings("log"), result=floating, check=precise, facts=Facts(cost=10))
+@elementwise(reference=in_double(np.log), dtypes=INTEGERS | NOT_BF16, spellings=_precise_spellings("log"), result=floating, check=precise, facts=Facts(cost=10))
 def log(input: Operand, high_precision: Static = False) -> object:
     """The natural logarithm of every element."""
 
@@ -248,14 +248,14 @@ def recip(input: Operand, high_precision: Static = False) -> object:
     """1 / x for every element."""
 
 
-@elementwise(reference=in_double(np.sin), dtypes=INTEGERS | {FP32}, spellings=unary("sin"), result=floating, facts=Facts(cost=10))
+@elementwise(reference=in_double(np.sin), dtypes=INTEGERS | {FP32, FP64}, spellings=unary("sin"), result=floating, facts=Facts(cost=10))
 def sin(input: Operand) -> object:
-    """The sine of every element, in radians; FP32 only (integer tensors become FP32)."""
+    """The sine of every element, in radians; FP32 and FP64 only (integer tensors become FP32)."""
 
 
-@elementwise(reference=in_double(np.cos), dtypes=INTEGERS | {FP32}, spellings=unary("cos"), result=floating, facts=Facts(cost=10))
+@elementwise(reference=in_double(np.cos), dtypes=INTEGERS | {FP32, FP64}, spellings=unary("cos"), result=floating, facts=Facts(cost=10))
 def cos(input: Operand) -> object:
-    """The cosine of every element, in radians; FP32 only (integer tensors become FP32)."""
+    """The cosine of every element, in radians; FP32 and FP64 only (integer tensors become FP32)."""
 
 
 @elementwise(reference=in_double(np.tanh), dtypes=NUMBERS, spellings=unary("tanh"), result=floating, facts=Facts(cost=10))
@@ -314,7 +314,7 @@ def lrelu(input: Value, slope: Operand) -> object:
     """x where it is positive, else slope * x; the slope is a scalar."""
 
 
-@elementwise(reference=_leaky, dtypes=HALF_SINGLE, levels=TILE, spellings=of_tiles("prelu", "(tile, slope, tmp)"), broadcast=(), check=parametric)
+@elementwise(reference=_leaky, dtypes=NOT_BF16, levels=TILE, spellings=of_tiles("prelu", "(tile, slope, tmp)"), broadcast=(), check=parametric)
 def prelu(input: Value, slope: Value, tmp: Scratch = None) -> object:
     """x where it is positive, else slope * x; the slope is a tile of the same shape."""
 
@@ -365,4 +365,4 @@ _CAST = "(input, target_type, mode='round')"
 def cast(input: Operand, target_type: Static, mode: Static = "round") -> object:
     """x as another dtype. Modes (name or number): none and rint round halves to even, round halves away from zero, floor, ceil,
     trunc toward zero, odd to the odd neighbour; they apply from float to integer and to narrower floats. Float to integer saturates
-    and maps NaN to 0; integers wrap; integers to float round to nearest even (FP16 and BF16 through FP32)."""
+    and maps NaN to 0; integers wrap; integers to float round to nearest even; integers and FP64 go to FP16 and narrower through FP32."""

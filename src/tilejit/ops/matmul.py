@@ -1,6 +1,6 @@
 """Rows of the matrix products.
 
-Floats multiply and accumulate in FP32, integers in INT32 with wraparound, 64-bit integers (tensors without accumulator only) in INT64. Products contract over the valid columns of
+Floats multiply and accumulate in FP32, with an FP64 operand or for an FP64 result in FP64, integers in INT32 with wraparound, 64-bit integers (tensors without accumulator only) in INT64. Products contract over the valid columns of
 the left operand, which the right one must cover; the result is valid in the left one's rows and the right one's columns.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT32, INT64, UINT64, DType, promote
+from tilejit.dtypes import BF16, BOOL, FP16, FP32, FP64, INDEX, INT8, INT32, INT64, UINT64, DType, promote
 from tilejit.errors import ArgumentError, DTypeError, ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import NUMBERS, require
@@ -22,14 +22,14 @@ from tilejit.ops.shape_rules import agree, require_rank, result_type, smaller
 from tilejit.ops.spec import Call, ExtentCheck, OpSpec, Scalar, ScalarArg, Spelling, Static, Value, declare, spell
 from tilejit.types.values import ANY, Dim, Shape, ShapedType, TileType, ValueType, same_extent, shape_text
 
-GEMV_DTYPES = frozenset({INT8, FP16, BF16, FP32})
+GEMV_DTYPES = frozenset({INT8, FP16, BF16, FP32, FP64})
 WIDE = frozenset({INT64, UINT64, INDEX})
 PHASES = ("unspecified", "partial", "final")
 
 
 def accumulator(dtype: DType) -> DType:
     """The dtype in which a tile product accumulates and is returned."""
-    return FP32 if dtype.is_float else INT32
+    return FP64 if dtype is FP64 else FP32 if dtype.is_float else INT32
 
 
 # types ----------------------------------------------------------------------------------------------------------------
@@ -183,15 +183,16 @@ def _common_batches(left: ArrayValue, right: ArrayValue, cells: NDArray) -> tupl
     return first, cells
 
 
-def product(name: str, left: ArrayValue, right: ArrayValue) -> tuple[NDArray, tuple[int, ...]]:
-    """The product of the valid regions, in FP32, INT32 or INT64, and the shape of the whole result."""
+def product(name: str, left: ArrayValue, right: ArrayValue, double: bool) -> tuple[NDArray, tuple[int, ...]]:
+    """The product of the valid regions, in FP32, FP64, INT32 or INT64, and the shape of the whole result."""
     inner = left.valid[-1]
     covered = right.valid[-2] if right.data.ndim > 1 else right.valid[-1]
     if covered < inner:
         raise ShapeError(f"{name} contracts over {inner} valid columns of `lhs`, of which `rhs` covers {covered}")
     cells = right.box[..., :inner, :] if right.data.ndim > 1 else right.box[..., :inner]
     wide = max(left.data.dtype.itemsize, right.data.dtype.itemsize) == 8
-    work = np.float32 if numbers.is_float(left.data) or numbers.is_float(right.data) else np.int64 if wide else np.int32
+    floats = [side.data.dtype for side in (left, right) if numbers.is_float(side.data)]
+    work = (np.float64 if double or np.float64 in floats else np.float32) if floats else np.int64 if wide else np.int32
     out = np.matmul(*(side.astype(work) for side in _common_batches(left, right, cells)))
     rows = left.data.shape[-2:-1] if left.data.ndim > 1 else ()
     columns = right.data.shape[-1:] if right.data.ndim > 1 else ()
@@ -212,7 +213,7 @@ def _reference(name: str) -> Callable[..., ArrayValue]:
         init_cond: Any = None,
         **_: object,
     ) -> ArrayValue:
-        out, shape = product(name, _turned(lhs, a_trans), _turned(rhs, b_trans))
+        out, shape = product(name, _turned(lhs, a_trans), _turned(rhs, b_trans), results[0].dtype is FP64)
         dtype = results[0].dtype
         if bias is not None:
             out = out + bias.data[..., : out.shape[-1]]
@@ -257,14 +258,14 @@ def matmul(
     lhs: Value, rhs: Value, out_dtype: Static = None, a_trans: Static = False, b_trans: Static = False, c_matrix_nz: Static = False
 ) -> object:
     """lhs @ rhs. Tensors: the promoted dtype unless `out_dtype` is given, leading dims are batches and broadcast, vectors may be 1-D
-    (two of them give [1]). Tiles: 2-D, of one dtype, FP32 or INT32 out."""
+    (two of them give [1]). Tiles: 2-D, of one dtype, FP32 (FP64 of FP64) or INT32 out."""
 
 
 @matrix_product(spell("matmul_acc", pl=_ACC, tensor=_ACC, tile="(acc, lhs, rhs, init_cond=None)"))
 def matmul_acc(
     acc: Value, lhs: Value, rhs: Value, a_trans: Static = False, b_trans: Static = False, init_cond: Scalar = None
 ) -> object:
-    """acc + lhs @ rhs in FP32 or INT32; where `init_cond` is true, lhs @ rhs alone."""
+    """acc + lhs @ rhs in FP32 (FP64 for FP64) or INT32; where `init_cond` is true, lhs @ rhs alone."""
 
 
 @matrix_product(spell("matmul_bias", pl="=tile", tile="(lhs, rhs, bias)"))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilejit.dtypes import BOOL, FP8E8M0, FP16, FP32, DType, integer_range
+from tilejit.dtypes import BOOL, FP8E8M0, FP16, FP32, FP64, DType, integer_range
 
 NDArray = npt.NDArray[Any]
 
@@ -119,13 +119,13 @@ def convert(array: NDArray, dtype: DType, mode: str = "trunc") -> NDArray:
     """`array` as `dtype`.
 
     Float to integer rounds by `mode`, saturates, and maps NaN to 0; integers wrap; anything but zero is true. To a float rounds to
-    nearest even, integers through FP32.
+    nearest even; to one narrower than FP32 everything goes through FP32.
     """
     target = dtype.numpy
     if array.dtype == target:
         return array
     if dtype is BOOL:
-        return array.astype(np.float32) != 0 if is_float(array) else array != 0
+        return (array if array.dtype == np.float64 or not is_float(array) else array.astype(np.float32)) != 0
     if dtype.is_float:
         return _as_float(array, dtype)
     if is_float(array):
@@ -134,8 +134,8 @@ def convert(array: NDArray, dtype: DType, mode: str = "trunc") -> NDArray:
 
 
 def _as_float(array: NDArray, dtype: DType) -> NDArray:
-    """The nearest `dtype`. Integers and narrow floats go through FP32: ml_dtypes does not convert between all of them."""
-    direct = dtype is FP32 or array.dtype.type in (np.float32, np.float64)
+    """The nearest `dtype`. To and from narrow floats the way leads through FP32: ml_dtypes does not convert between all of them."""
+    direct = dtype is FP32 or array.dtype in (np.float32, dtype.numpy) or (dtype is FP64 and not is_float(array))
     return array.astype(dtype.numpy) if direct else array.astype(np.float32).astype(dtype.numpy)
 
 
@@ -186,7 +186,7 @@ def convert_float(array: NDArray, dtype: DType, mode: str) -> NDArray:
     nearest = _as_float(array, dtype)
     # Wider floats hold narrower ones exactly, but for the powers of two of FP8E8M0, which go further than FP16.
     exact_by_width = dtype.bits > array.dtype.itemsize * 8 and not (array.dtype == FP8E8M0.numpy and dtype is FP16)
-    if mode in ("none", "rint") or exact_by_width:
+    if mode in ("none", "rint") or exact_by_width or dtype is FP64:
         return nearest
     bits = np.dtype(f"u{nearest.dtype.itemsize}")
     exact, back = array.astype(np.float64), nearest.astype(np.float64)

@@ -1,6 +1,6 @@
 """Rows that reduce rows (the last axis) or columns (the one before it), keeping the axis with extent 1.
 
-Sums and products of FP16 and BF16 accumulate in FP32 and round once; FP32 adds in NumPy's order (pairwise along rows); integers wrap.
+Sums and products of FP16 and BF16 accumulate in FP32 and round once; FP32 and FP64 add in NumPy's order (pairwise along rows); integers wrap.
 Only the valid region takes part. For maxima and minima NaN wins; of equal elements the first index wins.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import FP16, FP32, INT16, INT32, DType
+from tilejit.dtypes import FP16, FP32, FP64, INT16, INT32, DType
 from tilejit.errors import ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import NUMBERS, require
@@ -123,7 +123,7 @@ def row_max(input: Value, tmp: Scratch = None) -> object:
     """The largest element of each row."""
 
 
-@reduction("row", "min", dtypes={INT16, INT32, FP16, FP32})
+@reduction("row", "min", dtypes={INT16, INT32, FP16, FP32, FP64})
 def row_min(input: Value, tmp: Scratch = None) -> object:
     """The smallest element of each row."""
 

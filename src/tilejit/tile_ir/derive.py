@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import SSAValue
 
-from tilejit.dtypes import FP32, DType
+from tilejit.dtypes import FP32, FP64, DType
 from tilejit.ops.spec import TABLE, OpSpec, ParamKind
 from tilejit.ops.terms import Number, Operand, Term, steps, term_of
 from tilejit.tile_ir import dialect as d
@@ -18,20 +18,21 @@ if TYPE_CHECKING:
 
 
 def expand(build: Builder, row: OpSpec, args: Mapping[str, object], result: ValueType) -> SSAValue:
-    """The value of a derived row: its term in FP32 and rounded once, or in the operands' own types where nothing rounds."""
+    """The value of a derived row: its term in FP32 (FP64 for FP64) and rounded once, or in the operands' own types where nothing rounds."""
     assert isinstance(result, ScalarType | ShapedType)
     statics = {param.name: args.get(param.name, param.default) for param in row.params if param.kind is ParamKind.Static}
     level = result.level if isinstance(result, ShapedType) else "scalar"
     widened = result.dtype.is_float and not row.facts.exact
+    work = FP64 if result.dtype is FP64 else FP32
     hint, build.hint = build.hint, None
     given = {name: value for name in row.operands if isinstance(value := args.get(name), SSAValue)}
-    ready = {name: _as(build, value, FP32, level) if widened else value for name, value in given.items()}
+    ready = {name: _as(build, value, work, level) if widened else value for name, value in given.items()}
     root, done = term_of(row, statics), dict[Term, SSAValue]()
 
     def value_of(operand: Term | Number) -> SSAValue:
         if isinstance(operand, Operand):
             return ready[operand.name]
-        return done[operand] if isinstance(operand, Term) else build.const(float(operand) if widened else operand)
+        return done[operand] if isinstance(operand, Term) else build.const(float(operand), work) if widened else build.const(operand)
 
     for step in steps(root):
         values = {name: value_of(operand) for name, operand in step.operands.items()}

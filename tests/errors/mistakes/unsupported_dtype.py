@@ -1,10 +1,10 @@
-"""An array of double precision."""
+"""An array of complex numbers in double precision."""
 
 import numpy as np
 
 import tilejit.language as pl
 
-A = np.arange(32, dtype=np.float64).reshape(4, 8)
+A = np.arange(32, dtype=np.complex128).reshape(4, 8)
 OUT = np.full((4, 8), 7, np.float32)
 
 

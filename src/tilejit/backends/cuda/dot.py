@@ -14,7 +14,7 @@ from tilejit.backends.cuda.masks import as_bytes
 from tilejit.backends.cuda.rows import result_dtype
 from tilejit.backends.cuda.types import DECODED, padded, register
 from tilejit.backends.cuda.values import Tile, Value, index
-from tilejit.dtypes import BF16, FP16, FP32, INT8, INT32, INT64, DType
+from tilejit.dtypes import BF16, FP16, FP32, FP64, INT8, INT32, INT64, DType
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
@@ -89,7 +89,7 @@ def _turned(tile: Tile, transposed: bool) -> Tile:
 
 def _work(left: Tile, right: Tile) -> DType:
     if left.dtype.is_float or right.dtype.is_float:
-        return FP32
+        return FP64 if FP64 in (left.dtype, right.dtype) else FP32
     return INT64 if max(left.dtype.bits, right.dtype.bits) == 64 else INT32
 
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilejit.backends.cuda.types import DECODED, register
+from tilejit.backends.cuda.types import DECODED, computed_in, register
 from tilejit.backends.cuda.writer import Writer
-from tilejit.dtypes import BF16, BOOL, FP16, FP32, INT4, UINT4, DType, integer_range
+from tilejit.dtypes import BF16, BOOL, FP16, FP32, FP64, INT4, UINT4, DType, integer_range
 from tilejit.ops.math import cast_mode
 from tilejit.ops.spec import OpSpec
 
@@ -22,7 +22,7 @@ def constant(value: float | bool, dtype: DType) -> str:
     if dtype is BOOL:
         return f"tl.full((), {1 if value else 0}, tl.int1)"
     if dtype.is_float:
-        return f"tl.full((), {literal(float(value))}, tl.float32)"
+        return f"tl.full((), {literal(float(value))}, {register(computed_in(dtype))})"
     low, high = integer_range(dtype)
     wrapped = (int(value) - low) % (high - low + 1) + low
     text = "-9223372036854775807 - 1" if wrapped == -(1 << 63) else str(wrapped)
@@ -64,6 +64,9 @@ def convert(out: Writer, text: str, source: DType, target: DType, mode: str = "t
     if target is BOOL:
         return f"({widen(out, text, source)} != 0)"
     if target.is_float:
+        if target is FP64 or source is FP64:
+            text = widen(out, text, source) if source.is_float else text
+            return rounded(out, f"{text}.to({register(computed_in(target))})", target)
         wide = widen(out, text, source) if source.is_float else f"{text}.to(tl.float32)"
         return rounded(out, wide, target)
     if source.is_float:
@@ -74,7 +77,7 @@ def convert(out: Writer, text: str, source: DType, target: DType, mode: str = "t
 
 def rounded(out: Writer, wide: str, target: DType) -> str:
     """An FP32 value rounded to a narrower float, still in FP32."""
-    return wide if target is FP32 else widen(out, narrow(out, wide, target), target)
+    return wide if target in (FP32, FP64) else widen(out, narrow(out, wide, target), target)
 
 
 def saturated(out: Writer, whole: str, target: DType) -> str:

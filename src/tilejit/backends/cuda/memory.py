@@ -82,7 +82,7 @@ def tile_pointers(out: Writer, buffer: Buffer, starts: Sequence[Scalar], shape: 
 
 def load_text(out: Writer, pointers: str, where: str | None, dtype: DType) -> str:
     """Cells in memory as they are held in registers; what the mask leaves out is 0."""
-    zero = "0.0" if register(dtype) in ("tl.float16", "tl.bfloat16", "tl.float32") else "0"
+    zero = "0.0" if register(dtype) in ("tl.float16", "tl.bfloat16", "tl.float32", "tl.float64") else "0"
     text = f"tl.load({pointers})" if where is None else f"tl.load({pointers}, mask={where}, other={zero})"
     if dtype is BOOL:
         return f"({text} != 0)"

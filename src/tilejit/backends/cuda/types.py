@@ -11,6 +11,7 @@ from tilejit.dtypes import (
     FP8E8M0,
     FP16,
     FP32,
+    FP64,
     INDEX,
     INT4,
     INT8,
@@ -42,6 +43,7 @@ _NAMES: dict[DType, tuple[str, str]] = {
     FP16: ("float16", "fp16"),
     BF16: ("bfloat16", "bf16"),
     FP32: ("float32", "fp32"),
+    FP64: ("float64", "fp64"),
     INT4: ("int8", "i8"),
     UINT4: ("uint8", "u8"),
     FP4: ("uint8", "u8"),
@@ -72,7 +74,7 @@ def memory(dtype: DType) -> str:
 
 def computed_in(dtype: DType) -> DType:
     """Narrow floats are computed in FP32."""
-    return FP32 if dtype.is_float else dtype
+    return FP32 if dtype.is_float and dtype is not FP64 else dtype
 
 
 def fits32(bounds: tuple[int, int] | None) -> bool:

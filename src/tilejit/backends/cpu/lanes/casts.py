@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tilejit.backends.cpu.lanes.registers import from_memory, register_element, register_type, round_to, to_memory
 from tilejit.backends.cpu.llvm.text import Emitter, Value
-from tilejit.backends.cpu.llvm.vector import binary, constant, convert, fcmp, icmp, intrinsic, select, typed
-from tilejit.dtypes import BOOL, FP8E8M0, FP16, DType, integer_range
+from tilejit.backends.cpu.llvm.vector import binary, constant, convert, element_of, fcmp, icmp, intrinsic, select
+from tilejit.dtypes import BOOL, FP8E8M0, FP16, FP64, DType, integer_range
 
 
 def cast_lane(e: Emitter, value: Value, source: DType, target: DType, mode: str, width: int) -> Value:
@@ -44,23 +44,31 @@ def convert_lane(e: Emitter, value: Value, source: DType, target: DType, width: 
 
 def _to_float(e: Emitter, value: Value, source: DType, target: DType, mode: str) -> Value:
     if not source.is_float:
-        return round_to(e, target, convert(e, "sitofp" if source.is_signed else "uitofp", value, "float"))
+        return round_to(e, target, convert(e, "sitofp" if source.is_signed else "uitofp", value, register_element(target)))
+    if target is FP64:
+        return convert(e, "fpext", value, "double")
     # A wider type holds every value of a narrower one, but FP16 not all powers of two.
     if (target.get_byte() > source.get_byte() and (source, target) != (FP8E8M0, FP16)) or mode in ("none", "rint"):
-        return round_to(e, target, value)
+        return _nearest(e, target, value)
     return _narrowed(e, value, target, mode)
+
+
+def _nearest(e: Emitter, target: DType, value: Value) -> Value:
+    """Float lanes on the grid of `target`; what is narrower than FP32 is reached through it, as in the reference."""
+    return round_to(e, target, convert(e, "fptrunc", value, "float"))
 
 
 def _narrowed(e: Emitter, value: Value, target: DType, mode: str) -> Value:
     """A float rounded to a narrower float: the neighbour toward zero (`inner`) or the one beyond it, by mode."""
-    stored = to_memory(e, target, round_to(e, target, value))
-    unit = f"i{8 * target.get_byte()}"
-    nearest, bits = from_memory(e, target, stored), convert(e, "bitcast", stored, unit)
+    stored = to_memory(e, target, _nearest(e, target, value))
+    unit, wide = f"i{8 * target.get_byte()}", element_of(value.type)
+    bits = convert(e, "bitcast", stored, unit)
+    nearest = _widened(e, target, bits, wide)
     size, near_size = intrinsic(e, "fabs", value), intrinsic(e, "fabs", nearest)
     past = convert(e, "zext", fcmp(e, "ogt", near_size, size), unit)
     inner_bits = binary(e, "sub", bits, past)
-    inner = _widened(e, target, inner_bits)
-    outer = _widened(e, target, binary(e, "add", inner_bits, constant(bits.type, 1)))
+    inner = _widened(e, target, inner_bits, wide)
+    outer = _widened(e, target, binary(e, "add", inner_bits, constant(bits.type, 1)), wide)
     zero = constant(value.type, 0)
     if mode == "trunc":
         picked = inner
@@ -77,11 +85,11 @@ def _narrowed(e: Emitter, value: Value, target: DType, mode: str) -> Value:
         above = binary(e, "fsub", intrinsic(e, "fabs", outer), size)
         picked = select(e, fcmp(e, "oge", below, above), outer, inner)
         picked = select(e, fcmp(e, "oeq", near_size, constant(value.type, float("inf"))), nearest, picked)
-    return select(e, fcmp(e, "ueq", nearest, value), nearest, picked)
+    return convert(e, "fptrunc", select(e, fcmp(e, "ueq", nearest, value), nearest, picked), "float")
 
 
-def _widened(e: Emitter, dtype: DType, bits: Value) -> Value:
-    return from_memory(e, dtype, convert(e, "bitcast", bits, dtype.llvm))
+def _widened(e: Emitter, dtype: DType, bits: Value, wide: str) -> Value:
+    return convert(e, "fpext", from_memory(e, dtype, convert(e, "bitcast", bits, dtype.llvm)), wide)
 
 
 def _whole(e: Emitter, value: Value, mode: str) -> Value:
@@ -100,8 +108,9 @@ def _float_to_integer(e: Emitter, value: Value, target: DType, mode: str, width:
     whole = value if mode == "trunc" else _whole(e, value, mode)
     type = register_type(target, width)
     lanes = "" if width == 1 else f"v{width}"
-    name = f"llvm.fpto{'s' if target.is_signed else 'u'}i.sat.{lanes}{target.llvm}.{lanes}f32"
-    e.module.declare(name, f"declare {type} @{name}({typed('float', width)})")
+    source = "f64" if element_of(value.type) == "double" else "f32"
+    name = f"llvm.fpto{'s' if target.is_signed else 'u'}i.sat.{lanes}{target.llvm}.{lanes}{source}"
+    e.module.declare(name, f"declare {type} @{name}({value.type})")
     out = e.inst(type, f"call {type} @{name}({whole})")
     if target.bits == 8 * target.get_byte():
         return out

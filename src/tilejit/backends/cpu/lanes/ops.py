@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tilejit.backends.cpu.lanes import vmath
 from tilejit.backends.cpu.lanes.registers import lane_constant, register_element, register_type, round_to
+from tilejit.backends.cpu.lanes.vmath_blocks import bits_of
 from tilejit.backends.cpu.llvm.text import Emitter, Value
 from tilejit.backends.cpu.llvm.vector import binary, constant, convert, extract, fcmp, icmp, intrinsic, select, shuffle, unary
 from tilejit.dtypes import BOOL, DType, integer_range
@@ -111,7 +112,7 @@ def _float_remainders(at: Lanes, a: Value, b: Value) -> tuple[Value, Value, Valu
     e = at.e
     rest = vmath.call(e, vmath.FMOD, (a, b))
     nonzero = fcmp(e, "une", rest, at.const(0))
-    sides = binary(e, "xor", convert(e, "bitcast", rest, "i32"), convert(e, "bitcast", b, "i32"))
+    sides = binary(e, "xor", bits_of(e, rest), bits_of(e, b))
     return rest, nonzero, binary(e, "and", icmp(e, "slt", sides, constant(sides.type, 0)), nonzero)
 
 

@@ -1,6 +1,6 @@
 """How elements are held while computing, and their way from and to memory.
 
-FP16, BF16 and narrower floats are held as `float` lanes already rounded to their type, BOOL as `i1`, everything else in its own
+FP16, BF16 and narrower floats are held as `float` lanes already rounded to their type, FP64 as `double`, BOOL as `i1`, everything else in its own
 LLVM type (INT4 and UINT4 as `i8`).
 """
 
@@ -12,14 +12,14 @@ from tilejit.backends.cpu.lanes.narrow import NARROW, from_byte, round_to_narrow
 from tilejit.backends.cpu.llvm.host import host
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.llvm.vector import binary, constant, convert, extract, fcmp, icmp, select, splat, typed
-from tilejit.dtypes import BF16, BOOL, FP16, DType, integer_range
+from tilejit.dtypes import BF16, BOOL, FP16, FP64, DType, integer_range
 
 
 def register_element(dtype: DType) -> str:
     """LLVM type of one lane in a register."""
     if dtype is BOOL:
         return "i1"
-    return "float" if dtype.is_float else dtype.llvm
+    return "float" if dtype.is_float and dtype is not FP64 else dtype.llvm
 
 
 def register_type(dtype: DType, width: int) -> str:

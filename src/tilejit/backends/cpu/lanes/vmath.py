@@ -1,8 +1,9 @@
-"""Mathematical functions on float lanes, as internal LLVM functions, one per function and width.
+"""Mathematical functions on float and double lanes, as internal LLVM functions, one per function and width.
 
 Errors against the exact value: exp, log, tanh, sin, cos, pow at most 2 ULP, sigmoid and erf at most 3 ULP, fmod exact, over all
 floats including subnormals; infinities, NaN and signed zeros as in IEEE 754. A precise module has the slower functions of
-vmath_precise instead, within 1 ULP. The polynomials come from scripts/fit_polynomials.py.
+vmath_precise instead, within 1 ULP. Functions of double lanes are within 2 ULP, fmod exact, in all modules. The polynomials come from
+scripts/fit_polynomials.py.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilejit.backends.cpu.lanes import coefficients as c
-from tilejit.backends.cpu.lanes import vmath_precise
+from tilejit.backends.cpu.lanes import vmath_double, vmath_double_pairs, vmath_precise
 from tilejit.backends.cpu.lanes.vmath_blocks import MAGIC, at_least, at_most, bits_of, fabs, fma, lookup, polynomial, scale
 from tilejit.backends.cpu.lanes.vmath_wide import fmod, power, trigonometric
 from tilejit.backends.cpu.llvm.text import Emitter, Value
@@ -26,23 +27,26 @@ _INLINE, _OUTLINE = "alwaysinline nounwind", "noinline nounwind"
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of float lanes: its body in fast modules, its body in precise ones where that is another, and whether it is inlined."""
+    """A function of lanes: its body on floats in fast modules, in precise ones where that is another, its body on doubles, and whether it is inlined."""
 
     name: str
     fast: Callable[..., Value]
+    double: Callable[..., Value]
     precise: Callable[..., Value] | None = None
     inline: bool = True
 
 
 def call(e: Emitter, function: Function, operands: Sequence[Value]) -> Value:
-    """The function of float lanes; it is added to the module when it is first used."""
+    """The function of these lanes; it is added to the module when it is first used."""
     type = operands[0].type
-    name = f"vm.{function.name}.{width_of(type)}"
+    double = element_of(type) == "double"
+    name = f"vm.{function.name}.{width_of(type)}" + (".double" if double else "")
     if name not in e.module.functions:
-        precise = function.precise if e.module.precise else None
+        precise = function.precise if e.module.precise and not double else None
+        body = function.double if double else precise or function.fast
         params = [Value(f"%x{i}", type) for i in range(len(operands))]
         inner = Emitter(e.module, name, type, params, _INLINE if function.inline and precise is None else _OUTLINE, "internal")
-        inner.void(f"ret {(precise or function.fast)(inner, *params)}")
+        inner.void(f"ret {body(inner, *params)}")
         inner.finish()
     return e.inst(type, f"call {type} @{name}({', '.join(map(str, operands))})")
 
@@ -128,17 +132,17 @@ def _erf(e: Emitter, x: Value) -> Value:
 # the functions --------------------------------------------------------------------------------------------------------
 
 
-EXP = Function("exp", _exp, vmath_precise.exp)
-LOG = Function("log", _log, vmath_precise.log)
-TANH = Function("tanh", _tanh, vmath_precise.tanh)
-SIGMOID = Function("sigmoid", _sigmoid, vmath_precise.sigmoid)
-ERF = Function("erf", _erf, vmath_precise.erf)
-SIN = Function("sin", trigonometric(0), vmath_precise.sin)
-COS = Function("cos", trigonometric(1), vmath_precise.cos)
-RSQRT = Function("rsqrt", vmath_precise.rsqrt, inline=False)
+EXP = Function("exp", _exp, vmath_double.exp, vmath_precise.exp)
+LOG = Function("log", _log, vmath_double.log, vmath_precise.log)
+TANH = Function("tanh", _tanh, vmath_double.tanh, vmath_precise.tanh)
+SIGMOID = Function("sigmoid", _sigmoid, vmath_double.sigmoid, vmath_precise.sigmoid)
+ERF = Function("erf", _erf, vmath_double.erf, vmath_precise.erf)
+SIN = Function("sin", trigonometric(0), vmath_double_pairs.trigonometric(0), vmath_precise.sin)
+COS = Function("cos", trigonometric(1), vmath_double_pairs.trigonometric(1), vmath_precise.cos)
+RSQRT = Function("rsqrt", vmath_precise.rsqrt, vmath_double.rsqrt, inline=False)
 """Of precise modules; otherwise it is a root and a division."""
-POW = Function("pow", power, inline=False)
-FMOD = Function("fmod", fmod, inline=False)
+POW = Function("pow", power, vmath_double_pairs.power, inline=False)
+FMOD = Function("fmod", fmod, vmath_double_pairs.fmod, inline=False)
 
 
 # integers ---------------------------------------------------------------------------------------------------------------

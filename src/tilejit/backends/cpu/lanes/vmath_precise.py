@@ -74,11 +74,11 @@ _STEP = 0.25
 _TERMS = 12
 
 
-def _erf_series(centre: float) -> list[float]:
+def erf_series(centre: float, terms: int) -> list[float]:
     """Taylor coefficients of erf at `centre`."""
     # The slope g satisfies g' = -2 (centre + u) g, which gives its coefficients one after the other.
     slope = [2 / math.sqrt(math.pi) * math.exp(-centre * centre)]
-    for n in range(_TERMS - 1):
+    for n in range(terms - 1):
         before = slope[n - 1] if n else 0.0
         slope.append((-2 * centre * slope[n] - 2 * before) / (n + 1))
     return [math.erf(centre), *(value / (n + 1) for n, value in enumerate(slope))]
@@ -90,14 +90,14 @@ def _erf_wide(e: Emitter, x: Value) -> Value:
     centre = intrinsic(e, "roundeven", binary(e, "fmul", at_most(e, size, _STEP * (_CENTRES - 1)), constant(x.type, 1 / _STEP)))
     u = fma(e, centre, constant(x.type, -_STEP), size)
     index = unary(e, "freeze", convert(e, "fptosi", centre, "i64"))
-    rows = [_erf_series(number * _STEP) for number in range(_CENTRES)]
-    out = _looked_up(e, "vm.erf", rows, index, _TERMS)
+    rows = [erf_series(number * _STEP, _TERMS) for number in range(_CENTRES)]
+    out = looked_up(e, "vm.erf", rows, index, _TERMS)
     for term in range(_TERMS - 1, -1, -1):
-        out = fma(e, out, u, _looked_up(e, "vm.erf", rows, index, term))
+        out = fma(e, out, u, looked_up(e, "vm.erf", rows, index, term))
     return select(e, fcmp(e, "uno", x, x), x, intrinsic(e, "copysign", out, x))
 
 
-def _looked_up(e: Emitter, name: str, rows: list[list[float]], index: Value, column: int) -> Value:
+def looked_up(e: Emitter, name: str, rows: list[list[float]], index: Value, column: int) -> Value:
     """rows[index][column] in every lane; any index is taken modulo the number of rows, a power of two."""
     numbers = [number for row in rows for number in row]
     entries = ", ".join(f"double {literal('double', number)}" for number in numbers)

@@ -101,7 +101,7 @@ def _define_far(e: Emitter) -> None:
     """`{ double, i64 } @vm.far(float)`: x reduced by pi/2 with 128 bits of 2/pi; the rest and the quadrant."""
     if "vm.far" in e.module.functions:
         return
-    words = ", ".join(f"i64 {word}" for word in c.TWO_OVER_PI_BITS)
+    words = ", ".join(f"i64 {word}" for word in c.TWO_OVER_PI_BITS[:4])
     e.module.declare("vm.digits", f"@vm.digits = internal unnamed_addr constant [4 x i64] [{words}], align 8")
     x = Value("%x", "float")
     f = Emitter(e.module, "vm.far", _PAIR, [x], "noinline cold", "internal")
@@ -154,15 +154,17 @@ def power(e: Emitter, x: Value, y: Value) -> Value:
     count = unary(e, "freeze", convert(e, "fptosi", whole, "i32"))
     factor = binary(e, "shl", convert(e, "sext", binary(e, "add", count, constant(count.type, 1023)), "i64"), constant(bits.type, 52))
     out = convert(e, "fptrunc", binary(e, "fmul", grown, convert(e, "bitcast", factor, "double")), "float")
-    return _pow_special(e, x, y, out)
+    return pow_special(e, x, y, out)
 
 
-def _pow_special(e: Emitter, x: Value, y: Value, out: Value) -> Value:
+def pow_special(e: Emitter, x: Value, y: Value, out: Value) -> Value:
+    """The cases of C's pow that no logarithm gives."""
     zero, one = constant(x.type, 0), constant(x.type, 1)
     whole = fcmp(e, "oeq", intrinsic(e, "trunc", y), y)
     half = binary(e, "fmul", y, constant(x.type, 0.5))
     odd = binary(e, "and", whole, fcmp(e, "one", intrinsic(e, "trunc", half), half))
-    sign = icmp(e, "slt", bits_of(e, x), constant(like(x, "i32"), 0))
+    bits = bits_of(e, x)
+    sign = icmp(e, "slt", bits, constant(bits.type, 0))
     out = select(e, binary(e, "and", sign, odd), unary(e, "fneg", out), out)
     # A negative finite base needs a whole exponent.
     base = binary(e, "and", fcmp(e, "olt", x, zero), fcmp(e, "one", x, constant(x.type, -_INF)))
@@ -195,16 +197,16 @@ def fmod(e: Emitter, x: Value, y: Value) -> Value:
     exponents = [binary(e, "lshr", bits_of(e, v), constant(bits, 52)) for v in (current, b)]
     gap = binary(e, "sub", binary(e, "sub", *exponents), constant(bits, 24))
     factor = convert(e, "bitcast", binary(e, "shl", binary(e, "add", gap, constant(bits, 1023)), constant(bits, 52)), "double")
-    reduced = _take_away(e, current, binary(e, "fmul", b, factor))
+    reduced = take_away(e, current, binary(e, "fmul", b, factor))
     e.void(f"{following} = select {far}, {reduced}, {current}")
     e.br(head)
     e.place(done)
-    rest = _take_away(e, current, b)
+    rest = take_away(e, current, b)
     rest = select(e, binary(e, "and", usable, fcmp(e, "olt", current, b)), current, rest)
     return intrinsic(e, "copysign", convert(e, "fptrunc", rest, "float"), x)
 
 
-def _take_away(e: Emitter, a: Value, b: Value) -> Value:
+def take_away(e: Emitter, a: Value, b: Value) -> Value:
     """a modulo b for 0 <= a, a / b < 2**53."""
     quotient = intrinsic(e, "trunc", binary(e, "fdiv", a, b))
     rest = fma(e, unary(e, "fneg", quotient), b, a)

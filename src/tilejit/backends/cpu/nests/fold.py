@@ -14,7 +14,7 @@ from tilejit.backends.cpu.memory.storage import Array
 from tilejit.backends.cpu.nests.nest import convert_box, fill_box
 from tilejit.backends.cpu.nests.plan import Member
 from tilejit.backends.cpu.nests.recipes import Recipe, Reduction, dtype_of
-from tilejit.dtypes import FP32, INT32, DType
+from tilejit.dtypes import FP32, FP64, INT32, DType
 from tilejit.ops.reduce import NOTHING_HELP
 from tilejit.runtime.call.failures import Failure
 from tilejit.types.values import Shape
@@ -176,7 +176,7 @@ class ColumnFold:
 
     def _held_dtype(self) -> DType:
         # Sums of narrow floats accumulate in single precision and are rounded once.
-        return FP32 if self.dtype.is_float else self.dtype
+        return FP32 if self.dtype.is_float and self.dtype is not FP64 else self.dtype
 
     def _accumulator(self, shape: Shape, name: str, dtype: DType, first: Value) -> Array:
         group = self.group

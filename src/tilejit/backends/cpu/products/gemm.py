@@ -6,7 +6,7 @@ Every function is called as
 
 and computes C[m, n] = A[m, k] @ B[k, n], or C += A @ B with `accumulate`. Strides count elements; those of A and B may be anything
 (a transpose swaps them), the columns of C are adjacent. A and B have dtype `operand`, or B has dtype `right`, then it is turned as it is read;
-C has the accumulator type `accumulator_of(operand)` (FP32 for floats, INT32 for integers up to 32 bits).
+C has the accumulator type `accumulator_of(operand)` (FP32 for floats, FP64 for FP64, INT32 for integers up to 32 bits).
 `scratch` has `scratch_bytes(module, operand)` bytes, 64-byte aligned. Sizes may be 0.
 C must not overlap A or B.
 """

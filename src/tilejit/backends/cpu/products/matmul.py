@@ -16,7 +16,7 @@ from tilejit.backends.cpu.nests.nest import convert_box, copy_box
 from tilejit.backends.cpu.products.elements import accumulator_of
 from tilejit.backends.cpu.products.gemm import Gemm, call_gemm, scratch_bytes
 from tilejit.backends.cpu.teams.products import Product, share_product
-from tilejit.dtypes import INT8, UINT8, DType, promote
+from tilejit.dtypes import FP64, INT8, UINT8, DType, promote
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
@@ -81,7 +81,8 @@ class _Product:
         self.operand = self._operand_dtype()
 
     def _operand_dtype(self) -> DType:
-        return promote(self.left.dtype, self.right.dtype)
+        common = promote(self.left.dtype, self.right.dtype)
+        return FP64 if common.is_float and self.result.dtype is FP64 else common
 
     def write(self) -> None:
         f = self.f
