@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilejit.dtypes import BF16, DTYPES, FP16, FP32, FP64, INT8, INT16, INT32, DType
+from tilejit.dtypes import BF16, DTYPES, FP32, FP64, INT8, INT16, INT32, DType
 from tilejit.errors import ArgumentError, DTypeError, KernelArithmeticError, ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import FLOATS, INTEGERS, NUMBERS, PLAIN, dtype_names, floating, keeps_shaped, operands, promoted, require
