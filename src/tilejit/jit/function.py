@@ -6,7 +6,7 @@ import functools
 import inspect
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
@@ -24,6 +24,7 @@ from tilejit.jit.reads.watch import Watch, watch_of
 from tilejit.jit.specialize.arguments import Argument, BoundArguments, annotated_argument, bind_arguments, bind_others, stays_runtime
 from tilejit.runtime.arrays import view_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
+from tilejit.runtime.call.graphs import keep_out_of_graphs, untraced
 from tilejit.runtime.call.guards import MISS, CallForm
 from tilejit.runtime.call.native_type import enable
 from tilejit.runtime.call.warm import WarmCalls
@@ -61,8 +62,10 @@ class JITFunction(Programs):
 
     # calling ------------------------------------------------------------------------------------------------------------------
 
+    @untraced
     def __call__(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Any:
         """Specialise, compile unless that was done before, run. In a kernel it stands for the helper's results, so its type is open."""
+        keep_out_of_graphs()
         given = None if config is not None else self.definition.in_order(args, kwargs)
         if given is not None and self._warm is not None and (found := self._warm.run(given)) is not MISS:
             return found
@@ -100,6 +103,15 @@ class JITFunction(Programs):
         from tilejit.jit.specialize.text import source_text
 
         return source_text(self._specialized(args, kwargs))
+
+    def as_torch_op(self, name: str, *, backward: JITFunction | None = None, in_place: bool = False, config: RunConfig | None = None) -> Callable[..., Any]:
+        """This kernel as the operator `namespace::name` of torch: for `torch.compile`, `torch.export` and, with a `backward` kernel, autograd.
+
+        Outputs are returned; with `in_place` they are arguments that the operator writes.
+        """
+        from tilejit.jit.torch_op import as_torch_op
+
+        return as_torch_op(self, name, backward, in_place, config)
 
     def _specialized(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Specialization:
         with asking(self) as ask:

@@ -60,11 +60,11 @@ def _wrapping(value: torch.Tensor) -> tuple[str, str] | None:
         help = "call the kernel outside torch.vmap and torch.func, or in a torch.autograd.Function that has a vmap rule and a derivative"
         return "a torch tensor inside vmap, grad or another transform of torch.func", help
     if _is_functional(value):
-        return "a functional torch tensor", "pass the tensor it wraps, or make the kernel a custom op of torch.library"
+        return "a functional torch tensor", 'pass the tensor it wraps, or make the kernel an operator: kernel.as_torch_op("mylib::name")'
     if value.is_nested:
         return "a nested torch tensor", "call the kernel for each of x.unbind(), or pass x.to_padded_tensor(0.0)"
     if getattr(type(value), _INTERCEPT) is not getattr(torch.Tensor, _INTERCEPT):
-        help = "call the kernel with real tensors: make it a custom op of torch.library where torch traces, or pass the tensor that it wraps"
+        help = 'call the kernel with real tensors: make it an operator where torch traces, kernel.as_torch_op("mylib::name"), or pass the tensor it wraps'
         return f"a torch tensor of the class {type(value).__name__}, which intercepts operators,", help
     if torch.nn.parameter.is_lazy(value):
         return "an uninitialized torch parameter", "run the module once, so that its parameters get their shapes"
@@ -75,6 +75,13 @@ def note_write(tensor: object) -> None:
     """Tell autograd that a kernel writes the tensor: a backward that needs what it held is an error then, not a wrong number."""
     if isinstance(tensor, torch.Tensor):
         increment_version(tensor)
+
+
+def leave_out_of_graphs(package: str) -> None:
+    """Let torch.compile skip every function of a package."""
+    from torch._dynamo import trace_rules
+
+    trace_rules.add(package)
 
 
 def grad_is_wanted() -> bool:

@@ -74,7 +74,7 @@ class _Writes:
 _ELEMENT = {"dst": "target", "tensor": "target", "offset": "offsets", "indices": "offsets", "value": "value"}
 
 
-def _roles(name: str) -> Mapping[str, str] | None:
+def roles_of_write(name: str) -> Mapping[str, str] | None:
     """What each parameter of an op that writes into a tensor is, in order."""
     match name:
         case "store":
@@ -101,7 +101,7 @@ class _Watching(Statements):
         assert isinstance(node, ast.Call)
         folded = super().call(node)
         _, callee = self.fold(node.func)
-        roles = _roles(callee.value.name) if isinstance(callee, Static) and isinstance(callee.value, OpFunction) else None
+        roles = roles_of_write(callee.value.name) if isinstance(callee, Static) and isinstance(callee.value, OpFunction) else None
         if roles is not None:
             self._note_op(roles, node)
         return folded

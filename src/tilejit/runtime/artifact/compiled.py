@@ -16,6 +16,7 @@ from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.artifact.entry import CompiledEntry, Relocations, Shared
 from tilejit.runtime.artifact.sections import Artifact
 from tilejit.runtime.call.autograd import GradNote
+from tilejit.runtime.call.graphs import keep_out_of_graphs, untraced
 from tilejit.runtime.call.native import loading
 from tilejit.runtime.call.native_type import NativeCallable, enable
 from tilejit.runtime.call.signature import ParamInfo, Signature
@@ -108,8 +109,10 @@ class CompiledProgram(NativeCallable):
 
     # calling --------------------------------------------------------------------------------------------------------------
 
+    @untraced
     def __call__(self, *args: object, config: RunConfig | None = None, **named: object) -> Any:
         """All parameters: works in place, returns None. Without the outputs: allocates and returns them, in the caller's framework."""
+        keep_out_of_graphs()
         entry = self.only("call")
         if not self._answered:
             entry.warm.answer_for(self)

@@ -11,6 +11,7 @@ from tilejit.errors import ArgumentError, PlatformError, TilejitError
 from tilejit.runtime.artifact import describe
 from tilejit.runtime.artifact.sections import EntryInfo
 from tilejit.runtime.call.autograd import GradNote
+from tilejit.runtime.call.graphs import keep_out_of_graphs, untraced
 from tilejit.runtime.call.guards import MISS, CallForm
 from tilejit.runtime.call.native import NativeEntry
 from tilejit.runtime.call.native_type import NativeCallable, enable, weakly
@@ -75,8 +76,10 @@ class CompiledEntry(NativeCallable):
         """The machine code, loaded now if it was not; None when this entry is not machine code."""
         return cast("NativeEntry | None", getattr(self.runner, "native", None))
 
+    @untraced
     def __call__(self, *args: object, config: RunConfig | None = None, **named: object) -> Any:
         """All parameters: works in place, returns None. Without the outputs: allocates and returns them, in the caller's framework."""
+        keep_out_of_graphs()
         if config is not None or named:
             self._check_options(config, named)
         elif self._warm is not None and (found := self._warm.run(args)) is not MISS:

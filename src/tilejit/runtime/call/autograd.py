@@ -45,8 +45,8 @@ class GradNote:
             elif view.requires_grad and not self.given and torch.grad_is_wanted():
                 self.given = True
                 text = (
-                    f"{signature.name}: `{param.name}` requires grad, but what a kernel computes carries no gradient; call it in the forward of a "
-                    f"torch.autograd.Function that knows the derivative, or pass {param.name}.detach() if none is needed"
+                    f"{signature.name}: `{param.name}` requires grad, but what a kernel computes carries no gradient; make it an operator with a backward "
+                    f"(kernel.as_torch_op), call it in the forward of a torch.autograd.Function, or pass {param.name}.detach() if none is needed"
                 )
                 warnings.warn(text, TilejitWarning, stacklevel=_callers_level())
 

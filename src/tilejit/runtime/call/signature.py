@@ -132,18 +132,8 @@ class Signature:
 
     def _evaluated(self, symbol: str, found: object, extents: Mapping[str, int], scalars: Mapping[str, int]) -> int:
         """The extent `symbol` of a result in this call."""
-
-        def value(item: object) -> int:
-            if isinstance(item, int):
-                return item
-            assert isinstance(item, tuple | list)
-            operation, *operands = cast("Sequence[object]", item)
-            if operation in ("dim", "scalar"):
-                return (extents if operation == "dim" else scalars)[str(operands[0])]
-            return EXTENT_OPERATIONS[str(operation)].compute(*(value(operand) for operand in operands))
-
         try:
-            extent = value(found)
+            extent = extent_of(found, extents, scalars)
         except ZeroDivisionError:
             extent = -1
         if extent < 0:
@@ -243,6 +233,17 @@ class Signature:
                     if (output.name, second.name) in self.in_place and (low, view.shape) == (other_low, other_view.shape):
                         continue
                     raise AliasError(f"output `{output.name}` overlaps `{second.name}` in memory", help=f"pass a copy of `{second.name}`, or another output")
+
+
+def extent_of(found: object, extents: Mapping[str, int], scalars: Mapping[str, int]) -> int:
+    """An extent of a result (see `Signature.computed`) in a call with these extents and numbers."""
+    if isinstance(found, int):
+        return found
+    assert isinstance(found, tuple | list)
+    operation, *operands = cast("Sequence[object]", found)
+    if operation in ("dim", "scalar"):
+        return (extents if operation == "dim" else scalars)[str(operands[0])]
+    return EXTENT_OPERATIONS[str(operation)].compute(*(extent_of(operand, extents, scalars) for operand in operands))
 
 
 def _check_tensor(param: ParamInfo, view: ArrayView) -> None:

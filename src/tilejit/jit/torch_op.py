@@ -1,0 +1,228 @@
+"""`kernel.as_torch_op(…)`: what torch must know of a kernel, read off the kernel: schema, mutated arguments, shapes of results, gradients."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import keyword
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from tilejit.errors import ArgumentError, PlatformError, did_you_mean
+from tilejit.jit.definition import Definition
+from tilejit.jit.specialize.arguments import stays_runtime
+from tilejit.jit.specialize.outputs import roles_of_write
+from tilejit.jit.specialize.signature import JitParam
+from tilejit.runtime.call.signature import Signature
+
+if TYPE_CHECKING:
+    from tilejit.jit.function import JITFunction
+    from tilejit.runtime.config import RunConfig
+
+GRAD = "grad_"
+"""What the name of a gradient starts with, in a kernel that is the backward of another."""
+
+
+@dataclass(frozen=True)
+class TorchOp:
+    """A kernel as torch sees it: outputs are returned, or arguments like others with `in_place`."""
+
+    kernel: JITFunction
+    config: RunConfig | None
+    params: tuple[JitParam, ...]
+    """The arguments, in order."""
+    results: tuple[str, ...]
+    """Names of what is returned, in order."""
+
+    @property
+    def mutated(self) -> tuple[str, ...]:
+        return tuple(param.name for param in self.params if param.direction != "In")
+
+    @property
+    def schema(self) -> str:
+        """The signature in torch's own notation."""
+        needed = max((index for index, param in enumerate(self.params) if _default(param) is None), default=-1)
+        given = [self._argument(param, _default(param) if index > needed else None) for index, param in enumerate(self.params)]
+        returned = ", ".join("Tensor" for _ in self.results)
+        return f"({', '.join(given)}) -> {returned if len(self.results) == 1 else f'({returned})'}"
+
+    def _argument(self, param: JitParam, default: str | None) -> str:
+        kind = f"Tensor(a_{param.name}!)" if param.name in self.mutated else _torch_type(self.kernel.definition, param)
+        return f"{kind} {param.name}" + (f"={default}" if default is not None else "")
+
+    def call(self, values: Mapping[str, object]) -> Any:
+        """The kernel itself."""
+        found = self.kernel(config=self.config, **values)
+        self.check_count(len(cast("tuple[object, ...]", found)) if isinstance(found, tuple) else 0 if found is None else 1)
+        return found
+
+    def compiled(self, samples: Mapping[str, object]) -> Signature:
+        """The signature of the program for such arguments."""
+        return self.kernel.compile(config=self.config, **samples).signature
+
+    def stays_runtime(self, name: str) -> bool:
+        """Whether a number is a parameter of the compiled program, so that one program serves all its values."""
+        return stays_runtime(self.kernel.definition, self.kernel.definition.param(name))
+
+    def check_count(self, count: int) -> None:
+        """The kernel must return what its text seemed to say."""
+        if count != len(self.results):
+            name, results = self.kernel.definition.name, self.results
+            raise ArgumentError(
+                f"`{name}` returns {count} new tensors where its text seems to return {len(results)} ({', '.join(results) or 'none'})",
+                help="name the outputs themselves in the return statement, such as `return out`",
+            )
+
+
+@dataclass(frozen=True)
+class Backward:
+    """The kernel that computes gradients: its parameters say by their names what they take and give."""
+
+    op: TorchOp
+    sources: tuple[tuple[str, str], ...]
+    """For each argument: ("input", name), ("output", name) or ("grad", name of an output)."""
+    gradients: Mapping[str, int]
+    """By input of the forward kernel: which of the results is its gradient."""
+
+
+def as_torch_op(kernel: JITFunction, name: str, backward: object, in_place: bool, config: RunConfig | None) -> Callable[..., Any]:
+    """Register `kernel` with torch under `name`."""
+    try:
+        from tilejit.runtime import torch_op
+    except ImportError as error:
+        raise PlatformError(f"an operator of torch needs torch: {error}", help="pip install 'tilejit[torch]'") from None
+    _check_name(kernel.definition, name)
+    op = op_of(kernel, in_place, config)
+    if backward is None:
+        return torch_op.register(name, op)
+    derived = backward_of(op, backward, config)
+    torch_op.register(f"{name}_backward", derived.op)
+    return torch_op.register(name, op, derived, f"{name}_backward")
+
+
+def _check_name(definition: Definition, name: object) -> None:
+    parts = name.split("::") if isinstance(name, str) else []
+    if len(parts) != 2 or not all(part.isascii() and part.isidentifier() and not keyword.iskeyword(part) for part in parts):
+        what = f"the name of an operator of torch is `namespace::name`, got {name!r}"
+        raise ArgumentError(what, help=f'write {definition.name}.as_torch_op("mylib::{definition.name}")')
+
+
+def op_of(kernel: JITFunction, in_place: bool, config: RunConfig | None) -> TorchOp:
+    """What torch must know of a kernel."""
+    definition = kernel.definition
+    given = tuple(param for param in definition.params if in_place or param.direction != "Out")
+    outputs = [] if in_place else [param.name for param in definition.params if param.direction == "Out"]
+    for param in given:
+        _torch_type(definition, param)
+    results = _in_order(outputs, _new_results(definition))
+    if not results and all(param.direction == "In" for param in given):
+        raise ArgumentError(f"`{definition.name}` neither returns nor writes a tensor: torch would never run it", help="give it a pl.Out parameter")
+    return TorchOp(kernel, config, given, results)
+
+
+def _in_order(outputs: Sequence[str], returned: Sequence[tuple[str, bool]]) -> tuple[str, ...]:
+    """Names of what a call returns: as a return statement with new tensors has them, else outputs as declared."""
+    if all(is_param for _, is_param in returned):
+        return tuple(outputs)
+    first = [name for name, is_param in returned if not is_param or name in outputs]
+    return tuple(dict.fromkeys((*first, *outputs)))
+
+
+def _new_results(definition: Definition) -> list[tuple[str, bool]]:
+    """What the return statement hands out: names, and whether each is a parameter."""
+    if not definition.returns or definition.returns[-1].value is None:
+        return []
+    value = definition.returns[-1].value
+    parts = value.elts if isinstance(value, ast.Tuple) else [value]
+    params = {param.name for param in definition.params}
+    found = [_root(definition, part, params) for part in parts if not (isinstance(part, ast.Constant) and part.value is None)]
+    unnamed = iter(("result", *(f"result_{number}" for number in range(1, len(found)))))
+    return [(name if name is not None else next(unnamed), name in params) for name in found]
+
+
+def _root(definition: Definition, part: ast.expr, params: set[str]) -> str | None:
+    """The name of what is returned: a parameter where a chain of stores leads to one."""
+    seen: set[str] = set()
+    node: ast.expr | None = part
+    while isinstance(node, ast.Name) and node.id not in params and node.id not in seen:
+        seen.add(node.id)
+        node = _written_by(definition, node.id)
+    if isinstance(node, ast.Name) and node.id in params:
+        return node.id
+    return part.id if isinstance(part, ast.Name) else None
+
+
+def _written_by(definition: Definition, name: str) -> ast.expr | None:
+    """What `name` is another name of: the tensor that a store in its last assignment writes."""
+    assigned = [node.value for node in definition.tree.nodes if isinstance(node, ast.Assign) and any(_binds(target, name) for target in node.targets)]
+    value = assigned[-1] if assigned else None
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+        return value if isinstance(value, ast.Name) else None
+    roles = roles_of_write(value.func.attr)
+    if roles is None:
+        return None
+    index = list(dict.fromkeys(roles.values())).index("target")
+    by_name = (item.value for item in value.keywords if roles.get(item.arg or "") == "target")
+    return next(by_name, value.args[index] if len(value.args) > index else None)
+
+
+def _binds(target: ast.expr, name: str) -> bool:
+    return isinstance(target, ast.Name) and target.id == name
+
+
+_PYTHON = {int: "SymInt", float: "float", bool: "bool"}
+
+
+def _torch_type(definition: Definition, param: JitParam) -> str:
+    if param.kind == "tensor":
+        return "Tensor"
+    if param.dtype is not None:
+        return "float" if param.dtype.is_float else "bool" if param.dtype.kind == "bool" else "SymInt"
+    annotation = inspect.get_annotations(inspect.unwrap(definition.function)).get(param.name)
+    named = {kind.__name__: kind for kind in _PYTHON}
+    found = named.get(annotation) if isinstance(annotation, str) else annotation
+    kind = found if found in _PYTHON else type(param.default)
+    if kind not in _PYTHON:
+        help = f"write {param.name}: pl.Tensor, or {param.name}: int, float or bool"
+        raise ArgumentError(f"torch must know what `{param.name}` of `{definition.name}` is", span=definition.span(definition.node_of(param)), help=help)
+    return _PYTHON[cast("type[int]", kind)]
+
+
+def _default(param: JitParam) -> str | None:
+    return repr(param.default) if isinstance(param.default, bool | int | float) else None
+
+
+# gradients -----------------------------------------------------------------------------------------------------------------------
+
+
+def backward_of(op: TorchOp, kernel: object, config: RunConfig | None) -> Backward:
+    """How a kernel serves as the backward of `op`."""
+    from tilejit.jit.function import JITFunction
+
+    forward = op.kernel.definition
+    if not isinstance(kernel, JITFunction):
+        raise ArgumentError(f"backward= takes a kernel, got {type(kernel).__name__}", help="decorate it with @pl.jit")
+    if op.mutated:
+        what = f"`{forward.name}` writes its argument `{op.mutated[0]}`: torch has no gradients through what is written in place"
+        raise ArgumentError(what, help="make it a pl.Out parameter, which is returned")
+    derived = op_of(kernel, in_place=False, config=config)
+    if derived.mutated:
+        raise ArgumentError(f"the backward `{kernel.definition.name}` writes its argument `{derived.mutated[0]}`", help="make it a pl.Out parameter")
+    inputs = {param.name: param for param in op.params}
+    known = {**{name: ("input", name) for name in inputs}, **{name: ("output", name) for name in op.results}}
+    known |= {GRAD + name: ("grad", name) for name in op.results}
+    for param in derived.params:
+        if param.name not in known:
+            raise _unknown(kernel.definition, param.name, known, f"takes `{param.name}`, which is neither an argument, a result nor the gradient of a result")
+    wanted = {GRAD + name: name for name, param in inputs.items() if param.kind == "tensor"}
+    for name in derived.results:
+        if name not in wanted:
+            raise _unknown(kernel.definition, name, wanted, f"gives `{name}`, which is the gradient of no tensor")
+    return Backward(derived, tuple(known[param.name] for param in derived.params), {wanted[name]: index for index, name in enumerate(derived.results)})
+
+
+def _unknown(definition: Definition, name: str, known: Mapping[str, object], what: str) -> ArgumentError:
+    help = did_you_mean(name, known) or f"it may use {', '.join(known)}"
+    named = [param for param in definition.params if param.name == name]
+    return ArgumentError(f"the backward `{definition.name}` {what}", span=definition.span(definition.node_of(named[0])) if named else None, help=help)
