@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -25,7 +25,7 @@ from tilejit.tile_ir.build import function
 from tilejit.tile_ir.program import Function, Program
 from tilejit.tile_ir.transfers import core_of_kind, transfer_of
 from tilejit.types.annotations import DynExpr, DynVar, TensorAnnotation
-from tilejit.types.values import ANY, ArrayType, BufferType, ShapedType
+from tilejit.types.values import ANY, ArrayType, BufferType, Dim, ShapedType
 
 _PLANES = {"orchestration": "control", "incore": "execution", "aic": "execution", "aiv": "execution"}
 
@@ -307,8 +307,27 @@ class FunctionReader:
             directions.append(direction)
         if handed:
             attrs["handed_through"] = tuple(handed)
+        computed = self._computed_outputs(specs, dict(zip((spec.name for spec in specs), directions, strict=True)))
+        if computed and self.source.kind in ("orchestration", "opaque"):
+            attrs["extents"] = computed
         op.attributes["directions"] = d.Static(tuple(directions))
         op.attributes["attrs"] = d.Static(attrs)
+
+    def _computed_outputs(self, specs: Sequence[ParamSpec], directions: Mapping[str, str]) -> tuple[tuple[str, object], ...]:
+        """Extents of outputs that an annotation computes: a call that leaves the outputs out computes them too."""
+        carried = {dim for spec in specs if isinstance(spec.type, BufferType) and directions[spec.name] != "Out" for dim in spec.type.shape}
+        rows = [extent for name, found in self.computed.items() if directions[name] == "Out" for _, extent in found]
+        written = [(self.program.symbol(extent), self._written(extent, carried)) for extent in rows]
+        return tuple((symbol, found) for symbol, found in written if found is not None)
+
+    def _written(self, extent: DynVar | int, carried: Set[Dim]) -> object:
+        """An extent as a call computes it; None where a symbol in it belongs to no argument."""
+        if isinstance(extent, DynExpr):
+            sides = (self._written(extent.left, carried), self._written(extent.right, carried))
+            return None if None in sides else (extent.op, *sides)
+        if isinstance(extent, int):
+            return extent
+        return ("dim", self.program.symbol(extent)) if self.program.symbol(extent) in carried else None
 
     def _returned(self, ctx: Context) -> list[SSAValue] | None:
         if isinstance(ctx.result, NoValue):

@@ -77,7 +77,7 @@ def hide_results(function: d.FuncOp) -> None:
     attrs = function.static("attrs")
     assert isinstance(attrs, dict)
     returns = tuple(("param", [argument is value for argument in block.args].index(True)) for value in values)
-    facts = {**attrs, "returns": returns, "hidden": hidden, **({"extents": tuple(extents.items())} if extents else {})}
+    facts = {**attrs, "returns": returns, "hidden": hidden, **({"extents": (*attrs.get("extents", ()), *extents.items())} if extents else {})}
     facts |= {"numbers": tuple(numbers)} if numbers else {}
     function.attributes.update(d.statics({"params": tuple(names), "directions": tuple(directions), "attrs": facts}))
 

@@ -96,7 +96,7 @@ class Definition:
     @lazy
     def quoted(self) -> Quoted:
         """The annotations in quotes, as they were when `params` and `result` were read."""
-        return Quoted(self.namespace)
+        return Quoted(self.namespace, frozenset(self.facts.params))
 
     @lazy
     def digest(self) -> str:

@@ -7,7 +7,7 @@ from importlib import import_module
 
 _NAMES: dict[str, str] = {
     **dict.fromkeys(("Tensor", "Tile", "Scalar", "Array", "Tuple", "Out", "InOut", "DynVar"), "tilejit.types.annotations"),
-    **dict.fromkeys(("TensorView", "TileView", "MemRef", "constexpr", "dynamic", "once", "untracked", "RUNTIME", "AUTO"), "tilejit.types.annotations"),
+    **dict.fromkeys(("TensorView", "TileView", "MemRef", "constexpr", "dynamic", "like", "once", "untracked", "RUNTIME", "AUTO"), "tilejit.types.annotations"),
     "jit": "tilejit.jit.decorators",
     "JITFunction": "tilejit.jit.function",
     **dict.fromkeys(("program", "function", "inline", "InlineFunction"), "tilejit.frontend.decorators"),

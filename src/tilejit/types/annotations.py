@@ -85,6 +85,11 @@ def dynamic(name: str) -> DynVar:
 DimSpec = int | DynVar
 
 
+def like(param: object) -> TensorAnnotation:
+    """The shape and dtype of another parameter: `out: pl.Out[pl.like("x")]`; the name alone where annotations are not evaluated at once."""
+    return TensorAnnotation()
+
+
 @dataclass(frozen=True, slots=True)
 class TensorView:
     """Strides, layout and valid region of a tensor annotation (hardware-only but for `valid_shape`)."""

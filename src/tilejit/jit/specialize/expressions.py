@@ -203,7 +203,7 @@ class Expressions(Objects):
             return at(ast.Subscript(base, index, ast.Load()), node), infer.subscript(value, parts, self.specializer.fresh)
         if isinstance(value, Items) and isinstance(node.slice, ast.Slice) and (part := part_of(self, base, value, node.slice, node)) is not None:
             return part
-        index, place = self.fold(node.slice)
+        index, place = self._cut(node.slice) if isinstance(value, Static) and isinstance(node.slice, ast.Slice) else self.fold(node.slice)
         same = at(ast.Subscript(base, index, ast.Load()), node)
         known = isinstance(value, Items) and isinstance(place, Static) and not holds_handle(place.value)
         if known and (found := member(self, base, cast("Items", value), cast("Static", place).value, node)) is not None:
@@ -215,6 +215,14 @@ class Expressions(Objects):
                 self._check_shape_index(node, place.value, len(cast("tuple[object, ...]", value.value)))
             return same, Static(self.item(node, value.value, place.value), local=value.local or place.local)
         return same, UNKNOWN
+
+    def _cut(self, node: ast.Slice) -> Folded:
+        """`[1:]` of a compile-time container."""
+        ends = [self.fold(end) if end is not None else None for end in (node.lower, node.upper, node.step)]
+        text = at(ast.Slice(*(end[0] if end is not None else None for end in ends)), node)
+        values = [end[1] if end is not None else Static(None) for end in ends]
+        known = [value.value for value in values if isinstance(value, Static)]
+        return text, Static(slice(*known)) if len(known) == len(values) else UNKNOWN
 
     def _check_shape_index(self, node: ast.Subscript, index: int, rank: int) -> None:
         if isinstance(node.value, ast.Attribute) and node.value.attr == "shape" and not -rank <= index < rank:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from tilejit.dtypes import DType
 from tilejit.types.values import BufferType
@@ -19,7 +19,7 @@ class DynDim(str):
     __slots__ = ("literal",)
     literal: str
 
-    def __new__(cls, literal: str, ordinal: int = 0) -> DynDim:
+    def __new__(cls, literal: str, ordinal: int = 0) -> Self:
         self = super().__new__(cls, literal if ordinal == 0 else f"{literal}'{ordinal}")
         self.literal = literal
         return self

@@ -1,4 +1,4 @@
-"""Shapes of outputs that a call leaves out and no annotation gives: found from what the kernel writes into them."""
+"""Shapes of outputs that a call leaves out: as an annotation says in terms of other parameters, else found from what the kernel writes into them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,17 @@ from tilejit.jit.specialize.dynamic import Symbol
 from tilejit.jit.specialize.expressions import Expressions, Folded
 from tilejit.jit.specialize.infer import items_of
 from tilejit.jit.specialize.program import Specializer, bind_symbols
+from tilejit.jit.specialize.reach import Form, form_of, upper
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
-from tilejit.jit.specialize.values import Abstract, RuntimeValue, Static, extent_of
+from tilejit.jit.specialize.values import Abstract, Items, RuntimeValue, Static
 from tilejit.ops.spec import OpFunction
+from tilejit.types.annotations import DynExpr
+from tilejit.types.python_text import expression
 from tilejit.types.values import BufferType, Dim, TileType
+
+End = Form | None
+"""The first cell past a write in one dimension; None: known only at run time."""
 
 
 @dataclass(slots=True)
@@ -26,49 +32,39 @@ class _Writes:
 
     whole: BufferType | TileType | None = None
     """The value of `out[:] = v`."""
-    reach: list[tuple[int, ...] | None] = field(default_factory=list[tuple[int, ...] | None])
-    """First cell past each write, per dimension; None where it is not constant."""
+    ends: list[tuple[End, ...]] = field(default_factory=list[tuple[End, ...]])
+    places: list[ast.AST] = field(default_factory=list[ast.AST])
     dtype: DType | None = None
 
-    def note(self, value: Abstract, offsets: Sequence[int | None] | None) -> None:
-        """A write of `value` at `offsets`; None offsets: the whole output."""
-        if not isinstance(value, BufferType | TileType):
-            self.reach.append(None)
-            return
-        self.dtype = self.dtype or value.dtype
-        if offsets is None:
-            self.whole = self.whole or value
-            return
-        self.note_box(offsets, (1,) * (len(offsets) - len(value.valid)) + tuple(value.valid))
+    def note(self, place: ast.AST, ends: Sequence[End], value: Abstract) -> None:
+        """A write that ends there in each dimension."""
+        self.note_dtype(value)
+        self.ends.append(tuple(ends))
+        self.places.append(place)
 
-    def note_window(self, starts: Sequence[int | None], dropped: Sequence[bool], value: Abstract) -> None:
-        """A write through a subscript: `dropped` says which of its parts are single indices; missing ones mean `:`."""
-        if not isinstance(value, BufferType | TileType):
-            self.note_box(starts, (1,) * len(starts) if all(dropped) else ())
-            return
-        self.dtype = self.dtype or value.dtype
-        kept = len(dropped) - sum(dropped)
-        if len(value.valid) < kept:
-            self.reach.append(None)
-            return
-        extents = iter(value.valid)
-        sizes = [1 if single else next(extents) for single in dropped]
-        rest = tuple(extents)
-        self.note_box((*starts, *(0 for _ in rest)), (*sizes, *rest))
+    def note_dtype(self, value: Abstract) -> None:
+        if isinstance(value, BufferType | TileType | RuntimeValue | Static):
+            self.dtype = self.dtype or value.dtype
 
-    def note_box(self, offsets: Sequence[int | None], sizes: Sequence[Dim], dtype: DType | None = None) -> None:
-        """A write of `sizes` cells at `offsets`."""
-        self.dtype = self.dtype or dtype
-        ends = [offset + size for offset, size in zip(offsets, sizes, strict=False) if offset is not None and offset >= 0 and isinstance(size, int)]
-        self.reach.append(tuple(ends) if len(ends) == len(offsets) == len(sizes) else None)
-
-    def shape(self) -> tuple[Dim, ...] | None:
+    def shape(self, declared: Mapping[int, Dim]) -> tuple[Dim, ...] | None:
+        """The least shape that holds everything written; `declared`: extents that the kernel makes dynamic itself."""
         if self.whole is not None:
             return self.whole.shape
-        known = [reach for reach in self.reach if reach is not None]
-        if not known or len(known) != len(self.reach) or len({len(reach) for reach in known}) != 1:
+        ranks = {len(ends) for ends in self.ends}
+        if len(ranks) != 1:
             return None
-        return tuple(max(ends) for ends in zip(*known, strict=True))
+        out = [declared[axis] if axis in declared else self._extent(axis) for axis in range(ranks.pop())]
+        return tuple(dim for dim in out if dim is not None) if None not in out else None
+
+    def _extent(self, axis: int) -> Dim | None:
+        ends = [row[axis] for row in self.ends]
+        known = [end for end in ends if end is not None]
+        largest = next((end for end in known if all(end.covers(other) for other in known)), None)
+        return largest.dim() if largest is not None and len(known) == len(ends) and largest != Form() else None
+
+    def culprit(self) -> ast.AST | None:
+        """The first write whose end is not known."""
+        return next((place for place, ends in zip(self.places, self.ends, strict=True) if None in ends or not ends), None)
 
 
 _ELEMENT = {"dst": "target", "tensor": "target", "offset": "offsets", "indices": "offsets", "value": "value"}
@@ -93,9 +89,37 @@ class _Watching(Statements):
     def watch(self, names: Sequence[str]) -> None:
         self.writes = {name: _Writes() for name in names}
         self.follows_types = True
+        self.largest: dict[str, Form] = {}
+        """The largest values of names that loops count, or that are bound once to a sum of such."""
 
     def _calls_what_runs_here(self, body: Sequence[ast.stmt]) -> bool:
         return True  # Every turn of a `pl.unroll` loop writes at a place of its own.
+
+    # indices --------------------------------------------------------------------------------------------------------------
+
+    def _upper(self, node: ast.expr | None) -> End:
+        return upper(node, self.largest, lambda part: self.fold(part)[1]) if node is not None else None
+
+    def assign(self, node: ast.stmt) -> list[ast.stmt]:
+        assert isinstance(node, ast.Assign)
+        out = super().assign(node)
+        target = node.targets[0]
+        if isinstance(target, ast.Name) and self.bindings_of(target.id) == 1 and isinstance(node.value, ast.BinOp | ast.Name | ast.Call):
+            found = self._upper(node.value)
+            if found is not None:
+                self.largest[target.id] = found
+        return out
+
+    def _loop_target(self, target: ast.expr, iterable: ast.expr) -> ast.expr:
+        name = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
+        if isinstance(iterable, ast.Call) and iterable.args and isinstance(name, ast.Name):
+            ends = [self._upper(argument) for argument in iterable.args[:3]]
+            last = ends[0] if len(ends) == 1 else ends[1]
+            if last is not None:
+                self.largest[name.id] = _last_turn(last, ends)
+        return super()._loop_target(target, iterable)
+
+    # writes ---------------------------------------------------------------------------------------------------------------
 
     def call(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Call)
@@ -110,23 +134,70 @@ class _Watching(Statements):
         given: dict[str, ast.expr] = dict(zip(dict.fromkeys(roles.values()), node.args, strict=False))
         given.update({roles.get(keyword.arg, keyword.arg): keyword.value for keyword in node.keywords if keyword.arg is not None})
         target, value, offsets = given.get("target"), given.get("value"), given.get("offsets")
-        if isinstance(target, ast.Name) and target.id in self.writes and value is not None and offsets is not None:
-            places = [extent_of(item) for item in items_of(self.fold(offsets)[1])]
-            starts = [place if isinstance(place, int) else None for place in places]
-            written = self.fold(value)[1]
-            if roles is _ELEMENT:
-                self.writes[target.id].note_box(starts, (1,) * len(starts), written.dtype if isinstance(written, RuntimeValue | Static) else None)
-            else:
-                self.writes[target.id].note(written, starts)
+        if not (isinstance(target, ast.Name) and target.id in self.writes and value is not None and offsets is not None):
+            return
+        if isinstance(offsets, ast.List | ast.Tuple):
+            starts = [self._upper(item) for item in offsets.elts]
+        else:
+            starts = [form_of(item) for item in items_of(self.fold(offsets)[1])]
+        written = self.fold(value)[1]
+        if roles is _ELEMENT:
+            ends = [_ends(start, Form(1)) for start in starts]
+        elif isinstance(written, BufferType | TileType) and len(written.valid) <= len(starts):
+            sizes = (1,) * (len(starts) - len(written.valid)) + tuple(written.valid)
+            ends = [_ends(start, form_of(size)) for start, size in zip(starts, sizes, strict=True)]
+        else:
+            ends = [None] * len(starts)
+        self.writes[target.id].note(node, ends, written)
 
-    def note_window_write(self, name: str, parts: Sequence[Abstract | slice], value: Abstract) -> None:
-        if name not in self.writes:
+    def note_window_write(self, target: ast.Subscript, value: Abstract) -> None:
+        if not isinstance(target.value, ast.Name) or target.value.id not in self.writes:
             return
-        if all(isinstance(part, slice) and part.start is None and part.stop is None for part in parts) and len(parts) == 1:
-            self.writes[name].note(value, None)
-            return
-        starts = [(0 if part.start is None else extent_of(part.start)) if isinstance(part, slice) else extent_of(part) for part in parts]
-        self.writes[name].note_window([start if isinstance(start, int) else None for start in starts], [not isinstance(part, slice) for part in parts], value)
+        writes = self.writes[target.value.id]
+        parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+        shaped = isinstance(value, BufferType | TileType)
+        if all(isinstance(part, ast.Slice) and part.lower is None and part.upper is None for part in parts) and (
+            not shaped or len(parts) in (1, len(value.shape))
+        ):
+            writes.note_dtype(value)
+            if shaped:
+                writes.whole = writes.whole or value
+            elif not isinstance(value, Static | RuntimeValue):
+                writes.note(target, (), value)
+            return  # a number says nothing of the shape
+        writes.note(target, self._window_ends(parts, value), value)
+
+    def _window_ends(self, parts: Sequence[ast.expr], value: Abstract) -> list[End]:
+        sizes = list(value.valid) if isinstance(value, BufferType | TileType) else []
+        kept = sum(isinstance(part, ast.Slice) for part in parts)
+        sizes = sizes[len(sizes) - max(kept, len(sizes)) :] if len(sizes) >= kept else [None] * kept
+        ends: list[End] = []
+        for part in parts:
+            if not isinstance(part, ast.Slice):
+                ends.append(_ends(self._upper(part), Form(1)))
+                continue
+            size = sizes.pop(0) if sizes else None
+            start = self._upper(part.lower) if part.lower is not None else Form()
+            end = _ends(start, form_of(size)) if size is not None else None
+            if end is None and part.upper is not None:
+                end = self._upper(part.upper)
+            if end is None and part.upper is None and part.lower is None and isinstance(value, Static | RuntimeValue):
+                end = Form()
+            ends.append(end)
+        return [*ends, *(form_of(size) if size is not None else None for size in sizes)]
+
+
+def _ends(start: End, size: End) -> End:
+    return start.plus(size) if start is not None and size is not None and (start.terms or start.constant >= 0) else None
+
+
+def _last_turn(stop: Form, ends: Sequence[End]) -> Form:
+    """The last value of a counter that stays below `stop`."""
+    numbers = [end.constant if end is not None and not end.terms else None for end in ends]
+    if len(numbers) == 3 and None not in numbers and (numbers[2] or 0) > 0:
+        start, end, step = (number or 0 for number in numbers)
+        return Form(start + max(0, end - start - 1) // step * step)
+    return stop.plus(Form(-1))
 
 
 @dataclass
@@ -135,28 +206,44 @@ class OutputFinder(Specializer):
 
     def find(self, definition: Definition, types: Mapping[str, Abstract]) -> dict[str, _Writes]:
         """What the body writes into the parameters that `types` lacks."""
+        body = self._watching(definition, types)
+        body.block(definition.text.node.body)
+        return body.writes
+
+    def _watching(self, definition: Definition, types: Mapping[str, Abstract]) -> _Watching:
         body = _Watching(self, definition, self.dynamic(definition), types)
         body.watch([param.name for param in definition.params if param.name not in types])
         bind_symbols(body, types)
-        body.block(definition.text.node.body)
-        return body.writes
+        return body
+
+    def declared_axes(self, definition: Definition, name: str, rank: int, types: Mapping[str, Abstract]) -> Mapping[int, Dim]:
+        """Extents of an output that the body makes dynamic, as other parameters have them."""
+        body = self._watching(definition, types)
+        return {axis: body.dims[symbol.root()] for axis, symbol in self.dynamic(definition).axes(name, rank).items() if symbol.root() in body.dims}
 
     def missing_type(self, caller: Expressions, helper: Definition, param: JitParam, held: Mapping[str, Abstract], place: ast.AST) -> BufferType | None:
         found = self.output_type(helper, param, held)
         if found is not None and isinstance(place, ast.Name):
             caller.env[place.id] = found
             if isinstance(caller, _Watching) and place.id in caller.writes:
-                caller.writes[place.id].note(found, None)
+                caller.writes[place.id].whole = caller.writes[place.id].whole or found
+                caller.writes[place.id].note_dtype(found)
         return found
 
     def output_type(self, helper: Definition, param: JitParam, held: Mapping[str, Abstract]) -> BufferType | None:
         """The type of an output of `helper` as its annotation or what it writes tell; `held`: its other arguments."""
-        return self._from_annotation(helper, param, held) or self._from_writes(helper, param, held)
+        known = {name: value for name, value in held.items() if isinstance(value, BufferType | TileType | Static | Items)}
+        return self.described_type(helper, param, known) or self._from_annotation(helper, param, held) or self._from_writes(helper, param, known)
 
-    def _from_writes(self, helper: Definition, param: JitParam, held: Mapping[str, Abstract]) -> BufferType | None:
-        known = {name: value for name, value in held.items() if isinstance(value, BufferType | TileType | Static)}
+    def _from_writes(self, helper: Definition, param: JitParam, known: Mapping[str, Abstract]) -> BufferType | None:
         writes = self.find(helper, known).get(param.name)
-        return _type_of(writes) if writes is not None else None
+        return self._type_of(helper, param.name, writes, known) if writes is not None else None
+
+    def _type_of(self, definition: Definition, name: str, writes: _Writes, types: Mapping[str, Abstract], dtype: DType | None = None) -> BufferType | None:
+        rank = len(writes.ends[0]) if writes.ends else 0
+        shape = writes.shape(self.declared_axes(definition, name, rank, types) if rank and writes.whole is None else {})
+        dtype = dtype or writes.dtype
+        return BufferType(shape, dtype) if shape is not None and dtype is not None else None
 
     def _from_annotation(self, helper: Definition, param: JitParam, held: Mapping[str, Abstract]) -> BufferType | None:
         """The annotated shape, with symbols replaced by the extents of the other arguments."""
@@ -173,32 +260,68 @@ class OutputFinder(Specializer):
         known = tuple(dim for dim in shape if dim is not None)
         return BufferType(known, annotation.dtype) if len(known) == len(shape) else None
 
+    # annotations in terms of other parameters -----------------------------------------------------------------------------
+
+    def described_type(self, definition: Definition, param: JitParam, types: Mapping[str, Abstract]) -> BufferType | None:
+        """`pl.Out[pl.like(x)]`, `pl.Out[pl.Tensor[[x.shape[0], M * 2], x.dtype]]`; None: the annotation is none of these."""
+        node = _inner(definition.node_of(param).annotation)
+        if isinstance(node, ast.Call) and len(node.args) == 1:
+            source = node.args[0]
+            found = types.get(source.id if isinstance(source, ast.Name) else str(source.value) if isinstance(source, ast.Constant) else "")
+            return BufferType(found.shape, found.dtype) if isinstance(found, BufferType) else None
+        if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Tuple) or len(node.slice.elts) < 2:
+            return None
+        dims, dtype = node.slice.elts[:2]
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        computed = param.tensor is not None and any(isinstance(dim, DynExpr) for dim in param.tensor.shape or ())
+        if not isinstance(dims, ast.List | ast.Tuple) or not (computed or names & {other.name for other in definition.params}):
+            return None
+        body = self._watching(definition, types)
+        ends = [body._upper(item) for item in dims.elts]  # pyright: ignore[reportPrivateUsage]
+        kind = body.fold(dtype)[1]
+        if not all(ends) or not isinstance(kind, Static) or not isinstance(kind.value, DType):
+            return None
+        return BufferType(tuple(end.dim() for end in ends if end is not None), kind.value)
+
+
+def _inner(node: ast.expr | None) -> ast.expr | None:
+    """The annotation in `pl.Out[…]`, also in quotes and beside `| None`."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        try:
+            return _inner(expression(node.value))
+        except SyntaxError:
+            return None
+    if isinstance(node, ast.BinOp):
+        return _inner(node.left)
+    head = node.value if isinstance(node, ast.Subscript) else None
+    name = head.attr if isinstance(head, ast.Attribute) else head.id if isinstance(head, ast.Name) else ""
+    return _inner(node.slice) if isinstance(node, ast.Subscript) and name in ("Out", "InOut") else node
+
 
 def left_out_type(specializer: Specializer, helper: Definition, param: JitParam, held: Mapping[str, Abstract]) -> BufferType | None:
     """The type of an output that a submitted call of `helper` leaves out."""
     return OutputFinder(helper, specializer.known, specializer.trace).output_type(helper, param, held)
 
 
-def _type_of(writes: _Writes, dtype: DType | None = None) -> BufferType | None:
-    shape = writes.shape()
-    dtype = dtype or writes.dtype
-    return BufferType(shape, dtype) if shape is not None and dtype is not None else None
-
-
 def output_types(finder: OutputFinder, types: Mapping[str, Abstract], omitted: Sequence[str]) -> dict[str, BufferType]:
-    """The types of the outputs that a return-style call leaves out; one that cannot be told is an error."""
+    """The types of the outputs that a return-style call leaves out; one that cannot be told is an error at the write that hides it."""
     entry = finder.entry
     writes = finder.find(entry, types)
     out: dict[str, BufferType] = {}
     for name in omitted:
         annotation = entry.param(name).tensor
-        found = _type_of(writes[name], annotation.dtype if annotation is not None else None)
+        found = finder._type_of(entry, name, writes[name], types, annotation.dtype if annotation is not None else None)  # pyright: ignore[reportPrivateUsage]
         if found is None:
-            raise ShapeError(
-                f"the shape of output `{name}` of `{entry.name}` cannot be told: it is not annotated, and not everything written into it"
-                " has a known shape and place",
-                span=entry.span(entry.node_of(entry.param(name))),
-                help=f"pass `{name}`, or annotate it: {name}: pl.Out[pl.Tensor[[rows, columns], dtype]]",
-            )
+            raise _untold(entry, name, writes[name])
         out[name] = found
     return out
+
+
+def _untold(entry: Definition, name: str, writes: _Writes) -> ShapeError:
+    first = next((param.name for param in entry.params if param.kind == "tensor" and param.direction == "In"), "x")
+    help = f'pass `{name}`, or annotate it: {name}: pl.Out[pl.like("{first}")], or {name}: pl.Out[pl.Tensor[[rows, columns], dtype]]'
+    place = writes.culprit()
+    what = f"the shape of output `{name}` of `{entry.name}` cannot be told"
+    if place is None:
+        return ShapeError(f"{what}: nothing that is written into it says how large it is", span=entry.span(entry.node_of(entry.param(name))), help=help)
+    return ShapeError(f"{what} from this write: where it ends is known only at run time", span=entry.span(place), help=help)

@@ -18,6 +18,7 @@ from tilejit.jit.specialize.dynamic import Dynamic, Symbol, analyse_late
 from tilejit.jit.specialize.expressions import Expressions
 from tilejit.jit.specialize.meta import ArgumentMeta, Bundle, CompileTime, Constant, DynDim, RuntimeScalar
 from tilejit.jit.specialize.nodes import at, relocated
+from tilejit.jit.specialize.reach import ComputedDim
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
 from tilejit.jit.specialize.values import Abstract, Items, RuntimeValue, Static, literal
@@ -127,9 +128,13 @@ class Specializer:
         out: dict[DynDim, str] = {}
         for type in params.values():
             for dim in type.shape if isinstance(type, BufferType | TileType) else ():
-                if isinstance(dim, DynDim) and dim not in out:
+                if isinstance(dim, DynDim) and dim not in out and not isinstance(dim, ComputedDim):
                     out[dim] = self._free_name(dim.literal, set(out.values()))
                     self.symbols[out[dim]] = dim.literal
+        for type in params.values():
+            for dim in type.shape if isinstance(type, BufferType) else ():
+                if isinstance(dim, ComputedDim) and dim not in out and (text := dim.text(out)) is not None:
+                    out[dim] = text
         return out
 
     def _free_name(self, text: str, used: set[str]) -> str:
@@ -200,7 +205,7 @@ class Specializer:
         node = ast.FunctionDef(name, _arguments(arguments), statements, [_decorator(definition, kind)], _returns(definition, types, names, body), None)
         ast.copy_location(node, definition.text.node)
         ast.copy_location(arguments[0], definition.text.node)
-        used = {python: dim.literal for dim, python in names.items()}
+        used = {python: dim.literal for dim, python in names.items() if not isinstance(dim, ComputedDim)}
         self.functions.append(SpecialFunction(name, node, definition, kind, used))
         return body.returns
 

@@ -15,6 +15,7 @@ from tilejit.jit.specialize.meta import ArgumentMeta, Bundle, DynDim, TensorMeta
 from tilejit.jit.specialize.outputs import OutputFinder, output_types
 from tilejit.jit.specialize.program import Specialization, Specializer
 from tilejit.types.annotations import DynVar
+from tilejit.types.values import BufferType
 
 
 def specialize(trace: Trace, known: Mapping[Definition, Dynamic], bound: BoundArguments) -> Specialization:
@@ -35,6 +36,10 @@ def find_outputs(trace: Trace, known: Mapping[Definition, Dynamic], bound: Bound
             annotated[name] = TensorArgument(annotation.shape, annotation.dtype)
     overridden = any(_overrides(entry, name, argument) for name, argument in bound.arguments.items())
     found = {} if overridden else dict(annotated)
+    for name in bound.omitted:
+        described = finder.described_type(entry, entry.param(name), types)
+        if described is not None:
+            found[name] = _as_argument(described)
     types.update({name: _tensor_meta(finder, name, argument).type() for name, argument in found.items()})
     unknown = [name for name in bound.omitted if name not in found]
     try:
@@ -43,9 +48,11 @@ def find_outputs(trace: Trace, known: Mapping[Definition, Dynamic], bound: Bound
         if any(name not in annotated for name in unknown):
             raise _mistake(trace, known, bound, found, unknown) or error from None
         return annotated
-    for name, type in inferred.items():
-        found[name] = TensorArgument(tuple(_OutputDim.of(dim) for dim in type.shape), type.dtype)
-    return found
+    return {**found, **{name: _as_argument(type) for name, type in inferred.items()}}
+
+
+def _as_argument(type: BufferType) -> TensorArgument:
+    return TensorArgument(tuple(_OutputDim.of(dim) for dim in type.shape), type.dtype)
 
 
 _STAND_INS = (TensorArgument((1,), FP32), TensorArgument((2, 3, 5), INT8))
@@ -103,9 +110,11 @@ def _tensor_meta(specializer: Specializer, name: str, argument: TensorArgument) 
     dynamic = specializer.dynamic(specializer.entry).axes(name, len(argument.shape))
 
     def dim_of(axis: int, dim: int | DynVar) -> int | DynDim:
+        if isinstance(dim, _OutputDim):
+            return dim.dim
         if axis in dynamic:
             return specializer.dim_of(dynamic[axis])
-        return dim.dim if isinstance(dim, _OutputDim) else specializer.dim_of(_EMPTY) if isinstance(dim, DynVar) else dim
+        return specializer.dim_of(_EMPTY) if isinstance(dim, DynVar) else dim
 
     return TensorMeta(tuple(dim_of(axis, dim) for axis, dim in enumerate(argument.shape)), argument.dtype)
 

@@ -221,8 +221,9 @@ def annotated_result(function: Callable[..., object], quoted: Quoted) -> object 
 class Quoted:
     """The annotations in quotes of one function: what they stand for, and what they read to tell that."""
 
-    def __init__(self, namespace: Mapping[str, object]) -> None:
+    def __init__(self, namespace: Mapping[str, object], params: frozenset[str] = frozenset()) -> None:
         self._namespace = namespace
+        self._params = params
         self._texts: dict[str, str] = {}
         self._found: dict[str, object] = {}
         self.chains: dict[Path, object] = {}
@@ -235,6 +236,8 @@ class Quoted:
         self._texts[name] = text
         try:
             written = _written(text)
+            if not self._params.isdisjoint(written.names):
+                return None  # in terms of another parameter: known when the call is
             names = {root: self._namespace.get(root, MISSING) for root in written.names}
             self.chains |= {path: followed(names[path[0]], path[1:]) for path in written.chains}
             self.decided &= written.decided
@@ -254,7 +257,7 @@ class Quoted:
 
     def described_now(self) -> str:
         """The same, evaluated again; an error is one more thing that it can be."""
-        again = Quoted(self._namespace)
+        again = Quoted(self._namespace, self._params)
         try:
             for name, text in self._texts.items():
                 again.evaluate(name, text)
@@ -295,8 +298,9 @@ def _by_syntax(node: ast.expr) -> object | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         node = expression(node.value)
     head = node.value if isinstance(node, ast.Subscript) else node
+    head = head.func if isinstance(head, ast.Call) else head
     last = head.attr if isinstance(head, ast.Attribute) else head.id if isinstance(head, ast.Name) else ""
-    if last == "Tensor":
+    if last == "Tensor" or (last == "like" and isinstance(node, ast.Call)):
         return TensorAnnotation()
     if last in ("Out", "InOut") and isinstance(node, ast.Subscript) and _by_syntax(node.slice) is not None:
         return (Out if last == "Out" else InOut)[Tensor]  # type: ignore[index]

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 
 from tilejit.dtypes import BOOL, FP32, INDEX
-from tilejit.errors import ShapeError, StaticAssertionError, UncacheableValueError, in_body
+from tilejit.errors import ShapeError, StaticAssertionError, UncacheableValueError, UnsupportedFeatureError, in_body
 from tilejit.jit.reads.facts import calls_in
 from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.specialize.calls import Calls, NeedsTurns
@@ -44,6 +44,7 @@ class Statements(Calls):
         assert isinstance(node, ast.Assign)
         if dynamic_literal(node.value, self.reads) is not None and all(isinstance(target, ast.Name) for target in node.targets):
             return []
+        self._refuse_swap(node)
         vanished = self._shape_assignment(node)
         if vanished is not None:
             return vanished
@@ -59,6 +60,22 @@ class Statements(Calls):
         targets = [self.target(target, value) for target in node.targets]
         self._note_spelling(node.targets, value_node)
         return [at(ast.Assign(targets, value_node), node)]
+
+    def _refuse_swap(self, node: ast.Assign) -> None:
+        """`u, w = w, u` of the caller's tensors: after an odd number of steps the result would be in the other one, without a word."""
+        target, value = node.targets[0], node.value
+        if self.definition is not self.specializer.entry or not (isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)):
+            return
+        names, values = ([item.id if isinstance(item, ast.Name) else "" for item in side.elts] for side in (target, value))
+        outputs = {param.name for param in self.definition.params if param.direction != "In"}
+        given = all(isinstance(self.params.get(name), BufferType) for name in names)
+        if given and sorted(names) == sorted(values) and names != values and set(names) & outputs:
+            first, second = next((a, b) for a, b in zip(names, values, strict=True) if a != b and {a, b} & outputs)
+            raise in_body(UnsupportedFeatureError)(
+                f"`{first}` and `{second}` are tensors of the caller: swapping their names leaves the result in one or the other",
+                span=self.definition.span(node),
+                help=f"swap local names, `a, b = {first}, {second}` before the loop, and write `{first}[:] = a` after it",
+            )
 
     def _unpacked(self, node: ast.Assign, value: Items) -> list[ast.stmt]:
         """`a, b = SIZES`: one assignment per name, as some may be of objects."""
@@ -156,9 +173,8 @@ class Statements(Calls):
             return at(type(target)(new, ast.Store()), target)
         if isinstance(target, ast.Subscript):
             base = self.rewrite(target.value)
-            index, parts = self.indices(target.slice)
-            if isinstance(target.value, ast.Name):
-                self.note_window_write(target.value.id, parts, value)
+            index, _ = self.indices(target.slice)
+            self.note_window_write(target, value)
             return at(ast.Subscript(base, index, ast.Store()), target)
         return copy.deepcopy(target)
 
@@ -342,7 +358,7 @@ class Statements(Calls):
 
     # writes into outputs whose shape is not known ---------------------------------------------------------------------------
 
-    def note_window_write(self, name: str, parts: Sequence[Abstract | slice], value: Abstract) -> None:
+    def note_window_write(self, target: ast.Subscript, value: Abstract) -> None:
         """Overridden where output shapes are looked for."""
 
 

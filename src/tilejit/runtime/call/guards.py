@@ -119,13 +119,13 @@ def _extents(entry: CompiledEntry, info: ParamInfo) -> tuple[tuple[int | None, .
 def new_tensors(entry: CompiledEntry, native: Placed, arguments: Mapping[str, object]) -> list[NewTensor] | None:
     """Tensors that a call with these arguments makes, in the order in which it returns them; None: their extents are computed, or some are numbers."""
     signature = entry.signature
-    if signature.computed or signature.numbers:
-        return None
     places = dict(zip((param.name for param in native.params), native.places, strict=True))
     returned = [(info, places[info.name]) for info in entry.signature.params if info.name not in arguments]
     returned += zip(signature.results, native.places[len(native.places) - len(signature.results) :], strict=True)
     if any(info.shape is None for info, _ in returned):
         return None  # a scalar with a default
+    if signature.numbers or any(dim in signature.computed for info, _ in returned for dim in info.shape or ()):
+        return None
     order = list(signature.returned)
     returned.sort(key=lambda item: order.index(item[0].name) if item[0].name in order else len(order))
     return [NewTensor(info.dtype, *_extents(entry, info), slot) for info, slot in returned]

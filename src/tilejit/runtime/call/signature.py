@@ -107,7 +107,7 @@ class Signature:
         bound: list[Bound | None] = [None if i in omitted else self._argument(param, next(given), devices) for i, param in enumerate(self.params)]
         first = first_array(bound)
         self._check_frameworks(bound, returning=bool(omitted) or bool(self.results))
-        extents = self._extents(bound)
+        extents = self._with_computed(self._extents(bound), bound)
         new: dict[str, object] = {}
         for i in omitted:
             name = self.params[i].name
@@ -118,9 +118,6 @@ class Signature:
         self._check_overlap(complete)
         if self.order is not None:
             complete = [complete[i] for i in self.order]
-        if self.computed:
-            scalars = {param.name: value for param, value in zip(self.params, bound, strict=True) if isinstance(value, int)}
-            extents = {**extents, **{symbol: self._evaluated(symbol, found, extents, scalars) for symbol, found in self.computed.items()}}
         for result in self.results:
             made = self._allocate(result, first, extents)
             view = view_of(made)
@@ -129,6 +126,14 @@ class Signature:
             new[result.name] = NumberResult(made) if result.name in self.numbers else made
         names = dict.fromkeys((*self.returned, *new))
         return complete, tuple(new[name] for name in names if name in new)
+
+    def _with_computed(self, extents: dict[str, int], bound: Sequence[Bound | None]) -> dict[str, int]:
+        """The extents of this call, with those of new tensors that follow from others."""
+        if not self.computed:
+            return extents
+        scalars = {param.name: value for param, value in zip(self.params, bound, strict=True) if isinstance(value, int)}
+        missing = {symbol: found for symbol, found in self.computed.items() if symbol not in extents}
+        return {**extents, **{symbol: self._evaluated(symbol, found, extents, scalars) for symbol, found in missing.items()}}
 
     def _evaluated(self, symbol: str, found: object, extents: Mapping[str, int], scalars: Mapping[str, int]) -> int:
         """The extent `symbol` of a result in this call."""

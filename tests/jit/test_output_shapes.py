@@ -1,0 +1,189 @@
+"""Outputs that a call leaves out: their shapes from annotations in terms of other parameters, and from what is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tilejit.language as pl
+from tilejit.errors import ShapeError, UnsupportedFeatureError
+from tilejit.jit.function import JITFunction
+from tilejit.runtime.config import RunConfig
+
+PLATFORMS = ["cpu", "reference"]
+M = pl.dynamic("M")
+X = np.random.default_rng(0).standard_normal((4, 6), np.float32)
+
+
+@pl.jit
+def negated_and_cast(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    y = pl.cast(pl.abs(-x) * 10.0, pl.INT32)
+    out[:] = y
+
+
+@pl.jit
+def windows(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    m, n = x.shape
+    out[0:m, 0:n] = x
+    out[m : 2 * m, 0:n] = -x
+
+
+@pl.jit
+def zero_first(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = 0
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range(0, 6, 2):
+            out[i : i + 1, 0:6] = x[0:1, :]
+
+
+@pl.jit
+def elements(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    m, n = x.shape
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range(m):
+            for j in pl.range(n):
+                place = i + 1
+                out[place, n - 1] = x[i, j]
+
+
+@pl.jit
+def blocks(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for i in pl.spmd(2):
+        pl.store(pl.neg(pl.load(x, [i * 2, 0], [2, 6])), [i * 2, 0], out)
+
+
+@pl.jit
+def dynamic_rows(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    rows = pl.dynamic("ROWS")
+    x.bind_dynamic(0, rows)
+    out.bind_dynamic(0, rows)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range((rows + 1) // 2):
+            out[2 * i : min(2 * i + 2, rows), 0:6] = x[2 * i : min(2 * i + 2, rows), :]
+
+
+def zero_first_wanted(x: np.ndarray) -> np.ndarray:
+    want = np.zeros((5, 6), np.float32)
+    want[::2] = x[0]
+    return want
+
+
+def elements_wanted(x: np.ndarray) -> np.ndarray:
+    want = np.zeros((5, 6), np.float32)
+    want[1:, 5] = x[:, 5]
+    return want
+
+
+WANTED = [
+    (negated_and_cast, lambda x: np.rint(np.abs(x) * 10).astype(np.int32)),
+    (windows, lambda x: np.concatenate([x, -x])),
+    (zero_first, zero_first_wanted),
+    (elements, elements_wanted),
+    (blocks, lambda x: -x),
+    (dynamic_rows, lambda x: x),
+]
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("case", WANTED, ids=[kernel.__name__ for kernel, _ in WANTED])
+def test_a_shape_is_found_from_what_is_written(case: tuple[JITFunction, Callable[[np.ndarray], np.ndarray]], platform: str) -> None:
+    kernel, wanted = case
+    want = wanted(X)
+    found = kernel(X, config=RunConfig(platform=platform))
+    assert (found.shape, found.dtype) == (want.shape, want.dtype)
+    np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+@pl.jit
+def doubled(x: pl.Tensor[[M, 6], pl.FP32], out: pl.Out[pl.Tensor[[M * 2, 6], pl.FP32]]):
+    out[0:M, :] = x
+    out[M : M * 2, :] = -x
+
+
+@pl.jit
+def doubled_bare(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    x.bind_dynamic(0, M)
+    m = x.shape[0]
+    out[0:m, :] = x
+    out[m : 2 * m, :] = -x
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("kernel", [doubled, doubled_bare], ids=["annotated", "written"])
+def test_a_computed_extent_follows_the_call(kernel: JITFunction, platform: str) -> None:
+    config = RunConfig(platform=platform)
+    for rows in (4, 1, 3):
+        for _ in range(2):
+            np.testing.assert_array_equal(kernel(X[:rows], config=config), np.concatenate([X[:rows], -X[:rows]]))
+    out = np.empty((8, 6), np.float32)
+    kernel(X, out, config=config)
+    np.testing.assert_array_equal(out, np.concatenate([X, -X]))
+
+
+@pl.jit
+def in_terms_of_others(
+    x: pl.Tensor,
+    w: pl.Tensor,
+    out: pl.Out[pl.Tensor[[x.shape[0] + 1, w.shape[1] * 2], x.dtype]],  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
+):
+    n = w.shape[1]
+    out[:] = 0
+    out[0 : x.shape[0], 0:n] = pl.matmul(x, w)
+
+
+@pl.jit
+def like_another(x: pl.Tensor, index: pl.Tensor, out: pl.Out[pl.like("x")]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range(x.shape[0]):
+            row = index[i]
+            out[row : row + 1, :] = x[i : i + 1, :]
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_annotations_speak_of_other_parameters(platform: str) -> None:
+    config = RunConfig(platform=platform)
+    w = np.ones((6, 3), np.float32)
+    want = np.zeros((5, 6), np.float32)
+    want[:4, :3] = X @ w
+    np.testing.assert_allclose(in_terms_of_others(X, w, config=config), want, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(like_another(X, np.array([2, 0, 3, 1], np.int32), config=config), X[[1, 3, 0, 2]])
+
+
+def test_where_it_cannot_be_told_the_write_is_named() -> None:
+    @pl.jit
+    def scattered(x: pl.Tensor, index: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[0:1, :] = x[0:1, :]
+            row = index[0]
+            out[row : row + 1, :] = x[0:1, :]
+
+    with pytest.raises(ShapeError, match="cannot be told from this write") as caught:
+        scattered(X, np.array([2], np.int32))
+    assert caught.value.source_lines == ("            out[row : row + 1, :] = x[0:1, :]\n",)
+    assert 'pl.like("x")' in (caught.value.hint or "")
+
+
+def test_names_of_the_callers_tensors_are_not_swapped() -> None:
+    @pl.jit
+    def steps(u: pl.InOut[pl.Tensor], w: pl.InOut[pl.Tensor], n: int):
+        for _ in pl.range(n):
+            w[:] = u * 2.0
+            u, w = w, u
+
+    with pytest.raises(UnsupportedFeatureError, match="are tensors of the caller"):
+        steps(X.copy(), X.copy(), 3)
+
+    @pl.jit
+    def local_steps(u: pl.InOut[pl.Tensor], w: pl.InOut[pl.Tensor], n: int):
+        a, b = u, w
+        for _ in pl.range(n):
+            b[:] = a * 2.0
+            a, b = b, a
+        u[:] = a
+
+    for n in (2, 3):
+        u = X.copy()
+        local_steps(u, X.copy(), n)
+        np.testing.assert_array_equal(u, X * 2**n)

@@ -1,0 +1,17 @@
+"""Where the kernels of this folder run, and what they run on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilejit.runtime.config import RunConfig
+
+PLATFORMS = ["cpu", "reference"]
+
+
+def on(platform: str) -> RunConfig:
+    return RunConfig(platform=platform)
+
+
+def data(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape, np.float32)
