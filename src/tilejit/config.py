@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -159,9 +159,9 @@ _ENCODED = {setting.name: os.fsencode(setting.variable) for setting in SETTINGS}
 _READ_BY_CALLS = Watched(setting.variable for setting in SETTINGS if setting.affects_code or setting in (NUM_THREADS, FASTPATH, ON_DRIFT))
 
 
-def code_settings() -> tuple[tuple[str, object], ...]:
-    """Name and present value of every setting that changes generated code."""
-    return tuple((setting.name, setting.value) for setting in SETTINGS if setting.affects_code)
+def code_settings(ignored: Collection[str] = ()) -> tuple[tuple[str, object], ...]:
+    """Name and present value of every setting that changes generated code, but for the ignored ones."""
+    return tuple((setting.name, setting.value) for setting in SETTINGS if setting.affects_code and setting.name not in ignored)
 
 
 def unknown_variables() -> dict[str, str | None]:

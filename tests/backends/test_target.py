@@ -92,6 +92,18 @@ def test_target_and_device_are_part_of_the_key() -> None:
     assert "llvmlite" in keys[2].fields and "llvmlite" not in keys[0].fields
 
 
+def test_settings_of_other_targets_are_no_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, toyish = data(), RunConfig(platform="toy")
+    before = {platform: targets.code_settings(platform) for platform in ("cpu", "cuda", "toy")}
+    scaled(3.0, x, x.copy())
+    scaled(3.0, x, x.copy(), config=toyish)
+    monkeypatch.setenv("TILEJIT_ARCH", "sm_90")
+    changed = {platform for platform, old in before.items() if targets.code_settings(platform) != old}
+    assert changed == {"cuda", "toy"}, "a target that does not say otherwise depends on all of them"
+    assert scaled.explain(3.0, x, x.copy()).hit == "memory"
+    assert "arch" in str(scaled.explain(3.0, x, x.copy(), config=RunConfig(platform="toy")))
+
+
 def test_errors_of_a_run_point_at_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     @pl.jit
     def outside(x: pl.Tensor, out: pl.Out[pl.Tensor], at: pl.Scalar[pl.INDEX]):

@@ -32,7 +32,7 @@ from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.call.autograd import GradNote
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.store.entry import CacheEntry, fields_text
-from tilejit.runtime.targets import place_of, row_of
+from tilejit.runtime.targets import code_settings, place_of, row_of
 
 if TYPE_CHECKING:
     from tilejit.jit.specialize.program import Specialization
@@ -269,7 +269,7 @@ class Programs(Kernel):
 
     def _options(self, config: RunConfig | None, platform: str) -> dict[str, object]:
         """What of the settings, and of the call's options where it has them, changes code; read now."""
-        return {name: getattr(config, name, value) for name, value in settings.code_settings()} | {"platform": platform}
+        return {name: getattr(config, name, value) for name, value in code_settings(platform)} | {"platform": platform}
 
     def _first_part(self, trace: Trace, extents: Extents, bound: BoundArguments, config: RunConfig | None) -> disk.Key:
         """What is known before anything is specialised; the compiled program is kept under it and what Python answers after it."""

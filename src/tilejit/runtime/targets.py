@@ -45,6 +45,8 @@ class TargetRow:
     """Whose versions generated code depends on, besides those that every target needs."""
     extra: str = ""
     """What to install, as `tilejit[extra]`, when its libraries are not there."""
+    ignores: tuple[str, ...] = ()
+    """Settings that change code of other targets only: no part of the key of what it builds."""
     health: str | None = None
     """`module:function` → the findings about what it needs; None: nothing but its compiler."""
 
@@ -61,15 +63,16 @@ class Finding:
 _rows: list[TargetRow] = [
     TargetRow(
         "cpu", ("cpu",), "tilejit.backends.cpu.target", aliases=("a2a3sim", "a5sim"), loader="tilejit.runtime.call.native:runners", cacheable=True,
-        libraries=("llvmlite",),
+        libraries=("llvmlite",), ignores=("arch",),
     ),
     TargetRow(
         "cuda", ("cuda",), "tilejit.backends.cuda.target", devices=("cuda",), loader="tilejit.runtime.cuda.entry:runners", cacheable=True,
-        device_facts="tilejit.runtime.cuda.devices:fingerprint", libraries=("triton",), extra="cuda",
+        device_facts="tilejit.runtime.cuda.devices:fingerprint", libraries=("triton",), extra="cuda", ignores=("cpu",),
         health="tilejit.backends.cuda.health:findings",
     ),
-    TargetRow("reference", ("reference",), "tilejit.backends.reference.target"),
-    TargetRow("pto", ("a2a3", "a5"), "tilejit.backends.pto.target", loader="tilejit.backends.pto.target:runners"),
+    TargetRow("reference", ("reference",), "tilejit.backends.reference.target", ignores=("arch", "cpu")),
+    # No part of the disk cache: `ptoas` has its say about the text whenever a program is compiled. Directories can be loaded.
+    TargetRow("pto", ("a2a3", "a5"), "tilejit.backends.pto.target", loader="tilejit.backends.pto.target:runners", ignores=("arch", "cpu")),
 ]  # fmt: skip
 DEFAULT = "cpu"
 """The platform when nobody says another."""
@@ -130,6 +133,11 @@ def _platform_of_device(device: str) -> str:
 def _unknown(name: str) -> PlatformError:
     known = [*(platform for row in _rows for platform in row.platforms), *(alias for row in _rows for alias in row.aliases)]
     return PlatformError(f"unknown platform `{name}`; valid: {', '.join(known)}", help=did_you_mean(name, known))
+
+
+def code_settings(platform: str) -> tuple[tuple[str, object], ...]:
+    """Name and present value of the settings that change the code of a platform."""
+    return config.code_settings(row_of(platform).ignores)
 
 
 def compiler_of(platform: str) -> Any:

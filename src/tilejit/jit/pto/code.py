@@ -17,6 +17,7 @@ from tilejit.jit.disk import kernels as disk
 from tilejit.jit.disk.fingerprint import sources_changed
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.store.entry import CacheEntry
+from tilejit.runtime.targets import DEFAULT, code_settings
 
 if TYPE_CHECKING:
     from tilejit.jit.pto.program import PtoProgram
@@ -27,7 +28,7 @@ NOTES = "pto.json"
 
 def key_of(kernel: str, fields: Mapping[str, object]) -> disk.Key:
     """The key on disk: the digest of the text, how it was checked, the settings and the tool chain."""
-    return disk.Key({"kernel": kernel, **fields, "settings": dict(settings.code_settings())})
+    return disk.Key({"kernel": kernel, **fields, "settings": dict(code_settings(DEFAULT))})
 
 
 @dataclass(eq=False)

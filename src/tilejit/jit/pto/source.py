@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilejit.config import code_settings, snapshot
+from tilejit.config import snapshot
 from tilejit.errors import ArgumentError, OptionError, UnsupportedFeatureError
 from tilejit.jit.pto.launcher import Launcher
 from tilejit.jit.pto.text import Source, Stamp, read_source, read_stamped
 from tilejit.jit.pto.types import Parameter, parameters_of
 from tilejit.runtime.call.warm import SettingsWatch
+from tilejit.runtime.targets import DEFAULT, code_settings
 
 if TYPE_CHECKING:
     from tilejit.jit.pto.code import PtoCode
@@ -85,7 +86,7 @@ class SourceKernel:
         seen = snapshot()
         source, stamp = read_stamped(self._source, self.function)
         key = self._key(source)
-        under = (key, code_settings())
+        under = (key, code_settings(DEFAULT))
         found = self._compiled.get(under)
         if found is None:
             found = self._compiled[under] = CompiledKernel(self, source, key, self._code(source))
