@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilejit.backends.pto.interpret.arguments import flat_arguments
 from tilejit.backends.pto.interpret.launch import launch, parameter_types, refuse_unrunnable
 from tilejit.frontend.pto.text import parse_pto
+from tilejit.jit.pto.code import launched
 from tilejit.jit.pto.program import PtoProgram
 from tilejit.tile_ir.pto.module import PtoFile
 from tilejit.tile_ir.pto.verify import verify
@@ -67,9 +67,7 @@ def _run_both(kernel: PtoProgram, arguments: tuple[object, ...], grid: int) -> N
     launch(kernel.file, kernel.entry, kernel.names, list(arguments), grid)
     overlapping = any(np.shares_memory(a, b) for a, b in combinations([value for value in arguments if isinstance(value, np.ndarray)], 2))
     if kernel.native is not None and not overlapping:
-        flat = flat_arguments(kernel.names, parameter_types(kernel.entry), copies, kernel.native.param_infos)
-        assert flat is not None
-        kernel.native(*flat, grid)
+        assert launched(kernel.native, kernel.names, parameter_types(kernel.entry), copies, grid)
         for wanted, got in zip(arguments, copies):
             if isinstance(wanted, np.ndarray) and isinstance(got, np.ndarray):
                 close(got, wanted, TOLERANCE.get(wanted.dtype.name, 0.0))

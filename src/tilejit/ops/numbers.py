@@ -129,7 +129,7 @@ def convert(array: NDArray, dtype: DType, mode: str = "trunc") -> NDArray:
     if dtype.is_float:
         return _as_float(array, dtype)
     if is_float(array):
-        return _saturated(_ROUNDERS[mode](array.astype(np.float64)), dtype)
+        return _saturated(ROUNDERS[mode](array.astype(np.float64)), dtype)
     return _wrapped(array, dtype)
 
 
@@ -152,7 +152,7 @@ def _to_odd(x: NDArray) -> NDArray:
     return np.where(low == x, x, np.where(low % 2 != 0, low, low + 1))
 
 
-_ROUNDERS: dict[str, Callable[[NDArray], NDArray]] = {
+ROUNDERS: dict[str, Callable[[NDArray], NDArray]] = {
     "none": np.rint,
     "rint": np.rint,
     "round": _half_away,

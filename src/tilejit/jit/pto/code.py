@@ -31,6 +31,15 @@ def key_of(kernel: str, fields: Mapping[str, object]) -> disk.Key:
     return disk.Key({"kernel": kernel, **fields, "settings": dict(code_settings(DEFAULT))})
 
 
+def launched(native: CompiledProgram | None, names: Sequence[str], types: Sequence[str], arguments: Sequence[object], grid: int) -> bool:
+    """Run a launch as machine code; False: there is none, or none for these arguments."""
+    flat = None if native is None else flat_arguments(names, types, arguments, native.param_infos)
+    if native is None or flat is None:
+        return False
+    native(*flat, grid)
+    return True
+
+
 @dataclass(eq=False)
 class PtoCode:
     """A kernel whose text was checked: now, or when its entry on disk was written."""
@@ -111,13 +120,10 @@ class PtoCode:
 
     def launch(self, arguments: Sequence[object], grid: int) -> CompiledProgram | None:
         """Run it; the machine code that it ran as."""
-        native = self.native
-        flat = None if native is None else flat_arguments(self.names, self.types, arguments, native.param_infos)
-        if native is None or flat is None:
-            self.program.interpret(arguments, grid)
-            return None
-        native(*flat, grid)
-        return native
+        if launched(self.native, self.names, self.types, arguments, grid):
+            return self.native
+        self.program.interpret(arguments, grid)
+        return None
 
     def launch_names(self, native: CompiledProgram) -> list[str]:
         """What the machine code calls the arguments of a launch, in their order, and last the grid."""

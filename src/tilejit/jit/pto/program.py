@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilejit.backends.pto.interpret.arguments import flat_arguments
 from tilejit.backends.pto.interpret.launch import launch, parameter_types, refuse_unrunnable
 from tilejit.compiler import compile_program
 from tilejit.errors import AbiError, ResourceError, UnsupportedFeatureError
 from tilejit.frontend.pto.handles import NotRaisable
 from tilejit.frontend.pto.raiser import raise_to_program
 from tilejit.frontend.pto.text import parse_pto
+from tilejit.jit.pto.code import launched
 from tilejit.jit.pto.types import Parameter
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.config import RunConfig
@@ -47,12 +47,8 @@ class PtoProgram:
 
     def launch(self, arguments: Sequence[object], grid: int) -> None:
         """Run it; what cannot run is refused before anything is written."""
-        native = self.native
-        flat = None if native is None else flat_arguments(self.names, parameter_types(self.entry), arguments, native.param_infos)
-        if native is None or flat is None:
+        if not launched(self.native, self.names, parameter_types(self.entry), arguments, grid):
             self.interpret(arguments, grid)
-        else:
-            native(*flat, grid)
 
     def interpret(self, arguments: Sequence[object], grid: int) -> None:
         """Run it op by op."""

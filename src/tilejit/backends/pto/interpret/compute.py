@@ -136,10 +136,8 @@ def _ties_to_odd(x: NDArray) -> NDArray:
     return np.where(tie, np.where(low % 2 != 0, low, low + 1), np.rint(x))
 
 
-_ROUND = {
-    "NONE": np.trunc, "RINT": np.rint, "CAST_RINT": np.rint, "ROUND": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
-    "FLOOR": np.floor, "CEIL": np.ceil, "TRUNC": np.trunc, "ODD": _ties_to_odd,
-}  # fmt: skip
+_ROUND = {mode.upper(): rounded for mode, rounded in numbers.ROUNDERS.items()} | {"NONE": np.trunc, "CAST_RINT": np.rint, "ODD": _ties_to_odd}
+"""Where PTO means another thing than the language by a mode, it stands last."""
 
 
 def _to_integer(values: NDArray, dtype: np.dtype[Any], mode: str, saturate: bool) -> NDArray:
@@ -228,18 +226,12 @@ def tsel(frame: Frame, op: PtoOp) -> list[Value]:
 # expands --------------------------------------------------------------------------------------------------------------------------
 
 
-def _trowexpand(frame: Frame, op: PtoOp) -> list[Value]:
+def expand(frame: Frame, op: PtoOp) -> list[Value]:
     target = tile(frame, op, "d")
     rows, cols = target.valid
-    target.write(np.broadcast_to(tile(frame, op, "a").read(rows, 1), (rows, cols)).copy())
+    line = tile(frame, op, "a").read(*((rows, 1) if op.row.name == "trowexpand" else (1, cols)))
+    target.write(np.broadcast_to(line, (rows, cols)).copy())
     return []
 
 
-def _tcolexpand(frame: Frame, op: PtoOp) -> list[Value]:
-    target = tile(frame, op, "d")
-    rows, cols = target.valid
-    target.write(np.broadcast_to(tile(frame, op, "a").read(1, cols), (rows, cols)).copy())
-    return []
-
-
-STEPS = {"tcvt": tcvt, "tcmp": tcmp, "tsel": tsel, "trowexpand": _trowexpand, "tcolexpand": _tcolexpand}
+STEPS = {"tcvt": tcvt, "tcmp": tcmp, "tsel": tsel, "trowexpand": expand, "tcolexpand": expand}

@@ -12,6 +12,7 @@ from tilejit.backends.pto.interpret.memory import Tile
 from tilejit.backends.pto.interpret.tiles import integer, number, tile
 from tilejit.errors import OutOfBoundsError, ShapeError
 from tilejit.ops.gather import PATTERNS
+from tilejit.ops.generate import philox
 from tilejit.ops.sort import descending, merging
 from tilejit.tile_ir.pto.meaning import comparison, mask_pattern
 from tilejit.tile_ir.pto.op import PtoOp
@@ -162,26 +163,14 @@ def _ttri(frame: Frame, op: PtoOp) -> list[Value]:
     return []
 
 
-def philox(counter: NDArray, key: tuple[int, int], rounds: int) -> NDArray:
-    """Philox 4x32: four random words for every counter of four words."""
-    c = counter.astype(np.uint64)
-    low = np.uint64(0xFFFFFFFF)
-    k0, k1 = key
-    for _ in range(rounds):
-        p0, p1 = c[:, 0] * np.uint64(0xD2511F53), c[:, 2] * np.uint64(0xCD9E8D57)
-        c = np.stack(((p1 >> np.uint64(32)) ^ c[:, 1] ^ np.uint64(k0), p1 & low, (p0 >> np.uint64(32)) ^ c[:, 3] ^ np.uint64(k1), p0 & low), 1)
-        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
-    return c.astype(np.uint32)
-
-
 def _trandom(frame: Frame, op: PtoOp) -> list[Value]:
     """Word i is word i % 4 of the counter advanced by i // 4."""
     target = tile(frame, op, "d")
     words = {name: integer(frame, op, name) & 0xFFFFFFFF for name in ("k0", "k1", "c0", "c1", "c2", "c3")}
     start = sum(words[f"c{i}"] << (32 * i) for i in range(4))
     rows, cols = target.valid
-    counters = [[((start + i) >> (32 * word)) & 0xFFFFFFFF for word in range(4)] for i in range(-(-rows * cols // 4))]
-    drawn = philox(np.array(counters, np.uint64).reshape(-1, 4), (words["k0"], words["k1"]), op.integer("rounds", 10)).reshape(-1)
+    counters = [np.array([((start + i) >> (32 * word)) & 0xFFFFFFFF for i in range(-(-rows * cols // 4))], np.uint64) for word in range(4)]
+    drawn = np.stack(philox(counters, (words["k0"], words["k1"]), op.integer("rounds", 10)), axis=-1).reshape(-1).astype(np.uint32)
     target.write(drawn[: rows * cols].reshape(rows, cols).view(target.dtype))
     return []
 
