@@ -12,16 +12,16 @@ from tilejit import ops
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.cuda import elementwise, memory, numbers
 from tilejit.backends.cuda.failures import FailureTable
-from tilejit.backends.cuda.types import computed_in, fits32
+from tilejit.backends.cuda.types import computed_in
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, Value, index
 from tilejit.backends.cuda.writer import Writer
-from tilejit.dtypes import BOOL, INDEX, DType, integer_range
+from tilejit.dtypes import BOOL, INDEX, DType
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.ops.elementwise import compute_dtype
 from tilejit.passes.kernels import name_hint
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
-from tilejit.types.values import ScalarType, ShapedType, TileType
+from tilejit.types.values import ScalarType, ShapedType
 
 Rule = Callable[["Body", Any], Sequence[Value]]
 
@@ -303,15 +303,7 @@ def constant_extent(extent: Scalar, value: SSAValue) -> int:
     return extent.const
 
 
-def is_tile(value: SSAValue) -> bool:
-    return isinstance(d.type_of(value), TileType)
-
-
 def scalar_type(value: SSAValue) -> DType:
     type = d.type_of(value)
     assert isinstance(type, ScalarType)
     return type.dtype
-
-
-def bounds_of(dtype: DType) -> tuple[int, int] | None:
-    return integer_range(dtype) if dtype.is_integer and dtype is not INDEX and fits32(integer_range(dtype)) else None

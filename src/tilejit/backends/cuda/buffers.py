@@ -10,6 +10,7 @@ from tilejit.backends import checks
 from tilejit.backends.cuda import memory, numbers
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.values import Buffer, Dim, Scalar, Value, index
+from tilejit.backends.cuda.views import regrouped
 from tilejit.dtypes import INDEX
 from tilejit.tile_ir import dialect as d
 
@@ -131,39 +132,8 @@ def reshaped(buffer: Buffer, shape: Sequence[Scalar]) -> Buffer | None:
     """The same cells in another shape, where strides can say it."""
     if is_contiguous(buffer):
         return replace(buffer, dims=memory.contiguous(shape))
-    old = [dim for dim in buffer.dims if dim.extent.const != 1]
-    extents = [extent.const for extent in shape]
-    if any(not isinstance(dim.extent.const, int) for dim in old) or any(not isinstance(extent, int) for extent in extents):
-        return None
-    dims: list[Dim] = []
-    rest = list(old)
-    group: list[Dim] = []
-    left, stride = 1, index(1)
-    for extent in reversed(shape):
-        size = extent.const
-        assert isinstance(size, int)
-        if size == 1:
-            dims.append(Dim(extent, index(1)))
-            continue
-        if not group:
-            if not rest:
-                return None
-            group = [rest.pop()]
-            left, stride = int(group[0].extent.const or 0), group[0].stride
-        while left % size and rest:
-            outer = rest.pop()
-            if not numbers.same(outer.stride, numbers.mul(group[-1].stride, group[-1].extent)):
-                return None
-            group.append(outer)
-            left *= int(outer.extent.const or 0)
-        if left % size:
-            return None
-        dims.append(Dim(extent, stride))
-        stride = numbers.mul(stride, extent)
-        left //= size
-        if left == 1:
-            group = []
-    return None if rest or group else replace(buffer, dims=tuple(reversed(dims)))
+    strides = regrouped([(dim.extent, dim.stride) for dim in buffer.dims], shape, index(1), numbers.mul, numbers.same)
+    return None if strides is None else replace(buffer, dims=tuple(map(Dim, shape, strides)))
 
 
 def strided(body: Body, op: d.StridedOp) -> Sequence[Value]:

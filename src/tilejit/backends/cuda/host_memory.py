@@ -9,6 +9,7 @@ from tilejit.backends import checks
 from tilejit.backends.cuda import host, places, plan
 from tilejit.backends.cuda.frame import Frame
 from tilejit.backends.cuda.host import Axis, Memory, Number, Tasks
+from tilejit.backends.cuda.views import regrouped
 from tilejit.dtypes import BOOL, INDEX, TASK_ID
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.kernels import name_hint
@@ -114,11 +115,12 @@ def view(frame: Frame, op: d.ViewOp) -> None:
     dynamic = iter([frame.number(extent) for extent in op.extents])
     extents = [host.number(extent) if isinstance(extent, int) else next(dynamic) for extent in type.shape]
     if not host.is_contiguous(source):
-        from tilejit.backends.cuda.views import reshaped
-
-        axes = reshaped(source, extents) if type.dtype.get_byte() == source.dtype.get_byte() else None
-        if axes is None:
+        strides = None
+        if type.dtype.get_byte() == source.dtype.get_byte():
+            strides = regrouped([(axis.extent, axis.stride) for axis in source.axes], extents, host.number(1), host.mul, host.same)
+        if strides is None:
             raise UnsupportedFeatureError("CUDA has no view of a tensor with gaps", span=op.span, help="copy the slice into a tensor of its own first")
+        axes = tuple(map(Axis, extents, strides))
     else:
         axes = host.contiguous(extents)
         old = host.mul(host.product(source.shape), host.number(source.dtype.get_byte()))

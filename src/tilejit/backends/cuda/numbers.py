@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tilejit.backends.cuda.types import fits32
 from tilejit.backends.cuda.values import Bounds, Scalar, index
-from tilejit.dtypes import BOOL, INDEX
+from tilejit.dtypes import INDEX
 
 
 def _made(text: str, bounds: Bounds) -> Scalar:
@@ -170,9 +170,3 @@ def at_least(value: Scalar, needed: Scalar) -> str:
     """The text of value >= needed, a flag of Triton even where both are known."""
     known = value.const is not None and needed.const is not None
     return f"tl.full((), {int(float(value.const or 0) >= float(needed.const or 0))}, tl.int1)" if known else f"{value.text} >= {needed.text}"
-
-
-def all_of(flags: Iterable[str]) -> Scalar:
-    """Several conditions in one."""
-    texts = list(flags)
-    return Scalar(" & ".join(f"({text})" for text in texts), BOOL)

@@ -15,7 +15,7 @@ from tilejit.backends.cuda.buffers import box
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, Value, index
 from tilejit.dtypes import BF16, BOOL, FP16, FP32, INDEX
 from tilejit.tile_ir import dialect as d
-from tilejit.types.values import ScalarType, ShapedType
+from tilejit.types.values import ScalarType
 
 # numbers ----------------------------------------------------------------------------------------------------------------
 
@@ -221,10 +221,3 @@ def effect(body: Body, op: d.EffectOp) -> Sequence[Value]:
     if rule is None:
         raise body.unsupported(op, f"`{op.op}`")
     return rule(body, op)
-
-
-def constant_shape(value: SSAValue) -> tuple[int, ...] | None:
-    type = d.type_of(value)
-    assert isinstance(type, ShapedType)
-    shape = tuple(extent for extent in type.shape if isinstance(extent, int))
-    return shape if len(shape) == len(type.shape) else None

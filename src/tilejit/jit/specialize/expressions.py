@@ -307,7 +307,7 @@ class Expressions(Objects):
         new = at(ast.BinOp(left_node, node.op, right_node), node)
         if isinstance(left, Static) and isinstance(right, Static):
             return new, self._computed(node, node.op, fold.BINARY[type(node.op)], left, right)
-        return new, infer.operator(infer.operator_name(node.op), self.opened(left), self.opened(right), self.specializer.fresh)
+        return new, infer.operator(type(node.op).__name__, self.opened(left), self.opened(right), self.specializer.fresh)
 
     def _computed(self, node: ast.expr, op: ast.AST, function: Callable[..., object], *operands: Static) -> Static:
         values = [operand.value for operand in operands]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Mapping, Sequence
 
 from tilejit import ops
@@ -238,7 +237,3 @@ def _slice_extent(index: slice, extent: Dim) -> Dim:
         stop = stop + extent if stop < 0 and isinstance(extent, int) else stop
         return max(0, stop - start)
     return stop if start == 0 and stop is not None else extent
-
-
-def operator_name(op: ast.operator) -> str:
-    return type(op).__name__

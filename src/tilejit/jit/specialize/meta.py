@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, Self, TypeVar
@@ -78,10 +77,3 @@ class RuntimeScalar:
 
 
 ArgumentMeta = TensorMeta | Constant | RuntimeScalar | CompileTime | Bundle["ArgumentMeta"]
-
-
-def constant_key(value: object) -> Hashable:
-    """`1`, `1.0`, `True`, `0.0` and `-0.0` are five different constants, and a NaN equals itself."""
-    if isinstance(value, float):
-        return ("float", "nan" if math.isnan(value) else value.hex())
-    return (type(value).__name__, value)

@@ -14,7 +14,7 @@ from tilejit.jit.specialize.calls import Calls, NeedsTurns
 from tilejit.jit.specialize.dependencies import definition_of, resolve
 from tilejit.jit.specialize.dynamic import dynamic_literal, is_bind_dynamic
 from tilejit.jit.specialize.expressions import Folded
-from tilejit.jit.specialize.infer import operator, operator_name
+from tilejit.jit.specialize.infer import operator
 from tilejit.jit.specialize.iterate import taken_apart, unrolled
 from tilejit.jit.specialize.nodes import at, is_index_expression, relocated
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, number_of, same
@@ -192,7 +192,7 @@ class Statements(Calls):
         if isinstance(node.target, ast.Name):
             before = self.env.get(node.target.id, UNKNOWN)
             shaped = isinstance(before, (BufferType, TileType)) or isinstance(value, (BufferType, TileType))
-            self.env[node.target.id] = operator(operator_name(node.op), before, value, self.specializer.fresh) if shaped else RuntimeValue()
+            self.env[node.target.id] = operator(type(node.op).__name__, before, value, self.specializer.fresh) if shaped else RuntimeValue()
             target: ast.expr = copy.deepcopy(node.target)
         else:
             target = self.target(node.target, UNKNOWN)
