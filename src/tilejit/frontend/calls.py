@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import INDEX, DType
 from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, TilejitError, UnsupportedFeatureError
-from tilejit.frontend import effects, fold, functions, markers, structural, windows
+from tilejit.frontend import composing, effects, fold, functions, markers, structural, windows
 from tilejit.frontend.context import Context
 from tilejit.frontend.packed import unpacked
 from tilejit.frontend.values import (
@@ -53,6 +53,8 @@ def call(ctx: Context, node: ast.Call) -> object:
     args, keywords = arguments(ctx, node)
     if isinstance(function, OpFunction):
         return op_call(ctx, function, args, keywords, node)
+    if isinstance(function, composing.Method):
+        return op_call(ctx, function.function, function.arguments(args), keywords, node)
     if isinstance(function, MethodReference):
         return functions.call_method(ctx, function.name, args, keywords, node)
     if isinstance(function, Function):
@@ -172,9 +174,9 @@ def op_call(ctx: Context, function: OpFunction, args: Sequence[object], keywords
         named = {ast.unparse(item): value for item, value in zip(getattr(node, "args", ()), args, strict=False)}
         raise ctx.builder.misuse(error, named) from None
     given = {name: unpacked(ctx, arg) if _reads(bound.row, name) else arg for name, arg in bound.args.items()}
-    if structural.builds(bound.row):
+    if bound.row.compose is not None or structural.builds(bound.row):
         try:
-            result = structural.build(ctx, bound.row, given, node)
+            result = structural.build(ctx, bound.row, given, node) if bound.row.compose is None else composing.compose(ctx, bound, given, node)
         except TilejitError as error:
             if error.span is not None:
                 raise

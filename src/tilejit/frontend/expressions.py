@@ -8,7 +8,7 @@ from collections.abc import Callable
 from xdsl.ir import SSAValue
 
 from tilejit.errors import InvalidOperationError, ParserTypeError, UnsupportedFeatureError
-from tilejit.frontend import branches, calls, fold, subscripts
+from tilejit.frontend import branches, calls, composing, fold, subscripts
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import (
     MethodReference,
@@ -23,7 +23,7 @@ from tilejit.frontend.values import (
     shaped,
     with_wide_literals,
 )
-from tilejit.ops import COMPARISONS, operators, public, table
+from tilejit.ops import COMPARISONS, method, operators, public, step, table
 from tilejit.ops.spec import OpFunction, Spelling
 from tilejit.tile_ir import dialect as d
 from tilejit.types.annotations import DynVar, Untracked
@@ -101,7 +101,11 @@ def _property(ctx: Context, value: SSAValue, node: ast.Attribute) -> object:
         return type.rank
     if node.attr == "valid_shape":
         return tuple(v if isinstance(v, int) else ctx.builder.valid(value, axis) for axis, v in enumerate(type.valid))
-    help = fold.did_you_mean(node.attr, ("shape", "dtype", "ndim", "valid_shape"))
+    if node.attr == "T":
+        return calls.op_call(ctx, step(type.level, "permute"), [value], {}, node)
+    if (function := method(node.attr)) is not None:
+        return composing.Method(function, value)
+    help = fold.did_you_mean(node.attr, ("shape", "dtype", "ndim", "valid_shape", "T"))
     if public("pl", node.attr) is not None:
         help = f"write pl.{node.attr}({ast.unparse(node.value)}, …)"
     elif node.attr == "bind_dynamic":
@@ -123,12 +127,9 @@ def binary(ctx: Context, operator: ast.operator, left: object, right: object, no
     if is_static(left) and is_static(right) and not isinstance(left, TypedConstant) and not isinstance(right, TypedConstant):
         return fold.guarded(node, fold.BINARY[type(operator)], left, right)
     name = operators().get(type(operator).__name__)
-    if name is None:
-        raise UnsupportedFeatureError("a kernel cannot contain `@`", help="write pl.matmul(a, b)")
+    assert name is not None, operator
     if shaped(left) is not None or shaped(right) is not None:
-        if isinstance(operator, ast.BitAnd | ast.BitOr | ast.BitXor | ast.LShift | ast.RShift):
-            raise UnsupportedFeatureError(f"this operator does not work on {describe_value(left if shaped(left) else right)}", help=f"write pl.{name}(…)")
-        return calls.op_call(ctx, _operator_function(name), [left, right], {}, node)
+        return calls.op_call(ctx, _operator_function(name, left, right), [left, right], {}, node)
     for side in (left, right):
         if not is_scalar(side):
             raise ParserTypeError(f"`{ast.unparse(node)}`: operators work on scalars, tensors and tiles, got {describe_value(side)}")
@@ -137,7 +138,9 @@ def binary(ctx: Context, operator: ast.operator, left: object, right: object, no
     return ctx.scalar_op(name, left, right)
 
 
-def _operator_function(name: str) -> OpFunction:
+def _operator_function(name: str, *operands: object) -> OpFunction:
+    if name == "matmul" and any((type := shaped(operand)) is not None and type.level == "tile" and type.rank > 2 for operand in operands):
+        name = "batch_matmul"
     found = public("pl", name)
     if found is not None:
         return found
@@ -161,9 +164,7 @@ def _unary(ctx: Context, node: ast.UnaryOp) -> object:
     if isinstance(node.op, ast.UAdd):
         return value
     if shaped(value) is not None:
-        if isinstance(node.op, ast.Invert):
-            raise UnsupportedFeatureError("`~` works on scalars", help="write pl.not_(…)")
-        return calls.op_call(ctx, _operator_function("neg"), [value], {}, node)
+        return calls.op_call(ctx, _operator_function("not_" if isinstance(node.op, ast.Invert) else "neg"), [value], {}, node)
     return ctx.scalar_op("neg" if isinstance(node.op, ast.USub) else "not_", value)
 
 

@@ -7,9 +7,9 @@ from functools import cache
 from importlib import import_module
 
 from tilejit.ops.facts import PLAIN, Facts
-from tilejit.ops.spec import TABLE, OpFunction, OpSpec, Spelling
+from tilejit.ops.spec import TABLE, OpFunction, OpSpec, ParamKind, Spelling
 
-_ROW_MODULES = ("math", "activations", "bits", "part", "compare", "structural", "movement", "pad", "window", "generate", "reduce", "expand", "matmul", "mx", "gather", "scatter", "sort", "memory", "update", "sync", "fifo", "schedule", "array")
+_ROW_MODULES = ("math", "activations", "bits", "part", "compare", "structural", "movement", "pad", "window", "generate", "reduce", "expand", "matmul", "axes", "shapes", "mx", "gather", "scatter", "sort", "memory", "update", "sync", "fifo", "schedule", "array")
 """Modules that declare rows when imported, in the order of the specification's tables."""
 
 NAMESPACES = ("pl", "tensor", "tile", "system", "array", "prefetch")
@@ -46,6 +46,32 @@ def public(namespace: str, name: str) -> OpFunction | None:
 def public_names(namespace: str) -> tuple[str, ...]:
     """All op names of a namespace, sorted."""
     return tuple(sorted(name for space, name in _index() if space == namespace))
+
+
+def step(level: str, name: str) -> OpFunction:
+    """The op that a step of a composed row names: that of `pl`, or of the level's namespace where the name means another level in `pl`."""
+    general, own = public("pl", name), public(level, name)
+    found = own if general is None or (own is not None and general.rows[0][0].same_as not in (None, level)) else general
+    assert found is not None, name
+    return found
+
+
+_RENAMED = {"astype": "cast", "to": "cast"}
+"""Methods of NumPy and torch that have another name here."""
+
+
+def method(name: str) -> OpFunction | None:
+    """The op that `x.name(…)` means, which takes x first."""
+    function = public("pl", _RENAMED.get(name, name))
+    if function is None or not (params := function.rows[0][1].params) or function.rows[0][1].family == "structural":
+        return None
+    return function if params[0].kind in (ParamKind.Value, ParamKind.Operand) else None
+
+
+def takes_list(function: OpFunction) -> bool:
+    """Whether the second argument is a list, whose brackets a method may leave out: `x.reshape(2, 3)`."""
+    spelling, row = function.rows[0]
+    return len(spelling.places) == 2 and (row.params[1].kind is ParamKind.Scalars or row.params[1].name in ("axes", "steps"))
 
 
 @cache

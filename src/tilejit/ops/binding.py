@@ -74,6 +74,7 @@ def bind(
     value_of: Callable[[object], object] = _identity,
 ) -> Bound:
     """The row, level and canonical arguments of the call `function(*positional, **keywords)`; see the module's text."""
+    function = _meant(function, positional, keywords, kind_of)
     first_spelling, first_row = function.rows[0]
     first_spelling = _formed(first_spelling, first_row, positional, keywords, kind_of)
     given = _meet_signature(function, first_spelling, positional, keywords)
@@ -97,6 +98,15 @@ def bind(
             raise ArgumentError(f"{function!r} needs `{_written(names, param.name)}`", help=_shown(function, spelling))
         args.setdefault(param.name, param.default)
     return Bound(row, level, args, spelling)
+
+
+def _meant(function: OpFunction, positional: Sequence[object], keywords: Mapping[str, object], kind_of: Callable[[object], Kind]) -> OpFunction:
+    """The name with the rows it can mean: `pl.max` is the larger of two scalars, and the largest element of an array."""
+    if len({spelling.signature_text for spelling, _ in function.rows}) == 1 or "forms" in function.rows[0][1].attrs:
+        return function
+    arrays = any(kind_of(arg) in ("tensor", "tile") for arg in (*positional, *keywords.values()))
+    chosen = tuple((spelling, row) for spelling, row in function.rows if bool(spelling.scalar_only) != arrays)
+    return replace(function, rows=chosen)
 
 
 def formed(spelling: Spelling, row: OpSpec, form: int = 0) -> Spelling:

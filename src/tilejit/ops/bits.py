@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilejit.dtypes import INT16, UINT16
 from tilejit.errors import ArgumentError, DTypeError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import BITS, INTEGERS, dtype_names, keeps_shaped
 from tilejit.ops.elementwise import elementwise, scalar_operands
 from tilejit.ops.facts import Facts
-from tilejit.ops.math import LHS_RHS, TILE, binary, unary, with_scalar
+from tilejit.ops.math import LHS_RHS, binary, unary, with_scalar
 from tilejit.ops.spec import Call, Operand, Scratch, Spelling, spell
 
 
@@ -34,7 +33,6 @@ def integer_scalars(call: Call) -> None:
     scalar_dtypes=BITS,
     spellings=binary("and_") + with_scalar("ands", pl=LHS_RHS),
     result=keeps_shaped,
-    broadcast=TILE,
     check=integer_scalars,
     facts=Facts(exact=True, commutes=True, bitwise=True, operator="BitAnd"),
 )
@@ -48,7 +46,6 @@ def and_(lhs: Operand, rhs: Operand) -> object:
     scalar_dtypes=BITS,
     spellings=binary("or_") + with_scalar("ors", pl=LHS_RHS),
     result=keeps_shaped,
-    broadcast=TILE,
     check=integer_scalars,
     facts=Facts(exact=True, commutes=True, bitwise=True, operator="BitOr"),
 )
@@ -57,7 +54,7 @@ def or_(lhs: Operand, rhs: Operand) -> object:
 
 
 def _xor_spellings(name: str, scalar_only: tuple[str, ...] = ()) -> tuple[Spelling, ...]:
-    return spell(name, pl="(lhs, rhs, tmp=None)", tensor=LHS_RHS, tile="(lhs, rhs, tmp)", scalar_only=scalar_only)
+    return spell(name, pl="(lhs, rhs, tmp=None)", tensor=LHS_RHS, tile="(lhs, rhs, tmp=None)", scalar_only=scalar_only)
 
 
 @elementwise(
@@ -66,7 +63,6 @@ def _xor_spellings(name: str, scalar_only: tuple[str, ...] = ()) -> tuple[Spelli
     scalar_dtypes=BITS,
     spellings=_xor_spellings("xor") + _xor_spellings("xors", ("rhs",)),
     result=keeps_shaped,
-    broadcast=TILE,
     check=integer_scalars,
     facts=Facts(exact=True, commutes=True, bitwise=True, operator="BitXor"),
 )
@@ -74,7 +70,7 @@ def xor(lhs: Operand, rhs: Operand, tmp: Scratch = None) -> object:
     """lhs ^ rhs, bit by bit."""
 
 
-@elementwise(reference=np.invert, dtypes={INT16, UINT16}, scalar_dtypes=BITS, spellings=unary("not_"), facts=Facts(exact=True, bitwise=True, operator="Invert"))
+@elementwise(reference=np.invert, dtypes=INTEGERS, scalar_dtypes=BITS, spellings=unary("not_"), facts=Facts(exact=True, bitwise=True, operator="Invert"))
 def not_(input: Operand) -> object:
     """~x, bit by bit."""
 
@@ -84,7 +80,6 @@ def not_(input: Operand) -> object:
     dtypes=INTEGERS,
     spellings=binary("shl") + with_scalar("shls", pl=LHS_RHS),
     result=keeps_shaped,
-    broadcast=TILE,
     check=scalar_shift,
     facts=Facts(exact=True, operator="LShift"),
 )
@@ -97,7 +92,6 @@ def shl(lhs: Operand, rhs: Operand) -> object:
     dtypes=INTEGERS,
     spellings=binary("shr") + with_scalar("shrs", pl=LHS_RHS),
     result=keeps_shaped,
-    broadcast=TILE,
     check=scalar_shift,
     facts=Facts(exact=True, operator="RShift"),
 )

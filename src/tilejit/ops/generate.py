@@ -124,7 +124,6 @@ _CI = "(start, shape, dtype=INT32, descending=False)"
 
 @movement(
     *spell("ci", tensor=_CI, tile=_CI),
-    *spell("arange", pl="=tensor", tensor=_CI, tile=_CI),
     infer=_infer_ci,
     reference=_ci,
     dtypes=_RANGE_DTYPES,

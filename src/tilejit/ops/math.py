@@ -50,18 +50,9 @@ def no_zero_divisor(call: Call) -> None:
 
 
 def division(call: Call) -> None:
-    """Two shaped operands: few dtypes, and tiles must not broadcast; high_precision is for two shaped floats only."""
+    """high_precision is for two shaped floats only."""
     no_zero_divisor(call)
-    shaped = {name: arg for name, arg in operands(call).items() if isinstance(arg, ShapedType)}
-    pair = len(shaped) == 2
-    if pair:
-        for name, arg in shaped.items():
-            require(call, name, arg.dtype, {INT16, INT32} | NOT_BF16)
-        left, right = shaped.values()
-        known_to_differ = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(left.valid, right.valid, strict=False))
-        if call.level == "tile" and (left.shape != right.shape or known_to_differ):
-            help = "use pl.row_expand_div or pl.col_expand_div" if left.shape != right.shape else "give both one valid region with pl.set_validshape or pl.fillpad"
-            raise ShapeError(f"div needs two tiles of the same shape and valid region, got {left} and {right}", help=help)
+    pair = all(isinstance(arg, ShapedType) for arg in operands(call).values())
     if call.arg("high_precision") and not (pair and promoted(call).is_float):
         raise ArgumentError("div: high_precision is for two shaped float operands", help="leave it out")
 
@@ -304,12 +295,17 @@ def _leaky(x: numbers.NDArray, slope: numbers.NDArray) -> numbers.NDArray:
     return np.where(x > 0, x, slope * x)
 
 
-@elementwise(reference=_relu, dtypes=NUMBERS, levels=TILE, spellings=of_tiles("relu", "(tile)"), facts=Facts(exact=True))
-def relu(input: Value) -> object:
+@elementwise(reference=_relu, dtypes=NUMBERS, spellings=unary("relu"), facts=Facts(exact=True))
+def relu(input: Operand) -> object:
     """max(x, 0) for every element."""
 
 
-@elementwise(reference=_leaky, dtypes=FLOATS, levels=TILE, spellings=of_tiles("lrelu", "(tile, slope)", ("slope",)))
+_LRELU = "(input, slope)"
+
+
+@elementwise(
+    reference=_leaky, dtypes=FLOATS, levels=("tensor", "tile"), spellings=spell("lrelu", pl=_LRELU, tensor=_LRELU, tile="(tile, slope)", scalar_only=("slope",)), result=keeps_shaped
+)
 def lrelu(input: Value, slope: Operand) -> object:
     """x where it is positive, else slope * x; the slope is a scalar."""
 

@@ -230,7 +230,7 @@ def _reference(name: str) -> Callable[..., ArrayValue]:
 
 
 def matrix_product(
-    spellings: Sequence[Spelling], dtypes: Iterable[DType] = NUMBERS, ranks: tuple[int, ...] | None = (2,), one_row: bool = False
+    spellings: Sequence[Spelling], dtypes: Iterable[DType] = NUMBERS, ranks: tuple[int, ...] | None = (2,), one_row: bool = False, operator: str | None = None
 ) -> Callable[[Callable[..., object]], OpSpec]:
     """Declare a product; `ranks` of its tiles, `one_row`: lhs is a vector [1, K]."""
 
@@ -243,7 +243,7 @@ def matrix_product(
             dtypes=frozenset(dtypes),
             spellings=spellings,
             attrs={"ranks": ranks, "one_row": one_row},
-            facts=Facts(fails=Fails.Region),
+            facts=Facts(fails=Fails.Region, operator=operator),
         )
 
     return declared
@@ -253,7 +253,7 @@ _MATMUL = "(lhs, rhs, out_dtype=None, a_trans=False, b_trans=False, c_matrix_nz=
 _ACC = "(acc, lhs, rhs, a_trans=False, b_trans=False, init_cond=None)"
 
 
-@matrix_product(spell("matmul", pl=_MATMUL, tensor=_MATMUL, tile="(lhs, rhs, out_dtype=None)"))
+@matrix_product(spell("matmul", pl=_MATMUL, tensor=_MATMUL, tile="(lhs, rhs, out_dtype=None)"), operator="MatMult")
 def matmul(
     lhs: Value, rhs: Value, out_dtype: Static = None, a_trans: Static = False, b_trans: Static = False, c_matrix_nz: Static = False
 ) -> object:

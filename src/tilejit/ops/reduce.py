@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import FP16, FP32, FP64, INT16, INT32, DType
+from tilejit.dtypes import INT32, DType
 from tilejit.errors import ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import NUMBERS, require
@@ -91,10 +91,10 @@ def _reference(name: str, direction: str, combine: str) -> Callable[..., Any]:
     return evaluate
 
 
-def reduction(axis: str, combine: str, tmp: str | None = "required", dtypes: Iterable[DType] = NUMBERS) -> Callable[[Callable[..., object]], OpSpec]:
-    """Declare a reduction along "row" or "col" with one of COMBINERS; `tmp`: whether its tile form has a scratch tile ("required", "optional")."""
-    pl = "(input)" if tmp is None else "(input, tmp_tile=None)"
-    tile = {"required": "(tile, tmp_tile)", "optional": "(tile, tmp_tile=None)", None: "(tile)"}[tmp]
+def reduction(axis: str, combine: str, tmp: bool = True, dtypes: Iterable[DType] = NUMBERS) -> Callable[[Callable[..., object]], OpSpec]:
+    """Declare a reduction along "row" or "col" with one of COMBINERS; `tmp`: whether its tile form takes a scratch tile, which it does not need."""
+    pl = "(input, tmp_tile=None)" if tmp else "(input)"
+    tile = "(tile, tmp_tile=None)" if tmp else "(tile)"
 
     def declared(stub: Callable[..., object]) -> OpSpec:
         name = stub.__name__
@@ -123,7 +123,7 @@ def row_max(input: Value, tmp: Scratch = None) -> object:
     """The largest element of each row."""
 
 
-@reduction("row", "min", dtypes={INT16, INT32, FP16, FP32, FP64})
+@reduction("row", "min")
 def row_min(input: Value, tmp: Scratch = None) -> object:
     """The smallest element of each row."""
 
@@ -143,22 +143,22 @@ def row_argmin(input: Value, tmp: Scratch = None) -> object:
     """The column of the smallest element of each row, as INT32; the first of equals."""
 
 
-@reduction("col", "sum", tmp="optional")
+@reduction("col", "sum")
 def col_sum(input: Value, tmp: Scratch = None) -> object:
     """The sum of each column."""
 
 
-@reduction("col", "max", tmp=None)
+@reduction("col", "max", tmp=False)
 def col_max(input: Value, tmp: Scratch = None) -> object:
     """The largest element of each column."""
 
 
-@reduction("col", "min", tmp=None)
+@reduction("col", "min", tmp=False)
 def col_min(input: Value, tmp: Scratch = None) -> object:
     """The smallest element of each column."""
 
 
-@reduction("col", "prod", tmp=None)
+@reduction("col", "prod", tmp=False)
 def col_prod(input: Value, tmp: Scratch = None) -> object:
     """The product of each column."""
 

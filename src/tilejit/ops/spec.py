@@ -143,6 +143,8 @@ class OpSpec:
     facts: Facts = PLAIN
     derived: Callable[..., object] | None = None
     """The op as a term over other rows (ops/terms.py), which takes its place in every program."""
+    compose: Callable[..., object] | None = None
+    """The op as calls of other ops (ops/compose.py), which take its place in every program."""
     attrs: Mapping[str, object] = field(default_factory=dict[str, object])
     """What only the family reads (for a reduction: axis and combiner)."""
 
@@ -218,6 +220,7 @@ def declare(
     attrs: Mapping[str, object] | None = None,
     facts: Facts = PLAIN,
     derived: Callable[..., object] | None = None,
+    compose: Callable[..., object] | None = None,
 ) -> OpSpec:
     """Add the row that `stub` (name, parameters, docstring) and the keyword facts describe.
 
@@ -239,6 +242,7 @@ def declare(
         levels=frozenset(levels) if levels is not None else frozenset(s.namespace for s in spellings) & {"tensor", "tile"},
         facts=facts,
         derived=derived,
+        compose=compose,
         attrs=attrs or {},
     )
     assert row.name not in TABLE, f"op {row.name} is declared twice"

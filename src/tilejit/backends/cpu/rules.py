@@ -169,6 +169,7 @@ RULES: dict[str, Rule] = {
     "reshape": Own(movement.write_reshape),
     "reinterpret_view": Own(movement.write_reinterpret),
     "slice": Own(window.write_slice),
+    "every": Own(movement.write_every),
     "extract": Own(window.write_extract),
     "assemble": Own(window.write_assemble, in_place=True),
     "write": Own(window.write_element, in_place=True),
@@ -231,7 +232,7 @@ RULES: dict[str, Rule] = {
 
 def rule_of(row: OpSpec) -> Rule | None:
     """How a row runs; None: it does not."""
-    return Nothing() if row.facts.effect is Effect.Order or row.family == "structural" else RULES.get(row.name)
+    return Nothing() if row.facts.effect is Effect.Order or row.family == "structural" or row.compose is not None else RULES.get(row.name)
 
 
 def hole(row: OpSpec) -> str | None:

@@ -17,6 +17,7 @@ from tilejit.backends.cuda.values import Buffer, Scalar, Tile, Value, index
 from tilejit.dtypes import DType
 from tilejit.ops.pad import pad_cell
 from tilejit.ops.reshaping import Scaled, moved_region
+from tilejit.ops.shapes import steps_of
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
@@ -149,6 +150,24 @@ def slice_(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     assert isinstance(drop, tuple | list)
     dropped = {int(str(axis)) % len(window) for axis in drop}
     return [_window(body, op, op.args[0], offset, window, requested, dropped, bool(args.get("clamp")), args.get("pad_value"))]
+
+
+def stepped(at: Sequence[str], shape: Sequence[Scalar], steps: Sequence[int]) -> list[str]:
+    """Where the elements of a result lie that are `steps` apart: a negative step goes from the last one back."""
+    return [
+        place if step == 1 else f"({place} * {step})" if step > 0 else f"({extent.text} - 1 - {place} * {-step})"
+        for place, extent, step in zip(at, shape, steps, strict=True)
+    ]
+
+
+def every(body: Body, op: d.ApplyOp) -> Sequence[Value]:
+    steps = steps_of(apply_args(op)["steps"], d.shaped_type(op.results[0]).rank)
+    there, source, cells = valid_of_source(body, op.args[0]), body.in_memory(op.args[0]), whole_tile(body, shape_of(op))
+    valid = tuple(
+        size if abs(step) == 1 else numbers.quotient(numbers.add(size, index(abs(step) - 1)), index(abs(step))) for size, step in zip(there, steps, strict=True)
+    )
+    text = fetch(body, source, stepped(cells.at, source.shape, steps), cells)
+    return [Tile(text, source.dtype, shape_of(op), tuple(extent for extent in valid if extent is not None))]
 
 
 def extract(body: Body, op: d.ApplyOp) -> Sequence[Value]:

@@ -14,10 +14,11 @@ from tilejit.backends.cuda.buffers import is_contiguous
 from tilejit.backends.cuda.frame import Frame
 from tilejit.backends.cuda.gather import checked, flat, pattern_of
 from tilejit.backends.cuda.host import Memory, Number
-from tilejit.backends.cuda.move import Cells, fetch, inside, padding, scalars, value_of
+from tilejit.backends.cuda.move import Cells, fetch, inside, padding, scalars, stepped, value_of
 from tilejit.backends.cuda.schedule import pull_of
 from tilejit.backends.cuda.types import register
 from tilejit.backends.cuda.values import Buffer, index
+from tilejit.ops.shapes import steps_of
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 
@@ -164,6 +165,11 @@ def full(body: Body, op: d.ApplyOp, cells: Cells) -> str:
     dtype = d.shaped_type(op.results[0]).dtype
     value = body.converted(body.scalar(value_of(apply_args(op)["value"])), dtype)
     return f"tl.full({_sizes(cells)}, {value}, {register(dtype)})"
+
+
+def every(body: Body, op: d.ApplyOp, cells: Cells) -> str:
+    source = _source(body, op, "input")
+    return fetch(body, source, stepped(cells.at, source.shape, steps_of(apply_args(op)["steps"], len(cells.at))), cells)
 
 
 def ci(body: Body, op: d.ApplyOp, cells: Cells) -> str:

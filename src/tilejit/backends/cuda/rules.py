@@ -68,6 +68,7 @@ _OWN: dict[str, Rule | str] = {
     "fillpad": move.fillpad,
     "fillpad_expand": move.fillpad_expand,
     "slice": move.slice_,
+    "every": move.every,
     "extract": move.extract,
     "assemble": move.assemble,
     "write": move.write,
@@ -207,6 +208,7 @@ PULLS: dict[str, pull.Pull] = {
     "transpose": pull.Pull(pull.transpose, always=True),
     "transpose_view": pull.Pull(pull.transpose),
     "slice": pull.Pull(pull.slice_, always=True),
+    "every": pull.Pull(pull.every, always=True),
     "reshape": pull.Pull(pull.reshape, always=True),
     "concat": pull.Pull(pull.concat, always=True),
     "fillpad": pull.Pull(pull.copy),
@@ -225,6 +227,6 @@ PULLS: dict[str, pull.Pull] = {
 def hole(row: OpSpec) -> str | None:
     """Why a row does not run on CUDA; None when it does."""
     rule = ROWS.get(row.name) or EFFECTS.get(row.name)
-    if row.family == "structural" or callable(rule):
+    if row.family == "structural" or row.compose is not None or row.derived is not None or callable(rule):
         return None
     return rule or "nobody wrote its rule yet"

@@ -63,6 +63,9 @@ class Calls(Expressions):
         keywords = [(keyword, *self.fold(keyword.value)) for keyword in node.keywords]
         new_keywords = [at(ast.keyword(keyword.arg, value), keyword) for keyword, value, _ in keywords]
         new = at(ast.Call(function, [argument for argument, _ in args], new_keywords), node)
+        if isinstance(node.func, ast.Attribute) and isinstance(owner := self.opened(self.fold(node.func.value)[1]), (BufferType, TileType)):
+            by_name = {keyword.arg: self.opened(value) for keyword, _, value in keywords if keyword.arg is not None}
+            return new, infer.method(owner, node.func.attr, [self.opened(value) for _, value in args], by_name, self.specializer.fresh)
         if not isinstance(callee, Static):
             return new, UNKNOWN
         positional = [value for _, value in args]

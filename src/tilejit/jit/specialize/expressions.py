@@ -181,6 +181,8 @@ class Expressions(Objects):
                 return self._shape(same, value, node, known=owner in self.params and isinstance(value, BufferType))
             if node.attr == "dtype":
                 return same, Static(value.dtype, local=owner not in self.params)
+            if node.attr == "T":
+                return same, infer.method(value, "permute", [], {}, self.specializer.fresh)
         return same, UNKNOWN
 
     def _shape(self, same: ast.expr, type: BufferType | TileType, node: ast.expr, known: bool) -> Folded:

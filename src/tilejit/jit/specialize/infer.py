@@ -9,7 +9,7 @@ from tilejit.dtypes import FP32, INDEX, DType
 from tilejit.errors import TilejitError
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, extent_of, number_of
-from tilejit.ops.binding import Kind, bind
+from tilejit.ops.binding import Bound, Kind, bind
 from tilejit.ops.spec import Call, OpFunction, OpSpec, ParamKind, ScalarArg
 from tilejit.types.enums import MemorySpace, TensorLayout
 from tilejit.types.values import ANY, BufferType, Dim, ScalarType, TileType
@@ -25,6 +25,8 @@ def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Map
         special = _structural(bound.row.name)
         if special is not None:
             return special(bound.args, fresh)
+        if bound.row.compose is not None:
+            return _composed(bound, fresh)
         if bound.row.family == "structural":
             return UNKNOWN
         args = {name: _seen(bound.row.param(name).kind, arg) for name, arg in bound.args.items()}
@@ -33,6 +35,67 @@ def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Map
         return UNKNOWN
     known = [_result(type) for type in results]
     return known[0] if len(known) == 1 else Items(tuple(known))
+
+
+class TypeKit:
+    """Follows the types of the steps of a composed row."""
+
+    def __init__(self, row: OpSpec, level: str, fresh: FreshDim) -> None:
+        self.title, self.level, self.fresh = row.title, level, fresh
+
+    def __call__(self, name: str, *args: object, **keywords: object) -> Abstract:
+        function = ops.step(self.level, name)
+        found = apply_op(function, [_abstract(arg) for arg in args], {key: _abstract(arg) for key, arg in keywords.items()}, self.fresh)
+        if found is UNKNOWN:
+            raise TypeError(f"the type of {name} is not known")
+        return found
+
+    def type(self, value: object) -> BufferType | TileType:
+        if not isinstance(value, (BufferType, TileType)):
+            raise TypeError("not a tensor or tile")
+        return value
+
+    def extent(self, value: object, axis: int) -> object:
+        dim = self.type(value).shape[axis]
+        return dim if isinstance(dim, int) else Extent(dim) if isinstance(dim, DynDim) else RuntimeValue(INDEX)
+
+    def valid(self, value: object, axis: int) -> object:
+        dim = self.type(value).valid[axis]
+        return dim if isinstance(dim, int) else RuntimeValue(INDEX)
+
+
+def _abstract(arg: object) -> Abstract:
+    """An argument of a step: what is known is a constant."""
+    if isinstance(arg, (BufferType, TileType, Static, Extent, RuntimeValue, Items)):
+        return arg
+    if isinstance(arg, (list, tuple)) and any(isinstance(item, (Extent, RuntimeValue, Static)) for item in arg):
+        return Items(tuple(_abstract(item) for item in arg))
+    return Static(arg)
+
+
+def _composed(bound: Bound, fresh: FreshDim) -> Abstract:
+    row = bound.row
+    assert row.compose is not None
+    args = {name: _plain(row.param(name).kind, arg) for name, arg in bound.args.items()}
+    found = row.compose(TypeKit(row, bound.level, fresh), **args)
+    return Items(tuple(_abstract(item) for item in found)) if isinstance(found, tuple) else _abstract(found)
+
+
+def _plain(kind: ParamKind, arg: object) -> object:
+    """An argument as a composed row sees it."""
+    if isinstance(arg, (Items, Static)) and _kind_of(arg) == "list":
+        return [item.value if isinstance(item, Static) else item for item in items_of(arg)]
+    return arg.value if isinstance(arg, Static) else arg
+
+
+def method(owner: Abstract, name: str, positional: Sequence[Abstract], keywords: Mapping[str, Abstract], fresh: FreshDim) -> Abstract:
+    """The type of `owner.name(…)`."""
+    function = ops.method(name)
+    if function is None:
+        return UNKNOWN
+    if ops.takes_list(function) and positional and _kind_of(positional[0]) != "list":
+        positional = [Items(tuple(positional))]
+    return apply_op(function, [owner, *positional], keywords, fresh)
 
 
 def operator(name: str, left: Abstract, right: Abstract, fresh: FreshDim) -> Abstract:

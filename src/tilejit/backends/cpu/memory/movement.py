@@ -20,6 +20,7 @@ from tilejit.errors import Span
 from tilejit.ops.movement import VALID_HELP
 from tilejit.ops.pad import pad_cell
 from tilejit.ops.reshaping import moved_region
+from tilejit.ops.shapes import steps_of
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
@@ -137,6 +138,27 @@ def write_concat(f: FunctionWriter, op: d.ApplyOp) -> None:
     target = result_of(f, op, [left.shape[0], e.add(left.shape[1], right.shape[1])], [rows, e.add(left.valid[1], right.valid[1])])
     copy_box(e, target, left, [rows, left.valid[1]])
     copy_box(e, sub_box(e, target, [0, left.valid[1]], [rows, right.valid[1]]), right, [rows, right.valid[1]])
+
+
+def write_every(f: FunctionWriter, op: d.ApplyOp) -> None:
+    e, source = f.e, operand(f, op, "input")
+    steps = steps_of(apply_args(op)["steps"], source.rank)
+    shift: Index = 0
+    for extent, stride, step in zip(source.shape, source.strides, steps, strict=True):
+        if step < 0:
+            shift = e.add(shift, e.mul(e.sub(extent, 1), stride))
+    shape, valid = ([_steps_in(e, extent, step) for extent, step in zip(extents, steps, strict=True)] for extents in (source.shape, source.valid))
+    strides = tuple(e.mul(stride, step) for stride, step in zip(source.strides, steps, strict=True))
+    view = replace(source, pointer=e.offset(source.pointer, shift, source.dtype.llvm), shape=tuple(shape), strides=strides, valid=tuple(valid))
+    # Lanes that lie apart are slow to read more than once.
+    copy_into(f, op.results[0], view, op.span)
+
+
+def _steps_in(e: Emitter, extent: Index, step: int) -> Index:
+    if abs(step) == 1:
+        return extent
+    last = e.add(extent, abs(step) - 1)
+    return last // abs(step) if isinstance(last, int) else e.inst("i64", f"udiv {last}, {abs(step)}")
 
 
 # the same elements ------------------------------------------------------------------------------------------------------

@@ -158,6 +158,7 @@ RULES: dict[str, Written] = {
     "full": Written(vector.fill),
     "create_tile": Written(move.create),
     "ci": Written(move.ci),
+    "every": Written(hole="PTO moves boxes of neighbouring elements; elements a step apart are not written"),
     "tri": Written(move.tri),
     "random": Written(index.random, whole=True),
     # products
@@ -223,7 +224,7 @@ def rule_of(row: OpSpec) -> Written | None:
 
 def hole(row: OpSpec) -> str | None:
     """Why a row cannot be written as PTO text, or None when it can."""
-    if row.derived is not None:
+    if row.derived is not None or row.compose is not None:
         return None
     rule = rule_of(row)
     return "the PTO writer has no rule for it" if rule is None else rule.hole

@@ -1,0 +1,210 @@
+"""Reductions over any axes, as in NumPy: composed of the row and column reductions.
+
+A run of neighbouring axes is one axis of the same elements in another shape, so each run takes one reduction. All axes at once give a
+scalar, unless they are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilejit.dtypes import FP32
+from tilejit.errors import ArgumentError
+from tilejit.ops.compose import Handle, Kit, axes_of, axis_of, composed, product, rank_of, require_values, reshaped, shape_of
+from tilejit.ops.dtype_rules import FLOATS, NUMBERS
+from tilejit.ops.spec import Spelling, Static, Value, spell
+
+_AXES = "(input, axis=None, keepdims=False)"
+
+
+def _spelled(name: str, signature: str = _AXES) -> tuple[Spelling, ...]:
+    return spell(name, pl=signature, tensor=signature, tile=signature)
+
+
+def runs_of(axes: Sequence[int]) -> list[tuple[int, int]]:
+    """Neighbouring axes as (first, behind the last), from the last run to the first."""
+    out: list[tuple[int, int]] = []
+    for axis in reversed(axes):
+        if out and out[-1][0] == axis + 1:
+            out[-1] = (axis, out[-1][1])
+        else:
+            out.append((axis, axis + 1))
+    return out
+
+
+def fold(k: Kit, value: Handle, combine: str, axis: object, keepdims: object) -> Handle:
+    """`value` reduced over `axis` by the row reductions `row_<combine>` and `col_<combine>`."""
+    if not isinstance(keepdims, bool):
+        raise ArgumentError(f"{k.title} takes True or False as `keepdims`, got {keepdims!r}")
+    shape, axes = shape_of(k, value), axes_of(k, axis, rank_of(k, value))
+    for first, stop in runs_of(axes):
+        value = _fold_run(k, value, combine, first, stop)
+    if keepdims:
+        return value
+    left = [extent for position, extent in enumerate(shape) if position not in axes]
+    return reshaped(k, value, left) if left else k("read", value, [0] * len(shape))
+
+
+def _fold_run(k: Kit, value: Handle, combine: str, first: int, stop: int) -> Handle:
+    """One run of axes reduced, each to extent 1."""
+    shape, rank = shape_of(k, value), rank_of(k, value)
+    if stop - first == 1:
+        # The reductions that there are, without another shape: valid regions stay what they are.
+        if first == rank - 1:
+            return k(f"row_{combine}", value)
+        if first == (rank - 2 if k.type(value).level == "tensor" or rank == 2 else 0):
+            return k(f"col_{combine}", value)
+    elif not combine.startswith("arg") and k.type(value).valid != k.type(value).shape:
+        for axis in range(stop - 1, first - 1, -1):
+            value = _fold_run(k, value, combine, axis, axis + 1)
+        return value
+    after = [*shape[:first], *[1] * (stop - first), *shape[stop:]]
+    outer, inside, inner = (product(k, part) for part in (shape[:first], shape[first:stop], shape[stop:]))
+    if stop == rank:
+        folded = k(f"row_{combine}", reshaped(k, value, [outer, inside]))
+    elif outer == 1:
+        folded = k(f"col_{combine}", reshaped(k, value, [inside, inner]))
+    elif k.type(value).level == "tensor":
+        folded = k(f"col_{combine}", reshaped(k, value, [outer, inside, inner]))
+    else:
+        folded = k(f"row_{combine}", k("transpose", reshaped(k, value, [outer, inside, inner]), 1, 2))
+    return reshaped(k, folded, after)
+
+
+@composed(*_spelled("sum"))
+def sum(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
+    """The sum over one axis, several or all; all axes at once give a scalar unless keepdims keeps them."""
+    return fold(k, input, "sum", axis, keepdims)
+
+
+@composed(*_spelled("prod"))
+def prod(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
+    """The product over one axis, several or all; all axes at once give a scalar unless keepdims keeps them."""
+    return fold(k, input, "prod", axis, keepdims)
+
+
+@composed(*_spelled("amax"), *_spelled("max"))
+def amax(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
+    """The largest element over one axis, several or all; NaN wins."""
+    return fold(k, input, "max", axis, keepdims)
+
+
+@composed(*_spelled("amin"), *_spelled("min"))
+def amin(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
+    """The smallest element over one axis, several or all; NaN wins."""
+    return fold(k, input, "min", axis, keepdims)
+
+
+def _position(k: Kit, value: Handle, combine: str, axis: object, keepdims: object) -> Handle:
+    if axis is not None:
+        return fold(k, value, combine, axis_of(k, axis, rank_of(k, value)), keepdims)
+    found = k(f"row_{combine}", reshaped(k, value, [1, product(k, shape_of(k, value))]))
+    return reshaped(k, found, [1] * rank_of(k, value)) if keepdims else k("read", found, [0, 0])
+
+
+@composed(*_spelled("argmax"))
+def argmax(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
+    """Where the largest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
+    return _position(k, input, "argmax", axis, keepdims)
+
+
+@composed(*_spelled("argmin"))
+def argmin(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
+    """Where the smallest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
+    return _position(k, input, "argmin", axis, keepdims)
+
+
+# means ----------------------------------------------------------------------------------------------------------------
+
+
+def _in_single(k: Kit, value: Handle) -> Handle:
+    """What a mean is computed in."""
+    return value if k.type(value).dtype.bits >= 32 and k.type(value).dtype.is_float else k("cast", value, FP32)
+
+
+def _count(k: Kit, value: Handle, axis: object) -> Handle:
+    """How many elements a mean is taken of, as a float."""
+    count = product(k, [k.valid(value, place) for place in axes_of(k, axis, rank_of(k, value))])
+    return float(count) if isinstance(count, int) else k("cast", count, FP32)
+
+
+def _rounded(k: Kit, value: Handle, like: Handle) -> Handle:
+    """A result of FP16 or BF16 data in their own dtype, rounded once."""
+    dtype = k.type(like).dtype
+    return k("cast", value, dtype) if dtype.is_float and dtype.bits < 32 else value
+
+
+def _average(k: Kit, value: Handle, axis: object, keepdims: object, less: Handle = 0) -> Handle:
+    count = _count(k, value, axis)
+    return k("div", fold(k, value, "sum", axis, keepdims), count - less if isinstance(count, float) else k("sub", count, float(less)) if less else count)
+
+
+@composed(*_spelled("mean"))
+def mean(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
+    """The mean over one axis, several or all, summed in FP32 where the elements are narrower; that of integers is FP32."""
+    require_values(k, input, NUMBERS)
+    return _rounded(k, _average(k, _in_single(k, input), axis, keepdims), input)
+
+
+def _variance(k: Kit, value: Handle, axis: object, keepdims: object, ddof: object) -> Handle:
+    if not isinstance(ddof, int) or isinstance(ddof, bool):
+        raise ArgumentError(f"{k.title} takes an integer as `ddof`, got {ddof!r}", help="0 divides by the number of elements, 1 by one less")
+    require_values(k, value, NUMBERS)
+    exact = _in_single(k, value)
+    apart = k("sub", exact, _average(k, exact, axis, True))
+    return _average(k, k("mul", apart, apart), axis, keepdims, ddof)
+
+
+_SPREAD = "(input, axis=None, keepdims=False, ddof=0)"
+
+
+@composed(*_spelled("var", _SPREAD))
+def var(k: Kit, input: Value, axis: Static = None, keepdims: Static = False, ddof: Static = 0) -> object:
+    """The mean squared distance from the mean over one axis, several or all; the sum is divided by the number of elements less ddof."""
+    return _rounded(k, _variance(k, input, axis, keepdims, ddof), input)
+
+
+@composed(*_spelled("std", _SPREAD))
+def std(k: Kit, input: Value, axis: Static = None, keepdims: Static = False, ddof: Static = 0) -> object:
+    """The square root of the variance over one axis, several or all."""
+    return _rounded(k, k("sqrt", _variance(k, input, axis, keepdims, ddof)), input)
+
+
+# along an axis --------------------------------------------------------------------------------------------------------
+
+_ALONG = "(input, axis=-1)"
+
+
+def _shifted(k: Kit, input: Handle, axis: object) -> tuple[Handle, Handle]:
+    """The input in FP32, less its maximum along the axis, and the sum of its exponentials."""
+    require_values(k, input, FLOATS)
+    exact = _in_single(k, input)
+    apart = k("sub", exact, fold(k, exact, "max", axis_of(k, axis, rank_of(k, input)), True))
+    return apart, k("exp", apart)
+
+
+@composed(*_spelled("softmax", _ALONG), dtypes=FLOATS)
+def softmax(k: Kit, input: Value, axis: Static = -1) -> object:
+    """e**x over its sum along the axis, without overflow."""
+    _, powers = _shifted(k, input, axis)
+    return _rounded(k, k("div", powers, fold(k, powers, "sum", axis, True)), input)
+
+
+@composed(*_spelled("log_softmax", _ALONG), dtypes=FLOATS)
+def log_softmax(k: Kit, input: Value, axis: Static = -1) -> object:
+    """The logarithm of softmax, accurate where softmax itself is nearly zero."""
+    apart, powers = _shifted(k, input, axis)
+    return _rounded(k, k("sub", apart, k("log", fold(k, powers, "sum", axis, True))), input)
+
+
+@composed(*_spelled("logsumexp", "(input, axis=-1, keepdims=False)"), dtypes=FLOATS)
+def logsumexp(k: Kit, input: Value, axis: Static = -1, keepdims: Static = False) -> object:
+    """The logarithm of the sum of e**x along the axis, without overflow."""
+    require_values(k, input, FLOATS)
+    exact, place = _in_single(k, input), axis_of(k, axis, rank_of(k, input))
+    largest = fold(k, exact, "max", place, True)
+    total = k("add", k("log", fold(k, k("exp", k("sub", exact, largest)), "sum", place, True)), largest)
+    left = [extent for position, extent in enumerate(shape_of(k, input)) if position != place]
+    if not keepdims:
+        total = reshaped(k, total, left) if left else k("read", total, [0] * rank_of(k, input))
+    return _rounded(k, total, input)
