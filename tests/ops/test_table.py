@@ -16,7 +16,11 @@ from tilejit.types.annotations import AUTO
 ROWS = list(table().values())
 SPELLINGS = [(spelling, row) for row in ROWS for spelling in row.spellings]
 OPERATORS_ONLY = {"floordiv", "mod", "logical_and", "logical_or", "logical_not"}
-RENAMED = {("pl", "ci"): ("arange",), ("pl", "create"): ("create_tensor", "create_tile")}
+RENAMED = {("pl", "create"): ("create_tensor", "create_tile")}
+TWO_MEANINGS = {"max", "min"}
+"""Names of a function of two scalars and of a reduction."""
+NUMPY = "names of NumPy and torch"
+"""The group of the specification with the ops beyond Ascend's."""
 EXTRA = {"tanh", "erf", "sigmoid", "softplus", "silu", "gelu", "clamp", "pow", "floor", "ceil", "round", "where", "isnan"}
 
 
@@ -49,7 +53,7 @@ def test_signatures_stand_for_canonical_parameters_with_the_same_defaults(spelli
         if parameter.default is inspect.Parameter.empty:
             continue
         default = row.param(names[parameter.name]).default
-        assert spelled_default(default) == parameter.default, parameter
+        assert parameter.default in (default, spelled_default(default)), parameter
     assert set(spelling.scalar_only) <= set(row.param_names)
 
 
@@ -58,6 +62,8 @@ def test_a_dispatcher_has_one_signature_for_all_its_rows() -> None:
         for name in public_names(namespace):
             function = public(namespace, name)
             assert function is not None
+            if name in TWO_MEANINGS:
+                continue
             assert len({spelling.signature_text for spelling, _ in function.rows}) == 1, function
             served = [level for _, row in function.rows for level in row.levels]
             assert len(served) == len(set(served)), f"{function} has two rows for one level"
@@ -86,7 +92,8 @@ def test_the_specification_and_the_table_agree_on_names_and_signatures(row: Spec
             function = public(namespace, name)
             assert function is not None, f"{namespace}.{name} is missing"
             if signature is not None:
-                assert {spelling.signature_text for spelling, _ in function.rows} == {signature}
+                written = {spelling.signature_text for spelling, _ in function.rows}
+                assert written == {signature} or (row.op in TWO_MEANINGS and signature in written)
 
 
 def test_prefetches_have_their_own_namespace() -> None:
@@ -98,7 +105,7 @@ def test_prefetches_have_their_own_namespace() -> None:
 
 
 def test_the_specification_has_as_many_names_as_it_says() -> None:
-    assert len(spec_rows()) + 3 == 173  # 196 names, 23 of them distributed; the three of arrays have a table of another form
+    assert len([row for row in spec_rows() if row.group != NUMPY]) + 3 == 173  # 196 names, 23 of them distributed; the three of arrays have a table of another form
 
 
 def test_arrays_have_their_own_namespace() -> None:
@@ -111,8 +118,8 @@ def test_the_additional_ops_exist_in_all_three_namespaces() -> None:
 
 
 def test_every_python_operator_has_a_row() -> None:
-    for row in operators().values():
-        assert "scalar" in table()[row].levels
+    for operator, row in operators().items():
+        assert ("scalar" in table()[row].levels) == (operator != "MatMult")
 
 
 def test_unknown_names_are_not_found() -> None:

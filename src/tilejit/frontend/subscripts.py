@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from tilejit.errors import OutOfBoundsError, ParserTypeError, ShapeError, TilejitWarning, UnsupportedFeatureError
-from tilejit.frontend import buffers, fold, windows
+from tilejit.frontend import buffers, fold, steps, windows
 from tilejit.frontend.affine import difference
 from tilejit.frontend.context import Context
 from tilejit.frontend.packed import unpacked
@@ -22,15 +22,22 @@ from tilejit.types.values import ArrayType, BufferType, ShapedType, TileType, sh
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A resolved subscript: offset and extent per dim of the source, and the dims that an integer index drops."""
+    """A resolved subscript: offset and extent per dim of the source, the dims that an integer index drops, steps, and the places of new axes."""
 
     offsets: tuple[object, ...]
     extents: tuple[object, ...]
     drop: tuple[int, ...]
+    steps: tuple[int, ...]
+    new: tuple[int, ...] = ()
 
     @property
     def element(self) -> bool:
-        return len(self.drop) == len(self.offsets)
+        return len(self.drop) == len(self.offsets) and not self.new
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is a box as it lies in the source."""
+        return not self.new and all(step == 1 for step in self.steps)
 
     @property
     def whole(self) -> bool:
@@ -106,26 +113,25 @@ def _array_element(ctx: Context, base: SSAValue, node: ast.Subscript) -> object:
 def window(ctx: Context, source: SSAValue, node: ast.expr) -> Window:
     """The window that a subscript selects."""
     type = d.shaped_type(source)
-    items = node.elts if isinstance(node, ast.Tuple) else [node]
-    if len(items) > type.rank:
-        ctx.fail(ShapeError, f"{len(items)} indices for {type}", node, help=f"give at most {type.rank}; missing ones mean `:`")
+    items, new = steps.aligned(ctx, type, node)
     offsets: list[object] = []
     extents: list[object] = []
     drop: list[int] = []
-    for axis in range(type.rank):
-        item = items[axis] if axis < len(items) else None
+    apart = [1] * type.rank
+    for axis, item in enumerate(items):
         if item is None:
             offsets.append(0)
             extents.append(extent(ctx, source, axis))
         elif isinstance(item, ast.Slice):
-            offset, size = _range(ctx, source, axis, item)
+            apart[axis] = steps.step_of(ctx, item.step)
+            offset, size = _range(ctx, source, axis, item, apart[axis] < 0)
             offsets.append(offset)
             extents.append(size)
         else:
             offsets.append(_point(ctx, source, axis, item))
             extents.append(1)
             drop.append(axis)
-    return Window(tuple(offsets), tuple(extents), tuple(drop))
+    return Window(tuple(offsets), tuple(extents), tuple(drop), tuple(apart), new)
 
 
 def _bound(ctx: Context, source: SSAValue, axis: int, node: ast.expr) -> object:
@@ -158,12 +164,14 @@ def _point(ctx: Context, source: SSAValue, axis: int, node: ast.expr) -> object:
     return value
 
 
-def _range(ctx: Context, source: SSAValue, axis: int, node: ast.Slice) -> tuple[object, object]:
-    if node.step is not None and static_integer(ctx.value(node.step)) != 1:
-        ctx.fail(UnsupportedFeatureError, "a slice of a tensor or tile has no step", node.step, help="loop over it with pl.range(start, stop, step)")
+def _range(ctx: Context, source: SSAValue, axis: int, node: ast.Slice, backwards: bool = False) -> tuple[object, object]:
+    """The box that a slice covers: its first element and its extent; a backward slice begins at its last element."""
     size = extent(ctx, source, axis)
-    start = _bound(ctx, source, axis, node.lower) if node.lower is not None else 0
-    stop = _bound(ctx, source, axis, node.upper) if node.upper is not None else size
+    lower, upper = (node.upper, node.lower) if backwards else (node.lower, node.upper)
+    start = _bound(ctx, source, axis, lower) if lower is not None else 0
+    stop = _bound(ctx, source, axis, upper) if upper is not None else size
+    if backwards:
+        start, stop = (_after(ctx, bound) if given is not None else bound for bound, given in ((start, lower), (stop, upper)))
     length: object = difference(stop, start)
     if length is None:
         length = ctx.scalar_op("sub", stop, start)
@@ -181,6 +189,10 @@ def _range(ctx: Context, source: SSAValue, axis: int, node: ast.Slice) -> tuple[
     return start, length
 
 
+def _after(ctx: Context, bound: object) -> object:
+    return bound + 1 if isinstance(bound, int) else ctx.scalar_op("add", bound, 1)
+
+
 def _window_read(ctx: Context, source: SSAValue, node: ast.Subscript) -> object:
     if shaped(source) is None:
         ctx.fail(ParserTypeError, f"{d.type_of(source)} cannot be indexed", node)
@@ -189,6 +201,11 @@ def _window_read(ctx: Context, source: SSAValue, node: ast.Subscript) -> object:
     source, found = plain, window(ctx, plain, node.slice)
     if found.element:
         return ctx.builder.read(source, [ctx.index(offset) for offset in found.offsets])
+    if not found.plain:
+        # All but the indices stay as they are until steps and new axes have their places.
+        box = windows.part(ctx, source, found.offsets, found.extents, found.drop if len(found.drop) < len(found.offsets) else found.drop[:-1])
+        kept = [step for axis, step in enumerate(found.steps) if axis not in found.drop]
+        return steps.taken(ctx, box, kept or [1], found.new if len(found.drop) < len(found.offsets) else found.new[:-1])
     if found.whole and all(same is not None and same == 0 for same in (_covers(ctx, source, axis, found) for axis in range(len(found.offsets)))):
         return source
     type = d.shaped_type(source)
@@ -242,6 +259,8 @@ def write(ctx: Context, target: ast.Subscript, value: object) -> None:
     if not isinstance(base, SSAValue) or shaped(base) is None:
         ctx.fail(ParserTypeError, f"{describe_value(base)} cannot be written to: only tensors and tiles can", target)
     found = window(ctx, base, target.slice)
+    if found.new:
+        ctx.fail(UnsupportedFeatureError, "`None` has no place in a target", target, help="leave it out: the value needs no such axis")
     if found.element:
         if shaped(value) is not None:
             ctx.fail(
@@ -262,6 +281,8 @@ def _rebind(ctx: Context, target: ast.Subscript, new: SSAValue) -> None:
 
 def _write_window(ctx: Context, base: SSAValue, found: Window, value: object, target: ast.Subscript) -> SSAValue:
     type = d.shaped_type(base)
+    if not found.plain:
+        return _write_steps(ctx, base, found, value, target)
     if is_scalar(value):
         value = buffers.filled(ctx, [found.extents[axis] for axis in range(type.rank)], type, value)
         source: SSAValue = value
@@ -270,6 +291,39 @@ def _write_window(ctx: Context, base: SSAValue, found: Window, value: object, ta
     else:
         ctx.fail(ParserTypeError, f"{describe_value(value)} cannot be written into {type}", target)
     return buffers.assemble(ctx, base, source, found.offsets)
+
+
+def _write_steps(ctx: Context, base: SSAValue, found: Window, value: object, target: ast.Subscript) -> SSAValue:
+    """`t[a:b:s] = value`: one element of the value for every step of the box."""
+    type = d.shaped_type(base)
+    counts: list[object] = []
+    for size, step in zip(found.extents, found.steps, strict=True):
+        known = static_integer(size)
+        if known is None and abs(step) != 1:
+            help = "write the elements in a loop: pl.range(start, stop, step)"
+            ctx.fail(UnsupportedFeatureError, "a slice with a step must have a known length where it is written to", target, help=help)
+        counts.append(size if known is None else -(-known // abs(step)))
+    taken = Window(found.offsets, tuple(counts), found.drop, (1,) * type.rank)
+    if is_scalar(value):
+        source = buffers.filled(ctx, counts, type, value)
+    elif isinstance(value, SSAValue) and shaped(value) is not None:
+        source = windows.reshape(ctx, _fit_source(ctx, base, taken, value, target), counts)
+    else:
+        ctx.fail(ParserTypeError, f"{describe_value(value)} cannot be written into {type}", target)
+    ends = [
+        offset if step > 0 else _last_taken(ctx, offset, size, step) for offset, size, step in zip(found.offsets, found.extents, found.steps, strict=True)
+    ]
+    return steps.put(ctx, base, ends, counts, found.steps, source, target)
+
+
+def _last_taken(ctx: Context, offset: object, size: object, step: int) -> object:
+    """Where a backward slice ends: as many steps before its last element as fit."""
+    known, spare = static_integer(size), 0
+    if known is not None:
+        spare = (known - 1) % -step
+    if isinstance(offset, int):
+        return offset + spare
+    return ctx.scalar_op("add", offset, spare) if spare else offset
 
 
 def _fit_source(ctx: Context, base: SSAValue, found: Window, source: SSAValue, target: ast.Subscript) -> SSAValue:

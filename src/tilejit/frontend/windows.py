@@ -132,6 +132,12 @@ def slice_value(ctx: Context, value: SSAValue, offsets: Items, extents: Items, d
     return ctx.builder.apply(table()["slice"], type.level, args)[0]
 
 
+def part(ctx: Context, source: SSAValue, offsets: Items, extents: Items, drop: Sequence[int] = ()) -> SSAValue:
+    """A sub-box of a buffer, a tile or a tensor value."""
+    cut = make_window if isinstance(d.shaped_type(source), BufferType) else slice_value
+    return cut(ctx, source, offsets, extents, drop)
+
+
 def note_part(ctx: Context, source: SSAValue, part: object, node: ast.AST | None, offsets: Items) -> None:
     """Remember where a part of an accumulator was cut: on chip it is the same memory, and products are added to it in place."""
     type, owner = d.shaped_type(source), cut_from(node) if isinstance(node, ast.expr) else None

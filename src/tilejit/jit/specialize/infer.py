@@ -271,24 +271,37 @@ def _structural(name: str) -> Callable[[Arguments, FreshDim], Abstract] | None:
 
 
 def subscript(base: BufferType | TileType, indices: Sequence[Abstract | slice], fresh: FreshDim) -> Abstract:
-    """The type of `base[…]`: slices keep dims, integers drop them, missing ones are whole."""
-    if len(indices) > len(base.shape):
+    """The type of `base[…]`: slices keep dims, integers drop them, None adds one, missing ones are whole."""
+    dots = next((place for place, index in enumerate(indices) if isinstance(index, Static) and index.value is ...), len(indices))
+    real = [index for index in indices if not (isinstance(index, Static) and (index.value is ... or index.value is None))]
+    if len(real) > len(base.shape):
         return UNKNOWN
     shape: list[Dim] = []
-    for axis, extent in enumerate(base.shape):
-        index = indices[axis] if axis < len(indices) else slice(None)
-        if isinstance(index, slice):
-            shape.append(_slice_extent(index, extent))
+    extents = iter(base.shape)
+    for index in (*indices[:dots], *[slice(None)] * (len(base.shape) - len(real)), *indices[dots + 1 :]):
+        if isinstance(index, Static) and index.value is None:
+            shape.append(1)
+        elif isinstance(index, slice):
+            shape.append(_slice_extent(index, next(extents)))
+        else:
+            next(extents)
     if not shape:
         return RuntimeValue(base.dtype)
     out = tuple(shape)
     return BufferType(out, base.dtype) if isinstance(base, BufferType) else TileType(out, base.dtype, out, base.space)
 
 
+def _constant(index: slice) -> bool:
+    return all(part is None or (isinstance(part, Static) and isinstance(part.value, int)) for part in (index.start, index.stop))
+
+
 def _slice_extent(index: slice, extent: Dim) -> Dim:
     """Static sizes as given; what is not static falls back to the parent's extent."""
     if isinstance(index.step, int):
         return max(0, index.step)
+    if isinstance(index.step, Static) and isinstance(step := index.step.value, int) and step not in (0, 1):
+        length = len(range(*slice(*(part and part.value for part in (index.start, index.stop)), step).indices(extent))) if isinstance(extent, int) and _constant(index) else None
+        return ANY if length is None else length
     start = 0 if index.start is None else extent_of(index.start)
     if index.stop is None:
         if not isinstance(extent, int) or not isinstance(start, int):
