@@ -50,6 +50,17 @@ def transpose(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
         yield {"input": Array(("B", "M", "N"), dtype, window=level == "tile"), "axis1": Fixed(axes[0]), "axis2": Fixed(axes[1])}
 
 
+def every(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
+    # At tensor level an extent that a step divides is known to the run only: there such axes have constant ones.
+    rows, columns = ("M", "N") if level == "tile" else (9, 13)
+    for steps in ((1, 2), (3, 1), (2, 3)):
+        yield {"input": Array((rows, columns), dtype, window=level == "tile"), "steps": Fixed(steps)}
+    for steps in ((-1, 2), (2, -2), (-3, 1)):
+        yield {"input": Array((rows, columns), dtype), "steps": Fixed(steps)}
+    yield {"input": Array(("M", "N"), dtype), "steps": Fixed((-1, -1))}
+    yield {"input": Array(("B", 2, rows, columns), dtype), "steps": Fixed((1, -1, 2, -3))}
+
+
 def concat(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     other = Array(("M", "K") if level == "tile" else (ROWS, 12), dtype, value=True)
     yield {"src0": matrix(level, dtype), "src1": other}
@@ -128,6 +139,7 @@ MOVEMENT: dict[str, Plan] = {
     "fillpad": fillpad,
     "fillpad_expand": fillpad,
     "transpose": transpose,
+    "every": every,
     "transpose_view": same("input"),
     "concat": concat,
     "move": same("input", target_memory=MemorySpace.Left),

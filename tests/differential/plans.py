@@ -321,6 +321,7 @@ UNREACHED = {
     "machine": "facts about the machine without operands: tests/frontend/test_effects.py",
     "address": "numbers that only Ascend looks at: tests/frontend/test_effects.py",
     "mscatter": "it changes a tensor in memory: tests/backends/cpu/test_index.py",
+    "composed": "calls of other rows, which are tried: tests/ops/test_composed.py tries every one against NumPy, and the random programs of tests/fuzz",
     "structural": "built by the front end as ops of the dialect; the random programs of tests/fuzz use them",
 }
 """Rows, families or `level.row` without a use, and why."""

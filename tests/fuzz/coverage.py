@@ -12,7 +12,8 @@ from tilejit import ops
 from tilejit.dtypes import DTYPES
 
 OPERATORS: dict[type[ast.AST], str] = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.Pow: "pow", ast.USub: "neg",
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.Pow: "pow",
+    ast.MatMult: "matmul", ast.USub: "neg",
     ast.BitAnd: "and_", ast.BitOr: "or_", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr", ast.Invert: "not_",
     ast.And: "logical_and", ast.Or: "logical_or", ast.Not: "logical_not",
 }  # fmt: skip

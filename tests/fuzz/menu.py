@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.fuzz import indexed, movement, operations, products, shapes, sorting, special
+from tests.fuzz import indexed, movement, numpy_forms, operations, products, shapes, sorting, special
 from tests.fuzz.values import Val
 from tests.fuzz.writer import Writer
 
@@ -76,6 +76,14 @@ MENU: tuple[tuple[int, Operation], ...] = (
     (1, sorting.paged),
     (1, sorting.row_into),
     (1, sorting.sorted_blocks),
+    (3, numpy_forms.over_axes),
+    (1, numpy_forms.place_of_extreme),
+    (1, numpy_forms.normalised),
+    (2, numpy_forms.elementary),
+    (1, numpy_forms.covered),
+    (3, numpy_forms.other_axes),
+    (3, numpy_forms.made_like),
+    (1, numpy_forms.summed_product),
 )
 _WEIGHTS = [weight for weight, _ in MENU]
 _OPERATIONS = [operation for _, operation in MENU]

@@ -81,7 +81,7 @@ def sign(w: Writer) -> Val | None:
     x = w.pick(lambda v: not v.dtype.startswith("U") and v.dtype != "BOOL")
     if x is None:
         return None
-    name = w.rng.choice(("neg", "abs", "relu") if x.level == "tile" else ("neg", "abs"))
+    name = w.rng.choice(("neg", "abs", "relu"))
     ends = {"neg": (-x.hi, -x.lo), "abs": (0.0, x.magnitude), "relu": (max(x.lo, 0), max(x.hi, 0))}[name]
     text = f"(-{x.text})" if name == "neg" and w.chance(0.4) else f"pl.{name}({x.text})"
     return settled(w.shaped_like(x, text, lo=ends[0], hi=ends[1]))

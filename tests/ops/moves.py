@@ -227,6 +227,7 @@ MOVES: dict[str, Formula] = {
     "transpose": lambda use, input, axis1, axis2: _swapped(input, axis1, axis2),
     "transpose_view": lambda use, input: _swapped(input, -1, -2),
     "concat": lambda use, src0, src1: np.array([[*a, *b] for a, b in zip(src0, src1, strict=True)], src0.dtype),
+    "every": lambda use, input, steps: np.array(input[tuple(slice(None, None, step) for step in steps)]),
     "move": _same,
     "aiv_shard": _same,
     "aic_gather": _same,

@@ -59,7 +59,7 @@ def bound(path: str, *positional: object, **keywords: object) -> Bound:
         ("read", (TENSOR, 3), "read", "tensor"),
         ("write", (TILE, [0, SCALAR], 1.0), "write", "tile"),
         ("tile.arange", (0, [1, 8]), "arange", "tile"),
-        ("max", (TILE, 1), "amax", "tile"),
+        ("max", (TILE, 1), "max_over", "tile"),
     ],
 )
 def test_operands_and_namespace_choose_row_and_level(path: str, args: tuple[object, ...], row: str, level: str) -> None:

@@ -52,7 +52,8 @@ def step_of(ctx: Context, node: ast.expr | None) -> int:
     value = ctx.value(node)
     step = static_integer(value)
     if step is None:
-        ctx.fail(UnsupportedFeatureError, f"the step of a slice must be known while compiling, got {describe_value(value)}", node, help="loop over it with pl.range(start, stop, step)")
+        message = f"the step of a slice must be known while compiling, got {describe_value(value)}"
+        ctx.fail(UnsupportedFeatureError, message, node, help="loop over it with pl.range(start, stop, step)")
     if step == 0:
         ctx.fail(ShapeError, "the step of a slice is 0", node, help="1 takes every element, -1 in reverse")
     return step

@@ -177,6 +177,14 @@ class _tensor:
         """An allocation token in printed programs."""
 
     @staticmethod
+    def amax(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """The largest element over one axis, several or all; NaN wins."""
+
+    @staticmethod
+    def amin(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """The smallest element over one axis, several or all; NaN wins."""
+
+    @staticmethod
     def and_(lhs: Any, rhs: Any) -> Any:
         """lhs & rhs, bit by bit."""
 
@@ -185,12 +193,24 @@ class _tensor:
         """lhs & rhs, bit by bit."""
 
     @staticmethod
-    def arange(start: Any, shape: Any, dtype: Any = ..., descending: Any = ...) -> Any:
-        """One row of consecutive integers from `start` up, or down."""
+    def arange(start: Any, shape: Any = ..., dtype: Any = ..., descending: Any = ..., step: Any = ...) -> Any:
+        """Numbers from `start` up, or down, `step` apart, in one row; without a shape those below `start`, from 0."""
+
+    @staticmethod
+    def argmax(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """Where the largest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
+
+    @staticmethod
+    def argmin(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """Where the smallest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
 
     @staticmethod
     def assemble(target: Any, source: Any, offset: Any, *, atomic: Any = ...) -> Any:
         """target with source written at `offset`: the valid region of a tensor, the whole of a tile."""
+
+    @staticmethod
+    def broadcast_to(input: Any, shape: Any) -> Any:
+        """The elements repeated along new axes, and along those of extent 1, until the shape is `shape`."""
 
     @staticmethod
     def cast(input: Any, target_type: Any, mode: Any = ...) -> Any:
@@ -198,6 +218,10 @@ class _tensor:
         trunc toward zero, odd to the odd neighbour; they apply from float to integer and to narrower floats. Float to integer saturates
         and maps NaN to 0; integers wrap; integers to float round to nearest even; integers and FP64 go to FP16 and narrower through FP32.
         """
+
+    @staticmethod
+    def cdiv(lhs: Any, rhs: Any) -> Any:
+        """lhs / rhs of integers, rounded up: how many blocks of rhs cover lhs."""
 
     @staticmethod
     def ceil(input: Any) -> Any:
@@ -209,6 +233,10 @@ class _tensor:
 
     @staticmethod
     def clamp(input: Any, low: Any, high: Any) -> Any:
+        """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays."""
+
+    @staticmethod
+    def clip(input: Any, low: Any, high: Any) -> Any:
         """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays."""
 
     @staticmethod
@@ -304,20 +332,40 @@ class _tensor:
         """Marks a tensor for a run-time dump."""
 
     @staticmethod
+    def einsum(subscripts: Any, lhs: Any, rhs: Any = ...) -> Any:
+        """A sum of products written with one letter per axis, as in NumPy: of two operands a matrix product, of one a reduction or another order of its axes."""
+
+    @staticmethod
     def erf(input: Any) -> Any:
         """The error function of every element."""
+
+    @staticmethod
+    def every(input: Any, steps: Any) -> Any:
+        """The elements that lie `steps[axis]` apart along each axis, from the first one on; a negative step goes from the last one back."""
 
     @staticmethod
     def exp(input: Any) -> Any:
         """e**x for every element."""
 
     @staticmethod
+    def exp2(input: Any) -> Any:
+        """2**x for every element."""
+
+    @staticmethod
     def expand_clone(src: Any, target: Any) -> Any:
         """src spread over the shape of target, whose elements do not matter."""
 
     @staticmethod
+    def expand_dims(input: Any, axis: Any) -> Any:
+        """One more axis of extent 1, which becomes axis `axis` of the result."""
+
+    @staticmethod
     def expands(target: Any, scalar: Any) -> Any:
         """The scalar in the target's dtype, spread over its shape; the target's elements do not matter."""
+
+    @staticmethod
+    def expm1(input: Any) -> Any:
+        """e**x - 1 for every element, accurate for small x."""
 
     @staticmethod
     def fillpad(tensor: Any, pad_value: Any = ...) -> Any:
@@ -326,6 +374,10 @@ class _tensor:
     @staticmethod
     def fillpad_expand(tensor: Any, shape: Any, pad_value: Any = ...) -> Any:
         """The valid region in the corner of a larger value, the rest filled."""
+
+    @staticmethod
+    def flip(input: Any, axis: Any = ...) -> Any:
+        """The elements in reverse order along one axis, several or all."""
 
     @staticmethod
     def floor(input: Any) -> Any:
@@ -342,6 +394,10 @@ class _tensor:
     @staticmethod
     def full(shape: Any, dtype: Any, value: Any) -> Any:
         """Every element is `value`, converted to `dtype`."""
+
+    @staticmethod
+    def full_like(input: Any, value: Any, dtype: Any = ...) -> Any:
+        """An array of the shape of the input, and of its data type unless another is given, in which every element is `value`."""
 
     @staticmethod
     def gather(input: Any, dim: Any = ..., index: Any = ..., *, mask_pattern: Any = ..., output_dtype: Any = ..., kvalue: Any = ..., cmp_mode: Any = ..., out_cols: Any = ..., offset: Any = ..., count_dtype: Any = ...) -> Any:
@@ -370,12 +426,40 @@ class _tensor:
         """The vector lane of pl.split_aiv, else 0."""
 
     @staticmethod
+    def iota(shape: Any, axis: Any = ..., dtype: Any = ...) -> Any:
+        """The index along an axis, for every element of an array of that shape."""
+
+    @staticmethod
     def isnan(input: Any) -> Any:
         """Whether each element is NaN, as BOOL."""
 
     @staticmethod
     def log(input: Any, high_precision: Any = ...) -> Any:
         """The natural logarithm of every element."""
+
+    @staticmethod
+    def log10(input: Any) -> Any:
+        """The logarithm to base 10 of every element."""
+
+    @staticmethod
+    def log1p(input: Any) -> Any:
+        """log(1 + x) for every element, accurate for small x."""
+
+    @staticmethod
+    def log2(input: Any) -> Any:
+        """The logarithm to base 2 of every element."""
+
+    @staticmethod
+    def log_softmax(input: Any, axis: Any = ...) -> Any:
+        """The logarithm of softmax, accurate where softmax itself is nearly zero."""
+
+    @staticmethod
+    def logsumexp(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """The logarithm of the sum of e**x along the axis, without overflow."""
+
+    @staticmethod
+    def lrelu(input: Any, slope: Any) -> Any:
+        """x where it is positive, else slope * x; the slope is a scalar."""
 
     @staticmethod
     def matmul(lhs: Any, rhs: Any, out_dtype: Any = ..., a_trans: Any = ..., b_trans: Any = ..., c_matrix_nz: Any = ...) -> Any:
@@ -388,8 +472,20 @@ class _tensor:
         """acc + lhs @ rhs in FP32 (FP64 for FP64) or INT32; where `init_cond` is true, lhs @ rhs alone."""
 
     @staticmethod
+    def max(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """The largest element over one axis, several or all; NaN wins."""
+
+    @staticmethod
     def maximum(lhs: Any, rhs: Any) -> Any:
         """The larger of lhs and rhs for every element; NaN wins."""
+
+    @staticmethod
+    def mean(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """The mean over one axis, several or all, summed in FP32 where the elements are narrower; that of integers is FP32."""
+
+    @staticmethod
+    def min(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """The smallest element over one axis, several or all; NaN wins."""
 
     @staticmethod
     def minimum(lhs: Any, rhs: Any) -> Any:
@@ -418,6 +514,14 @@ class _tensor:
     @staticmethod
     def not_(input: Any) -> Any:
         """~x, bit by bit."""
+
+    @staticmethod
+    def ones(shape: Any, dtype: Any = ...) -> Any:
+        """Every element is 1."""
+
+    @staticmethod
+    def ones_like(input: Any, dtype: Any = ...) -> Any:
+        """An array of the shape of the input in which every element is 1."""
 
     @staticmethod
     def or_(lhs: Any, rhs: Any) -> Any:
@@ -450,8 +554,24 @@ class _tensor:
         """lhs * rhs where both are valid, lhs elsewhere."""
 
     @staticmethod
+    def permute(input: Any, axes: Any = ...) -> Any:
+        """The axes in another order: axis axes[i] of the input becomes axis i; all reversed without `axes`, as `x.T` says."""
+
+    @staticmethod
     def pow(lhs: Any, rhs: Any) -> Any:
         """lhs ** rhs for every element; an integer to a negative power is the truncated fraction."""
+
+    @staticmethod
+    def prod(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """The product over one axis, several or all; all axes at once give a scalar unless keepdims keeps them."""
+
+    @staticmethod
+    def rand(seed: Any, shape: Any) -> Any:
+        """Random numbers from 0 to 1, without 1, all equally likely; the same seed gives the same numbers on every platform."""
+
+    @staticmethod
+    def randn(seed: Any, shape: Any) -> Any:
+        """Random numbers of the normal distribution, of mean 0 and variance 1; the same seed gives the same numbers."""
 
     @staticmethod
     def random(key0: Any, key1: Any, counter0: Any, counter1: Any, counter2: Any, counter3: Any, shape: Any, dtype: Any = ..., rounds: Any = ...) -> Any:
@@ -470,6 +590,10 @@ class _tensor:
     @staticmethod
     def reinterpret_view(data: Any, dtype: Any, *, shape: Any = ...) -> Any:
         """The same bytes as another dtype; without a shape the last extent is rescaled."""
+
+    @staticmethod
+    def relu(input: Any) -> Any:
+        """max(x, 0) for every element."""
 
     @staticmethod
     def reshape(tensor: Any, shape: Any) -> Any:
@@ -584,6 +708,10 @@ class _tensor:
         """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is."""
 
     @staticmethod
+    def softmax(input: Any, axis: Any = ...) -> Any:
+        """e**x over its sum along the axis, without overflow."""
+
+    @staticmethod
     def softplus(input: Any) -> Any:
         """log(1 + e**x) for every element, accurate and without overflow."""
 
@@ -596,6 +724,18 @@ class _tensor:
         """The square root of every element."""
 
     @staticmethod
+    def square(input: Any) -> Any:
+        """x * x for every element."""
+
+    @staticmethod
+    def squeeze(input: Any, axis: Any = ...) -> Any:
+        """The same elements without axes of extent 1: those that are named, or all but one of them."""
+
+    @staticmethod
+    def std(input: Any, axis: Any = ..., keepdims: Any = ..., ddof: Any = ...) -> Any:
+        """The square root of the variance over one axis, several or all."""
+
+    @staticmethod
     def sub(lhs: Any, rhs: Any) -> Any:
         """lhs - rhs for every element; a scalar never changes the dtype."""
 
@@ -604,12 +744,28 @@ class _tensor:
         """lhs - rhs for every element; a scalar never changes the dtype."""
 
     @staticmethod
+    def sum(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """The sum over one axis, several or all; all axes at once give a scalar unless keepdims keeps them."""
+
+    @staticmethod
+    def tan(input: Any) -> Any:
+        """The tangent of every element, in radians; FP32 only (integer tensors become FP32)."""
+
+    @staticmethod
     def tanh(input: Any) -> Any:
         """The hyperbolic tangent of every element."""
 
     @staticmethod
     def transpose(tensor: Any, axis1: Any, axis2: Any) -> Any:
         """Two axes swapped; negative axes count from the end."""
+
+    @staticmethod
+    def unsqueeze(input: Any, axis: Any) -> Any:
+        """One more axis of extent 1, which becomes axis `axis` of the result."""
+
+    @staticmethod
+    def var(input: Any, axis: Any = ..., keepdims: Any = ..., ddof: Any = ...) -> Any:
+        """The mean squared distance from the mean over one axis, several or all; the sum is divided by the number of elements less ddof."""
 
     @staticmethod
     def view(tensor: Any, shape: Any = ..., valid_shape: Any = ..., *, layout: Any = ...) -> Any:
@@ -630,6 +786,14 @@ class _tensor:
     @staticmethod
     def xors(lhs: Any, rhs: Any) -> Any:
         """lhs ^ rhs, bit by bit."""
+
+    @staticmethod
+    def zeros(shape: Any, dtype: Any = ...) -> Any:
+        """Every element is 0."""
+
+    @staticmethod
+    def zeros_like(input: Any, dtype: Any = ...) -> Any:
+        """An array of the shape of the input in which every element is 0."""
 
 tensor: type[_tensor]
 
@@ -669,6 +833,14 @@ class _tile:
         """An allocation token in printed programs."""
 
     @staticmethod
+    def amax(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """The largest element over one axis, several or all; NaN wins."""
+
+    @staticmethod
+    def amin(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """The smallest element over one axis, several or all; NaN wins."""
+
+    @staticmethod
     def and_(lhs: Any, rhs: Any) -> Any:
         """lhs & rhs, bit by bit."""
 
@@ -677,8 +849,16 @@ class _tile:
         """lhs & rhs, bit by bit."""
 
     @staticmethod
-    def arange(start: Any, shape: Any, dtype: Any = ..., descending: Any = ...) -> Any:
-        """One row of consecutive integers from `start` up, or down."""
+    def arange(start: Any, shape: Any = ..., dtype: Any = ..., descending: Any = ..., step: Any = ...) -> Any:
+        """Numbers from `start` up, or down, `step` apart, in one row; without a shape those below `start`, from 0."""
+
+    @staticmethod
+    def argmax(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """Where the largest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
+
+    @staticmethod
+    def argmin(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """Where the smallest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
 
     @staticmethod
     def assemble(target: Any, source: Any, offset: Any) -> Any:
@@ -693,11 +873,19 @@ class _tile:
         """acc + lhs @ rhs for each batch of tiles; acc is not broadcast."""
 
     @staticmethod
+    def broadcast_to(input: Any, shape: Any) -> Any:
+        """The elements repeated along new axes, and along those of extent 1, until the shape is `shape`."""
+
+    @staticmethod
     def cast(tile: Any, target_type: Any, mode: Any = ...) -> Any:
         """x as another dtype. Modes (name or number): none and rint round halves to even, round halves away from zero, floor, ceil,
         trunc toward zero, odd to the odd neighbour; they apply from float to integer and to narrower floats. Float to integer saturates
         and maps NaN to 0; integers wrap; integers to float round to nearest even; integers and FP64 go to FP16 and narrower through FP32.
         """
+
+    @staticmethod
+    def cdiv(lhs: Any, rhs: Any) -> Any:
+        """lhs / rhs of integers, rounded up: how many blocks of rhs cover lhs."""
 
     @staticmethod
     def ceil(tile: Any) -> Any:
@@ -712,6 +900,10 @@ class _tile:
         """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays."""
 
     @staticmethod
+    def clip(tile: Any, low: Any, high: Any) -> Any:
+        """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays."""
+
+    @staticmethod
     def cmp(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
         """Compare tiles element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge) into a packed mask for sel and sels."""
 
@@ -720,11 +912,11 @@ class _tile:
         """Compare tiles element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge) into a packed mask for sel and sels."""
 
     @staticmethod
-    def col_argmax(tile: Any, tmp_tile: Any) -> Any:
+    def col_argmax(tile: Any, tmp_tile: Any = ...) -> Any:
         """The row of the largest element of each column, as INT32; the first of equals."""
 
     @staticmethod
-    def col_argmin(tile: Any, tmp_tile: Any) -> Any:
+    def col_argmin(tile: Any, tmp_tile: Any = ...) -> Any:
         """The row of the smallest element of each column, as INT32; the first of equals."""
 
     @staticmethod
@@ -796,16 +988,36 @@ class _tile:
         """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one."""
 
     @staticmethod
+    def einsum(subscripts: Any, lhs: Any, rhs: Any = ...) -> Any:
+        """A sum of products written with one letter per axis, as in NumPy: of two operands a matrix product, of one a reduction or another order of its axes."""
+
+    @staticmethod
     def erf(tile: Any) -> Any:
         """The error function of every element."""
+
+    @staticmethod
+    def every(input: Any, steps: Any) -> Any:
+        """The elements that lie `steps[axis]` apart along each axis, from the first one on; a negative step goes from the last one back."""
 
     @staticmethod
     def exp(tile: Any) -> Any:
         """e**x for every element."""
 
     @staticmethod
+    def exp2(tile: Any) -> Any:
+        """2**x for every element."""
+
+    @staticmethod
+    def expand_dims(input: Any, axis: Any) -> Any:
+        """One more axis of extent 1, which becomes axis `axis` of the result."""
+
+    @staticmethod
     def expands(target: Any, scalar: Any) -> Any:
         """The scalar in the target's dtype, spread over its shape; the target's elements do not matter."""
+
+    @staticmethod
+    def expm1(tile: Any) -> Any:
+        """e**x - 1 for every element, accurate for small x."""
 
     @staticmethod
     def extract(src: Any, index_row: Any, index_col: Any, shape: Any, *, target_memory: Any) -> Any:
@@ -824,6 +1036,10 @@ class _tile:
         """The same elements with everything outside the valid region filled by zero or the dtype's extremes (infinities for floats)."""
 
     @staticmethod
+    def flip(input: Any, axis: Any = ...) -> Any:
+        """The elements in reverse order along one axis, several or all."""
+
+    @staticmethod
     def floor(tile: Any) -> Any:
         """The largest whole number not above x, in x's dtype."""
 
@@ -838,6 +1054,10 @@ class _tile:
     @staticmethod
     def full(shape: Any, dtype: Any, value: Any) -> Any:
         """Every element is `value`, converted to `dtype`."""
+
+    @staticmethod
+    def full_like(input: Any, value: Any, dtype: Any = ...) -> Any:
+        """An array of the shape of the input, and of its data type unless another is given, in which every element is `value`."""
 
     @staticmethod
     def gather(src: Any, indices: Any, tmp: Any) -> Any:
@@ -888,6 +1108,10 @@ class _tile:
         """The vector lane of pl.split_aiv, else 0."""
 
     @staticmethod
+    def iota(shape: Any, axis: Any = ..., dtype: Any = ...) -> Any:
+        """The index along an axis, for every element of an array of that shape."""
+
+    @staticmethod
     def isnan(tile: Any) -> Any:
         """Whether each element is NaN, as BOOL."""
 
@@ -898,6 +1122,26 @@ class _tile:
     @staticmethod
     def log(tile: Any, high_precision: Any = ...) -> Any:
         """The natural logarithm of every element."""
+
+    @staticmethod
+    def log10(tile: Any) -> Any:
+        """The logarithm to base 10 of every element."""
+
+    @staticmethod
+    def log1p(tile: Any) -> Any:
+        """log(1 + x) for every element, accurate for small x."""
+
+    @staticmethod
+    def log2(tile: Any) -> Any:
+        """The logarithm to base 2 of every element."""
+
+    @staticmethod
+    def log_softmax(input: Any, axis: Any = ...) -> Any:
+        """The logarithm of softmax, accurate where softmax itself is nearly zero."""
+
+    @staticmethod
+    def logsumexp(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """The logarithm of the sum of e**x along the axis, without overflow."""
 
     @staticmethod
     def lrelu(tile: Any, slope: Any) -> Any:
@@ -940,6 +1184,10 @@ class _tile:
     @staticmethod
     def maximums(lhs: Any, rhs: Any) -> Any:
         """The larger of lhs and rhs for every element; NaN wins."""
+
+    @staticmethod
+    def mean(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """The mean over one axis, several or all, summed in FP32 where the elements are narrower; that of integers is FP32."""
 
     @staticmethod
     def mgather(mem: Any, idx: Any, coalesce: Any = ..., *, gather_oob: Any = ..., target_memory: Any = ..., scratch: Any = ..., valid_shape: Any = ...) -> Any:
@@ -988,6 +1236,14 @@ class _tile:
         """~x, bit by bit."""
 
     @staticmethod
+    def ones(shape: Any, dtype: Any = ...) -> Any:
+        """Every element is 1."""
+
+    @staticmethod
+    def ones_like(input: Any, dtype: Any = ...) -> Any:
+        """An array of the shape of the input in which every element is 1."""
+
+    @staticmethod
     def or_(lhs: Any, rhs: Any) -> Any:
         """lhs | rhs, bit by bit."""
 
@@ -1012,12 +1268,28 @@ class _tile:
         """lhs * rhs where both are valid, lhs elsewhere."""
 
     @staticmethod
+    def permute(input: Any, axes: Any = ...) -> Any:
+        """The axes in another order: axis axes[i] of the input becomes axis i; all reversed without `axes`, as `x.T` says."""
+
+    @staticmethod
     def pow(lhs: Any, rhs: Any) -> Any:
         """lhs ** rhs for every element; an integer to a negative power is the truncated fraction."""
 
     @staticmethod
     def prelu(tile: Any, slope: Any, tmp: Any) -> Any:
         """x where it is positive, else slope * x; the slope is a tile of the same shape."""
+
+    @staticmethod
+    def prod(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """The product over one axis, several or all; all axes at once give a scalar unless keepdims keeps them."""
+
+    @staticmethod
+    def rand(seed: Any, shape: Any) -> Any:
+        """Random numbers from 0 to 1, without 1, all equally likely; the same seed gives the same numbers on every platform."""
+
+    @staticmethod
+    def randn(seed: Any, shape: Any) -> Any:
+        """Random numbers of the normal distribution, of mean 0 and variance 1; the same seed gives the same numbers."""
 
     @staticmethod
     def random(key0: Any, key1: Any, counter0: Any, counter1: Any, counter2: Any, counter3: Any, shape: Any, valid_shape: Any = ..., dtype: Any = ..., rounds: Any = ...) -> Any:
@@ -1058,11 +1330,11 @@ class _tile:
         """The nearest whole number, halves to even, in x's dtype."""
 
     @staticmethod
-    def row_argmax(tile: Any, tmp_tile: Any) -> Any:
+    def row_argmax(tile: Any, tmp_tile: Any = ...) -> Any:
         """The column of the largest element of each row, as INT32; the first of equals."""
 
     @staticmethod
-    def row_argmin(tile: Any, tmp_tile: Any) -> Any:
+    def row_argmin(tile: Any, tmp_tile: Any = ...) -> Any:
         """The column of the smallest element of each row, as INT32; the first of equals."""
 
     @staticmethod
@@ -1098,19 +1370,19 @@ class _tile:
         """x - r with r[M, 1] spread along each row."""
 
     @staticmethod
-    def row_max(tile: Any, tmp_tile: Any) -> Any:
+    def row_max(tile: Any, tmp_tile: Any = ...) -> Any:
         """The largest element of each row."""
 
     @staticmethod
-    def row_min(tile: Any, tmp_tile: Any) -> Any:
+    def row_min(tile: Any, tmp_tile: Any = ...) -> Any:
         """The smallest element of each row."""
 
     @staticmethod
-    def row_prod(tile: Any, tmp_tile: Any) -> Any:
+    def row_prod(tile: Any, tmp_tile: Any = ...) -> Any:
         """The product of each row."""
 
     @staticmethod
-    def row_sum(tile: Any, tmp_tile: Any) -> Any:
+    def row_sum(tile: Any, tmp_tile: Any = ...) -> Any:
         """The sum of each row."""
 
     @staticmethod
@@ -1174,6 +1446,10 @@ class _tile:
         """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is."""
 
     @staticmethod
+    def softmax(input: Any, axis: Any = ...) -> Any:
+        """e**x over its sum along the axis, without overflow."""
+
+    @staticmethod
     def softplus(tile: Any) -> Any:
         """log(1 + e**x) for every element, accurate and without overflow."""
 
@@ -1184,6 +1460,18 @@ class _tile:
     @staticmethod
     def sqrt(tile: Any) -> Any:
         """The square root of every element."""
+
+    @staticmethod
+    def square(tile: Any) -> Any:
+        """x * x for every element."""
+
+    @staticmethod
+    def squeeze(input: Any, axis: Any = ...) -> Any:
+        """The same elements without axes of extent 1: those that are named, or all but one of them."""
+
+    @staticmethod
+    def std(input: Any, axis: Any = ..., keepdims: Any = ..., ddof: Any = ...) -> Any:
+        """The square root of the variance over one axis, several or all."""
 
     @staticmethod
     def store(tile: Any, offsets: Any, output_tensor: Any, shapes: Any = ..., *, atomic: Any = ...) -> Any:
@@ -1206,6 +1494,14 @@ class _tile:
         """lhs - rhs - rhs2 for every element, FP16 and BF16 rounded once."""
 
     @staticmethod
+    def sum(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """The sum over one axis, several or all; all axes at once give a scalar unless keepdims keeps them."""
+
+    @staticmethod
+    def tan(tile: Any) -> Any:
+        """The tangent of every element, in radians; FP32 only (integer tensors become FP32)."""
+
+    @staticmethod
     def tanh(tile: Any) -> Any:
         """The hyperbolic tangent of every element."""
 
@@ -1222,6 +1518,14 @@ class _tile:
         """1 in the lower triangle (column <= row + diagonal) or the upper one (column >= row + diagonal), else 0."""
 
     @staticmethod
+    def unsqueeze(input: Any, axis: Any) -> Any:
+        """One more axis of extent 1, which becomes axis `axis` of the result."""
+
+    @staticmethod
+    def var(input: Any, axis: Any = ..., keepdims: Any = ..., ddof: Any = ...) -> Any:
+        """The mean squared distance from the mean over one axis, several or all; the sum is divided by the number of elements less ddof."""
+
+    @staticmethod
     def where(condition: Any, lhs: Any, rhs: Any) -> Any:
         """lhs where the condition is not zero, else rhs. The condition of tiles is BOOL or a mask, that of scalars BOOL, that of tensors any number."""
 
@@ -1230,12 +1534,20 @@ class _tile:
         """dst with one element replaced, by one index per dim (the front end also takes one flat index)."""
 
     @staticmethod
-    def xor(lhs: Any, rhs: Any, tmp: Any) -> Any:
+    def xor(lhs: Any, rhs: Any, tmp: Any = ...) -> Any:
         """lhs ^ rhs, bit by bit."""
 
     @staticmethod
-    def xors(lhs: Any, rhs: Any, tmp: Any) -> Any:
+    def xors(lhs: Any, rhs: Any, tmp: Any = ...) -> Any:
         """lhs ^ rhs, bit by bit."""
+
+    @staticmethod
+    def zeros(shape: Any, dtype: Any = ...) -> Any:
+        """Every element is 0."""
+
+    @staticmethod
+    def zeros_like(input: Any, dtype: Any = ...) -> Any:
+        """An array of the shape of the input in which every element is 0."""
 
 tile: type[_tile]
 
@@ -1408,14 +1720,26 @@ def aiv_initialize_pipe(c2v_consumer_buf: Any = ..., v2c_consumer_buf: Any = ...
 def aiv_shard(x: Any) -> Any:
     """A tile of the cube core on the vector core: the half of the running lane inside a pl.split_aiv that divides."""
 
+def amax(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+    """The largest element over one axis, several or all; NaN wins."""
+
+def amin(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+    """The smallest element over one axis, several or all; NaN wins."""
+
 def and_(lhs: Any, rhs: Any) -> Any:
     """lhs & rhs, bit by bit."""
 
 def ands(lhs: Any, rhs: Any) -> Any:
     """lhs & rhs, bit by bit."""
 
-def arange(start: Any, shape: Any, dtype: Any = ..., descending: Any = ...) -> Any:
-    """One row of consecutive integers from `start` up, or down."""
+def arange(start: Any, shape: Any = ..., dtype: Any = ..., descending: Any = ..., step: Any = ...) -> Any:
+    """Numbers from `start` up, or down, `step` apart, in one row; without a shape those below `start`, from 0."""
+
+def argmax(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+    """Where the largest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
+
+def argmin(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+    """Where the smallest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
 
 def assemble(target: Any, source: Any, offset: Any, *, atomic: Any = ...) -> Any:
     """target with source written at `offset`: the valid region of a tensor, the whole of a tile."""
@@ -1423,16 +1747,25 @@ def assemble(target: Any, source: Any, offset: Any, *, atomic: Any = ...) -> Any
 def batch_matmul(lhs: Any, rhs: Any) -> Any:
     """lhs @ rhs for each batch of tiles; batches broadcast."""
 
+def broadcast_to(input: Any, shape: Any) -> Any:
+    """The elements repeated along new axes, and along those of extent 1, until the shape is `shape`."""
+
 def cast(input: Any, target_type: Any, mode: Any = ...) -> Any:
     """x as another dtype. Modes (name or number): none and rint round halves to even, round halves away from zero, floor, ceil,
     trunc toward zero, odd to the odd neighbour; they apply from float to integer and to narrower floats. Float to integer saturates
     and maps NaN to 0; integers wrap; integers to float round to nearest even; integers and FP64 go to FP16 and narrower through FP32.
     """
 
+def cdiv(lhs: Any, rhs: Any) -> Any:
+    """lhs / rhs of integers, rounded up: how many blocks of rhs cover lhs."""
+
 def ceil(input: Any) -> Any:
     """The smallest whole number not below x, in x's dtype."""
 
 def clamp(input: Any, low: Any, high: Any) -> Any:
+    """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays."""
+
+def clip(input: Any, low: Any, high: Any) -> Any:
     """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays."""
 
 def cmp(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
@@ -1507,23 +1840,41 @@ def div(lhs: Any, rhs: Any, high_precision: Any = ...) -> Any:
 def dump_tag(tensor: Any) -> Any:
     """Marks a tensor for a run-time dump."""
 
+def einsum(subscripts: Any, lhs: Any, rhs: Any = ...) -> Any:
+    """A sum of products written with one letter per axis, as in NumPy: of two operands a matrix product, of one a reduction or another order of its axes."""
+
 def erf(input: Any) -> Any:
     """The error function of every element."""
+
+def every(input: Any, steps: Any) -> Any:
+    """The elements that lie `steps[axis]` apart along each axis, from the first one on; a negative step goes from the last one back."""
 
 def exp(input: Any) -> Any:
     """e**x for every element."""
 
+def exp2(input: Any) -> Any:
+    """2**x for every element."""
+
 def expand_clone(src: Any, target: Any) -> Any:
     """src spread over the shape of target, whose elements do not matter."""
 
+def expand_dims(input: Any, axis: Any) -> Any:
+    """One more axis of extent 1, which becomes axis `axis` of the result."""
+
 def expands(target: Any, scalar: Any) -> Any:
     """The scalar in the target's dtype, spread over its shape; the target's elements do not matter."""
+
+def expm1(input: Any) -> Any:
+    """e**x - 1 for every element, accurate for small x."""
 
 def fillpad(value: Any, pad_value: Any = ...) -> Any:
     """The same elements with everything outside the valid region filled by zero or the dtype's extremes (infinities for floats)."""
 
 def fillpad_expand(value: Any, shape: Any, pad_value: Any = ...) -> Any:
     """The valid region in the corner of a larger value, the rest filled."""
+
+def flip(input: Any, axis: Any = ...) -> Any:
+    """The elements in reverse order along one axis, several or all."""
 
 def floor(input: Any) -> Any:
     """The largest whole number not above x, in x's dtype."""
@@ -1536,6 +1887,9 @@ def fmods(lhs: Any, rhs: Any) -> Any:
 
 def full(shape: Any, dtype: Any, value: Any) -> Any:
     """Every element is `value`, converted to `dtype`."""
+
+def full_like(input: Any, value: Any, dtype: Any = ...) -> Any:
+    """An array of the shape of the input, and of its data type unless another is given, in which every element is `value`."""
 
 def gather(input: Any, dim: Any = ..., index: Any = ..., *, mask_pattern: Any = ..., output_dtype: Any = ..., kvalue: Any = ..., cmp_mode: Any = ..., out_cols: Any = ..., offset: Any = ..., count_dtype: Any = ...) -> Any:
     """Elements by index along `dim`, columns by pattern, or (indices, counts) of the columns of each row that compare with `kvalue`:
@@ -1572,6 +1926,9 @@ def get_subblock_idx() -> Any:
 def import_peer_buffer(*, name: Any, peer_func: Any) -> Any:
     """The address of a buffer that another function reserves, as an INT32 scalar."""
 
+def iota(shape: Any, axis: Any = ..., dtype: Any = ...) -> Any:
+    """The index along an axis, for every element of an array of that shape."""
+
 def isnan(input: Any) -> Any:
     """Whether each element is NaN, as BOOL."""
 
@@ -1581,7 +1938,22 @@ def load(tensor: Any, offsets: Any, shapes: Any, valid_shape: Any = ..., target_
 def log(input: Any, high_precision: Any = ...) -> Any:
     """The natural logarithm of every element."""
 
-def lrelu(tile: Any, slope: Any) -> Any:
+def log10(input: Any) -> Any:
+    """The logarithm to base 10 of every element."""
+
+def log1p(input: Any) -> Any:
+    """log(1 + x) for every element, accurate for small x."""
+
+def log2(input: Any) -> Any:
+    """The logarithm to base 2 of every element."""
+
+def log_softmax(input: Any, axis: Any = ...) -> Any:
+    """The logarithm of softmax, accurate where softmax itself is nearly zero."""
+
+def logsumexp(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+    """The logarithm of the sum of e**x along the axis, without overflow."""
+
+def lrelu(input: Any, slope: Any) -> Any:
     """x where it is positive, else slope * x; the slope is a scalar."""
 
 def matmul(lhs: Any, rhs: Any, out_dtype: Any = ..., a_trans: Any = ..., b_trans: Any = ..., c_matrix_nz: Any = ...) -> Any:
@@ -1612,6 +1984,9 @@ def maximum(lhs: Any, rhs: Any) -> Any:
 
 def maximums(lhs: Any, rhs: Any) -> Any:
     """The larger of lhs and rhs for every element; NaN wins."""
+
+def mean(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+    """The mean over one axis, several or all, summed in FP32 where the elements are narrower; that of integers is FP32."""
 
 def mgather(mem: Any, idx: Any, coalesce: Any = ..., *, gather_oob: Any = ..., target_memory: Any = ..., scratch: Any = ..., valid_shape: Any = ...) -> Any:
     """Rows ("row") or elements ("elem", flat index) of a tensor. Indices outside are an error ("undefined"), or count as unsigned and
@@ -1648,6 +2023,12 @@ def no_dep(tensor: Any) -> Any:
 def not_(input: Any) -> Any:
     """~x, bit by bit."""
 
+def ones(shape: Any, dtype: Any = ...) -> Any:
+    """Every element is 1."""
+
+def ones_like(input: Any, dtype: Any = ...) -> Any:
+    """An array of the shape of the input in which every element is 1."""
+
 def or_(lhs: Any, rhs: Any) -> Any:
     """lhs | rhs, bit by bit."""
 
@@ -1671,11 +2052,23 @@ def part_min(lhs: Any, rhs: Any) -> Any:
 def part_mul(lhs: Any, rhs: Any) -> Any:
     """lhs * rhs where both are valid, lhs elsewhere."""
 
+def permute(input: Any, axes: Any = ...) -> Any:
+    """The axes in another order: axis axes[i] of the input becomes axis i; all reversed without `axes`, as `x.T` says."""
+
 def pow(lhs: Any, rhs: Any) -> Any:
     """lhs ** rhs for every element; an integer to a negative power is the truncated fraction."""
 
 def prelu(tile: Any, slope: Any, tmp: Any) -> Any:
     """x where it is positive, else slope * x; the slope is a tile of the same shape."""
+
+def prod(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+    """The product over one axis, several or all; all axes at once give a scalar unless keepdims keeps them."""
+
+def rand(seed: Any, shape: Any) -> Any:
+    """Random numbers from 0 to 1, without 1, all equally likely; the same seed gives the same numbers on every platform."""
+
+def randn(seed: Any, shape: Any) -> Any:
+    """Random numbers of the normal distribution, of mean 0 and variance 1; the same seed gives the same numbers."""
 
 def random(key0: Any, key1: Any, counter0: Any, counter1: Any, counter2: Any, counter3: Any, shape: Any, dtype: Any = ..., rounds: Any = ...) -> Any:
     """Random bits from Philox 4x32: element e of the row-major shape is word e % 4 of the counter (counter0, counter1 as one 64-bit
@@ -1691,7 +2084,7 @@ def recip(input: Any, high_precision: Any = ...) -> Any:
 def reinterpret_view(data: Any, dtype: Any, *, shape: Any = ...) -> Any:
     """The same bytes as another dtype; without a shape the last extent is rescaled."""
 
-def relu(tile: Any) -> Any:
+def relu(input: Any) -> Any:
     """max(x, 0) for every element."""
 
 def rem(lhs: Any, rhs: Any, tmp: Any) -> Any:
@@ -1793,6 +2186,9 @@ def sin(input: Any) -> Any:
 def slice(input: Any, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ..., clamp: Any = ...) -> Any:
     """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is."""
 
+def softmax(input: Any, axis: Any = ...) -> Any:
+    """e**x over its sum along the axis, without overflow."""
+
 def softplus(input: Any) -> Any:
     """log(1 + e**x) for every element, accurate and without overflow."""
 
@@ -1801,6 +2197,15 @@ def sort32(src: Any, idx: Any) -> Any:
 
 def sqrt(input: Any) -> Any:
     """The square root of every element."""
+
+def square(input: Any) -> Any:
+    """x * x for every element."""
+
+def squeeze(input: Any, axis: Any = ...) -> Any:
+    """The same elements without axes of extent 1: those that are named, or all but one of them."""
+
+def std(input: Any, axis: Any = ..., keepdims: Any = ..., ddof: Any = ...) -> Any:
+    """The square root of the variance over one axis, several or all."""
 
 def store(tile: Any, offsets: Any, output_tensor: Any, shapes: Any = ..., *, atomic: Any = ...) -> Any:
     """Write the valid region of a tile into a tensor at `offsets`; evaluates to that tensor. `atomic` adds instead."""
@@ -1813,6 +2218,12 @@ def subc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
 
 def subsc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
     """lhs - rhs - rhs2 for every element, FP16 and BF16 rounded once."""
+
+def sum(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+    """The sum over one axis, several or all; all axes at once give a scalar unless keepdims keeps them."""
+
+def tan(input: Any) -> Any:
+    """The tangent of every element, in radians; FP32 only (integer tensors become FP32)."""
 
 def tanh(input: Any) -> Any:
     """The hyperbolic tangent of every element."""
@@ -1841,6 +2252,12 @@ def transpose(input: Any, axis1: Any, axis2: Any) -> Any:
 def tri(diagonal: Any, shape: Any, valid_shape: Any = ..., dtype: Any = ..., upper: Any = ...) -> Any:
     """1 in the lower triangle (column <= row + diagonal) or the upper one (column >= row + diagonal), else 0."""
 
+def unsqueeze(input: Any, axis: Any) -> Any:
+    """One more axis of extent 1, which becomes axis `axis` of the result."""
+
+def var(input: Any, axis: Any = ..., keepdims: Any = ..., ddof: Any = ...) -> Any:
+    """The mean squared distance from the mean over one axis, several or all; the sum is divided by the number of elements less ddof."""
+
 def where(condition: Any, lhs: Any, rhs: Any) -> Any:
     """lhs where the condition is not zero, else rhs. The condition of tiles is BOOL or a mask, that of scalars BOOL, that of tensors any number."""
 
@@ -1852,6 +2269,12 @@ def xor(lhs: Any, rhs: Any, tmp: Any = ...) -> Any:
 
 def xors(lhs: Any, rhs: Any, tmp: Any = ...) -> Any:
     """lhs ^ rhs, bit by bit."""
+
+def zeros(shape: Any, dtype: Any = ...) -> Any:
+    """Every element is 0."""
+
+def zeros_like(input: Any, dtype: Any = ...) -> Any:
+    """An array of the shape of the input in which every element is 0."""
 
 Mem = MemorySpace
 ND = TensorLayout.ND

@@ -49,9 +49,8 @@ def public_names(namespace: str) -> tuple[str, ...]:
 
 
 def step(level: str, name: str) -> OpFunction:
-    """The op that a step of a composed row names: that of `pl`, or of the level's namespace where the name means another level in `pl`."""
-    general, own = public("pl", name), public(level, name)
-    found = own if general is None or (own is not None and general.rows[0][0].same_as not in (None, level)) else general
+    """The op that a step of a composed row names: that of the level's namespace, where it has one."""
+    found = public(level, name) or public("pl", name)
     assert found is not None, name
     return found
 

@@ -8,7 +8,7 @@ from tilejit.dtypes import FP32
 from tilejit.errors import ArgumentError
 from tilejit.ops.dtype_rules import INTEGERS, NUMBERS, floating
 from tilejit.ops.facts import Facts
-from tilejit.ops.math import abs, binary, cos, erf, exp, floordiv, log, maximum, minimum, neg, pow, sigmoid, sin, tanh, unary
+from tilejit.ops.math import abs, binary, cos, erf, exp, floordiv, log, maximum, minimum, mod, pow, sigmoid, sin, tanh, unary
 from tilejit.ops.spec import Call, Operand, Static, spell
 from tilejit.ops.terms import Term, derived
 
@@ -125,6 +125,6 @@ def tan(input: Operand) -> object:
     """The tangent of every element, in radians; FP32 only (integer tensors become FP32)."""
 
 
-@derived(lambda a, b: neg(floordiv(neg(a), b)), dtypes=INTEGERS, spellings=binary("cdiv"), facts=Facts(exact=True))
+@derived(lambda a, b: floordiv(a, b) + minimum(abs(mod(a, b)), 1), dtypes=INTEGERS, spellings=binary("cdiv"), facts=Facts(exact=True))
 def cdiv(lhs: Operand, rhs: Operand) -> object:
     """lhs / rhs of integers, rounded up: how many blocks of rhs cover lhs."""

@@ -71,25 +71,25 @@ def _fold_run(k: Kit, value: Handle, combine: str, first: int, stop: int) -> Han
     return reshaped(k, folded, after)
 
 
-@composed(*_spelled("sum"))
+@composed(*_spelled("sum"), name="sum_over")
 def sum(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
     """The sum over one axis, several or all; all axes at once give a scalar unless keepdims keeps them."""
     return fold(k, input, "sum", axis, keepdims)
 
 
-@composed(*_spelled("prod"))
+@composed(*_spelled("prod"), name="prod_over")
 def prod(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
     """The product over one axis, several or all; all axes at once give a scalar unless keepdims keeps them."""
     return fold(k, input, "prod", axis, keepdims)
 
 
-@composed(*_spelled("amax"), *_spelled("max"))
+@composed(*_spelled("amax"), *_spelled("max"), name="max_over")
 def amax(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
     """The largest element over one axis, several or all; NaN wins."""
     return fold(k, input, "max", axis, keepdims)
 
 
-@composed(*_spelled("amin"), *_spelled("min"))
+@composed(*_spelled("amin"), *_spelled("min"), name="min_over")
 def amin(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
     """The smallest element over one axis, several or all; NaN wins."""
     return fold(k, input, "min", axis, keepdims)
@@ -102,13 +102,13 @@ def _position(k: Kit, value: Handle, combine: str, axis: object, keepdims: objec
     return reshaped(k, found, [1] * rank_of(k, value)) if keepdims else k("read", found, [0, 0])
 
 
-@composed(*_spelled("argmax"))
+@composed(*_spelled("argmax"), name="argmax_over")
 def argmax(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
     """Where the largest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
     return _position(k, input, "argmax", axis, keepdims)
 
 
-@composed(*_spelled("argmin"))
+@composed(*_spelled("argmin"), name="argmin_over")
 def argmin(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
     """Where the smallest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
     return _position(k, input, "argmin", axis, keepdims)

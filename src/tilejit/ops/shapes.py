@@ -249,8 +249,7 @@ def _summed(k: Kit, value: Handle, letters: str, keep: set[str]) -> tuple[Handle
     gone = [place for place, letter in enumerate(letters) if letter not in keep]
     if not gone:
         return value, letters
-    left = "".join(letter for letter in letters if letter in keep)
-    return k("sum", value, gone, not left), left or letters[0]
+    return k("sum", value, gone), "".join(letter for letter in letters if letter in keep)
 
 
 @composed(*_both("einsum", "(subscripts, lhs, rhs=None)"))
@@ -264,19 +263,26 @@ def einsum(k: Kit, subscripts: Static, lhs: Value, rhs: Value = None) -> object:
     if rhs is None:
         value, letters = _summed(k, lhs, inputs[0], set(after))
         return value if not after else permuted(k, value, [letters.index(letter) for letter in after])
-    (left, l), (right, r) = (_summed(k, value, own, set(after) | set(other)) for value, own, other in zip(operands, inputs, inputs[::-1], strict=True))
-    return _product(k, (left, l), (right, r), after)
+    (left, own), (right, other) = (
+        _summed(k, value, letters, set(after) | set(beside)) for value, letters, beside in zip(operands, inputs, inputs[::-1], strict=True)
+    )
+    if not own or not other:
+        # One operand is a number by now.
+        value, letters = (right, other) if other else (left, own)
+        value = k("mul", left, right)
+        return permuted(k, value, [letters.index(letter) for letter in after]) if letters else value
+    return _product(k, (left, own), (right, other), after)
 
 
 def _product(k: Kit, lhs: tuple[Handle, str], rhs: tuple[Handle, str], after: str) -> Handle:
-    (left, l), (right, r) = lhs, rhs
-    batch = [letter for letter in l if letter in r and letter in after]
-    inner = [letter for letter in l if letter in r and letter not in after]
-    rows, columns = [letter for letter in l if letter not in r], [letter for letter in r if letter not in l]
-    extents = dict(zip([*l, *r], [*shape_of(k, left), *shape_of(k, right)], strict=True))
+    (left, own), (right, other) = lhs, rhs
+    batch = [letter for letter in own if letter in other and letter in after]
+    inner = [letter for letter in own if letter in other and letter not in after]
+    rows, columns = [letter for letter in own if letter not in other], [letter for letter in other if letter not in own]
+    extents = dict(zip([*own, *other], [*shape_of(k, left), *shape_of(k, right)], strict=True))
     sizes = [product(k, [extents[letter] for letter in group]) for group in (batch, rows, inner, columns)]
-    left = reshaped(k, permuted(k, left, [l.index(letter) for letter in (*batch, *rows, *inner)]), [*sizes[:1][: len(batch)], sizes[1], sizes[2]])
-    right = reshaped(k, permuted(k, right, [r.index(letter) for letter in (*batch, *inner, *columns)]), [*sizes[:1][: len(batch)], sizes[2], sizes[3]])
+    left = reshaped(k, permuted(k, left, [own.index(letter) for letter in (*batch, *rows, *inner)]), [*sizes[:1][: len(batch)], sizes[1], sizes[2]])
+    right = reshaped(k, permuted(k, right, [other.index(letter) for letter in (*batch, *inner, *columns)]), [*sizes[:1][: len(batch)], sizes[2], sizes[3]])
     out = k("batch_matmul" if batch and k.type(left).level == "tile" else "matmul", left, right)
     order = [*batch, *rows, *columns]
     if not order:

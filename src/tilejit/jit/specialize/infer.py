@@ -109,6 +109,8 @@ def operator(name: str, left: Abstract, right: Abstract, fresh: FreshDim) -> Abs
             found = _apply_row(ops.table()[row], left, right)
             return found if isinstance(found, RuntimeValue) else RuntimeValue()
         return RuntimeValue(INDEX, unrolled=all(isinstance(side, Static) or (isinstance(side, RuntimeValue) and side.unrolled) for side in (left, right)))
+    if row == "matmul" and any(isinstance(side, TileType) and side.level == "tile" and len(side.shape) > 2 for side in (left, right)):
+        row = "batch_matmul"
     return _apply_row(ops.table()[row], left, right) if row is not None else UNKNOWN
 
 
@@ -272,10 +274,11 @@ def _structural(name: str) -> Callable[[Arguments, FreshDim], Abstract] | None:
 
 def subscript(base: BufferType | TileType, indices: Sequence[Abstract | slice], fresh: FreshDim) -> Abstract:
     """The type of `base[…]`: slices keep dims, integers drop them, None adds one, missing ones are whole."""
-    dots = next((place for place, index in enumerate(indices) if isinstance(index, Static) and index.value is ...), len(indices))
+    dotted = [place for place, index in enumerate(indices) if isinstance(index, Static) and index.value is ...]
     real = [index for index in indices if not (isinstance(index, Static) and (index.value is ... or index.value is None))]
-    if len(real) > len(base.shape):
+    if len(real) > len(base.shape) or len(dotted) > 1:
         return UNKNOWN
+    dots = dotted[0] if dotted else len(indices)
     shape: list[Dim] = []
     extents = iter(base.shape)
     for index in (*indices[:dots], *[slice(None)] * (len(base.shape) - len(real)), *indices[dots + 1 :]):
@@ -300,8 +303,9 @@ def _slice_extent(index: slice, extent: Dim) -> Dim:
     if isinstance(index.step, int):
         return max(0, index.step)
     if isinstance(index.step, Static) and isinstance(step := index.step.value, int) and step not in (0, 1):
-        length = len(range(*slice(*(part and part.value for part in (index.start, index.stop)), step).indices(extent))) if isinstance(extent, int) and _constant(index) else None
-        return ANY if length is None else length
+        if not isinstance(extent, int) or not _constant(index):
+            return ANY
+        return len(range(*slice(*(part and part.value for part in (index.start, index.stop)), step).indices(extent)))
     start = 0 if index.start is None else extent_of(index.start)
     if index.stop is None:
         if not isinstance(extent, int) or not isinstance(start, int):

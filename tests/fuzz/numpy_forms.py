@@ -1,0 +1,176 @@
+"""The menu, NumPy's forms: reductions over any axes, orders of axes, steps, new arrays, elementary functions, as functions and as methods."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tests.fuzz.values import Dim, Val, rounding, settled
+from tests.fuzz.writer import Writer
+
+
+def _known(v: Val) -> bool:
+    return v.full and not v.gaps and all(isinstance(extent, int) for extent in v.shape)
+
+
+def _small_float(v: Val) -> bool:
+    return _known(v) and v.dtype in ("FP32", "FP16", "BF16") and v.magnitude <= 6
+
+
+def _shaped(w: Writer, x: Val, text: str, shape: Sequence[Dim], **facts: object) -> Val:
+    level = "tensor" if x.level == "buffer" else x.level
+    return replace(w.shaped_like(x, text, shape=tuple(shape), valid=tuple(shape), **facts), level=level)  # type: ignore[arg-type]
+
+
+def _called(w: Writer, x: Val, name: str, arguments: str) -> str:
+    """As a function, or as a method of what has a name."""
+    return f"{x.text}.{name}({arguments})" if x.text.isidentifier() and w.chance(0.5) else f"pl.{name}({x.text}{', ' * bool(arguments)}{arguments})"
+
+
+def _axes(w: Writer, x: Val) -> tuple[list[int], str]:
+    """Some axes, but never all of them, and how they are written."""
+    count = w.rng.randint(1, len(x.shape) - 1)
+    axes = sorted(w.rng.sample(range(len(x.shape)), count))
+    written = [axis - len(x.shape) if w.chance(0.3) else axis for axis in axes]
+    return axes, str(written[0]) if count == 1 else str(tuple(written))
+
+
+def over_axes(w: Writer) -> Val | None:
+    """sum, amax, amin, mean, prod, var, std over any axes but all."""
+    x = w.pick(lambda v: _known(v) and len(v.shape) > 1 and v.dtype in ("FP32", "FP16", "BF16", "INT32"))
+    if x is None:
+        return None
+    axes, shown = _axes(w, x)
+    count = math.prod(int(x.shape[axis]) for axis in axes)
+    names = ["sum", "amax", "amin", w.rng.choice(("max", "min"))]
+    if x.is_float and x.magnitude <= 12:
+        names += ["mean", "var", "std"]
+    if x.is_float and x.magnitude <= 1.5 and count <= 8:
+        names.append("prod")
+    name = w.rng.choice(names)
+    keep = w.chance(0.5)
+    shape = [1 if axis in axes else extent for axis, extent in enumerate(x.shape) if keep or axis not in axes]
+    size = x.magnitude
+    wide = (2 * size) ** 2
+    low, high, err = {
+        "sum": (count * x.lo, count * x.hi, count * (x.err + rounding(x.dtype, count * size, 2))),
+        "mean": (x.lo, x.hi, x.err + rounding(x.dtype, size, count + 4)),
+        "prod": (-(max(size, 1) ** count), max(size, 1) ** count, count * (x.err + rounding(x.dtype, 1, 2)) * max(size, 1) ** count),
+        "var": (0.0, wide, 8 * size * x.err + rounding(x.dtype, wide, count + 8)),
+        "std": (0.0, 2 * size, math.sqrt(8 * size * x.err + rounding(x.dtype, wide, count + 8))),
+    }.get(name, (x.lo, x.hi, x.err))
+    found = _shaped(w, x, _called(w, x, name, f"axis={shown}, keepdims={keep}"), shape, lo=low, hi=high, err=err if x.is_float else 0.0)
+    return settled(found)
+
+
+def place_of_extreme(w: Writer) -> Val | None:
+    x = w.pick(lambda v: _known(v) and len(v.shape) > 1 and v.exact and v.dtype in ("FP32", "FP16", "INT32"))
+    if x is None:
+        return None
+    axis, keep = w.rng.randrange(len(x.shape)), w.chance(0.5)
+    shape = [1 if place == axis else extent for place, extent in enumerate(x.shape) if keep or place != axis]
+    text = _called(w, x, w.rng.choice(("argmax", "argmin")), f"axis={axis}, keepdims={keep}")
+    return replace(_shaped(w, x, text, shape, lo=0.0, hi=float(int(x.shape[axis]) - 1), err=0.0), dtype="INT32")
+
+
+def normalised(w: Writer) -> Val | None:
+    """softmax, log_softmax, logsumexp."""
+    x = w.pick(_small_float)
+    if x is None:
+        return None
+    axis = w.rng.randrange(len(x.shape))
+    name = w.rng.choice(("softmax", "log_softmax", *(("logsumexp",) if len(x.shape) > 1 else ())))
+    spread = 2 * x.magnitude + math.log(int(x.shape[axis])) + 1
+    shape = [extent for place, extent in enumerate(x.shape) if place != axis or name != "logsumexp"]
+    low, high = {"softmax": (0.0, 1.0), "log_softmax": (-spread, 0.0), "logsumexp": (-spread, spread)}[name]
+    return _shaped(w, x, f"pl.{name}({x.text}, axis={axis})", shape, lo=low, hi=high, err=4 * x.err + rounding(x.dtype, spread, 12))
+
+
+def elementary(w: Writer) -> Val | None:
+    """log1p, expm1, exp2, log2, log10, square, tan of numbers near 1."""
+    x = w.pick(_small_float)
+    if x is None:
+        return None
+    name = w.rng.choice(("log1p", "expm1", "exp2", "log2", "log10", "square", *(("tan",) if x.dtype == "FP32" else ())))
+    near = f"pl.clip({x.text}, 0.5, 1.25)"
+    return w.shaped_like(x, f"pl.{name}({near})", lo=-1.0, hi=3.1, err=12 * x.err + rounding(x.dtype, 3, 10))
+
+
+def covered(w: Writer) -> Val | None:
+    """Integers divided and rounded up."""
+    x = w.pick(lambda v: v.dtype == "INT32" and v.magnitude < 2**30)
+    return None if x is None else settled(w.shaped_like(x, f"pl.cdiv({x.text}, {w.rng.choice((2, 3, 7))})", lo=x.lo, hi=x.hi + 1))
+
+
+def other_axes(w: Writer) -> Val | None:
+    """permute, flip, expand_dims, squeeze, and steps in subscripts."""
+    x = w.pick(lambda v: _known(v) and len(v.shape) < 5)
+    if x is None or x.dtype == "BOOL":
+        return None
+    rank = len(x.shape)
+    name = w.rng.choice(("permute", "flip", "expand_dims", "squeeze", "T", "every", "step"))
+    if name in ("permute", "T"):
+        order = list(range(rank))[::-1] if name == "T" else w.rng.sample(range(rank), rank)
+        text = f"{x.text}.T" if name == "T" and x.text.isidentifier() else f"pl.permute({x.text}, {order})"
+        return _shaped(w, x, text, [x.shape[axis] for axis in order])
+    if name == "flip":
+        return _shaped(w, x, _called(w, x, "flip", f"axis={w.rng.randrange(rank)}"), x.shape)
+    if name == "expand_dims":
+        at = w.rng.randint(0, rank)
+        text = f"pl.expand_dims({x.text}, {at})" if w.chance(0.5) else f"pl.squeeze(pl.unsqueeze(pl.expand_dims({x.text}, {at}), 0), 0)" if rank < 4 else None
+        return None if text is None else _shaped(w, x, text, [*x.shape[:at], 1, *x.shape[at:]])
+    if name == "squeeze":
+        places = [axis for axis, extent in enumerate(x.shape) if extent == 1]
+        if not places or rank == 1:
+            return None
+        return _shaped(w, x, f"pl.squeeze({x.text}, axis={places[0]})", [extent for axis, extent in enumerate(x.shape) if axis != places[0]])
+    steps = [w.rng.choice((1, 1, 2, 3, -1, -2)) for _ in x.shape]
+    shape = [-(-int(extent) // abs(step)) for extent, step in zip(x.shape, steps, strict=True)]
+    if name == "step" and x.text.isidentifier():
+        return _shaped(w, x, f"{x.text}[{', '.join(f'::{step}' for step in steps)}]", shape)
+    return _shaped(w, x, f"pl.every({x.text}, {steps})", shape)
+
+
+def made_like(w: Writer) -> Val | None:
+    """New arrays beside one that is there."""
+    x = w.pick(lambda v: _known(v) and v.dtype in ("FP32", "INT32"))
+    if x is None:
+        return None
+    space = "tile." if x.level == "tile" else ""
+    shape = list(x.shape)
+    axis = w.rng.randrange(len(shape))
+    texts = {
+        "zeros": (f"pl.{space}zeros({shape}, pl.{x.dtype})", 0.0, 0.0),
+        "ones": (f"pl.{space}ones({shape}, pl.{x.dtype})", 1.0, 1.0),
+        "zeros_like": (f"pl.zeros_like({x.text})", 0.0, 0.0),
+        "ones_like": (f"pl.ones_like({x.text})", 1.0, 1.0),
+        "full_like": (f"pl.full_like({x.text}, 3)", 3.0, 3.0),
+        "iota": (f"pl.{space}iota({shape}, axis={axis}, dtype=pl.{x.dtype})", 0.0, float(int(shape[axis]) - 1)),
+        "arange": (f"pl.{space}arange(1, {[*[1] * (len(shape) - 1), shape[-1]]}, pl.{x.dtype}, step=2)", 1.0, 2.0 * int(shape[-1])),
+        "broadcast_to": (f"pl.broadcast_to({x.text}, {[2, *shape] if len(shape) < 4 else shape})", x.lo, x.hi),
+    }
+    if x.dtype == "FP32":
+        texts["rand"] = (f"pl.{space}rand({w.rng.randrange(99)}, {shape})", 0.0, 1.0)
+        texts["randn"] = (f"pl.{space}randn({w.rng.randrange(99)}, {shape})", -6.0, 6.0)
+    name = w.rng.choice(list(texts))
+    text, low, high = texts[name]
+    result = {"arange": [*[1] * (len(shape) - 1), shape[-1]], "broadcast_to": [2, *shape] if len(shape) < 4 else shape}.get(name, shape)
+    return _shaped(w, x, text, result, lo=low, hi=high, err=1e-4 if name == "randn" else x.err if name == "broadcast_to" else 0.0)
+
+
+def summed_product(w: Writer) -> Val | None:
+    """einsum of two operands, and `@`."""
+    x = w.pick(lambda v: _known(v) and len(v.shape) == 2 and v.dtype == "FP32" and v.magnitude <= 12)
+    if x is None:
+        return None
+    fits = (x.level, x.shape[1])
+    y = w.pick(lambda v: _known(v) and v.dtype == "FP32" and len(v.shape) == 2 and (v.level, v.shape[0]) == fits and v.magnitude <= 12)
+    if y is None:
+        return None
+    inner = int(x.shape[1])
+    size = inner * x.magnitude * y.magnitude
+    err = inner * (x.err * y.magnitude + y.err * x.magnitude + x.err * y.err) + rounding("FP32", size, inner + 2)
+    if w.chance(0.5):
+        return _shaped(w, x, f"pl.einsum('ij,jk->ki', {x.text}, {y.text})", [y.shape[1], x.shape[0]], lo=-size, hi=size, err=err)
+    return _shaped(w, x, f"({x.text} @ {y.text})", [x.shape[0], y.shape[1]], lo=-size, hi=size, err=err)
