@@ -28,9 +28,11 @@ def steps_of(steps: object, rank: int) -> tuple[int, ...]:
 
 
 def _infer_every(call: Call) -> tuple[ValueType, ...]:
-    input, steps = call.shaped("input"), call.arg("steps")
-    if not isinstance(steps, tuple | list) or len(steps) != input.rank or not all(isinstance(step, int) and step for step in steps):
-        raise ShapeError(f"every takes one step per dim of {shape_text(input.shape)}, none of them 0, got {steps!r}", help="1 takes all elements of a dim, -1 in reverse")
+    input, given = call.shaped("input"), call.arg("steps")
+    steps = [step for step in given if isinstance(step, int) and step] if isinstance(given, tuple | list) else []
+    if len(steps) != input.rank:
+        text = f"every takes one step per dim of {shape_text(input.shape)}, none of them 0, got {given!r}"
+        raise ShapeError(text, help="1 takes all elements of a dim, -1 in reverse")
     shape: list[Dim] = []
     valid: list[Dim] = []
     for axis, (extent, inside, step) in enumerate(zip(input.shape, input.valid, steps, strict=True)):

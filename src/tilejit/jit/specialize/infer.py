@@ -305,7 +305,8 @@ def _slice_extent(index: slice, extent: Dim) -> Dim:
     if isinstance(index.step, Static) and isinstance(step := index.step.value, int) and step not in (0, 1):
         if not isinstance(extent, int) or not _constant(index):
             return ANY
-        return len(range(*slice(*(part and part.value for part in (index.start, index.stop)), step).indices(extent)))
+        first, last = (None if part is None else part.value for part in (index.start, index.stop))
+        return len(range(*slice(first, last, step).indices(extent)))
     start = 0 if index.start is None else extent_of(index.start)
     if index.stop is None:
         if not isinstance(extent, int) or not isinstance(start, int):
