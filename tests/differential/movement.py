@@ -61,6 +61,30 @@ def every(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     yield {"input": Array(("B", 2, rows, columns), dtype), "steps": Fixed((1, -1, 2, -3))}
 
 
+def scanned(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
+    role = "near one" if row.attrs["combine"] == "prod" else "finite"
+    for shape, axes in ((("M", "N"), (0, 1)), (("N",), (-1,)), (("B", "M", "N"), (0, 1, 2)), (("B", 2, "M", "N"), (1, -2))):
+        for axis in axes:
+            yield {"input": Array(shape, dtype, role, window=level == "tile"), "axis": Fixed(axis)}
+
+
+def ordered(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
+    flag, extra = ("largest", {"k": Fixed(3)}) if row.name == "topk_rows" else ("descending", {})
+    last = 13 if row.name == "topk_rows" and level != "tile" else "N"
+    for shape in (("M", last), (last,), ("B", 2, last)):
+        for value in (False, True):
+            yield {"input": Array(shape, dtype), flag: Fixed(value), **extra}
+    for columns, k in ((200, 3), (70, 40)) if row.name == "topk_rows" else ():
+        yield {"input": Array((2, columns), dtype), "k": Fixed(k)}
+
+
+def counted(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
+    for shape in (("M", "N"), ("N",), ("B", "M", "N")):
+        yield {"input": Array(shape, dtype, "small"), "length": Fixed(130)}
+    for weights in (FP32, INT32):
+        yield {"input": Array(("M", "N"), dtype, "small"), "length": Fixed(130), "weights": Array(("M", "N"), weights, "finite")}
+
+
 def concat(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     other = Array(("M", "K") if level == "tile" else (ROWS, 12), dtype, value=True)
     yield {"src0": matrix(level, dtype), "src1": other}
@@ -140,6 +164,13 @@ MOVEMENT: dict[str, Plan] = {
     "fillpad_expand": fillpad,
     "transpose": transpose,
     "every": every,
+    "cumsum": scanned,
+    "cumprod": scanned,
+    "cummax": scanned,
+    "cummin": scanned,
+    "sort_rows": ordered,
+    "topk_rows": ordered,
+    "bincount": counted,
     "transpose_view": same("input"),
     "concat": concat,
     "move": same("input", target_memory=MemorySpace.Left),

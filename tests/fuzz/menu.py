@@ -84,6 +84,9 @@ MENU: tuple[tuple[int, Operation], ...] = (
     (3, numpy_forms.other_axes),
     (3, numpy_forms.made_like),
     (1, numpy_forms.summed_product),
+    (2, numpy_forms.running),
+    (2, numpy_forms.in_order),
+    (1, numpy_forms.tallied),
 )
 _WEIGHTS = [weight for weight, _ in MENU]
 _OPERATIONS = [operation for _, operation in MENU]

@@ -159,6 +159,58 @@ def made_like(w: Writer) -> Val | None:
     return _shaped(w, x, text, result, lo=low, hi=high, err=1e-4 if name == "randn" else x.err if name == "broadcast_to" else 0.0)
 
 
+def running(w: Writer) -> Val | None:
+    """cumsum, cumprod, cummax, cummin along an axis."""
+    x = w.pick(lambda v: v.full and v.dtype in ("FP32", "FP16", "BF16", "INT32", "INT16"))
+    if x is None:
+        return None
+    axis = w.rng.randrange(len(x.shape))
+    names = ["cumsum", "cummax", "cummin"]
+    if x.is_float and x.magnitude <= 1.2 and isinstance(x.shape[axis], int) and int(x.shape[axis]) <= 16:
+        names.append("cumprod")
+    name = w.rng.choice(names)
+    count = int(x.shape[axis]) if isinstance(x.shape[axis], int) else 32
+    low, high, err = {
+        "cumsum": (min(x.lo, count * x.lo), max(x.hi, count * x.hi), count * (x.err + rounding(x.dtype, count * x.magnitude, 2))),
+        "cumprod": (-20.0, 20.0, 20 * count * (x.err + rounding(x.dtype, 1, 2))),
+    }.get(name, (x.lo, x.hi, x.err))
+    text = _called(w, x, name, f"axis={axis}")
+    return settled(_shaped(w, x, text, x.shape, lo=low, hi=high, err=err if x.is_float else 0.0))
+
+
+def in_order(w: Writer) -> Val | None:
+    """sort, argsort, topk, and the rows behind them."""
+    x = w.pick(lambda v: _known(v) and v.exact and v.dtype in ("FP32", "FP16", "INT32", "INT8", "UINT16"))
+    if x is None:
+        return None
+    axis, down = w.rng.randrange(len(x.shape)), w.chance(0.5)
+    name = w.rng.choice(("sort", "argsort", "topk", "sort_rows", "topk_rows"))
+    places = {"lo": 0.0, "hi": float(max(int(extent) for extent in x.shape))}
+    if name in ("sort", "argsort"):
+        found = _shaped(w, x, f"pl.{name}({x.text}, axis={axis}, descending={down})", x.shape, **(places if name == "argsort" else {}))
+        return replace(found, dtype="INT32") if name == "argsort" else found
+    if name == "sort_rows":
+        return _shaped(w, x, f"pl.sort_rows({x.text}, {down})[0]", x.shape)
+    axis = len(x.shape) - 1 if name == "topk_rows" else axis
+    count = w.rng.randint(1, int(x.shape[axis]))
+    shape = [count if place == axis else extent for place, extent in enumerate(x.shape)]
+    arguments = f"{count}, {down}" if name == "topk_rows" else f"{count}, axis={axis}, largest={down}"
+    which = w.rng.randrange(2)
+    found = _shaped(w, x, f"pl.{name}({x.text}, {arguments})[{which}]", shape, **(places if which else {}))
+    return replace(found, dtype="INT32") if which else found
+
+
+def tallied(w: Writer) -> Val | None:
+    """bincount of clipped integers, histogram of floats."""
+    x = w.pick(lambda v: _known(v) and v.exact and v.dtype in ("FP32", "INT32"))
+    if x is None:
+        return None
+    size = float(math.prod(int(extent) for extent in x.shape))
+    if x.dtype == "FP32":
+        return replace(_shaped(w, x, f"pl.histogram({x.text}, 8, -2.0, 2.0)", [8], lo=0.0, hi=size), dtype="INT32")
+    return _shaped(w, x, f"pl.bincount(pl.clip({x.text}, 0, 8), 9)", [9], lo=0.0, hi=size)
+
+
 def summed_product(w: Writer) -> Val | None:
     """einsum of two operands, and `@`."""
     x = w.pick(lambda v: _known(v) and len(v.shape) == 2 and v.dtype == "FP32" and v.magnitude <= 12)

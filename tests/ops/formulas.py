@@ -199,6 +199,15 @@ def scaled(use: Any, lhs: Array, lhs_scale: Array, rhs: Array, rhs_scale: Array,
     return multiplied(use, left, right, **rest)
 
 
+def _running(combine: Callable[[Any, Any], Any], input: Array, axis: int) -> Array:
+    out = np.array(input, object)
+    rows = np.moveaxis(out, axis, -1)
+    for place in np.ndindex(rows.shape[:-1]):
+        for index in range(1, rows.shape[-1]):
+            rows[place][index] = combine(rows[place][index - 1], rows[place][index])
+    return out
+
+
 NUMBERS: dict[str, Formula] = {
     **{name: cellwise(PAIRS[name]) for name in ("add", "sub", "mul", "div")},
     "floordiv": cellwise(_floored),
@@ -225,6 +234,10 @@ NUMBERS: dict[str, Formula] = {
     "silu": real(lambda x: float(torch.nn.functional.silu(torch.tensor(x, dtype=torch.float64)))),
     "gelu": lambda use, input, approximate="none": real(lambda x: _gelu(x, approximate))(input=input),
     "clamp": cellwise(lambda x, low, high: _smallest(_largest(x, low), high)),
+    "cumsum": lambda use, input, axis: _running(operator.add, input, axis),
+    "cumprod": lambda use, input, axis: _running(operator.mul, input, axis),
+    "cummax": lambda use, input, axis: _running(_largest, input, axis),
+    "cummin": lambda use, input, axis: _running(_smallest, input, axis),
     "log1p": real(lambda x: -math.inf if x == -1 else math.log1p(x)),
     "expm1": real(math.expm1),
     "exp2": real(lambda x: 2.0**x),

@@ -223,10 +223,33 @@ def _same(use: Any, **args: Any) -> Array:
     return next(value for value in args.values() if isinstance(value, np.ndarray))
 
 
+def _ordered(input: Array, descending: bool) -> tuple[Array, Array]:
+    """Python's own sort, by (is NaN, number, sign of zero)."""
+    values, places = np.empty_like(input), np.empty(input.shape, np.int32)
+    for row in np.ndindex(input.shape[:-1]):
+        cells = [float(cell) if input.dtype.kind not in "iu" else int(cell) for cell in input[row]]
+        keys = [(1, 0.0, 0) if cell != cell else (0, cell, 0 if math.copysign(1, cell) < 0 and cell == 0 else 1) for cell in cells]
+        order = sorted(range(len(cells)), key=keys.__getitem__)
+        if descending:
+            order = sorted(range(len(cells)), key=lambda place: [-part for part in keys[place]])
+        values[row], places[row] = input[row][order], order
+    return values, places
+
+
+def _tallied(input: Array, length: int, weights: Array | None) -> Array:
+    out = [0] * length if weights is None or weights.dtype.kind == "i" else [np.float32(0)] * length
+    for place in np.ndindex(input.shape):
+        out[int(input[place])] += 1 if weights is None else weights[place] if weights.dtype.kind != "i" else int(weights[place])
+    return np.array(out, np.int64).astype(np.int32) if weights is None or weights.dtype.kind == "i" else np.array(out, np.float32)
+
+
 MOVES: dict[str, Formula] = {
     "transpose": lambda use, input, axis1, axis2: _swapped(input, axis1, axis2),
     "transpose_view": lambda use, input: _swapped(input, -1, -2),
     "concat": lambda use, src0, src1: np.array([[*a, *b] for a, b in zip(src0, src1, strict=True)], src0.dtype),
+    "sort_rows": lambda use, input, descending=False: _ordered(input, descending),
+    "topk_rows": lambda use, input, k, largest=True: tuple(part[..., :k] for part in _ordered(input, largest)),
+    "bincount": lambda use, input, length, weights=None: _tallied(input, length, weights),
     "every": lambda use, input, steps: np.array(input[tuple(slice(None, None, step) for step in steps)]),
     "move": _same,
     "aiv_shard": _same,

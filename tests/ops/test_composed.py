@@ -125,6 +125,12 @@ CASES = [
     Case("x.exp().astype(pl.FP16)", lambda x: np.exp(x).astype(np.float16)),
     Case("x.reshape(5, 21)", lambda x: x.reshape(5, 21)),
     Case("x.relu() + pl.lrelu(x, 0.5)", lambda x: np.maximum(x, 0) + np.where(x > 0, x, 0.5 * x)),
+    Case("pl.sort(x, axis=0)", lambda x: np.sort(x, axis=0)),
+    Case("x.sort(axis=1, descending=True)", lambda x: -np.sort(-x, axis=1)),
+    Case("pl.argsort(x, axis=1)", lambda x: np.argsort(x, axis=1, kind="stable"), dtype=np.int8),
+    Case("pl.topk(x, 2, axis=1)[0]", lambda x: -np.sort(-x, axis=1)[:, :2]),
+    Case("pl.topk(x, 3, largest=False)[1]", lambda x: np.argsort(x, axis=-1, kind="stable")[..., :3]),
+    Case("pl.histogram(x, 7, -1.0, 0.75)", lambda x: np.histogram(x, 7, (-1.0, 0.75))[0]),
     Case("pl.row_max(x) + pl.row_sum(x)", lambda x: x.max(-1, keepdims=True) + x.sum(-1, keepdims=True)),
 ]
 

@@ -205,8 +205,16 @@ class _tensor:
         """Where the smallest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
 
     @staticmethod
+    def argsort(input: Any, axis: Any = ..., descending: Any = ...) -> Any:
+        """The INT32 indices that put the elements in order along an axis; equal ones keep their order."""
+
+    @staticmethod
     def assemble(target: Any, source: Any, offset: Any, *, atomic: Any = ...) -> Any:
         """target with source written at `offset`: the valid region of a tensor, the whole of a tile."""
+
+    @staticmethod
+    def bincount(input: Any, length: Any, weights: Any = ...) -> Any:
+        """How often each number from 0 to length - 1 occurs, as INT32; with weights the sum of the weights of its places."""
 
     @staticmethod
     def broadcast_to(input: Any, shape: Any) -> Any:
@@ -314,6 +322,22 @@ class _tensor:
     @staticmethod
     def create_l1(shape: Any, dtype: Any, transpose: Any = ...) -> Any:
         """A new tensor that lives in on-chip memory on Ascend; otherwise as create_tensor."""
+
+    @staticmethod
+    def cummax(input: Any, axis: Any = ...) -> Any:
+        """The largest of all elements along the axis up to each of them; NaN wins."""
+
+    @staticmethod
+    def cummin(input: Any, axis: Any = ...) -> Any:
+        """The smallest of all elements along the axis up to each of them; NaN wins."""
+
+    @staticmethod
+    def cumprod(input: Any, axis: Any = ...) -> Any:
+        """The product of all elements along the axis up to each of them; integers wrap."""
+
+    @staticmethod
+    def cumsum(input: Any, axis: Any = ...) -> Any:
+        """The sum of all elements along the axis up to each of them; integers wrap."""
 
     @staticmethod
     def dim(tensor: Any, axis: Any) -> Any:
@@ -424,6 +448,10 @@ class _tensor:
     @staticmethod
     def get_subblock_idx() -> Any:
         """The vector lane of pl.split_aiv, else 0."""
+
+    @staticmethod
+    def histogram(input: Any, bins: Any, low: Any, high: Any) -> Any:
+        """How many elements lie in each of `bins` equal parts of the range from low to high, as INT32; what lies outside is not counted."""
 
     @staticmethod
     def iota(shape: Any, axis: Any = ..., dtype: Any = ...) -> Any:
@@ -716,8 +744,16 @@ class _tensor:
         """log(1 + e**x) for every element, accurate and without overflow."""
 
     @staticmethod
+    def sort(input: Any, axis: Any = ..., descending: Any = ...) -> Any:
+        """The elements in order along an axis; equal ones keep their order, NaN comes last (first if descending)."""
+
+    @staticmethod
     def sort32(src: Any, idx: Any) -> Any:
         """Each block of 32 columns sorted, largest first, as (value, index) pairs."""
+
+    @staticmethod
+    def sort_rows(input: Any, descending: Any = ...) -> Any:
+        """The elements of each row (along the last axis) in order, and the INT32 index at which each of them was."""
 
     @staticmethod
     def sqrt(input: Any) -> Any:
@@ -754,6 +790,14 @@ class _tensor:
     @staticmethod
     def tanh(input: Any) -> Any:
         """The hyperbolic tangent of every element."""
+
+    @staticmethod
+    def topk(input: Any, k: Any, axis: Any = ..., largest: Any = ...) -> Any:
+        """The k largest elements along an axis in descending order (or the smallest in ascending order), and their INT32 indices."""
+
+    @staticmethod
+    def topk_rows(input: Any, k: Any, largest: Any = ...) -> Any:
+        """The k largest elements of each row in descending order (or the smallest in ascending order), and their INT32 indices; of equals the first."""
 
     @staticmethod
     def transpose(tensor: Any, axis1: Any, axis2: Any) -> Any:
@@ -861,6 +905,10 @@ class _tile:
         """Where the smallest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
 
     @staticmethod
+    def argsort(input: Any, axis: Any = ..., descending: Any = ...) -> Any:
+        """The INT32 indices that put the elements in order along an axis; equal ones keep their order."""
+
+    @staticmethod
     def assemble(target: Any, source: Any, offset: Any) -> Any:
         """target with source written at `offset`: the valid region of a tensor, the whole of a tile."""
 
@@ -871,6 +919,10 @@ class _tile:
     @staticmethod
     def batch_matmul_acc(acc: Any, lhs: Any, rhs: Any) -> Any:
         """acc + lhs @ rhs for each batch of tiles; acc is not broadcast."""
+
+    @staticmethod
+    def bincount(input: Any, length: Any, weights: Any = ...) -> Any:
+        """How often each number from 0 to length - 1 occurs, as INT32; with weights the sum of the weights of its places."""
 
     @staticmethod
     def broadcast_to(input: Any, shape: Any) -> Any:
@@ -978,6 +1030,22 @@ class _tile:
     @staticmethod
     def create(shape: Any, dtype: Any, target_memory: Any = ..., transpose: Any = ..., *, flat_layout: Any = ...) -> Any:
         """A tile of undefined content."""
+
+    @staticmethod
+    def cummax(tile: Any, axis: Any = ...) -> Any:
+        """The largest of all elements along the axis up to each of them; NaN wins."""
+
+    @staticmethod
+    def cummin(tile: Any, axis: Any = ...) -> Any:
+        """The smallest of all elements along the axis up to each of them; NaN wins."""
+
+    @staticmethod
+    def cumprod(tile: Any, axis: Any = ...) -> Any:
+        """The product of all elements along the axis up to each of them; integers wrap."""
+
+    @staticmethod
+    def cumsum(tile: Any, axis: Any = ...) -> Any:
+        """The sum of all elements along the axis up to each of them; integers wrap."""
 
     @staticmethod
     def div(lhs: Any, rhs: Any, high_precision: Any = ...) -> Any:
@@ -1106,6 +1174,10 @@ class _tile:
     @staticmethod
     def get_subblock_idx() -> Any:
         """The vector lane of pl.split_aiv, else 0."""
+
+    @staticmethod
+    def histogram(input: Any, bins: Any, low: Any, high: Any) -> Any:
+        """How many elements lie in each of `bins` equal parts of the range from low to high, as INT32; what lies outside is not counted."""
 
     @staticmethod
     def iota(shape: Any, axis: Any = ..., dtype: Any = ...) -> Any:
@@ -1454,8 +1526,16 @@ class _tile:
         """log(1 + e**x) for every element, accurate and without overflow."""
 
     @staticmethod
+    def sort(input: Any, axis: Any = ..., descending: Any = ...) -> Any:
+        """The elements in order along an axis; equal ones keep their order, NaN comes last (first if descending)."""
+
+    @staticmethod
     def sort32(src: Any, idx: Any) -> Any:
         """Each block of 32 columns sorted, largest first, as (value, index) pairs."""
+
+    @staticmethod
+    def sort_rows(input: Any, descending: Any = ...) -> Any:
+        """The elements of each row (along the last axis) in order, and the INT32 index at which each of them was."""
 
     @staticmethod
     def sqrt(tile: Any) -> Any:
@@ -1504,6 +1584,14 @@ class _tile:
     @staticmethod
     def tanh(tile: Any) -> Any:
         """The hyperbolic tangent of every element."""
+
+    @staticmethod
+    def topk(input: Any, k: Any, axis: Any = ..., largest: Any = ...) -> Any:
+        """The k largest elements along an axis in descending order (or the smallest in ascending order), and their INT32 indices."""
+
+    @staticmethod
+    def topk_rows(input: Any, k: Any, largest: Any = ...) -> Any:
+        """The k largest elements of each row in descending order (or the smallest in ascending order), and their INT32 indices; of equals the first."""
 
     @staticmethod
     def transpose(tile: Any, axis1: Any, axis2: Any, tmp_tile: Any = ...) -> Any:
@@ -1741,11 +1829,17 @@ def argmax(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
 def argmin(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
     """Where the smallest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
 
+def argsort(input: Any, axis: Any = ..., descending: Any = ...) -> Any:
+    """The INT32 indices that put the elements in order along an axis; equal ones keep their order."""
+
 def assemble(target: Any, source: Any, offset: Any, *, atomic: Any = ...) -> Any:
     """target with source written at `offset`: the valid region of a tensor, the whole of a tile."""
 
 def batch_matmul(lhs: Any, rhs: Any) -> Any:
     """lhs @ rhs for each batch of tiles; batches broadcast."""
+
+def bincount(input: Any, length: Any, weights: Any = ...) -> Any:
+    """How often each number from 0 to length - 1 occurs, as INT32; with weights the sum of the weights of its places."""
 
 def broadcast_to(input: Any, shape: Any) -> Any:
     """The elements repeated along new axes, and along those of extent 1, until the shape is `shape`."""
@@ -1830,6 +1924,18 @@ def create_tensor(shape: Any, dtype: Any, layout: Any = ..., manual_dep: Any = .
 
 def create_tile(shape: Any, dtype: Any, target_memory: Any = ..., transpose: Any = ..., *, flat_layout: Any = ...) -> Any:
     """A tile of undefined content."""
+
+def cummax(input: Any, axis: Any = ...) -> Any:
+    """The largest of all elements along the axis up to each of them; NaN wins."""
+
+def cummin(input: Any, axis: Any = ...) -> Any:
+    """The smallest of all elements along the axis up to each of them; NaN wins."""
+
+def cumprod(input: Any, axis: Any = ...) -> Any:
+    """The product of all elements along the axis up to each of them; integers wrap."""
+
+def cumsum(input: Any, axis: Any = ...) -> Any:
+    """The sum of all elements along the axis up to each of them; integers wrap."""
 
 def dim(tensor: Any, axis: Any) -> Any:
     """The extent of an axis, as an INDEX scalar."""
@@ -1922,6 +2028,9 @@ def get_block_num() -> Any:
 
 def get_subblock_idx() -> Any:
     """The vector lane of pl.split_aiv, else 0."""
+
+def histogram(input: Any, bins: Any, low: Any, high: Any) -> Any:
+    """How many elements lie in each of `bins` equal parts of the range from low to high, as INT32; what lies outside is not counted."""
 
 def import_peer_buffer(*, name: Any, peer_func: Any) -> Any:
     """The address of a buffer that another function reserves, as an INT32 scalar."""
@@ -2192,8 +2301,14 @@ def softmax(input: Any, axis: Any = ...) -> Any:
 def softplus(input: Any) -> Any:
     """log(1 + e**x) for every element, accurate and without overflow."""
 
+def sort(input: Any, axis: Any = ..., descending: Any = ...) -> Any:
+    """The elements in order along an axis; equal ones keep their order, NaN comes last (first if descending)."""
+
 def sort32(src: Any, idx: Any) -> Any:
     """Each block of 32 columns sorted, largest first, as (value, index) pairs."""
+
+def sort_rows(input: Any, descending: Any = ...) -> Any:
+    """The elements of each row (along the last axis) in order, and the INT32 index at which each of them was."""
 
 def sqrt(input: Any) -> Any:
     """The square root of every element."""
@@ -2233,6 +2348,12 @@ def tfree_to_aic(tile: Any, *, split: Any = ..., id: Any = ...) -> Any:
 
 def tfree_to_aiv(tile: Any, *, split: Any = ..., id: Any = ...) -> Any:
     """Give the slot of a tile from the vector side back; split and id are those of its tpop."""
+
+def topk(input: Any, k: Any, axis: Any = ..., largest: Any = ...) -> Any:
+    """The k largest elements along an axis in descending order (or the smallest in ascending order), and their INT32 indices."""
+
+def topk_rows(input: Any, k: Any, largest: Any = ...) -> Any:
+    """The k largest elements of each row in descending order (or the smallest in ascending order), and their INT32 indices; of equals the first."""
 
 def tpop_from_aic(*, shape: Any = ..., dtype: Any = ..., split: Any = ..., lane_stride: Any = ..., id: Any = ...) -> Any:
     """The next tile that the cube side sent."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilejit import ops
 from tilejit.backends.cpu import generate, machine
 from tilejit.backends.cpu.function import FunctionWriter
-from tilejit.backends.cpu.indexed import gather, paged, scatter, sort, update
+from tilejit.backends.cpu.indexed import count, gather, paged, radix, scan, scatter, sort, update
 from tilejit.backends.cpu.lanes import ops as lanes
 from tilejit.backends.cpu.llvm.text import Index, Value
 from tilejit.backends.cpu.memory import array, movement, window
@@ -207,6 +207,13 @@ RULES: dict[str, Rule] = {
     "mscatter": Own(statement=update.write_mscatter),
     "sort32": Own(sort.write_sort32),
     "mrgsort": Own(sort.write_mrgsort),
+    "sort_rows": Own(radix.write_sort),
+    "topk_rows": Own(radix.write_topk),
+    "bincount": Own(count.write_bincount),
+    "cumsum": Own(scan.write_scan),
+    "cumprod": Own(scan.write_scan),
+    "cummax": Own(scan.write_scan),
+    "cummin": Own(scan.write_scan),
     # arrays
     "array_create": Own(array.write_create),
     "array_get_element": Own(array.write_get),

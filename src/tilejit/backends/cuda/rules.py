@@ -52,7 +52,17 @@ _FAMILIES: dict[str, Rule] = {
     "machine": places.machine,
 }
 
+_NO_SCAN = "a running sum over more than one program's registers is not written for CUDA yet"
+_NO_ORDER = "sorting and counting whole rows is not written for CUDA yet; pl.sort32 and pl.mrgsort are"
+
 _OWN: dict[str, Rule | str] = {
+    "cumsum": _NO_SCAN,
+    "cumprod": _NO_SCAN,
+    "cummax": _NO_SCAN,
+    "cummin": _NO_SCAN,
+    "sort_rows": _NO_ORDER,
+    "topk_rows": _NO_ORDER,
+    "bincount": _NO_ORDER,
     "expand_clone": rows.expand_clone,
     "expands": rows.expands,
     "cmp_mask": masks.cmp_mask,

@@ -43,12 +43,12 @@ class TypeKit:
     def __init__(self, row: OpSpec, level: str, fresh: FreshDim) -> None:
         self.title, self.level, self.fresh = row.title, level, fresh
 
-    def __call__(self, name: str, *args: object, **keywords: object) -> Abstract:
+    def __call__(self, name: str, *args: object, **keywords: object) -> object:
         function = ops.step(self.level, name)
         found = apply_op(function, [_abstract(arg) for arg in args], {key: _abstract(arg) for key, arg in keywords.items()}, self.fresh)
         if found is UNKNOWN:
             raise TypeError(f"the type of {name} is not known")
-        return found
+        return found.items if isinstance(found, Items) else found
 
     def type(self, value: object) -> BufferType | TileType:
         if not isinstance(value, (BufferType, TileType)):

@@ -53,6 +53,8 @@ _PAD = Written(move.fillpad, whole=True, large=move.padded)
 _PLACE, _KNOWN = Written(scalar=scalars.place), Written(scalar=scalars.known)
 _MEETS = Written(hole="a kernel that meets another one is not written as PTO")
 _BEFORE_KERNELS = Written()
+_NO_SCAN = Written(hole="PTO has no instruction for running sums")
+_NO_ORDER = Written(hole="PTO sorts blocks of 32 and merges runs: pl.sort32 and pl.mrgsort")
 
 RULES: dict[str, Written] = {
     # elementwise
@@ -158,6 +160,13 @@ RULES: dict[str, Written] = {
     "full": Written(vector.fill),
     "create_tile": Written(move.create),
     "ci": Written(move.ci),
+    "cumsum": _NO_SCAN,
+    "cumprod": _NO_SCAN,
+    "cummax": _NO_SCAN,
+    "cummin": _NO_SCAN,
+    "sort_rows": _NO_ORDER,
+    "topk_rows": _NO_ORDER,
+    "bincount": Written(hole="PTO has no instruction that counts into bins"),
     "every": Written(hole="PTO moves boxes of neighbouring elements; elements a step apart are not written"),
     "tri": Written(move.tri),
     "random": Written(index.random, whole=True),
