@@ -237,7 +237,7 @@ def _ordered(input: Array, descending: bool) -> tuple[Array, Array]:
 
 
 def _tallied(input: Array, length: int, weights: Array | None) -> Array:
-    out = [0] * length if weights is None or weights.dtype.kind == "i" else [np.float32(0)] * length
+    out: list[Any] = [0] * length if weights is None or weights.dtype.kind == "i" else [np.float32(0)] * length
     for place in np.ndindex(input.shape):
         out[int(input[place])] += 1 if weights is None else weights[place] if weights.dtype.kind != "i" else int(weights[place])
     return np.array(out, np.int64).astype(np.int32) if weights is None or weights.dtype.kind == "i" else np.array(out, np.float32)

@@ -125,7 +125,7 @@ def _in_single(k: Kit, value: Handle) -> Handle:
 def _count(k: Kit, value: Handle, axis: object) -> Handle:
     """How many elements a mean is taken of, as a float."""
     count = product(k, [k.valid(value, place) for place in axes_of(k, axis, rank_of(k, value))])
-    return float(count) if isinstance(count, int) else k("cast", count, FP32)
+    return float(count) if isinstance(count, int) else k("cast", count, k.type(value).dtype)
 
 
 def _rounded(k: Kit, value: Handle, like: Handle) -> Handle:
