@@ -212,6 +212,8 @@ class Expressions(Objects):
             return found
         if isinstance(value, Items) and isinstance(place, Static) and isinstance(place.value, int):
             self._check_shape_index(node, place.value, len(value.items))
+            if -len(value.items) <= place.value < len(value.items):
+                return same, value.items[place.value]
         if isinstance(value, Static) and isinstance(place, Static):
             if isinstance(value.value, tuple) and isinstance(place.value, int):
                 self._check_shape_index(node, place.value, len(cast("tuple[object, ...]", value.value)))
