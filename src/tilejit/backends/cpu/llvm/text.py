@@ -146,7 +146,7 @@ class Emitter:
     # index arithmetic, folded when known --------------------------------------------------------------------------------
 
     def i64(self, value: Index) -> Value:
-        return Value(str(value), "i64") if isinstance(value, int) else value
+        return Value(int.__repr__(value), "i64") if isinstance(value, int) else value  # str() of an IntEnum is its name in a 3.12 subinterpreter
 
     def _index(self, op: str, a: Index, b: Index) -> Value:
         return self.inst("i64", f"{op} i64 {self.i64(a).text}, {self.i64(b).text}")
