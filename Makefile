@@ -10,7 +10,7 @@ BASE   := $(VENV)/.base-installed
 DEV    := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check stubs bench fuzz soak faults reads gpu-test clean
+.PHONY: help demo test check stubs bench fuzz soak faults reads gpu-test pythons clean
 
 help:
 	@echo "make demo    run the example kernels and compare them with NumPy"
@@ -21,6 +21,7 @@ help:
 	@echo "make soak    16 threads call different kernels at once (SECONDS=60)"
 	@echo "make faults  the disk cache under injected faults (FAULTS=100000)"
 	@echo "make gpu-test  everything on the GPU of this machine; results go to gpu-results/ (OUT=DIR)"
+	@echo "make pythons  the tests that call kernels on other versions of Python (PYTHONS='python3.12 python3.13')"
 	@echo "make reads   what kernels read of Python: random expressions (READS=20000) and races (RACES=170 rounds, six ways)"
 	@echo "make stubs   write the editors' stub of the language anew from the op table"
 
@@ -75,6 +76,15 @@ gpu-test: $(DEV)
 
 reads: $(DEV)
 	TILEJIT_TEST_READS=$(or $(READS),20000) TILEJIT_TEST_RACES=$(or $(RACES),170) $(PY) -m pytest -q -n $(JOBS) tests/jit/test_generated_reads.py tests/jit/test_answers.py
+
+# Without torch, which is large; the whole of the tests on another version: make test PYTHON=python3.12 VENV=.venv-3.12
+PYTHONS ?= python3.12 python3.13
+pythons:
+	@for python in $(PYTHONS); do \
+	  if ! $$python -c '' 2>/dev/null; then echo "$$python: not here"; continue; fi; \
+	  $$python -m venv .venv-$$python && .venv-$$python/bin/pip install --quiet --editable '.[tests]' || exit 1; \
+	  .venv-$$python/bin/python -m pytest -q -n $(JOBS) -m "dispatch and not slow" || exit 1; \
+	done
 
 clean:
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

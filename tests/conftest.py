@@ -37,8 +37,10 @@ def pytest_unconfigure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that need what is not here are skipped, and say so; tests of files that call kernels are dispatch tests."""
-    needs = {"torch": _module_is_here("torch"), "gpu": _gpu_is_here()}
+    needs = {"torch": _module_is_here("torch"), "triton": _module_is_here("triton"), "gpu": _gpu_is_here()}
     for item in items:
+        if "backends/cuda" in item.path.as_posix():
+            item.add_marker(pytest.mark.triton)
         for need, here in needs.items():
             if not here and item.get_closest_marker(need):
                 item.add_marker(pytest.mark.skip(reason=f"needs {need}"))

@@ -31,7 +31,7 @@ def fences(text: str, language: str) -> list[tuple[int, list[str]]]:
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [pytest.param(page, marks=[pytest.mark.triton] if page.stem == "cuda" else []) for page in PAGES], ids=lambda page: page.stem)
 def test_the_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     lines = [""] * (len(page.read_text(encoding="utf-8").splitlines()) + 1)
     for before, content in fences(page.read_text(encoding="utf-8"), "python"):

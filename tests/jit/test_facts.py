@@ -109,6 +109,7 @@ def every_function() -> Iterator[Callable[..., object]]:
             yield from (value.definition.function for value in vars(module).values() if isinstance(value, Kernel))
 
 
+@pytest.mark.torch  # kernels of the suite have their formulas from it
 def test_what_is_kept_is_what_the_tree_says() -> None:
     seen = 0
     for function in every_function():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import itertools
 import os
 import threading
 from collections.abc import Generator
@@ -31,12 +32,13 @@ _raised: list[BaseException] = []
 
 
 def _listener() -> Generator[int]:
-    """Resumed by compiled code. Python runs pending handlers when it resumes a frame, and this one is then inside its `try`; the entry of a function is not."""
+    """Resumed by compiled code. Python runs pending handlers when it resumes a frame or jumps back: this one is then inside its `try`, a function is not."""
     answer = 0
     while True:
         try:
-            yield answer
-            answer = 0
+            while True:
+                yield answer
+                answer = 0
         except GeneratorExit:
             return
         except BaseException as error:
@@ -44,7 +46,8 @@ def _listener() -> Generator[int]:
             answer = 1
 
 
-_listening = _listener()
+# A second signal in the moment in which the first one is noted ends a listener: the next question then finds a new one.
+_listening = itertools.chain.from_iterable(iter(_listener, None))
 next(_listening)
 
 
