@@ -11,6 +11,7 @@ from tilejit.passes.outline import outline
 from tilejit.passes.returns import return_through_parameters
 from tilejit.passes.share import share
 from tilejit.passes.simplify import simplify
+from tilejit.passes.whole import whole_products
 from tilejit.tile_ir.program import Program
 
 
@@ -35,6 +36,7 @@ OUTLINE = Pass("outline", outline)
 FUSE = Pass("fuse", fuse)
 FUSE_IN_ORDER = Pass("fuse", fuse, (("in_order", True),))
 SHARE = Pass("share", share)
+WHOLE = Pass("whole", whole_products)
 
 LOWER: tuple[Pass, ...] = (SIMPLIFY, RETURNS, OUTLINE)
 """What `lower()` shows: one kernel per region, still printable as Python."""

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilejit import ops
+from tilejit.passes.affine import Affine, add, affine
 from tilejit.passes.rewriting import is_scalar_op
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import constant_of
-from tilejit.types.values import ScalarType
 
 _PLAIN = (
     d.ConstOp, d.ApplyOp, d.CreateOp, d.WindowOp, d.ViewOp, d.StridedOp, d.LoadOp, d.StoreOp, d.ReadOp, d.WriteOp, d.DimOp, d.ValidOp, d.ForOp, d.WhileOp,
@@ -130,10 +130,6 @@ def _made_inside(root: SSAValue, loop: d.ForOp) -> bool:
     return not isinstance(root, BlockArgument) and _inside(root, loop)
 
 
-Affine = tuple[dict[SSAValue, int], int]
-"""Coefficients of SSA values, and a constant."""
-
-
 def _place(op: d.StoreOp | d.WriteOp) -> tuple[SSAValue, list[Affine] | None, list[int | None]]:
     """Where a store writes: the root buffer, a start per dim, and sizes."""
     root, starts, _ = _window(op.buffer, op.offsets if isinstance(op, d.StoreOp) else op.indices)
@@ -158,40 +154,6 @@ def _window(buffer: SSAValue, offsets: Sequence[SSAValue] | None) -> tuple[SSAVa
             starts = [add(start, affine(offset)) for start, offset in zip(starts, owner.offsets, strict=True)]
         buffer = owner.buffer
     return buffer, starts, None
-
-
-def add(a: Affine, b: Affine) -> Affine:
-    terms = dict(a[0])
-    for value, factor in b[0].items():
-        terms[value] = terms.get(value, 0) + factor
-    return {value: factor for value, factor in terms.items() if factor}, a[1] + b[1]
-
-
-def affine(value: SSAValue) -> Affine:
-    """An INDEX as a sum of multiples of others."""
-    known = constant_of(value)
-    if isinstance(known, int):
-        return {}, known
-    owner = value.owner
-    if isinstance(owner, d.ApplyOp) and all(isinstance(d.type_of(arg), ScalarType) for arg in owner.args):
-        found = _combined(ops.table()[owner.op].facts.operator, owner.args)
-        if found is not None:
-            return found
-    return {value: 1}, 0
-
-
-def _combined(operator: str | None, args: Sequence[SSAValue]) -> Affine | None:
-    if operator not in ("Add", "Sub", "Mult"):
-        return None
-    left, right = (affine(arg) for arg in args)
-    if operator == "Mult":
-        known = next(((one, other) for one, other in ((left, right), (right, left)) if not one[0]), None)
-        return _times(known[1], known[0][1]) if known is not None else None
-    return add(left, right if operator == "Add" else _times(right, -1))
-
-
-def _times(a: Affine, factor: int) -> Affine:
-    return {term: own * factor for term, own in a[0].items() if own * factor}, a[1] * factor
 
 
 def _separates(variable: SSAValue, starts: Sequence[Affine], sizes: Sequence[int | None], variables: Sequence[SSAValue], step: int) -> bool:

@@ -16,12 +16,12 @@ from tilejit.backends.cuda import gemm, host, move, numbers
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.frame import Frame
 from tilejit.backends.cuda.host import Memory, Number
-from tilejit.backends.cuda.independent import Affine
 from tilejit.backends.cuda.members import folds, is_member, members_of
-from tilejit.backends.cuda.sides import Mismatch, Side, demand, store_window, window
+from tilejit.backends.cuda.sides import Side, store_window, window
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, index
 from tilejit.dtypes import FP32, INT8, INT32
 from tilejit.ops.facts import PLAIN, Effect
+from tilejit.passes.affine import Affine, Mismatch, demand
 from tilejit.passes.rewriting import is_scalar_op
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, constant_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from tilejit.backends.cuda.independent import Affine, add, affine
+from tilejit.passes.affine import Affine, add, affine, demand
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
 
@@ -20,16 +20,6 @@ class Side:
     outer: int
     shape: tuple[int, ...]
     clamped: bool
-
-
-class Mismatch(Exception):
-    """Not the shape looked for."""
-
-
-def demand(condition: object) -> None:
-    """Give the search up unless a condition holds."""
-    if not condition:
-        raise Mismatch
 
 
 def window(op: d.LoadOp, outer: int) -> Side:
