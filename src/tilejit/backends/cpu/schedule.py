@@ -63,6 +63,11 @@ class GemmSchedule:
     """Up to this many rows the product is bound by reading B once."""
     few_dots: int
     """The same where B is transposed: it need not be packed then, and can be read again from the caches."""
+    tile_rows: int
+    tile_columns: int
+    """The part of C that a thread takes at once."""
+    shared_bytes: int
+    """Memory for what all threads pack together: it stays in the last cache."""
     pieces: int
     """Stretches that a product is cut into for several threads, if they are not too narrow then."""
     stream_pieces: int
@@ -113,12 +118,13 @@ def nest(dtypes: Sequence[DType], wide: bool, folds: bool) -> NestSchedule:
 def gemm(accumulator: DType) -> GemmSchedule:
     """For products on this processor."""
     rows, vectors = 6, 4 if host().vector_registers == 32 else 2
-    word, (_, second, _) = accumulator.get_byte(), cache_bytes()
+    word, (_, second, last) = accumulator.get_byte(), cache_bytes()
     kc = 512 if second >= _MIB else 256
     mc = max(rows, second // 2 // (kc * word) // rows * rows)
     return GemmSchedule(
         rows=rows, vectors=vectors, kc=kc, mc=mc, nc=1024, unroll=2,
-        direct_n=256, direct_k=256, few_rows=8, few_dots=32, pieces=16, stream_pieces=4, least_columns=256, least_rows=120,
+        direct_n=256, direct_k=256, few_rows=8, few_dots=32, tile_rows=48, tile_columns=128, shared_bytes=max(last // 2, 4 * _MIB),
+        pieces=16, stream_pieces=4, least_columns=256, least_rows=120,
     )  # fmt: skip
 
 

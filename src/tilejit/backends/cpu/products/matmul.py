@@ -15,7 +15,8 @@ from tilejit.backends.cpu.memory.views import is_last_use
 from tilejit.backends.cpu.nests.nest import convert_box, copy_box
 from tilejit.backends.cpu.products.elements import accumulator_of
 from tilejit.backends.cpu.products.gemm import Gemm, call_gemm, scratch_bytes
-from tilejit.backends.cpu.teams.products import Product, share_product
+from tilejit.backends.cpu.teams.product import Product
+from tilejit.backends.cpu.teams.products import share_product
 from tilejit.dtypes import FP64, INT8, UINT8, DType, promote
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d

@@ -1,4 +1,4 @@
-"""Large matrix products on several threads: stretches of columns, or of rows where there are few columns, each a product of its own.
+"""Matrix products on several threads: large ones packed together (packed.py), the others in stretches of columns or rows, each a product of its own.
 
 Stretches are whole register blocks and use the variant that the whole product would, so that every element is summed as ever.
 """
@@ -6,31 +6,17 @@ Stretches are whole register blocks and use the variant that the whole product w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
-from tilejit.backends.cpu.memory.storage import Array
+from tilejit.backends.cpu.products import few
 from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.products.gemm import Gemm, applies, call_variant, schedule_of, scratch_bytes, variants
 from tilejit.backends.cpu.teams import team
-from tilejit.dtypes import DType
-from tilejit.errors import Span
-from tilejit.passes.cost import OPERATIONS_PER_NS
-
-
-@dataclass(frozen=True, slots=True)
-class Product:
-    """C (+)= A @ B, for every index of the leading dims."""
-
-    operand: DType
-    c: Array
-    a: Array
-    b: Array
-    batch: Sequence[Index]
-    sizes: tuple[Index, Index, Index]
-    accumulate: Value | bool
-    span: Span | None
+from tilejit.backends.cpu.teams.counts import nanoseconds, quotient, quotient_up, remainder
+from tilejit.backends.cpu.teams.packed import Plan, multiply_together, plan_of
+from tilejit.backends.cpu.teams.product import Product
+from tilejit.passes.cost import CERTAIN_NS
 
 
 def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]) -> bool:
@@ -43,15 +29,18 @@ def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]
     m, n, k = product.sizes
     # Few rows are not cut, and the columns of a small B would be too narrow.
     by_columns = variant in ("stream", "dots") or (variant == "packed" and not (isinstance(n, int) and n < 2 * schedule.least_columns))
-    unit = schedule.vectors * kind.lanes if by_columns else schedule.rows
+    unit = max(schedule.vectors * kind.lanes, few.unit(kind)) if by_columns else schedule.rows
     whole, across = (n, m) if by_columns else (m, n)
     least, pieces = schedule.least_columns if by_columns else schedule.least_rows, schedule.pieces if variant != "stream" else schedule.stream_pieces
     size = _stretch(e, whole, unit, least, pieces)
-    parts = _quotient_up(e, whole, size)
+    parts = quotient_up(e, whole, size)
     count = parts
     for extent in product.batch:
         count = e.mul(count, extent)
-    estimate = _nanoseconds(e, size, across, k)
+    estimate = nanoseconds(e, size, across, k)
+    others = [applies(e, name, product.operand, product.a.strides[-2:], product.b.strides[-2:], product.sizes) for name in wanted[:-1]]
+    if variant == "packed" and all(extent == 1 for extent in product.batch):
+        return _share_packed(f, product, plan_of(e, kind, schedule, product.sizes), others, alone)
     if not team.is_worth_it(count, estimate):
         return False
 
@@ -64,13 +53,21 @@ def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]
         scratch = inner.allocate(scratch_bytes(g.module, own.operand, own.b.dtype, *known), own.span)
         with g.loop(begin, end, name="stretches") as loop:
             g.look()
-            start = g.mul(_remainder(g, loop.iv, many), length)
+            start = g.mul(remainder(g, loop.iv, many), length)
             extent = g.min(length, g.sub(whole, start))
-            _write_stretch(inner, own, variant, (_quotient(g, loop.iv, many), start, extent), scratch, by_columns=by_columns)
+            _write_stretch(inner, own, variant, (quotient(g, loop.iv, many), start, extent), scratch, by_columns=by_columns)
 
     task, args = team.write_range_task(f, [], body)
-    others = [applies(e, name, product.operand, product.a.strides[-2:], product.b.strides[-2:], product.sizes) for name in wanted[:-1]]
     team.run_task(f, task, args, count, estimate, alone, unless=others)
+    return True
+
+
+def _share_packed(f: FunctionWriter, product: Product, plan: Plan, others: Sequence[Value], alone: Callable[[], None]) -> bool:
+    m, n, k = product.sizes
+    total = nanoseconds(f.e, m, n, k)
+    if isinstance(total, int) and total < CERTAIN_NS:
+        return False
+    team.run_together(f, [(total, CERTAIN_NS)], lambda crew: multiply_together(f, product, plan, crew), alone, others)
     return True
 
 
@@ -89,8 +86,8 @@ def _write_stretch(f: FunctionWriter, product: Product, variant: str, place: tup
     pointers = [product.c.pointer, product.a.pointer, product.b.pointer]
     arrays = (product.c, product.a, product.b)
     for axis in reversed(range(len(product.batch))):
-        index = _remainder(e, number, product.batch[axis]) if axis else number
-        number = _quotient(e, number, product.batch[axis]) if axis else number
+        index = remainder(e, number, product.batch[axis]) if axis else number
+        number = quotient(e, number, product.batch[axis]) if axis else number
         steps = [0 if array.shape[axis] == 1 else array.strides[axis] for array in arrays]
         pointers = [e.offset(pointer, e.mul(index, step), array.dtype.llvm) for pointer, step, array in zip(pointers, steps, arrays, strict=True)]
     m, n, k = product.sizes
@@ -113,25 +110,4 @@ def _write_stretch(f: FunctionWriter, product: Product, variant: str, place: tup
 def _stretch(e: Emitter, whole: Index, unit: int, least: int, pieces: int) -> Index:
     """`whole` in so many pieces, but at least `least`, in whole units."""
     least = -(-least // unit) * unit
-    return e.max(e.mul(_quotient_up(e, whole, pieces * unit), unit), least)
-
-
-def _nanoseconds(e: Emitter, size: Index, across: Index, k: Index) -> Index:
-    work = e.mul(e.mul(size, across), k)
-    return max(1, work // OPERATIONS_PER_NS) if isinstance(work, int) else e.max(_quotient(e, work, OPERATIONS_PER_NS), 1)
-
-
-def _quotient(e: Emitter, a: Index, b: Index) -> Index:
-    if b == 1:
-        return a
-    return a // b if isinstance(a, int) and isinstance(b, int) else e.inst("i64", f"sdiv {e.i64(a)}, {e.i64(b).text}")
-
-
-def _quotient_up(e: Emitter, a: Index, b: Index) -> Index:
-    return _quotient(e, e.sub(e.add(a, b), 1), b)
-
-
-def _remainder(e: Emitter, a: Index, b: Index) -> Index:
-    if b == 1:
-        return 0
-    return a % b if isinstance(a, int) and isinstance(b, int) else e.inst("i64", f"srem {e.i64(a)}, {e.i64(b).text}")
+    return e.max(e.mul(quotient_up(e, whole, pieces * unit), unit), least)

@@ -52,34 +52,48 @@ def run_task(
     """Run the trips [0, count) of a task, on several threads if the call may use them; fails as its lowest failing trip does.
 
     `alone` writes what one thread does instead of all trips; it is done too where one of `unless` holds."""
+    total: Index = cost.WORTH_NS if estimate is None else f.e.mul(count, estimate)
+
+    def run_alone() -> None:
+        if alone is None:
+            _run_alone(f, task, args, count, estimate)
+        else:
+            alone()
+
+    run_together(f, [(count, 2), (total, cost.WORTH_NS)], lambda team: run_trips(f, team, task, args, count, estimate), run_alone, unless)
+
+
+def run_together(
+    f: FunctionWriter, least: Sequence[tuple[Index, int]], together: Callable[[Value], None], alone: Callable[[], None], unless: Sequence[Value] = ()
+) -> None:
+    """`together(team)` where the call may use several threads and every number is at least what it must be, and none of `unless` holds; else `alone`."""
     e = f.e
     f.unit.threaded = True
     team = e.load("ptr", e.offset(f.context, abi.TEAM, "i64"), 8)
     shared = e.inst("i1", f"icmp ne ptr {team.text}, null")
-    total: Index = cost.WORTH_NS if estimate is None else e.mul(count, estimate)
-    for found, least in ((count, 2), (total, cost.WORTH_NS)):
+    for found, needed in least:
         if not isinstance(found, int):
-            shared = e.inst("i1", f"and {shared}, {e.icmp('sge', found, least).text}")
+            shared = e.inst("i1", f"and {shared}, {e.icmp('sge', found, needed).text}")
     for condition in unless:
         shared = e.inst("i1", f"and {shared}, {binary(e, 'xor', condition, Value('true', 'i1')).text}")
     stem = e.fresh("team")
     e.cbr(shared, f"{stem}.share", f"{stem}.alone")
-    e.place(f"{stem}.share")
-    run = e.load("ptr", e.offset(team, int(Team.RUN), "i64"), 8)
-    many = e.i64(count)
-    chunk, crew = _chunk(e, total, estimate), _crew(e, total, estimate)
-    code = e.inst("i64", f"call i64 {run.text}({team}, ptr @{task}, {args}, {f.context}, {f.top}, {many}, {chunk}, {crew})")
-    e.br(f"{stem}.done")
-    e.place(f"{stem}.alone")
-    if alone is None:
-        _run_alone(f, task, args, count, estimate)
-    else:
+    for label, write in (("share", lambda: together(team)), ("alone", alone)):
+        e.place(f"{stem}.{label}")
         with f.scope():
-            alone()
-    last = e.label
-    e.br(f"{stem}.done")
+            write()
+        e.br(f"{stem}.done")
     e.place(f"{stem}.done")
-    leave_on_failure(e, e.phi("i64", [(code, f"{stem}.share"), (Value("0", "i64"), last)]))
+
+
+def run_trips(f: FunctionWriter, team: Value, task: str, args: Value, count: Index, estimate: Estimate) -> None:
+    """Run the trips [0, count) of a task on several threads, and wait for all of them."""
+    e = f.e
+    total: Index = cost.WORTH_NS if estimate is None else e.mul(count, estimate)
+    run = e.load("ptr", e.offset(team, int(Team.RUN), "i64"), 8)
+    chunk, crew = _chunk(e, total, estimate), _crew(e, total, estimate)
+    values = [team, Value(f"@{task}", "ptr"), args, f.context, f.top, e.i64(count), chunk, crew]
+    leave_on_failure(e, e.inst("i64", f"call i64 {run.text}({', '.join(map(str, values))})"))
 
 
 def _run_alone(f: FunctionWriter, task: str, args: Value, count: Index, estimate: Estimate) -> None:

@@ -1,0 +1,25 @@
+"""A matrix product as the team shares it out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilejit.backends.cpu.llvm.text import Index, Value
+from tilejit.backends.cpu.memory.storage import Array
+from tilejit.dtypes import DType
+from tilejit.errors import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """C (+)= A @ B, for every index of the leading dims."""
+
+    operand: DType
+    c: Array
+    a: Array
+    b: Array
+    batch: Sequence[Index]
+    sizes: tuple[Index, Index, Index]
+    accumulate: Value | bool
+    span: Span | None

@@ -1,0 +1,95 @@
+"""Products on many threads equal those on one bit by bit, however they are cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilejit.language as pl
+from tilejit import RunConfig
+from tilejit.backends.cpu.llvm.text import Emitter, Module
+from tilejit.backends.cpu.products.elements import Elements
+from tilejit.backends.cpu.teams.packed import plan_of
+from tilejit.dtypes import FP32
+
+
+@pl.jit
+def product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.matmul(a, b, out_dtype=pl.INT32 if a.dtype == pl.INT8 else pl.FP32)
+    return c
+
+
+@pl.jit
+def added(a: pl.Tensor, b: pl.Tensor, c: pl.InOut[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.matmul_acc(c, a, b)
+    return c
+
+
+SIZES = [(301, 701, 999), (64, 61, 9000), (33, 1300, 1500), (1, 3000, 2000)]
+
+
+def operands(dtype: Any, m: int, n: int, k: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(m)
+    if dtype is np.int8:
+        return rng.integers(-128, 128, (m, k), dtype), rng.integers(-128, 128, (k, n), dtype)
+    return rng.normal(size=(m, k)).astype(dtype), rng.normal(size=(k, n)).astype(dtype)
+
+
+LESS = {"shared_bytes": 1 << 20, "kc": 64}
+
+
+@pytest.mark.parametrize("schedule", [{}, {"gemm FP32": LESS, "gemm INT32": LESS}], ids=["ours", "less memory"])
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.int8], ids=["f32", "bf16", "int8"])
+def test_threads_do_not_change_a_bit(dtype: Any, schedule: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    config = RunConfig(schedule=schedule)
+    for m, n, k in SIZES:
+        a, b = operands(dtype, m, n, k)
+        found: list[Any] = []
+        for threads in ("1", "3", "16"):
+            monkeypatch.setenv("TILEJIT_NUM_THREADS", threads)
+            c = np.zeros((m, n), np.int32 if dtype is np.int8 else np.float32)
+            product(a, b, c, config=config)
+            found.append(c)
+        assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+        wide = a.astype(np.float64) @ b.astype(np.float64)
+        np.testing.assert_allclose(found[2], wide, rtol=1e-5, atol=0 if dtype is np.int8 else 1e-4 * k**0.5)
+
+
+@pytest.mark.parametrize("size", [(330, 200, 700), (60, 70, 9000)])
+def test_what_is_there_is_added_to_once(size: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    m, n, _ = size
+    a, b = operands(np.float32, *size)
+    before = np.random.default_rng(1).normal(size=(m, n)).astype(np.float32)
+    found: list[Any] = []
+    for threads in ("1", "5"):
+        monkeypatch.setenv("TILEJIT_NUM_THREADS", threads)
+        found.append(before.copy())
+        added(a, b, found[-1])
+    assert np.array_equal(*found)
+    np.testing.assert_allclose(found[0], before + a.astype(np.float64) @ b, rtol=1e-4, atol=1e-3)
+
+
+def test_little_of_c_and_much_depth_is_shared_out_along_the_depth() -> None:
+    module = Module()
+    e = Emitter(module, "go", "void", [])
+    kind = Elements.of(module, FP32)
+    schedule = module.schedules.gemm(FP32)
+    assert plan_of(e, kind, schedule, (64, 64, 65536)).apart
+    assert not plan_of(e, kind, schedule, (1024, 1024, 65536)).apart, "there are tiles enough"
+    assert not plan_of(e, kind, schedule, (64, 64, 512)).apart, "there is little to share out"
+
+
+@pytest.mark.parametrize("size", [512, 1024, 2048, 4096])
+def test_sixteen_threads_have_nearly_equal_work(size: int) -> None:
+    """The busiest thread, if all take tiles at the same pace, has at most a fifth more than its share."""
+    module = Module()
+    plan = plan_of(Emitter(module, "go", "void", []), Elements.of(module, FP32), module.schedules.gemm(FP32), (size, size, size))
+    down, across = plan.tiles
+    assert isinstance(down, int) and isinstance(across, int)
+    share = down * across / 16
+    assert -(-down * across // 16) <= 1.2 * share
