@@ -68,6 +68,24 @@ def shuffle(e: Emitter, a: Value, b: Value | None, lanes: Sequence[int]) -> Valu
     return e.inst(type, f"shufflevector {a}, {second}, <{len(lanes)} x i32> <{mask}>")
 
 
+def picked(e: Emitter, a: Value, b: Value | None, lanes: Sequence[int]) -> Value:
+    """The same for any number of lanes: one is a scalar."""
+    return extract(e, a, lanes[0]) if len(lanes) == 1 else shuffle(e, a, b, lanes)
+
+
+def joined(e: Emitter, values: Sequence[Value]) -> Value:
+    """Scalars or vectors of one type side by side, as one vector; a power of two of them."""
+    if len(values) == 1:
+        return values[0]
+    half = len(values) // 2
+    first, second = joined(e, values[:half]), joined(e, values[half:])
+    if width_of(first.type) > 1:
+        return shuffle(e, first, second, range(2 * width_of(first.type)))
+    type = typed(first.type, 2)
+    one = e.inst(type, f"insertelement {type} poison, {first}, i64 0")
+    return e.inst(type, f"insertelement {one}, {second}, i64 1")
+
+
 def binary(e: Emitter, op: str, a: Value, b: Value) -> Value:
     return e.inst(a.type, f"{op} {a}, {b.text}")
 

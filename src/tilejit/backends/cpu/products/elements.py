@@ -12,7 +12,7 @@ from tilejit.backends.cpu.lanes.registers import from_memory
 from tilejit.backends.cpu.lanes.vmath_blocks import fma
 from tilejit.backends.cpu.llvm.host import Host, host
 from tilejit.backends.cpu.llvm.text import Emitter, Module, Value
-from tilejit.backends.cpu.llvm.vector import binary, constant, convert, element_of, typed, width_of
+from tilejit.backends.cpu.llvm.vector import binary, constant, convert, element_of, picked, typed, width_of
 from tilejit.dtypes import BF16, FP32, INT8, INT16, INT32, INT64, UINT8, DType
 
 
@@ -112,8 +112,10 @@ class Side:
 
     def _as_bf16(self, e: Emitter, raw: Value) -> Value:
         """Bytes as BF16, which holds them exactly."""
-        wide = convert(e, "bitcast", convert(e, "sitofp" if self.dtype.is_signed else "uitofp", raw, "float"), "i32")
-        return convert(e, "trunc", binary(e, "lshr", wide, constant(wide.type, 16)), "i16")
+        wide = convert(e, "sitofp" if self.dtype.is_signed else "uitofp", raw, "float")
+        type = typed("i16", 2 * width_of(wide.type))
+        halves = e.inst(type, f"bitcast {wide} to {type}")
+        return picked(e, halves, None, range(1, 2 * width_of(wide.type), 2))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
-from tilejit.backends.cpu.llvm.vector import binary, extract, select, shuffle, splat, width_of
+from tilejit.backends.cpu.llvm.vector import binary, joined, picked, select, shuffle, splat, width_of
 from tilejit.backends.cpu.products.elements import Elements
-from tilejit.backends.cpu.products.kernels import PARAMS, function_emitter, params_of
+from tilejit.backends.cpu.products.kernels import PARAMS, function_emitter, params_of, prefetch
 from tilejit.backends.cpu.products.packing import mixed
 
 _ROWS = 4
@@ -119,49 +119,61 @@ def dots(module: Module, kind: Elements) -> str:
                 with e.loop(lower, upper, rows, name="i") as i:
                     e.look()
                     lefts = [e.offset(a, e.mul(e.add(i.iv, r), a_row), kind.a.memory) for r in range(rows)]
-                    cells = _dot_products(e, kind, lefts, rights, k)
-                    for r in range(rows):
-                        for v in range(columns):
-                            place = e.offset(c, e.add(e.mul(e.add(i.iv, r), c_row), e.add(j.iv, v)), kind.acc)
-                            old = select(e, accumulate, kind.load_acc(e, place, 1), kind.zero(1))
-                            e.store(kind.add(e, old, cells[r * columns + v]), place, kind.acc_bytes)
+                    for r, total in enumerate(_dot_products(e, kind, lefts, rights, (b_col, k))):
+                        place = e.offset(c, e.add(e.mul(e.add(i.iv, r), c_row), j.iv), kind.acc)
+                        old = select(e, accumulate, kind.load_acc(e, place, columns), kind.zero(columns))
+                        e.store(kind.add(e, old, total), place, kind.acc_bytes)
     e.void("ret void")
     e.finish()
     return name
 
 
-def _dot_products(e: Emitter, kind: Elements, lefts: Sequence[Value], rights: Sequence[Value], k: Value) -> list[Value]:
-    """Rows of A times columns of B, row by row; a sum has the same order however many rows there are."""
+def _dot_products(e: Emitter, kind: Elements, lefts: Sequence[Value], rights: Sequence[Value], sizes: tuple[Value, Value]) -> list[Value]:
+    """Rows of A times columns of B: a vector for each row; a sum has the same order however many rows there are."""
     rows, columns = len(lefts), len(rights)
+    b_col, k = sizes
     chains = _COLUMNS // columns
     width = kind.lanes * kind.group
     deep = e.inst("i64", f"and i64 {k.text}, {-chains * width}")
     cells = rows * columns
     each = cells + (columns if kind.corrected else 0)
 
-    def step(of: Elements, at: Index, wide: int, sums: Sequence[Value]) -> list[Value]:
-        shared = [of.words(e, of.b.load(e, e.offset(right, at, of.b.memory), wide)) for right in rights]
-        own = [of.words(e, of.a.load(e, e.offset(left, at, of.a.memory), wide)) for left in lefts]
-        out = [of.multiply_add(e, own[r], shared[v], sums[r * columns + v]) for r in range(rows) for v in range(columns)]
-        return out + ([of.correction(e, word, total) for word, total in zip(shared, sums[cells:], strict=True)] if of.corrected else [])
+    def step(at: Index, sums: Sequence[Value]) -> list[Value]:
+        places = [e.offset(right, at, kind.b.memory) for right in rights]
+        for place in places:  # Columns are short: while these are read, ask for the next ones.
+            prefetch(e, e.offset(place, e.mul(b_col, columns), kind.b.memory), to_write=False)
+        shared = [kind.words(e, kind.b.load(e, place, width)) for place in places]
+        own = [kind.words(e, kind.a.load(e, e.offset(left, at, kind.a.memory), width)) for left in lefts]
+        out = [kind.multiply_add(e, own[r], shared[v], sums[r * columns + v]) for r in range(rows) for v in range(columns)]
+        return out + ([kind.correction(e, word, total) for word, total in zip(shared, sums[cells:], strict=True)] if kind.corrected else [])
 
     with e.loop(0, deep, chains * width, [kind.zero(kind.lanes)] * (chains * each), name="k") as loop:
         loop.next = []
         for chain in range(chains):
-            loop.next += step(kind, e.add(loop.iv, chain * width), width, loop.carried[chain * each : (chain + 1) * each])
+            loop.next += step(e.add(loop.iv, chain * width), loop.carried[chain * each : (chain + 1) * each])
     sums = loop.results
     while len(sums) > each:
         half = len(sums) // 2
         sums = [kind.add(e, one, other) for one, other in zip(sums[:half], sums[half:], strict=True)]
     if kind.corrected:
         sums = [kind.sub(e, sums[cell], sums[cells + cell % columns]) for cell in range(cells)]
-    with e.loop(deep, k, 1, [_collapsed(e, kind, total) for total in sums], name="k") as loop:
-        loop.next = step(replace(kind, dot=None), loop.iv, 1, loop.carried)
+    totals = [_collapsed(e, kind, sums[r * columns : (r + 1) * columns]) for r in range(rows)]
+    single = replace(kind, dot=None)
+    with e.loop(deep, k, 1, totals, name="k") as loop:
+        shared = joined(e, [single.b.load(e, e.offset(right, loop.iv, single.b.memory), 1) for right in rights])
+        own = [splat(e, single.a.load(e, e.offset(left, loop.iv, single.a.memory), 1), columns) for left in lefts]
+        loop.next = [single.multiply_add(e, one, shared, total) for one, total in zip(own, loop.carried, strict=True)]
     return loop.results
 
 
-def _collapsed(e: Emitter, kind: Elements, vector: Value) -> Value:
-    """The sum of all lanes, half onto half."""
-    while (half := width_of(vector.type) // 2) > 1:
-        vector = kind.add(e, *(shuffle(e, vector, None, range(first, first + half)) for first in (0, half)))
-    return kind.add(e, extract(e, vector, 0), extract(e, vector, 1))
+def _collapsed(e: Emitter, kind: Elements, vectors: list[Value]) -> Value:
+    """The sums of all lanes of some vectors side by side: halves are added to halves, of two vectors at a time as long as there are two."""
+    size, parts = kind.lanes, 1
+    while size > 1:
+        size //= 2
+        pairs = list(zip(vectors[::2], vectors[1::2], strict=True)) if len(vectors) > 1 else [(vectors[0], None)]
+        parts *= 2 if len(vectors) > 1 else 1
+        starts = range(0, 2 * size * parts, 2 * size)
+        lower, upper = ([first + lane for first in starts for lane in range(at, at + size)] for at in (0, size))
+        vectors = [kind.add(e, picked(e, one, other, lower), picked(e, one, other, upper)) for one, other in pairs]
+    return joined(e, vectors)

@@ -52,7 +52,7 @@ def packed_kernel(module: Module, kind: Elements, block: GemmSchedule) -> str:
     sums = start * block.rows
     b = e.offset(b, head_words(kind, columns), kind.word)
     for i in range(block.rows):
-        prefetch(e, e.offset(c, e.mul(c_row, i), kind.acc))
+        prefetch(e, e.offset(c, e.mul(c_row, i), kind.acc), to_write=True)
     whole = e.inst("i64", f"and i64 {steps.text}, {-block.unroll}")
     for lower, upper, times in ((0, whole, block.unroll), (whole, steps, 1)):
         with e.loop(lower, upper, times, sums) as loop:
@@ -69,9 +69,9 @@ def packed_kernel(module: Module, kind: Elements, block: GemmSchedule) -> str:
     return name
 
 
-def prefetch(e: Emitter, pointer: Value) -> None:
+def prefetch(e: Emitter, pointer: Value, *, to_write: bool) -> None:
     e.module.declare("llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-    e.void(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 1, i32 3, i32 1)")
+    e.void(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 {int(to_write)}, i32 3, i32 1)")
 
 
 def write_block(e: Emitter, kind: Elements, block: GemmSchedule, sums: Sequence[Value], c: Value, c_row: Index, accumulate: Value) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
-from tilejit.backends.cpu.llvm.vector import constant, shuffle, typed, width_of
+from tilejit.backends.cpu.llvm.vector import constant, joined, shuffle, width_of
 from tilejit.backends.cpu.products.elements import Elements, Side
 from tilejit.backends.cpu.products.kernels import function_emitter, params_of
 
@@ -114,14 +114,8 @@ def mixed(e: Emitter, rows: Sequence[Value]) -> Value:
     first, second = mixed(e, rows[::2]) if half > 1 else rows[0], mixed(e, rows[1::2]) if half > 1 else rows[1]
     width = width_of(first.type)
     if width == 1:
-        return _pair(e, first, second)
+        return joined(e, [first, second])
     return shuffle(e, first, second, [lane for i in range(width) for lane in (i, width + i)])
-
-
-def _pair(e: Emitter, first: Value, second: Value) -> Value:
-    type = typed(first.type, 2)
-    one = e.inst(type, f"insertelement {type} poison, {first}, i64 0")
-    return e.inst(type, f"insertelement {one}, {second}, i64 1")
 
 
 _TURN = 4
