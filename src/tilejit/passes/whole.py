@@ -189,12 +189,12 @@ def _take_blocks(program: Program, launch: d.LaunchOp) -> None:
         use_instead(extra, [numbers[0].results[0]])
     number = numbers[0].results[0]
     users = [use.operation for use in number.uses]
-    if users and all(isinstance(op, d.ApplyOp) and op.op in ("floordiv", "mod") and op.args[0] is number for op in users):
+    if users and all(_divides(op) is not None and op.operands[0] is number for op in users):
         divisors = {constant_of(op.operands[1]) for op in users}
         across = divisors.pop()
         demand(not divisors and isinstance(across, int) and across > 0 and count % across == 0)
         assert isinstance(across, int)
-        columns = [op for op in users if isinstance(op, d.ApplyOp) and op.op == "mod"]
+        columns = [op for op in users if _divides(op) == "Mod"]
         demand(len(columns) == 1)
         _take_number(program, function, columns[0].results[0], across)
         for op in users:
@@ -204,6 +204,12 @@ def _take_blocks(program: Program, launch: d.LaunchOp) -> None:
         launch.operands[0] = Before(launch).const(count)
     _take_number(program, function, number, count)
     launch.operands[0] = Before(launch).const(1)
+
+
+def _divides(op: Operation) -> str | None:
+    """Which part of a division an op is."""
+    operator = ops.table()[op.op].facts.operator if isinstance(op, d.ApplyOp) and is_scalar_op(op) else None
+    return operator if operator in ("FloorDiv", "Mod") else None
 
 
 def _take_number(program: Program, function: d.FuncOp, number: SSAValue, count: int) -> None:
@@ -296,8 +302,8 @@ class _Growth:
 
     def _look_at_product(self, op: d.ApplyOp) -> None:
         self.products += 1
-        demand(op.op in ("matmul", "matmul_acc", "matmul_bias"))
         args = apply_args(op)
+        demand(all(d.shaped_type(arg).rank == 2 for arg in op.args if isinstance(d.type_of(arg), ShapedType)))
         turned = [bool(args.get(name)) for name in ("a_trans", "b_trans")]
         left, right, acc, bias = (args.get(name) for name in ("lhs", "rhs", "acc", "bias"))
         assert isinstance(left, SSAValue) and isinstance(right, SSAValue)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
-from tilejit.backends.cpu.llvm.vector import binary, joined, picked, select, shuffle, splat, width_of
+from tilejit.backends.cpu.llvm.vector import binary, extract, joined, picked, select, shuffle, splat, width_of
 from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.products.kernels import PARAMS, function_emitter, params_of, prefetch
 from tilejit.backends.cpu.products.packing import mixed
@@ -100,7 +100,12 @@ def _vectors(e: Emitter, value: Value, width: int) -> list[Value]:
 # B transposed -----------------------------------------------------------------------------------------------------------
 
 _COLUMNS = 4
-"""Columns of B that share what was read of A; where there are fewer left, each has as many vectors of sums instead."""
+"""Columns of B that share what was read of A; where there are fewer left, each has as many vectors of sums instead.
+
+They lie far apart, a quarter of B: memory is fetched ahead along four long lines then, and not along four pieces of one page.
+"""
+_AHEAD = 1024
+"""Bytes to ask for ahead."""
 
 
 def dots(module: Module, kind: Elements) -> str:
@@ -112,26 +117,28 @@ def dots(module: Module, kind: Elements) -> str:
     a, a_row, _, b, _, b_col, c, c_row, m, n, k, accumulate, *_ = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
     together, wide = (e.inst("i64", f"and i64 {size.text}, {-many}") for size, many in ((m, _ROWS), (n, _COLUMNS)))
-    for left, right, columns in ((0, wide, _COLUMNS), (wide, n, 1)):
-        with e.loop(left, right, columns, name="j") as j:
-            rights = [e.offset(b, e.mul(e.add(j.iv, v), b_col), kind.b.memory) for v in range(columns)]
+    apart = e.inst("i64", f"sdiv i64 {wide.text}, {_COLUMNS}")
+    for left, right, columns in ((0, apart, _COLUMNS), (wide, n, 1)):
+        with e.loop(left, right, 1, name="j") as j:
+            places = [e.add(j.iv, e.mul(apart, v)) for v in range(columns)]
+            rights = [e.offset(b, e.mul(at, b_col), kind.b.memory) for at in places]
             for lower, upper, rows in ((0, together, _ROWS), (together, m, 1)):
                 with e.loop(lower, upper, rows, name="i") as i:
                     e.look()
                     lefts = [e.offset(a, e.mul(e.add(i.iv, r), a_row), kind.a.memory) for r in range(rows)]
-                    for r, total in enumerate(_dot_products(e, kind, lefts, rights, (b_col, k))):
-                        place = e.offset(c, e.add(e.mul(e.add(i.iv, r), c_row), j.iv), kind.acc)
-                        old = select(e, accumulate, kind.load_acc(e, place, columns), kind.zero(columns))
-                        e.store(kind.add(e, old, total), place, kind.acc_bytes)
+                    for r, total in enumerate(_dot_products(e, kind, lefts, rights, k)):
+                        for v, at in enumerate(places):
+                            place = e.offset(c, e.add(e.mul(e.add(i.iv, r), c_row), at), kind.acc)
+                            old = select(e, accumulate, kind.load_acc(e, place, 1), kind.zero(1))
+                            e.store(kind.add(e, old, extract(e, total, v)), place, kind.acc_bytes)
     e.void("ret void")
     e.finish()
     return name
 
 
-def _dot_products(e: Emitter, kind: Elements, lefts: Sequence[Value], rights: Sequence[Value], sizes: tuple[Value, Value]) -> list[Value]:
+def _dot_products(e: Emitter, kind: Elements, lefts: Sequence[Value], rights: Sequence[Value], k: Value) -> list[Value]:
     """Rows of A times columns of B: a vector for each row; a sum has the same order however many rows there are."""
     rows, columns = len(lefts), len(rights)
-    b_col, k = sizes
     chains = _COLUMNS // columns
     width = kind.lanes * kind.group
     deep = e.inst("i64", f"and i64 {k.text}, {-chains * width}")
@@ -140,8 +147,9 @@ def _dot_products(e: Emitter, kind: Elements, lefts: Sequence[Value], rights: Se
 
     def step(at: Index, sums: Sequence[Value]) -> list[Value]:
         places = [e.offset(right, at, kind.b.memory) for right in rights]
-        for place in places:  # Columns are short: while these are read, ask for the next ones.
-            prefetch(e, e.offset(place, e.mul(b_col, columns), kind.b.memory), to_write=False)
+        if kind.right is not kind.operand:  # Turning them keeps the processor from running ahead to the next ones.
+            for place in places:
+                prefetch(e, e.inst("ptr", f"getelementptr i8, ptr {place.text}, i64 {_AHEAD}"), to_write=False)
         shared = [kind.words(e, kind.b.load(e, place, width)) for place in places]
         own = [kind.words(e, kind.a.load(e, e.offset(left, at, kind.a.memory), width)) for left in lefts]
         out = [kind.multiply_add(e, own[r], shared[v], sums[r * columns + v]) for r in range(rows) for v in range(columns)]
