@@ -26,7 +26,8 @@ from tilejit.jit.reads.trace import Answers, Table, Trace
 from tilejit.jit.reads.watch import FunctionState
 from tilejit.jit.specialize.arguments import Argument, BoundArguments, TensorArgument, argument_fields
 from tilejit.jit.specialize.dependencies import reachable, renew
-from tilejit.jit.specialize.dynamic import Dynamic, Symbol, analyse, annotated, may_be_dynamic
+from tilejit.jit.specialize.dynamic import analyse, annotated, may_be_dynamic
+from tilejit.jit.specialize.symbols import Dynamic, Symbol
 from tilejit.runtime.arrays import devices_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.call.autograd import GradNote

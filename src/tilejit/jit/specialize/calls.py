@@ -15,9 +15,10 @@ from tilejit.jit.reads.handles import holds_handle, is_handle, is_made_here
 from tilejit.jit.reads.plain import PURE
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.dependencies import callee_of, check_callee, definition_of, kernel_call
-from tilejit.jit.specialize.expressions import Expressions, Folded
+from tilejit.jit.specialize.expressions import Folded
 from tilejit.jit.specialize.iterate import dict_view, member_nodes
 from tilejit.jit.specialize.nodes import at, dotted
+from tilejit.jit.specialize.operators import Operators
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, is_language
 from tilejit.ops.spec import OpFunction
 from tilejit.types.scopes import MARKERS
@@ -28,7 +29,7 @@ class NeedsTurns(UnsupportedFeatureError):
     """The turns of a `pl.unroll` loop must be seen one by one here: something in it runs while compiling."""
 
 
-class Calls(Expressions):
+class Calls(Operators):
     """Expressions of one function, calls among them."""
 
     def call(self, node: ast.expr) -> Folded:

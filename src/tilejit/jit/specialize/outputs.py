@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from tilejit.dtypes import DType
 from tilejit.errors import ShapeError
 from tilejit.jit.definition import Definition
-from tilejit.jit.specialize.dynamic import Symbol
 from tilejit.jit.specialize.expressions import Expressions, Folded
 from tilejit.jit.specialize.infer import items_of
 from tilejit.jit.specialize.program import Specializer, bind_symbols
 from tilejit.jit.specialize.reach import Form, form_of, upper
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
+from tilejit.jit.specialize.symbols import Symbol
 from tilejit.jit.specialize.values import Abstract, Items, RuntimeValue, Static
 from tilejit.ops.spec import OpFunction
 from tilejit.types.annotations import DynExpr

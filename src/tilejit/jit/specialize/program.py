@@ -14,13 +14,14 @@ from tilejit.jit.reads.plain import encode
 from tilejit.jit.reads.scope import Reads
 from tilejit.jit.reads.trace import Trace
 from tilejit.jit.specialize.dependencies import returned_params
-from tilejit.jit.specialize.dynamic import Dynamic, Symbol, analyse_late
+from tilejit.jit.specialize.dynamic import analyse_late
 from tilejit.jit.specialize.expressions import Expressions
 from tilejit.jit.specialize.meta import ArgumentMeta, Bundle, CompileTime, Constant, DynDim, RuntimeScalar
 from tilejit.jit.specialize.nodes import at, relocated
 from tilejit.jit.specialize.reach import ComputedDim
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
+from tilejit.jit.specialize.symbols import Dynamic, Symbol
 from tilejit.jit.specialize.values import Abstract, Items, RuntimeValue, Static, literal
 from tilejit.types.annotations import ScalarAnnotation
 from tilejit.types.enums import Level, Role

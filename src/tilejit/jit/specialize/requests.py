@@ -10,10 +10,10 @@ from tilejit.errors import ShapeError, TilejitError
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.trace import Trace
 from tilejit.jit.specialize.arguments import EMPTY, Argument, BoundArguments, TensorArgument
-from tilejit.jit.specialize.dynamic import Dynamic, Symbol
 from tilejit.jit.specialize.meta import ArgumentMeta, Bundle, DynDim, TensorMeta
 from tilejit.jit.specialize.outputs import OutputFinder, output_types
 from tilejit.jit.specialize.program import Specialization, Specializer
+from tilejit.jit.specialize.symbols import Dynamic, Symbol
 from tilejit.types.annotations import DynVar
 from tilejit.types.values import BufferType
 

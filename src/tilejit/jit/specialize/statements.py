@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from tilejit.dtypes import BOOL, FP32, INDEX
+from tilejit.dtypes import INDEX
 from tilejit.errors import ShapeError, StaticAssertionError, UncacheableValueError, UnsupportedFeatureError, in_body
 from tilejit.jit.reads.facts import calls_in
 from tilejit.jit.reads.handles import holds_handle, is_handle
@@ -17,10 +17,24 @@ from tilejit.jit.specialize.expressions import Folded
 from tilejit.jit.specialize.infer import operator
 from tilejit.jit.specialize.iterate import taken_apart, unrolled
 from tilejit.jit.specialize.nodes import at, is_index_expression, relocated
-from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, Unknown, literal, number_of, same
+from tilejit.jit.specialize.values import (
+    UNKNOWN,
+    Abstract,
+    Items,
+    RuntimeValue,
+    Static,
+    Unknown,
+    as_local,
+    joined,
+    literal,
+    lose_an_object,
+    members_of,
+    number_of,
+    without_value,
+)
 from tilejit.ops.spec import OpFunction
 from tilejit.types.scopes import MARKERS, Marker
-from tilejit.types.values import BufferType, TileType, join
+from tilejit.types.values import BufferType, TileType
 
 
 class Statements(Calls):
@@ -135,7 +149,7 @@ class Statements(Calls):
         target = node.targets[0]
         if isinstance(target, ast.Name):
             return self._extent_assignment(target, value_node, value, node)
-        items = _members(value)
+        items = members_of(value)
         if not isinstance(target, (ast.Tuple, ast.List)) or not all(isinstance(item, ast.Name) for item in target.elts):
             return None
         if len(items) != len(target.elts):
@@ -162,10 +176,10 @@ class Statements(Calls):
     def target(self, target: ast.expr, value: Abstract) -> ast.expr:
         """An assignment target, which from now on holds `value`."""
         if isinstance(target, ast.Name):
-            self.env[target.id] = _as_local(value)
+            self.env[target.id] = as_local(value)
             return at(ast.Name(target.id, ast.Store()), target)
         if isinstance(target, (ast.Tuple, ast.List)):
-            items = _members(value)
+            items = members_of(value)
             if len(target.elts) == 2 < len(items):  # `(a, b), tid = pl.submit(…)`: the results as one
                 items = (Items(items[:-1]), items[-1])
             matched = items if len(items) == len(target.elts) else (UNKNOWN,) * len(target.elts)
@@ -299,7 +313,7 @@ class Statements(Calls):
     def _leave(self, names: Iterable[str]) -> None:
         for name in names:
             if name in self.env:
-                self.env[name] = _without_value(self.env[name])
+                self.env[name] = without_value(self.env[name])
 
     def branch(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.If)
@@ -313,10 +327,10 @@ class Statements(Calls):
         body = self.block(node.body)
         after_body, self.env = self.env, dict(before)
         orelse = self.block(node.orelse) if node.orelse else []
-        if isinstance(test, Static) and isinstance(test.value, bool) and _lose_an_object(after_body, self.env):
+        if isinstance(test, Static) and isinstance(test.value, bool) and lose_an_object(after_body, self.env):
             self.env = before  # no text can stand for an object: what holds one is decided here
             return [new for statement in (node.body if test.value else node.orelse) for new in self.statement(statement)]
-        self.env = {name: _joined(value, after_body[name]) for name, value in self.env.items() if name in after_body}
+        self.env = {name: joined(value, after_body[name]) for name, value in self.env.items() if name in after_body}
         return [at(ast.If(test_node, body, orelse), node)]
 
     def scope(self, node: ast.stmt) -> list[ast.stmt]:
@@ -353,51 +367,13 @@ class Statements(Calls):
         if node.value is None:
             return [copy.deepcopy(node)]
         value_node, value = self.fold(node.value)
-        self.returns = _members(value) or (value,)
+        self.returns = members_of(value) or (value,)
         return [at(ast.Return(value_node), node)]
 
     # writes into outputs whose shape is not known ---------------------------------------------------------------------------
 
     def note_window_write(self, target: ast.Subscript, value: Abstract) -> None:
         """Overridden where output shapes are looked for."""
-
-
-def _members(value: Abstract) -> tuple[Abstract, ...]:
-    if isinstance(value, Items):
-        return value.items
-    if isinstance(value, Static) and isinstance(value.value, (tuple, list)):
-        return tuple(Static(item, value.local) for item in value.value)
-    return ()
-
-
-def _as_local(value: Abstract) -> Abstract:
-    if isinstance(value, Static):
-        return Static(value.value, local=not holds_handle(value.value))
-    return Items(tuple(_as_local(item) for item in value.items)) if isinstance(value, Items) else value
-
-
-def _without_value(value: Abstract) -> Abstract:
-    """What stays true of a name whose value changes: its type."""
-    number = number_of(value)
-    if number is not None:
-        return RuntimeValue(BOOL if isinstance(number, bool) else INDEX if isinstance(number, int) else FP32)
-    if isinstance(value, Extent):
-        return RuntimeValue(INDEX)
-    return value if isinstance(value, (BufferType, TileType, RuntimeValue)) else UNKNOWN
-
-
-def _joined(one: Abstract, other: Abstract) -> Abstract:
-    """What a name holds after two paths."""
-    if isinstance(one, (BufferType, TileType)) and isinstance(other, (BufferType, TileType)):
-        joined = join(one, other)
-        return joined if isinstance(joined, (BufferType, TileType)) else UNKNOWN
-    return one if same(one, other) else UNKNOWN
-
-
-def _lose_an_object(one: Mapping[str, Abstract], other: Mapping[str, Abstract]) -> bool:
-    """Whether a name holds an object on one path and something else on the other."""
-    values = [(one.get(name, UNKNOWN), other.get(name, UNKNOWN)) for name in {**one, **other}]
-    return any(not same(a, b) and any(isinstance(value, Static) and holds_handle(value.value) for value in (a, b)) for a, b in values)
 
 
 def _stored_names(node: ast.AST) -> set[str]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import ast
 import enum
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import cast
 
 import numpy as np
 
-from tilejit.dtypes import DType
+from tilejit.dtypes import BOOL, FP32, INDEX, DType
 from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.reads.plain import language_path
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.types.enums import ENUMS
-from tilejit.types.values import BufferType, TileType
+from tilejit.types.values import BufferType, TileType, join
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,3 +143,41 @@ def extent_of(value: Abstract) -> int | DynDim | None:
         return value.dim
     number = number_of(value)
     return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+def members_of(value: Abstract) -> tuple[Abstract, ...]:
+    if isinstance(value, Items):
+        return value.items
+    if isinstance(value, Static) and isinstance(value.value, (tuple, list)):
+        return tuple(Static(item, value.local) for item in value.value)
+    return ()
+
+
+def as_local(value: Abstract) -> Abstract:
+    if isinstance(value, Static):
+        return Static(value.value, local=not holds_handle(value.value))
+    return Items(tuple(as_local(item) for item in value.items)) if isinstance(value, Items) else value
+
+
+def without_value(value: Abstract) -> Abstract:
+    """What stays true of a name whose value changes: its type."""
+    number = number_of(value)
+    if number is not None:
+        return RuntimeValue(BOOL if isinstance(number, bool) else INDEX if isinstance(number, int) else FP32)
+    if isinstance(value, Extent):
+        return RuntimeValue(INDEX)
+    return value if isinstance(value, (BufferType, TileType, RuntimeValue)) else UNKNOWN
+
+
+def joined(one: Abstract, other: Abstract) -> Abstract:
+    """What a name holds after two paths."""
+    if isinstance(one, (BufferType, TileType)) and isinstance(other, (BufferType, TileType)):
+        both = join(one, other)
+        return both if isinstance(both, (BufferType, TileType)) else UNKNOWN
+    return one if same(one, other) else UNKNOWN
+
+
+def lose_an_object(one: Mapping[str, Abstract], other: Mapping[str, Abstract]) -> bool:
+    """Whether a name holds an object on one path and something else on the other."""
+    values = [(one.get(name, UNKNOWN), other.get(name, UNKNOWN)) for name in {**one, **other}]
+    return any(not same(a, b) and any(isinstance(value, Static) and holds_handle(value.value) for value in (a, b)) for a, b in values)

@@ -1,0 +1,93 @@
+"""Operators in a kernel body: computed where both sides are known, else followed by their types."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from tilejit.frontend import fold
+from tilejit.jit.reads.handles import holds_handle
+from tilejit.jit.specialize import infer
+from tilejit.jit.specialize.expressions import Expressions, Folded
+from tilejit.jit.specialize.nodes import at, evaluated
+from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, Unknown
+from tilejit.types.values import BufferType, TileType
+
+
+class Operators(Expressions):
+    """Expressions of one function, operators among them."""
+
+    def binary(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.BinOp)
+        (left_node, left), (right_node, right) = self.fold(node.left), self.fold(node.right)
+        new = at(ast.BinOp(left_node, node.op, right_node), node)
+        if isinstance(left, Static) and isinstance(right, Static):
+            return new, self._computed(node, node.op, fold.BINARY[type(node.op)], left, right)
+        return new, infer.operator(type(node.op).__name__, self.opened(left), self.opened(right), self.specializer.fresh)
+
+    def _computed(self, node: ast.expr, op: ast.AST, function: Callable[..., object], *operands: Static) -> Static:
+        values = [operand.value for operand in operands]
+        if any(map(holds_handle, values)):
+            value = self.specializer.trace.ask("operator", type(op).__name__, *values, path=f"`{ast.unparse(node)}`")
+        else:
+            value = evaluated(node, function, *values)
+        return Static(value, local=any(operand.local for operand in operands))
+
+    def unary(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.UnaryOp)
+        operand_node, operand = self.fold(node.operand)
+        new = at(ast.UnaryOp(node.op, operand_node), node)
+        if isinstance(operand, Static):
+            return new, self._computed(node, node.op, fold.UNARY[type(node.op)], operand)
+        return new, operand if isinstance(operand, (BufferType, TileType)) else RuntimeValue()
+
+    def compare(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.Compare)
+        folded = [self.fold(item) for item in (node.left, *node.comparators)]
+        new = at(ast.Compare(folded[0][0], list(node.ops), [item for item, _ in folded[1:]]), node)
+        statics = [value for _, value in folded if isinstance(value, Static)]
+        if len(node.ops) == 1 and (decided := _decided(node.ops[0], folded[0][1], folded[1][1])) is not None:
+            return new, Static(decided)
+        if len(statics) != len(folded):
+            return new, infer.comparison(type(node.ops[0]).__name__, self.opened(folded[0][1]), self.opened(folded[1][1]))
+        result: object = True
+        for op, left, right in zip(node.ops, statics, statics[1:], strict=False):
+            result = self._computed(node, op, fold.COMPARE[type(op)], left, right).value
+            if len(node.ops) > 1 and not self.truth(Static(result), node):
+                break
+        return new, Static(result, local=any(value.local for value in statics))
+
+    def logical(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.BoolOp)
+        decisive = isinstance(node.op, ast.Or)
+        folded: list[Folded] = []
+        for item in node.values:
+            folded.append(self.fold(item))
+            value = folded[-1][1]
+            if isinstance(value, Static) and item is not node.values[-1] and self.truth(value, item) is decisive:
+                break  # as in Python: what follows is not looked at
+        new = at(ast.BoolOp(node.op, [item for item, _ in folded]), node) if len(folded) > 1 else folded[0][0]
+        statics = [value for _, value in folded if isinstance(value, Static)]
+        if len(statics) == len(folded):
+            return new, Static(statics[-1].value, local=any(value.local for value in statics))
+        left = [item for item, value in folded if not isinstance(value, Static) or value.local]
+        if isinstance(folded[-1][1], Static) and len(folded) < len(node.values):
+            left.append(folded[-1][0])
+        return (at(ast.BoolOp(node.op, left), node) if len(left) > 1 else left[0]), RuntimeValue()
+
+    def conditional(self, node: ast.expr) -> Folded:
+        assert isinstance(node, ast.IfExp)
+        test_node, test = self.fold(node.test)
+        if isinstance(test, Static) and not test.local:
+            return self.fold(node.body if self.truth(test, node.test) else node.orelse)
+        body, orelse = self.rewrite(node.body), self.rewrite(node.orelse)
+        return at(ast.IfExp(test_node, body, orelse), node), UNKNOWN
+
+
+def _decided(op: ast.cmpop, left: Abstract, right: Abstract) -> bool | None:
+    """`bias is None` of something that exists at run time, and `"q" in weights`: known while compiling."""
+    if isinstance(op, ast.Is | ast.IsNot) and isinstance(right, Static) and right.value is None and not isinstance(left, Static | Unknown):
+        return isinstance(op, ast.IsNot)
+    if isinstance(op, ast.In | ast.NotIn) and isinstance(left, Static) and isinstance(right, Items) and right.is_dict:
+        return (left.value in right.keys) is isinstance(op, ast.In)
+    return None
