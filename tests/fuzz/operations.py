@@ -66,7 +66,8 @@ def clamped(w: Writer) -> Val | None:
         return None
     low, high = sorted(w.rng.sample(range(-6, 7), 2))
     shown = [f"{end}.0" if x.is_float else str(end) for end in (low, high)]
-    return w.shaped_like(x, f"pl.clamp({x.text}, {shown[0]}, {shown[1]})", lo=min(max(x.lo, low), high), hi=max(min(x.hi, high), low))
+    dtype = promoted(x.dtype, "FP32") if x.is_float and x.level != "tile" else x.dtype
+    return w.shaped_like(x, f"pl.clamp({x.text}, {shown[0]}, {shown[1]})", dtype, lo=min(max(x.lo, low), high), hi=max(min(x.hi, high), low))
 
 
 def trigonometry(w: Writer) -> Val | None:
