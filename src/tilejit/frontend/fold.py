@@ -214,3 +214,19 @@ def is_language(owner: object) -> bool:
     """Whether `owner` is `pl` or one of its namespaces."""
     name = owner.__name__ if isinstance(owner, ModuleType) else type(owner).__module__
     return name in ("tilejit.language", "tilejit.pto")
+
+
+class WithSelf(Mapping[str, object]):
+    """A namespace in which `self` is the program."""
+
+    def __init__(self, namespace: Mapping[str, object], reference: object) -> None:
+        self._namespace, self._reference = namespace, reference
+
+    def __getitem__(self, name: str) -> object:
+        return self._reference if name == "self" else self._namespace[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._namespace)
+
+    def __len__(self) -> int:
+        return len(self._namespace)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -15,7 +15,7 @@ from tilejit.frontend.constants import PoolingBuilder
 from tilejit.frontend.context import Context, Frame, Parameter
 from tilejit.frontend.depth import too_deep
 from tilejit.frontend.desugar import desugar
-from tilejit.frontend.fold import Recorder
+from tilejit.frontend.fold import Recorder, WithSelf
 from tilejit.frontend.results import check_outputs, hide_results
 from tilejit.frontend.signature import ParamSpec, agrees, annotation_value, directed, result_items, value_type
 from tilejit.frontend.source import FunctionText, span_of
@@ -143,7 +143,7 @@ class ProgramBuilder:
             return None
         if name not in self._inline:
             text = FunctionText(source.node, source.source, source.comments)
-            namespace = _WithSelf(source.namespace, SelfReference(frozenset(self._sources), self._owner))
+            namespace = WithSelf(source.namespace, SelfReference(frozenset(self._sources), self._owner))
             self._inline[name] = InlineFunction(name, text, namespace, auto_scope=source.attrs.get("auto_scope") is not False)
         return self._inline[name]
 
@@ -159,22 +159,6 @@ class ProgramBuilder:
             elif known is not function and known.program.functions[name] is not op:
                 raise ParserSyntaxError(f"two different functions are called `{name}`", span=site, help="rename one of the two")
         return self._external[function.name]
-
-
-class _WithSelf(Mapping[str, object]):
-    """A namespace in which `self` is the program."""
-
-    def __init__(self, namespace: Mapping[str, object], reference: SelfReference) -> None:
-        self._namespace, self._reference = namespace, reference
-
-    def __getitem__(self, name: str) -> object:
-        return self._reference if name == "self" else self._namespace[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._namespace)
-
-    def __len__(self) -> int:
-        return len(self._namespace)
 
 
 def _opening_calls(body: Sequence[ast.stmt]) -> frozenset[tuple[int, int]]:
