@@ -14,7 +14,9 @@ from tilejit.types.enums import ENUMS
 from tilejit.types.scopes import MARKERS
 
 pl = importlib.import_module("tilejit.language")  # as a module, not as what its stub says it is
+pld = importlib.import_module("tilejit.language.distributed")
 STUB = Path(str(pl.__file__)).with_suffix(".pyi")
+DISTRIBUTED = Path(str(pld.__file__)).with_suffix(".pyi")
 
 HEADER = """\
 # Written by scripts/write_stubs.py from the op table; run `make stubs` instead of editing it.
@@ -115,13 +117,23 @@ def markers() -> Iterator[str]:
         yield function(marker.name, marker.signature, RESULTS.get(marker.name, "Any"), marker.doc)
 
 
-def namespaces() -> Iterator[str]:
-    for namespace in pl.NAMESPACES:
+def namespaces(prefix: str = "") -> Iterator[str]:
+    for namespace in pld.NAMESPACES if prefix else pl.NAMESPACES:
         yield f"\nclass _{namespace}:"
-        if namespace == "tile":
+        if namespace == "tile" and not prefix:
             yield "\n    from tilejit.types.enums import MaskPattern as MaskPattern\n"
-        yield from functions(namespace, "    ") if ops.public_names(namespace) else (" ...\n",)
+        yield from functions(prefix + namespace, "    ") if ops.public_names(prefix + namespace) else (" ...\n",)
         yield f"\n{namespace}: type[_{namespace}]\n"
+
+
+def distributed() -> str:
+    """The stub of `tilejit.language.distributed`."""
+    head = HEADER.partition("from collections")[0] + "from typing import Any\n\nfrom tilejit.language import Tensor as _Tensor\n"
+    enums = "from tilejit.types.annotations import CommCtx as CommCtx\nfrom tilejit.types.enums import " + ", ".join(
+        f"{name} as {name}" for name, module in sorted(pld._NAMES.items()) if module == "tilejit.types.enums"
+    )
+    window = '\n\nclass DistributedTensor(_Tensor):\n    """A window: a tensor of which every rank of a group has a copy that the others can reach."""\n'
+    return "".join((head, enums, window, *namespaces("pld."), *functions("pld", "")))
 
 
 def functions(namespace: str, indent: str) -> Iterator[str]:
@@ -166,7 +178,10 @@ def _parameters(parameters: list[inspect.Parameter]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    if "--check" in sys.argv:
-        current = STUB.read_text(encoding="utf-8") if STUB.exists() else ""
-        sys.exit(0 if current == stub() else f"{STUB} does not match the op table: run `make stubs`")
-    STUB.write_text(stub(), encoding="utf-8")
+    for path, text in ((STUB, stub()), (DISTRIBUTED, distributed())):
+        if "--check" in sys.argv:
+            current = path.read_text(encoding="utf-8") if path.exists() else ""
+            if current != text:
+                sys.exit(f"{path} does not match the op table: run `make stubs`")
+        else:
+            path.write_text(text, encoding="utf-8")

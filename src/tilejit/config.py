@@ -87,6 +87,22 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise ValueError("expected a number from 0 on")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < float("inf"):
+        raise ValueError("expected a number of seconds")
+    return found
+
+
 def _bytes(text: str) -> int:
     units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
     unit = units.get(text[-1:].upper(), 1)
@@ -145,11 +161,17 @@ CACHE_ENTRIES = Setting("cache_entries", _count, 50_000, False, "number of entri
 RUN_ONLY = Setting("run_only", _flag, False, False, "refuse to compile: run only what the caches hold")
 ON_DRIFT = Setting("on_drift", _policy, "raise", False, "when a captured value changed since the first call: raise, recompile or ignore")
 LOG = Setting("log", str, "", False, "what to report on stderr: `recompile` prints one line per compile")
+WAIT_TIMEOUT = Setting("wait_timeout", _seconds, 60.0, False, "seconds a rank waits for another one while nothing changes; 0: for ever")
+ENGINE = Setting("engine", str, "", False, "how ranks run: local, shm or mpi; empty: as the process was started")
+RANK = Setting("rank", _number, -1, False, "set by `tilejit launch`: the rank of this process")
+WORLD = Setting("world", _number, 0, False, "set by `tilejit launch`: how many processes there are")
+JOB = Setting("job", str, "", False, "set by `tilejit launch`: where its processes find the memory that they share")
 PTOAS = Setting("ptoas", str, "", False, "the program that checks emitted PTO text; empty: `ptoas` if it is on PATH, `off`: none")
 
-SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int], ...] = (
+SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int] | Setting[float], ...] = (
     PLATFORM, CHECK_BOUNDS, FAST_MATH, ARCH, SCHEDULE, CPU, NUM_THREADS, ARENA_BYTES, VERIFY, FASTPATH,
     CACHE, CACHE_DIR, CACHE_PATH, CACHE_BYTES, CACHE_ENTRIES, RUN_ONLY, ON_DRIFT, LOG, PTOAS,
+    WAIT_TIMEOUT, ENGINE, RANK, WORLD, JOB,
 )  # fmt: skip
 
 

@@ -193,6 +193,44 @@ class DeadlockError(TilejitError, RuntimeError):
     """Sides of a kernel that wait for each other forever."""
 
 
+class DistributedError(TilejitError, RuntimeError):
+    """Something that several ranks have to do with; `ranks` are those it is about."""
+
+    ranks: tuple[int, ...] = ()
+
+    @property
+    def rank(self) -> int | None:
+        """The first of them."""
+        return self.ranks[0] if self.ranks else None
+
+
+class RankDeadlockError(DeadlockError, DistributedError):
+    """Ranks of which none can go on."""
+
+
+RankDeadlockError.__name__ = RankDeadlockError.__qualname__ = DeadlockError.__name__  # a DeadlockError like others to whoever reads it
+
+
+class WaitTimeoutError(DistributedError, TimeoutError):
+    """A wait for another rank that lasted too long."""
+
+
+class CollectiveMismatchError(DistributedError):
+    """Ranks that disagree about a collective."""
+
+
+class ProgramMismatchError(DistributedError):
+    """Ranks that run different programs, or the same one on other arguments."""
+
+
+class RankFailedError(DistributedError):
+    """A rank whose process ended."""
+
+
+class RankStopped(DistributedError):
+    """A rank that gave up because the call ends; what it was doing."""
+
+
 class StaleCaptureError(TilejitError, RuntimeError):
     """A captured value changed after the kernel was compiled."""
 

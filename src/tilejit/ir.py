@@ -6,14 +6,18 @@ import os
 from dataclasses import replace
 
 from tilejit.compiler import compile_program
+from tilejit.jit.distributed import DistributedCompiledProgram
 from tilejit.passes.context import PassContext
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.config import OptimizationStrategy, RunConfig, check_options
+from tilejit.runtime.ranks.config import DistributedConfig
 from tilejit.tile_ir import equal, text
 from tilejit.tile_ir.program import Function, Program
 
 __all__ = [
     "CompiledProgram",
+    "DistributedCompiledProgram",
+    "DistributedConfig",
     "Function",
     "OptimizationStrategy",
     "PassContext",
@@ -29,7 +33,7 @@ __all__ = [
 
 Node = Program | Function
 _DEFAULTS: dict[str, object] = {"platform": None, "device_id": 0, "dump_passes": False, "strategy": OptimizationStrategy.Default, "arch": None}
-_OPTIONS = ("output_dir", "platform", "device_id", "dump_passes", "verification_level", "strategy", "skip_ptoas", "arch", "config")
+_OPTIONS = ("output_dir", "platform", "device_id", "dump_passes", "verification_level", "strategy", "skip_ptoas", "arch", "config", "distributed_config")
 
 
 def compile(
@@ -44,6 +48,7 @@ def compile(
     skip_ptoas: bool = False,
     arch: str | None = None,
     config: RunConfig | None = None,
+    distributed_config: DistributedConfig | None = None,
     **inert: object,
 ) -> CompiledProgram:
     """Compile a program once; call the result like a function.
@@ -62,7 +67,13 @@ def compile(
     # What is said here goes before what the config says.
     said = {name: value for name, value in given.items() if value != _DEFAULTS[name]}
     chosen = replace(config, **said) if config is not None else RunConfig(**said)  # type: ignore[arg-type]
-    return compile_program(program, chosen, os.fspath(output_dir) if output_dir is not None else None)
+    compiled = compile_program(program, chosen, os.fspath(output_dir) if output_dir is not None else None)
+    if isinstance(program, Program) and program.hosts:
+        found = distributed_config if distributed_config is not None else chosen.distributed_config
+        if found is not None and not isinstance(found, DistributedConfig):
+            raise TypeError(f"distributed_config is a DistributedConfig, got {type(found).__name__}")
+        return DistributedCompiledProgram(compiled, program, found, chosen)
+    return compiled
 
 
 def structural_equal(a: Node, b: Node, enable_auto_mapping: bool = False) -> bool:

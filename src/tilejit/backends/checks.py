@@ -28,7 +28,7 @@ def name_of(value: SSAValue) -> str:
     owner = value.owner
     if isinstance(owner, d.TileOp) and owner.hint:
         return f"`{owner.hint}`"
-    if isinstance(owner, d.WindowOp | d.ViewOp | d.StridedOp):
+    if isinstance(owner, d.WindowOp | d.ViewOp | d.StridedOp | d.PeerOp):
         return f"a view of {name_of(owner.buffer)}"
     return f"the result of {owner.op}" if isinstance(owner, d.ApplyOp) else "a tensor"
 

@@ -16,12 +16,12 @@ class Aliases:
 
     def root(self, value: SSAValue) -> SSAValue:
         path: list[SSAValue] = []
-        while (parent := self._parent.get(value)) is not None or isinstance(value.owner, d.WindowOp | d.ViewOp):
+        while (parent := self._parent.get(value)) is not None or isinstance(value.owner, d.WindowOp | d.ViewOp | d.PeerOp):
             path.append(value)
             if parent is not None:
                 value = parent
             else:
-                assert isinstance(value.owner, d.WindowOp | d.ViewOp)
+                assert isinstance(value.owner, d.WindowOp | d.ViewOp | d.PeerOp)
                 value = value.owner.buffer
         for item in path:
             self._parent[item] = value

@@ -14,6 +14,7 @@ from tilejit.frontend import composing, effects, fold, functions, markers, struc
 from tilejit.frontend.context import Context
 from tilejit.frontend.packed import unpacked
 from tilejit.frontend.values import (
+    CommContext,
     InlineFunction,
     MethodReference,
     TaskHandle,
@@ -159,7 +160,7 @@ def kind_of(value: object) -> Kind:
         return "none"
     if is_number(value):
         return "number"
-    if isinstance(value, DynVar | TaskHandle):
+    if isinstance(value, DynVar | TaskHandle | CommContext):
         return "scalar"
     return "list" if isinstance(value, tuple | list) else "static"
 

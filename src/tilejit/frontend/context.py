@@ -102,6 +102,8 @@ class Context(Scalars):
         self.accumulated: dict[str, list[tuple[SSAValue, tuple[object, ...]]]] = {}
         """Accumulators, by name, that have yet to take what was added to their parts: they do when they are read."""
         self.parameters = {}
+        self.windows: dict[SSAValue, SSAValue] = {}
+        """Parameters that are windows, and their groups."""
         self.analysis = NameAnalysis()
         self.aliases = Aliases()
         self.live: frozenset[str] = frozenset()

@@ -6,16 +6,17 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import overload
 
 from tilejit.errors import ArgumentError, InvalidOperationError, ParserSyntaxError, ParserTypeError
 from tilejit.frontend.fold import Namespace
+from tilejit.frontend.hosts import launched_names, speaks_of_ranks
 from tilejit.frontend.program import FunctionSource, build_function, build_program
 from tilejit.frontend.source import FunctionText, function_text
 from tilejit.frontend.values import InlineFunction
-from tilejit.tile_ir.program import Function, Program
+from tilejit.tile_ir.program import Function, HostFunction, Program, SubWorker
 from tilejit.types.enums import FunctionType, Level, Role
 
 PythonFunction = Callable[..., object]
@@ -31,6 +32,10 @@ class Method:
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         raise InvalidOperationError(f"`{self.python.__name__}` is a method of a program and has no meaning outside a kernel")
+
+
+def _is_host(attrs: object, role: Role) -> bool:
+    return isinstance(attrs, dict) and attrs.get("level") is Level.HOST and attrs.get("role") is role
 
 
 @overload
@@ -77,6 +82,8 @@ def _decorated(target: PythonFunction, options: Mapping[str, object], enclosing:
         raise ArgumentError(f"@pl.function decorates functions, got {target!r}")
     if next(iter(inspect.signature(target).parameters), None) == "self":
         return Method(target, options, enclosing)  # type: ignore[return-value]
+    if _is_host(options["attrs"], Role.SubWorker):
+        return SubWorker(target.__name__, target)  # type: ignore[return-value]
     return build_function(_source(target, options, enclosing))
 
 
@@ -120,7 +127,13 @@ def program(cls: type | None = None, *, strict_ssa: bool = False) -> Program | C
         if not isinstance(owner, type):
             raise ArgumentError(f"@pl.program decorates classes, got {owner!r}")
         sources: list[FunctionSource] = []
+        members = [member for member in vars(owner).values() if isinstance(member, Method) and _is_host(member.options["attrs"], Role.Orchestrator)]
+        speak = any(speaks_of_ranks(member.python) for member in members)
+        hosts = {member.python.__name__: HostFunction(member.python, member.enclosing) for member in members if speak}
+        workers = {name: member for name, member in vars(owner).items() if isinstance(member, SubWorker)}
         for name, member in vars(owner).items():
+            if isinstance(member, Method) and name in hosts:
+                continue
             if isinstance(member, Method):
                 sources.append(_source(member.python, member.options, member.enclosing, strict_ssa))
             elif isinstance(member, InlineFunction):
@@ -128,9 +141,11 @@ def program(cls: type | None = None, *, strict_ssa: bool = False) -> Program | C
                 sources.append(FunctionSource(name, text.node, text.source, member.namespace, "inline", comments=text.comments))
             elif isinstance(member, Function):
                 raise ParserSyntaxError(f"`{name}` of program {owner.__name__} needs `self` as its first parameter")
-        if not sources:
+        if not sources and not hosts:
             raise ParserTypeError(f"program {owner.__name__} has no functions", help="decorate its methods with @pl.function")
-        return build_program(owner.__name__, sources, owner=owner)
+        launched = launched_names({name: function_text(host.python).node for name, host in hosts.items()})
+        built = build_program(owner.__name__, sources, owner=owner, launched=launched)
+        return replace(built, hosts=hosts, sub_workers=workers) if hosts else built
 
     return decorate(cls) if cls is not None else decorate
 

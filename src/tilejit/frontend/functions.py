@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from xdsl.ir import SSAValue
 
 from tilejit.errors import ArgumentError, DTypeError, ParserTypeError, ShapeError, UnsupportedFeatureError
-from tilejit.frontend import buffers
+from tilejit.frontend import buffers, ranks
 from tilejit.frontend.context import Context, Frame
 from tilejit.frontend.desugar import desugar
 from tilejit.frontend.packed import PACKED, is_packed, unpacked
 from tilejit.frontend.results import handed_through
 from tilejit.frontend.signature import annotation_value, directed
 from tilejit.frontend.source import span_of
-from tilejit.frontend.values import Binding, InlineFunction, NoValue, describe_value, is_scalar, shaped
+from tilejit.frontend.values import Binding, CommContext, InlineFunction, NoValue, describe_value, is_scalar, shaped
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Function
 from tilejit.tile_ir.transfers import transfer_of
@@ -84,7 +84,8 @@ def call_function(ctx: Context, function: d.FuncOp, args: Sequence[object], keyw
     """A call of a function of the program; evaluates to what it returns, else to its outputs."""
     if ctx.lane is not None:
         _check_lane(ctx, function, node)
-    names = _names(function)
+    hidden = hidden_count(function)
+    names = _names(function)[: len(_names(function)) - hidden]
     if keywords:
         ctx.fail(
             ArgumentError,
@@ -96,15 +97,16 @@ def call_function(ctx: Context, function: d.FuncOp, args: Sequence[object], keyw
         missing = f", `{names[len(args)]}` is missing" if len(args) < len(names) else ""
         help = f"the parameters are ({', '.join(names)})"
         ctx.fail(ArgumentError, f"`{function.symbol}` takes {len(names)} argument{'s' * (len(names) != 1)}, got {len(args)}{missing}", node, help=help)
-    types = [d.type_of(argument) for argument in function.body.block.args]
+    types = [d.type_of(argument) for argument in function.body.block.args][: len(names)]
     symbols: dict[str, tuple[Dim, SSAValue, int]] = {}
     operands: list[SSAValue] = []
     for position, (name, type, arg) in enumerate(zip(names, types, args, strict=True)):
         place = node.args[position] if position < len(node.args) and not isinstance(node.args[position], ast.Starred) else node
         what = f"parameter `{name}` of `{function.symbol}`"
         operands.append(_argument(ctx, what, type, directions(function)[position], arg, symbols, place))
+    operands += ranks.groups_of(ctx, function, names, operands, node)
     handed = handed_through(function)
-    for name, operand, direction in zip(names, operands, directions(function), strict=True):
+    for name, operand, direction in zip(names, operands, directions(function), strict=False):
         if direction != "In" and name not in handed:
             ctx.aliases.write(operand)
     returns = returned_items(function)
@@ -134,6 +136,13 @@ def _names(function: d.FuncOp) -> tuple[str, ...]:
     return names
 
 
+def hidden_count(function: d.FuncOp) -> int:
+    """How many parameters at the end the caller does not write: the groups of its windows."""
+    found = function.static("hidden", 0)
+    assert isinstance(found, int)
+    return found
+
+
 def directions(function: d.FuncOp) -> tuple[str, ...]:
     found = function.static("directions")
     assert isinstance(found, tuple)
@@ -154,6 +163,8 @@ def _position(item: tuple[object, ...]) -> int:
 
 def _argument(ctx: Context, what: str, type: ValueType, direction: str, arg: object, symbols: dict[str, tuple[Dim, SSAValue, int]], node: ast.AST) -> SSAValue:
     if isinstance(type, ScalarType):
+        if isinstance(arg, CommContext):
+            return arg.value
         if isinstance(arg, DynVar):
             arg = ctx.symbol_value(arg)
         if not is_scalar(arg):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import BlockArgument, SSAValue
 
+from tilejit.dtypes import INT64
 from tilejit.errors import InternalError, NoWriteError, ParserSyntaxError, ParserTypeError, SourceText, Span, TilejitError, UnsupportedFeatureError, in_body
 from tilejit.frontend import expressions, statements
 from tilejit.frontend.constants import PoolingBuilder
@@ -16,16 +17,17 @@ from tilejit.frontend.context import Context, Frame, Parameter
 from tilejit.frontend.depth import too_deep
 from tilejit.frontend.desugar import desugar
 from tilejit.frontend.fold import Recorder, WithSelf
+from tilejit.frontend.ranks import comm_name
 from tilejit.frontend.results import check_outputs, hide_results
 from tilejit.frontend.signature import ParamSpec, agrees, annotation_value, directed, result_items, value_type
 from tilejit.frontend.source import FunctionText, span_of
-from tilejit.frontend.values import Binding, InlineFunction, NoValue, SelfReference, defined_inside, describe_value, is_number
+from tilejit.frontend.values import Binding, CommContext, InlineFunction, NoValue, SelfReference, defined_inside, describe_value, is_number
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import function
 from tilejit.tile_ir.program import Function, Program
 from tilejit.tile_ir.transfers import core_of_kind, transfer_of
-from tilejit.types.annotations import DynExpr, DynVar, TensorAnnotation
-from tilejit.types.values import ANY, ArrayType, BufferType, Dim, ShapedType
+from tilejit.types.annotations import CommCtx, DynExpr, DynVar, TensorAnnotation, WindowAnnotation
+from tilejit.types.values import ANY, ArrayType, BufferType, Dim, ScalarType, ShapedType
 
 _PLANES = {"orchestration": "control", "incore": "execution", "aic": "execution", "aiv": "execution"}
 
@@ -58,9 +60,10 @@ def build_program(
     symbols: Mapping[DynVar, str] | None = None,
     recorder: Recorder | None = None,
     owner: type | None = None,
+    launched: frozenset[str] = frozenset(),
 ) -> Program:
     """The program of these functions, in this order; module-level functions that they call come first."""
-    builder = ProgramBuilder(functions, symbols, recorder, owner)
+    builder = ProgramBuilder(functions, symbols, recorder, owner, launched)
     for source in functions:
         if source.kind != "inline":
             builder.resolve(source.name, span_of(source.node, source.source, source.name))
@@ -89,8 +92,11 @@ class ProgramBuilder:
         symbols: Mapping[DynVar, str] | None = None,
         recorder: Recorder | None = None,
         owner: type | None = None,
+        launched: frozenset[str] = frozenset(),
     ) -> None:
         self.recorder = recorder
+        self.launched = launched
+        """Functions that a host function starts on ranks."""
         self._sources = {source.name: source for source in functions}
         self._owner = owner
         self._built: dict[str, d.FuncOp] = {}
@@ -135,6 +141,11 @@ class ProgramBuilder:
             self._built[name] = FunctionReader(self, source, SelfReference(frozenset(self._sources), self._owner)).read()
             self._reading.pop()
         return self._built[name]
+
+    def is_entry(self, source: FunctionSource) -> bool:
+        """Whether a function is called from outside: its windows then tell their groups themselves, others are told by their callers."""
+        alone = [other for other in self._sources.values() if other.kind != "inline"] == [source]
+        return source.kind == "orchestration" or source.name in self.launched or alone
 
     def inline(self, name: str) -> InlineFunction | None:
         """An inline function of the program, if it has one of that name."""
@@ -182,6 +193,8 @@ class FunctionReader:
         self.reference = reference
         self.computed: dict[str, list[tuple[int, DynExpr]]] = {}
         """Per parameter the axes whose extents an annotation computes."""
+        self.contexts: set[str] = set()
+        """Parameters that are groups of ranks."""
 
     def span(self, node: ast.AST) -> Span:
         return span_of(node, self.source.source, self.source.name)
@@ -190,7 +203,9 @@ class FunctionReader:
         """The function, read."""
         source = self.source
         specs = self.parameters() if source.params is None else list(source.params)
-        op, arguments = function(source.name, source.kind, [(spec.name, spec.type, spec.direction) for spec in specs], source.attrs)
+        windows = [spec.name for spec in specs if spec.window]
+        hidden = [] if self.program.is_entry(source) else [ParamSpec(comm_name(name), ScalarType(INT64)) for name in windows]
+        op, arguments = function(source.name, source.kind, [(spec.name, spec.type, spec.direction) for spec in (*specs, *hidden)], source.attrs)
         op.attributes["span"] = d.SpanAttr(self.span(source.node))
         builder = PoolingBuilder(op.body.block)
         ctx = Context(self.program, builder, Frame(source.name, source.source, source.namespace, source.comments), expressions.evaluate, statements.execute)
@@ -200,11 +215,13 @@ class FunctionReader:
         ctx.opening = _opening_calls(source.node.body)
         nodes = {arg.arg: arg for arg in self._nodes()}
         ctx.scope["self"] = Binding(self.reference, self.span(source.node))
-        for spec, argument in zip(specs, arguments, strict=True):
+        for spec, argument in zip(specs, arguments, strict=False):
             node = nodes.get(spec.name, source.node)
-            ctx.scope[spec.name] = Binding(argument, self.span(node))
+            ctx.scope[spec.name] = Binding(CommContext(argument) if spec.name in self.contexts else argument, self.span(node))
             if isinstance(spec.type, ShapedType):
                 ctx.parameters[spec.name] = Parameter(spec.name, argument, spec.direction, node)
+        given = dict(zip([spec.name for spec in (*specs, *hidden)], arguments, strict=True))
+        ctx.windows = {given[name]: given[comm_name(name)] if hidden else builder.comm(given[name]) for name in windows}
         try:
             self._check_extents(ctx, nodes)
             body = desugar(source.node.body, self.span)
@@ -248,7 +265,9 @@ class FunctionReader:
             if isinstance(type, ArrayType):
                 help = "create it inside with pl.array.create, or pass a tensor"
                 raise ParserTypeError(f"parameter `{arg.arg}` is an on-core array, which cannot cross into a function", span=span, help=help)
-            out.append(ParamSpec(arg.arg, type, direction))
+            out.append(ParamSpec(arg.arg, type, direction, isinstance(annotation, WindowAnnotation)))
+            if annotation is CommCtx:
+                self.contexts.add(arg.arg)
         return out
 
     def _check_extents(self, ctx: Context, nodes: Mapping[str, ast.arg]) -> None:
@@ -270,6 +289,9 @@ class FunctionReader:
         ctx.attach_last_comments(op.body.block)
         _drop_overhangs(ctx, op)
         attrs: dict[str, object] = {**self.source.attrs, **ctx.attributes}
+        if ctx.windows:
+            op.attributes["windows"] = d.Static(tuple(spec.name for spec in specs if spec.window))
+            op.attributes["hidden"] = d.Static(len(arguments) - len(specs))
         # Printed programs say which outputs are left alone, and which of them were from the start.
         left, through = attrs.pop("unwritten", ()), attrs.pop("handed_through", ())
         excused = [name for name in (left if isinstance(left, tuple) else ()) if not (isinstance(through, tuple) and name in through)]
@@ -279,22 +301,25 @@ class FunctionReader:
         handed: list[str] = []
         external = all(isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) for statement in self.source.node.body)
         directions: list[str] = []
-        for spec, argument in zip(specs, arguments, strict=True):
+        for spec, argument in zip(specs, arguments, strict=False):
             direction = spec.direction
             written = isinstance(spec.type, BufferType) and ctx.aliases.written(argument)
             if direction == "In" and written:
                 direction = "InOut"
-            if direction == "Out" and not written and not external and spec.name not in excused and not _peer_writes(ctx, op, spec):
+            if direction == "Out" and not written and not external and spec.name not in excused and not spec.window and not _peer_writes(ctx, op, spec):
                 if values is None or argument not in values or self.source.kind == "orchestration":
                     self._never_written(ctx, spec)
                 handed.append(spec.name)
             directions.append(direction)
+        directions += ["In"] * (len(arguments) - len(specs))
         if handed:
             attrs["handed_through"] = tuple(handed)
-        computed = self._computed_outputs(specs, dict(zip((spec.name for spec in specs), directions, strict=True)))
+        computed = self._computed_outputs(specs, dict(zip((spec.name for spec in specs), directions, strict=False)))
         if computed and self.source.kind in ("orchestration", "opaque"):
             attrs["extents"] = computed
         op.attributes["directions"] = d.Static(tuple(directions))
+        if self.source.name in self.program.launched:
+            op.attributes["launched"] = d.Static(True)
         op.attributes["attrs"] = d.Static(attrs)
 
     def _computed_outputs(self, specs: Sequence[ParamSpec], directions: Mapping[str, str]) -> tuple[tuple[str, object], ...]:

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import GenericAlias
 
-from tilejit.dtypes import DType
+from tilejit.dtypes import INT64, DType
 from tilejit.errors import ParserTypeError, Span, TilejitError
 from tilejit.types.annotations import (
     ArrayAnnotation,
+    CommCtx,
     DimSpec,
     DirectedAnnotation,
     DynVar,
@@ -38,6 +39,8 @@ class ParamSpec:
     name: str
     type: ValueType
     direction: str = "In"
+    window: bool = False
+    """Whether each rank of a group has one."""
 
 
 class _Overlay(Mapping[str, object]):
@@ -89,6 +92,8 @@ def value_type(annotation: object, symbol: SymbolName, span: Span) -> ValueType:
         return TileType(shape, annotation.dtype, valid, (annotation.space or MemorySpace.Vec).value)
     if isinstance(annotation, ScalarAnnotation | DType):
         return ScalarType(annotation if isinstance(annotation, DType) else annotation.dtype)
+    if annotation is CommCtx:
+        return ScalarType(INT64)
     if isinstance(annotation, ArrayAnnotation):
         return ArrayType(annotation.extent, annotation.dtype)
     if annotation is Tensor or annotation is Tile or annotation is Out or annotation is InOut or isinstance(annotation, TensorAnnotation):

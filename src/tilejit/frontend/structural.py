@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import UINT8
 from tilejit.errors import ArgumentError, ParserTypeError, UnsupportedFeatureError
-from tilejit.frontend import buffers, effects, windows
+from tilejit.frontend import buffers, effects, ranks, windows
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import describe_value, shaped
 from tilejit.ops import table
@@ -191,4 +191,5 @@ _RULES: dict[str, Callable[[Context, Args, ast.AST], object]] = {
     "gather_row": effects.gather_row,
     "aiv_shard": effects.shard,
     "aic_gather": effects.unshard,
+    **ranks.RULES,
 }

@@ -64,6 +64,16 @@ class TaskHandle:
 
 
 @dataclass(frozen=True, slots=True)
+class CommContext:
+    """A group of ranks: what pld.system.get_comm_ctx gives."""
+
+    value: SSAValue
+
+    def __repr__(self) -> str:
+        return "the context of a group"
+
+
+@dataclass(frozen=True, slots=True)
 class NoValue:
     """What calling a function without a result evaluates to."""
 

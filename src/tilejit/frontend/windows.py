@@ -167,7 +167,7 @@ def reshape(ctx: Context, value: SSAValue, shape: Items) -> SSAValue:
 
 def _has_gaps(value: SSAValue) -> bool:
     """Whether a tensor is a window that leaves out cells between those it has, as far as its type tells."""
-    while isinstance(value.owner, d.WindowOp | d.ViewOp):
+    while isinstance(value.owner, d.WindowOp | d.ViewOp | d.PeerOp):
         if isinstance(value.owner, d.WindowOp) and not _is_run(value.owner):
             return True
         value = value.owner.buffer

@@ -24,11 +24,13 @@ from tilejit.jit.reads.watch import Watch, watch_of
 from tilejit.jit.specialize.arguments import Argument, BoundArguments, annotated_argument, bind_arguments, bind_others, stays_runtime
 from tilejit.runtime.arrays import view_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
+from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.call.graphs import keep_out_of_graphs, untraced
 from tilejit.runtime.call.guards import MISS, CallForm
 from tilejit.runtime.call.native_type import enable
 from tilejit.runtime.call.warm import WarmCalls
 from tilejit.runtime.config import RunConfig
+from tilejit.runtime.ranks.recording import recording
 from tilejit.runtime.targets import row_of
 
 if TYPE_CHECKING:
@@ -69,6 +71,8 @@ class JITFunction(Programs):
         given = None if config is not None else self.definition.in_order(args, kwargs)
         if given is not None and self._warm is not None and (found := self._warm.run(given)) is not MISS:
             return found
+        if self._ranks or recording() is not None:
+            return self._on_ranks(args, kwargs, config)
         seen = settings.snapshot()
         with asking(self) as ask:
             trace = ask(self._trace())  # first: a kernel that follows changes has new defaults after it
@@ -84,6 +88,21 @@ class JITFunction(Programs):
                 self._serve(found, {name: bound.values[name] for name in names}, config, seen)
             compiled.called = self._called = True
         return result
+
+    @lazy
+    def _ranks(self) -> bool:
+        """Whether a call is one of several ranks."""
+        from tilejit.jit import ranks
+
+        return ranks.is_distributed(self.definition) or ranks.takes_windows(self.definition)
+
+    def _on_ranks(self, args: tuple[object, ...], kwargs: Mapping[str, object], config: RunConfig | None) -> Any:
+        """A call in a host function that runs now, of a host function, or of a function that takes windows."""
+        from tilejit.jit import ranks
+
+        if recording() is not None:
+            return ranks.launched(self, args, kwargs)
+        return (ranks.call_host if self.definition.kind == "host" else ranks.call_alone)(self, args, kwargs, config)
 
     def compile(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> CompiledProgram:
         """The compiled program for sample arguments, or for the annotations when there are none; nothing runs."""

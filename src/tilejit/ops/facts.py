@@ -16,6 +16,7 @@ class Effect(enum.Enum):
     Place = "nothing, but the result depends on where the code runs"
     Order = "work of one core is ordered; where statements run in order there is nothing to do"
     Cross = "another core sees it, and may run meanwhile"
+    Ranks = "other ranks see it, and write meanwhile: no access to memory moves across it"
 
 
 class Fails(enum.Enum):

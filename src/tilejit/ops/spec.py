@@ -192,7 +192,7 @@ class OpFunction:
         raise InvalidOperationError(f"{self!r} has no meaning outside a kernel", help="use it in a function decorated with @pl.jit or @pl.function")
 
     def __repr__(self) -> str:
-        return f"pl.{self.name}" if self.namespace == "pl" else f"pl.{self.namespace}.{self.name}"
+        return f"{self.namespace}.{self.name}" if self.namespace.startswith("pl") else f"pl.{self.namespace}.{self.name}"
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
@@ -239,7 +239,7 @@ def declare(
         reference=reference,
         dtypes=frozenset(dtypes),
         doc=inspect.cleandoc(stub.__doc__ or ""),
-        levels=frozenset(levels) if levels is not None else frozenset(s.namespace for s in spellings) & {"tensor", "tile"},
+        levels=frozenset(levels) if levels is not None else frozenset(s.namespace for s in spellings if s.namespace in ("tensor", "tile") or s.namespace.startswith("pld")),
         facts=facts,
         derived=derived,
         compose=compose,

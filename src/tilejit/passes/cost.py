@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilejit import ops
+from tilejit.ops.facts import Effect
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, constant_of
 from tilejit.tile_ir.program import Program
@@ -41,7 +42,7 @@ SLICE_NS = 5_000_000
 """Work that one thread does between two looks whether it should stop."""
 
 _PER_CELL = frozenset({"elementwise", "expand", "part", "mask"})
-_UNTOUCHED = (d.ConstOp, d.YieldOp, d.ReturnOp, d.WindowOp, d.ViewOp, d.StridedOp, d.DimOp)
+_UNTOUCHED = (d.ConstOp, d.YieldOp, d.ReturnOp, d.WindowOp, d.ViewOp, d.StridedOp, d.CommOp, d.PeerOp, d.DimOp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,8 @@ class _Walk:
                 self.repeated(op.body.block, 1 if op.blocks is None else constant_of(op.blocks), times)
             case d.GroupOp():
                 self.block(op.body.block, times)
+            case d.EffectOp() if ops.facts(op.op).effect is Effect.Ranks:
+                self.unknown()
             case _:
                 self.count(op, times)
 

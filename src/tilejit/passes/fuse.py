@@ -25,7 +25,7 @@ from tilejit.types.values import Dim, ScalarType, Shape, ShapedType
 
 FAMILIES = ("elementwise", "expand", "reduction", "mask")
 """Families whose ops are computed cell by cell or fold an axis."""
-_PASSED = (d.ConstOp, d.DimOp, d.ValidOp, d.WindowOp, d.ViewOp, d.StridedOp, d.LoadOp, d.ReadOp, d.CheckOp, d.CreateOp)
+_PASSED = (d.ConstOp, d.DimOp, d.ValidOp, d.WindowOp, d.ViewOp, d.StridedOp, d.CommOp, d.PeerOp, d.LoadOp, d.ReadOp, d.CheckOp, d.CreateOp)
 """Ops that may stand between members and stay in front of the group, unless they look at something it makes."""
 
 Key = tuple[object, ...]

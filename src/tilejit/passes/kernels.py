@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from tilejit import ops
+from tilejit.ops.facts import Effect
 from tilejit.passes.rewriting import free_values, is_buffer
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import written_by
@@ -126,7 +127,7 @@ class Kernel:
 
 def _is_recomputed(value: SSAValue) -> bool:
     owner = value.owner
-    return isinstance(owner, d.ConstOp | d.WindowOp | d.ViewOp | d.StridedOp) or (isinstance(owner, d.DimOp) and is_buffer(owner.source))
+    return isinstance(owner, d.ConstOp | d.WindowOp | d.ViewOp | d.StridedOp | d.PeerOp) or (isinstance(owner, d.DimOp) and is_buffer(owner.source))
 
 
 def _extents(values: Sequence[SSAValue], loads: Mapping[SSAValue, Reload]) -> list[SSAValue]:
@@ -176,7 +177,11 @@ def _access(value: SSAValue) -> tuple[bool, bool]:
 def _access_of_use(op: Operation, index: int, value: SSAValue) -> tuple[bool, bool]:
     if isinstance(op, d.DimOp | d.ValidOp):
         return False, False
-    if isinstance(op, d.WindowOp | d.ViewOp | d.StridedOp):
+    if isinstance(op, d.EffectOp) and ops.facts(op.op).effect is Effect.Ranks:
+        return True, True
+    if isinstance(op, d.CommOp):
+        return False, False
+    if isinstance(op, d.WindowOp | d.ViewOp | d.StridedOp | d.PeerOp):
         return _access(op.results[0])
     if isinstance(op, d.StoreOp) and value is op.buffer:
         return bool(op.static("atomic")) or value is op.value, True

@@ -300,7 +300,8 @@ def _results(run: Sequence[Operation]) -> set[SSAValue]:
 
 def _is_neutral(op: Operation) -> bool:
     """Whether an op may stand on either plane and move ahead of a run that it does not depend on."""
-    return isinstance(op, d.ConstOp | d.DimOp | d.ValidOp | d.CreateOp | d.WindowOp | d.ViewOp | d.StridedOp | d.CheckOp) or is_scalar_op(op)
+    handles = d.CreateOp | d.WindowOp | d.ViewOp | d.StridedOp | d.PeerOp
+    return isinstance(op, d.ConstOp | d.DimOp | d.ValidOp | handles | d.CommOp | d.CheckOp) or is_scalar_op(op)
 
 
 def _inside(value: SSAValue, block: Block) -> bool:

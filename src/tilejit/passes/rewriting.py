@@ -128,7 +128,7 @@ def free_values(body: Iterable[Operation]) -> list[SSAValue]:
 
 def root(buffer: SSAValue) -> SSAValue:
     """The buffer that a chain of windows and views looks into."""
-    while not isinstance(buffer, BlockArgument) and isinstance(buffer.owner, d.WindowOp | d.ViewOp | d.StridedOp):
+    while not isinstance(buffer, BlockArgument) and isinstance(buffer.owner, d.WindowOp | d.ViewOp | d.StridedOp | d.PeerOp):
         buffer = buffer.owner.buffer
     return buffer
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from xdsl.ir import Block, Operation, SSAValue, Use
 
 from tilejit import ops
-from tilejit.ops.facts import Fails
+from tilejit.ops.facts import Effect, Fails
 from tilejit.passes import cost
 from tilejit.passes.cost import estimate, trips_of
 from tilejit.passes.rewriting import is_scalar_op
@@ -74,7 +74,7 @@ class _Sharing:
 
     def speaks(self, op: Operation) -> bool:
         for inner in op.walk():
-            if isinstance(inner, d.EffectOp) and inner.op in ("print", "breakpoint"):
+            if isinstance(inner, d.EffectOp) and (inner.op in ("print", "breakpoint") or ops.facts(inner.op).effect is Effect.Ranks):
                 return True
             if isinstance(inner, d.CallOp | d.LaunchOp):
                 name = inner.callee.data

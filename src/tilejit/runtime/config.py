@@ -19,7 +19,7 @@ _COMPILER = "steers another compiler"
 INERT_OPTIONS = {
     **dict.fromkeys(("profiling", "enable_chip_swimlane", "enable_pmu", "enable_dump_args", "enable_dep_gen", "enable_scope_stats"), _CHIP),
     **dict.fromkeys(("save_data", "golden_dir", "golden_data_dir", "runtime_dir", "report"), _FILES),
-    **dict.fromkeys(("block_dim", "aicpu_thread_num", "distributed_config", "ring_task_window", "ring_heap", "ring_dep_pool"), _QUEUES),
+    **dict.fromkeys(("block_dim", "aicpu_thread_num", "ring_task_window", "ring_heap", "ring_dep_pool"), _QUEUES),
     **dict.fromkeys(("backend_type", "memory_planner", "codegen_only", "pto_isa_commit", "diagnostic_phase", "disabled_diagnostics", "log_level"), _COMPILER),
     **dict.fromkeys(("compile_profiling", "analyze_auto_scopes_for_deps", "dump_ptoas_passes"), _COMPILER),
 }
@@ -59,6 +59,7 @@ class RunConfig:
     arch: str
     schedule: str
     stream: object
+    distributed_config: object
 
     def __init__(
         self,
@@ -76,6 +77,7 @@ class RunConfig:
         arch: str | None = None,
         schedule: Mapping[str, Mapping[str, object]] | str | None = None,
         stream: object = None,
+        distributed_config: object = None,
         **inert: object,
     ) -> None:
         check_options(inert, tuple(self.__dataclass_fields__), "RunConfig")
@@ -87,7 +89,7 @@ class RunConfig:
             "fast_math": config.FAST_MATH.value if fast_math is None else fast_math,
             "arch": config.ARCH.value if arch is None else arch and _architectures(arch),
             "schedule": config.SCHEDULE.value if schedule is None else schedule and _schedules(schedule),
-            "stream": stream,
+            "stream": stream, "distributed_config": distributed_config,
         }  # fmt: skip
         for name, value in values.items():
             object.__setattr__(self, name, value)

@@ -110,7 +110,7 @@ class Aliases:
         if isinstance(op, d.CallOp | d.LaunchOp):
             written = self.written_params(op.callee.data)
             return [arg for i, arg in enumerate(op.args) if i in written]
-        if isinstance(op, d.ApplyOp | d.EffectOp) and ops.facts(op.op).effect is Effect.Cross:
+        if isinstance(op, d.ApplyOp | d.EffectOp) and ops.facts(op.op).effect in (Effect.Cross, Effect.Ranks):
             return _buffers_handed_in(op)  # Who runs meanwhile may write everything that this kernel was handed.
         written = written_by(op)
         return () if written is None else (written,)
@@ -160,7 +160,7 @@ def sources_of(value: SSAValue) -> list[SSAValue] | None:
     if isinstance(value, BlockArgument):
         assert isinstance(owner, Block)
         return _carried_sources(value, owner)
-    if isinstance(owner, d.WindowOp | d.ViewOp | d.StridedOp | d.LoadOp):
+    if isinstance(owner, d.WindowOp | d.ViewOp | d.StridedOp | d.PeerOp | d.LoadOp):
         return [owner.buffer]
     if isinstance(owner, d.ApplyOp):
         source = viewed(owner)
@@ -229,7 +229,7 @@ def views_of(value: SSAValue) -> set[SSAValue]:
 def _made_from(op: Operation, index: int, value: SSAValue) -> list[SSAValue]:
     if isinstance(op, d.ApplyOp):
         return list(op.results[:1]) if viewed(op) is value else []
-    if isinstance(op, d.WindowOp | d.ViewOp | d.StridedOp | d.LoadOp):
+    if isinstance(op, d.WindowOp | d.ViewOp | d.StridedOp | d.PeerOp | d.LoadOp):
         return list(op.results) if index == 0 else []
     if isinstance(op, d.YieldOp):
         parent = op.parent_op()

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from tilejit import ops
-from tilejit.dtypes import BOOL, FP32, INDEX, DType
+from tilejit.dtypes import BOOL, FP32, INDEX, INT64, DType
 from tilejit.errors import Span, TilejitError, in_body
 from tilejit.ops.dtype_rules import as_float, as_index
 from tilejit.ops.sizes import check_size
@@ -185,6 +185,16 @@ class Builder:
     def view(self, buffer: SSAValue, extents: Sequence[SSAValue], type: BufferType) -> SSAValue:
         self._check_size(type)
         op = d.ViewOp.build(operands=[buffer, list(extents)], result_types=[d.IRType(type)], attributes=self._attributes({}))
+        self.insert(op)
+        return op.result
+
+    def comm(self, window: SSAValue) -> SSAValue:
+        op = d.CommOp.build(operands=[window], result_types=[d.IRType(ScalarType(INT64))], attributes=self._attributes({}))
+        self.insert(op)
+        return op.result
+
+    def peer(self, buffer: SSAValue, comm: SSAValue, peer: SSAValue) -> SSAValue:
+        op = d.PeerOp.build(operands=[buffer, comm, peer], result_types=[buffer.type], attributes=self._attributes({}))
         self.insert(op)
         return op.result
 

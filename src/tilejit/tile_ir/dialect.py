@@ -10,6 +10,8 @@ The whole IR on one page (SSA throughout; tensors are handles to mutable buffers
     window   ::= tile.window buffer offsets extents       a view of a buffer: a sub-box, dims of `drop` removed
     view     ::= tile.view buffer extents                 a view of a buffer with another shape or dtype
     strided  ::= tile.strided buffer start extents strides  a view of a one-dimensional buffer with any strides and dtype
+    comm     ::= tile.comm window                         the group of a parameter that is a window, as an address
+    peer     ::= tile.peer window comm rank               the same window, or part of one, in the memory of another rank
     load     ::= tile.load buffer offsets valid           tile snapshot of a window
     store    ::= tile.store value buffer offsets          writes the valid region; `atomic` adds
     read     ::= tile.read shaped indices                 one element → scalar
@@ -185,6 +187,26 @@ class StridedOp(TileOp):
     strides = var_operand_def()
     result = result_def()
     irdl_options = (AttrSizedOperandSegments(),)
+
+
+@irdl_op_definition
+class CommOp(TileOp):
+    """The address of what is known of a window's group (runtime/ranks/abi.py); the operand is a parameter of an entry."""
+
+    name = "tile.comm"
+    window = operand_def()
+    result = result_def()
+
+
+@irdl_op_definition
+class PeerOp(TileOp):
+    """A window, or a view of one, in the memory of another rank of its group: the same bytes there. A rank that the group does not have fails."""
+
+    name = "tile.peer"
+    buffer = operand_def()
+    comm = operand_def()
+    peer = operand_def()
+    result = result_def()
 
 
 @irdl_op_definition
@@ -380,7 +402,7 @@ class EffectOp(TileOp):
 TILE = Dialect(
     "tile",
     [
-        FuncOp, ReturnOp, ConstOp, ApplyOp, CreateOp, WindowOp, ViewOp, StridedOp, LoadOp, StoreOp, ReadOp, WriteOp, DimOp, ValidOp,
+        FuncOp, ReturnOp, ConstOp, ApplyOp, CreateOp, WindowOp, ViewOp, StridedOp, CommOp, PeerOp, LoadOp, StoreOp, ReadOp, WriteOp, DimOp, ValidOp,
         ForOp, WhileOp, IfOp, RegionOp, GroupOp, YieldOp, ConditionOp, CallOp, LaunchOp, CheckOp, EffectOp,
     ],
     [IRType, Static, SpanAttr],

@@ -176,6 +176,12 @@ class Expressions:
             return f"{self.prefix}.tensor.view({self.text(op.buffer)}, {shape}, layout={self.prefix}.TensorLayout.{type.layout})"
         return f"{self.prefix}.reshape({self.text(op.buffer)}, {shape})"
 
+    def comm(self, op: d.CommOp) -> str:
+        return f"pld.system.comm({self.text(op.window)})"
+
+    def peer(self, op: d.PeerOp) -> str:
+        return f"pld.tensor.peer_view({self.text(op.buffer)}, {self.text(op.peer)}, comm={self.text(op.comm)})"
+
     def load(self, op: d.LoadOp) -> str:
         type = d.type_of(op.result)
         assert isinstance(type, TileType)
@@ -197,5 +203,7 @@ _FORMS: dict[type[Operation], Callable[..., str]] = {
     d.CreateOp: Expressions.create,
     d.WindowOp: Expressions.window,
     d.ViewOp: Expressions.view,
+    d.CommOp: Expressions.comm,
+    d.PeerOp: Expressions.peer,
     d.LoadOp: Expressions.load,
 }

@@ -8,7 +8,7 @@ from tilejit import ops
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.equal import is_expression
 
-_NEVER = (d.ForOp, d.WhileOp, d.IfOp, d.RegionOp, d.CallOp, d.LaunchOp, d.CreateOp, d.WindowOp, d.ViewOp, d.StridedOp)
+_NEVER = (d.ForOp, d.WhileOp, d.IfOp, d.RegionOp, d.CallOp, d.LaunchOp, d.CreateOp, d.WindowOp, d.ViewOp, d.StridedOp, d.PeerOp)
 _LONGEST = 3
 """Deepest nesting that still reads well."""
 

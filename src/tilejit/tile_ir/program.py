@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -14,10 +15,32 @@ from tilejit.types.values import ValueType
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class HostFunction:
+    """A function that says what the ranks do; it stays Python."""
+
+    python: Callable[..., object]
+    enclosing: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SubWorker:
+    """A Python function that a host function calls on tensors."""
+
+    name: str
+    python: Callable[..., object]
+
+    def __call__(self, *args: object) -> object:
+        return self.python(*args)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Program:
     """Functions of tile IR; compare with `ir.structural_equal`."""
 
     module: ModuleOp
+    hosts: Mapping[str, HostFunction] = field(default_factory=dict[str, HostFunction])
+    """Functions that launch the others on ranks."""
+    sub_workers: Mapping[str, SubWorker] = field(default_factory=dict[str, SubWorker])
 
     @property
     def name(self) -> str:
@@ -33,7 +56,7 @@ class Program:
     def entries(self) -> dict[str, FuncOp]:
         """What can be called: the orchestration functions, or the only function."""
         functions = self.functions
-        entries = {name: op for name, op in functions.items() if op.static("kind") == "orchestration"}
+        entries = {name: op for name, op in functions.items() if op.static("kind") == "orchestration" or op.static("launched")}
         return entries or (functions if len(functions) == 1 else {})
 
     def as_python(self, prefix: str = "pl", concise: bool = False) -> str:

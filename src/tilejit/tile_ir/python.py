@@ -12,6 +12,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilejit import ops
 from tilejit.errors import InternalError
+from tilejit.ops.facts import Effect
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import Aliases
 from tilejit.tile_ir.expressions import Expressions, inline_ops
@@ -45,7 +46,8 @@ class _ProgramPrinter:
         self.symbols = _symbols(self.functions.values())
 
     def head(self, title: str) -> list[str]:
-        lines = [f"# tilejit.{title}", f"import tilejit.language as {self.prefix}", ""]
+        lines = [f"# tilejit.{title}", f"import tilejit.language as {self.prefix}"]
+        lines += ["import tilejit.language.distributed as pld", ""] if any(map(_concerns_ranks, self.program.module.walk())) else [""]
         lines += [f'{symbol} = {self.prefix}.dynamic("{symbol}")' for symbol in self.symbols]
         return [*lines, "", ""] if self.symbols else [*lines, ""]
 
@@ -359,6 +361,10 @@ _STATEMENTS: dict[type[Operation], Callable[[_FunctionPrinter, Any], None]] = {
     d.EffectOp: _FunctionPrinter.effect,
     d.ReturnOp: _FunctionPrinter.return_,
 }
+
+
+def _concerns_ranks(op: Operation) -> bool:
+    return isinstance(op, d.CommOp | d.PeerOp) or (isinstance(op, d.EffectOp) and ops.facts(op.op).effect is Effect.Ranks)
 
 
 def _tuple(items: Sequence[str]) -> str:

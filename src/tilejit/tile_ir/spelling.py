@@ -49,8 +49,8 @@ def call_text(op: d.ApplyOp | d.EffectOp, prefix: str, show: Show) -> str:
         )
         shown.append(f"{parameter.name}={text}" if keyword else text)
         by_position = by_position and not keyword
-    space = "" if spelling.namespace == "pl" else f"{spelling.namespace}."
-    return f"{prefix}.{space}{spelling.name}({', '.join(shown)})"
+    space = prefix if spelling.namespace == "pl" else spelling.namespace if spelling.namespace.startswith("pld") else f"{prefix}.{spelling.namespace}"
+    return f"{space}.{spelling.name}({', '.join(shown)})"
 
 
 def choose_spelling(row: OpSpec, level: str, args: Mapping[str, object]) -> Spelling | None:

@@ -9,7 +9,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from tilejit import ops
-from tilejit.dtypes import BOOL, DType, integer_range
+from tilejit.dtypes import BOOL, INT64, DType, integer_range
 from tilejit.errors import TilejitError, VerificationError
 from tilejit.ops.spec import Call, OpSpec, ParamKind
 from tilejit.tile_ir import dialect as d
@@ -149,6 +149,15 @@ class _Verifier:
     def view(self, op: d.ViewOp) -> None:
         _buffer(op, op.buffer)
         self.extents(op, op.extents, _buffer(op, op.result))
+
+    def comm(self, op: d.CommOp) -> None:
+        _buffer(op, op.window)
+        _rule(op, _scalar(op, op.result) is INT64, "the context of a group is an INT64")
+
+    def peer(self, op: d.PeerOp) -> None:
+        _rule(op, _buffer(op, op.buffer) == _buffer(op, op.result), "a peer's copy has the type of the own one")
+        _rule(op, _scalar(op, op.comm) is INT64, "the context of a group is an INT64")
+        _indices(op, [op.peer])
 
     def strided(self, op: d.StridedOp) -> None:
         source, result = _buffer(op, op.buffer), _buffer(op, op.result)
@@ -380,6 +389,8 @@ _CHECKS: dict[type[Operation], Callable[[_Verifier, Any], None]] = {
     d.CreateOp: _Verifier.create,
     d.WindowOp: _Verifier.window,
     d.ViewOp: _Verifier.view,
+    d.CommOp: _Verifier.comm,
+    d.PeerOp: _Verifier.peer,
     d.StridedOp: _Verifier.strided,
     d.LoadOp: _Verifier.load,
     d.StoreOp: _Verifier.store,

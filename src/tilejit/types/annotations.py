@@ -175,6 +175,11 @@ class TensorAnnotation(_MayBeNone):
 
 
 @dataclass(frozen=True, slots=True)
+class WindowAnnotation(TensorAnnotation):
+    """`pld.DistributedTensor[[...], dtype, ...]`: a tensor of which every rank of a group has a copy."""
+
+
+@dataclass(frozen=True, slots=True)
 class TileAnnotation:
     """`pl.Tile[[...], dtype, ...]`."""
 
@@ -265,6 +270,26 @@ class Tensor:
         """Inside a kernel: make extent `axis` dynamic. Elsewhere nothing happens."""
 
 
+class DistributedTensor:
+    """A window: a tensor of which every rank of a group has a copy that the others can reach."""
+
+    def __class_getitem__(cls, item: object) -> WindowAnnotation:
+        parts = item if isinstance(item, tuple) else (item,)
+        kept = tuple(part for part in parts if not (isinstance(part, str) and part.startswith("window_buffer=")))
+        if len(kept) < 2:
+            raise ParserTypeError("pld.DistributedTensor takes a shape and a data type", help="write pld.DistributedTensor[[64, 64], pl.FP32]")
+        plain = Tensor.__class_getitem__(kept)
+        return WindowAnnotation(plain.shape, plain.dtype, plain.layout, plain.view, plain.memref)
+
+
+class CommCtx:
+    """The group of a window, as pld.system.get_comm_ctx gives it."""
+
+
+class Ptr:
+    """What pld.tensor.alloc_window_buffer gives: good for pld.tensor.window only."""
+
+
 class Tile:
     """An on-chip tile: `pl.Tile[[16, 16], pl.FP32]`."""
 
@@ -309,8 +334,8 @@ class Tuple:
 
 
 def _directed(direction: str, item: object) -> DirectedAnnotation:
-    if item is Tensor:
-        item = TensorAnnotation()
+    if item is Tensor or item is DistributedTensor:
+        item = TensorAnnotation() if item is Tensor else WindowAnnotation()
     if item is list or item is tuple or get_origin(item) in (list, tuple):
         item = Several()
     if not isinstance(item, TensorAnnotation | TileAnnotation | Several):

@@ -146,11 +146,35 @@ class MaskPattern(enum.IntEnum):
     P1111 = 7
 
 
+class NotifyOp(enum.Enum):
+    """What a notify does to the cell of a signal."""
+
+    AtomicAdd = 0
+    Set = 1
+
+
+class WaitCmp(enum.Enum):
+    """When a wait is over."""
+
+    Eq = 0
+    Ge = 1
+
+
+class ReduceOp(enum.Enum):
+    """How a collective combines the contributions of the ranks."""
+
+    Sum = 0
+    Max = 1
+    Min = 2
+    Prod = 3
+
+
 ENUMS: dict[str, type[enum.Enum]] = {
     cls.__name__: cls
     for cls in (
         MemorySpace, PadValue, AtomicType, FunctionType, Level, Role, SplitMode, ForKind,
         PipeType, TileLayout, CompactMode, TensorLayout, ScopeMode, MaskPattern,
+        NotifyOp, WaitCmp, ReduceOp,
     )
 }  # fmt: skip
 """All enums by name, for text that has to find them again."""

@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.cpu import calls, control
+from tilejit.backends.cpu import calls, control, ranks
 from tilejit.backends.cpu.function import FunctionWriter, Unit, constant
 from tilejit.backends.cpu.lanes.registers import lane_constant, load_lanes, store_lanes
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
@@ -358,6 +358,8 @@ RULES: dict[type[Operation], Callable[[FunctionWriter, Any], None]] = {
     d.WindowOp: _window,
     d.ViewOp: _view,
     d.StridedOp: _strided,
+    d.CommOp: ranks.write_comm,
+    d.PeerOp: ranks.write_peer,
     d.LoadOp: _load,
     d.StoreOp: _store,
     d.ReadOp: _read,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilejit import ops
-from tilejit.backends.cpu import generate, machine
+from tilejit.backends.cpu import generate, machine, ranks
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.indexed import count, gather, paged, radix, scan, scatter, sort, update
 from tilejit.backends.cpu.lanes import ops as lanes
@@ -16,7 +16,9 @@ from tilejit.backends.cpu.nests import recipes
 from tilejit.backends.cpu.products import matmul, mx
 from tilejit.backends.cpu.teams import fibers, fifo
 from tilejit.ops.facts import Effect
+from tilejit.ops.ranks import COLLECTIVES
 from tilejit.ops.spec import OpSpec
+from tilejit.runtime.ranks.abi import Comm
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ShapedType
 
@@ -234,6 +236,14 @@ RULES: dict[str, Rule] = {
     "tpop_from_aiv": _POP,
     "lane_pop": _POP,
     "syncall": Own(statement=fifo.write_syncall),
+    # other ranks
+    "comm_rank": Own(ranks.write_query(Comm.RANK)),
+    "comm_size": Own(ranks.write_query(Comm.COUNT)),
+    "notify": Own(statement=ranks.write_notify),
+    "wait": Own(statement=ranks.write_wait),
+    "lock": Own(statement=ranks.write_lock),
+    "unlock": Own(statement=ranks.write_unlock),
+    **dict.fromkeys(COLLECTIVES, Own(statement=ranks.write_collective)),
 }
 
 

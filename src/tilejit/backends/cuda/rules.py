@@ -239,4 +239,6 @@ def hole(row: OpSpec) -> str | None:
     rule = ROWS.get(row.name) or EFFECTS.get(row.name)
     if row.family == "structural" or row.compose is not None or row.derived is not None or callable(rule):
         return None
+    if row.family == "rank" or row.facts.effect is Effect.Ranks:
+        return "ranks on GPUs need memory that they share, which no engine makes yet"
     return rule or "nobody wrote its rule yet"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilejit.backends import ranks
 from tilejit.backends.base import Built, CompileOptions, Target
 from tilejit.backends.cuda import compile as triton
 from tilejit.backends.cuda.assemble import Assembled, assemble
@@ -27,6 +28,7 @@ def architectures(options: CompileOptions) -> tuple[int, ...]:
 
 def build(program: Program, prepared: Program, options: CompileOptions) -> Built:
     """Cubins, with the texts they came from."""
+    ranks.refuse(program, options.platform, hole)
     wanted = architectures(options)
     for arch in wanted:
         triton.check_arch(arch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilejit.backends import ranks
 from tilejit.backends.base import Built, CompileOptions, Target
 from tilejit.backends.entries import entry_infos, fused, versions
 from tilejit.backends.pto import ptoas
@@ -27,6 +28,7 @@ _ORCHESTRATION = "orchestration.py"
 
 def build(program: Program, prepared: Program, options: CompileOptions) -> Built:
     """One text per kernel."""
+    ranks.refuse(program, options.platform, hole)
     texts = emit_program(prepared, options.platform)
     files: dict[str, PtoFile] = {}
     for name, kernel in texts.items():

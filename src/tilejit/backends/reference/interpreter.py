@@ -13,6 +13,7 @@ from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.crossing import check_crossings
+from tilejit.backends.reference import ranks
 from tilejit.backends.reference.memory import Buffer, Memory, NDArray, Value, scalar
 from tilejit.backends.reference.tasks import BlockPlace, Surroundings, side_by_side
 from tilejit.errors import InternalError, ResourceError, Span, TilejitError
@@ -119,6 +120,8 @@ class Frame(Memory):
 
     def apply(self, op: d.ApplyOp) -> Sequence[Value]:
         row = ops.table()[op.op]
+        if row.family == "rank":
+            return [ranks.query(op, self.values[op.args[0]])]
         if row.facts.effect is Effect.Place:
             return [np.int64(_place(row.name, self.place))]
         if (transfer := transfer_of(op, self.function)) is not None:
@@ -150,6 +153,14 @@ class Frame(Memory):
         axis = op.static("axis")
         assert isinstance(axis, int)
         return [np.int64(self.array(op.source).valid[axis])]
+
+    # other ranks --------------------------------------------------------------------------------------------------------
+
+    def comm(self, op: d.CommOp) -> Sequence[Value]:
+        return [ranks.comm_of(self.buffer(op.window))]
+
+    def peer(self, op: d.PeerOp) -> Sequence[Value]:
+        return [Buffer(ranks.peer_copy(self, op))]
 
     # control flow ---------------------------------------------------------------------------------------------------------
 
@@ -242,6 +253,8 @@ class Frame(Memory):
             _stop({checks.name_of(value).strip("`"): self._shown(value) for value in self.values})
         elif name == "device_assert" and not self.values[op.args[0]]:
             raise_failure(checks.assertion_failure(op), ())
+        elif ops.facts(op.op).effect is Effect.Ranks:
+            ranks.perform(self, op)
         elif (transfer := transfer_of(op, self.function)) is not None:
             self._around.push(transfer, self.array(op.args[0]))
         elif (name := sync_class(op)) is not None and self.place.around is not None:
@@ -313,6 +326,8 @@ _RULES: dict[type[Operation], Callable[[Frame, Any], Sequence[Value]]] = {
     d.WindowOp: Frame.window,
     d.ViewOp: Frame.view,
     d.StridedOp: Frame.strided,
+    d.CommOp: Frame.comm,
+    d.PeerOp: Frame.peer,
     d.LoadOp: Frame.load,
     d.StoreOp: Frame.store,
     d.ReadOp: Frame.read,

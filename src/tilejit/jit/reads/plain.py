@@ -55,11 +55,12 @@ def language_path(value: object) -> str | None:
     if kind is type or kind is _Function:
         name = cast("type", value).__name__
         if getattr(language_types, name, None) is value:
-            return f"pl.{name}"
+            return f"{'pld' if name in _DISTRIBUTED else 'pl'}.{name}"
     return None
 
 
 _Function = type(language_path)
+_DISTRIBUTED = ("DistributedTensor", "CommCtx")
 
 
 def is_open(value: object, name: str) -> bool:
@@ -181,10 +182,8 @@ def _numpy(rows: list[Any], other: _Other) -> object:
 def _of_language(rows: list[Any], other: _Other) -> object:
     from importlib import import_module  # by name: kernels see the facade, nothing here depends on it
 
-    found: object = import_module("tilejit.language")
     first, *names = str(rows[0]).split(".")
-    if first != "pl":
-        raise ValueError(first)
+    found: object = import_module({"pl": "tilejit.language", "pld": "tilejit.language.distributed"}[first])
     for name in names:
         found = getattr(found, name)
     if language_path(found) != rows[0]:

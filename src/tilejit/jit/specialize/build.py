@@ -16,7 +16,8 @@ def program_of(special: Specialization) -> Program:
     """The program of a specialisation. Its text is closed: the front end sees the language, Python's builtins and what the specialisation names."""
     symbols = {name: DynVar(literal) for name, literal in special.symbols.items()}
     # The facade is looked up by its name: kernels see it, the compiler does not depend on it.
-    shared = {**vars(builtins), **special.language, "pl": import_module("tilejit.language"), **special.externals, **symbols}
+    language = {"pl": import_module("tilejit.language"), "pld": import_module("tilejit.language.distributed")}
+    shared = {**vars(builtins), **special.language, **language, **special.externals, **symbols}
     sources = [_source(function, shared) for function in special.functions]
     return build_program(special.name, sources, symbols={symbol: name for name, symbol in symbols.items()})
 

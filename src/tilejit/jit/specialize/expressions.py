@@ -72,7 +72,7 @@ class Expressions(Objects):
     def _reads_outside(self, node: ast.expr) -> bool:
         """Whether an expression still has names that the text does not: of the module, the closure, or of locals that vanished."""
         names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-        return any(name in self.inlined or (name not in self.definition.local_names and name != "pl") for name in names)
+        return any(name in self.inlined or (name not in self.definition.local_names and name not in ("pl", "pld")) for name in names)
 
     def _rewritten(self, node: ast.expr) -> ast.expr:
         """An expression of which nothing is known but what its parts say."""

@@ -23,7 +23,7 @@ from tilejit.jit.specialize.signature import JitParam
 from tilejit.jit.specialize.statements import Statements
 from tilejit.jit.specialize.symbols import Dynamic, Symbol
 from tilejit.jit.specialize.values import Abstract, Items, RuntimeValue, Static, literal
-from tilejit.types.annotations import ScalarAnnotation
+from tilejit.types.annotations import ScalarAnnotation, WindowAnnotation
 from tilejit.types.enums import Level, Role
 from tilejit.types.python_text import expression
 from tilejit.types.values import BufferType, TileType
@@ -315,13 +315,13 @@ def _parameter(param: JitParam, name: str, type: Abstract | None, names: Mapping
     node = body.definition.node_of(param)
     annotation: ast.expr | None
     if isinstance(type, BufferType):
-        annotation = _tensor_annotation(type, param.direction if body.definition.kind != "inline" else "In", names)
+        annotation = _tensor_annotation(type, param.direction if body.definition.kind != "inline" else "In", names, isinstance(param.tensor, WindowAnnotation))
     elif isinstance(type, RuntimeValue) and type.dtype is not None:
         annotation = expression(f"pl.Scalar[pl.{type.dtype.name}]")
     elif node.annotation is not None and (param.kind != "other" or param.shaped):
         annotation = body.annotation(copy.deepcopy(node.annotation))
     elif isinstance(type, TileType):
-        annotation = _shaped_annotation("Tile", type.shape, type.dtype, names)
+        annotation = _shaped_annotation("pl.Tile", type.shape, type.dtype, names)
     else:
         annotation = None
     placed = relocated(annotation, node.annotation or node) if annotation is not None else None
@@ -343,12 +343,13 @@ def _returns(definition: Definition, types: Mapping[str, Abstract], names: Mappi
     return relocated(expression(text), place)
 
 
-def _tensor_annotation(type: BufferType, direction: str, names: Mapping[DynDim, str]) -> ast.expr:
-    inner = _shaped_annotation("Tensor", type.shape, type.dtype, names, "" if type.layout == "ND" else f", pl.{type.layout}")
+def _tensor_annotation(type: BufferType, direction: str, names: Mapping[DynDim, str], window: bool = False) -> ast.expr:
+    kind = "pld.DistributedTensor" if window else "pl.Tensor"
+    inner = _shaped_annotation(kind, type.shape, type.dtype, names, "" if type.layout == "ND" else f", pl.{type.layout}")
     return inner if direction == "In" else expression(f"pl.{direction}[{ast.unparse(inner)}]")
 
 
 def _shaped_annotation(kind: str, shape: Sequence[int | str], dtype: DType, names: Mapping[DynDim, str], extra: str = "") -> ast.expr:
     dims = ", ".join(names[dim] if isinstance(dim, DynDim) else str(dim) for dim in shape)
-    return expression(f"pl.{kind}[[{dims}], pl.{dtype.name}{extra}]")
+    return expression(f"{kind}[[{dims}], pl.{dtype.name}{extra}]")
 

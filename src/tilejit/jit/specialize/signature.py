@@ -11,7 +11,7 @@ from types import CodeType, UnionType
 from types import FunctionType as PythonFunction
 from typing import NamedTuple, get_args
 
-from tilejit.dtypes import BOOL, INDEX, DType, integer_range
+from tilejit.dtypes import BOOL, INDEX, INT64, DType, integer_range
 from tilejit.errors import ArgumentError, ParserTypeError, RangeError, TilejitError
 from tilejit.frontend.source import FunctionText, span_of, unwrapped
 from tilejit.jit.reads.facts import Facts, Path, path_of
@@ -19,8 +19,10 @@ from tilejit.jit.reads.questions import MISSING, followed
 from tilejit.types.annotations import (
     RUNTIME,
     ArrayAnnotation,
+    CommCtx,
     ConstexprAnnotation,
     DirectedAnnotation,
+    DistributedTensor,
     InOut,
     OptionalAnnotation,
     Out,
@@ -29,6 +31,7 @@ from tilejit.types.annotations import (
     Tensor,
     TensorAnnotation,
     TileAnnotation,
+    WindowAnnotation,
     constexpr,
 )
 from tilejit.types.python_text import expression
@@ -70,7 +73,7 @@ class JitParam(NamedTuple):
         tensor = self.tensor
         wrap = f"{self.wrap.__module__}.{self.wrap.__qualname__}" if self.wrap is not None else None
         shape = None if tensor is None or tensor.shape is None else list(tensor.shape)
-        facts = None if tensor is None else [shape, str(tensor.dtype), tensor.layout.value, repr(tensor.view), repr(tensor.memref)]
+        facts = None if tensor is None else [shape, str(tensor.dtype), tensor.layout.value, repr(tensor.view), repr(tensor.memref), type(tensor).__name__]
         return [self.kind, self.direction, facts, str(self.dtype), wrap, self.keyword_only, self.optional, self.rest]
 
 
@@ -160,8 +163,8 @@ def _classify(name: str, annotation: object, default: object) -> JitParam:
         optional, annotation = True, annotation.inner
     if isinstance(annotation, DirectedAnnotation):
         direction, annotation = annotation.direction, annotation.inner
-    if annotation is Tensor:
-        annotation = TensorAnnotation()
+    if annotation is Tensor or annotation is DistributedTensor:
+        annotation = TensorAnnotation() if annotation is Tensor else WindowAnnotation()
     if annotation is constexpr or isinstance(annotation, ConstexprAnnotation):
         return JitParam(name, "static", default=default, only=annotation.kind if isinstance(annotation, ConstexprAnnotation) else None)
     if isinstance(annotation, TensorAnnotation):
@@ -173,6 +176,8 @@ def _classify(name: str, annotation: object, default: object) -> JitParam:
         return JitParam(name, "scalar", dtype=annotation.dtype, default=default, optional=optional)
     if isinstance(annotation, DType):
         return JitParam(name, "scalar", dtype=annotation, default=default, optional=optional)
+    if annotation is CommCtx:
+        return JitParam(name, "scalar", dtype=INT64, default=default)
     if annotation is int or annotation is float or annotation is bool:
         return JitParam(name, "scalar", default=default, optional=optional)
     wrap = annotation if isinstance(annotation, type) and hasattr(annotation, "__abi_slots__") else None

@@ -11,6 +11,8 @@ from tilejit.jit.specialize.program import ProgramFunction, SpecialFunction, Spe
 def source_text(special: Specialization) -> str:
     """`import tilejit.language as pl`, the dynamic symbols, then one `@pl.program` class."""
     lines = ["import tilejit.language as pl"]
+    if any(isinstance(part, ast.Name) and part.id == "pld" for function in special.functions for part in ast.walk(function.node)):
+        lines.append("import tilejit.language.distributed as pld")
     lines += ["", *(f'{name} = pl.dynamic("{text}")' for name, text in special.symbols.items())] if special.symbols else []
     for function in special.externals.values():
         lines += ["", "", *_definition_of(function)]

@@ -12,6 +12,7 @@ from tilejit.errors import (
     KernelArithmeticError,
     KernelAssertionError,
     OutOfBoundsError,
+    RankStopped,
     ResourceError,
     ShapeError,
     Span,
@@ -25,6 +26,7 @@ KINDS: dict[str, type[TilejitError]] = {
     "arithmetic": KernelArithmeticError,
     "memory": ResourceError,
     "deadlock": DeadlockError,
+    "stopped": RankStopped,
 }
 
 

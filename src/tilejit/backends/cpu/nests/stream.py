@@ -8,12 +8,15 @@ from tilejit.backends.cpu.lanes.registers import store_lanes, to_memory
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.nests.plan import Write
 from tilejit.dtypes import DType
+from tilejit.tile_ir import dialect as d
 
 if TYPE_CHECKING:
     from tilejit.backends.cpu.nests.group import GroupWriter
 
 LINE = 64
 """Bytes of a cache line."""
+PEER_BYTES = 4 << 20
+"""What goes to another rank is not read here: it passes the caches sooner."""
 ALIGN = 32
 """Bytes to which such stores must be aligned."""
 
@@ -29,7 +32,8 @@ def choose(group: GroupWriter) -> Write | None:
             continue
         place = group.places[group.target(write)]
         unread = not group.store_boxes[write.store].tokens & group.read_tokens
-        if unread and _bytes(group, place.dtype) >= least and group.box.walks[place.walk].strides[-1] == 1:
+        enough = min(least, PEER_BYTES) if isinstance(write.store.buffer.owner, d.PeerOp) else least
+        if unread and _bytes(group, place.dtype) >= enough and group.box.walks[place.walk].strides[-1] == 1:
             return write
     return None
 

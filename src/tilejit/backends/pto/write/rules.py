@@ -235,5 +235,7 @@ def hole(row: OpSpec) -> str | None:
     """Why a row cannot be written as PTO text, or None when it can."""
     if row.derived is not None or row.compose is not None:
         return None
+    if row.family == "rank" or row.facts.effect is Effect.Ranks:
+        return "PTO text has no word for other ranks yet"
     rule = rule_of(row)
     return "the PTO writer has no rule for it" if rule is None else rule.hole

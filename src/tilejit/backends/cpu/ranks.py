@@ -1,0 +1,319 @@
+"""Other ranks in machine code: the copies of peers, signals, locks, and the call that does a collective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.ir import SSAValue
+
+from tilejit.backends import ranks
+from tilejit.backends.cpu.function import FunctionWriter
+from tilejit.backends.cpu.llvm.host import host
+from tilejit.backends.cpu.llvm.text import Index, Value
+from tilejit.backends.cpu.memory.storage import Array, sub_box
+from tilejit.dtypes import DType
+from tilejit.ops.ranks import COLLECTIVES
+from tilejit.runtime.ranks.abi import BLOCK_WORDS, BYTES_CODE, DTYPE_CODES, HEADER, LOCK, OPERAND_WORDS, Block, Comm, Record, State
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import apply_args, operand
+from tilejit.types.enums import NotifyOp, ReduceOp, WaitCmp
+
+_WAIT, _LOCK, _UNLOCK = "rank.wait", "rank.lock", "rank.unlock"
+_YIELDS = 200
+"""Looks between which other threads may run, before a wait sleeps."""
+_SLEEP_US = 1000
+"""The longest sleep between two looks."""
+
+
+def dtype_code(dtype: DType) -> int:
+    """The code of a dtype in the block of a collective."""
+    return DTYPE_CODES.index(dtype.name) if dtype.name in DTYPE_CODES else BYTES_CODE + dtype.get_byte()
+
+
+def _word(f: FunctionWriter, comm: Value, slot: Index) -> Value:
+    return f.e.load("i64", f.e.offset(_pointer(f, comm), slot, "i64"), 8)
+
+
+def _pointer(f: FunctionWriter, address: Value) -> Value:
+    return f.e.inst("ptr", f"inttoptr {address} to ptr")
+
+
+def write_comm(f: FunctionWriter, op: d.CommOp) -> None:
+    header = f.e.inst("ptr", f"getelementptr i8, ptr {f.array(op.window).pointer.text}, i64 {-HEADER}")
+    f.values[op.result] = f.e.load("i64", header, 8)
+
+
+def write_query(slot: Comm) -> Callable[[FunctionWriter, d.ApplyOp], None]:
+    """A number of the group as an INT32."""
+
+    def write(f: FunctionWriter, op: d.ApplyOp) -> None:
+        f.values[op.results[0]] = f.e.inst("i32", f"trunc {_word(f, f.scalar(operand(op, 'comm')), int(slot))} to i32")
+
+    return write
+
+
+def _checked_peer(f: FunctionWriter, op: d.PeerOp | d.EffectOp, comm: Value, peer: SSAValue) -> Index:
+    number, count = f.index(peer), _word(f, comm, int(Comm.COUNT))
+    f.fail_if(f.e.icmp("uge", number, count), ranks.peer_failure(op), [number, count])
+    return number
+
+
+def _distance(f: FunctionWriter, comm: Value, peer: Index) -> Value:
+    """Bytes from the own copy of the buffer to that of a peer."""
+    e = f.e
+    bases = e.offset(_pointer(f, comm), int(Comm.BASES), "i64")
+    there, here = (e.load("i64", e.offset(bases, rank, "i64"), 8) for rank in (peer, _word(f, comm, int(Comm.RANK))))
+    return e.inst("i64", f"sub {there}, {here.text}")
+
+
+def _moved(f: FunctionWriter, pointer: Value, distance: Value) -> Value:
+    """A pointer into another copy: through a number, as no object reaches that far."""
+    there = f.e.inst("i64", f"add {f.address(pointer)}, {distance.text}")
+    return _pointer(f, there)
+
+
+def write_peer(f: FunctionWriter, op: d.PeerOp) -> None:
+    own, comm = f.array(op.buffer), f.scalar(op.comm)
+    peer = _checked_peer(f, op, comm, op.peer)
+    pointer = _moved(f, own.pointer, _distance(f, comm, peer))
+    f.values[op.result] = Array(pointer, own.dtype, own.shape, own.strides, own.valid, own.tokens)
+
+
+# signals ----------------------------------------------------------------------------------------------------------------
+
+
+def _cell(f: FunctionWriter, op: d.EffectOp) -> tuple[Value, list[Index]]:
+    window, offsets = ranks.signal_of(op)
+    array, indices = f.array(window), f.indices(offsets)
+    if f.unit.options.check_bounds:
+        for axis, (index, extent) in enumerate(zip(indices, array.shape, strict=True)):
+            if not (isinstance(index, int) and isinstance(extent, int) and 0 <= index < extent):
+                f.fail_if(f.e.icmp("uge", index, extent), ranks.cell_failure(op, axis), [index, extent])
+    return sub_box(f.e, array, indices, [1] * array.rank).pointer, indices
+
+
+def write_notify(f: FunctionWriter, op: d.EffectOp) -> None:
+    """An instruction with a lock also drains stores that went past the caches."""
+    args, comm = apply_args(op), f.scalar(operand(op, "comm"))
+    peer = _checked_peer(f, op, comm, operand(op, "peer"))
+    cell, _ = _cell(f, op)
+    there = _moved(f, cell, _distance(f, comm, peer))
+    how = "add" if args["op"] is NotifyOp.AtomicAdd else "xchg"
+    f.e.inst("i32", f"atomicrmw {how} ptr {there.text}, {f.scalar(operand(op, 'value'))} seq_cst, align 4")
+
+
+def write_wait(f: FunctionWriter, op: d.EffectOp) -> None:
+    e, comm, expected = f.e, f.scalar(operand(op, "comm")), f.scalar(operand(op, "expected"))
+    cell, indices = _cell(f, op)
+    _define(f)
+    line = op.span.line if op.span is not None else 0
+    greater = int(apply_args(op)["cmp"] is WaitCmp.Ge)
+    stopped = e.inst("i64", f"call i64 @{_WAIT}(ptr {_pointer(f, comm).text}, {cell}, {expected}, i64 {greater}, i64 {line})")
+    now = e.inst("i64", f"sext i32 {e.inst('i32', f'load atomic i32, ptr {cell.text} acquire, align 4').text} to i64")
+    wanted = e.inst("i64", f"sext {expected} to i64")
+    f.fail_if(e.icmp("ne", stopped, 0), ranks.stopped_wait(op), [*indices[: ranks.shown_indices(len(indices))], wanted, now])
+
+
+# locks ------------------------------------------------------------------------------------------------------------------
+
+
+def _lock_of(f: FunctionWriter, op: d.EffectOp) -> tuple[Value, Value]:
+    comm = f.scalar(operand(op, "comm"))
+    peer = _checked_peer(f, op, comm, operand(op, "peer"))
+    base = f.e.load("i64", f.e.offset(f.e.offset(_pointer(f, comm), int(Comm.BASES), "i64"), peer, "i64"), 8)
+    return comm, _pointer(f, f.e.inst("i64", f"add {base}, {LOCK - HEADER}"))
+
+
+def write_lock(f: FunctionWriter, op: d.EffectOp) -> None:
+    comm, lock = _lock_of(f, op)
+    _define(f)
+    stopped = f.e.inst("i64", f"call i64 @{_LOCK}(ptr {_pointer(f, comm).text}, {lock})")
+    f.fail_if(f.e.icmp("ne", stopped, 0), ranks.stopped_collective(op), [])
+
+
+def write_unlock(f: FunctionWriter, op: d.EffectOp) -> None:
+    _, lock = _lock_of(f, op)
+    f.e.inst("i64", f"atomicrmw xchg ptr {lock.text}, i64 0 seq_cst, align 8")
+
+
+# collectives ------------------------------------------------------------------------------------------------------------
+
+
+def write_collective(f: FunctionWriter, op: d.EffectOp) -> None:
+    """Fill the argument block and let the engine do it."""
+    e, args, comm = f.e, apply_args(op), f.scalar(operand(op, "comm"))
+    block = e.alloca(f"[{BLOCK_WORDS} x i64]", 8)
+
+    def word(slot: int, value: Index) -> None:
+        e.store(e.i64(value), e.offset(block, slot, "i64"), 8)
+
+    reduce, root = args.get("op"), args.get("root")
+    buffers = [f.array(value) for name, value in args.items() if isinstance(value, SSAValue) and name != "comm"]
+    fields = {
+        Block.KIND: COLLECTIVES.index(op.op),
+        Block.OP: reduce.value if isinstance(reduce, ReduceOp) else 0,
+        Block.ROOT: root if isinstance(root, int) else 0,
+        Block.RING: int(args.get("mode") == "ring"),
+        Block.LINE: op.span.line if op.span is not None else 0,
+        Block.COUNT: len(buffers),
+    }
+    for slot, value in fields.items():
+        word(int(slot), value)
+    for position, array in enumerate(buffers):
+        first = int(Block.OPERANDS) + position * OPERAND_WORDS
+        numbers: list[Index] = [f.address(array.pointer), dtype_code(array.dtype), array.rank, *array.shape, *array.strides]
+        for slot, number in enumerate(numbers, first):
+            word(slot, number)
+    meet = _pointer(f, _word(f, comm, int(Comm.MEET)))
+    answer = e.inst("i64", f"call i64 {meet.text}({comm}, {block})")
+    f.fail_if(e.icmp("ne", answer, 0), ranks.stopped_collective(op), [])
+
+
+# the functions that block ------------------------------------------------------------------------------------------------
+
+
+def _define(f: FunctionWriter) -> None:
+    module = f.unit.module
+    if _WAIT in module.functions:
+        return
+    pause = ""
+    if host().is_x86:
+        module.declare("llvm.x86.sse2.pause", "declare void @llvm.x86.sse2.pause()")
+        pause = "call void @llvm.x86.sse2.pause()"
+    module.functions[_WAIT] = _WAIT_TEXT.replace("; pause", pause)
+    module.functions[_LOCK] = _LOCK_TEXT.replace("; pause", pause)
+
+
+_WAIT_TEXT = f"""
+define internal i64 @{_WAIT}(ptr %comm, ptr %cell, i32 %expected, i64 %ge, i64 %line) noinline {{
+entry:
+  %spin.at = getelementptr i64, ptr %comm, i64 {int(Comm.SPIN)}
+  %spins = load i64, ptr %spin.at, align 8
+  %is.ge = icmp ne i64 %ge, 0
+  br label %spin
+spin:
+  %n = phi i64 [ 0, %entry ], [ %n1, %again ]
+  %v = load atomic i32, ptr %cell acquire, align 4
+  %eq = icmp eq i32 %v, %expected
+  %more = icmp sge i32 %v, %expected
+  %there = select i1 %is.ge, i1 %more, i1 %eq
+  br i1 %there, label %over, label %next
+next:
+  %n1 = add i64 %n, 1
+  %long = icmp sge i64 %n1, %spins
+  br i1 %long, label %block, label %again
+again:
+  ; pause
+  br label %spin
+over:
+  ret i64 0
+block:
+  %stop.at = getelementptr i64, ptr %comm, i64 {int(Comm.STOP)}
+  %stop = load ptr, ptr %stop.at, align 8
+  %record.at = getelementptr i64, ptr %comm, i64 {int(Comm.RECORD)}
+  %record = load ptr, ptr %record.at, align 8
+  %pause.at = getelementptr i64, ptr %comm, i64 {int(Comm.PAUSE)}
+  %sleep = load ptr, ptr %pause.at, align 8
+  %yield.at = getelementptr i64, ptr %comm, i64 {int(Comm.YIELD)}
+  %yield = load ptr, ptr %yield.at, align 8
+  %rank.at = getelementptr i64, ptr %comm, i64 {int(Comm.RANK)}
+  %rank = load i64, ptr %rank.at, align 8
+  %bases = getelementptr i64, ptr %comm, i64 {int(Comm.BASES)}
+  %base.at = getelementptr i64, ptr %bases, i64 %rank
+  %base = load i64, ptr %base.at, align 8
+  %address = ptrtoint ptr %cell to i64
+  %offset = sub i64 %address, %base
+  %buffer.at = getelementptr i64, ptr %comm, i64 {int(Comm.BUFFER)}
+  %buffer = load i64, ptr %buffer.at, align 8
+  %expected.64 = sext i32 %expected to i64
+  %r.cell = getelementptr i64, ptr %record, i64 {int(Record.CELL)}
+  store i64 %offset, ptr %r.cell, align 8
+  %r.expected = getelementptr i64, ptr %record, i64 {int(Record.EXPECTED)}
+  store i64 %expected.64, ptr %r.expected, align 8
+  %r.cmp = getelementptr i64, ptr %record, i64 {int(Record.CMP)}
+  store i64 %ge, ptr %r.cmp, align 8
+  %r.buffer = getelementptr i64, ptr %record, i64 {int(Record.BUFFER)}
+  store i64 %buffer, ptr %r.buffer, align 8
+  %r.line = getelementptr i64, ptr %record, i64 {int(Record.LINE)}
+  store i64 %line, ptr %r.line, align 8
+  %r.turn = getelementptr i64, ptr %record, i64 {int(Record.TURN)}
+  %turn = atomicrmw add ptr %r.turn, i64 1 seq_cst, align 8
+  %r.state = getelementptr i64, ptr %record, i64 {int(Record.STATE)}
+  store atomic i64 {int(State.WAITING)}, ptr %r.state seq_cst, align 8
+  br label %look
+look:
+  %m = phi i64 [ 0, %block ], [ %m1, %yielded ], [ %m1, %slept ]
+  %us = phi i64 [ 1, %block ], [ %us, %yielded ], [ %us.next, %slept ]
+  %w = load atomic i32, ptr %cell acquire, align 4
+  %w.eq = icmp eq i32 %w, %expected
+  %w.more = icmp sge i32 %w, %expected
+  %w.there = select i1 %is.ge, i1 %w.more, i1 %w.eq
+  br i1 %w.there, label %awake, label %stopped
+stopped:
+  %word = load atomic i64, ptr %stop acquire, align 8
+  %given.up = icmp ne i64 %word, 0
+  br i1 %given.up, label %leave, label %rest
+rest:
+  %m1 = add i64 %m, 1
+  %tired = icmp sgt i64 %m1, {_YIELDS}
+  br i1 %tired, label %doze, label %let
+let:
+  %ignored = call i32 %yield()
+  br label %yielded
+yielded:
+  br label %look
+doze:
+  %us.32 = trunc i64 %us to i32
+  %ignored2 = call i32 %sleep(i32 %us.32)
+  br label %slept
+slept:
+  %twice = shl i64 %us, 1
+  %much = icmp sgt i64 %twice, {_SLEEP_US}
+  %us.next = select i1 %much, i64 {_SLEEP_US}, i64 %twice
+  br label %look
+awake:
+  store atomic i64 {int(State.RUNNING)}, ptr %r.state seq_cst, align 8
+  %turn2 = atomicrmw add ptr %r.turn, i64 1 seq_cst, align 8
+  ret i64 0
+leave:
+  store atomic i64 {int(State.RUNNING)}, ptr %r.state seq_cst, align 8
+  ret i64 1
+}}
+"""
+_LOCK_TEXT = f"""
+define internal i64 @{_LOCK}(ptr %comm, ptr %lock) noinline {{
+entry:
+  %stop.at = getelementptr i64, ptr %comm, i64 {int(Comm.STOP)}
+  %stop = load ptr, ptr %stop.at, align 8
+  %yield.at = getelementptr i64, ptr %comm, i64 {int(Comm.YIELD)}
+  %yield = load ptr, ptr %yield.at, align 8
+  br label %try
+try:
+  %old = atomicrmw xchg ptr %lock, i64 1 seq_cst, align 8
+  %free = icmp eq i64 %old, 0
+  br i1 %free, label %held, label %look
+look:
+  %n = phi i64 [ 0, %try ], [ %n1, %pause ]
+  %now = load atomic i64, ptr %lock monotonic, align 8
+  %seems.free = icmp eq i64 %now, 0
+  br i1 %seems.free, label %try, label %wait
+wait:
+  %n1 = add i64 %n, 1
+  %long = icmp ugt i64 %n1, 200
+  br i1 %long, label %let, label %pause
+pause:
+  ; pause
+  br label %look
+let:
+  %word = load atomic i64, ptr %stop acquire, align 8
+  %given.up = icmp ne i64 %word, 0
+  br i1 %given.up, label %leave, label %go
+go:
+  %ignored = call i32 %yield()
+  br label %try
+held:
+  ret i64 0
+leave:
+  ret i64 1
+}}
+"""

@@ -1,0 +1,53 @@
+"""Host functions of programs: kept as Python, because a call runs their text to find out what the ranks do."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from types import CellType, CodeType, FunctionType, ModuleType
+
+from tilejit.ops.spec import OpFunction
+
+PythonFunction = Callable[..., object]
+
+
+def speaks_of_ranks(function: PythonFunction) -> bool:
+    """Whether a function launches on devices, or names something of `pld`."""
+    assert isinstance(function, FunctionType)
+    code = function.__code__
+    if any(isinstance(constant, tuple) and "device" in constant for constant in code.co_consts):
+        return True
+    return any(_is_distributed(value) for value in named_values(function))
+
+
+def named_values(function: FunctionType) -> list[object]:
+    """What the names that a function reads stand for."""
+    names: set[str] = set()
+    todo: list[CodeType] = [function.__code__]
+    while todo:
+        code = todo.pop()
+        names.update(code.co_names)
+        todo += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    held = [cell.cell_contents for cell in function.__closure__ or () if is_full(cell)]
+    return [function.__globals__[name] for name in sorted(names) if name in function.__globals__] + held
+
+
+def is_full(cell: CellType) -> bool:
+    """Whether a variable of a closure is bound."""
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
+def _is_distributed(value: object) -> bool:
+    if isinstance(value, ModuleType):
+        return value.__name__.endswith("language.distributed")
+    return isinstance(value, OpFunction) and value.namespace.startswith("pld")
+
+
+def launched_names(nodes: Mapping[str, ast.FunctionDef]) -> frozenset[str]:
+    """The methods that host functions call on `self`."""
+    calls = [node.func for function in nodes.values() for node in ast.walk(function) if isinstance(node, ast.Call)]
+    return frozenset(func.attr for func in calls if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self")

@@ -1,0 +1,290 @@
+"""`@pl.jit.host`: a host function is run on stand-ins to find out what the ranks do; functions that are launched compile themselves as usual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import numpy as np
+
+from tilejit import config as settings
+from tilejit.errors import ArgumentError, ParserTypeError, ShapeError
+from tilejit.frontend.hosts import named_values, speaks_of_ranks
+from tilejit.frontend.source import unwrapped
+from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.specialize.arguments import bind_arguments
+from tilejit.jit.specialize.signature import JitParam
+from tilejit.runtime.arrays import ArrayView, allocate, first_array, view_of
+from tilejit.runtime.artifact.compiled import CompiledEntry
+from tilejit.runtime.config import RunConfig
+from tilejit.runtime.ranks.call import Call
+from tilejit.runtime.ranks.config import DistributedConfig
+from tilejit.runtime.ranks.engines import Held
+from tilejit.runtime.ranks.host import LaunchParam, Recorder, recording
+from tilejit.runtime.ranks.plan import HostTensor, Plan, Step, Window, WindowBuffer
+from tilejit.runtime.ranks.standins import Language, bound
+from tilejit.types.annotations import DynVar, WindowAnnotation
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from tilejit.jit.function import JITFunction
+    from tilejit.runtime.ranks.engine import Engine
+
+
+class Worker(Protocol):
+    """Ranks that were started for several calls."""
+
+    def held(self, config: DistributedConfig | None) -> AbstractContextManager[Engine]: ...
+
+    def keeps(self, plan: Plan) -> bool:
+        """Whether windows keep what they hold from the last call."""
+        ...
+
+
+def takes_windows(definition: Definition) -> bool:
+    """Whether a kernel can only run on a rank."""
+    return any(isinstance(param.tensor, WindowAnnotation) for param in definition.params)
+
+
+def is_distributed(definition: Definition) -> bool:
+    """Whether a host function speaks of ranks; others are orchestrations of one device."""
+    return definition.kind == "host" and _speaks(definition, set())
+
+
+def _speaks(definition: Definition, seen: set[Definition]) -> bool:
+    function = unwrapped(definition.function)
+    assert isinstance(function, FunctionType)
+    if definition in seen:
+        return False
+    seen.add(definition)
+    hosts = [value.definition for value in named_values(function) if isinstance(value, Kernel) and value.definition.kind == "host"]
+    return speaks_of_ranks(function) or any(_speaks(host, seen) for host in hosts)
+
+
+# launches ---------------------------------------------------------------------------------------------------------------
+
+
+class JitLaunch:
+    """A kernel as a recorder sees it."""
+
+    def __init__(self, kernel: JITFunction) -> None:
+        self.kernel = kernel
+        self.name = kernel.definition.name
+        self.params = tuple(_param(param) for param in kernel.definition.params)
+
+    def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
+        self._compiled = self.kernel.compile(**values, config=config)  # type: ignore[arg-type]
+        return self._compiled.only("launch")
+
+    def text(self) -> str:
+        program: Any = self._compiled.program
+        return program.as_python() if program is not None else self.kernel.definition.digest
+
+
+def _param(param: JitParam) -> LaunchParam:
+    import inspect
+
+    default = ... if param.default is inspect.Parameter.empty or param.stays_runtime else param.default
+    if param.tensor is None:
+        return LaunchParam(param.name, "scalar", dtype=param.dtype, default=default)
+    kind = "window" if isinstance(param.tensor, WindowAnnotation) else "tensor"
+    return LaunchParam(param.name, kind, param.tensor.shape, param.tensor.dtype, default, param.direction)
+
+
+def launch_of(kernel: JITFunction) -> JitLaunch:
+    """One per kernel and definition, so that recorders know it again."""
+    found = getattr(kernel, "_launch", None)
+    if found is None or found.kernel.definition is not kernel.definition:
+        found = JitLaunch(kernel)
+        kernel._launch = found  # type: ignore[attr-defined]
+    return found
+
+
+def launched(kernel: JITFunction, args: Sequence[object], named: Mapping[str, object]) -> object:
+    """A call of a kernel in a host function that runs now."""
+    recorder = recording()
+    assert recorder is not None
+    if kernel.definition.kind == "host":
+        return run_text(kernel.definition, recorder, list(args), dict(named))
+    if kernel.definition.kind == "inline":
+        recorder.fail(ArgumentError, f"`{kernel.definition.name}` is an inline function and cannot be launched", help="call it in a function that is launched")
+    return recorder.launch(launch_of(kernel), args, named)
+
+
+def run_text(definition: Definition, recorder: Recorder, args: list[object], named: Mapping[str, object] | None = None) -> object:
+    """Run the text of a host function on stand-ins."""
+    function = unwrapped(definition.function)
+    assert isinstance(function, FunctionType)
+    first = function.__code__.co_varnames[:1]
+    if first and first[0] in definition.extra and definition.extra[first[0]] is not None:
+        args = [definition.extra[first[0]], *args]
+    recorder.codes.add(function.__code__)
+    return bound(function, Language(recorder))(*args, **(named or {}))
+
+
+# calls ------------------------------------------------------------------------------------------------------------------
+
+
+def distributed_config(config: RunConfig | None) -> DistributedConfig | None:
+    found = config.distributed_config if config is not None else None
+    if found is not None and not isinstance(found, DistributedConfig):
+        raise ArgumentError(f"distributed_config is a DistributedConfig, got {type(found).__name__}", help="from tilejit.runtime import DistributedConfig")
+    return found
+
+
+def call_host(kernel: JITFunction, args: tuple[object, ...], named: Mapping[str, object], config: RunConfig | None) -> object:
+    """One call of a host function: record, run, hand out."""
+    return run_host(kernel.definition, args, named, config)
+
+
+def check_params(definition: Definition) -> None:
+    """A host function takes no windows."""
+    for param in definition.params:
+        if isinstance(param.tensor, WindowAnnotation):
+            raise ParserTypeError(
+                f"`{param.name}` of a host function is a window: windows are made inside",
+                span=definition.span(definition.node_of(param)),
+                help="pld.alloc_window_buffer and pld.window make one",
+            )
+
+
+def run_host(
+    definition: Definition,
+    args: tuple[object, ...],
+    named: Mapping[str, object],
+    config: RunConfig | None,
+    me: Callable[[Recorder], object] | None = None,
+    worker: Worker | None = None,
+) -> object:
+    """A call of a host function; `me` is its `self`, `worker` what was prepared for it."""
+    check_params(definition)
+    given = bind_arguments(definition, args, named, running=True)
+    views = {param.name: view_of(given.values[param.name]) for param in definition.params if param.tensor is not None and param.name in given.values}
+    symbols = _symbols(definition.params, views)
+    new = {name: _allocated(definition.param(name), first_array(list(views.values())), symbols) for name in given.omitted}
+    chosen = distributed_config(config)
+    with worker.held(chosen) if worker is not None else Held(chosen) as engine:
+        settled = chosen or DistributedConfig(list(range(engine.world)))
+        recorder = Recorder(Plan(engine.world), config, symbols=symbols)
+        first = first_array([view for view in views.values() if view is not None])
+        recorder.framework = first.framework if first is not None else "numpy"
+        tensors = {
+            name: HostTensor(_array(definition, name, view), name) for name, view in {**views, **{name: view_of(array) for name, array in new.items()}}.items()
+        }
+        recorder.plan.tensors = list(tensors.values())
+        values = [tensors.get(param.name, given.values.get(param.name)) for param in definition.params]
+        with recorder:
+            result = run_text(definition, recorder, [*([me(recorder)] if me is not None else []), *values])
+        plan = recorder.finish()
+        if engine.several:
+            plan.facts = _facts(definition, recorder, given.values)
+        keep = worker is not None and worker.keeps(plan)
+        Call(engine, plan, settled, keep).run()
+    if not new:
+        return None
+    order = _returned(result, tensors, new)
+    return order[0] if len(order) == 1 else tuple(order)
+
+
+def _facts(definition: Definition, recorder: Recorder, values: Mapping[str, object]) -> dict[str, object]:
+    """What the processes of a call compare."""
+    version = import_module("tilejit").__version__
+    scalars = {param.name: values.get(param.name) for param in definition.params if param.tensor is None}
+    return {
+        "the version of tilejit": (version, settings.code_settings()),
+        "the text of the host function": definition.facts.digest,
+        "the kernels that are launched": [target.text() for target in recorder.targets],
+        "the shapes of the arguments": [(tensor.name, tensor.shape, str(tensor.dtype)) for tensor in recorder.plan.tensors],
+        "the scalars": scalars,
+        "the launches": [(step.rank, step.name) for step in recorder.plan.steps],
+    }
+
+
+def _returned(result: object, tensors: Mapping[str, HostTensor], new: Mapping[str, object]) -> list[object]:
+    """New outputs, in the order of the return statement where it names them."""
+    items = result if isinstance(result, tuple) else (result,)
+    named = [name for item in items for name, tensor in tensors.items() if item is tensor and name in new]
+    return [new[name] for name in dict.fromkeys((*named, *new))]
+
+
+def _array(definition: Definition, name: str, view: ArrayView | None) -> Any:
+    if view is None:
+        raise ArgumentError(f"@pl.jit.host function '{definition.name}': `{name}` must be a tensor")
+    if not view.contiguous:
+        if definition.param(name).direction != "In":
+            raise ArgumentError(f"output `{name}` is not contiguous (strides {view.strides})", help="pass a contiguous array and copy the result back")
+        return np.ascontiguousarray(view.numpy())
+    return view.numpy()
+
+
+def _symbols(params: Sequence[JitParam], views: Mapping[str, ArrayView | None]) -> dict[DynVar, int]:
+    """The extents that dynamic symbols stand for in this call; they agree wherever they appear."""
+    found: dict[DynVar, tuple[int, str]] = {}
+    for param in params:
+        view = views.get(param.name)
+        if view is None or param.tensor is None or param.tensor.shape is None:
+            continue
+        for axis, (dim, extent) in enumerate(zip(param.tensor.shape, view.shape, strict=False)):
+            if isinstance(dim, DynVar):
+                known, other = found.setdefault(dim, (extent, param.name))
+                if known != extent:
+                    raise ShapeError(
+                        f"dynamic extent `{dim.name}` is {known} in `{other}` but {extent} in dim {axis} of `{param.name}`",
+                        help="pass tensors whose extents agree",
+                    )
+            elif dim != extent:
+                raise ShapeError(
+                    f"dim {axis} of `{param.name}` must be {dim}, got {extent}", help="pass a tensor of that shape, or make the extent dynamic with pl.dynamic"
+                )
+    return {symbol: extent for symbol, (extent, _) in found.items()}
+
+
+def _allocated(param: JitParam, like: ArrayView | None, symbols: Mapping[DynVar, int]) -> object:
+    tensor = param.tensor
+    if tensor is None or tensor.shape is None or tensor.dtype is None:
+        raise ArgumentError(f"cannot allocate `{param.name}`: its annotation has no shape and dtype", help=f"pass `{param.name}`")
+    shape = [symbols.get(dim) if isinstance(dim, DynVar) else dim for dim in tensor.shape]
+    if None in shape:
+        raise ShapeError(f"cannot allocate `{param.name}`: no argument has all its extents", help=f"pass `{param.name}`")
+    return allocate(like, cast("list[int]", shape), tensor.dtype)
+
+
+def call_alone(kernel: JITFunction, args: tuple[object, ...], named: Mapping[str, object], config: RunConfig | None) -> object:
+    """A function that takes windows, called directly: a world of one whose windows are the arrays that were given."""
+    definition = kernel.definition
+    given = bind_arguments(definition, args, named, running=True)
+    target = launch_of(kernel)
+    values: dict[str, object] = {}
+    copies: list[tuple[Window, Any]] = []
+    plan = Plan(1)
+    for param in target.params:
+        value = given.values.get(param.name)
+        view = view_of(value) if param.kind in ("tensor", "window") else None
+        if param.kind == "window" and view is not None:
+            buffer = WindowBuffer(param.name, max(view.numpy().nbytes, 1), viewed=True, ranks={0})
+            plan.buffers.append(buffer)
+            window = Window(buffer, view.shape, view.dtype)
+            copies.append((window, view.numpy()))
+            values[param.name] = window
+        else:
+            values[param.name] = HostTensor(view.numpy(), param.name) if view is not None else value
+    with Held(DistributedConfig([0], engine="local")) as engine:
+        recorder = Recorder(plan, config)
+        with recorder:
+            recorder.launch(target, [], {**values, "device": 0})
+        (step,) = recorder.events
+        assert isinstance(step, Step)
+
+        def run(call: Any, rank: int, inner: Any = step.run) -> None:
+            for window, array in copies:
+                call.window(window, rank)[...] = array
+            inner(call, rank)
+            for window, array in copies:
+                array[...] = call.window(window, rank)
+
+        step.run = run
+        Call(engine, recorder.finish(), DistributedConfig([0])).run()
+    return None

@@ -1,0 +1,439 @@
+"""Host functions: their Python text runs once per call, on stand-ins that record what the ranks will do."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from types import CodeType, FrameType
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+
+from tilejit.dtypes import DType
+from tilejit.errors import (
+    ArgumentError,
+    DTypeError,
+    InvalidOperationError,
+    OutOfBoundsError,
+    ParserSyntaxError,
+    ParserTypeError,
+    RankStopped,
+    ShapeError,
+    SourceText,
+    Span,
+    TilejitError,
+)
+from tilejit.ops.ranks import COLLECTIVES
+from tilejit.runtime.artifact.compiled import CompiledEntry
+from tilejit.runtime.config import RunConfig
+from tilejit.runtime.ranks import meeting
+from tilejit.runtime.ranks.plan import GroupOf, HostTensor, Plan, Step, Window, WindowBuffer
+from tilejit.runtime.ranks.recording import record_into, recording
+from tilejit.types.annotations import DynVar
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchParam:
+    """A parameter of a function that can be launched."""
+
+    name: str
+    kind: str
+    """"tensor", "window", "scalar" or "group"."""
+    shape: tuple[object, ...] | None = None
+    """Extents of the annotation: ints, or symbols."""
+    dtype: DType | None = None
+    default: object = ...
+    direction: str = "In"
+
+
+class Launchable(Protocol):
+    """A function that runs on a rank."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def params(self) -> Sequence[LaunchParam]: ...
+
+    def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
+        """The compiled function for such arguments; scalars stay parameters."""
+        ...
+
+    def text(self) -> str:
+        """The program of that function, to be compared between processes."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class HostCollective:
+    """A collective of a host function."""
+
+    name: str
+    operands: tuple[Window | HostTensor, ...]
+    signal: Window
+    op: int
+    root: int
+    ring: bool
+    span: Span | None
+
+    def settle(self, world: int) -> None:
+        """The group is that of the data; a barrier's is that of its signal, or everybody."""
+        windows = [operand for operand in self.operands if isinstance(operand, Window)]
+        members: set[int] = set().union(*(window.buffer.ranks for window in windows if window is not self.signal or len(windows) == 1)) or set(range(world))
+        for window in windows:
+            window.buffer.ranks |= members
+
+    def steps(self) -> list[Step]:
+        return [Step(rank, self.name, self._run, (), (), self.span) for rank in sorted(self.signal.buffer.ranks)]
+
+    def _run(self, call: Any, rank: int) -> None:
+        arrays = [call.window(item, rank) if isinstance(item, Window) else item.array[rank : rank + 1] for item in self.operands]
+        if self.name.startswith("all_to_all"):
+            arrays = [array[0] if isinstance(item, HostTensor) else array for array, item in zip(arrays, self.operands, strict=True)]
+        comm, line = call.context(self.signal.buffer, rank), self.span.line if self.span is not None else 0
+        if not meeting.meet(comm, COLLECTIVES.index(self.name), self.op, self.root, self.ring, line, arrays, False):
+            raise RankStopped(f"is in {self.name}", span=self.span)
+
+
+@dataclass
+class Recorder:
+    """One call of a host function while its text runs."""
+
+    plan: Plan
+    config: RunConfig | None
+    codes: set[CodeType] = field(default_factory=set[CodeType])
+    """The host functions that run now: their lines are where mistakes are."""
+    symbols: dict[DynVar, int] = field(default_factory=dict[DynVar, int])
+    names: set[str] = field(default_factory=set[str])
+    turn: int = 0
+    compiled: dict[object, CompiledEntry] = field(default_factory=dict[object, CompiledEntry])
+    private: dict[WindowBuffer, Window] = field(default_factory=dict[WindowBuffer, Window])
+    """Signals of collectives that were given none, by target."""
+    events: list[Step | HostCollective] = field(default_factory=list["Step | HostCollective"])
+    targets: list[Launchable] = field(default_factory=list["Launchable"])
+    framework: str = "numpy"
+
+    def __enter__(self) -> Recorder:
+        self._outer = recording()
+        record_into(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        record_into(self._outer)
+
+    # places ---------------------------------------------------------------------------------------------------------------
+
+    def here(self) -> Span | None:
+        """The place in the innermost host function that is running."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code not in self.codes:
+            frame = frame.f_back
+        return _span(frame) if frame is not None else None
+
+    def fail(self, kind: type[TilejitError], message: str, help: str | None = None, **more: Any) -> NoReturn:
+        raise kind(message, span=self.here(), help=help, **more)
+
+    # values ---------------------------------------------------------------------------------------------------------------
+
+    def integer(self, value: object, what: str) -> int:
+        """A number of the host function: an int, a symbol, or an expression of symbols."""
+        found = self.symbols.get(value) if isinstance(value, DynVar) else value
+        if isinstance(found, bool) or not isinstance(found, int | np.integer):
+            self.fail(ArgumentError, f"{what} is an integer, got {value!r}", help="constants, scalars and extents are")
+        return int(found)
+
+    def alloc(self, size: object, dtype: object = None, name: str = "") -> WindowBuffer:
+        """`pld.alloc_window_buffer`."""
+        span = self.here()
+        if name:
+            self.fail(ArgumentError, "`name` of a window buffer is the name that it is assigned to", help="leave `name` out")
+        if isinstance(size, list | tuple):
+            if not isinstance(dtype, DType):
+                self.fail(ArgumentError, "a window buffer of a shape needs a dtype", help="pld.alloc_window_buffer([8, 64], dtype=pl.FP32)")
+            extents = [self.integer(item, "an extent") for item in size]
+            if not extents or min(extents) <= 0:
+                self.fail(ShapeError, f"a window buffer has positive extents, got {extents}")
+            count = int(np.prod(extents, dtype=np.int64))
+            bits = 8 * count * dtype.get_byte()
+        else:
+            if dtype is not None:
+                self.fail(ArgumentError, "a size in bytes takes no dtype", help="pld.alloc_window_buffer([8, 64], dtype=pl.FP32) takes a shape")
+            bits = 8 * self.integer(size, "the size in bytes")
+            if bits <= 0:
+                self.fail(ShapeError, f"a window buffer has at least a byte, got {bits // 8}")
+        label = _assigned_name(span) or ""
+        if not label:
+            self.fail(ParserSyntaxError, "a window buffer is assigned to a name of its own", help="write data_buf = pld.alloc_window_buffer(…)")
+        known = next((buffer for buffer in self.plan.buffers if buffer.name == label), None)
+        if known is not None:
+            if known.span == span and known.size == (bits + 7) // 8:
+                return known  # in a loop: one buffer per call
+            self.fail(ArgumentError, f"there are two window buffers `{label}`", help="rename one of them")
+        buffer = WindowBuffer(label, (bits + 7) // 8, span)
+        self.plan.buffers.append(buffer)
+        return buffer
+
+    def window(self, buf: object, shape: object, dtype: object) -> Window:
+        """`pld.window`."""
+        if not isinstance(buf, WindowBuffer):
+            self.fail(ArgumentError, f"pld.window takes what pld.alloc_window_buffer gave, got {type(buf).__name__}")
+        if not isinstance(dtype, DType) or not isinstance(shape, list | tuple):
+            self.fail(ArgumentError, "pld.window takes a shape and a dtype", help="pld.window(buf, [8, 64], dtype=pl.FP32)")
+        extents = tuple(self.integer(item, "an extent") for item in shape)
+        need = int(np.prod(extents, dtype=np.int64)) * dtype.numpy.itemsize
+        if need > buf.size:
+            self.fail(OutOfBoundsError, f"a window {list(extents)} of {dtype} has {need} bytes, its buffer `{buf.name}` {buf.size}", help="enlarge the buffer")
+        buf.viewed = True
+        return Window(buf, extents, dtype)
+
+    def create(self, shape: object, dtype: object) -> HostTensor:
+        """`pl.create_tensor`: a host tensor of zeros."""
+        if not isinstance(dtype, DType) or not isinstance(shape, list | tuple):
+            self.fail(ArgumentError, "pl.create_tensor takes a shape and a dtype")
+        array = np.zeros([self.integer(item, "an extent") for item in shape], dtype.numpy)
+        made = HostTensor(array, "a host tensor")
+        self.plan.tensors.append(made)
+        return made
+
+    # launches -------------------------------------------------------------------------------------------------------------
+
+    def launch(self, target: Launchable, args: Sequence[object], named: Mapping[str, object]) -> object:
+        """`f(…, device=r)`: recorded; gives the tensors that the function writes."""
+        named = dict(named)
+        device = named.pop("device", None)
+        values = self._bound(target, args, named)
+        windows = [value for value in values.values() if isinstance(value, Window | GroupOf)]
+        if device is None:
+            if windows:
+                self.fail(ArgumentError, f"`{target.name}` takes windows: it must be launched on a rank", help="write device=r")
+            rank, self.turn = self.turn % self.plan.world, self.turn + 1
+        else:
+            rank = self.integer(device, "`device`")
+            if not 0 <= rank < self.plan.world:
+                self.fail(ArgumentError, f"device={rank}: the world has the ranks 0 to {self.plan.world - 1}", help="loop over pl.range(pld.world_size())")
+        for value in windows:
+            (value.buffer if isinstance(value, Window) else value.window.buffer).ranks.add(rank)
+        entry = self._entry(target, values)
+        return self._record(target, entry, values, rank)
+
+    def _record(self, target: Launchable, entry: CompiledEntry, values: dict[str, object], rank: int) -> object:
+        signature, span = entry.signature, self.here()
+        order = [values[param.name] for param in signature.params]
+        tensors = [(param.direction, value) for param, value in zip(signature.params, order, strict=True) if isinstance(value, HostTensor)]
+        new = [HostTensor(np.zeros(_extents(result.shape, signature, order), result.dtype.numpy), result.name) for result in signature.results]
+        self.plan.tensors += new
+        reads = [value for direction, value in tensors if direction != "Out"]
+        writes = [value for direction, value in tensors if direction != "In"]
+        config = self.config
+
+        def run(call: Any, rank: int) -> None:
+            given = [_on_rank(call, rank, value) for value in order]
+            made = entry.checked(given, call.run_config(config))
+            for tensor, array in zip(new, made if isinstance(made, tuple) else (made,), strict=True) if new else ():
+                tensor.array[...] = np.asarray(array)
+
+        self.events.append(Step(rank, target.name, run, reads, [*writes, *new], span))
+        results = [*new] if new else writes
+        return None if not results else results[0] if len(results) == 1 else tuple(results)
+
+    def _entry(self, target: Launchable, values: dict[str, object]) -> CompiledEntry:
+        key = (target.name, id(target), *(_type_of(value) for value in values.values()))
+        if key not in self.compiled:
+            self.targets.append(target)
+            self.compiled[key] = target.entry({name: _sample(value) for name, value in values.items()}, self.config)
+        return self.compiled[key]
+
+    def _bound(self, target: Launchable, args: Sequence[object], named: dict[str, object]) -> dict[str, object]:
+        params = target.params
+        known = {param.name: param for param in params}
+        if len(args) > len(params):
+            self.fail(ArgumentError, f"`{target.name}` takes {len(params)} arguments, got {len(args)}", help=f"parameters: {', '.join(known)}")
+        values = dict(zip(known, args, strict=False))
+        for name, value in named.items():
+            if name not in known or name in values:
+                self.fail(ArgumentError, f"`{target.name}` has no free parameter `{name}`", help=f"parameters: {', '.join(known)}")
+            values[name] = value
+        for param in params:
+            if param.name not in values:
+                if param.default is ...:
+                    self.fail(ArgumentError, f"`{target.name}` needs `{param.name}`", help=f"parameters: {', '.join(known)}")
+                values[param.name] = param.default
+        return {param.name: self._argument(target, param, values[param.name]) for param in params}
+
+    def _argument(self, target: Launchable, param: LaunchParam, value: object) -> object:
+        what = f"parameter `{param.name}` of `{target.name}`"
+        if param.kind == "group":
+            if not isinstance(value, GroupOf):
+                self.fail(ArgumentError, f"{what} is a group, got {_shown(value)}", help="pld.get_comm_ctx(window)")
+            return value
+        if param.kind == "window":
+            if not isinstance(value, Window):
+                self.fail(ArgumentError, f"{what} needs a window, got {_shown(value)}", help="make it with pld.alloc_window_buffer and pld.window")
+            return self._fitted(what, param, value)
+        if param.kind == "tensor" or isinstance(value, HostTensor | Window):
+            if not isinstance(value, HostTensor | Window):
+                self.fail(ArgumentError, f"{what} is a tensor, got {_shown(value)}")
+            return value
+        number = self.symbols.get(value) if isinstance(value, DynVar) else value
+        if not isinstance(number, int | float | bool | np.generic):
+            self.fail(ArgumentError, f"{what} is a number, got {_shown(value)}")
+        return number.item() if isinstance(number, np.generic) else number
+
+    def _fitted(self, what: str, param: LaunchParam, window: Window) -> Window:
+        """A window in the shape of the annotation: its constant extents win, the number of elements stays."""
+        if param.dtype is not None and param.dtype is not window.dtype:
+            self.fail(DTypeError, f"{what} holds {param.dtype}, the window {window.dtype}", help="make the view with that dtype")
+        wanted = param.shape
+        if wanted is None or (len(wanted) == len(window.shape) and all(not isinstance(a, int) or a == b for a, b in zip(wanted, window.shape, strict=True))):
+            return window
+        known = [extent for extent in wanted if isinstance(extent, int)]
+        count, fixed = int(np.prod(window.shape, dtype=np.int64)), int(np.prod(known, dtype=np.int64))
+        if len(known) == len(wanted) and fixed == count:
+            return window.reshaped(tuple(known))
+        if len(known) == len(wanted) - 1 and fixed and count % fixed == 0:
+            return window.reshaped(tuple(extent if isinstance(extent, int) else count // fixed for extent in wanted))
+        shown = ", ".join(str(getattr(extent, "name", extent)) for extent in wanted)
+        self.fail(ShapeError, f"{what} is [{shown}], the window {list(window.shape)}", help="both must have as many elements")
+
+    # other steps ----------------------------------------------------------------------------------------------------------
+
+    def sub_worker(self, name: str, function: Callable[..., object], args: Sequence[object], directions: Sequence[str]) -> None:
+        """A Python function on tensors, on rank 0 after the launches that made its arguments."""
+        tensors = [(args[at], directions[at] if at < len(directions) else "InOut") for at in range(len(args)) if isinstance(args[at], HostTensor)]
+        framework = self.framework
+
+        def run(call: Any, rank: int) -> None:
+            function(*(_in_framework(arg.array, framework) if isinstance(arg, HostTensor) else arg for arg in args))
+
+        reads = [tensor for tensor, _ in tensors if isinstance(tensor, HostTensor)]
+        writes = [tensor for tensor, direction in tensors if isinstance(tensor, HostTensor) and direction != "In"]
+        self.events.append(Step(0, name, run, reads, writes, self.here()))
+
+    def collective(self, name: str, operands: Sequence[Window | HostTensor], signal: Window, op: int = 0, root: int = 0, ring: bool = False) -> None:
+        """One statement for all ranks of the group; it takes its place in each rank's order."""
+        self.events.append(HostCollective(name, tuple(operands), signal, op, root, ring, self.here()))
+
+    def finish(self) -> Plan:
+        """The plan, once it is known which ranks have which windows."""
+        for event in self.events:
+            if isinstance(event, HostCollective):
+                event.settle(self.plan.world)
+        for event in self.events:
+            for step in event.steps() if isinstance(event, HostCollective) else [event]:
+                self.plan.add(step)
+        self.check_buffers()
+        return self.plan
+
+    def check_buffers(self) -> None:
+        """A buffer that no rank uses is a mistake."""
+        for buffer in self.plan.buffers:
+            if not buffer.ranks and not buffer.everywhere:
+                raise ArgumentError(
+                    f"the window buffer `{buffer.name}` is allocated but never used on a rank", span=buffer.span, help="pass a window of it to a launch"
+                )
+
+
+def _on_rank(call: Any, rank: int, value: object) -> object:
+    """An argument as the launched function gets it."""
+    if isinstance(value, Window):
+        return call.window(value, rank)
+    if isinstance(value, GroupOf):
+        return call.context(value.window.buffer, rank)
+    return value.array if isinstance(value, HostTensor) else value
+
+
+def _type_of(value: object) -> object:
+    if isinstance(value, Window):
+        return ("window", value.shape, value.dtype)
+    if isinstance(value, HostTensor):
+        return ("tensor", value.shape, value.array.dtype)
+    return type(value)
+
+
+def _sample(value: object) -> object:
+    """What a compile needs of an argument: its shape and dtype."""
+    if isinstance(value, Window):
+        return np.empty(value.shape, value.dtype.numpy)
+    if isinstance(value, HostTensor):
+        return value.array
+    from tilejit.types.annotations import RUNTIME
+
+    return RUNTIME
+
+
+def _extents(shape: Sequence[object] | None, signature: Any, order: Sequence[object]) -> list[int]:
+    """The shape of a result that is no parameter."""
+    symbols: dict[object, int] = {}
+    for param, value in zip(signature.params, order, strict=True):
+        if isinstance(value, HostTensor | Window) and param.shape is not None:
+            symbols.update({dim: extent for dim, extent in zip(param.shape, value.shape, strict=True) if isinstance(dim, str)})
+    return [dim if isinstance(dim, int) else symbols[dim] for dim in shape or ()]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, HostTensor):
+        return f"Tensor[{list(value.shape)}, {value.array.dtype}]"
+    return "a window" if isinstance(value, Window) else repr(value)
+
+
+def _in_framework(array: Any, framework: str) -> object:
+    """An array as the caller's framework has it."""
+    if framework != "torch":
+        return array
+    from tilejit.runtime import torch
+
+    return torch.on_device(array, "cpu")
+
+
+def part_of(tensor: HostTensor, index: Any) -> HostTensor:
+    """`x[r]`, `x[a:b]`: a view that lies in one piece."""
+    recorder = recording()
+    assert recorder is not None, "a host tensor outlived its call"
+    items = index if isinstance(index, tuple) else (index,)
+    if len(items) > tensor.array.ndim:
+        recorder.fail(ShapeError, f"`{tensor.name}` has {tensor.array.ndim} dims, got {len(items)} indices")
+    ready: list[Any] = []
+    for axis, item in enumerate(items):
+        extent = tensor.array.shape[axis]
+        if isinstance(item, slice):
+            ready.append(slice(*(None if part is None else recorder.integer(part, "a bound") for part in (item.start, item.stop, item.step))))
+            continue
+        at = recorder.integer(item, "an index")
+        if not -extent <= at < extent:
+            recorder.fail(
+                OutOfBoundsError, f"index {at} of dim {axis} of `{tensor.name}`, which has extent {extent}", help="as many slices as there are ranks are needed"
+            )
+        ready.append(at)
+    found = tensor.array[tuple(ready)]
+    if not isinstance(found, np.ndarray) or found.ndim == 0:
+        recorder.fail(ArgumentError, f"an element of `{tensor.name}` is not known to a host function", help="read it in a function that is launched")
+    if not found.flags.c_contiguous:
+        recorder.fail(ArgumentError, f"this part of `{tensor.name}` does not lie in one piece", help="index leading dims only")
+    return HostTensor(found, tensor.name)
+
+
+def _assigned_name(span: Span | None) -> str | None:
+    """The name on the left of the statement at a place."""
+    if span is None:
+        return None
+    import ast
+
+    text = (span.source.line(span.line) or "").strip()
+    head = text.partition("=")[0].partition(":")[0].strip()
+    return head if head.isidentifier() and "=" in text and ast is not None else None
+
+
+def _span(frame: FrameType) -> Span:
+    """Where a frame is, with the columns that Python knows."""
+    code = frame.f_code
+    line, end_line, column, end_column = next(islice(code.co_positions(), frame.f_lasti // 2, None), (None, None, None, None))
+    number = line or frame.f_lineno
+    lines = tuple(linecache.getlines(code.co_filename)) or ()
+    source = SourceText(code.co_filename, tuple(text.rstrip("\n") for text in lines), 1)
+    return Span(source, number, (column or 0) + 1, end_line or number, (end_column or 0) + 1, code.co_name)
+
+
+__all__ = ["InvalidOperationError", "LaunchParam", "Launchable", "ParserTypeError", "Recorder", "part_of", "recording"]

@@ -1,0 +1,122 @@
+"""Everything that must come out the same on every engine, by name: programs on fixed data, and what NumPy says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import tilejit.language.distributed as pld
+from tests.ranks import collectives, experts, order, signals
+from tilejit import ir
+from tilejit.dtypes import FP32
+from tilejit.runtime import RunConfig
+
+Arrays = dict[str, np.ndarray]
+Scenario = Callable[[int, RunConfig], tuple[Arrays, Arrays]]
+"""Ranks and how to run → what came out, and what should."""
+
+
+def _floats(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def _hello(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
+    x = _floats(world, 8, 16)
+    y = np.empty_like(x)
+    signals.hello(x, y, config=config)
+    return {"y": y}, {"y": x * (np.arange(world, dtype=np.float32) + 1)[:, None, None]}
+
+
+def _shifts(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
+    x = _floats(world, 8, 16)
+    put, got = np.empty_like(x), np.empty_like(x)
+    signals.shift(x, put, config=config)
+    signals.shift_back(x, got, config=config)
+    return {"put": put, "got": got}, {"put": np.roll(x, 1, axis=0), "got": np.roll(x, -1, axis=0)}
+
+
+def _boxes(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
+    x = np.random.default_rng(3).integers(-99, 99, (world, 6, 10)).astype(np.int32)
+    y, wanted = np.empty((world, 9, 14), np.int32), np.zeros((world, 9, 14), np.int32)
+    signals.put_boxes(x, y, 2, 3, config=config)
+    wanted[:, 3:6, 3:10] = np.roll(x, 1, axis=0)[:, 2:5, 2:9]
+    return {"y": y}, {"y": wanted}
+
+
+def _rallies(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
+    if world != 2:
+        return {}, {}
+    bad = np.full((2, 1, 1), -1, np.int32)
+    signals.rallies(bad, 300, config=config)
+    return {"bad": bad}, {"bad": np.zeros_like(bad)}
+
+
+def _third(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
+    if world != 3:
+        return {}, {}
+    x = _floats(3, 4, 8)
+    y, ya, yb, me = np.empty_like(x), np.full((3, 64), 7, np.float32), np.full((3, 64), 7, np.float32), np.full((2, 3, 1), -1, np.int32)
+    signals.through_a_third(x, y, config=config)
+    z = _floats(3, 64)
+    signals.two_groups(z, ya, yb, me, config=config)
+    seven = np.full(64, 7, np.float32)
+    wanted = {"y": x[[0, 0, 2]], "ya": np.stack([z[1], z[0], seven]), "yb": np.stack([seven, z[2], z[1]]), "me": np.array([[0, 1, -1], [-1, 0, 1]], np.int32)}
+    return {"y": y, "ya": ya, "yb": yb, "me": me.reshape(2, 3)}, wanted
+
+
+def _adders(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
+    one = np.random.default_rng(1).integers(1, 4, (4, 40)).astype(np.float32)
+    y, cells = np.empty((world, 4, 40), np.float32), np.full((world, 1, 2), -1, np.int32)
+    signals.sums(one, y, config=config)
+    signals.counters(cells, config=config)
+    return {"y": y[0], "cells": cells[:, 0, 1]}, {"y": one * 8 * world, "cells": np.zeros(world, np.int32)}
+
+
+def _collectives(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
+    x = _floats(world, world, 33)
+    out: Arrays = {}
+    for name in ("allreduce", "broadcast", "allgather", "reduce_scatter", "all_to_all"):
+        out[name] = np.zeros_like(x)
+        collectives.in_kernel(name, FP32, pld.ReduceOp.Sum)(x, out[name], config=config)
+    total = x[0]
+    for part in x[1:]:
+        total = total + part
+    scattered = x.copy()
+    for rank in range(world):
+        row = x[0, rank]
+        for part in x[1:, rank]:
+            row = row + part
+        scattered[rank, rank] = row
+    wanted = {"allreduce": np.stack([total] * world), "broadcast": np.stack([x[0]] * world), "allgather": np.stack([x[:, 0]] * world)}
+    return out, {**wanted, "reduce_scatter": scattered, "all_to_all": np.swapaxes(x, 0, 1).copy()}
+
+
+def _experts(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
+    x = _floats(world, experts.T, experts.D)
+    dest = np.random.default_rng(world).integers(0, world, (world, experts.T, 1)).astype(np.int32)
+    y = np.empty_like(x)
+    experts.mixture(x, dest, y, config=config)
+    return {"y": y}, {"y": x * (dest + 2).astype(np.float32)}
+
+
+def _order(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
+    x = _floats(2, world, 4, 8)
+    out = {name: np.zeros_like(array) for name, array in order.expected(x).items()}
+    compiled = ir.compile(order.Handed, platform=config.platform)
+    compiled(x, *out.values(), config=config)
+    return out, order.expected(x)
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "hello": _hello,
+    "shifts": _shifts,
+    "boxes": _boxes,
+    "rallies": _rallies,
+    "third": _third,
+    "adders": _adders,
+    "collectives": _collectives,
+    "experts": _experts,
+    "order": _order,
+}
