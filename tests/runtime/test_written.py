@@ -15,8 +15,7 @@ from tilejit.dtypes import BF16, BOOL, FP32, INDEX, INT8, INT32, UINT64, DType
 from tilejit.errors import TilejitError
 from tilejit.runtime.call.native import Placed, pack
 from tilejit.runtime.call.signature import ParamInfo, Signature
-from tilejit.runtime.call.warm import written_call_of
-from tilejit.runtime.call.written import MISS, Launch
+from tilejit.runtime.call.written import MISS, Launch, written_call_of
 
 rng = np.random.default_rng(9)
 MIXED = Signature(
