@@ -10,15 +10,16 @@ if TYPE_CHECKING:
     from tilejit.jit.protocol import register_argument
     from tilejit.runtime.arrays import DeviceTensor
     from tilejit.runtime.artifact.compiled import CompiledProgram
-    from tilejit.runtime.config import RunConfig
+    from tilejit.runtime.config import RunConfig, eager
 
 __version__ = "0.1.0"
-__all__ = ["CompiledProgram", "DeviceTensor", "RunConfig", "errors", "ir", "language", "register_argument", "runtime", "testing"]
+__all__ = ["CompiledProgram", "DeviceTensor", "RunConfig", "eager", "errors", "ir", "language", "register_argument", "runtime", "testing"]
 
 _NAMES = {
     "CompiledProgram": "tilejit.runtime.artifact.compiled",
     "DeviceTensor": "tilejit.runtime.arrays",
     "RunConfig": "tilejit.runtime.config",
+    "eager": "tilejit.runtime.config",
     "register_argument": "tilejit.jit.protocol",
 }
 _MODULES = ("errors", "ir", "language", "runtime", "testing")

@@ -61,7 +61,7 @@ from tilejit.frontend.text import parse
         ("n = pl.exp(**t)", UnsupportedFeatureError, "`**` in a call", "t"),
         ("n = undefined", UndefinedVariableError, "`undefined` is not defined", "undefined"),
         ("n = pl.range(3)", ParserSyntaxError, "pl.range is not a value", "pl.range(3)"),
-        ("n = print(t)", UnsupportedFeatureError, "plain `print` in a kernel", "print(t)"),
+        ("n = input(t)", UnsupportedFeatureError, "plain `input` in a kernel", "input(t)"),
         ("n = min(t, 3)", ParserTypeError, "`min` works on scalars, got Tile", "min(t, 3)"),
         ("pl.yield_(t)", ParserSyntaxError, "pl.yield_ needs names on its left", "pl.yield_(t)"),
         ("pl.cond(True)", ParserSyntaxError, "pl.cond belongs first", "pl.cond(True)"),

@@ -39,7 +39,7 @@ from tilejit.tile_ir.literal import write_literal
 from tilejit.tile_ir.program import Function
 from tilejit.types.annotations import DynVar
 from tilejit.types.enums import MemorySpace
-from tilejit.types.scopes import Marker
+from tilejit.types.scopes import Marker, meant
 from tilejit.types.values import BufferType, ScalarType, ShapedType
 
 _SCALAR_BUILTINS = (min, max, abs)
@@ -48,7 +48,7 @@ _SCALAR_BUILTINS = (min, max, abs)
 
 def call(ctx: Context, node: ast.Call) -> object:
     """The value of a call."""
-    function = ctx.value(node.func)
+    function = meant(ctx.value(node.func))
     if isinstance(function, Marker):
         return markers.expand(ctx, function, node)
     args, keywords = arguments(ctx, node)

@@ -156,15 +156,14 @@ def attribute(owner: object, name: str, path: str) -> object:
         raise ParserTypeError(f"reading `{path}` failed while compiling: {type(error).__name__}: {error}") from error
 
 
-_DEEDS = (print, input, open, exec, eval, compile, breakpoint, __import__)
+_DEEDS = (input, open, exec, eval, compile, __import__)
 """Builtins that are called for what they do: a kernel is read any number of times, and not at all when it comes from a cache."""
 
 
 def refuse_deeds(function: object, path: str) -> None:
     """Builtins with side effects have no meaning in a kernel."""
     if any(function is deed for deed in _DEEDS):
-        help = "pl.print(…) prints while the kernel runs, pl.static_print(…) while it compiles" if function is print else "do it outside the kernel"
-        raise UnsupportedFeatureError(f"plain `{path}` in a kernel", help=help)
+        raise UnsupportedFeatureError(f"plain `{path}` in a kernel", help="do it outside the kernel")
 
 
 def call(function: Callable[..., object], args: Sequence[object], keywords: Mapping[str, object], path: str) -> object:

@@ -51,7 +51,7 @@ class _Jit(_Decorator):
     """`@pl.jit`."""
 
     def __init__(self) -> None:
-        super().__init__("orchestration", frozenset({"auto_scope", "strict", "runtime_scalars", "on_drift"}))
+        super().__init__("orchestration", frozenset({"auto_scope", "strict", "runtime_scalars", "on_drift", "eager"}))
         self.incore = _Decorator("incore", frozenset({"level"}))
         self.inline = _Decorator("inline", frozenset({"auto_scope"}))
         self.opaque = _Decorator("opaque", frozenset())

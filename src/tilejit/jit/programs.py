@@ -33,7 +33,7 @@ from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.call.autograd import GradNote
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.store.entry import CacheEntry, fields_text
-from tilejit.runtime.targets import code_settings, place_of, row_of
+from tilejit.runtime.targets import EAGER, code_settings, place_of, row_of
 
 if TYPE_CHECKING:
     from tilejit.jit.specialize.program import Specialization
@@ -268,6 +268,11 @@ class Programs(Kernel):
 
     # keys ---------------------------------------------------------------------------------------------------------------------
 
+    def _wanted(self, config: RunConfig | None) -> tuple[str | None, int]:
+        """Which platform and device the call or the kernel asks for."""
+        platform, device = (config.platform, config.device_id) if config is not None else (None, 0)
+        return platform or (EAGER if self.definition.options.get("eager") else None), device
+
     def _options(self, config: RunConfig | None, platform: str) -> dict[str, object]:
         """What of the settings, and of the call's options where it has them, changes code; read now."""
         return {name: getattr(config, name, value) for name, value in code_settings(platform)} | {"platform": platform}
@@ -279,7 +284,7 @@ class Programs(Kernel):
             arguments[name]["signature"] = signature
         if config is not None and not isinstance(config, RunConfig):
             raise ArgumentError(f"config must be a RunConfig, got {type(config).__name__}", help="write config=RunConfig(…)")
-        platform, device = place_of(*((config.platform, config.device_id) if config is not None else (None, 0)), devices_of(bound.values.values()))
+        platform, device = place_of(*self._wanted(config), devices_of(bound.values.values()))
         return disk.first_part(trace, arguments, bound.omitted, self._options(config, platform), device)
 
     # specialising -------------------------------------------------------------------------------------------------------------

@@ -151,10 +151,10 @@ def const(value: Any, dtype: Any) -> Any:
     """A constant of a given data type."""
 
 def print(*values: Any) -> None:
-    """Print values while the kernel runs (reference backend)."""
+    """Print values while the kernel runs (reference and eager)."""
 
 def breakpoint() -> None:
-    """Stop in the debugger (reference backend)."""
+    """Stop in the debugger (reference and eager)."""
 
 def device_assert(condition: Any, message: Any = ...) -> None:
     """Check a condition while the kernel runs."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import enum
 import json
+import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tilejit import config
@@ -118,6 +120,21 @@ def _check_values(platform: str | None, device_id: int, num_threads: int | None)
         raise ValueError(f"device_id must not be negative, got {device_id}")
     if num_threads is not None and num_threads < 1:
         raise ValueError(f"num_threads must be positive, got {num_threads}")
+
+
+@contextmanager
+def eager() -> Generator[None]:
+    """Calls inside, on all threads, run their kernels line by line in Python: debuggers stop on kernel lines, and tiles are NumPy arrays there."""
+    variable = config.EAGER.variable
+    before = os.environ.get(variable)
+    os.environ[variable] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[variable]
+        else:
+            os.environ[variable] = before
 
 
 _warned: set[str] = set()

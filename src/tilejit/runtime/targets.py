@@ -60,6 +60,9 @@ class Finding:
     help: str | None = None
 
 
+EAGER = "eager"
+"""The reference, run line by line of the kernel, for debuggers."""
+
 _rows: list[TargetRow] = [
     TargetRow(
         "cpu", ("cpu",), "tilejit.backends.cpu.target", aliases=("a2a3sim", "a5sim"), loader="tilejit.runtime.call.native:runners", cacheable=True,
@@ -70,7 +73,7 @@ _rows: list[TargetRow] = [
         device_facts="tilejit.runtime.cuda.devices:fingerprint", libraries=("triton",), extra="cuda", ignores=("cpu",),
         health="tilejit.backends.cuda.health:findings",
     ),
-    TargetRow("reference", ("reference",), "tilejit.backends.reference.target", ignores=("arch", "cpu")),
+    TargetRow("reference", ("reference", EAGER), "tilejit.backends.reference.target", ignores=("arch", "cpu")),
     # No part of the disk cache: `ptoas` has its say about the text whenever a program is compiled. Directories can be loaded.
     TargetRow("pto", ("a2a3", "a5"), "tilejit.backends.pto.target", loader="tilejit.backends.pto.target:runners", ignores=("arch", "cpu")),
 ]  # fmt: skip
@@ -100,6 +103,8 @@ def row_of(platform: str) -> TargetRow:
 
 def resolve_platform(name: str | None, devices: Sequence[str] = ()) -> str:
     """The platform called `name`; None: that of the devices where the tensors are, else the setting, else the default."""
+    if name is None and config.EAGER.value:
+        return EAGER
     if name is None:
         for device in devices:
             if device != HOST:

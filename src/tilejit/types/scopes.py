@@ -87,10 +87,18 @@ _MARKERS = (
     Marker("static_assert", "(condition, message='')", "Check while compiling."),
     Marker("func_attr", "(attributes)", "Attributes of the enclosing function."),
     Marker("const", "(value, dtype)", "A constant of a given data type."),
-    Marker("print", "(*values)", "Print values while the kernel runs (reference backend)."),
-    Marker("breakpoint", "()", "Stop in the debugger (reference backend)."),
+    Marker("print", "(*values)", "Print values while the kernel runs (reference and eager)."),
+    Marker("breakpoint", "()", "Stop in the debugger (reference and eager)."),
     Marker("device_assert", "(condition, message='')", "Check a condition while the kernel runs."),
 )  # fmt: skip
 
 MARKERS: dict[str, Marker] = {marker.name: marker for marker in _MARKERS}
 """All markers by name."""
+
+BUILTINS: dict[object, Marker] = {print: MARKERS["print"], breakpoint: MARKERS["breakpoint"]}
+"""Builtins that mean a marker in a kernel."""
+
+
+def meant(function: object) -> object:
+    """What a kernel that calls `function` calls."""
+    return next((marker for builtin, marker in BUILTINS.items() if builtin is function), function)

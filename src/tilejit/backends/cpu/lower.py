@@ -343,7 +343,7 @@ def _effect(f: FunctionWriter, op: d.EffectOp) -> None:
         elif not isinstance(rule, Nothing):
             raise _unsupported(op)
     elif name in ("print", "breakpoint"):
-        raise UnsupportedFeatureError(f"pl.{name} runs only on the reference backend", span=op.span, help="run the kernel with platform='reference'")
+        raise UnsupportedFeatureError(f"pl.{name} runs only on the reference backend", span=op.span, help="call the kernel under `with tilejit.eager():`")
 
 
 def _region(f: FunctionWriter, op: d.RegionOp) -> None:

@@ -60,7 +60,14 @@ class ReferenceExecutable:
     def call(self, name: str, arguments: Sequence[Value], place: BlockPlace) -> list[Value]:
         """The results of a call: what the callee returns besides its own parameters."""
         function = self._functions[name]
-        returned = self.invoke(function, arguments, place)
+        return self.results_of(function, self.invoke(function, arguments, place))
+
+    def function(self, name: str) -> d.FuncOp:
+        """A function of the program."""
+        return self._functions[name]
+
+    def results_of(self, function: d.FuncOp, returned: Sequence[Value]) -> list[Value]:
+        """Of what a function returns: what is no parameter of its own."""
         terminator = function.body.block.last_op
         assert isinstance(terminator, d.ReturnOp)
         return [value for value, operand in zip(returned, terminator.values, strict=True) if not is_parameter(operand)]
@@ -216,7 +223,7 @@ class Frame(Memory):
         """One block and lane of a member of a run, in a frame of its own."""
         op = member.op
         if isinstance(op, d.RegionOp):
-            frame = Frame(self.machine, place, self.function)
+            frame = type(self)(self.machine, place, self.function)
             frame.values = dict(self.values)
             return frame.block(op.body.block, [np.int64(place.index)][: len(op.body.block.args)])
         assert isinstance(op, d.CallOp | d.LaunchOp)

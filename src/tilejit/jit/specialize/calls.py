@@ -21,7 +21,7 @@ from tilejit.jit.specialize.nodes import at, dotted
 from tilejit.jit.specialize.operators import Operators
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, is_language
 from tilejit.ops.spec import OpFunction
-from tilejit.types.scopes import MARKERS
+from tilejit.types.scopes import MARKERS, meant
 from tilejit.types.values import BufferType, TileType
 
 
@@ -53,8 +53,10 @@ class Calls(Operators):
             return self._submitted(node, function, started)
         if isinstance(callee, Static) and _is_program_function(callee.value):
             function = self.specializer.external(callee.value, function)
-        if isinstance(callee, Static) and (callee.value is MARKERS["static_print"] or callee.value is MARKERS["print"]):
-            return self._shown(node, function, asked=callee.value is MARKERS["print"])
+        if isinstance(callee, Static) and (callee.value is MARKERS["static_print"] or meant(callee.value) is MARKERS["print"]):
+            return self._shown(node, function, asked=meant(callee.value) is MARKERS["print"])
+        if isinstance(callee, Static) and meant(callee.value) is MARKERS["breakpoint"]:
+            return node, UNKNOWN
         node = self.spread(node)
         args = [self.fold(argument) for argument in node.args]
         if isinstance(node.func, ast.Attribute) and node.func.attr in SUBMITS and args:
