@@ -8,7 +8,7 @@ from functools import partial
 from tilejit import config as settings
 from tilejit.backends.base import CodeCache, CompileOptions, target_of
 from tilejit.frontend.results import as_program
-from tilejit.passes import context, pipeline
+from tilejit.passes import clock, context, pipeline
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.config import OptimizationStrategy, RunConfig, warn_about_unknown_settings
@@ -29,7 +29,8 @@ def compile_program(
     if not whole.entries:
         raise ValueError(f"program {whole.name} has several functions and none of type Orchestration: which one to call is unclear")
     platform, device = place_of(config.platform, config.device_id)
-    target = target_of(platform)
+    with clock.stage("load the target"):
+        target = target_of(platform)
     options = CompileOptions(
         config.num_threads, config.check_bounds, config.fast_math, platform=platform, device=device, arch=config.arch, schedule=config.schedule, known=known
     )

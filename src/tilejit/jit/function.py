@@ -7,6 +7,7 @@ import inspect
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
@@ -22,7 +23,7 @@ from tilejit.jit.reads.asking import asking
 from tilejit.jit.reads.trace import Answers
 from tilejit.jit.reads.watch import Watch, watch_of
 from tilejit.jit.specialize.arguments import Argument, BoundArguments, annotated_argument, bind_arguments, bind_others, stays_runtime
-from tilejit.runtime.arrays import view_of
+from tilejit.runtime.arrays import devices_of, view_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.call.graphs import keep_out_of_graphs, untraced
@@ -31,11 +32,14 @@ from tilejit.runtime.call.native_type import enable
 from tilejit.runtime.call.warm import WarmCalls
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.recording import recording
-from tilejit.runtime.targets import row_of
+from tilejit.runtime.targets import place_of, row_of
 
 if TYPE_CHECKING:
+    import os
+
     from tilejit.jit.specialize.program import Specialization
     from tilejit.tile_ir.program import Program
+    from tilejit.view.page import Trace as CompileTrace
 
 
 class JITFunction(Programs):
@@ -122,6 +126,24 @@ class JITFunction(Programs):
         from tilejit.jit.specialize.text import source_text
 
         return source_text(self._specialized(args, kwargs))
+
+    def trace(self, *args: object, path: str | os.PathLike[str] | None = None, config: RunConfig | None = None, **kwargs: object) -> CompileTrace:
+        """Compile for these arguments, past every cache, and write a page that shows each step; a compile that fails is shown as far as it came."""
+        from tilejit.jit.specialize.text import source_text
+        from tilejit.view.page import write
+        from tilejit.view.record import record
+
+        place = replace(config or RunConfig(), platform=place_of(*self._wanted(config), devices_of((*args, *kwargs.values())))[0])
+        special: list[Specialization] = []
+
+        def program() -> Program:
+            special.append(self._specialized(args, kwargs))
+            return self._program(special[0])
+
+        made = record(self.__name__, program, place)
+        if special:
+            made.texts = {"specialised source": source_text(special[0]), **made.texts}
+        return write(made, path)
 
     def as_torch_op(self, name: str, *, backward: JITFunction | None = None, in_place: bool = False, config: RunConfig | None = None) -> Callable[..., Any]:
         """This kernel as the operator `namespace::name` of torch: for `torch.compile`, `torch.export` and, with a `backward` kernel, autograd.

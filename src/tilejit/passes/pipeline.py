@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tilejit.passes import clock
 from tilejit.passes.fuse import fuse
 from tilejit.passes.outline import outline
 from tilejit.passes.returns import return_through_parameters
@@ -72,7 +73,8 @@ def run_pipeline(program: Program, passes: Sequence[Pass], instruments: Iterable
     for step in passes:
         for instrument in watching:
             instrument.before_pass(step.name, result)
-        step(result)
+        with clock.stage(step.name):
+            step(result)
         for instrument in watching:
             instrument.after_pass(step.name, result)
     return result

@@ -33,6 +33,7 @@ COMMANDS = (
     Command("pto", "tilejit.tools.pto", "check, run or format PTO files; write kernels as PTO"),
     Command("doctor", "tilejit.tools.doctor", "say what runs on this machine, and what is missing where something does not"),
     Command("launch", "tilejit.tools.launch", "run a script once per rank, as processes of this machine that share memory"),
+    Command("trace", "tilejit.tools.trace", "write a page that shows what happens to a kernel, step by step"),
     Command("run", "tilejit.tools.run", "run a compiled program from its artifact directory on .npy files"),
 )
 

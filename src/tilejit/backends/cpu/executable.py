@@ -17,6 +17,7 @@ from tilejit.backends.cpu.llvm.parts import compile_parts
 from tilejit.backends.cpu.lower import Lowered, lower
 from tilejit.backends.cpu.teams.pool import pool_text
 from tilejit.backends.entries import declared_params
+from tilejit.passes.clock import stage
 from tilejit.runtime.artifact.blob import Blob, LoadedBlob, joined
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.call.abi import TEAM_RUN, TEAM_YIELD
@@ -26,11 +27,14 @@ from tilejit.tile_ir.program import Program
 
 def build(program: Program, options: CompileOptions) -> CpuExecutable:
     """Machine code of a program that the passes of this target prepared."""
-    lowered, known = lower(program, options), options.known
+    known = options.known
+    with stage("write LLVM"):
+        lowered = lower(program, options)
     found = known.find(lowered.text) if known is not None else None
-    executable = CpuExecutable(program, lowered, found, pool_blob(known) if lowered.threaded else None)
-    if found is None and (made := executable.own_blob) is not None and known is not None:
-        known.keep(lowered.text, made)
+    with stage("LLVM"):
+        executable = CpuExecutable(program, lowered, found, pool_blob(known) if lowered.threaded else None)
+        if found is None and (made := executable.own_blob) is not None and known is not None:
+            known.keep(lowered.text, made)
     return executable
 
 
