@@ -205,7 +205,7 @@ class DebugClient:
                 return socket.create_connection(("127.0.0.1", port), timeout=120)
             except ConnectionRefusedError:
                 assert self._process.poll() is None, "debugpy did not start"
-                threading.Event().wait(0.05)
+                os.sched_yield()
 
     def session(self, line: int, expression: str) -> tuple[tuple[str, int], str, str]:
         """Stop at a line, evaluate there, go on to the end."""
