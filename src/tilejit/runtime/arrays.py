@@ -6,7 +6,7 @@ import ctypes
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -14,6 +14,23 @@ from tilejit.dtypes import DTYPES, DType, dtype_of_numpy
 from tilejit.errors import ArgumentError, DTypeError, ResourceError, ShapeError, TilejitError
 from tilejit.runtime.call.memory import WORDS, word_at
 from tilejit.runtime.targets import HOST
+
+
+class Namespace(Protocol):
+    """The functions of a framework with the array API."""
+
+    def asarray(self, array: np.ndarray, /) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """A result of a framework whose arrays a kernel cannot write: made of `array` when the call is over."""
+
+    array: np.ndarray
+    namespace: Namespace
+
+    def made(self) -> object:
+        return self.namespace.asarray(self.array)
 
 
 @dataclass(slots=True)
@@ -35,6 +52,8 @@ class ArrayView:
     """Why `address` is a copy of the caller's memory, which a kernel could read but not write; empty: it is that memory."""
     stream: int = 0
     """Of arrays in GPU memory whose framework says on which stream they are ready: its handle."""
+    namespace: Namespace | None = field(default=None, repr=False)
+    """Of arrays of another framework that has the array API: its functions."""
 
     @property
     def aligned(self) -> bool:
@@ -125,6 +144,8 @@ def view_of(value: object) -> ArrayView | None:
         found = torch.view_of(value)
         if found is not None:
             return found
+    if isinstance(value, Promised):
+        return _numpy_view(value.array, value.array, "other")
     if isinstance(value, DeviceTensor):
         return ArrayView(value, "device", tuple(value.shape), contiguous_strides(value.shape), value.dtype, value.data_ptr, True, value.device)
     if isinstance(value, np.generic):
@@ -174,7 +195,9 @@ def _numpy_view(array: np.ndarray, owner: object, framework: str) -> ArrayView:
     if any(stride % size for stride in array.strides):
         raise ArgumentError(f"strides {array.strides} are no multiple of the element size {size}", help="pass a copy: np.ascontiguousarray(x)")
     view = owner if framework == "numpy" else array
-    return ArrayView(view, framework, array.shape, strides, dtype, data_address(array), array.flags.writeable)
+    namespace = getattr(owner, "__array_namespace__", None) if framework == "other" else None
+    found = cast("Namespace", namespace()) if callable(namespace) and not isinstance(owner, np.ndarray) else None
+    return ArrayView(view, framework, array.shape, strides, dtype, data_address(array), array.flags.writeable, namespace=found)
 
 
 def _address_in_struct(array: np.ndarray) -> int:
@@ -225,7 +248,8 @@ def allocate(like: ArrayView | None, shape: Sequence[int], dtype: DType) -> obje
             return device_arrays.zeros(like, shape, dtype)
         if dtype.numpy_name is None:
             raise unsupported_dtype("NumPy", dtype.name)
-        return np.zeros(tuple(shape), dtype.numpy)
+        made = np.zeros(tuple(shape), dtype.numpy)
+        return made if like is None or like.namespace is None else Promised(made, like.namespace)
     except (MemoryError, ValueError, RuntimeError) as error:  # as NumPy and torch say it
         if isinstance(error, TilejitError):
             raise

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tilejit import config as settings
 from tilejit.errors import ArgumentError, PlatformError, TilejitError
+from tilejit.runtime.arrays import Promised
 from tilejit.runtime.artifact import describe
 from tilejit.runtime.artifact.sections import EntryInfo
 from tilejit.runtime.call.autograd import GradNote
@@ -97,7 +98,7 @@ class CompiledEntry(NativeCallable):
         self.note.before(self.signature, bound)
         with on_stream(config.stream if config else None):
             self.runner.run(bound, config.num_threads if config else None)
-        return as_results(new)
+        return as_results(tuple(value.made() if isinstance(value, Promised) else value for value in new))
 
     @property
     def warm(self) -> WarmCalls:

@@ -84,7 +84,7 @@ def _new_rows(call: NativeCall, symbols: set[int], kept: list[object], kinds: Te
     """The tensors that the call makes, in the framework of its arguments; None: native code cannot make them."""
     samples = [guard.sample for guard in call.guards if isinstance(guard, TensorGuard)]
     frameworks = {kinds.classify(sample, [])[0] for sample in samples}
-    if call.new and (len(frameworks) != 1 or len(call.new) > MAX_NEW):
+    if call.new and (len(frameworks) != 1 or None in frameworks or len(call.new) > MAX_NEW):
         return None
     flat: list[int] = []
     for tensor in call.new:

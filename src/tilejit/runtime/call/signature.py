@@ -288,7 +288,7 @@ def _contiguous_input(param: ParamInfo, view: ArrayView) -> ArrayView:
         return contiguous(view)
     copy = view_of(view.numpy().copy())
     assert copy is not None and param.direction == "In"
-    copy.framework = view.framework
+    copy.framework, copy.namespace = view.framework, view.namespace
     return copy
 
 
