@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import BOOL, DType
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ParserTypeError, ShapeError
+from tilejit.frontend import edges
 from tilejit.frontend.context import Context
 from tilejit.frontend.packed import refuse_write
 from tilejit.frontend.values import TypedConstant, describe_value, extent_of, is_number, plain_number, shaped, static_integer
@@ -79,6 +80,8 @@ def load(ctx: Context, args: Mapping[str, object]) -> SSAValue:
     assert isinstance(space, MemorySpace)
     source = spill(ctx, source)
     shape = static_extents(per_dim(args["shapes"], type, "shapes"), "shapes")
+    if args.get("pad") is not None:
+        return edges.padded_load(ctx, source, args, shape, space.value)
     return window_value(ctx, source, args["offsets"], shape, args["valid_shape"], bool(args["clamp"]), space.value)
 
 
@@ -95,6 +98,9 @@ def store(ctx: Context, args: Mapping[str, object]) -> SSAValue:
     offsets = per_dim(args["offsets"], type, "offsets")
     if args["shapes"] is not None:
         value = _as_window(ctx, value, own, per_dim(args["shapes"], type, "shapes"))
+    if args.get("clamp"):
+        assert isinstance(value, SSAValue)
+        value = edges.inside(ctx, value, buffer, offsets)
     return put(ctx, buffer, value, offsets, is_add(args["atomic"]))
 
 

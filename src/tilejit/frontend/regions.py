@@ -140,10 +140,25 @@ def _spmd_options(ctx: Context, call: ast.Call) -> tuple[SSAValue, str | None, d
     """Number of blocks, name, options of the region, predicate with the dependencies that it may rely on."""
     found = arguments(ctx, "spmd", call, _SPMD, required=1)
     count = found["core_num"]
+    if isinstance(count, tuple | list):
+        count = _grid_size(ctx, count, call)
     known = static_integer(count)
     if known is not None and known <= 0:
         ctx.fail(ArgumentError, f"pl.spmd needs at least one block, got {known}", call, help="a number of blocks known at run time may be 0")
     return ctx.index(count, "the number of blocks"), _name_hint(ctx, found, call), _options(ctx, found, call), (found.get("predicate"), found.get("deps"))
+
+
+def _grid_size(ctx: Context, grid: Sequence[object], call: ast.Call) -> object:
+    """How many blocks a grid of two or three extents has."""
+    if not 1 <= len(grid) <= 3:
+        ctx.fail(ArgumentError, f"pl.spmd takes a grid of one to three extents, got {len(grid)}", call, help="write pl.spmd((rows, columns))")
+    total: object = 1
+    for extent in grid:
+        known, so_far = static_integer(extent), static_integer(total)
+        if known is not None and known <= 0:
+            ctx.fail(ArgumentError, f"pl.spmd needs at least one block in each direction, got {known}", call, help="a number of blocks known at run time may be 0")
+        total = known * so_far if known is not None and so_far is not None else ctx.scalar_op("mul", ctx.index(extent, "an extent"), ctx.index(total))
+    return total
 
 
 def _spmd(ctx: Context, node: ast.With, call: ast.Call) -> None:
@@ -197,13 +212,43 @@ def blocks(ctx: Context, node: ast.For, call: ast.Call) -> None:
     """`for i in pl.spmd(n):`"""
     if ctx.plane == "execution":
         ctx.fail(ParserSyntaxError, "pl.spmd inside a region", node, help="pl.spmd starts kernels: it belongs on the control plane")
-    if not isinstance(node.target, ast.Name):
-        ctx.fail(ParserSyntaxError, "the block index must be a name", node.target)
+    names = _index_names(ctx, node.target)
     _no_deps(ctx, call, "belongs to its `with` form", "write `with pl.spmd(…, deps=[…]) as tid:`")
     count, hint, options, predicate = _spmd_options(ctx, call)
-    target, (outer, ctx.in_loop) = node.target.id, (ctx.in_loop, "spmd")
-    tasks.guarded(ctx, *predicate, lambda: region(ctx, node, node.body, "spmd", hint, options, count, target))
+    grid = arguments(ctx, "spmd", call, _SPMD, required=1)["core_num"]
+    extents = tuple(grid) if isinstance(grid, tuple | list) else (grid,)
+    if len(extents) != len(names):
+        message = f"pl.spmd has a grid of {len(extents)} extent{'s' * (len(extents) != 1)}, and {len(names)} indices"
+        ctx.fail(ParserSyntaxError, message, node.target, help="write `for i, j in pl.spmd((rows, columns)):`")
+    outer, ctx.in_loop = ctx.in_loop, "spmd"
+    tasks.guarded(ctx, *predicate, lambda: region(ctx, node, node.body, "spmd", hint, options, count, list(zip(names, extents, strict=True))))
     ctx.in_loop = outer
+
+
+def _index_names(ctx: Context, target: ast.expr) -> list[str]:
+    """The names of the block's place, one per extent of the grid."""
+    items = target.elts if isinstance(target, ast.Tuple) else [target]
+    names = [item.id for item in items if isinstance(item, ast.Name)]
+    if len(names) != len(items):
+        ctx.fail(ParserSyntaxError, "the block index must be a name", target)
+    return names
+
+
+def _place(ctx: Context, block: SSAValue, indices: Sequence[tuple[str, object]]) -> dict[str, SSAValue]:
+    """Where a block lies in its grid: the last index runs fastest."""
+    found: dict[str, SSAValue] = {}
+    rest = block
+    for position in range(len(indices) - 1, -1, -1):
+        name, extent = indices[position]
+        size = ctx.index(extent, "an extent of the grid")
+        value = rest if position == 0 else ctx.scalar_op("mod", rest, size)
+        if position:
+            rest = ctx.scalar_op("floordiv", rest, size)
+        known = static_integer(extent)
+        if known is not None:
+            ctx.rounds[value] = range(known)
+        found[name] = value
+    return found
 
 
 # the region itself ----------------------------------------------------------------------------------------------------
@@ -217,7 +262,7 @@ def region(
     hint: str | None,
     options: dict[str, object],
     blocks: SSAValue | None = None,
-    index_name: str | None = None,
+    indices: Sequence[tuple[str, object]] = (),
 ) -> None:
     """An execution-plane region. What its body binds and is read later leaves as results; blocks hand out nothing."""
     block = Block(arg_types=d.ir_types([ScalarType(INDEX)] if blocks is not None else []))
@@ -230,9 +275,10 @@ def region(
     if count is not None:
         ctx.rounds[block.args[0]] = range(count)
     with ctx.branch(block) as scope:
-        if index_name is not None:
-            name_value(block.args[0], name_hint(index_name))
-            scope[index_name] = Binding(block.args[0], ctx.span(node))
+        if len(indices) == 1:
+            name_value(block.args[0], name_hint(indices[0][0]))
+        for name, value in _place(ctx, block.args[0], indices).items() if indices else ():
+            scope[name] = Binding(value, ctx.span(node))
         ctx.run(body, live)
     ctx.plane, ctx.block = outer_plane, outer_block
     results: dict[SSAValue, int] = {}

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import UINT8
 from tilejit.errors import ArgumentError, ParserTypeError, UnsupportedFeatureError
-from tilejit.frontend import buffers, effects, ranks, windows
+from tilejit.frontend import buffers, edges, effects, ranks, windows
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import describe_value, shaped
 from tilejit.ops import table
@@ -132,6 +132,10 @@ def _where(ctx: Context, args: Args, node: ast.AST) -> object:
     return ctx.builder.apply(table()["sel"], "tile", {"mask": mask, **chosen, "tmp": tmp})[0]
 
 
+def _gather(ctx: Context, args: Args, node: ast.AST) -> object:
+    return NotImplemented if args.get("fill") is None else edges.filled_gather(ctx, args)
+
+
 def _expand_clone(ctx: Context, args: Args, node: ast.AST) -> object:
     """As a statement, or bound to the target's own name: a target in memory is written. Elsewhere only its shape matters."""
     target = args["target"]
@@ -177,6 +181,7 @@ _RULES: dict[str, Callable[[Context, Args, ast.AST], object]] = {
     "create_l1": _create,
     "set_validshape": _set_valid,
     "where": _where,
+    "gather": _gather,
     "expand_clone": _expand_clone,
     "get_block_idx": _block_index,
     "get_block_num": _block_count,

@@ -112,7 +112,7 @@ def incore() -> AbstractContextManager[Any]:
     """Older spelling of `pl.at(level=pl.Level.CORE_GROUP)`."""
 
 def spmd(core_num: Any, *, sync_start: Any = ..., name_hint: Any = ..., optimizations: Any = ..., deps: Any = ..., allow_early_resolve: Any = ..., predicate: Any = ...) -> _Blocks:
-    """The same kernel on several blocks."""
+    """The same kernel on several blocks; on a grid of them with one index per extent: `for i, j in pl.spmd((m, n))`."""
 
 def cluster(*, name_hint: Any = ...) -> AbstractContextManager[Any]:
     """Groups kernels that are scheduled together."""
@@ -424,8 +424,8 @@ class _tensor:
         """An array of the shape of the input, and of its data type unless another is given, in which every element is `value`."""
 
     @staticmethod
-    def gather(input: Any, dim: Any = ..., index: Any = ..., *, mask_pattern: Any = ..., output_dtype: Any = ..., kvalue: Any = ..., cmp_mode: Any = ..., out_cols: Any = ..., offset: Any = ..., count_dtype: Any = ...) -> Any:
-        """Elements by index along `dim`, columns by pattern, or (indices, counts) of the columns of each row that compare with `kvalue`:
+    def gather(input: Any, dim: Any = ..., index: Any = ..., *, mask_pattern: Any = ..., output_dtype: Any = ..., kvalue: Any = ..., cmp_mode: Any = ..., out_cols: Any = ..., offset: Any = ..., count_dtype: Any = ..., fill: Any = ...) -> Any:
+        """Elements by index along `dim` (with `fill` an index outside gives it, and is no error), columns by pattern, or (indices, counts) of the columns of each row that compare with `kvalue`:
         ascending, plus `offset`, at most `out_cols` of them, undefined past the count.
         """
 
@@ -1188,8 +1188,10 @@ class _tile:
         """Whether each element is NaN, as BOOL."""
 
     @staticmethod
-    def load(tensor: Any, offsets: Any, shapes: Any, valid_shape: Any = ..., target_memory: Any = ..., clamp: Any = ...) -> Any:
-        """A tile snapshot of the window of a tensor at `offsets`; `valid_shape` narrows it, `clamp` shrinks it to the part inside."""
+    def load(tensor: Any, offsets: Any, shapes: Any, valid_shape: Any = ..., target_memory: Any = ..., clamp: Any = ..., pad: Any = ...) -> Any:
+        """A tile snapshot of the window of a tensor at `offsets`; `valid_shape` narrows it, `clamp` shrinks it to the part inside, with `pad` it may
+        begin before the tensor and end behind it, and what lies outside is `pad`.
+        """
 
     @staticmethod
     def log(tile: Any, high_precision: Any = ...) -> Any:
@@ -1554,8 +1556,10 @@ class _tile:
         """The square root of the variance over one axis, several or all."""
 
     @staticmethod
-    def store(tile: Any, offsets: Any, output_tensor: Any, shapes: Any = ..., *, atomic: Any = ...) -> Any:
-        """Write the valid region of a tile into a tensor at `offsets`; evaluates to that tensor. `atomic` adds instead."""
+    def store(tile: Any, offsets: Any, output_tensor: Any, shapes: Any = ..., *, atomic: Any = ..., clamp: Any = ...) -> Any:
+        """Write the valid region of a tile into a tensor at `offsets`; evaluates to that tensor. `atomic` adds instead, `clamp` leaves out what lies
+        behind the end of the tensor.
+        """
 
     @staticmethod
     def sub(lhs: Any, rhs: Any) -> Any:
@@ -1997,8 +2001,8 @@ def full(shape: Any, dtype: Any, value: Any) -> Any:
 def full_like(input: Any, value: Any, dtype: Any = ...) -> Any:
     """An array of the shape of the input, and of its data type unless another is given, in which every element is `value`."""
 
-def gather(input: Any, dim: Any = ..., index: Any = ..., *, mask_pattern: Any = ..., output_dtype: Any = ..., kvalue: Any = ..., cmp_mode: Any = ..., out_cols: Any = ..., offset: Any = ..., count_dtype: Any = ...) -> Any:
-    """Elements by index along `dim`, columns by pattern, or (indices, counts) of the columns of each row that compare with `kvalue`:
+def gather(input: Any, dim: Any = ..., index: Any = ..., *, mask_pattern: Any = ..., output_dtype: Any = ..., kvalue: Any = ..., cmp_mode: Any = ..., out_cols: Any = ..., offset: Any = ..., count_dtype: Any = ..., fill: Any = ...) -> Any:
+    """Elements by index along `dim` (with `fill` an index outside gives it, and is no error), columns by pattern, or (indices, counts) of the columns of each row that compare with `kvalue`:
     ascending, plus `offset`, at most `out_cols` of them, undefined past the count.
     """
 
@@ -2041,8 +2045,10 @@ def iota(shape: Any, axis: Any = ..., dtype: Any = ...) -> Any:
 def isnan(input: Any) -> Any:
     """Whether each element is NaN, as BOOL."""
 
-def load(tensor: Any, offsets: Any, shapes: Any, valid_shape: Any = ..., target_memory: Any = ..., clamp: Any = ...) -> Any:
-    """A tile snapshot of the window of a tensor at `offsets`; `valid_shape` narrows it, `clamp` shrinks it to the part inside."""
+def load(tensor: Any, offsets: Any, shapes: Any, valid_shape: Any = ..., target_memory: Any = ..., clamp: Any = ..., pad: Any = ...) -> Any:
+    """A tile snapshot of the window of a tensor at `offsets`; `valid_shape` narrows it, `clamp` shrinks it to the part inside, with `pad` it may
+    begin before the tensor and end behind it, and what lies outside is `pad`.
+    """
 
 def log(input: Any, high_precision: Any = ...) -> Any:
     """The natural logarithm of every element."""
@@ -2322,8 +2328,10 @@ def squeeze(input: Any, axis: Any = ...) -> Any:
 def std(input: Any, axis: Any = ..., keepdims: Any = ..., ddof: Any = ...) -> Any:
     """The square root of the variance over one axis, several or all."""
 
-def store(tile: Any, offsets: Any, output_tensor: Any, shapes: Any = ..., *, atomic: Any = ...) -> Any:
-    """Write the valid region of a tile into a tensor at `offsets`; evaluates to that tensor. `atomic` adds instead."""
+def store(tile: Any, offsets: Any, output_tensor: Any, shapes: Any = ..., *, atomic: Any = ..., clamp: Any = ...) -> Any:
+    """Write the valid region of a tile into a tensor at `offsets`; evaluates to that tensor. `atomic` adds instead, `clamp` leaves out what lies
+    behind the end of the tensor.
+    """
 
 def sub(lhs: Any, rhs: Any) -> Any:
     """lhs - rhs for every element; a scalar never changes the dtype."""

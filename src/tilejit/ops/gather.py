@@ -58,10 +58,10 @@ def check_columns(name: str, columns: int, step: int) -> None:
 
 
 def index_dtype(call: Call, name: str, data: DType) -> None:
-    """INT32 indices, or INT16 ones for 16-bit data."""
+    """INT32 indices, or INT16 ones for 16-bit data; tensors are gathered by INT64 ones too."""
     got = call.shaped(name).dtype
     accepted = {INT32, INT16} if data.bits == 16 else {INT32}
-    require(call, name, got, accepted)
+    require(call, name, got, accepted | {INT64} if call.level == "tensor" and name == "index" else accepted)
 
 
 # by index -------------------------------------------------------------------------------------------------------------
@@ -178,15 +178,16 @@ def _gather(results: Sequence[ValueType], input: ArrayValue, dim: Any, index: Ar
     return _by_comparison(results, input, kvalue, cmp_mode, offset, out_cols)
 
 
-_GATHER = "(input, dim=None, index=None, *, mask_pattern=None, output_dtype=None, kvalue=None, cmp_mode=None, out_cols=None, offset=0, count_dtype=None)"
+_GATHER = "(input, dim=None, index=None, *, mask_pattern=None, output_dtype=None, kvalue=None, cmp_mode=None, out_cols=None, offset=0, count_dtype=None, fill=None)"
 
 
 @movement(*spell("gather", pl="=tensor", tensor=_GATHER), infer=_infer_gather, reference=_gather, facts=Facts(fails=Fails.Indices))
 def gather(
     input: Value, dim: Static = None, index: Value = None, mask_pattern: Static = None, output_dtype: Static = None,
     kvalue: Scalar = None, cmp_mode: Static = None, out_cols: Static = None, offset: Static = 0, count_dtype: Static = None,
+    fill: Scalar = None,
 ) -> object:  # fmt: skip
-    """Elements by index along `dim`, columns by pattern, or (indices, counts) of the columns of each row that compare with `kvalue`:
+    """Elements by index along `dim` (with `fill` an index outside gives it, and is no error), columns by pattern, or (indices, counts) of the columns of each row that compare with `kvalue`:
     ascending, plus `offset`, at most `out_cols` of them, undefined past the count."""
 
 

@@ -8,7 +8,7 @@ from typing import NoReturn
 from tilejit.dtypes import DTYPES
 from tilejit.errors import InternalError
 from tilejit.ops.facts import PLAIN, Facts
-from tilejit.ops.spec import Call, OpSpec, Scalars, Spelling, Static, Value, declare, spell
+from tilejit.ops.spec import Call, OpSpec, Scalar, Scalars, Spelling, Static, Value, declare, spell
 from tilejit.types.enums import AtomicType, MemorySpace, TensorLayout
 
 
@@ -32,17 +32,20 @@ def structural(*spellings: Spelling, facts: Facts = PLAIN, **attrs: object) -> C
 
 
 @structural(
-    *spell("load", pl="=tile", tile="(tensor, offsets, shapes, valid_shape=None, target_memory=Vec, clamp=False)"), mixed=True
+    *spell("load", pl="=tile", tile="(tensor, offsets, shapes, valid_shape=None, target_memory=Vec, clamp=False, pad=None)"), mixed=True
 )
 def load(
-    tensor: Value, offsets: Scalars, shapes: Scalars, valid_shape: Scalars = None, target_memory: Static = MemorySpace.Vec, clamp: Static = False
-) -> object:
-    """A tile snapshot of the window of a tensor at `offsets`; `valid_shape` narrows it, `clamp` shrinks it to the part inside."""
+    tensor: Value, offsets: Scalars, shapes: Scalars, valid_shape: Scalars = None, target_memory: Static = MemorySpace.Vec, clamp: Static = False,
+    pad: Scalar = None,
+) -> object:  # fmt: skip
+    """A tile snapshot of the window of a tensor at `offsets`; `valid_shape` narrows it, `clamp` shrinks it to the part inside, with `pad` it may
+    begin before the tensor and end behind it, and what lies outside is `pad`."""
 
 
-@structural(*spell("store", pl="=tile", tile="(tile, offsets, output_tensor, shapes=None, *, atomic=None_)"), mixed=True)
-def store(tile: Value, offsets: Scalars, output_tensor: Value, shapes: Scalars = None, atomic: Static = AtomicType.None_) -> object:
-    """Write the valid region of a tile into a tensor at `offsets`; evaluates to that tensor. `atomic` adds instead."""
+@structural(*spell("store", pl="=tile", tile="(tile, offsets, output_tensor, shapes=None, *, atomic=None_, clamp=False)"), mixed=True)
+def store(tile: Value, offsets: Scalars, output_tensor: Value, shapes: Scalars = None, atomic: Static = AtomicType.None_, clamp: Static = False) -> object:
+    """Write the valid region of a tile into a tensor at `offsets`; evaluates to that tensor. `atomic` adds instead, `clamp` leaves out what lies
+    behind the end of the tensor."""
 
 
 _CREATE = "(shape, dtype, layout=ND, manual_dep=False, init_value=None)"

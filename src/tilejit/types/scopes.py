@@ -74,7 +74,7 @@ _MARKERS = (
     Marker("yield_", "(*values)", "Hand values to the enclosing loop or branch."),
     Marker("at", "(level, role=None, *, optimizations=None, deps=None, no_dep_args=None, dumps=None, allow_early_resolve=False, name_hint=None, windowize=None)", "A region that becomes a kernel of its own."),
     Marker("incore", "()", "Older spelling of `pl.at(level=pl.Level.CORE_GROUP)`."),
-    Marker("spmd", "(core_num, *, sync_start=False, name_hint=None, optimizations=None, deps=None, allow_early_resolve=False, predicate=None)", "The same kernel on several blocks."),
+    Marker("spmd", "(core_num, *, sync_start=False, name_hint=None, optimizations=None, deps=None, allow_early_resolve=False, predicate=None)", "The same kernel on several blocks; on a grid of them with one index per extent: `for i, j in pl.spmd((m, n))`."),
     Marker("cluster", "(*, name_hint=None)", "Groups kernels that are scheduled together."),
     Marker("split_aiv", "(n, *, mode)", "Runs the body on two vector lanes."),
     Marker("manual_scope", "()", "Tasks in this scope depend only on what `deps=` says."),

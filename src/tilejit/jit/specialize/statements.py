@@ -290,12 +290,15 @@ class Statements(Calls):
     def _loop_target(self, target: ast.expr, iterable: ast.expr) -> ast.expr:
         """The induction variable is an INDEX; carried names start with what `init_values` holds."""
         if isinstance(target, ast.Tuple) and len(target.elts) == 2 and isinstance(iterable, ast.Call):
+            if resolve(iterable.func, self.reads) is MARKERS["spmd"]:
+                return self.target(target, Items((RuntimeValue(INDEX),) * len(target.elts)))
             inits = next((keyword.value for keyword in iterable.keywords if keyword.arg == "init_values"), None)
             carried = self.fold(inits)[1] if inits is not None else UNKNOWN
             new = [self.target(target.elts[0], RuntimeValue(INDEX)), self.target(target.elts[1], carried)]
             return at(ast.Tuple(new, ast.Store()), target)
         unrolled = isinstance(iterable, ast.Call) and resolve(iterable.func, self.reads) is MARKERS["unroll"]
-        return self.target(target, RuntimeValue(INDEX, unrolled) if isinstance(target, ast.Name) else UNKNOWN)
+        several = Items((RuntimeValue(INDEX),) * len(target.elts)) if isinstance(target, ast.Tuple) else UNKNOWN
+        return self.target(target, RuntimeValue(INDEX, unrolled) if isinstance(target, ast.Name) else several)
 
     def while_loop(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.While)

@@ -1,0 +1,103 @@
+"""Edges: loads whose window overhangs a tensor on any side, stores that keep to its inside, gathers past its ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.ir import SSAValue
+
+from tilejit.errors import ArgumentError, DTypeError
+from tilejit.frontend import buffers, windows
+from tilejit.frontend.context import Context
+from tilejit.frontend.values import describe_value, is_scalar, static_integer
+from tilejit.ops import table
+from tilejit.tile_ir import dialect as d
+from tilejit.types.values import ShapedType, TileType
+
+
+def _least(ctx: Context, a: object, b: object, name: str = "minimum") -> object:
+    """The smaller (or larger) of two integers, now where both are known."""
+    first, second = static_integer(a), static_integer(b)
+    if first is not None and second is not None:
+        return min(first, second) if name == "minimum" else max(first, second)
+    return ctx.scalar_op(name, a, b)
+
+
+def _less(ctx: Context, a: object, b: object) -> object:
+    first, second = static_integer(a), static_integer(b)
+    if first is not None and second is not None:
+        return first - second
+    return a if second == 0 else ctx.scalar_op("sub", a, b)
+
+
+def padded_load(ctx: Context, source: SSAValue, args: Mapping[str, object], shape: tuple[int, ...], space: str) -> SSAValue:
+    """`pl.load(…, pad=value)`: what lies outside the tensor, on whichever side, is `value`."""
+    type = d.shaped_type(source)
+    pad = args["pad"]
+    if args["valid_shape"] is not None or args["clamp"]:
+        raise ArgumentError("pl.load takes `pad`, or `valid_shape` and `clamp`, not both", help="with pad= every element of the tile has a value")
+    if not is_scalar(pad):
+        raise ArgumentError(f"`pad` takes a number, got {describe_value(pad)}", help="for example pad=0.0")
+    if isinstance(pad, float) and not type.dtype.is_float and not pad.is_integer():
+        raise DTypeError(f"pad={pad!r} is no {type.dtype}", help="write an integer")
+    starts: list[object] = []
+    shifts: list[object] = []
+    sizes: list[object] = []
+    for axis, (offset, wanted) in enumerate(zip(windows.per_dim(args["offsets"], type, "offsets"), shape, strict=True)):
+        extent = type.shape[axis] if isinstance(type.shape[axis], int) else ctx.builder.dim(source, axis)
+        start = _least(ctx, _least(ctx, offset, 0, "maximum"), extent)
+        shift = _least(ctx, _least(ctx, _less(ctx, start, offset), wanted), 0, "maximum")
+        starts.append(start)
+        shifts.append(shift)
+        sizes.append(_least(ctx, _less(ctx, wanted, shift), _less(ctx, extent, start)))
+    if all(static_integer(size) == wanted for size, wanted in zip(sizes, shape, strict=True)):
+        return windows.window_value(ctx, source, starts, shape, None, False, space)
+    # A tensor of its own takes the value everywhere, then the part that is inside.
+    room = buffers.create(ctx, list(shape), type.dtype)
+    buffers.put(ctx, room, buffers.filled(ctx, list(shape), TileType(shape, type.dtype, shape, space), pad), [0] * len(shape), False)
+    if not any(static_integer(size) == 0 for size in sizes):
+        buffers.put(ctx, room, windows.window_value(ctx, source, starts, shape, sizes, False, space), shifts, False)
+    return windows.window_value(ctx, room, [0] * len(shape), shape, None, False, space)
+
+
+def inside(ctx: Context, value: SSAValue, buffer: SSAValue, offsets: Sequence[object]) -> SSAValue:
+    """`pl.store(…, clamp=True)`: the tile, valid only as far as the tensor reaches."""
+    type, own = d.shaped_type(buffer), d.shaped_type(value)
+    lead = type.rank - own.rank
+    if lead < 0:
+        raise ArgumentError(f"pl.store with clamp takes a tile of at most the tensor's rank, got {own}", help="reshape the tile first")
+    sizes: list[object] = []
+    for axis in range(own.rank):
+        offset, extent = offsets[axis + lead], type.shape[axis + lead]
+        room = _least(ctx, _less(ctx, extent if isinstance(extent, int) else ctx.builder.dim(buffer, axis + lead), offset), 0, "maximum")
+        valid = own.valid[axis]
+        sizes.append(_least(ctx, valid if isinstance(valid, int) else ctx.builder.valid(value, axis), room))
+    if all(static_integer(size) == valid for size, valid in zip(sizes, own.valid, strict=True)):
+        return value
+    shape = [ctx.builder.dim(value, axis) for axis in range(own.rank)]
+    cut = {"input": value, "shape": shape, "offset": windows.indices(ctx, [0] * own.rank, "an offset"), "valid_shape": windows.indices(ctx, sizes, "an extent")}
+    return ctx.builder.apply(table()["slice"], own.level, cut)[0]
+
+
+def filled_gather(ctx: Context, args: Mapping[str, object]) -> SSAValue:
+    """`pl.gather(x, dim, index, fill=value)`: an index outside the axis gives `value`."""
+    source, index, fill, dim = args["input"], args["index"], args["fill"], args["dim"]
+    if not isinstance(source, SSAValue) or not isinstance(index, SSAValue):
+        raise ArgumentError("pl.gather takes `fill` with `dim` and `index`", help="pl.gather(x, 1, index, fill=0.0)")
+    if not is_scalar(fill):
+        raise ArgumentError(f"`fill` takes a number, got {describe_value(fill)}", help="for example fill=0.0")
+    type: ShapedType = d.shaped_type(source)
+    axis = static_integer(dim)
+    extent = type.shape[axis] if axis is not None and -type.rank <= axis < type.rank else None
+
+    def applied(name: str, **given: object) -> SSAValue:
+        return ctx.builder.apply(table()[name], "tensor", given)[0]
+
+    if not isinstance(extent, int):
+        raise ArgumentError("pl.gather with `fill` needs an axis whose extent is known while compiling", help="annotate the extent, or check the indices")
+    low, high = ctx.scalar(0), ctx.scalar(extent - 1)
+    safe = applied("minimum", lhs=applied("maximum", lhs=index, rhs=low), rhs=high)
+    found = applied("gather", input=source, dim=dim, index=safe)
+    # An index that had to be moved was outside.
+    there = applied("cmp", lhs=index, rhs=safe, cmp_type=0)
+    return applied("where", condition=there, lhs=found, rhs=ctx.scalar(fill, type.dtype))
