@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tilejit import ops
 from tilejit.dtypes import DTYPES
+from tilejit.ops.help import help_text
 from tilejit.types.enums import ENUMS
 from tilejit.types.scopes import MARKERS
 
@@ -55,12 +56,24 @@ class _Shaped:
     def __mod__(self, other: Any) -> Any: ...
     def __rmod__(self, other: Any) -> Any: ...
     def __pow__(self, other: Any) -> Any: ...
+    def __matmul__(self, other: Any) -> Any: ...
+    def __rmatmul__(self, other: Any) -> Any: ...
+    def __and__(self, other: Any) -> Any: ...
+    def __or__(self, other: Any) -> Any: ...
+    def __xor__(self, other: Any) -> Any: ...
+    def __lshift__(self, other: Any) -> Any: ...
+    def __rshift__(self, other: Any) -> Any: ...
+    def __invert__(self) -> Any: ...
     def __neg__(self) -> Any: ...
     def __lt__(self, other: Any) -> Any: ...
     def __le__(self, other: Any) -> Any: ...
     def __gt__(self, other: Any) -> Any: ...
     def __ge__(self, other: Any) -> Any: ...
-
+    @property
+    def T(self) -> Any: ...
+    @property
+    def ndim(self) -> int: ...
+METHODS
 class Tensor(_Shaped):
     """A tensor in memory: `pl.Tensor[[64, M], pl.FP32]`, or bare when the call supplies shape and dtype."""
     def bind_dynamic(self, axis: int, symbol: Any) -> None: ...
@@ -92,7 +105,8 @@ RESULTS = {
 
 def stub() -> str:
     """The whole text."""
-    sections = (HEADER, *imports(), VALUES, DYNAMIC, *dtypes(), *markers(), *namespaces(), *functions("pl", ""), *aliases())
+    values = VALUES.replace("METHODS\n", "".join(methods()))
+    sections = (HEADER, *imports(), values, DYNAMIC, *dtypes(), *markers(), *namespaces(), *functions("pl", ""), *aliases())
     return "".join(sections)
 
 
@@ -143,7 +157,20 @@ def functions(namespace: str, indent: str) -> Iterator[str]:
         found = ops.public(namespace, name)
         assert found is not None
         spelling, row = found.rows[0]
-        yield function(name, spelling.signature, "Any", row.doc, indent)
+        yield function(name, spelling.signature, "Any", help_text(spelling, row), indent)
+
+
+def methods() -> Iterator[str]:
+    """Ops as methods: their first parameter is the value; a list may leave out its brackets."""
+    for name in sorted({*ops.public_names("pl"), *ops.RENAMED}):
+        found = ops.method(name)
+        if found is None or name in ("abs", "round", "pow"):
+            continue
+        spelling, _ = found.rows[-1]
+        rest = list(spelling.signature.parameters.values())[1:]
+        listed = "*args: Any" if ops.takes_list(found) else ", ".join(_parameters(rest))
+        yield f"    def {name}(self{', ' * bool(listed)}{listed}) -> Any: ...\n"
+    yield "\n"
 
 
 def aliases() -> Iterator[str]:

@@ -156,7 +156,8 @@ def _grid_size(ctx: Context, grid: Sequence[object], call: ast.Call) -> object:
     for extent in grid:
         known, so_far = static_integer(extent), static_integer(total)
         if known is not None and known <= 0:
-            ctx.fail(ArgumentError, f"pl.spmd needs at least one block in each direction, got {known}", call, help="a number of blocks known at run time may be 0")
+            message = f"pl.spmd needs at least one block in each direction, got {known}"
+            ctx.fail(ArgumentError, message, call, help="a number of blocks known at run time may be 0")
         total = known * so_far if known is not None and so_far is not None else ctx.scalar_op("mul", ctx.index(extent, "an extent"), ctx.index(total))
     return total
 

@@ -38,11 +38,195 @@ class _Shaped:
     def __mod__(self, other: Any) -> Any: ...
     def __rmod__(self, other: Any) -> Any: ...
     def __pow__(self, other: Any) -> Any: ...
+    def __matmul__(self, other: Any) -> Any: ...
+    def __rmatmul__(self, other: Any) -> Any: ...
+    def __and__(self, other: Any) -> Any: ...
+    def __or__(self, other: Any) -> Any: ...
+    def __xor__(self, other: Any) -> Any: ...
+    def __lshift__(self, other: Any) -> Any: ...
+    def __rshift__(self, other: Any) -> Any: ...
+    def __invert__(self) -> Any: ...
     def __neg__(self) -> Any: ...
     def __lt__(self, other: Any) -> Any: ...
     def __le__(self, other: Any) -> Any: ...
     def __gt__(self, other: Any) -> Any: ...
     def __ge__(self, other: Any) -> Any: ...
+    @property
+    def T(self) -> Any: ...
+    @property
+    def ndim(self) -> int: ...
+    def add(self, rhs: Any) -> Any: ...
+    def addc(self, rhs: Any, rhs2: Any) -> Any: ...
+    def addsc(self, rhs: Any, rhs2: Any) -> Any: ...
+    def aic_gather(self) -> Any: ...
+    def aiv_shard(self) -> Any: ...
+    def amax(self, axis: Any = ..., keepdims: Any = ...) -> Any: ...
+    def amin(self, axis: Any = ..., keepdims: Any = ...) -> Any: ...
+    def and_(self, rhs: Any) -> Any: ...
+    def ands(self, rhs: Any) -> Any: ...
+    def argmax(self, axis: Any = ..., keepdims: Any = ...) -> Any: ...
+    def argmin(self, axis: Any = ..., keepdims: Any = ...) -> Any: ...
+    def argsort(self, axis: Any = ..., descending: Any = ...) -> Any: ...
+    def assemble(self, source: Any, offset: Any, *, atomic: Any = ...) -> Any: ...
+    def astype(self, target_type: Any, mode: Any = ...) -> Any: ...
+    def batch_matmul(self, rhs: Any) -> Any: ...
+    def bincount(self, length: Any, weights: Any = ...) -> Any: ...
+    def broadcast_to(self, *args: Any) -> Any: ...
+    def cast(self, target_type: Any, mode: Any = ...) -> Any: ...
+    def cdiv(self, rhs: Any) -> Any: ...
+    def ceil(self) -> Any: ...
+    def clamp(self, low: Any, high: Any) -> Any: ...
+    def clip(self, low: Any, high: Any) -> Any: ...
+    def cmp(self, rhs: Any, cmp_type: Any = ...) -> Any: ...
+    def cmps(self, rhs: Any, cmp_type: Any = ...) -> Any: ...
+    def col_argmax(self, tmp_tile: Any = ...) -> Any: ...
+    def col_argmin(self, tmp_tile: Any = ...) -> Any: ...
+    def col_expand(self, rhs: Any) -> Any: ...
+    def col_expand_add(self, rhs: Any) -> Any: ...
+    def col_expand_div(self, rhs: Any) -> Any: ...
+    def col_expand_expdif(self, rhs: Any) -> Any: ...
+    def col_expand_max(self, rhs: Any) -> Any: ...
+    def col_expand_min(self, rhs: Any) -> Any: ...
+    def col_expand_mul(self, rhs: Any) -> Any: ...
+    def col_expand_sub(self, rhs: Any) -> Any: ...
+    def col_max(self) -> Any: ...
+    def col_min(self) -> Any: ...
+    def col_prod(self) -> Any: ...
+    def col_sum(self, tmp_tile: Any = ...) -> Any: ...
+    def concat(self, src1: Any) -> Any: ...
+    def cos(self) -> Any: ...
+    def cummax(self, axis: Any = ...) -> Any: ...
+    def cummin(self, axis: Any = ...) -> Any: ...
+    def cumprod(self, axis: Any = ...) -> Any: ...
+    def cumsum(self, axis: Any = ...) -> Any: ...
+    def div(self, rhs: Any, high_precision: Any = ...) -> Any: ...
+    def dump_tag(self) -> Any: ...
+    def erf(self) -> Any: ...
+    def every(self, *args: Any) -> Any: ...
+    def exp(self) -> Any: ...
+    def exp2(self) -> Any: ...
+    def expand_clone(self, target: Any) -> Any: ...
+    def expand_dims(self, axis: Any) -> Any: ...
+    def expands(self, scalar: Any) -> Any: ...
+    def expm1(self) -> Any: ...
+    def fillpad(self, pad_value: Any = ...) -> Any: ...
+    def fillpad_expand(self, shape: Any, pad_value: Any = ...) -> Any: ...
+    def flip(self, axis: Any = ...) -> Any: ...
+    def floor(self) -> Any: ...
+    def fmod(self, rhs: Any) -> Any: ...
+    def fmods(self, rhs: Any) -> Any: ...
+    def full_like(self, value: Any, dtype: Any = ...) -> Any: ...
+    def gather(self, dim: Any = ..., index: Any = ..., *, mask_pattern: Any = ..., output_dtype: Any = ..., kvalue: Any = ..., cmp_mode: Any = ..., out_cols: Any = ..., offset: Any = ..., count_dtype: Any = ..., fill: Any = ...) -> Any: ...
+    def gather_row(self, src: Any, dst_offset: Any, src_offset: Any, shapes: Any, transpose: Any = ..., *, valid_shape: Any = ...) -> Any: ...
+    def gatherb(self, offset: Any, *, output_dtype: Any = ...) -> Any: ...
+    def gelu(self, approximate: Any = ...) -> Any: ...
+    def gemv(self, rhs: Any, acc_phase: Any = ...) -> Any: ...
+    def gemv_acc(self, lhs: Any, rhs: Any, acc_phase: Any = ...) -> Any: ...
+    def gemv_bias(self, rhs: Any, bias: Any, acc_phase: Any = ...) -> Any: ...
+    def histogram(self, bins: Any, low: Any, high: Any) -> Any: ...
+    def isnan(self) -> Any: ...
+    def log(self, high_precision: Any = ...) -> Any: ...
+    def log10(self) -> Any: ...
+    def log1p(self) -> Any: ...
+    def log2(self) -> Any: ...
+    def log_softmax(self, axis: Any = ...) -> Any: ...
+    def logsumexp(self, axis: Any = ..., keepdims: Any = ...) -> Any: ...
+    def lrelu(self, slope: Any) -> Any: ...
+    def matmul(self, rhs: Any, out_dtype: Any = ..., a_trans: Any = ..., b_trans: Any = ..., c_matrix_nz: Any = ...) -> Any: ...
+    def matmul_acc(self, lhs: Any, rhs: Any, a_trans: Any = ..., b_trans: Any = ..., init_cond: Any = ...) -> Any: ...
+    def matmul_bias(self, rhs: Any, bias: Any) -> Any: ...
+    def matmul_mx(self, lhs_scale: Any, rhs: Any, rhs_scale: Any) -> Any: ...
+    def matmul_mx_acc(self, lhs: Any, lhs_scale: Any, rhs: Any, rhs_scale: Any) -> Any: ...
+    def matmul_mx_bias(self, lhs_scale: Any, rhs: Any, rhs_scale: Any, bias: Any) -> Any: ...
+    def max(self, axis: Any = ..., keepdims: Any = ...) -> Any: ...
+    def maximum(self, rhs: Any) -> Any: ...
+    def maximums(self, rhs: Any) -> Any: ...
+    def mean(self, axis: Any = ..., keepdims: Any = ...) -> Any: ...
+    def mgather(self, idx: Any, coalesce: Any = ..., *, gather_oob: Any = ..., target_memory: Any = ..., scratch: Any = ..., valid_shape: Any = ...) -> Any: ...
+    def min(self, axis: Any = ..., keepdims: Any = ...) -> Any: ...
+    def minimum(self, rhs: Any) -> Any: ...
+    def minimums(self, rhs: Any) -> Any: ...
+    def move(self, target_memory: Any, blayout: Any = ..., slayout: Any = ...) -> Any: ...
+    def mrgsort(self, src1: Any = ..., src2: Any = ..., src3: Any = ..., tmp: Any = ..., *, exhausted: Any = ..., block_len: Any = ...) -> Any: ...
+    def mscatter(self, idx: Any, output_tensor: Any) -> Any: ...
+    def mul(self, rhs: Any) -> Any: ...
+    def neg(self) -> Any: ...
+    def not_(self) -> Any: ...
+    def ones_like(self, dtype: Any = ...) -> Any: ...
+    def or_(self, rhs: Any) -> Any: ...
+    def ors(self, rhs: Any) -> Any: ...
+    def paged_gather(self, indices: Any, block_table: Any, block_size: Any, size: Any, max_indices: Any, *, space: Any = ..., col_off: Any = ..., is_trans: Any = ..., is_b_matrix: Any = ...) -> Any: ...
+    def part_add(self, rhs: Any) -> Any: ...
+    def part_max(self, rhs: Any) -> Any: ...
+    def part_min(self, rhs: Any) -> Any: ...
+    def part_mul(self, rhs: Any) -> Any: ...
+    def permute(self, *args: Any) -> Any: ...
+    def prelu(self, slope: Any, tmp: Any) -> Any: ...
+    def prod(self, axis: Any = ..., keepdims: Any = ...) -> Any: ...
+    def recip(self, high_precision: Any = ...) -> Any: ...
+    def reinterpret_view(self, dtype: Any, *, shape: Any = ...) -> Any: ...
+    def relu(self) -> Any: ...
+    def rem(self, rhs: Any, tmp: Any) -> Any: ...
+    def rems(self, rhs: Any, tmp: Any) -> Any: ...
+    def reshape(self, *args: Any) -> Any: ...
+    def row_argmax(self, tmp_tile: Any = ...) -> Any: ...
+    def row_argmin(self, tmp_tile: Any = ...) -> Any: ...
+    def row_expand(self, rhs: Any) -> Any: ...
+    def row_expand_add(self, rhs: Any, tmp: Any = ...) -> Any: ...
+    def row_expand_div(self, rhs: Any) -> Any: ...
+    def row_expand_expdif(self, rhs: Any) -> Any: ...
+    def row_expand_max(self, rhs: Any) -> Any: ...
+    def row_expand_min(self, rhs: Any) -> Any: ...
+    def row_expand_mul(self, rhs: Any) -> Any: ...
+    def row_expand_sub(self, rhs: Any) -> Any: ...
+    def row_max(self, tmp_tile: Any = ...) -> Any: ...
+    def row_min(self, tmp_tile: Any = ...) -> Any: ...
+    def row_prod(self, tmp_tile: Any = ...) -> Any: ...
+    def row_sum(self, tmp_tile: Any = ...) -> Any: ...
+    def rsqrt(self, high_precision: Any = ...) -> Any: ...
+    def scatter(self, dim: Any = ..., index: Any = ..., src: Any = ..., *, mask_pattern: Any = ..., dst: Any = ...) -> Any: ...
+    def scatter_update(self, *args: Any, **kwargs: Any) -> Any: ...
+    def sel(self, lhs: Any, rhs: Any, tmp: Any) -> Any: ...
+    def sels(self, src: Any, tmp: Any, scalar: Any) -> Any: ...
+    def set_validshape(self, valid_rows: Any, valid_cols: Any) -> Any: ...
+    def shl(self, rhs: Any) -> Any: ...
+    def shls(self, rhs: Any) -> Any: ...
+    def shr(self, rhs: Any) -> Any: ...
+    def shrs(self, rhs: Any) -> Any: ...
+    def sigmoid(self) -> Any: ...
+    def silu(self) -> Any: ...
+    def sin(self) -> Any: ...
+    def slice(self, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ..., clamp: Any = ...) -> Any: ...
+    def softmax(self, axis: Any = ...) -> Any: ...
+    def softplus(self) -> Any: ...
+    def sort(self, axis: Any = ..., descending: Any = ...) -> Any: ...
+    def sort32(self, idx: Any) -> Any: ...
+    def sort_rows(self, descending: Any = ...) -> Any: ...
+    def sqrt(self) -> Any: ...
+    def square(self) -> Any: ...
+    def squeeze(self, axis: Any = ...) -> Any: ...
+    def std(self, axis: Any = ..., keepdims: Any = ..., ddof: Any = ...) -> Any: ...
+    def sub(self, rhs: Any) -> Any: ...
+    def subc(self, rhs: Any, rhs2: Any) -> Any: ...
+    def subsc(self, rhs: Any, rhs2: Any) -> Any: ...
+    def sum(self, axis: Any = ..., keepdims: Any = ...) -> Any: ...
+    def tan(self) -> Any: ...
+    def tanh(self) -> Any: ...
+    def tfree_to_aic(self, *, split: Any = ..., id: Any = ...) -> Any: ...
+    def tfree_to_aiv(self, *, split: Any = ..., id: Any = ...) -> Any: ...
+    def to(self, target_type: Any, mode: Any = ...) -> Any: ...
+    def topk(self, k: Any, axis: Any = ..., largest: Any = ...) -> Any: ...
+    def topk_rows(self, k: Any, largest: Any = ...) -> Any: ...
+    def tpush_to_aic(self, *, split: Any, id: Any = ...) -> Any: ...
+    def tpush_to_aiv(self, *, split: Any, lane_stride: Any = ..., id: Any = ...) -> Any: ...
+    def transpose(self, axis1: Any, axis2: Any) -> Any: ...
+    def unsqueeze(self, axis: Any) -> Any: ...
+    def var(self, axis: Any = ..., keepdims: Any = ..., ddof: Any = ...) -> Any: ...
+    def where(self, lhs: Any, rhs: Any) -> Any: ...
+    def write(self, offset: Any, value: Any) -> Any: ...
+    def xor(self, rhs: Any, tmp: Any = ...) -> Any: ...
+    def xors(self, rhs: Any, tmp: Any = ...) -> Any: ...
+    def zeros_like(self, dtype: Any = ...) -> Any: ...
 
 class Tensor(_Shaped):
     """A tensor in memory: `pl.Tensor[[64, M], pl.FP32]`, or bare when the call supplies shape and dtype."""
@@ -162,15 +346,27 @@ def device_assert(condition: Any, message: Any = ...) -> None:
 class _tensor:
     @staticmethod
     def abs(input: Any) -> Any:
-        """The magnitude of every element."""
+        """The magnitude of every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def add(lhs: Any, rhs: Any) -> Any:
-        """lhs + rhs for every element."""
+        """lhs + rhs for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def adds(lhs: Any, rhs: Any) -> Any:
-        """lhs + rhs for every element."""
+        """lhs + rhs for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def alloc(memory_space: Any, size: Any) -> Any:
@@ -178,142 +374,262 @@ class _tensor:
 
     @staticmethod
     def amax(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-        """The largest element over one axis, several or all; NaN wins."""
+        """The largest element over one axis, several or all; NaN wins.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+        """
 
     @staticmethod
     def amin(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-        """The smallest element over one axis, several or all; NaN wins."""
+        """The smallest element over one axis, several or all; NaN wins.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+        """
 
     @staticmethod
     def and_(lhs: Any, rhs: Any) -> Any:
-        """lhs & rhs, bit by bit."""
+        """lhs & rhs, bit by bit.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def ands(lhs: Any, rhs: Any) -> Any:
-        """lhs & rhs, bit by bit."""
+        """lhs & rhs, bit by bit.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def arange(start: Any, shape: Any = ..., dtype: Any = ..., descending: Any = ..., step: Any = ...) -> Any:
-        """Numbers from `start` up, or down, `step` apart, in one row; without a shape those below `start`, from 0."""
+        """Numbers from `start` up, or down, `step` apart, in one row; without a shape those below `start`, from 0.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def argmax(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-        """Where the largest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
+        """Where the largest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+        """
 
     @staticmethod
     def argmin(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-        """Where the smallest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
+        """Where the smallest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+        """
 
     @staticmethod
     def argsort(input: Any, axis: Any = ..., descending: Any = ...) -> Any:
-        """The INT32 indices that put the elements in order along an axis; equal ones keep their order."""
+        """The INT32 indices that put the elements in order along an axis; equal ones keep their order.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def assemble(target: Any, source: Any, offset: Any, *, atomic: Any = ...) -> Any:
-        """target with source written at `offset`: the valid region of a tensor, the whole of a tile."""
+        """target with source written at `offset`: the valid region of a tensor, the whole of a tile.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def bincount(input: Any, length: Any, weights: Any = ...) -> Any:
-        """How often each number from 0 to length - 1 occurs, as INT32; with weights the sum of the weights of its places."""
+        """How often each number from 0 to length - 1 occurs, as INT32; with weights the sum of the weights of its places.
+
+        takes: tensors and tiles of integers
+        """
 
     @staticmethod
     def broadcast_to(input: Any, shape: Any) -> Any:
-        """The elements repeated along new axes, and along those of extent 1, until the shape is `shape`."""
+        """The elements repeated along new axes, and along those of extent 1, until the shape is `shape`.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def cast(input: Any, target_type: Any, mode: Any = ...) -> Any:
         """x as another dtype. Modes (name or number): none and rint round halves to even, round halves away from zero, floor, ceil,
         trunc toward zero, odd to the odd neighbour; they apply from float to integer and to narrower floats. Float to integer saturates
         and maps NaN to 0; integers wrap; integers to float round to nearest even; integers and FP64 go to FP16 and narrower through FP32.
+
+        takes: tensors, tiles and scalars of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
     @staticmethod
     def cdiv(lhs: Any, rhs: Any) -> Any:
-        """lhs / rhs of integers, rounded up: how many blocks of rhs cover lhs."""
+        """lhs / rhs of integers, rounded up: how many blocks of rhs cover lhs.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def ceil(input: Any) -> Any:
-        """The smallest whole number not below x, in x's dtype."""
+        """The smallest whole number not below x, in x's dtype.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def ci(start: Any, shape: Any, dtype: Any = ..., descending: Any = ...) -> Any:
-        """One row of consecutive integers from `start` up, or down."""
+        """One row of consecutive integers from `start` up, or down.
+
+        takes: tensors and tiles of INT16, INT32, UINT16, UINT32
+        """
 
     @staticmethod
     def clamp(input: Any, low: Any, high: Any) -> Any:
-        """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays."""
+        """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def clip(input: Any, low: Any, high: Any) -> Any:
-        """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays."""
+        """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def cmp(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
-        """Compare element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge): 0 or 1 in the promoted dtype; of scalars a BOOL."""
+        """Compare element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge): 0 or 1 in the promoted dtype; of scalars a BOOL.
+
+        takes: tensors and scalars of numbers and BOOL
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def col_argmax(input: Any) -> Any:
-        """The row of the largest element of each column, as INT32; the first of equals."""
+        """The row of the largest element of each column, as INT32; the first of equals.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, 1, N]
+        """
 
     @staticmethod
     def col_argmin(input: Any) -> Any:
-        """The row of the smallest element of each column, as INT32; the first of equals."""
+        """The row of the smallest element of each column, as INT32; the first of equals.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, 1, N]
+        """
 
     @staticmethod
     def col_expand(tensor: Any, col_vec: Any) -> Any:
-        """c[1, N] spread along the columns of the target, whose elements do not matter."""
+        """c[1, N] spread along the columns of the target, whose elements do not matter.
+
+        takes: tensors and tiles of numbers and BOOL
+        """
 
     @staticmethod
     def col_expand_add(tensor: Any, col_vec: Any) -> Any:
-        """x + c with c[1, N] spread along each column."""
+        """x + c with c[1, N] spread along each column.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def col_expand_div(tensor: Any, col_vec: Any) -> Any:
-        """x / c with c[1, N] spread along each column."""
+        """x / c with c[1, N] spread along each column.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def col_expand_expdif(tensor: Any, col_vec: Any) -> Any:
-        """e**(x - c) with c[1, N] spread along each column."""
+        """e**(x - c) with c[1, N] spread along each column.
+
+        takes: tensors and tiles of floats
+        """
 
     @staticmethod
     def col_expand_max(tensor: Any, col_vec: Any) -> Any:
-        """The larger of x and c with c[1, N] spread along each column."""
+        """The larger of x and c with c[1, N] spread along each column.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def col_expand_min(tensor: Any, col_vec: Any) -> Any:
-        """The smaller of x and c with c[1, N] spread along each column."""
+        """The smaller of x and c with c[1, N] spread along each column.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def col_expand_mul(tensor: Any, col_vec: Any) -> Any:
-        """x * c with c[1, N] spread along each column."""
+        """x * c with c[1, N] spread along each column.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def col_expand_sub(tensor: Any, col_vec: Any) -> Any:
-        """x - c with c[1, N] spread along each column."""
+        """x - c with c[1, N] spread along each column.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def col_max(input: Any) -> Any:
-        """The largest element of each column."""
+        """The largest element of each column.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, 1, N]
+        """
 
     @staticmethod
     def col_min(input: Any) -> Any:
-        """The smallest element of each column."""
+        """The smallest element of each column.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, 1, N]
+        """
 
     @staticmethod
     def col_prod(input: Any) -> Any:
-        """The product of each column."""
+        """The product of each column.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, 1, N]
+        """
 
     @staticmethod
     def col_sum(input: Any) -> Any:
-        """The sum of each column."""
+        """The sum of each column.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, 1, N]
+        """
 
     @staticmethod
     def concat(src0: Any, src1: Any) -> Any:
-        """The valid columns of src1 after those of src0."""
+        """The valid columns of src1 after those of src0.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def cos(input: Any) -> Any:
-        """The cosine of every element, in radians; FP32 and FP64 only (integer tensors become FP32)."""
+        """The cosine of every element, in radians; FP32 and FP64 only (integer tensors become FP32).
+
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP32, FP64, INDEX
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def create(shape: Any, dtype: Any, layout: Any = ..., manual_dep: Any = ..., init_value: Any = ...) -> Any:
@@ -325,19 +641,35 @@ class _tensor:
 
     @staticmethod
     def cummax(input: Any, axis: Any = ...) -> Any:
-        """The largest of all elements along the axis up to each of them; NaN wins."""
+        """The largest of all elements along the axis up to each of them; NaN wins.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the result has the shape of the input
+        """
 
     @staticmethod
     def cummin(input: Any, axis: Any = ...) -> Any:
-        """The smallest of all elements along the axis up to each of them; NaN wins."""
+        """The smallest of all elements along the axis up to each of them; NaN wins.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the result has the shape of the input
+        """
 
     @staticmethod
     def cumprod(input: Any, axis: Any = ...) -> Any:
-        """The product of all elements along the axis up to each of them; integers wrap."""
+        """The product of all elements along the axis up to each of them; integers wrap.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the result has the shape of the input
+        """
 
     @staticmethod
     def cumsum(input: Any, axis: Any = ...) -> Any:
-        """The sum of all elements along the axis up to each of them; integers wrap."""
+        """The sum of all elements along the axis up to each of them; integers wrap.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the result has the shape of the input
+        """
 
     @staticmethod
     def dim(tensor: Any, axis: Any) -> Any:
@@ -345,11 +677,19 @@ class _tensor:
 
     @staticmethod
     def div(lhs: Any, rhs: Any, high_precision: Any = ...) -> Any:
-        """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one."""
+        """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def divs(lhs: Any, rhs: Any) -> Any:
-        """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one."""
+        """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def dump_tag(tensor: Any) -> Any:
@@ -357,85 +697,152 @@ class _tensor:
 
     @staticmethod
     def einsum(subscripts: Any, lhs: Any, rhs: Any = ...) -> Any:
-        """A sum of products written with one letter per axis, as in NumPy: of two operands a matrix product, of one a reduction or another order of its axes."""
+        """A sum of products written with one letter per axis, as in NumPy: of two operands a matrix product, of one a reduction or another order of its axes.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def erf(input: Any) -> Any:
-        """The error function of every element."""
+        """The error function of every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def every(input: Any, steps: Any) -> Any:
-        """The elements that lie `steps[axis]` apart along each axis, from the first one on; a negative step goes from the last one back."""
+        """The elements that lie `steps[axis]` apart along each axis, from the first one on; a negative step goes from the last one back.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def exp(input: Any) -> Any:
-        """e**x for every element."""
+        """e**x for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def exp2(input: Any) -> Any:
-        """2**x for every element."""
+        """2**x for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def expand_clone(src: Any, target: Any) -> Any:
-        """src spread over the shape of target, whose elements do not matter."""
+        """src spread over the shape of target, whose elements do not matter.
+
+        takes: tensors of numbers and BOOL
+        """
 
     @staticmethod
     def expand_dims(input: Any, axis: Any) -> Any:
-        """One more axis of extent 1, which becomes axis `axis` of the result."""
+        """One more axis of extent 1, which becomes axis `axis` of the result.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def expands(target: Any, scalar: Any) -> Any:
-        """The scalar in the target's dtype, spread over its shape; the target's elements do not matter."""
+        """The scalar in the target's dtype, spread over its shape; the target's elements do not matter.
+
+        takes: tensors and tiles of numbers and BOOL
+        """
 
     @staticmethod
     def expm1(input: Any) -> Any:
-        """e**x - 1 for every element, accurate for small x."""
+        """e**x - 1 for every element, accurate for small x.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def fillpad(tensor: Any, pad_value: Any = ...) -> Any:
-        """The same elements with everything outside the valid region filled by zero or the dtype's extremes (infinities for floats)."""
+        """The same elements with everything outside the valid region filled by zero or the dtype's extremes (infinities for floats).
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def fillpad_expand(tensor: Any, shape: Any, pad_value: Any = ...) -> Any:
-        """The valid region in the corner of a larger value, the rest filled."""
+        """The valid region in the corner of a larger value, the rest filled.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def flip(input: Any, axis: Any = ...) -> Any:
-        """The elements in reverse order along one axis, several or all."""
+        """The elements in reverse order along one axis, several or all.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def floor(input: Any) -> Any:
-        """The largest whole number not above x, in x's dtype."""
+        """The largest whole number not above x, in x's dtype.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def fmod(lhs: Any, rhs: Any) -> Any:
-        """The remainder of lhs / rhs with the sign of the dividend."""
+        """The remainder of lhs / rhs with the sign of the dividend.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def fmods(lhs: Any, rhs: Any) -> Any:
-        """The remainder of lhs / rhs with the sign of the dividend."""
+        """The remainder of lhs / rhs with the sign of the dividend.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def full(shape: Any, dtype: Any, value: Any) -> Any:
-        """Every element is `value`, converted to `dtype`."""
+        """Every element is `value`, converted to `dtype`.
+
+        takes: tensors and tiles of numbers and BOOL
+        """
 
     @staticmethod
     def full_like(input: Any, value: Any, dtype: Any = ...) -> Any:
-        """An array of the shape of the input, and of its data type unless another is given, in which every element is `value`."""
+        """An array of the shape of the input, and of its data type unless another is given, in which every element is `value`.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def gather(input: Any, dim: Any = ..., index: Any = ..., *, mask_pattern: Any = ..., output_dtype: Any = ..., kvalue: Any = ..., cmp_mode: Any = ..., out_cols: Any = ..., offset: Any = ..., count_dtype: Any = ..., fill: Any = ...) -> Any:
         """Elements by index along `dim` (with `fill` an index outside gives it, and is no error), columns by pattern, or (indices, counts) of the columns of each row that compare with `kvalue`:
         ascending, plus `offset`, at most `out_cols` of them, undefined past the count.
+
+        takes: tensors of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
         """
 
     @staticmethod
     def gather_row(acc: Any, src: Any, dst_offset: Any, src_offset: Any, shapes: Any, transpose: Any = ..., *, valid_shape: Any = ...) -> Any:
-        """dst with a window of the tensor src written at `dst_offset`, transposed on request."""
+        """dst with a window of the tensor src written at `dst_offset`, transposed on request.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def gelu(input: Any, approximate: Any = ...) -> Any:
-        """x times the part of the normal distribution below x, for every element; approximate='tanh' is the usual cheaper form."""
+        """x times the part of the normal distribution below x, for every element; approximate='tanh' is the usual cheaper form.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def get_block_idx() -> Any:
@@ -451,89 +858,166 @@ class _tensor:
 
     @staticmethod
     def histogram(input: Any, bins: Any, low: Any, high: Any) -> Any:
-        """How many elements lie in each of `bins` equal parts of the range from low to high, as INT32; what lies outside is not counted."""
+        """How many elements lie in each of `bins` equal parts of the range from low to high, as INT32; what lies outside is not counted.
+
+        takes: tensors and tiles of floats
+        """
 
     @staticmethod
     def iota(shape: Any, axis: Any = ..., dtype: Any = ...) -> Any:
-        """The index along an axis, for every element of an array of that shape."""
+        """The index along an axis, for every element of an array of that shape.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def isnan(input: Any) -> Any:
-        """Whether each element is NaN, as BOOL."""
+        """Whether each element is NaN, as BOOL.
+
+        takes: tensors, tiles and scalars of floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def log(input: Any, high_precision: Any = ...) -> Any:
-        """The natural logarithm of every element."""
+        """The natural logarithm of every element.
+
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, FP32, FP64, INDEX
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def log10(input: Any) -> Any:
-        """The logarithm to base 10 of every element."""
+        """The logarithm to base 10 of every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def log1p(input: Any) -> Any:
-        """log(1 + x) for every element, accurate for small x."""
+        """log(1 + x) for every element, accurate for small x.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def log2(input: Any) -> Any:
-        """The logarithm to base 2 of every element."""
+        """The logarithm to base 2 of every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def log_softmax(input: Any, axis: Any = ...) -> Any:
-        """The logarithm of softmax, accurate where softmax itself is nearly zero."""
+        """The logarithm of softmax, accurate where softmax itself is nearly zero.
+
+        takes: tensors and tiles of floats
+        """
 
     @staticmethod
     def logsumexp(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-        """The logarithm of the sum of e**x along the axis, without overflow."""
+        """The logarithm of the sum of e**x along the axis, without overflow.
+
+        takes: tensors and tiles of floats
+        """
 
     @staticmethod
     def lrelu(input: Any, slope: Any) -> Any:
-        """x where it is positive, else slope * x; the slope is a scalar."""
+        """x where it is positive, else slope * x; the slope is a scalar.
+
+        takes: tensors and tiles of floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def matmul(lhs: Any, rhs: Any, out_dtype: Any = ..., a_trans: Any = ..., b_trans: Any = ..., c_matrix_nz: Any = ...) -> Any:
         """lhs @ rhs. Tensors: the promoted dtype unless `out_dtype` is given, leading dims are batches and broadcast, vectors may be 1-D
         (two of them give [1]). Tiles: 2-D, of one dtype, FP32 (FP64 of FP64) or INT32 out.
+
+        takes: tensors and tiles of integers and floats
+        shapes: [M, K] and [K, N] give [M, N]
         """
 
     @staticmethod
     def matmul_acc(acc: Any, lhs: Any, rhs: Any, a_trans: Any = ..., b_trans: Any = ..., init_cond: Any = ...) -> Any:
-        """acc + lhs @ rhs in FP32 (FP64 for FP64) or INT32; where `init_cond` is true, lhs @ rhs alone."""
+        """acc + lhs @ rhs in FP32 (FP64 for FP64) or INT32; where `init_cond` is true, lhs @ rhs alone.
+
+        takes: tensors and tiles of integers and floats
+        shapes: [M, K] and [K, N] give [M, N]
+        """
 
     @staticmethod
     def max(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-        """The largest element over one axis, several or all; NaN wins."""
+        """The largest element over one axis, several or all; NaN wins.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+        """
 
     @staticmethod
     def maximum(lhs: Any, rhs: Any) -> Any:
-        """The larger of lhs and rhs for every element; NaN wins."""
+        """The larger of lhs and rhs for every element; NaN wins.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def mean(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-        """The mean over one axis, several or all, summed in FP32 where the elements are narrower; that of integers is FP32."""
+        """The mean over one axis, several or all, summed in FP32 where the elements are narrower; that of integers is FP32.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def min(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-        """The smallest element over one axis, several or all; NaN wins."""
+        """The smallest element over one axis, several or all; NaN wins.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+        """
 
     @staticmethod
     def minimum(lhs: Any, rhs: Any) -> Any:
-        """The smaller of lhs and rhs for every element; NaN wins."""
+        """The smaller of lhs and rhs for every element; NaN wins.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def mrgsort(src0: Any, src1: Any = ..., src2: Any = ..., src3: Any = ..., *, exhausted: Any = ..., block_len: Any = ...) -> Any:
-        """One list: each four sorted runs of `block_len` columns become one. Several: two to four sorted lists become one."""
+        """One list: each four sorted runs of `block_len` columns become one. Several: two to four sorted lists become one.
+
+        takes: tensors and tiles of FP16, FP32
+        """
 
     @staticmethod
     def mul(lhs: Any, rhs: Any) -> Any:
-        """lhs * rhs for every element."""
+        """lhs * rhs for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def muls(lhs: Any, rhs: Any) -> Any:
-        """lhs * rhs for every element."""
+        """lhs * rhs for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def neg(input: Any) -> Any:
-        """-x for every element; unsigned integers wrap."""
+        """-x for every element; unsigned integers wrap.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def no_dep(tensor: Any) -> Any:
@@ -541,70 +1025,121 @@ class _tensor:
 
     @staticmethod
     def not_(input: Any) -> Any:
-        """~x, bit by bit."""
+        """~x, bit by bit.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def ones(shape: Any, dtype: Any = ...) -> Any:
-        """Every element is 1."""
+        """Every element is 1.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def ones_like(input: Any, dtype: Any = ...) -> Any:
-        """An array of the shape of the input in which every element is 1."""
+        """An array of the shape of the input in which every element is 1.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def or_(lhs: Any, rhs: Any) -> Any:
-        """lhs | rhs, bit by bit."""
+        """lhs | rhs, bit by bit.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def ors(lhs: Any, rhs: Any) -> Any:
-        """lhs | rhs, bit by bit."""
+        """lhs | rhs, bit by bit.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def paged_gather(src: Any, indices: Any, block_table: Any, block_size: Any, size: Any, max_indices: Any, *, space: Any = ..., col_off: Any = ..., is_trans: Any = ..., is_b_matrix: Any = ...) -> Any:
         """Rows of a paged pool: logical row i lies in row block_table[i // block_size] * block_size + i % block_size; columns from
         `col_off`. The result has `max_indices` rows, valid as far as there are indices.
+
+        takes: tensors of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
         """
 
     @staticmethod
     def part_add(lhs: Any, rhs: Any) -> Any:
-        """lhs + rhs where both are valid, lhs elsewhere."""
+        """lhs + rhs where both are valid, lhs elsewhere.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def part_max(lhs: Any, rhs: Any) -> Any:
-        """The larger of lhs and rhs where both are valid, lhs elsewhere."""
+        """The larger of lhs and rhs where both are valid, lhs elsewhere.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def part_min(lhs: Any, rhs: Any) -> Any:
-        """The smaller of lhs and rhs where both are valid, lhs elsewhere."""
+        """The smaller of lhs and rhs where both are valid, lhs elsewhere.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def part_mul(lhs: Any, rhs: Any) -> Any:
-        """lhs * rhs where both are valid, lhs elsewhere."""
+        """lhs * rhs where both are valid, lhs elsewhere.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def permute(input: Any, axes: Any = ...) -> Any:
-        """The axes in another order: axis axes[i] of the input becomes axis i; all reversed without `axes`, as `x.T` says."""
+        """The axes in another order: axis axes[i] of the input becomes axis i; all reversed without `axes`, as `x.T` says.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def pow(lhs: Any, rhs: Any) -> Any:
-        """lhs ** rhs for every element; an integer to a negative power is the truncated fraction."""
+        """lhs ** rhs for every element; an integer to a negative power is the truncated fraction.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def prod(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-        """The product over one axis, several or all; all axes at once give a scalar unless keepdims keeps them."""
+        """The product over one axis, several or all; all axes at once give a scalar unless keepdims keeps them.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+        """
 
     @staticmethod
     def rand(seed: Any, shape: Any) -> Any:
-        """Random numbers from 0 to 1, without 1, all equally likely; the same seed gives the same numbers on every platform."""
+        """Random numbers from 0 to 1, without 1, all equally likely; the same seed gives the same numbers on every platform.
+
+        takes: tensors and tiles of FP32
+        """
 
     @staticmethod
     def randn(seed: Any, shape: Any) -> Any:
-        """Random numbers of the normal distribution, of mean 0 and variance 1; the same seed gives the same numbers."""
+        """Random numbers of the normal distribution, of mean 0 and variance 1; the same seed gives the same numbers.
+
+        takes: tensors and tiles of FP32
+        """
 
     @staticmethod
     def random(key0: Any, key1: Any, counter0: Any, counter1: Any, counter2: Any, counter3: Any, shape: Any, dtype: Any = ..., rounds: Any = ...) -> Any:
         """Random bits from Philox 4x32: element e of the row-major shape is word e % 4 of the counter (counter0, counter1 as one 64-bit
         number) + e // 4, with counter2, counter3 above it and (key0, key1) as key.
+
+        takes: tensors and tiles of INT32, UINT32
         """
 
     @staticmethod
@@ -613,203 +1148,378 @@ class _tensor:
 
     @staticmethod
     def recip(input: Any, high_precision: Any = ...) -> Any:
-        """1 / x for every element."""
+        """1 / x for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def reinterpret_view(data: Any, dtype: Any, *, shape: Any = ...) -> Any:
-        """The same bytes as another dtype; without a shape the last extent is rescaled."""
+        """The same bytes as another dtype; without a shape the last extent is rescaled.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def relu(input: Any) -> Any:
-        """max(x, 0) for every element."""
+        """max(x, 0) for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def reshape(tensor: Any, shape: Any) -> Any:
-        """The same elements in row-major order with another shape; a partial valid region must stay a box at the origin."""
+        """The same elements in row-major order with another shape; a partial valid region must stay a box at the origin.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def round(input: Any) -> Any:
-        """The nearest whole number, halves to even, in x's dtype."""
+        """The nearest whole number, halves to even, in x's dtype.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def row_argmax(input: Any) -> Any:
-        """The column of the largest element of each row, as INT32; the first of equals."""
+        """The column of the largest element of each row, as INT32; the first of equals.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, M, 1]
+        """
 
     @staticmethod
     def row_argmin(input: Any) -> Any:
-        """The column of the smallest element of each row, as INT32; the first of equals."""
+        """The column of the smallest element of each row, as INT32; the first of equals.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, M, 1]
+        """
 
     @staticmethod
     def row_expand(target: Any, row_vec: Any) -> Any:
-        """r[M, 1] spread along the rows of the target, whose elements do not matter."""
+        """r[M, 1] spread along the rows of the target, whose elements do not matter.
+
+        takes: tensors and tiles of numbers and BOOL
+        """
 
     @staticmethod
     def row_expand_add(tensor: Any, row_vec: Any) -> Any:
-        """x + r with r[M, 1] spread along each row; a tile r of one 32-byte block per row is repeated along it instead."""
+        """x + r with r[M, 1] spread along each row; a tile r of one 32-byte block per row is repeated along it instead.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def row_expand_div(tensor: Any, row_vec: Any) -> Any:
-        """x / r with r[M, 1] spread along each row."""
+        """x / r with r[M, 1] spread along each row.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def row_expand_expdif(tensor: Any, row_vec: Any) -> Any:
-        """e**(x - r) with r[M, 1] spread along each row."""
+        """e**(x - r) with r[M, 1] spread along each row.
+
+        takes: tensors and tiles of floats
+        """
 
     @staticmethod
     def row_expand_max(tensor: Any, row_vec: Any) -> Any:
-        """The larger of x and r with r[M, 1] spread along each row."""
+        """The larger of x and r with r[M, 1] spread along each row.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def row_expand_min(tensor: Any, row_vec: Any) -> Any:
-        """The smaller of x and r with r[M, 1] spread along each row."""
+        """The smaller of x and r with r[M, 1] spread along each row.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def row_expand_mul(tensor: Any, row_vec: Any) -> Any:
-        """x * r with r[M, 1] spread along each row."""
+        """x * r with r[M, 1] spread along each row.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def row_expand_sub(tensor: Any, row_vec: Any) -> Any:
-        """x - r with r[M, 1] spread along each row."""
+        """x - r with r[M, 1] spread along each row.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def row_max(input: Any) -> Any:
-        """The largest element of each row."""
+        """The largest element of each row.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, M, 1]
+        """
 
     @staticmethod
     def row_min(input: Any) -> Any:
-        """The smallest element of each row."""
+        """The smallest element of each row.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, M, 1]
+        """
 
     @staticmethod
     def row_prod(input: Any) -> Any:
-        """The product of each row."""
+        """The product of each row.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, M, 1]
+        """
 
     @staticmethod
     def row_sum(input: Any) -> Any:
-        """The sum of each row."""
+        """The sum of each row.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, M, 1]
+        """
 
     @staticmethod
     def rsqrt(input: Any, high_precision: Any = ...) -> Any:
-        """1 / sqrt(x) for every element."""
+        """1 / sqrt(x) for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def scatter(input: Any, dim: Any = ..., index: Any = ..., src: Any = ..., *, mask_pattern: Any = ..., dst: Any = ...) -> Any:
-        """input with src's elements at the columns that index names, or dst with input in the columns that a pattern selects."""
+        """input with src's elements at the columns that index names, or dst with input in the columns that a pattern selects.
+
+        takes: tensors of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def scatter_update(input: Any, *args: Any, **kwargs: Any) -> Any:
-        """input with row index.flat[k] (over all dims but the last) replaced by row k of src; a tensor in memory is changed itself."""
+        """input with row index.flat[k] (over all dims but the last) replaced by row k of src; a tensor in memory is changed itself.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def set_validshape(tensor: Any, valid_rows: Any, valid_cols: Any) -> Any:
-        """The same elements, valid in the given rows and columns; cells that were not valid before have undefined content."""
+        """The same elements, valid in the given rows and columns; cells that were not valid before have undefined content.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def shl(lhs: Any, rhs: Any) -> Any:
-        """lhs << rhs; a shift by the width or more gives 0."""
+        """lhs << rhs; a shift by the width or more gives 0.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def shls(lhs: Any, rhs: Any) -> Any:
-        """lhs << rhs; a shift by the width or more gives 0."""
+        """lhs << rhs; a shift by the width or more gives 0.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def shr(lhs: Any, rhs: Any) -> Any:
-        """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1."""
+        """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def shrs(lhs: Any, rhs: Any) -> Any:
-        """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1."""
+        """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def sigmoid(input: Any) -> Any:
-        """1 / (1 + e**-x) for every element."""
+        """1 / (1 + e**-x) for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def silu(input: Any) -> Any:
-        """x / (1 + e**-x) for every element."""
+        """x / (1 + e**-x) for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def sin(input: Any) -> Any:
-        """The sine of every element, in radians; FP32 and FP64 only (integer tensors become FP32)."""
+        """The sine of every element, in radians; FP32 and FP64 only (integer tensors become FP32).
+
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP32, FP64, INDEX
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def slice(tensor: Any, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ..., clamp: Any = ...) -> Any:
-        """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is."""
+        """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def softmax(input: Any, axis: Any = ...) -> Any:
-        """e**x over its sum along the axis, without overflow."""
+        """e**x over its sum along the axis, without overflow.
+
+        takes: tensors and tiles of floats
+        """
 
     @staticmethod
     def softplus(input: Any) -> Any:
-        """log(1 + e**x) for every element, accurate and without overflow."""
+        """log(1 + e**x) for every element, accurate and without overflow.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def sort(input: Any, axis: Any = ..., descending: Any = ...) -> Any:
-        """The elements in order along an axis; equal ones keep their order, NaN comes last (first if descending)."""
+        """The elements in order along an axis; equal ones keep their order, NaN comes last (first if descending).
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def sort32(src: Any, idx: Any) -> Any:
-        """Each block of 32 columns sorted, largest first, as (value, index) pairs."""
+        """Each block of 32 columns sorted, largest first, as (value, index) pairs.
+
+        takes: tensors and tiles of FP16, FP32
+        """
 
     @staticmethod
     def sort_rows(input: Any, descending: Any = ...) -> Any:
-        """The elements of each row (along the last axis) in order, and the INT32 index at which each of them was."""
+        """The elements of each row (along the last axis) in order, and the INT32 index at which each of them was.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def sqrt(input: Any) -> Any:
-        """The square root of every element."""
+        """The square root of every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def square(input: Any) -> Any:
-        """x * x for every element."""
+        """x * x for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def squeeze(input: Any, axis: Any = ...) -> Any:
-        """The same elements without axes of extent 1: those that are named, or all but one of them."""
+        """The same elements without axes of extent 1: those that are named, or all but one of them.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def std(input: Any, axis: Any = ..., keepdims: Any = ..., ddof: Any = ...) -> Any:
-        """The square root of the variance over one axis, several or all."""
+        """The square root of the variance over one axis, several or all.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def sub(lhs: Any, rhs: Any) -> Any:
-        """lhs - rhs for every element; a scalar never changes the dtype."""
+        """lhs - rhs for every element; a scalar never changes the dtype.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def subs(lhs: Any, rhs: Any) -> Any:
-        """lhs - rhs for every element; a scalar never changes the dtype."""
+        """lhs - rhs for every element; a scalar never changes the dtype.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def sum(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-        """The sum over one axis, several or all; all axes at once give a scalar unless keepdims keeps them."""
+        """The sum over one axis, several or all; all axes at once give a scalar unless keepdims keeps them.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+        """
 
     @staticmethod
     def tan(input: Any) -> Any:
-        """The tangent of every element, in radians; FP32 only (integer tensors become FP32)."""
+        """The tangent of every element, in radians; FP32 only (integer tensors become FP32).
+
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP32, INDEX
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def tanh(input: Any) -> Any:
-        """The hyperbolic tangent of every element."""
+        """The hyperbolic tangent of every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def topk(input: Any, k: Any, axis: Any = ..., largest: Any = ...) -> Any:
-        """The k largest elements along an axis in descending order (or the smallest in ascending order), and their INT32 indices."""
+        """The k largest elements along an axis in descending order (or the smallest in ascending order), and their INT32 indices.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def topk_rows(input: Any, k: Any, largest: Any = ...) -> Any:
-        """The k largest elements of each row in descending order (or the smallest in ascending order), and their INT32 indices; of equals the first."""
+        """The k largest elements of each row in descending order (or the smallest in ascending order), and their INT32 indices; of equals the first.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def transpose(tensor: Any, axis1: Any, axis2: Any) -> Any:
-        """Two axes swapped; negative axes count from the end."""
+        """Two axes swapped; negative axes count from the end.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def unsqueeze(input: Any, axis: Any) -> Any:
-        """One more axis of extent 1, which becomes axis `axis` of the result."""
+        """One more axis of extent 1, which becomes axis `axis` of the result.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def var(input: Any, axis: Any = ..., keepdims: Any = ..., ddof: Any = ...) -> Any:
-        """The mean squared distance from the mean over one axis, several or all; the sum is divided by the number of elements less ddof."""
+        """The mean squared distance from the mean over one axis, several or all; the sum is divided by the number of elements less ddof.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def view(tensor: Any, shape: Any = ..., valid_shape: Any = ..., *, layout: Any = ...) -> Any:
@@ -817,27 +1527,48 @@ class _tensor:
 
     @staticmethod
     def where(condition: Any, lhs: Any, rhs: Any) -> Any:
-        """lhs where the condition is not zero, else rhs. The condition of tiles is BOOL or a mask, that of scalars BOOL, that of tensors any number."""
+        """lhs where the condition is not zero, else rhs. The condition of tiles is BOOL or a mask, that of scalars BOOL, that of tensors any number.
+
+        takes: tensors, tiles and scalars of numbers and BOOL
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def write(tensor: Any, indices: Any, value: Any) -> Any:
-        """dst with one element replaced, by one index per dim (the front end also takes one flat index)."""
+        """dst with one element replaced, by one index per dim (the front end also takes one flat index).
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def xor(lhs: Any, rhs: Any) -> Any:
-        """lhs ^ rhs, bit by bit."""
+        """lhs ^ rhs, bit by bit.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def xors(lhs: Any, rhs: Any) -> Any:
-        """lhs ^ rhs, bit by bit."""
+        """lhs ^ rhs, bit by bit.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def zeros(shape: Any, dtype: Any = ...) -> Any:
-        """Every element is 0."""
+        """Every element is 0.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def zeros_like(input: Any, dtype: Any = ...) -> Any:
-        """An array of the shape of the input in which every element is 0."""
+        """An array of the shape of the input in which every element is 0.
+
+        takes: tensors and tiles of integers and floats
+        """
 
 tensor: type[_tensor]
 
@@ -846,31 +1577,57 @@ class _tile:
 
     @staticmethod
     def abs(tile: Any) -> Any:
-        """The magnitude of every element."""
+        """The magnitude of every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def add(lhs: Any, rhs: Any) -> Any:
-        """lhs + rhs for every element."""
+        """lhs + rhs for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def addc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
-        """lhs + rhs + rhs2 for every element, FP16 and BF16 rounded once."""
+        """lhs + rhs + rhs2 for every element, FP16 and BF16 rounded once.
+
+        takes: tiles of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def adds(lhs: Any, rhs: Any) -> Any:
-        """lhs + rhs for every element."""
+        """lhs + rhs for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def addsc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
-        """lhs + rhs + rhs2 for every element, FP16 and BF16 rounded once."""
+        """lhs + rhs + rhs2 for every element, FP16 and BF16 rounded once.
+
+        takes: tiles of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def aic_gather(x: Any) -> Any:
-        """A tile of the vector core on the cube core."""
+        """A tile of the vector core on the cube core.
+
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def aiv_shard(x: Any) -> Any:
-        """A tile of the cube core on the vector core: the half of the running lane inside a pl.split_aiv that divides."""
+        """A tile of the cube core on the vector core: the half of the running lane inside a pl.split_aiv that divides.
+
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def alloc(memory_space: Any, size: Any, *, pinned: Any = ...) -> Any:
@@ -878,290 +1635,539 @@ class _tile:
 
     @staticmethod
     def amax(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-        """The largest element over one axis, several or all; NaN wins."""
+        """The largest element over one axis, several or all; NaN wins.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+        """
 
     @staticmethod
     def amin(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-        """The smallest element over one axis, several or all; NaN wins."""
+        """The smallest element over one axis, several or all; NaN wins.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+        """
 
     @staticmethod
     def and_(lhs: Any, rhs: Any) -> Any:
-        """lhs & rhs, bit by bit."""
+        """lhs & rhs, bit by bit.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def ands(lhs: Any, rhs: Any) -> Any:
-        """lhs & rhs, bit by bit."""
+        """lhs & rhs, bit by bit.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def arange(start: Any, shape: Any = ..., dtype: Any = ..., descending: Any = ..., step: Any = ...) -> Any:
-        """Numbers from `start` up, or down, `step` apart, in one row; without a shape those below `start`, from 0."""
+        """Numbers from `start` up, or down, `step` apart, in one row; without a shape those below `start`, from 0.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def argmax(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-        """Where the largest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
+        """Where the largest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+        """
 
     @staticmethod
     def argmin(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-        """Where the smallest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
+        """Where the smallest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+        """
 
     @staticmethod
     def argsort(input: Any, axis: Any = ..., descending: Any = ...) -> Any:
-        """The INT32 indices that put the elements in order along an axis; equal ones keep their order."""
+        """The INT32 indices that put the elements in order along an axis; equal ones keep their order.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def assemble(target: Any, source: Any, offset: Any) -> Any:
-        """target with source written at `offset`: the valid region of a tensor, the whole of a tile."""
+        """target with source written at `offset`: the valid region of a tensor, the whole of a tile.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def batch_matmul(lhs: Any, rhs: Any) -> Any:
-        """lhs @ rhs for each batch of tiles; batches broadcast."""
+        """lhs @ rhs for each batch of tiles; batches broadcast.
+
+        takes: tiles of integers and floats
+        shapes: [M, K] and [K, N] give [M, N]
+        """
 
     @staticmethod
     def batch_matmul_acc(acc: Any, lhs: Any, rhs: Any) -> Any:
-        """acc + lhs @ rhs for each batch of tiles; acc is not broadcast."""
+        """acc + lhs @ rhs for each batch of tiles; acc is not broadcast.
+
+        takes: tiles of integers and floats
+        shapes: [M, K] and [K, N] give [M, N]
+        """
 
     @staticmethod
     def bincount(input: Any, length: Any, weights: Any = ...) -> Any:
-        """How often each number from 0 to length - 1 occurs, as INT32; with weights the sum of the weights of its places."""
+        """How often each number from 0 to length - 1 occurs, as INT32; with weights the sum of the weights of its places.
+
+        takes: tensors and tiles of integers
+        """
 
     @staticmethod
     def broadcast_to(input: Any, shape: Any) -> Any:
-        """The elements repeated along new axes, and along those of extent 1, until the shape is `shape`."""
+        """The elements repeated along new axes, and along those of extent 1, until the shape is `shape`.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def cast(tile: Any, target_type: Any, mode: Any = ...) -> Any:
         """x as another dtype. Modes (name or number): none and rint round halves to even, round halves away from zero, floor, ceil,
         trunc toward zero, odd to the odd neighbour; they apply from float to integer and to narrower floats. Float to integer saturates
         and maps NaN to 0; integers wrap; integers to float round to nearest even; integers and FP64 go to FP16 and narrower through FP32.
+
+        takes: tensors, tiles and scalars of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
     @staticmethod
     def cdiv(lhs: Any, rhs: Any) -> Any:
-        """lhs / rhs of integers, rounded up: how many blocks of rhs cover lhs."""
+        """lhs / rhs of integers, rounded up: how many blocks of rhs cover lhs.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def ceil(tile: Any) -> Any:
-        """The smallest whole number not below x, in x's dtype."""
+        """The smallest whole number not below x, in x's dtype.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def ci(start: Any, shape: Any, dtype: Any = ..., descending: Any = ...) -> Any:
-        """One row of consecutive integers from `start` up, or down."""
+        """One row of consecutive integers from `start` up, or down.
+
+        takes: tensors and tiles of INT16, INT32, UINT16, UINT32
+        """
 
     @staticmethod
     def clamp(tile: Any, low: Any, high: Any) -> Any:
-        """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays."""
+        """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def clip(tile: Any, low: Any, high: Any) -> Any:
-        """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays."""
+        """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def cmp(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
-        """Compare tiles element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge) into a packed mask for sel and sels."""
+        """Compare tiles element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge) into a packed mask for sel and sels.
+
+        takes: tiles of numbers and BOOL
+        """
 
     @staticmethod
     def cmps(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
-        """Compare tiles element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge) into a packed mask for sel and sels."""
+        """Compare tiles element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge) into a packed mask for sel and sels.
+
+        takes: tiles of numbers and BOOL
+        """
 
     @staticmethod
     def col_argmax(tile: Any, tmp_tile: Any = ...) -> Any:
-        """The row of the largest element of each column, as INT32; the first of equals."""
+        """The row of the largest element of each column, as INT32; the first of equals.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, 1, N]
+        """
 
     @staticmethod
     def col_argmin(tile: Any, tmp_tile: Any = ...) -> Any:
-        """The row of the smallest element of each column, as INT32; the first of equals."""
+        """The row of the smallest element of each column, as INT32; the first of equals.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, 1, N]
+        """
 
     @staticmethod
     def col_expand(target: Any, col_vec: Any) -> Any:
-        """c[1, N] spread along the columns of the target, whose elements do not matter."""
+        """c[1, N] spread along the columns of the target, whose elements do not matter.
+
+        takes: tensors and tiles of numbers and BOOL
+        """
 
     @staticmethod
     def col_expand_add(tile: Any, col_vec: Any) -> Any:
-        """x + c with c[1, N] spread along each column."""
+        """x + c with c[1, N] spread along each column.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def col_expand_div(tile: Any, col_vec: Any) -> Any:
-        """x / c with c[1, N] spread along each column."""
+        """x / c with c[1, N] spread along each column.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def col_expand_expdif(tile: Any, col_vec: Any) -> Any:
-        """e**(x - c) with c[1, N] spread along each column."""
+        """e**(x - c) with c[1, N] spread along each column.
+
+        takes: tensors and tiles of floats
+        """
 
     @staticmethod
     def col_expand_max(tile: Any, col_vec: Any) -> Any:
-        """The larger of x and c with c[1, N] spread along each column."""
+        """The larger of x and c with c[1, N] spread along each column.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def col_expand_min(tile: Any, col_vec: Any) -> Any:
-        """The smaller of x and c with c[1, N] spread along each column."""
+        """The smaller of x and c with c[1, N] spread along each column.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def col_expand_mul(tile: Any, col_vec: Any) -> Any:
-        """x * c with c[1, N] spread along each column."""
+        """x * c with c[1, N] spread along each column.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def col_expand_sub(tile: Any, col_vec: Any) -> Any:
-        """x - c with c[1, N] spread along each column."""
+        """x - c with c[1, N] spread along each column.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def col_max(tile: Any) -> Any:
-        """The largest element of each column."""
+        """The largest element of each column.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, 1, N]
+        """
 
     @staticmethod
     def col_min(tile: Any) -> Any:
-        """The smallest element of each column."""
+        """The smallest element of each column.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, 1, N]
+        """
 
     @staticmethod
     def col_prod(tile: Any) -> Any:
-        """The product of each column."""
+        """The product of each column.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, 1, N]
+        """
 
     @staticmethod
     def col_sum(tile: Any, tmp_tile: Any = ...) -> Any:
-        """The sum of each column."""
+        """The sum of each column.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, 1, N]
+        """
 
     @staticmethod
     def concat(src0: Any, src1: Any) -> Any:
-        """The valid columns of src1 after those of src0."""
+        """The valid columns of src1 after those of src0.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def cos(tile: Any) -> Any:
-        """The cosine of every element, in radians; FP32 and FP64 only (integer tensors become FP32)."""
+        """The cosine of every element, in radians; FP32 and FP64 only (integer tensors become FP32).
+
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP32, FP64, INDEX
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def create(shape: Any, dtype: Any, target_memory: Any = ..., transpose: Any = ..., *, flat_layout: Any = ...) -> Any:
-        """A tile of undefined content."""
+        """A tile of undefined content.
+
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def cummax(tile: Any, axis: Any = ...) -> Any:
-        """The largest of all elements along the axis up to each of them; NaN wins."""
+        """The largest of all elements along the axis up to each of them; NaN wins.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the result has the shape of the input
+        """
 
     @staticmethod
     def cummin(tile: Any, axis: Any = ...) -> Any:
-        """The smallest of all elements along the axis up to each of them; NaN wins."""
+        """The smallest of all elements along the axis up to each of them; NaN wins.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the result has the shape of the input
+        """
 
     @staticmethod
     def cumprod(tile: Any, axis: Any = ...) -> Any:
-        """The product of all elements along the axis up to each of them; integers wrap."""
+        """The product of all elements along the axis up to each of them; integers wrap.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the result has the shape of the input
+        """
 
     @staticmethod
     def cumsum(tile: Any, axis: Any = ...) -> Any:
-        """The sum of all elements along the axis up to each of them; integers wrap."""
+        """The sum of all elements along the axis up to each of them; integers wrap.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the result has the shape of the input
+        """
 
     @staticmethod
     def div(lhs: Any, rhs: Any, high_precision: Any = ...) -> Any:
-        """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one."""
+        """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def divs(lhs: Any, rhs: Any) -> Any:
-        """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one."""
+        """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def einsum(subscripts: Any, lhs: Any, rhs: Any = ...) -> Any:
-        """A sum of products written with one letter per axis, as in NumPy: of two operands a matrix product, of one a reduction or another order of its axes."""
+        """A sum of products written with one letter per axis, as in NumPy: of two operands a matrix product, of one a reduction or another order of its axes.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def erf(tile: Any) -> Any:
-        """The error function of every element."""
+        """The error function of every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def every(input: Any, steps: Any) -> Any:
-        """The elements that lie `steps[axis]` apart along each axis, from the first one on; a negative step goes from the last one back."""
+        """The elements that lie `steps[axis]` apart along each axis, from the first one on; a negative step goes from the last one back.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def exp(tile: Any) -> Any:
-        """e**x for every element."""
+        """e**x for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def exp2(tile: Any) -> Any:
-        """2**x for every element."""
+        """2**x for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def expand_dims(input: Any, axis: Any) -> Any:
-        """One more axis of extent 1, which becomes axis `axis` of the result."""
+        """One more axis of extent 1, which becomes axis `axis` of the result.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def expands(target: Any, scalar: Any) -> Any:
-        """The scalar in the target's dtype, spread over its shape; the target's elements do not matter."""
+        """The scalar in the target's dtype, spread over its shape; the target's elements do not matter.
+
+        takes: tensors and tiles of numbers and BOOL
+        """
 
     @staticmethod
     def expm1(tile: Any) -> Any:
-        """e**x - 1 for every element, accurate for small x."""
+        """e**x - 1 for every element, accurate for small x.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def extract(src: Any, index_row: Any, index_col: Any, shape: Any, *, target_memory: Any) -> Any:
-        """A copy of a 2-D part of a tile in another memory space."""
+        """A copy of a 2-D part of a tile in another memory space.
+
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def fillpad(tile: Any, pad_value: Any = ...) -> Any:
-        """The same elements with everything outside the valid region filled by zero or the dtype's extremes (infinities for floats)."""
+        """The same elements with everything outside the valid region filled by zero or the dtype's extremes (infinities for floats).
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def fillpad_expand(tile: Any, shape: Any, pad_value: Any = ...) -> Any:
-        """The valid region in the corner of a larger value, the rest filled."""
+        """The valid region in the corner of a larger value, the rest filled.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def fillpad_inplace(tile: Any, pad_value: Any = ...) -> Any:
-        """The same elements with everything outside the valid region filled by zero or the dtype's extremes (infinities for floats)."""
+        """The same elements with everything outside the valid region filled by zero or the dtype's extremes (infinities for floats).
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def flip(input: Any, axis: Any = ...) -> Any:
-        """The elements in reverse order along one axis, several or all."""
+        """The elements in reverse order along one axis, several or all.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def floor(tile: Any) -> Any:
-        """The largest whole number not above x, in x's dtype."""
+        """The largest whole number not above x, in x's dtype.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def fmod(lhs: Any, rhs: Any) -> Any:
-        """The remainder of lhs / rhs with the sign of the dividend."""
+        """The remainder of lhs / rhs with the sign of the dividend.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def fmods(lhs: Any, rhs: Any) -> Any:
-        """The remainder of lhs / rhs with the sign of the dividend."""
+        """The remainder of lhs / rhs with the sign of the dividend.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def full(shape: Any, dtype: Any, value: Any) -> Any:
-        """Every element is `value`, converted to `dtype`."""
+        """Every element is `value`, converted to `dtype`.
+
+        takes: tensors and tiles of numbers and BOOL
+        """
 
     @staticmethod
     def full_like(input: Any, value: Any, dtype: Any = ...) -> Any:
-        """An array of the shape of the input, and of its data type unless another is given, in which every element is `value`."""
+        """An array of the shape of the input, and of its data type unless another is given, in which every element is `value`.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def gather(src: Any, indices: Any, tmp: Any) -> Any:
-        """Elements of src by flat row-major index."""
+        """Elements of src by flat row-major index.
+
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def gather_compare(src: Any, kvalue: Any, tmp: Any, *, cmp_mode: Any = ..., offset: Any = ..., out_cols: Any, count_dtype: Any = ...) -> Any:
-        """(indices, counts) of the columns of each row that compare with `kvalue`: ascending, plus `offset`, at most `out_cols` of them."""
+        """(indices, counts) of the columns of each row that compare with `kvalue`: ascending, plus `offset`, at most `out_cols` of them.
+
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def gather_mask(src: Any, mask_pattern: Any, *, output_dtype: Any = ...) -> Any:
-        """The columns that a pattern selects; `output_dtype` reads their bits as another dtype of the same width."""
+        """The columns that a pattern selects; `output_dtype` reads their bits as another dtype of the same width.
+
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def gather_row(dst: Any, src: Any, dst_offset: Any, src_offset: Any, shapes: Any, transpose: Any = ..., *, valid_shape: Any = ...) -> Any:
-        """dst with a window of the tensor src written at `dst_offset`, transposed on request."""
+        """dst with a window of the tensor src written at `dst_offset`, transposed on request.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def gatherb(src: Any, offset: Any, *, output_dtype: Any = ...) -> Any:
-        """32-byte blocks of src by byte offset, side by side."""
+        """32-byte blocks of src by byte offset, side by side.
+
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def gelu(tile: Any, approximate: Any = ...) -> Any:
-        """x times the part of the normal distribution below x, for every element; approximate='tanh' is the usual cheaper form."""
+        """x times the part of the normal distribution below x, for every element; approximate='tanh' is the usual cheaper form.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def gemv(lhs: Any, rhs: Any, acc_phase: Any = ...) -> Any:
-        """The vector lhs [1, K] times rhs [K, N]."""
+        """The vector lhs [1, K] times rhs [K, N].
+
+        takes: tiles of INT8, FP16, BF16, FP32, FP64
+        shapes: [M, K] and [K, N] give [M, N]
+        """
 
     @staticmethod
     def gemv_acc(acc: Any, lhs: Any, rhs: Any, acc_phase: Any = ...) -> Any:
-        """acc plus the vector lhs [1, K] times rhs [K, N]."""
+        """acc plus the vector lhs [1, K] times rhs [K, N].
+
+        takes: tiles of INT8, FP16, BF16, FP32, FP64
+        shapes: [M, K] and [K, N] give [M, N]
+        """
 
     @staticmethod
     def gemv_bias(lhs: Any, rhs: Any, bias: Any, acc_phase: Any = ...) -> Any:
-        """The vector lhs [1, K] times rhs [K, N], plus bias [1, N]."""
+        """The vector lhs [1, K] times rhs [K, N], plus bias [1, N].
+
+        takes: tiles of INT8, FP16, BF16, FP32, FP64
+        shapes: [M, K] and [K, N] give [M, N]
+        """
 
     @staticmethod
     def get_block_idx() -> Any:
@@ -1177,15 +2183,25 @@ class _tile:
 
     @staticmethod
     def histogram(input: Any, bins: Any, low: Any, high: Any) -> Any:
-        """How many elements lie in each of `bins` equal parts of the range from low to high, as INT32; what lies outside is not counted."""
+        """How many elements lie in each of `bins` equal parts of the range from low to high, as INT32; what lies outside is not counted.
+
+        takes: tensors and tiles of floats
+        """
 
     @staticmethod
     def iota(shape: Any, axis: Any = ..., dtype: Any = ...) -> Any:
-        """The index along an axis, for every element of an array of that shape."""
+        """The index along an axis, for every element of an array of that shape.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def isnan(tile: Any) -> Any:
-        """Whether each element is NaN, as BOOL."""
+        """Whether each element is NaN, as BOOL.
+
+        takes: tensors, tiles and scalars of floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def load(tensor: Any, offsets: Any, shapes: Any, valid_shape: Any = ..., target_memory: Any = ..., clamp: Any = ..., pad: Any = ...) -> Any:
@@ -1195,180 +2211,329 @@ class _tile:
 
     @staticmethod
     def log(tile: Any, high_precision: Any = ...) -> Any:
-        """The natural logarithm of every element."""
+        """The natural logarithm of every element.
+
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, FP32, FP64, INDEX
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def log10(tile: Any) -> Any:
-        """The logarithm to base 10 of every element."""
+        """The logarithm to base 10 of every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def log1p(tile: Any) -> Any:
-        """log(1 + x) for every element, accurate for small x."""
+        """log(1 + x) for every element, accurate for small x.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def log2(tile: Any) -> Any:
-        """The logarithm to base 2 of every element."""
+        """The logarithm to base 2 of every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def log_softmax(input: Any, axis: Any = ...) -> Any:
-        """The logarithm of softmax, accurate where softmax itself is nearly zero."""
+        """The logarithm of softmax, accurate where softmax itself is nearly zero.
+
+        takes: tensors and tiles of floats
+        """
 
     @staticmethod
     def logsumexp(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-        """The logarithm of the sum of e**x along the axis, without overflow."""
+        """The logarithm of the sum of e**x along the axis, without overflow.
+
+        takes: tensors and tiles of floats
+        """
 
     @staticmethod
     def lrelu(tile: Any, slope: Any) -> Any:
-        """x where it is positive, else slope * x; the slope is a scalar."""
+        """x where it is positive, else slope * x; the slope is a scalar.
+
+        takes: tensors and tiles of floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def matmul(lhs: Any, rhs: Any, out_dtype: Any = ...) -> Any:
         """lhs @ rhs. Tensors: the promoted dtype unless `out_dtype` is given, leading dims are batches and broadcast, vectors may be 1-D
         (two of them give [1]). Tiles: 2-D, of one dtype, FP32 (FP64 of FP64) or INT32 out.
+
+        takes: tensors and tiles of integers and floats
+        shapes: [M, K] and [K, N] give [M, N]
         """
 
     @staticmethod
     def matmul_acc(acc: Any, lhs: Any, rhs: Any, init_cond: Any = ...) -> Any:
-        """acc + lhs @ rhs in FP32 (FP64 for FP64) or INT32; where `init_cond` is true, lhs @ rhs alone."""
+        """acc + lhs @ rhs in FP32 (FP64 for FP64) or INT32; where `init_cond` is true, lhs @ rhs alone.
+
+        takes: tensors and tiles of integers and floats
+        shapes: [M, K] and [K, N] give [M, N]
+        """
 
     @staticmethod
     def matmul_bias(lhs: Any, rhs: Any, bias: Any) -> Any:
-        """lhs @ rhs + bias, with bias [1, N] in the accumulator's dtype."""
+        """lhs @ rhs + bias, with bias [1, N] in the accumulator's dtype.
+
+        takes: tiles of integers and floats
+        shapes: [M, K] and [K, N] give [M, N]
+        """
 
     @staticmethod
     def matmul_mx(lhs: Any, lhs_scale: Any, rhs: Any, rhs_scale: Any) -> Any:
-        """lhs @ rhs in FP32, with lhs_scale [M, K/32] and rhs_scale [K/32, N]."""
+        """lhs @ rhs in FP32, with lhs_scale [M, K/32] and rhs_scale [K/32, N].
+
+        takes: tiles of FP4, FP8E4M3FN, FP8E5M2
+        """
 
     @staticmethod
     def matmul_mx_acc(acc: Any, lhs: Any, lhs_scale: Any, rhs: Any, rhs_scale: Any) -> Any:
-        """acc + lhs @ rhs in FP32, with lhs_scale [M, K/32] and rhs_scale [K/32, N]."""
+        """acc + lhs @ rhs in FP32, with lhs_scale [M, K/32] and rhs_scale [K/32, N].
+
+        takes: tiles of FP4, FP8E4M3FN, FP8E5M2
+        """
 
     @staticmethod
     def matmul_mx_bias(lhs: Any, lhs_scale: Any, rhs: Any, rhs_scale: Any, bias: Any) -> Any:
-        """lhs @ rhs + bias [1, N] in FP32, with lhs_scale [M, K/32] and rhs_scale [K/32, N]."""
+        """lhs @ rhs + bias [1, N] in FP32, with lhs_scale [M, K/32] and rhs_scale [K/32, N].
+
+        takes: tiles of FP4, FP8E4M3FN, FP8E5M2
+        """
 
     @staticmethod
     def max(lhs: Any, rhs: Any) -> Any:
-        """The larger of lhs and rhs for every element; NaN wins."""
+        """The larger of lhs and rhs for every element; NaN wins.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def maximum(lhs: Any, rhs: Any) -> Any:
-        """The larger of lhs and rhs for every element; NaN wins."""
+        """The larger of lhs and rhs for every element; NaN wins.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def maximums(lhs: Any, rhs: Any) -> Any:
-        """The larger of lhs and rhs for every element; NaN wins."""
+        """The larger of lhs and rhs for every element; NaN wins.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def mean(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-        """The mean over one axis, several or all, summed in FP32 where the elements are narrower; that of integers is FP32."""
+        """The mean over one axis, several or all, summed in FP32 where the elements are narrower; that of integers is FP32.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def mgather(mem: Any, idx: Any, coalesce: Any = ..., *, gather_oob: Any = ..., target_memory: Any = ..., scratch: Any = ..., valid_shape: Any = ...) -> Any:
         """Rows ("row") or elements ("elem", flat index) of a tensor. Indices outside are an error ("undefined"), or count as unsigned and
         become the last ("clamp"), wrap around ("wrap") or give zeros ("zero").
+
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
         """
 
     @staticmethod
     def min(lhs: Any, rhs: Any) -> Any:
-        """The smaller of lhs and rhs for every element; NaN wins."""
+        """The smaller of lhs and rhs for every element; NaN wins.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def minimum(lhs: Any, rhs: Any) -> Any:
-        """The smaller of lhs and rhs for every element; NaN wins."""
+        """The smaller of lhs and rhs for every element; NaN wins.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def minimums(lhs: Any, rhs: Any) -> Any:
-        """The smaller of lhs and rhs for every element; NaN wins."""
+        """The smaller of lhs and rhs for every element; NaN wins.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def move(tile: Any, target_memory: Any, blayout: Any = ..., slayout: Any = ...) -> Any:
-        """The same tile in another on-chip memory space."""
+        """The same tile in another on-chip memory space.
+
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def mrgsort(src0: Any, src1: Any = ..., src2: Any = ..., src3: Any = ..., tmp: Any = ..., exhausted: Any = ..., *, block_len: Any = ...) -> Any:
-        """One list: each four sorted runs of `block_len` columns become one. Several: two to four sorted lists become one."""
+        """One list: each four sorted runs of `block_len` columns become one. Several: two to four sorted lists become one.
+
+        takes: tensors and tiles of FP16, FP32
+        """
 
     @staticmethod
     def mscatter(src: Any, idx: Any, output_tensor: Any) -> Any:
-        """Write src's elements into a tensor at flat row-major indices; evaluates to that tensor. Of equal indices the last wins."""
+        """Write src's elements into a tensor at flat row-major indices; evaluates to that tensor. Of equal indices the last wins.
+
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def mul(lhs: Any, rhs: Any) -> Any:
-        """lhs * rhs for every element."""
+        """lhs * rhs for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def muls(lhs: Any, rhs: Any) -> Any:
-        """lhs * rhs for every element."""
+        """lhs * rhs for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def neg(tile: Any) -> Any:
-        """-x for every element; unsigned integers wrap."""
+        """-x for every element; unsigned integers wrap.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def not_(tile: Any) -> Any:
-        """~x, bit by bit."""
+        """~x, bit by bit.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def ones(shape: Any, dtype: Any = ...) -> Any:
-        """Every element is 1."""
+        """Every element is 1.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def ones_like(input: Any, dtype: Any = ...) -> Any:
-        """An array of the shape of the input in which every element is 1."""
+        """An array of the shape of the input in which every element is 1.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def or_(lhs: Any, rhs: Any) -> Any:
-        """lhs | rhs, bit by bit."""
+        """lhs | rhs, bit by bit.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def ors(lhs: Any, rhs: Any) -> Any:
-        """lhs | rhs, bit by bit."""
+        """lhs | rhs, bit by bit.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def part_add(src0: Any, src1: Any) -> Any:
-        """lhs + rhs where both are valid, lhs elsewhere."""
+        """lhs + rhs where both are valid, lhs elsewhere.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def part_max(src0: Any, src1: Any) -> Any:
-        """The larger of lhs and rhs where both are valid, lhs elsewhere."""
+        """The larger of lhs and rhs where both are valid, lhs elsewhere.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def part_min(src0: Any, src1: Any) -> Any:
-        """The smaller of lhs and rhs where both are valid, lhs elsewhere."""
+        """The smaller of lhs and rhs where both are valid, lhs elsewhere.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def part_mul(src0: Any, src1: Any) -> Any:
-        """lhs * rhs where both are valid, lhs elsewhere."""
+        """lhs * rhs where both are valid, lhs elsewhere.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def permute(input: Any, axes: Any = ...) -> Any:
-        """The axes in another order: axis axes[i] of the input becomes axis i; all reversed without `axes`, as `x.T` says."""
+        """The axes in another order: axis axes[i] of the input becomes axis i; all reversed without `axes`, as `x.T` says.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def pow(lhs: Any, rhs: Any) -> Any:
-        """lhs ** rhs for every element; an integer to a negative power is the truncated fraction."""
+        """lhs ** rhs for every element; an integer to a negative power is the truncated fraction.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def prelu(tile: Any, slope: Any, tmp: Any) -> Any:
-        """x where it is positive, else slope * x; the slope is a tile of the same shape."""
+        """x where it is positive, else slope * x; the slope is a tile of the same shape.
+
+        takes: tiles of FP16, FP32, FP64
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def prod(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-        """The product over one axis, several or all; all axes at once give a scalar unless keepdims keeps them."""
+        """The product over one axis, several or all; all axes at once give a scalar unless keepdims keeps them.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+        """
 
     @staticmethod
     def rand(seed: Any, shape: Any) -> Any:
-        """Random numbers from 0 to 1, without 1, all equally likely; the same seed gives the same numbers on every platform."""
+        """Random numbers from 0 to 1, without 1, all equally likely; the same seed gives the same numbers on every platform.
+
+        takes: tensors and tiles of FP32
+        """
 
     @staticmethod
     def randn(seed: Any, shape: Any) -> Any:
-        """Random numbers of the normal distribution, of mean 0 and variance 1; the same seed gives the same numbers."""
+        """Random numbers of the normal distribution, of mean 0 and variance 1; the same seed gives the same numbers.
+
+        takes: tensors and tiles of FP32
+        """
 
     @staticmethod
     def random(key0: Any, key1: Any, counter0: Any, counter1: Any, counter2: Any, counter3: Any, shape: Any, valid_shape: Any = ..., dtype: Any = ..., rounds: Any = ...) -> Any:
         """Random bits from Philox 4x32: element e of the row-major shape is word e % 4 of the counter (counter0, counter1 as one 64-bit
         number) + e // 4, with counter2, counter3 above it and (key0, key1) as key.
+
+        takes: tensors and tiles of INT32, UINT32
         """
 
     @staticmethod
@@ -1377,183 +2542,340 @@ class _tile:
 
     @staticmethod
     def recip(tile: Any, high_precision: Any = ...) -> Any:
-        """1 / x for every element."""
+        """1 / x for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def reinterpret_view(data: Any, dtype: Any, *, shape: Any = ...) -> Any:
-        """The same bytes as another dtype; without a shape the last extent is rescaled."""
+        """The same bytes as another dtype; without a shape the last extent is rescaled.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def relu(tile: Any) -> Any:
-        """max(x, 0) for every element."""
+        """max(x, 0) for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def rem(lhs: Any, rhs: Any, tmp: Any) -> Any:
-        """The remainder of lhs / rhs with the sign of the divisor."""
+        """The remainder of lhs / rhs with the sign of the divisor.
+
+        takes: tiles of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def rems(lhs: Any, rhs: Any, tmp: Any) -> Any:
-        """The remainder of lhs / rhs with the sign of the divisor."""
+        """The remainder of lhs / rhs with the sign of the divisor.
+
+        takes: tiles of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def reshape(tile: Any, shape: Any) -> Any:
-        """The same elements in row-major order with another shape; a partial valid region must stay a box at the origin."""
+        """The same elements in row-major order with another shape; a partial valid region must stay a box at the origin.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def round(tile: Any) -> Any:
-        """The nearest whole number, halves to even, in x's dtype."""
+        """The nearest whole number, halves to even, in x's dtype.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def row_argmax(tile: Any, tmp_tile: Any = ...) -> Any:
-        """The column of the largest element of each row, as INT32; the first of equals."""
+        """The column of the largest element of each row, as INT32; the first of equals.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, M, 1]
+        """
 
     @staticmethod
     def row_argmin(tile: Any, tmp_tile: Any = ...) -> Any:
-        """The column of the smallest element of each row, as INT32; the first of equals."""
+        """The column of the smallest element of each row, as INT32; the first of equals.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, M, 1]
+        """
 
     @staticmethod
     def row_expand(target: Any, row_vec: Any) -> Any:
-        """r[M, 1] spread along the rows of the target, whose elements do not matter."""
+        """r[M, 1] spread along the rows of the target, whose elements do not matter.
+
+        takes: tensors and tiles of numbers and BOOL
+        """
 
     @staticmethod
     def row_expand_add(tile: Any, row_vec: Any, tmp: Any = ...) -> Any:
-        """x + r with r[M, 1] spread along each row; a tile r of one 32-byte block per row is repeated along it instead."""
+        """x + r with r[M, 1] spread along each row; a tile r of one 32-byte block per row is repeated along it instead.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def row_expand_div(tile: Any, row_vec: Any) -> Any:
-        """x / r with r[M, 1] spread along each row."""
+        """x / r with r[M, 1] spread along each row.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def row_expand_expdif(tile: Any, row_vec: Any) -> Any:
-        """e**(x - r) with r[M, 1] spread along each row."""
+        """e**(x - r) with r[M, 1] spread along each row.
+
+        takes: tensors and tiles of floats
+        """
 
     @staticmethod
     def row_expand_max(tile: Any, row_vec: Any) -> Any:
-        """The larger of x and r with r[M, 1] spread along each row."""
+        """The larger of x and r with r[M, 1] spread along each row.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def row_expand_min(tile: Any, row_vec: Any) -> Any:
-        """The smaller of x and r with r[M, 1] spread along each row."""
+        """The smaller of x and r with r[M, 1] spread along each row.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def row_expand_mul(tile: Any, row_vec: Any) -> Any:
-        """x * r with r[M, 1] spread along each row."""
+        """x * r with r[M, 1] spread along each row.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def row_expand_sub(tile: Any, row_vec: Any) -> Any:
-        """x - r with r[M, 1] spread along each row."""
+        """x - r with r[M, 1] spread along each row.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def row_max(tile: Any, tmp_tile: Any = ...) -> Any:
-        """The largest element of each row."""
+        """The largest element of each row.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, M, 1]
+        """
 
     @staticmethod
     def row_min(tile: Any, tmp_tile: Any = ...) -> Any:
-        """The smallest element of each row."""
+        """The smallest element of each row.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, M, 1]
+        """
 
     @staticmethod
     def row_prod(tile: Any, tmp_tile: Any = ...) -> Any:
-        """The product of each row."""
+        """The product of each row.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, M, 1]
+        """
 
     @staticmethod
     def row_sum(tile: Any, tmp_tile: Any = ...) -> Any:
-        """The sum of each row."""
+        """The sum of each row.
+
+        takes: tensors and tiles of integers and floats
+        shapes: […, M, N] gives […, M, 1]
+        """
 
     @staticmethod
     def rsqrt(tile: Any, tmp: Any = ...) -> Any:
-        """1 / sqrt(x) for every element."""
+        """1 / sqrt(x) for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def scatter(dst: Any, src: Any, indexes: Any) -> Any:
-        """dst with src's elements at flat row-major indices."""
+        """dst with src's elements at flat row-major indices.
+
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def scatter_mask(dst: Any, src: Any, mask_pattern: Any) -> Any:
-        """dst with src in the columns that a pattern selects."""
+        """dst with src in the columns that a pattern selects.
+
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def scatter_update(input: Any, *args: Any, **kwargs: Any) -> Any:
-        """input with row index.flat[k] (over all dims but the last) replaced by row k of src; a tensor in memory is changed itself."""
+        """input with row index.flat[k] (over all dims but the last) replaced by row k of src; a tensor in memory is changed itself.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def sel(mask: Any, lhs: Any, rhs: Any, tmp: Any) -> Any:
-        """lhs where the mask has a one, else rhs."""
+        """lhs where the mask has a one, else rhs.
+
+        takes: tiles of integers and floats
+        """
 
     @staticmethod
     def sels(mask: Any, src: Any, tmp: Any, scalar: Any) -> Any:
-        """src where the mask has a one, else the scalar in src's dtype (integers modulo their width)."""
+        """src where the mask has a one, else the scalar in src's dtype (integers modulo their width).
+
+        takes: tiles of INT8, INT16, INT32, UINT8, UINT16, UINT32, FP16, FP32, FP64
+        """
 
     @staticmethod
     def set_validshape(tile: Any, valid_rows: Any, valid_cols: Any) -> Any:
-        """The same elements, valid in the given rows and columns; cells that were not valid before have undefined content."""
+        """The same elements, valid in the given rows and columns; cells that were not valid before have undefined content.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def shl(lhs: Any, rhs: Any) -> Any:
-        """lhs << rhs; a shift by the width or more gives 0."""
+        """lhs << rhs; a shift by the width or more gives 0.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def shls(lhs: Any, rhs: Any) -> Any:
-        """lhs << rhs; a shift by the width or more gives 0."""
+        """lhs << rhs; a shift by the width or more gives 0.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def shr(lhs: Any, rhs: Any) -> Any:
-        """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1."""
+        """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def shrs(lhs: Any, rhs: Any) -> Any:
-        """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1."""
+        """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def sigmoid(tile: Any) -> Any:
-        """1 / (1 + e**-x) for every element."""
+        """1 / (1 + e**-x) for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def silu(tile: Any) -> Any:
-        """x / (1 + e**-x) for every element."""
+        """x / (1 + e**-x) for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def sin(tile: Any) -> Any:
-        """The sine of every element, in radians; FP32 and FP64 only (integer tensors become FP32)."""
+        """The sine of every element, in radians; FP32 and FP64 only (integer tensors become FP32).
+
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP32, FP64, INDEX
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def slice(tile: Any, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ...) -> Any:
-        """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is."""
+        """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def softmax(input: Any, axis: Any = ...) -> Any:
-        """e**x over its sum along the axis, without overflow."""
+        """e**x over its sum along the axis, without overflow.
+
+        takes: tensors and tiles of floats
+        """
 
     @staticmethod
     def softplus(tile: Any) -> Any:
-        """log(1 + e**x) for every element, accurate and without overflow."""
+        """log(1 + e**x) for every element, accurate and without overflow.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def sort(input: Any, axis: Any = ..., descending: Any = ...) -> Any:
-        """The elements in order along an axis; equal ones keep their order, NaN comes last (first if descending)."""
+        """The elements in order along an axis; equal ones keep their order, NaN comes last (first if descending).
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def sort32(src: Any, idx: Any) -> Any:
-        """Each block of 32 columns sorted, largest first, as (value, index) pairs."""
+        """Each block of 32 columns sorted, largest first, as (value, index) pairs.
+
+        takes: tensors and tiles of FP16, FP32
+        """
 
     @staticmethod
     def sort_rows(input: Any, descending: Any = ...) -> Any:
-        """The elements of each row (along the last axis) in order, and the INT32 index at which each of them was."""
+        """The elements of each row (along the last axis) in order, and the INT32 index at which each of them was.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def sqrt(tile: Any) -> Any:
-        """The square root of every element."""
+        """The square root of every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def square(tile: Any) -> Any:
-        """x * x for every element."""
+        """x * x for every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def squeeze(input: Any, axis: Any = ...) -> Any:
-        """The same elements without axes of extent 1: those that are named, or all but one of them."""
+        """The same elements without axes of extent 1: those that are named, or all but one of them.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def std(input: Any, axis: Any = ..., keepdims: Any = ..., ddof: Any = ...) -> Any:
-        """The square root of the variance over one axis, several or all."""
+        """The square root of the variance over one axis, several or all.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def store(tile: Any, offsets: Any, output_tensor: Any, shapes: Any = ..., *, atomic: Any = ..., clamp: Any = ...) -> Any:
@@ -1563,83 +2885,153 @@ class _tile:
 
     @staticmethod
     def sub(lhs: Any, rhs: Any) -> Any:
-        """lhs - rhs for every element; a scalar never changes the dtype."""
+        """lhs - rhs for every element; a scalar never changes the dtype.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def subc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
-        """lhs - rhs - rhs2 for every element, FP16 and BF16 rounded once."""
+        """lhs - rhs - rhs2 for every element, FP16 and BF16 rounded once.
+
+        takes: tiles of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def subs(lhs: Any, rhs: Any) -> Any:
-        """lhs - rhs for every element; a scalar never changes the dtype."""
+        """lhs - rhs for every element; a scalar never changes the dtype.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def subsc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
-        """lhs - rhs - rhs2 for every element, FP16 and BF16 rounded once."""
+        """lhs - rhs - rhs2 for every element, FP16 and BF16 rounded once.
+
+        takes: tiles of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def sum(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-        """The sum over one axis, several or all; all axes at once give a scalar unless keepdims keeps them."""
+        """The sum over one axis, several or all; all axes at once give a scalar unless keepdims keeps them.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+        """
 
     @staticmethod
     def tan(tile: Any) -> Any:
-        """The tangent of every element, in radians; FP32 only (integer tensors become FP32)."""
+        """The tangent of every element, in radians; FP32 only (integer tensors become FP32).
+
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP32, INDEX
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def tanh(tile: Any) -> Any:
-        """The hyperbolic tangent of every element."""
+        """The hyperbolic tangent of every element.
+
+        takes: tensors, tiles and scalars of integers and floats
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def topk(input: Any, k: Any, axis: Any = ..., largest: Any = ...) -> Any:
-        """The k largest elements along an axis in descending order (or the smallest in ascending order), and their INT32 indices."""
+        """The k largest elements along an axis in descending order (or the smallest in ascending order), and their INT32 indices.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def topk_rows(input: Any, k: Any, largest: Any = ...) -> Any:
-        """The k largest elements of each row in descending order (or the smallest in ascending order), and their INT32 indices; of equals the first."""
+        """The k largest elements of each row in descending order (or the smallest in ascending order), and their INT32 indices; of equals the first.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def transpose(tile: Any, axis1: Any, axis2: Any, tmp_tile: Any = ...) -> Any:
-        """Two axes swapped; negative axes count from the end."""
+        """Two axes swapped; negative axes count from the end.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def transpose_view(tile: Any) -> Any:
-        """The last two axes swapped."""
+        """The last two axes swapped.
+
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def tri(diagonal: Any, shape: Any, valid_shape: Any = ..., dtype: Any = ..., upper: Any = ...) -> Any:
-        """1 in the lower triangle (column <= row + diagonal) or the upper one (column >= row + diagonal), else 0."""
+        """1 in the lower triangle (column <= row + diagonal) or the upper one (column >= row + diagonal), else 0.
+
+        takes: tiles of integers and floats
+        """
 
     @staticmethod
     def unsqueeze(input: Any, axis: Any) -> Any:
-        """One more axis of extent 1, which becomes axis `axis` of the result."""
+        """One more axis of extent 1, which becomes axis `axis` of the result.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def var(input: Any, axis: Any = ..., keepdims: Any = ..., ddof: Any = ...) -> Any:
-        """The mean squared distance from the mean over one axis, several or all; the sum is divided by the number of elements less ddof."""
+        """The mean squared distance from the mean over one axis, several or all; the sum is divided by the number of elements less ddof.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def where(condition: Any, lhs: Any, rhs: Any) -> Any:
-        """lhs where the condition is not zero, else rhs. The condition of tiles is BOOL or a mask, that of scalars BOOL, that of tensors any number."""
+        """lhs where the condition is not zero, else rhs. The condition of tiles is BOOL or a mask, that of scalars BOOL, that of tensors any number.
+
+        takes: tensors, tiles and scalars of numbers and BOOL
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def write(tile: Any, indices: Any, value: Any) -> Any:
-        """dst with one element replaced, by one index per dim (the front end also takes one flat index)."""
+        """dst with one element replaced, by one index per dim (the front end also takes one flat index).
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
 
     @staticmethod
     def xor(lhs: Any, rhs: Any, tmp: Any = ...) -> Any:
-        """lhs ^ rhs, bit by bit."""
+        """lhs ^ rhs, bit by bit.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def xors(lhs: Any, rhs: Any, tmp: Any = ...) -> Any:
-        """lhs ^ rhs, bit by bit."""
+        """lhs ^ rhs, bit by bit.
+
+        takes: tensors, tiles and scalars of integers
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
 
     @staticmethod
     def zeros(shape: Any, dtype: Any = ...) -> Any:
-        """Every element is 0."""
+        """Every element is 0.
+
+        takes: tensors and tiles of integers and floats
+        """
 
     @staticmethod
     def zeros_like(input: Any, dtype: Any = ...) -> Any:
-        """An array of the shape of the input in which every element is 0."""
+        """An array of the shape of the input in which every element is 0.
+
+        takes: tensors and tiles of integers and floats
+        """
 
 tile: type[_tile]
 
@@ -1789,19 +3181,40 @@ class _prefetch:
 prefetch: type[_prefetch]
 
 def abs(input: Any) -> Any:
-    """The magnitude of every element."""
+    """The magnitude of every element.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.abs(x)  # x: FP32 [4, 8]
+    """
 
 def add(lhs: Any, rhs: Any) -> Any:
-    """lhs + rhs for every element."""
+    """lhs + rhs for every element.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.add(x, x)  # x: FP32 [4, 8]
+    """
 
 def addc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
-    """lhs + rhs + rhs2 for every element, FP16 and BF16 rounded once."""
+    """lhs + rhs + rhs2 for every element, FP16 and BF16 rounded once.
+
+    takes: tiles of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def addsc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
-    """lhs + rhs + rhs2 for every element, FP16 and BF16 rounded once."""
+    """lhs + rhs + rhs2 for every element, FP16 and BF16 rounded once.
+
+    takes: tiles of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def aic_gather(x: Any) -> Any:
-    """A tile of the vector core on the cube core."""
+    """A tile of the vector core on the cube core.
+
+    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def aic_initialize_pipe(c2v_consumer_buf: Any = ..., v2c_consumer_buf: Any = ..., *, dir_mask: Any, slot_size: Any, slot_num: Any = ..., local_slot_num: Any = ..., id: Any = ...) -> Any:
     """Open the FIFOs of a cube kernel; dir_mask 1 is cube to vector, 2 vector to cube, 3 both."""
@@ -1810,115 +3223,258 @@ def aiv_initialize_pipe(c2v_consumer_buf: Any = ..., v2c_consumer_buf: Any = ...
     """Open the FIFOs of a vector kernel; dir_mask 1 is cube to vector, 2 vector to cube, 3 both."""
 
 def aiv_shard(x: Any) -> Any:
-    """A tile of the cube core on the vector core: the half of the running lane inside a pl.split_aiv that divides."""
+    """A tile of the cube core on the vector core: the half of the running lane inside a pl.split_aiv that divides.
+
+    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def amax(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-    """The largest element over one axis, several or all; NaN wins."""
+    """The largest element over one axis, several or all; NaN wins.
+
+    takes: tensors and tiles of integers and floats
+    shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+    example: out[:] = pl.amax(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def amin(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-    """The smallest element over one axis, several or all; NaN wins."""
+    """The smallest element over one axis, several or all; NaN wins.
+
+    takes: tensors and tiles of integers and floats
+    shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+    example: out[:] = pl.amin(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def and_(lhs: Any, rhs: Any) -> Any:
-    """lhs & rhs, bit by bit."""
+    """lhs & rhs, bit by bit.
+
+    takes: tensors, tiles and scalars of integers
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.and_(x, x)  # x: INT32 [4, 8]
+    """
 
 def ands(lhs: Any, rhs: Any) -> Any:
-    """lhs & rhs, bit by bit."""
+    """lhs & rhs, bit by bit.
+
+    takes: tensors, tiles and scalars of integers
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def arange(start: Any, shape: Any = ..., dtype: Any = ..., descending: Any = ..., step: Any = ...) -> Any:
-    """Numbers from `start` up, or down, `step` apart, in one row; without a shape those below `start`, from 0."""
+    """Numbers from `start` up, or down, `step` apart, in one row; without a shape those below `start`, from 0.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def argmax(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-    """Where the largest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
+    """Where the largest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order.
+
+    takes: tensors and tiles of integers and floats
+    shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+    example: out[:] = pl.argmax(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def argmin(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-    """Where the smallest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order."""
+    """Where the smallest element of one axis lies, as INT32; the first of equals. Without an axis: its place among all elements in row-major order.
+
+    takes: tensors and tiles of integers and floats
+    shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+    example: out[:] = pl.argmin(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def argsort(input: Any, axis: Any = ..., descending: Any = ...) -> Any:
-    """The INT32 indices that put the elements in order along an axis; equal ones keep their order."""
+    """The INT32 indices that put the elements in order along an axis; equal ones keep their order.
+
+    takes: tensors and tiles of integers and floats
+    example: out[:] = pl.argsort(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def assemble(target: Any, source: Any, offset: Any, *, atomic: Any = ...) -> Any:
-    """target with source written at `offset`: the valid region of a tensor, the whole of a tile."""
+    """target with source written at `offset`: the valid region of a tensor, the whole of a tile.
+
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def batch_matmul(lhs: Any, rhs: Any) -> Any:
-    """lhs @ rhs for each batch of tiles; batches broadcast."""
+    """lhs @ rhs for each batch of tiles; batches broadcast.
+
+    takes: tiles of integers and floats
+    shapes: [M, K] and [K, N] give [M, N]
+    """
 
 def bincount(input: Any, length: Any, weights: Any = ...) -> Any:
-    """How often each number from 0 to length - 1 occurs, as INT32; with weights the sum of the weights of its places."""
+    """How often each number from 0 to length - 1 occurs, as INT32; with weights the sum of the weights of its places.
+
+    takes: tensors and tiles of integers
+    """
 
 def broadcast_to(input: Any, shape: Any) -> Any:
-    """The elements repeated along new axes, and along those of extent 1, until the shape is `shape`."""
+    """The elements repeated along new axes, and along those of extent 1, until the shape is `shape`.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def cast(input: Any, target_type: Any, mode: Any = ...) -> Any:
     """x as another dtype. Modes (name or number): none and rint round halves to even, round halves away from zero, floor, ceil,
     trunc toward zero, odd to the odd neighbour; they apply from float to integer and to narrower floats. Float to integer saturates
     and maps NaN to 0; integers wrap; integers to float round to nearest even; integers and FP64 go to FP16 and narrower through FP32.
+
+    takes: tensors, tiles and scalars of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    shapes: operands broadcast as in NumPy; the result has their common shape
     """
 
 def cdiv(lhs: Any, rhs: Any) -> Any:
-    """lhs / rhs of integers, rounded up: how many blocks of rhs cover lhs."""
+    """lhs / rhs of integers, rounded up: how many blocks of rhs cover lhs.
+
+    takes: tensors, tiles and scalars of integers
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.cdiv(x, x)  # x: INT32 [4, 8]
+    """
 
 def ceil(input: Any) -> Any:
-    """The smallest whole number not below x, in x's dtype."""
+    """The smallest whole number not below x, in x's dtype.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.ceil(x)  # x: FP32 [4, 8]
+    """
 
 def clamp(input: Any, low: Any, high: Any) -> Any:
-    """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays."""
+    """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def clip(input: Any, low: Any, high: Any) -> Any:
-    """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays."""
+    """The nearest number to x that is at least low and at most high; high wins where they cross, and NaN stays.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def cmp(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
-    """Compare element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge): 0 or 1 in the promoted dtype; of scalars a BOOL."""
+    """Compare element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge): 0 or 1 in the promoted dtype; of scalars a BOOL.
+
+    takes: tensors and scalars of numbers and BOOL
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.cmp(x, x)  # x: FP32 [4, 8]
+    """
 
 def cmps(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
-    """Compare tiles element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge) into a packed mask for sel and sels."""
+    """Compare tiles element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge) into a packed mask for sel and sels.
+
+    takes: tiles of numbers and BOOL
+    """
 
 def col_argmax(input: Any, tmp_tile: Any = ...) -> Any:
-    """The row of the largest element of each column, as INT32; the first of equals."""
+    """The row of the largest element of each column, as INT32; the first of equals.
+
+    takes: tensors and tiles of integers and floats
+    shapes: […, M, N] gives […, 1, N]
+    example: out[:] = pl.col_argmax(x)  # x: FP32 [4, 8]
+    """
 
 def col_argmin(input: Any, tmp_tile: Any = ...) -> Any:
-    """The row of the smallest element of each column, as INT32; the first of equals."""
+    """The row of the smallest element of each column, as INT32; the first of equals.
+
+    takes: tensors and tiles of integers and floats
+    shapes: […, M, N] gives […, 1, N]
+    example: out[:] = pl.col_argmin(x)  # x: FP32 [4, 8]
+    """
 
 def col_expand(lhs: Any, rhs: Any) -> Any:
-    """c[1, N] spread along the columns of the target, whose elements do not matter."""
+    """c[1, N] spread along the columns of the target, whose elements do not matter.
+
+    takes: tensors and tiles of numbers and BOOL
+    """
 
 def col_expand_add(lhs: Any, rhs: Any) -> Any:
-    """x + c with c[1, N] spread along each column."""
+    """x + c with c[1, N] spread along each column.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def col_expand_div(lhs: Any, rhs: Any) -> Any:
-    """x / c with c[1, N] spread along each column."""
+    """x / c with c[1, N] spread along each column.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def col_expand_expdif(lhs: Any, rhs: Any) -> Any:
-    """e**(x - c) with c[1, N] spread along each column."""
+    """e**(x - c) with c[1, N] spread along each column.
+
+    takes: tensors and tiles of floats
+    """
 
 def col_expand_max(lhs: Any, rhs: Any) -> Any:
-    """The larger of x and c with c[1, N] spread along each column."""
+    """The larger of x and c with c[1, N] spread along each column.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def col_expand_min(lhs: Any, rhs: Any) -> Any:
-    """The smaller of x and c with c[1, N] spread along each column."""
+    """The smaller of x and c with c[1, N] spread along each column.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def col_expand_mul(lhs: Any, rhs: Any) -> Any:
-    """x * c with c[1, N] spread along each column."""
+    """x * c with c[1, N] spread along each column.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def col_expand_sub(lhs: Any, rhs: Any) -> Any:
-    """x - c with c[1, N] spread along each column."""
+    """x - c with c[1, N] spread along each column.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def col_max(input: Any) -> Any:
-    """The largest element of each column."""
+    """The largest element of each column.
+
+    takes: tensors and tiles of integers and floats
+    shapes: […, M, N] gives […, 1, N]
+    example: out[:] = pl.col_max(x)  # x: FP32 [4, 8]
+    """
 
 def col_min(input: Any) -> Any:
-    """The smallest element of each column."""
+    """The smallest element of each column.
+
+    takes: tensors and tiles of integers and floats
+    shapes: […, M, N] gives […, 1, N]
+    example: out[:] = pl.col_min(x)  # x: FP32 [4, 8]
+    """
 
 def col_prod(input: Any) -> Any:
-    """The product of each column."""
+    """The product of each column.
+
+    takes: tensors and tiles of integers and floats
+    shapes: […, M, N] gives […, 1, N]
+    example: out[:] = pl.col_prod(x)  # x: FP32 [4, 8]
+    """
 
 def col_sum(input: Any, tmp_tile: Any = ...) -> Any:
-    """The sum of each column."""
+    """The sum of each column.
+
+    takes: tensors and tiles of integers and floats
+    shapes: […, M, N] gives […, 1, N]
+    example: out[:] = pl.col_sum(x)  # x: FP32 [4, 8]
+    """
 
 def concat(src0: Any, src1: Any) -> Any:
-    """The valid columns of src1 after those of src0."""
+    """The valid columns of src1 after those of src0.
+
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def cos(input: Any) -> Any:
-    """The cosine of every element, in radians; FP32 and FP64 only (integer tensors become FP32)."""
+    """The cosine of every element, in radians; FP32 and FP64 only (integer tensors become FP32).
+
+    takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP32, FP64, INDEX
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.cos(x)  # x: FP32 [4, 8]
+    """
 
 def create_l1(shape: Any, dtype: Any, transpose: Any = ...) -> Any:
     """A new tensor that lives in on-chip memory on Ascend; otherwise as create_tensor."""
@@ -1927,102 +3483,220 @@ def create_tensor(shape: Any, dtype: Any, layout: Any = ..., manual_dep: Any = .
     """A new tensor, uninitialised unless `init_value` is given."""
 
 def create_tile(shape: Any, dtype: Any, target_memory: Any = ..., transpose: Any = ..., *, flat_layout: Any = ...) -> Any:
-    """A tile of undefined content."""
+    """A tile of undefined content.
+
+    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def cummax(input: Any, axis: Any = ...) -> Any:
-    """The largest of all elements along the axis up to each of them; NaN wins."""
+    """The largest of all elements along the axis up to each of them; NaN wins.
+
+    takes: tensors and tiles of integers and floats
+    shapes: the result has the shape of the input
+    example: out[:] = pl.cummax(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def cummin(input: Any, axis: Any = ...) -> Any:
-    """The smallest of all elements along the axis up to each of them; NaN wins."""
+    """The smallest of all elements along the axis up to each of them; NaN wins.
+
+    takes: tensors and tiles of integers and floats
+    shapes: the result has the shape of the input
+    example: out[:] = pl.cummin(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def cumprod(input: Any, axis: Any = ...) -> Any:
-    """The product of all elements along the axis up to each of them; integers wrap."""
+    """The product of all elements along the axis up to each of them; integers wrap.
+
+    takes: tensors and tiles of integers and floats
+    shapes: the result has the shape of the input
+    example: out[:] = pl.cumprod(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def cumsum(input: Any, axis: Any = ...) -> Any:
-    """The sum of all elements along the axis up to each of them; integers wrap."""
+    """The sum of all elements along the axis up to each of them; integers wrap.
+
+    takes: tensors and tiles of integers and floats
+    shapes: the result has the shape of the input
+    example: out[:] = pl.cumsum(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def dim(tensor: Any, axis: Any) -> Any:
     """The extent of an axis, as an INDEX scalar."""
 
 def div(lhs: Any, rhs: Any, high_precision: Any = ...) -> Any:
-    """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one."""
+    """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.div(x, x)  # x: FP32 [4, 8]
+    """
 
 def dump_tag(tensor: Any) -> Any:
     """Marks a tensor for a run-time dump."""
 
 def einsum(subscripts: Any, lhs: Any, rhs: Any = ...) -> Any:
-    """A sum of products written with one letter per axis, as in NumPy: of two operands a matrix product, of one a reduction or another order of its axes."""
+    """A sum of products written with one letter per axis, as in NumPy: of two operands a matrix product, of one a reduction or another order of its axes.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def erf(input: Any) -> Any:
-    """The error function of every element."""
+    """The error function of every element.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.erf(x)  # x: FP32 [4, 8]
+    """
 
 def every(input: Any, steps: Any) -> Any:
-    """The elements that lie `steps[axis]` apart along each axis, from the first one on; a negative step goes from the last one back."""
+    """The elements that lie `steps[axis]` apart along each axis, from the first one on; a negative step goes from the last one back.
+
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def exp(input: Any) -> Any:
-    """e**x for every element."""
+    """e**x for every element.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.exp(x)  # x: FP32 [4, 8]
+    """
 
 def exp2(input: Any) -> Any:
-    """2**x for every element."""
+    """2**x for every element.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.exp2(x)  # x: FP32 [4, 8]
+    """
 
 def expand_clone(src: Any, target: Any) -> Any:
-    """src spread over the shape of target, whose elements do not matter."""
+    """src spread over the shape of target, whose elements do not matter.
+
+    takes: tensors of numbers and BOOL
+    """
 
 def expand_dims(input: Any, axis: Any) -> Any:
-    """One more axis of extent 1, which becomes axis `axis` of the result."""
+    """One more axis of extent 1, which becomes axis `axis` of the result.
+
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def expands(target: Any, scalar: Any) -> Any:
-    """The scalar in the target's dtype, spread over its shape; the target's elements do not matter."""
+    """The scalar in the target's dtype, spread over its shape; the target's elements do not matter.
+
+    takes: tensors and tiles of numbers and BOOL
+    """
 
 def expm1(input: Any) -> Any:
-    """e**x - 1 for every element, accurate for small x."""
+    """e**x - 1 for every element, accurate for small x.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.expm1(x)  # x: FP32 [4, 8]
+    """
 
 def fillpad(value: Any, pad_value: Any = ...) -> Any:
-    """The same elements with everything outside the valid region filled by zero or the dtype's extremes (infinities for floats)."""
+    """The same elements with everything outside the valid region filled by zero or the dtype's extremes (infinities for floats).
+
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def fillpad_expand(value: Any, shape: Any, pad_value: Any = ...) -> Any:
-    """The valid region in the corner of a larger value, the rest filled."""
+    """The valid region in the corner of a larger value, the rest filled.
+
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def flip(input: Any, axis: Any = ...) -> Any:
-    """The elements in reverse order along one axis, several or all."""
+    """The elements in reverse order along one axis, several or all.
+
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    example: out[:] = pl.flip(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def floor(input: Any) -> Any:
-    """The largest whole number not above x, in x's dtype."""
+    """The largest whole number not above x, in x's dtype.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.floor(x)  # x: FP32 [4, 8]
+    """
 
 def fmod(lhs: Any, rhs: Any) -> Any:
-    """The remainder of lhs / rhs with the sign of the dividend."""
+    """The remainder of lhs / rhs with the sign of the dividend.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.fmod(x, x)  # x: FP32 [4, 8]
+    """
 
 def fmods(lhs: Any, rhs: Any) -> Any:
-    """The remainder of lhs / rhs with the sign of the dividend."""
+    """The remainder of lhs / rhs with the sign of the dividend.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def full(shape: Any, dtype: Any, value: Any) -> Any:
-    """Every element is `value`, converted to `dtype`."""
+    """Every element is `value`, converted to `dtype`.
+
+    takes: tensors and tiles of numbers and BOOL
+    """
 
 def full_like(input: Any, value: Any, dtype: Any = ...) -> Any:
-    """An array of the shape of the input, and of its data type unless another is given, in which every element is `value`."""
+    """An array of the shape of the input, and of its data type unless another is given, in which every element is `value`.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def gather(input: Any, dim: Any = ..., index: Any = ..., *, mask_pattern: Any = ..., output_dtype: Any = ..., kvalue: Any = ..., cmp_mode: Any = ..., out_cols: Any = ..., offset: Any = ..., count_dtype: Any = ..., fill: Any = ...) -> Any:
     """Elements by index along `dim` (with `fill` an index outside gives it, and is no error), columns by pattern, or (indices, counts) of the columns of each row that compare with `kvalue`:
     ascending, plus `offset`, at most `out_cols` of them, undefined past the count.
+
+    takes: tensors of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
     """
 
 def gather_row(dst: Any, src: Any, dst_offset: Any, src_offset: Any, shapes: Any, transpose: Any = ..., *, valid_shape: Any = ...) -> Any:
-    """dst with a window of the tensor src written at `dst_offset`, transposed on request."""
+    """dst with a window of the tensor src written at `dst_offset`, transposed on request.
+
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def gatherb(src: Any, offset: Any, *, output_dtype: Any = ...) -> Any:
-    """32-byte blocks of src by byte offset, side by side."""
+    """32-byte blocks of src by byte offset, side by side.
+
+    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def gelu(input: Any, approximate: Any = ...) -> Any:
-    """x times the part of the normal distribution below x, for every element; approximate='tanh' is the usual cheaper form."""
+    """x times the part of the normal distribution below x, for every element; approximate='tanh' is the usual cheaper form.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.gelu(x)  # x: FP32 [4, 8]
+    """
 
 def gemv(lhs: Any, rhs: Any, acc_phase: Any = ...) -> Any:
-    """The vector lhs [1, K] times rhs [K, N]."""
+    """The vector lhs [1, K] times rhs [K, N].
+
+    takes: tiles of INT8, FP16, BF16, FP32, FP64
+    shapes: [M, K] and [K, N] give [M, N]
+    """
 
 def gemv_acc(acc: Any, lhs: Any, rhs: Any, acc_phase: Any = ...) -> Any:
-    """acc plus the vector lhs [1, K] times rhs [K, N]."""
+    """acc plus the vector lhs [1, K] times rhs [K, N].
+
+    takes: tiles of INT8, FP16, BF16, FP32, FP64
+    shapes: [M, K] and [K, N] give [M, N]
+    """
 
 def gemv_bias(lhs: Any, rhs: Any, bias: Any, acc_phase: Any = ...) -> Any:
-    """The vector lhs [1, K] times rhs [K, N], plus bias [1, N]."""
+    """The vector lhs [1, K] times rhs [K, N], plus bias [1, N].
+
+    takes: tiles of INT8, FP16, BF16, FP32, FP64
+    shapes: [M, K] and [K, N] give [M, N]
+    """
 
 def get_block_idx() -> Any:
     """The index of the running block, 0 outside pl.spmd."""
@@ -2034,16 +3708,27 @@ def get_subblock_idx() -> Any:
     """The vector lane of pl.split_aiv, else 0."""
 
 def histogram(input: Any, bins: Any, low: Any, high: Any) -> Any:
-    """How many elements lie in each of `bins` equal parts of the range from low to high, as INT32; what lies outside is not counted."""
+    """How many elements lie in each of `bins` equal parts of the range from low to high, as INT32; what lies outside is not counted.
+
+    takes: tensors and tiles of floats
+    """
 
 def import_peer_buffer(*, name: Any, peer_func: Any) -> Any:
     """The address of a buffer that another function reserves, as an INT32 scalar."""
 
 def iota(shape: Any, axis: Any = ..., dtype: Any = ...) -> Any:
-    """The index along an axis, for every element of an array of that shape."""
+    """The index along an axis, for every element of an array of that shape.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def isnan(input: Any) -> Any:
-    """Whether each element is NaN, as BOOL."""
+    """Whether each element is NaN, as BOOL.
+
+    takes: tensors, tiles and scalars of floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.isnan(x)  # x: FP32 [4, 8]
+    """
 
 def load(tensor: Any, offsets: Any, shapes: Any, valid_shape: Any = ..., target_memory: Any = ..., clamp: Any = ..., pad: Any = ...) -> Any:
     """A tile snapshot of the window of a tensor at `offsets`; `valid_shape` narrows it, `clamp` shrinks it to the part inside, with `pad` it may
@@ -2051,282 +3736,622 @@ def load(tensor: Any, offsets: Any, shapes: Any, valid_shape: Any = ..., target_
     """
 
 def log(input: Any, high_precision: Any = ...) -> Any:
-    """The natural logarithm of every element."""
+    """The natural logarithm of every element.
+
+    takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, FP32, FP64, INDEX
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.log(x)  # x: FP32 [4, 8]
+    """
 
 def log10(input: Any) -> Any:
-    """The logarithm to base 10 of every element."""
+    """The logarithm to base 10 of every element.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.log10(x)  # x: FP32 [4, 8]
+    """
 
 def log1p(input: Any) -> Any:
-    """log(1 + x) for every element, accurate for small x."""
+    """log(1 + x) for every element, accurate for small x.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.log1p(x)  # x: FP32 [4, 8]
+    """
 
 def log2(input: Any) -> Any:
-    """The logarithm to base 2 of every element."""
+    """The logarithm to base 2 of every element.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.log2(x)  # x: FP32 [4, 8]
+    """
 
 def log_softmax(input: Any, axis: Any = ...) -> Any:
-    """The logarithm of softmax, accurate where softmax itself is nearly zero."""
+    """The logarithm of softmax, accurate where softmax itself is nearly zero.
+
+    takes: tensors and tiles of floats
+    example: out[:] = pl.log_softmax(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def logsumexp(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-    """The logarithm of the sum of e**x along the axis, without overflow."""
+    """The logarithm of the sum of e**x along the axis, without overflow.
+
+    takes: tensors and tiles of floats
+    example: out[:] = pl.logsumexp(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def lrelu(input: Any, slope: Any) -> Any:
-    """x where it is positive, else slope * x; the slope is a scalar."""
+    """x where it is positive, else slope * x; the slope is a scalar.
+
+    takes: tensors and tiles of floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def matmul(lhs: Any, rhs: Any, out_dtype: Any = ..., a_trans: Any = ..., b_trans: Any = ..., c_matrix_nz: Any = ...) -> Any:
     """lhs @ rhs. Tensors: the promoted dtype unless `out_dtype` is given, leading dims are batches and broadcast, vectors may be 1-D
     (two of them give [1]). Tiles: 2-D, of one dtype, FP32 (FP64 of FP64) or INT32 out.
+
+    takes: tensors and tiles of integers and floats
+    shapes: [M, K] and [K, N] give [M, N]
     """
 
 def matmul_acc(acc: Any, lhs: Any, rhs: Any, a_trans: Any = ..., b_trans: Any = ..., init_cond: Any = ...) -> Any:
-    """acc + lhs @ rhs in FP32 (FP64 for FP64) or INT32; where `init_cond` is true, lhs @ rhs alone."""
+    """acc + lhs @ rhs in FP32 (FP64 for FP64) or INT32; where `init_cond` is true, lhs @ rhs alone.
+
+    takes: tensors and tiles of integers and floats
+    shapes: [M, K] and [K, N] give [M, N]
+    """
 
 def matmul_bias(lhs: Any, rhs: Any, bias: Any) -> Any:
-    """lhs @ rhs + bias, with bias [1, N] in the accumulator's dtype."""
+    """lhs @ rhs + bias, with bias [1, N] in the accumulator's dtype.
+
+    takes: tiles of integers and floats
+    shapes: [M, K] and [K, N] give [M, N]
+    """
 
 def matmul_mx(lhs: Any, lhs_scale: Any, rhs: Any, rhs_scale: Any) -> Any:
-    """lhs @ rhs in FP32, with lhs_scale [M, K/32] and rhs_scale [K/32, N]."""
+    """lhs @ rhs in FP32, with lhs_scale [M, K/32] and rhs_scale [K/32, N].
+
+    takes: tiles of FP4, FP8E4M3FN, FP8E5M2
+    """
 
 def matmul_mx_acc(acc: Any, lhs: Any, lhs_scale: Any, rhs: Any, rhs_scale: Any) -> Any:
-    """acc + lhs @ rhs in FP32, with lhs_scale [M, K/32] and rhs_scale [K/32, N]."""
+    """acc + lhs @ rhs in FP32, with lhs_scale [M, K/32] and rhs_scale [K/32, N].
+
+    takes: tiles of FP4, FP8E4M3FN, FP8E5M2
+    """
 
 def matmul_mx_bias(lhs: Any, lhs_scale: Any, rhs: Any, rhs_scale: Any, bias: Any) -> Any:
-    """lhs @ rhs + bias [1, N] in FP32, with lhs_scale [M, K/32] and rhs_scale [K/32, N]."""
+    """lhs @ rhs + bias [1, N] in FP32, with lhs_scale [M, K/32] and rhs_scale [K/32, N].
+
+    takes: tiles of FP4, FP8E4M3FN, FP8E5M2
+    """
 
 def max(lhs: Any, rhs: Any) -> Any:
-    """The larger of lhs and rhs for every element; NaN wins."""
+    """The larger of lhs and rhs for every element; NaN wins.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def maximum(lhs: Any, rhs: Any) -> Any:
-    """The larger of lhs and rhs for every element; NaN wins."""
+    """The larger of lhs and rhs for every element; NaN wins.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.maximum(x, x)  # x: FP32 [4, 8]
+    """
 
 def maximums(lhs: Any, rhs: Any) -> Any:
-    """The larger of lhs and rhs for every element; NaN wins."""
+    """The larger of lhs and rhs for every element; NaN wins.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def mean(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-    """The mean over one axis, several or all, summed in FP32 where the elements are narrower; that of integers is FP32."""
+    """The mean over one axis, several or all, summed in FP32 where the elements are narrower; that of integers is FP32.
+
+    takes: tensors and tiles of integers and floats
+    example: out[:] = pl.mean(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def mgather(mem: Any, idx: Any, coalesce: Any = ..., *, gather_oob: Any = ..., target_memory: Any = ..., scratch: Any = ..., valid_shape: Any = ...) -> Any:
     """Rows ("row") or elements ("elem", flat index) of a tensor. Indices outside are an error ("undefined"), or count as unsigned and
     become the last ("clamp"), wrap around ("wrap") or give zeros ("zero").
+
+    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
     """
 
 def min(lhs: Any, rhs: Any) -> Any:
-    """The smaller of lhs and rhs for every element; NaN wins."""
+    """The smaller of lhs and rhs for every element; NaN wins.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def minimum(lhs: Any, rhs: Any) -> Any:
-    """The smaller of lhs and rhs for every element; NaN wins."""
+    """The smaller of lhs and rhs for every element; NaN wins.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.minimum(x, x)  # x: FP32 [4, 8]
+    """
 
 def minimums(lhs: Any, rhs: Any) -> Any:
-    """The smaller of lhs and rhs for every element; NaN wins."""
+    """The smaller of lhs and rhs for every element; NaN wins.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def move(tile: Any, target_memory: Any, blayout: Any = ..., slayout: Any = ...) -> Any:
-    """The same tile in another on-chip memory space."""
+    """The same tile in another on-chip memory space.
+
+    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def mrgsort(src0: Any, src1: Any = ..., src2: Any = ..., src3: Any = ..., tmp: Any = ..., *, exhausted: Any = ..., block_len: Any = ...) -> Any:
-    """One list: each four sorted runs of `block_len` columns become one. Several: two to four sorted lists become one."""
+    """One list: each four sorted runs of `block_len` columns become one. Several: two to four sorted lists become one.
+
+    takes: tensors and tiles of FP16, FP32
+    """
 
 def mscatter(src: Any, idx: Any, output_tensor: Any) -> Any:
-    """Write src's elements into a tensor at flat row-major indices; evaluates to that tensor. Of equal indices the last wins."""
+    """Write src's elements into a tensor at flat row-major indices; evaluates to that tensor. Of equal indices the last wins.
+
+    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def mul(lhs: Any, rhs: Any) -> Any:
-    """lhs * rhs for every element."""
+    """lhs * rhs for every element.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.mul(x, x)  # x: FP32 [4, 8]
+    """
 
 def neg(input: Any) -> Any:
-    """-x for every element; unsigned integers wrap."""
+    """-x for every element; unsigned integers wrap.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.neg(x)  # x: FP32 [4, 8]
+    """
 
 def no_dep(tensor: Any) -> Any:
     """The same tensor, left out of automatic dependency tracking."""
 
 def not_(input: Any) -> Any:
-    """~x, bit by bit."""
+    """~x, bit by bit.
+
+    takes: tensors, tiles and scalars of integers
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.not_(x)  # x: INT32 [4, 8]
+    """
 
 def ones(shape: Any, dtype: Any = ...) -> Any:
-    """Every element is 1."""
+    """Every element is 1.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def ones_like(input: Any, dtype: Any = ...) -> Any:
-    """An array of the shape of the input in which every element is 1."""
+    """An array of the shape of the input in which every element is 1.
+
+    takes: tensors and tiles of integers and floats
+    example: out[:] = pl.ones_like(x)  # x: FP32 [4, 8]
+    """
 
 def or_(lhs: Any, rhs: Any) -> Any:
-    """lhs | rhs, bit by bit."""
+    """lhs | rhs, bit by bit.
+
+    takes: tensors, tiles and scalars of integers
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.or_(x, x)  # x: INT32 [4, 8]
+    """
 
 def ors(lhs: Any, rhs: Any) -> Any:
-    """lhs | rhs, bit by bit."""
+    """lhs | rhs, bit by bit.
+
+    takes: tensors, tiles and scalars of integers
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def paged_gather(src: Any, indices: Any, block_table: Any, block_size: Any, size: Any, max_indices: Any, *, space: Any = ..., col_off: Any = ..., is_trans: Any = ..., is_b_matrix: Any = ...) -> Any:
     """Rows of a paged pool: logical row i lies in row block_table[i // block_size] * block_size + i % block_size; columns from
     `col_off`. The result has `max_indices` rows, valid as far as there are indices.
+
+    takes: tensors of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
     """
 
 def part_add(lhs: Any, rhs: Any) -> Any:
-    """lhs + rhs where both are valid, lhs elsewhere."""
+    """lhs + rhs where both are valid, lhs elsewhere.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def part_max(lhs: Any, rhs: Any) -> Any:
-    """The larger of lhs and rhs where both are valid, lhs elsewhere."""
+    """The larger of lhs and rhs where both are valid, lhs elsewhere.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def part_min(lhs: Any, rhs: Any) -> Any:
-    """The smaller of lhs and rhs where both are valid, lhs elsewhere."""
+    """The smaller of lhs and rhs where both are valid, lhs elsewhere.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def part_mul(lhs: Any, rhs: Any) -> Any:
-    """lhs * rhs where both are valid, lhs elsewhere."""
+    """lhs * rhs where both are valid, lhs elsewhere.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def permute(input: Any, axes: Any = ...) -> Any:
-    """The axes in another order: axis axes[i] of the input becomes axis i; all reversed without `axes`, as `x.T` says."""
+    """The axes in another order: axis axes[i] of the input becomes axis i; all reversed without `axes`, as `x.T` says.
+
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    example: out[:] = pl.permute(x)  # x: FP32 [4, 8]
+    """
 
 def pow(lhs: Any, rhs: Any) -> Any:
-    """lhs ** rhs for every element; an integer to a negative power is the truncated fraction."""
+    """lhs ** rhs for every element; an integer to a negative power is the truncated fraction.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.pow(x, x)  # x: FP32 [4, 8]
+    """
 
 def prelu(tile: Any, slope: Any, tmp: Any) -> Any:
-    """x where it is positive, else slope * x; the slope is a tile of the same shape."""
+    """x where it is positive, else slope * x; the slope is a tile of the same shape.
+
+    takes: tiles of FP16, FP32, FP64
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def prod(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-    """The product over one axis, several or all; all axes at once give a scalar unless keepdims keeps them."""
+    """The product over one axis, several or all; all axes at once give a scalar unless keepdims keeps them.
+
+    takes: tensors and tiles of integers and floats
+    shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+    example: out[:] = pl.prod(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def rand(seed: Any, shape: Any) -> Any:
-    """Random numbers from 0 to 1, without 1, all equally likely; the same seed gives the same numbers on every platform."""
+    """Random numbers from 0 to 1, without 1, all equally likely; the same seed gives the same numbers on every platform.
+
+    takes: tensors and tiles of FP32
+    """
 
 def randn(seed: Any, shape: Any) -> Any:
-    """Random numbers of the normal distribution, of mean 0 and variance 1; the same seed gives the same numbers."""
+    """Random numbers of the normal distribution, of mean 0 and variance 1; the same seed gives the same numbers.
+
+    takes: tensors and tiles of FP32
+    """
 
 def random(key0: Any, key1: Any, counter0: Any, counter1: Any, counter2: Any, counter3: Any, shape: Any, dtype: Any = ..., rounds: Any = ...) -> Any:
     """Random bits from Philox 4x32: element e of the row-major shape is word e % 4 of the counter (counter0, counter1 as one 64-bit
     number) + e // 4, with counter2, counter3 above it and (key0, key1) as key.
+
+    takes: tensors and tiles of INT32, UINT32
     """
 
 def read(src: Any, offset: Any) -> Any:
     """One element as a scalar, by one index per dim or one flat index."""
 
 def recip(input: Any, high_precision: Any = ...) -> Any:
-    """1 / x for every element."""
+    """1 / x for every element.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.recip(x)  # x: FP32 [4, 8]
+    """
 
 def reinterpret_view(data: Any, dtype: Any, *, shape: Any = ...) -> Any:
-    """The same bytes as another dtype; without a shape the last extent is rescaled."""
+    """The same bytes as another dtype; without a shape the last extent is rescaled.
+
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def relu(input: Any) -> Any:
-    """max(x, 0) for every element."""
+    """max(x, 0) for every element.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.relu(x)  # x: FP32 [4, 8]
+    """
 
 def rem(lhs: Any, rhs: Any, tmp: Any) -> Any:
-    """The remainder of lhs / rhs with the sign of the divisor."""
+    """The remainder of lhs / rhs with the sign of the divisor.
+
+    takes: tiles of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def rems(lhs: Any, rhs: Any, tmp: Any) -> Any:
-    """The remainder of lhs / rhs with the sign of the divisor."""
+    """The remainder of lhs / rhs with the sign of the divisor.
+
+    takes: tiles of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def reserve_buffer(*, name: Any, size: Any, base: Any = ...) -> Any:
     """The address of a named piece of on-chip memory, as an INT32 scalar."""
 
 def reshape(input: Any, shape: Any) -> Any:
-    """The same elements in row-major order with another shape; a partial valid region must stay a box at the origin."""
+    """The same elements in row-major order with another shape; a partial valid region must stay a box at the origin.
+
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def round(input: Any) -> Any:
-    """The nearest whole number, halves to even, in x's dtype."""
+    """The nearest whole number, halves to even, in x's dtype.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.round(x)  # x: FP32 [4, 8]
+    """
 
 def row_argmax(input: Any, tmp_tile: Any = ...) -> Any:
-    """The column of the largest element of each row, as INT32; the first of equals."""
+    """The column of the largest element of each row, as INT32; the first of equals.
+
+    takes: tensors and tiles of integers and floats
+    shapes: […, M, N] gives […, M, 1]
+    example: out[:] = pl.row_argmax(x)  # x: FP32 [4, 8]
+    """
 
 def row_argmin(input: Any, tmp_tile: Any = ...) -> Any:
-    """The column of the smallest element of each row, as INT32; the first of equals."""
+    """The column of the smallest element of each row, as INT32; the first of equals.
+
+    takes: tensors and tiles of integers and floats
+    shapes: […, M, N] gives […, M, 1]
+    example: out[:] = pl.row_argmin(x)  # x: FP32 [4, 8]
+    """
 
 def row_expand(lhs: Any, rhs: Any) -> Any:
-    """r[M, 1] spread along the rows of the target, whose elements do not matter."""
+    """r[M, 1] spread along the rows of the target, whose elements do not matter.
+
+    takes: tensors and tiles of numbers and BOOL
+    """
 
 def row_expand_add(lhs: Any, rhs: Any, tmp: Any = ...) -> Any:
-    """x + r with r[M, 1] spread along each row; a tile r of one 32-byte block per row is repeated along it instead."""
+    """x + r with r[M, 1] spread along each row; a tile r of one 32-byte block per row is repeated along it instead.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def row_expand_div(lhs: Any, rhs: Any) -> Any:
-    """x / r with r[M, 1] spread along each row."""
+    """x / r with r[M, 1] spread along each row.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def row_expand_expdif(lhs: Any, rhs: Any) -> Any:
-    """e**(x - r) with r[M, 1] spread along each row."""
+    """e**(x - r) with r[M, 1] spread along each row.
+
+    takes: tensors and tiles of floats
+    """
 
 def row_expand_max(lhs: Any, rhs: Any) -> Any:
-    """The larger of x and r with r[M, 1] spread along each row."""
+    """The larger of x and r with r[M, 1] spread along each row.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def row_expand_min(lhs: Any, rhs: Any) -> Any:
-    """The smaller of x and r with r[M, 1] spread along each row."""
+    """The smaller of x and r with r[M, 1] spread along each row.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def row_expand_mul(lhs: Any, rhs: Any) -> Any:
-    """x * r with r[M, 1] spread along each row."""
+    """x * r with r[M, 1] spread along each row.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def row_expand_sub(lhs: Any, rhs: Any) -> Any:
-    """x - r with r[M, 1] spread along each row."""
+    """x - r with r[M, 1] spread along each row.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def row_max(input: Any, tmp_tile: Any = ...) -> Any:
-    """The largest element of each row."""
+    """The largest element of each row.
+
+    takes: tensors and tiles of integers and floats
+    shapes: […, M, N] gives […, M, 1]
+    example: out[:] = pl.row_max(x)  # x: FP32 [4, 8]
+    """
 
 def row_min(input: Any, tmp_tile: Any = ...) -> Any:
-    """The smallest element of each row."""
+    """The smallest element of each row.
+
+    takes: tensors and tiles of integers and floats
+    shapes: […, M, N] gives […, M, 1]
+    example: out[:] = pl.row_min(x)  # x: FP32 [4, 8]
+    """
 
 def row_prod(input: Any, tmp_tile: Any = ...) -> Any:
-    """The product of each row."""
+    """The product of each row.
+
+    takes: tensors and tiles of integers and floats
+    shapes: […, M, N] gives […, M, 1]
+    example: out[:] = pl.row_prod(x)  # x: FP32 [4, 8]
+    """
 
 def row_sum(input: Any, tmp_tile: Any = ...) -> Any:
-    """The sum of each row."""
+    """The sum of each row.
+
+    takes: tensors and tiles of integers and floats
+    shapes: […, M, N] gives […, M, 1]
+    example: out[:] = pl.row_sum(x)  # x: FP32 [4, 8]
+    """
 
 def rsqrt(input: Any, high_precision: Any = ...) -> Any:
-    """1 / sqrt(x) for every element."""
+    """1 / sqrt(x) for every element.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.rsqrt(x)  # x: FP32 [4, 8]
+    """
 
 def scatter(input: Any, dim: Any = ..., index: Any = ..., src: Any = ..., *, mask_pattern: Any = ..., dst: Any = ...) -> Any:
-    """input with src's elements at the columns that index names, or dst with input in the columns that a pattern selects."""
+    """input with src's elements at the columns that index names, or dst with input in the columns that a pattern selects.
+
+    takes: tensors of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def scatter_update(input: Any, *args: Any, **kwargs: Any) -> Any:
-    """input with row index.flat[k] (over all dims but the last) replaced by row k of src; a tensor in memory is changed itself."""
+    """input with row index.flat[k] (over all dims but the last) replaced by row k of src; a tensor in memory is changed itself.
+
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def sel(mask: Any, lhs: Any, rhs: Any, tmp: Any) -> Any:
-    """lhs where the mask has a one, else rhs."""
+    """lhs where the mask has a one, else rhs.
+
+    takes: tiles of integers and floats
+    """
 
 def sels(mask: Any, src: Any, tmp: Any, scalar: Any) -> Any:
-    """src where the mask has a one, else the scalar in src's dtype (integers modulo their width)."""
+    """src where the mask has a one, else the scalar in src's dtype (integers modulo their width).
+
+    takes: tiles of INT8, INT16, INT32, UINT8, UINT16, UINT32, FP16, FP32, FP64
+    """
 
 def set_validshape(input: Any, valid_rows: Any, valid_cols: Any) -> Any:
-    """The same elements, valid in the given rows and columns; cells that were not valid before have undefined content."""
+    """The same elements, valid in the given rows and columns; cells that were not valid before have undefined content.
+
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def shl(lhs: Any, rhs: Any) -> Any:
-    """lhs << rhs; a shift by the width or more gives 0."""
+    """lhs << rhs; a shift by the width or more gives 0.
+
+    takes: tensors, tiles and scalars of integers
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.shl(x, x)  # x: INT32 [4, 8]
+    """
 
 def shls(lhs: Any, rhs: Any) -> Any:
-    """lhs << rhs; a shift by the width or more gives 0."""
+    """lhs << rhs; a shift by the width or more gives 0.
+
+    takes: tensors, tiles and scalars of integers
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def shr(lhs: Any, rhs: Any) -> Any:
-    """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1."""
+    """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1.
+
+    takes: tensors, tiles and scalars of integers
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.shr(x, x)  # x: INT32 [4, 8]
+    """
 
 def shrs(lhs: Any, rhs: Any) -> Any:
-    """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1."""
+    """lhs >> rhs, keeping the sign of signed integers; a shift by the width or more gives 0 or -1.
+
+    takes: tensors, tiles and scalars of integers
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def sigmoid(input: Any) -> Any:
-    """1 / (1 + e**-x) for every element."""
+    """1 / (1 + e**-x) for every element.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.sigmoid(x)  # x: FP32 [4, 8]
+    """
 
 def silu(input: Any) -> Any:
-    """x / (1 + e**-x) for every element."""
+    """x / (1 + e**-x) for every element.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.silu(x)  # x: FP32 [4, 8]
+    """
 
 def sin(input: Any) -> Any:
-    """The sine of every element, in radians; FP32 and FP64 only (integer tensors become FP32)."""
+    """The sine of every element, in radians; FP32 and FP64 only (integer tensors become FP32).
+
+    takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP32, FP64, INDEX
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.sin(x)  # x: FP32 [4, 8]
+    """
 
 def slice(input: Any, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ..., clamp: Any = ...) -> Any:
-    """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is."""
+    """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is.
+
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def softmax(input: Any, axis: Any = ...) -> Any:
-    """e**x over its sum along the axis, without overflow."""
+    """e**x over its sum along the axis, without overflow.
+
+    takes: tensors and tiles of floats
+    example: out[:] = pl.softmax(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def softplus(input: Any) -> Any:
-    """log(1 + e**x) for every element, accurate and without overflow."""
+    """log(1 + e**x) for every element, accurate and without overflow.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.softplus(x)  # x: FP32 [4, 8]
+    """
 
 def sort(input: Any, axis: Any = ..., descending: Any = ...) -> Any:
-    """The elements in order along an axis; equal ones keep their order, NaN comes last (first if descending)."""
+    """The elements in order along an axis; equal ones keep their order, NaN comes last (first if descending).
+
+    takes: tensors and tiles of integers and floats
+    example: out[:] = pl.sort(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def sort32(src: Any, idx: Any) -> Any:
-    """Each block of 32 columns sorted, largest first, as (value, index) pairs."""
+    """Each block of 32 columns sorted, largest first, as (value, index) pairs.
+
+    takes: tensors and tiles of FP16, FP32
+    """
 
 def sort_rows(input: Any, descending: Any = ...) -> Any:
-    """The elements of each row (along the last axis) in order, and the INT32 index at which each of them was."""
+    """The elements of each row (along the last axis) in order, and the INT32 index at which each of them was.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def sqrt(input: Any) -> Any:
-    """The square root of every element."""
+    """The square root of every element.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.sqrt(x)  # x: FP32 [4, 8]
+    """
 
 def square(input: Any) -> Any:
-    """x * x for every element."""
+    """x * x for every element.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.square(x)  # x: FP32 [4, 8]
+    """
 
 def squeeze(input: Any, axis: Any = ...) -> Any:
-    """The same elements without axes of extent 1: those that are named, or all but one of them."""
+    """The same elements without axes of extent 1: those that are named, or all but one of them.
+
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    example: out[:] = pl.squeeze(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def std(input: Any, axis: Any = ..., keepdims: Any = ..., ddof: Any = ...) -> Any:
-    """The square root of the variance over one axis, several or all."""
+    """The square root of the variance over one axis, several or all.
+
+    takes: tensors and tiles of integers and floats
+    example: out[:] = pl.std(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def store(tile: Any, offsets: Any, output_tensor: Any, shapes: Any = ..., *, atomic: Any = ..., clamp: Any = ...) -> Any:
     """Write the valid region of a tile into a tensor at `offsets`; evaluates to that tensor. `atomic` adds instead, `clamp` leaves out what lies
@@ -2334,22 +4359,50 @@ def store(tile: Any, offsets: Any, output_tensor: Any, shapes: Any = ..., *, ato
     """
 
 def sub(lhs: Any, rhs: Any) -> Any:
-    """lhs - rhs for every element; a scalar never changes the dtype."""
+    """lhs - rhs for every element; a scalar never changes the dtype.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.sub(x, x)  # x: FP32 [4, 8]
+    """
 
 def subc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
-    """lhs - rhs - rhs2 for every element, FP16 and BF16 rounded once."""
+    """lhs - rhs - rhs2 for every element, FP16 and BF16 rounded once.
+
+    takes: tiles of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def subsc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
-    """lhs - rhs - rhs2 for every element, FP16 and BF16 rounded once."""
+    """lhs - rhs - rhs2 for every element, FP16 and BF16 rounded once.
+
+    takes: tiles of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def sum(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
-    """The sum over one axis, several or all; all axes at once give a scalar unless keepdims keeps them."""
+    """The sum over one axis, several or all; all axes at once give a scalar unless keepdims keeps them.
+
+    takes: tensors and tiles of integers and floats
+    shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+    example: out[:] = pl.sum(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def tan(input: Any) -> Any:
-    """The tangent of every element, in radians; FP32 only (integer tensors become FP32)."""
+    """The tangent of every element, in radians; FP32 only (integer tensors become FP32).
+
+    takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP32, INDEX
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.tan(x)  # x: FP32 [4, 8]
+    """
 
 def tanh(input: Any) -> Any:
-    """The hyperbolic tangent of every element."""
+    """The hyperbolic tangent of every element.
+
+    takes: tensors, tiles and scalars of integers and floats
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.tanh(x)  # x: FP32 [4, 8]
+    """
 
 def tfree_to_aic(tile: Any, *, split: Any = ..., id: Any = ...) -> Any:
     """Give the slot of a tile from the cube side back; split and id are those of its tpop."""
@@ -2358,10 +4411,16 @@ def tfree_to_aiv(tile: Any, *, split: Any = ..., id: Any = ...) -> Any:
     """Give the slot of a tile from the vector side back; split and id are those of its tpop."""
 
 def topk(input: Any, k: Any, axis: Any = ..., largest: Any = ...) -> Any:
-    """The k largest elements along an axis in descending order (or the smallest in ascending order), and their INT32 indices."""
+    """The k largest elements along an axis in descending order (or the smallest in ascending order), and their INT32 indices.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def topk_rows(input: Any, k: Any, largest: Any = ...) -> Any:
-    """The k largest elements of each row in descending order (or the smallest in ascending order), and their INT32 indices; of equals the first."""
+    """The k largest elements of each row in descending order (or the smallest in ascending order), and their INT32 indices; of equals the first.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def tpop_from_aic(*, shape: Any = ..., dtype: Any = ..., split: Any = ..., lane_stride: Any = ..., id: Any = ...) -> Any:
     """The next tile that the cube side sent."""
@@ -2376,34 +4435,70 @@ def tpush_to_aiv(tile: Any, *, split: Any, lane_stride: Any = ..., id: Any = ...
     """Send a tile from the cube side to the vector side."""
 
 def transpose(input: Any, axis1: Any, axis2: Any) -> Any:
-    """Two axes swapped; negative axes count from the end."""
+    """Two axes swapped; negative axes count from the end.
+
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def tri(diagonal: Any, shape: Any, valid_shape: Any = ..., dtype: Any = ..., upper: Any = ...) -> Any:
-    """1 in the lower triangle (column <= row + diagonal) or the upper one (column >= row + diagonal), else 0."""
+    """1 in the lower triangle (column <= row + diagonal) or the upper one (column >= row + diagonal), else 0.
+
+    takes: tiles of integers and floats
+    """
 
 def unsqueeze(input: Any, axis: Any) -> Any:
-    """One more axis of extent 1, which becomes axis `axis` of the result."""
+    """One more axis of extent 1, which becomes axis `axis` of the result.
+
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def var(input: Any, axis: Any = ..., keepdims: Any = ..., ddof: Any = ...) -> Any:
-    """The mean squared distance from the mean over one axis, several or all; the sum is divided by the number of elements less ddof."""
+    """The mean squared distance from the mean over one axis, several or all; the sum is divided by the number of elements less ddof.
+
+    takes: tensors and tiles of integers and floats
+    example: out[:] = pl.var(x, axis=1)  # x: FP32 [4, 8]
+    """
 
 def where(condition: Any, lhs: Any, rhs: Any) -> Any:
-    """lhs where the condition is not zero, else rhs. The condition of tiles is BOOL or a mask, that of scalars BOOL, that of tensors any number."""
+    """lhs where the condition is not zero, else rhs. The condition of tiles is BOOL or a mask, that of scalars BOOL, that of tensors any number.
+
+    takes: tensors, tiles and scalars of numbers and BOOL
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def write(dst: Any, offset: Any, value: Any) -> Any:
-    """dst with one element replaced, by one index per dim (the front end also takes one flat index)."""
+    """dst with one element replaced, by one index per dim (the front end also takes one flat index).
+
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
 
 def xor(lhs: Any, rhs: Any, tmp: Any = ...) -> Any:
-    """lhs ^ rhs, bit by bit."""
+    """lhs ^ rhs, bit by bit.
+
+    takes: tensors, tiles and scalars of integers
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.xor(x, x)  # x: INT32 [4, 8]
+    """
 
 def xors(lhs: Any, rhs: Any, tmp: Any = ...) -> Any:
-    """lhs ^ rhs, bit by bit."""
+    """lhs ^ rhs, bit by bit.
+
+    takes: tensors, tiles and scalars of integers
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    """
 
 def zeros(shape: Any, dtype: Any = ...) -> Any:
-    """Every element is 0."""
+    """Every element is 0.
+
+    takes: tensors and tiles of integers and floats
+    """
 
 def zeros_like(input: Any, dtype: Any = ...) -> Any:
-    """An array of the shape of the input in which every element is 0."""
+    """An array of the shape of the input in which every element is 0.
+
+    takes: tensors and tiles of integers and floats
+    example: out[:] = pl.zeros_like(x)  # x: FP32 [4, 8]
+    """
 
 Mem = MemorySpace
 ND = TensorLayout.ND

@@ -55,13 +55,13 @@ def step(level: str, name: str) -> OpFunction:
     return found
 
 
-_RENAMED = {"astype": "cast", "to": "cast"}
+RENAMED = {"astype": "cast", "to": "cast"}
 """Methods of NumPy and torch that have another name here."""
 
 
 def method(name: str) -> OpFunction | None:
     """The op that `x.name(…)` means, which takes x first."""
-    function = public("pl", _RENAMED.get(name, name))
+    function = public("pl", RENAMED.get(name, name))
     if function is None or not (params := function.rows[0][1].params) or function.rows[0][1].family == "structural":
         return None
     return function if params[0].kind in (ParamKind.Value, ParamKind.Operand) else None

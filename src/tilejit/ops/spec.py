@@ -196,7 +196,9 @@ class OpFunction:
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
-        return "\n\n".join(f"{self!r}{spelling.signature_text}\n\n{row.doc}" for spelling, row in self.rows)
+        from tilejit.ops.help import help_text
+
+        return "\n\n".join(f"{self!r}{spelling.signature_text}\n\n{help_text(spelling, row)}" for spelling, row in self.rows)
 
     @property
     def __signature__(self) -> inspect.Signature:

@@ -1,0 +1,55 @@
+"""What `help(pl.row_max)` says: the same text stands in the stub that editors read."""
+
+from __future__ import annotations
+
+from tilejit.dtypes import FP32
+from tilejit.ops.dtype_rules import FLOATS, INTEGERS, NUMBERS, PLAIN, dtype_names
+from tilejit.ops.spec import OpSpec, ParamKind, Spelling
+
+_SETS = ((PLAIN, "numbers and BOOL"), (NUMBERS, "integers and floats"), (INTEGERS, "integers"), (FLOATS, "floats"))
+_SHAPES = {
+    "elementwise": "operands broadcast as in NumPy; the result has their common shape",
+    "row": "[…, M, N] gives […, M, 1]",
+    "col": "[…, M, N] gives […, 1, N]",
+    "scan": "the result has the shape of the input",
+    "matmul": "[M, K] and [K, N] give [M, N]",
+    "over": "the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar",
+}
+
+
+def _dtypes(row: OpSpec) -> str:
+    return next((text for dtypes, text in _SETS if row.dtypes == dtypes), None) or dtype_names(row.dtypes)
+
+
+def _shapes(row: OpSpec) -> str | None:
+    if row.family == "reduction":
+        return _SHAPES[str(row.attrs["axis"])]
+    return _SHAPES.get("over" if row.name.endswith("_over") else row.family)
+
+
+def example(spelling: Spelling, row: OpSpec) -> str | None:
+    """A call on a tensor `x` that can stand in a kernel, for ops that take nothing else."""
+    if spelling.namespace != "pl" or "tensor" not in row.levels or row.family not in ("elementwise", "reduction", "scan", "composed") or spelling.scalar_only:
+        return None
+    required = [param for param in row.params if param.required]
+    if not 1 <= len(required) <= 2 or row.params[0].kind not in (ParamKind.Value, ParamKind.Operand) or required[0] is not row.params[0]:
+        return None
+    if any(param.kind not in (ParamKind.Value, ParamKind.Operand) for param in required):
+        return None
+    arguments = ["x"] * len(required) + (["axis=1"] if any(param.name == "axis" for param in row.params) else [])
+    return f"pl.{spelling.name}({', '.join(arguments)})"
+
+
+def help_text(spelling: Spelling, row: OpSpec) -> str:
+    """The meaning of an op, what it takes and gives, and an example."""
+    lines = [row.doc]
+    levels = [f"{level}s" for level in ("tensor", "tile", "scalar") if level in row.levels]
+    facts: list[str] = []
+    if levels and row.dtypes and row.family not in ("structural", "effect"):
+        facts.append(f"takes: {' and '.join(levels) if len(levels) < 3 else 'tensors, tiles and scalars'} of {_dtypes(row)}")
+    if (shapes := _shapes(row)) is not None:
+        facts.append(f"shapes: {shapes}")
+    if (call := example(spelling, row)) is not None:
+        name = "x: FP32 [4, 8]" if FP32 in row.dtypes else "x: INT32 [4, 8]"
+        facts.append(f"example: out[:] = {call}  # {name}")
+    return "\n\n".join(["\n".join(lines), "\n".join(facts)]) if facts else row.doc
