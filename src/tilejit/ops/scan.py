@@ -1,6 +1,6 @@
 """Rows that run along an axis: running sums, products and extremes.
 
-FP16 and BF16 accumulate in FP32 and are rounded when they are written; elements are taken in order, so that every platform has the same sums.
+FP16 and BF16 accumulate in FP32 and are rounded when they are written. Elements are taken in order; fast_math permits another order of sums.
 """
 
 from __future__ import annotations
