@@ -391,7 +391,7 @@ REFUSED = [
     ("z = pl.matmul_mx(tf, tf, tf, tf)", "matmul_mx takes FP4, FP8E4M3FN, FP8E5M2 as `lhs`, got FP32"),
     ("z = pl.matmul(tbo, pl.transpose(tbo, 0, 1))", "matmul takes INT8, INT16, INT32, UINT8, UINT16, UINT32, FP16, BF16, FP32, FP64 as `lhs`, got BOOL"),
     ("z = pl.gather(f, 2, i)", "gather takes an axis of 2 dims as `dim`, got 2"),
-    ("z = pl.gather(f, 1, f)", "gather takes INT32 as `index`, got FP32"),
+    ("z = pl.gather(f, 1, f)", "gather takes INT32, INT64 as `index`, got FP32"),
     ("z = pl.gather(f, 1, i, mask_pattern=1)", "gather takes exactly one of `index`, `mask_pattern` and `kvalue`"),
     ("z = pl.gather(f, mask_pattern=8)", "gather has no mask pattern 8"),
     ("z = pl.gather(f, mask_pattern=1, output_dtype=pl.INT16)", "gather takes an `output_dtype` as wide as FP32, got INT16"),

@@ -5,7 +5,7 @@ import numpy as np
 import tilejit.language as pl
 
 A = np.arange(32, dtype=np.float32).reshape(4, 8)
-INDEX = np.zeros((4, 8), np.int64)
+INDEX = np.zeros((4, 8), np.int16)
 OUT = np.full((4, 8), 7, np.float32)
 
 
