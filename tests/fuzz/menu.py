@@ -77,6 +77,7 @@ MENU: tuple[tuple[int, Operation], ...] = (
     (1, sorting.row_into),
     (1, sorting.sorted_blocks),
     (3, numpy_forms.over_axes),
+    (1, numpy_forms.product_over),
     (1, numpy_forms.place_of_extreme),
     (1, numpy_forms.normalised),
     (2, numpy_forms.elementary),
@@ -87,6 +88,7 @@ MENU: tuple[tuple[int, Operation], ...] = (
     (2, numpy_forms.running),
     (2, numpy_forms.in_order),
     (1, numpy_forms.tallied),
+    (1, numpy_forms.overhanging),
 )
 _WEIGHTS = [weight for weight, _ in MENU]
 _OPERATIONS = [operation for _, operation in MENU]

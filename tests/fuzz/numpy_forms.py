@@ -37,7 +37,7 @@ def _axes(w: Writer, x: Val) -> tuple[list[int], str]:
 
 
 def over_axes(w: Writer) -> Val | None:
-    """sum, amax, amin, mean, prod, var, std over any axes but all."""
+    """sum, amax, amin, mean, var, std over any axes but all."""
     x = w.pick(lambda v: _known(v) and len(v.shape) > 1 and v.dtype in ("FP32", "FP16", "BF16", "INT32"))
     if x is None:
         return None
@@ -46,8 +46,6 @@ def over_axes(w: Writer) -> Val | None:
     names = ["sum", "amax", "amin", w.rng.choice(("max", "min"))]
     if x.is_float and x.magnitude <= 12:
         names += ["mean", "var", "std"]
-    if x.is_float and x.magnitude <= 1.5 and count <= 8:
-        names.append("prod")
     name = w.rng.choice(names)
     keep = w.chance(0.5)
     shape = [1 if axis in axes else extent for axis, extent in enumerate(x.shape) if keep or axis not in axes]
@@ -56,12 +54,22 @@ def over_axes(w: Writer) -> Val | None:
     low, high, err = {
         "sum": (count * x.lo, count * x.hi, count * (x.err + rounding(x.dtype, count * size, 2))),
         "mean": (x.lo, x.hi, x.err + rounding(x.dtype, size, count + 4)),
-        "prod": (-(max(size, 1) ** count), max(size, 1) ** count, count * (x.err + rounding(x.dtype, 1, 2)) * max(size, 1) ** count),
         "var": (0.0, wide, 8 * size * x.err + rounding(x.dtype, wide, count + 8)),
         "std": (0.0, 2 * size, math.sqrt(8 * size * x.err + rounding(x.dtype, wide, count + 8))),
     }.get(name, (x.lo, x.hi, x.err))
     found = _shaped(w, x, _called(w, x, name, f"axis={shown}, keepdims={keep}"), shape, lo=low, hi=high, err=err if x.is_float else 0.0)
     return settled(found)
+
+
+def product_over(w: Writer) -> Val | None:
+    x = w.pick(lambda v: _known(v) and len(v.shape) > 1 and v.dtype in ("FP32", "FP16"))
+    if x is None:
+        return None
+    axis = w.rng.randrange(len(x.shape))
+    shape = [extent for place, extent in enumerate(x.shape) if place != axis]
+    count = int(x.shape[axis])
+    text = f"pl.prod(pl.clip({x.text}, -1.0, 1.0), axis={axis})"
+    return _shaped(w, x, text, shape, lo=-1.0, hi=1.0, err=count * (x.err + rounding(x.dtype, 1, 2)))
 
 
 def place_of_extreme(w: Writer) -> Val | None:
@@ -209,6 +217,20 @@ def tallied(w: Writer) -> Val | None:
     if x.dtype == "FP32":
         return replace(_shaped(w, x, f"pl.histogram({x.text}, 8, -2.0, 2.0)", [8], lo=0.0, hi=size), dtype="INT32")
     return _shaped(w, x, f"pl.bincount(pl.clip({x.text}, 0, 8), 9)", [9], lo=0.0, hi=size)
+
+
+def overhanging(w: Writer) -> Val | None:
+    """A padded window that begins before its tensor or ends behind it."""
+    if w.level != "tile":
+        return None
+    rows, cols, dtype = w.rng.choice(w.rows), w.rng.choice(w.cols), w.choose_dtype()
+    param = w.new_param("x", (rows, cols), dtype, w.style_for(dtype))
+    if dtype in ("BOOL", "INDEX") or not isinstance(rows, int) or not isinstance(cols, int):
+        return None
+    low, high = param.bounds()
+    offsets = [w.rng.randint(-3, 4), w.rng.randint(-2, 5)]
+    text = f"pl.load({param.name}, {offsets}, [{rows}, {cols}], pad=1)"
+    return Val(text, "tile", dtype, min(low, 1), max(high, 1), 0.0, (rows, cols), (rows, cols))
 
 
 def summed_product(w: Writer) -> Val | None:

@@ -17,11 +17,17 @@ class _system:
 
     @staticmethod
     def comm_rank(comm: Any) -> Any:
-        """The own number in the group."""
+        """The own number in the group.
+
+        takes: scalars of INT64
+        """
 
     @staticmethod
     def comm_size(comm: Any) -> Any:
-        """How many ranks the group has."""
+        """How many ranks the group has.
+
+        takes: scalars of INT64
+        """
 
     @staticmethod
     def defer_wait(signal: Any, offsets: Any, expected: Any, *, cmp: Any) -> Any:
