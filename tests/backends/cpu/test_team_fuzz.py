@@ -24,7 +24,7 @@ def _nothing_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cost, name, value)
     nest, gemm = schedule.nest, schedule.gemm
     monkeypatch.setattr(schedule, "nest", lambda dtypes, wide, folds: replace(nest(dtypes, wide, folds), stretch=16 if folds else 64))
-    monkeypatch.setattr(schedule, "gemm", lambda: replace(gemm(), least_columns=1, least_rows=1))
+    monkeypatch.setattr(schedule, "gemm", lambda accumulator: replace(gemm(accumulator), least_columns=1, least_rows=1))
 
 
 def outcome(program: Any, data: dict[str, Any], count: int) -> list[bytes] | str:
