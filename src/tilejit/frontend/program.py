@@ -14,6 +14,7 @@ from tilejit.errors import InternalError, NoWriteError, ParserSyntaxError, Parse
 from tilejit.frontend import expressions, statements
 from tilejit.frontend.constants import PoolingBuilder
 from tilejit.frontend.context import Context, Frame, Parameter
+from tilejit.frontend.deferred import run_ahead
 from tilejit.frontend.depth import too_deep
 from tilejit.frontend.desugar import desugar
 from tilejit.frontend.fold import Recorder, WithSelf
@@ -224,7 +225,7 @@ class FunctionReader:
         ctx.windows = {given[name]: given[comm_name(name)] if hidden else builder.comm(given[name]) for name in windows}
         try:
             self._check_extents(ctx, nodes)
-            body = desugar(source.node.body, self.span)
+            body = run_ahead(desugar(source.node.body, self.span), {spec.name for spec in specs if isinstance(spec.type, BufferType)})
             ctx.analysis.learn(body)
             ctx.run(body, ())
             self._finish(ctx, op, specs, arguments)

@@ -169,6 +169,21 @@ def _wait(ctx: Context, args: Args, node: ast.AST) -> object:
     return NoValue("pld.system.wait")
 
 
+def _defer_wait(ctx: Context, args: Args, node: ast.AST) -> object:
+    """The region that has it stands last (deferred.py), so a wait there holds up nobody else."""
+    what = "pld.system.defer_wait"
+    if ctx.plane != "execution" or ctx.block is not None:
+        raise ParserSyntaxError(f"{what} belongs in a region of its own", help="with pl.at(level=pl.Level.CORE_GROUP) as tid:")
+    if _member(WaitCmp, args["cmp"], "cmp") is not WaitCmp.Ge:
+        raise OptionError(f"{what} takes cmp=pld.WaitCmp.Ge only", help="cells must not go down while it is pending")
+    known = static_integer(args["expected"]) if is_number(args["expected"]) else None
+    if known is not None and known < 0:
+        raise RangeError(f"{what} expects {known}, which is below zero", help="expected is a number from 0 on")
+    if not isinstance(args["signal"], SSAValue) or args["signal"] not in ctx.windows:
+        raise ArgumentError(f"{what} takes a signal that is a parameter itself", help="pass the whole window and give the offsets")
+    return _wait(ctx, args, node)
+
+
 # transfers ------------------------------------------------------------------------------------------------------------
 
 
@@ -408,7 +423,7 @@ RULES: dict[str, Callable[[Context, Args, ast.AST], object]] = {
     "nranks": _query("comm_size", "pld.system.nranks"),
     "notify": _notify,
     "wait": _wait,
-    "defer_wait": _wait,
+    "defer_wait": _defer_wait,
     "comm": _comm,
     "peer_view": _peer_view,
     "remote_load": _remote_load,

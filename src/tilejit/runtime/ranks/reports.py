@@ -132,7 +132,8 @@ def failure(call: Call, reason: Stop, culprit: int) -> BaseException:
         error = WaitTimeoutError(f"nothing has moved for {call.config.timeout:g} s while {n} ranks wait", span=place, where=lines, help=help)
     else:
         who = f"all {n} ranks wait" if n == call.engine.world and n > 1 else f"rank {next(iter(stopped), culprit)} waits" if n == 1 else f"{n} ranks wait"
-        error = RankDeadlockError(f"{who} and nobody is left to notify them", span=place, where=lines, help=_deadlock_help(call, stopped))
+        them = "it" if n == 1 else "them"
+        error = RankDeadlockError(f"{who} and nobody is left to notify {them}", span=place, where=lines, help=_deadlock_help(call, stopped))
     error.ranks = tuple(stopped)
     error.note = PARTLY
     return error

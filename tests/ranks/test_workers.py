@@ -1,0 +1,91 @@
+"""Programs that are compiled once and ranks that stay for many calls."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilejit.language as pl
+import tilejit.language.distributed as pld
+from tests.ranks import order
+from tilejit import ir
+from tilejit.runtime import DistributedCompiledProgram, DistributedConfig
+
+NR = pl.dynamic("NR")
+
+
+@pl.program
+class Counter:
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def count(self, y: pl.Out[pl.Tensor[[1, 1], pl.INT32]], sig: pld.DistributedTensor[[1, 1], pl.INT32]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            me = pld.rank(pld.get_comm_ctx(sig))
+            pl.write(y, [0, 0], pl.read(sig, [0, 0]))
+            pld.system.notify(sig, me, [0, 0], 5, op=pld.NotifyOp.AtomicAdd)
+
+    @pl.function(level=pl.Level.HOST, role=pl.Role.Orchestrator)
+    def all(self, y: pl.Out[pl.Tensor[[NR, 1, 1], pl.INT32]]):
+        cells = pld.alloc_window_buffer([1, 1], dtype=pl.INT32)
+        for r in pl.range(pld.world_size()):
+            self.count(y[r], pld.window(cells, [1, 1], dtype=pl.INT32), device=r)
+
+
+def _compiled(world: int = 2) -> DistributedCompiledProgram:
+    compiled = ir.compile(Counter, distributed_config=DistributedConfig(list(range(world))))
+    assert isinstance(compiled, DistributedCompiledProgram)
+    return compiled
+
+
+@pytest.mark.parametrize(
+    ("options", "seen"), [({}, [0, 0, 0]), ({"persistent": True}, [0, 0, 0]), ({"persistent": True, "reset_persistent_windows": False}, [0, 5, 10])]
+)
+def test_windows_start_at_zero_unless_they_are_kept(options: dict[str, bool], seen: list[int]) -> None:
+    with _compiled().prepare(**options) as ranks:  # pyright: ignore[reportArgumentType]
+        for value in seen:
+            y = np.full((2, 1, 1), -1, np.int32)
+            ranks(y)
+            assert y.ravel().tolist() == [value] * 2
+
+
+def test_calls_that_are_submitted_end_in_order() -> None:
+    compiled = _compiled()
+    with compiled.prepare(persistent=True, reset_persistent_windows=False) as ranks:
+        outputs = [np.full((2, 1, 1), -1, np.int32) for _ in range(5)]
+        handles = [ranks.submit(compiled, y) for y in outputs]
+        for handle in handles:
+            handle.result()
+        assert [int(y[0, 0, 0]) for y in outputs] == [0, 5, 10, 15, 20]
+        with pytest.raises(ValueError, match="timeout"):
+            handles[0].result(timeout=-1)
+    with pytest.raises(RuntimeError, match="closed"):
+        ranks(outputs[0])
+
+
+def test_what_was_not_prepared_is_refused() -> None:
+    with _compiled().prepare() as ranks, pytest.raises(ValueError, match="not among"):
+        ranks.run(_compiled(), np.zeros((2, 1, 1), np.int32))
+    with pytest.raises(ValueError, match="persistent"):
+        _compiled().prepare(reset_persistent_windows=True)
+    with pytest.raises(ValueError, match="no sub-worker"):
+        _compiled().prepare(callbacks={"nobody": print})
+
+
+def test_a_sub_worker_can_be_replaced() -> None:
+    compiled = ir.compile(order.Handed, distributed_config=DistributedConfig([0, 1]))
+    assert isinstance(compiled, DistributedCompiledProgram)
+    x = np.random.default_rng(2).standard_normal((2, 2, 4, 8)).astype(np.float32)
+    out = {name: np.zeros_like(array) for name, array in order.expected(x).items()}
+
+    def mark(x: np.ndarray, y: np.ndarray) -> None:
+        y[...] = 7
+
+    with compiled.prepare(callbacks={"check": mark}) as ranks:
+        ranks(x, *out.values())
+    assert (out["seen"] == 7).all()
+    np.testing.assert_array_equal(out["last"], order.expected(x)["last"])
+
+
+@pytest.mark.parametrize(("given", "message"), [([], "device_ids"), ([0, 0], "device_ids"), ([-1], "device_ids")])
+def test_ids_of_devices_are_different_numbers(given: list[int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DistributedConfig(given)
