@@ -20,6 +20,7 @@ ROOT = "pypto"
 _TARGETS = {
     ROOT: "tilejit",
     f"{ROOT}.language": "tilejit.language",
+    f"{ROOT}.language.distributed": "tilejit.language.distributed",
     f"{ROOT}.ir": "tilejit.ir",
     f"{ROOT}.runtime": "tilejit.runtime",
     f"{ROOT}.backend": "tilejit.compat.pypto",

@@ -24,7 +24,7 @@ from tilejit.tile_ir.literal import write_literal, write_type
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import ANY, BufferType, Dim, ScalarType, TileType, ValueType
 
-_IGNORED = frozenset({"span", "hint", "comment", "sym_name", "params", "operandSegmentSizes"})
+_IGNORED = frozenset({"span", "hint", "comment", "sym_name", "params", "operandSegmentSizes", "windows", "hidden", "launched"})
 
 _REGIONS: dict[type[Operation], tuple[str, ...]] = {d.IfOp: ("then", "else"), d.WhileOp: ("condition", "body")}
 """Names of the blocks of ops that have several."""
