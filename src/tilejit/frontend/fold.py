@@ -169,6 +169,8 @@ def refuse_deeds(function: object, path: str) -> None:
 def call(function: Callable[..., object], args: Sequence[object], keywords: Mapping[str, object], path: str) -> object:
     """A plain Python call with compile-time arguments."""
     refuse_deeds(function, path)
+    if function is globals or function is locals or ((function is vars or function is dir) and not args):
+        raise UnsupportedFeatureError(f"`{path}()` in a kernel would give the names of the compiler", help="read what you need by its name")
     return guarded(f"`{path}(…)`", function, *args, **keywords)
 
 
@@ -190,6 +192,9 @@ def describe(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
+_CONVERSIONS = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
+
+
 def format_string(
     node: ast.JoinedStr, evaluate: Callable[[ast.expr], object], formatted: Callable[[object, int, str], str | None] = lambda value, conversion, spec: None
 ) -> str:
@@ -203,7 +208,7 @@ def format_string(
             spec = format_string(part.format_spec, evaluate, formatted) if isinstance(part.format_spec, ast.JoinedStr) else ""
             found = formatted(value, part.conversion, spec)
             if found is None:
-                value = repr(value) if part.conversion == ord("r") else str(value) if part.conversion in (ord("s"), ord("a")) else value
+                value = _CONVERSIONS[part.conversion](value) if part.conversion in _CONVERSIONS else value
                 found = str(guarded("this f-string", format, value, spec))
             out.append(found)
     return "".join(out)

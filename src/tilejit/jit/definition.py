@@ -49,11 +49,11 @@ class Definition:
         return facts_of(self.block, self._code, lambda: (self.text, self.tree))
 
     @lazy
-    def parts(self) -> tuple[CodeType, object, object]:
-        """Code, defaults and keyword defaults of the function as they were when it was read; they can be replaced, the last in place."""
+    def parts(self) -> tuple[CodeType, object, object, object]:
+        """Code, defaults, keyword defaults and annotations of the function as they were when it was read; they can be replaced, the last two in place."""
         plain = unwrapped(self.function)
         assert isinstance(plain, FunctionType)
-        return plain.__code__, plain.__defaults__, dict(plain.__kwdefaults__) if plain.__kwdefaults__ is not None else None
+        return plain.__code__, plain.__defaults__, dict(plain.__kwdefaults__) if plain.__kwdefaults__ is not None else None, dict(plain.__annotations__)
 
     @property
     def is_replaced(self) -> bool:
@@ -179,9 +179,9 @@ class Definition:
         return f"Definition({self.function.__module__}.{self.function.__qualname__}, {self.kind})"
 
 
-def replaced_part(function: object, parts: tuple[object, object, object]) -> tuple[str, object] | None:
-    """Which of its parts a function has no longer, and what that was; defaults by name are a dict, of which `parts` has a copy."""
-    for name, old in zip(("__code__", "__defaults__", "__kwdefaults__"), parts, strict=True):
+def replaced_part(function: object, parts: tuple[object, ...]) -> tuple[str, object] | None:
+    """Which of its parts a function has no longer, and what that was; dicts can be changed, `parts` has copies of them."""
+    for name, old in zip(("__code__", "__defaults__", "__kwdefaults__", "__annotations__"), parts, strict=True):
         now = getattr(function, name)
         if isinstance(now, dict) and isinstance(old, dict):
             names, known = cast("dict[str, object]", now), cast("dict[str, object]", old)

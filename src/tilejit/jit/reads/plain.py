@@ -87,7 +87,7 @@ def encode(value: object, other: Callable[[object], object] | None = None) -> An
     """A plain value as JSON, with a tag wherever JSON has no such type. What is not plain is given to `other`."""
     kind = type(value)
     if kind in _ATOMS:
-        return value
+        return value if kind is not int or cast("int", value).bit_length() < _LONG else ["int", hex(cast("int", value))]
     if kind is float:
         number = cast("float", value)
         return ["float", "nan" if math.isnan(number) else number.hex()]
@@ -146,6 +146,22 @@ def is_plain(value: object) -> bool:
     return language_path(value) is not None
 
 
+def is_settled(value: object) -> bool:
+    """Whether the text of a plain value follows from the value: that of a NumPy scalar follows print options, that of a very long integer a limit."""
+    kind = type(value)
+    if kind is int:
+        return cast("int", value).bit_length() < _LONG
+    if kind is tuple or kind is list:
+        return all(map(is_settled, cast("tuple[object, ...]", value)))
+    if kind is dict:
+        return all(is_settled(pair) for pair in cast("dict[object, object]", value).items())
+    return not isinstance(value, np.generic)
+
+
+_LONG = 2000
+"""Bits of integers that Python writes whatever its limit is."""
+
+
 def decode(data: object, other: Callable[[str, list[Any]], object] | None = None) -> object:
     """What `encode` wrote; ArtifactError for anything else. `other` reads the tags that are not of plain values."""
     if not isinstance(data, list):
@@ -199,6 +215,7 @@ def _builtin(rows: list[Any], other: _Other) -> object:
 
 
 _READERS: dict[str, Callable[[list[Any], _Other], object]] = {
+    "int": lambda rows, other: int(rows[0], 16),
     "float": lambda rows, other: math.nan if rows[0] == "nan" else float.fromhex(rows[0]),
     "tuple": lambda rows, other: tuple(_members(rows, other)),
     "list": _members,

@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable
 
 from tilejit.frontend.fold import Namespace
-from tilejit.jit.reads.plain import is_plain
+from tilejit.jit.reads.plain import is_plain, is_settled
 from tilejit.jit.reads.questions import MISSING
 from tilejit.jit.reads.words import attribute_words, holds_callable, name_words
 from tilejit.runtime.call.bindings import HeldWord, Word, function_words
@@ -41,7 +41,7 @@ def _words(function: object, met: set[int]) -> list[Word] | None:
     met.add(id(function))
     code = function.__code__
     defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
-    if code.co_flags & (0x20 | 0x80 | 0x200) or code.co_cellvars or not all(map(is_plain, defaults)) or any(map(holds_callable, defaults)):
+    if code.co_flags & (0x20 | 0x80 | 0x200) or code.co_cellvars or not all(map(_is_data, defaults)):
         return None  # a generator, a coroutine, or a function with functions in it or given to it
     out = function_words(function)
     namespace = Namespace(function)
@@ -89,4 +89,8 @@ def _read(namespace: Namespace, instructions: list[dis.Instruction], place: int,
 def _usable(value: object) -> bool:
     if isinstance(value, Callable):  # type: ignore[arg-type]
         return any(value is function for function in _CALLED) or id(value) in _MATHS
-    return is_plain(value) and not isinstance(value, range | slice) and not holds_callable(value)
+    return _is_data(value) and not isinstance(value, range | slice)
+
+
+def _is_data(value: object) -> bool:
+    return is_plain(value) and is_settled(value) and not holds_callable(value)

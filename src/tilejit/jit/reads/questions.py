@@ -81,7 +81,7 @@ def attribute(owner: object, name: str, path: str = "") -> object:
 
 
 def call(function: Callable[..., object], args: Sequence[object], keywords: Mapping[str, object], path: str = "") -> object:
-    return fold.call(function, args, keywords, path.strip("`").partition("(")[0] or getattr(function, "__name__", "…"))
+    return fold.call(function, args, keywords, path.strip("`").partition("(")[0] or type(function).__name__)
 
 
 def items(value: Any, path: str = "") -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import cast
 
@@ -17,15 +18,19 @@ SIGNS = {
 """Operators by the name of their `ast` class."""
 
 
+_NAMED = (type, types.FunctionType, types.BuiltinFunctionType)
+
+
 def shown(value: object, width: int = 80) -> str:
     """A value in a message, without running code of its class."""
-    if is_plain(value):
-        text = language_path(value) or repr(value)
-    elif type(value) in (list, dict, set, frozenset, tuple):
-        text = repr(value)
+    if is_plain(value) or type(value) in (list, dict, set, frozenset, tuple):
+        try:
+            text = language_path(value) or repr(value)
+        except Exception:
+            text = f"a {type(value).__qualname__}"  # an integer longer than Python writes, or members whose repr fails
     else:
-        name = getattr(value, "__qualname__", None)
-        text = f"{type(value).__qualname__} {name}" if isinstance(name, str) else f"a {type(value).__qualname__}"
+        name = f" {cast('type', value).__qualname__}" if type(value) in _NAMED else ""
+        text = f"{type(value).__qualname__}{name}" if name else f"a {type(value).__qualname__}"
     return text if len(text) <= width else text[: width - 3] + "…"
 
 

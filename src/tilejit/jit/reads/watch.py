@@ -19,7 +19,7 @@ from tilejit.jit.reads.plain import same as same_plain
 from tilejit.jit.reads.questions import MISSING, OPERATIONS, is_language
 from tilejit.jit.reads.trace import Trace
 from tilejit.jit.reads.words import words_of
-from tilejit.runtime.call.bindings import Word, function_words
+from tilejit.runtime.call.bindings import Word, annotation_words, function_words
 from tilejit.runtime.call.layout import supported
 from tilejit.runtime.call.memory import WORDS
 from tilejit.types.annotations import Once, Untracked
@@ -59,7 +59,7 @@ class FunctionState:
     """The kernels' own functions: their code and defaults can be replaced too."""
 
     def __init__(self, definitions: Iterable[Definition] = ()) -> None:
-        self._parts: dict[types.FunctionType, tuple[object, object, object]] = {}
+        self._parts: dict[types.FunctionType, tuple[object, ...]] = {}
         self.add(definitions)
 
     def add(self, definitions: Iterable[Definition]) -> None:
@@ -77,7 +77,7 @@ class FunctionState:
         return None
 
     def words(self) -> list[Word]:
-        return [word for function in self._parts for word in function_words(function)]
+        return [word for function in self._parts for word in (*function_words(function), *annotation_words(function))]
 
 
 def asked_of(trace: Trace) -> frozenset[tuple[str, str]]:

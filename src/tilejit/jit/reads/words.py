@@ -6,7 +6,7 @@ import builtins
 import types
 from typing import TYPE_CHECKING, Any, cast
 
-from tilejit.jit.reads.plain import is_open, is_plain
+from tilejit.jit.reads.plain import is_open, is_plain, is_settled
 from tilejit.jit.reads.questions import MISSING, followed, is_language
 from tilejit.runtime.call.bindings import (
     HeldWord,
@@ -57,13 +57,13 @@ def _call_words(operands: tuple[Any, ...]) -> list[Word] | None:
     from tilejit.jit.reads.pure import pure_words
 
     function, args, keywords = operands
-    if any(map(holds_callable, (*args, *keywords.values()))):
-        return None
     if isinstance(function, Once):
-        return []
-    if isinstance(function, types.BuiltinMethodType) and not isinstance(function.__self__, types.ModuleType) and is_plain(function.__self__):
-        return [] if is_plain(args) and all(map(is_plain, keywords.values())) else None
-    return pure_words(function) if is_plain(args) and all(map(is_plain, keywords.values())) else None
+        return [] if not any(map(holds_callable, (*args, *keywords.values()))) else None
+    if not all(is_plain(value) and is_settled(value) and not holds_callable(value) for value in (*args, *keywords.values())):
+        return None
+    if isinstance(function, types.BuiltinMethodType):
+        return [] if type(function.__self__) in (int, float, str, bytes, tuple) and is_plain(function.__self__) and "format" not in function.__name__ else None
+    return pure_words(function)
 
 
 def holds_callable(value: object) -> bool:

@@ -12,7 +12,7 @@ from tilejit.frontend import fold
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.reads.facts import SUBMITS
 from tilejit.jit.reads.handles import holds_handle, is_handle, is_made_here
-from tilejit.jit.reads.plain import PURE
+from tilejit.jit.reads.plain import PURE, is_settled
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.dependencies import callee_of, check_callee, definition_of, kernel_call
 from tilejit.jit.specialize.expressions import Folded
@@ -156,7 +156,8 @@ class Calls(Operators):
         keywords = {name: cast("Static", value) for name, value in named.items()}
         given, names = tuple(arg.value for arg in args), {name: arg.value for name, arg in keywords.items()}
         own = isinstance(function, BuiltinMethodType) and is_made_here(function.__self__)  # of a list or dict that the kernel made
-        if is_handle(function) or holds_handle(given) or holds_handle(names) or not (own or id(function) in PURE):
+        pure = own or (id(function) in PURE and (function is not str or is_settled(given)))
+        if is_handle(function) or holds_handle(given) or holds_handle(names) or not pure:
             value = self.specializer.trace.ask("call", function, given, names, path=dotted(node.func))
         else:
             value = fold.call(function, given, names, dotted(node.func))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from tilejit.errors import TilejitError, in_body
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import holds_handle, is_handle
+from tilejit.jit.reads.plain import is_settled
 from tilejit.jit.reads.questions import MISSING, refusal
 from tilejit.jit.specialize.nodes import at, evaluated, relocated
 from tilejit.jit.specialize.values import Abstract, Items, Static, literal
@@ -119,5 +120,7 @@ class Objects:
         return evaluated(node, operator.getitem, owner, key)
 
     def formatted(self, value: object, conversion: int, spec: str) -> str | None:
-        """An object as an f-string shows it; None for a plain value."""
-        return cast("str", self.specializer.trace.ask("text", value, conversion, spec)) if holds_handle(value) else None
+        """An object as an f-string shows it; None for a plain value whose text follows from it. A spec that ends in `n` follows the locale."""
+        if holds_handle(value) or not is_settled(value) or spec.endswith("n"):
+            return cast("str", self.specializer.trace.ask("text", value, conversion, spec))
+        return None

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from tilejit.frontend import fold
 from tilejit.jit.reads.handles import holds_handle
+from tilejit.jit.reads.plain import is_settled
 from tilejit.jit.specialize import infer
 from tilejit.jit.specialize.expressions import Expressions, Folded
 from tilejit.jit.specialize.nodes import at, evaluated
@@ -27,7 +28,7 @@ class Operators(Expressions):
 
     def _computed(self, node: ast.expr, op: ast.AST, function: Callable[..., object], *operands: Static) -> Static:
         values = [operand.value for operand in operands]
-        if any(map(holds_handle, values)):
+        if any(map(holds_handle, values)) or (type(op) is ast.Mod and type(values[0]) is str and not is_settled(values[1])):
             value = self.specializer.trace.ask("operator", type(op).__name__, *values, path=f"`{ast.unparse(node)}`")
         else:
             value = evaluated(node, function, *values)

@@ -10,6 +10,7 @@ from tilejit.dtypes import INDEX
 from tilejit.errors import ShapeError, StaticAssertionError, UncacheableValueError, UnsupportedFeatureError, in_body
 from tilejit.jit.reads.facts import calls_in
 from tilejit.jit.reads.handles import holds_handle, is_handle
+from tilejit.jit.reads.questions import refusal
 from tilejit.jit.specialize.calls import Calls, NeedsTurns
 from tilejit.jit.specialize.dependencies import definition_of, resolve
 from tilejit.jit.specialize.dynamic import dynamic_literal, is_bind_dynamic
@@ -68,9 +69,7 @@ class Statements(Calls):
         if self._names_an_object(node.targets, value):
             return []
         if isinstance(value, Static) and is_handle(value.value) and any(isinstance(target, (ast.Tuple, ast.List)) for target in node.targets):
-            value = Items(self.members(value, node.value))
-            if all(isinstance(item, Static) for item in value.items):
-                return self._unpacked(node, value)
+            return [new for target in node.targets for new in self._unpacked(target, value, node)]
         targets = [self.target(target, value) for target in node.targets]
         self._note_spelling(node.targets, value_node)
         return [at(ast.Assign(targets, value_node), node)]
@@ -91,21 +90,24 @@ class Statements(Calls):
                 help=f"swap local names, `a, b = {first}, {second}` before the loop, and write `{first}[:] = a` after it",
             )
 
-    def _unpacked(self, node: ast.Assign, value: Items) -> list[ast.stmt]:
-        """`a, b = SIZES`: one assignment per name, as some may be of objects."""
-        out: list[ast.stmt] = []
-        for target in node.targets:
-            names = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
-            if len(names) != len(value.items):
-                message = f"`{ast.unparse(node.value)}` has {len(value.items)} members, this names {len(names)}"
+    def _unpacked(self, target: ast.expr, value: Abstract, node: ast.Assign) -> list[ast.stmt]:
+        """`a, (b, c) = SIZES`: one assignment per name, as some may be of objects."""
+        if isinstance(target, (ast.Tuple, ast.List)):
+            items = self.members(value, node.value)
+            if len(target.elts) != len(items):
+                message = f"`{ast.unparse(node.value)}` has {len(items)} members, this names {len(target.elts)}"
                 raise in_body(ShapeError)(message, span=self.definition.span(target))
-            for name, item in zip(names, value.items, strict=True):
-                assert isinstance(item, Static)
-                if not self._names_an_object([name], item):
-                    short = literal(item.value)
-                    assert short is not None
-                    out.append(at(ast.Assign([self.target(name, item)], relocated(short, node.value)), node))
-        return out
+            return [new for name, item in zip(target.elts, items, strict=True) for new in self._unpacked(name, item, node)]
+        if self._names_an_object([target], value):
+            return []
+        short = self.placeholder(value.value, node.value) if isinstance(value, Static) and holds_handle(value.value) else self._literal(value, node)
+        return [at(ast.Assign([self.target(target, value)], short), node)]
+
+    def _literal(self, value: Abstract, node: ast.Assign) -> ast.expr:
+        short = literal(value.value) if isinstance(value, Static) else None
+        if short is None:
+            raise self.located(refusal(ast.unparse(node.value), "with members that have no literal"), node)
+        return relocated(short, node.value)
 
     def _note_spelling(self, targets: Sequence[ast.expr], value: ast.expr) -> None:
         """`hi = lo + 16`: the width of `x[lo:hi]` can be told."""
@@ -205,6 +207,11 @@ class Statements(Calls):
         value_node, value = self.fold(node.value)
         if isinstance(node.target, ast.Name):
             before = self.env.get(node.target.id, UNKNOWN)
+            if isinstance(before, Static) and holds_handle(before.value):
+                name = node.target.id
+                raise in_body(UnsupportedFeatureError)(
+                    f"`{name}` stands for an object of Python, which a kernel cannot change", span=self.definition.span(node), help=f"write {name} = {name} …"
+                )
             shaped = isinstance(before, (BufferType, TileType)) or isinstance(value, (BufferType, TileType))
             self.env[node.target.id] = operator(type(node.op).__name__, before, value, self.specializer.fresh) if shaped else RuntimeValue()
             target: ast.expr = copy.deepcopy(node.target)

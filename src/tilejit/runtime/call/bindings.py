@@ -30,6 +30,7 @@ _SPLIT_VALUES_AT = 8 if sys.version_info >= (3, 13) else 0
 """Where the values of a split dict begin behind `ma_values`: since 3.13 their sizes stand before them."""
 _FUNCTION_FIELDS = (48, 56, 64)
 """Code, defaults and keyword defaults of a PyFunctionObject."""
+_FUNCTION_ANNOTATIONS = 112
 FLOAT_VALUE_AT = 16
 
 
@@ -86,6 +87,12 @@ def function_words(function: types.FunctionType) -> list[Word]:
     parts = (function.__code__, function.__defaults__, function.__kwdefaults__)
     words: list[Word] = [HeldWord(word(id(function) + at), part) for at, part in zip(_FUNCTION_FIELDS, parts, strict=True)]
     return [*words, dict_word(function.__kwdefaults__)] if function.__kwdefaults__ is not None else words
+
+
+def annotation_words(function: types.FunctionType) -> list[Word]:
+    """The annotations of a function: a dict, which can be replaced and changed."""
+    names = function.__annotations__  # asking makes the dict
+    return [HeldWord(word(id(function) + _FUNCTION_ANNOTATIONS), names), dict_word(names)]
 
 
 def binding_words(namespace: dict[str, object], name: str) -> list[Word]:

@@ -62,7 +62,14 @@ def _functions() -> bool:
     fields: list[object] = [asked.__code__, asked.__defaults__, asked.__kwdefaults__]
     words = bindings.function_words(asked)
     cast("dict[str, int]", asked.__kwdefaults__)["b"] = 3
-    return [found for _, found in words[:3]] == [id(field) for field in fields] and words[3] != bindings.function_words(asked)[3]
+    annotated = bindings.annotation_words(asked)
+    asked.__annotations__["b"] = bool
+    return (
+        [found for _, found in words[:3]] == [id(field) for field in fields]
+        and words[3] != bindings.function_words(asked)[3]
+        and annotated[0][1] == id(asked.__annotations__)
+        and _changed(annotated[1:])
+    )
 
 
 def _dicts() -> bool:

@@ -27,6 +27,8 @@ _HOUR = 3600.0
 _TOUCH_EVERY = 300.0
 _QUARANTINE_KEEPS = 16
 _SWEEP_EVERY = 256
+_names = random.SystemRandom()
+"""For names of files; the state of `random` itself is the user's."""
 
 
 @dataclass(slots=True)
@@ -114,7 +116,7 @@ class Store:
         if not self._ready():
             return False
         path = self._path(entry.key)
-        temporary = os.path.join(os.path.dirname(path), f".tmp-{os.getpid()}-{random.getrandbits(64):016x}")
+        temporary = os.path.join(os.path.dirname(path), f".tmp-{os.getpid()}-{_names.getrandbits(64):016x}")
         try:
             self.files.make_directory(os.path.dirname(path))
             self.files.write_new(temporary, encode(entry))
@@ -296,7 +298,7 @@ class Store:
         quarantine = os.path.join(self.root, "quarantine")
         try:
             self.files.make_directory(quarantine)
-            self.files.rename(path, os.path.join(quarantine, f"{os.path.basename(path)}-{random.getrandbits(32):08x}"))
+            self.files.rename(path, os.path.join(quarantine, f"{os.path.basename(path)}-{_names.getrandbits(32):08x}"))
             files = sorted(self.files.scan(quarantine), key=lambda found: found.stamp)
             for found in files[:-_QUARANTINE_KEEPS]:
                 self._drop(os.path.join(quarantine, found.name))
