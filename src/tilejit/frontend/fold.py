@@ -188,7 +188,10 @@ def describe(value: object) -> str:
         return f"module `{value.__name__}`"
     if isinstance(value, type):
         return f"class `{value.__name__}`"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "…"
 
 

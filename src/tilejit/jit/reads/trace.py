@@ -16,7 +16,7 @@ from tilejit.jit.reads.handles import Handle, holds_handle, is_handle
 from tilejit.jit.reads.handles import number_of as number_of_handle
 from tilejit.jit.reads.owners import maybe_definition, owner_first, renew
 from tilejit.jit.reads.plain import decode, encode, is_plain
-from tilejit.jit.reads.questions import MISSING, OPERATIONS, SPOKEN, is_language
+from tilejit.jit.reads.questions import MISSING, OPERATIONS, SPOKEN, is_language, refusal
 from tilejit.jit.reads.spelling import shown, spelled_as
 from tilejit.jit.reads.stored import has_form, named_by
 from tilejit.types.annotations import DynVar, Once, Untracked
@@ -238,6 +238,10 @@ class Trace:
     def _noted(self, question: str, identity: str, raw: object, spelled: str, operands: tuple[object, ...], known: Known | None, by_value: bool) -> object:
         number = len(self.objects)
         given = number in self._given
+        try:
+            _ = raw.__class__  # what else is asked of an object's type goes through this
+        except Exception as error:
+            raise refusal(spelled, f"a {type(raw).__qualname__} whose __class__ raises {type(error).__name__}") from error
         if self.policy != "ignore":
             renew(raw)
         value, answer, shared = (None, '["untracked"]', '["untracked"]') if isinstance(raw, Untracked) else self._answer(raw, number, identity, by_value)

@@ -1,0 +1,21 @@
+"""An object of Python that a kernel would change in place."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+OUT = np.full((4, 8), 7, np.float32)
+SIZES = [1, 2]
+
+
+@pl.jit
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        sizes = SIZES
+        sizes += [3]
+        out[:] = a * float(len(sizes))
+
+
+def mistake() -> object:
+    return kernel(A, OUT)
