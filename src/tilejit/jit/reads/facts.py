@@ -135,13 +135,13 @@ def _string_annotations(args: Iterable[ast.arg]) -> Iterator[ast.expr]:
 # ----------------------------------------------------------------------------------------------------------------------
 # from the disk
 
-_FUNCTIONS = "functions"
+_FUNCTIONS, _TEXTS = "functions", "texts"
 _KEPT = 1000
 """Functions of one file that are remembered; edits leave old ones behind."""
 _known: dict[tuple[Store, str], dict[str, bytes]] = {}
 """What the disk says of the functions of a file: digest of the lines → facts as JSON."""
-_new: dict[tuple[Store, str], dict[str, bytes]] = {}
-"""What was read from trees since and is not on disk yet."""
+_new: dict[tuple[Store, str], dict[str, tuple[bytes, bytes]]] = {}
+"""What was read from trees since and is not on disk yet: facts, and the text for processes that have no source file."""
 
 
 def is_known(block: FunctionBlock, code: CodeType) -> bool:
@@ -175,8 +175,31 @@ def facts_of(block: FunctionBlock, code: CodeType, parse: Callable[[], tuple[Fun
     is_whole = (text.node.end_lineno or 0) < block.first_line + len(block.lines)
     encoded = _encoded(facts) if is_whole else None
     if encoded is not None and file[0].root is not None:
-        known[key] = _new.setdefault(file, {})[key] = encoded
+        row = json.dumps([_code_key(code), facts.digest, block.lines]).encode()
+        known[key], _new.setdefault(file, {})[key] = encoded, (encoded, row)
     return facts
+
+
+def block_of_code(code: CodeType) -> FunctionBlock | None:
+    """The lines that a function had when it was compiled, by its code alone; None unless all that is known under it is one text."""
+    found: dict[str, list[str]] = {}
+    for entry, _ in store().versions(_key(code.co_filename)):
+        for row in entry.sections.get(_TEXTS, b"").split(b"\n"):
+            try:
+                owner, digest, lines = cast("list[Any]", json.loads(row))
+            except (ValueError, TypeError):
+                continue
+            if owner == _code_key(code):
+                found[digest] = lines
+    if len(found) != 1:
+        return None
+    lines = next(iter(found.values()))
+    first = code.co_firstlineno
+    return FunctionBlock(code.co_name, code.co_filename, ["\n"] * (first - 1) + lines, first, lines)
+
+
+def _code_key(code: CodeType) -> str:
+    return f"{code.co_qualname} {digest_of(code)}"
 
 
 def keep() -> None:
@@ -185,16 +208,22 @@ def keep() -> None:
         rows = _new.pop((there, filename), None)
         if rows is None:
             continue  # another thread has it
-        latest = list({**_on_disk(there, filename), **rows}.items())[-_KEPT:]
+        new = {key: encoded for key, (encoded, _) in rows.items()}
+        latest = list({**_on_disk(there, filename), **new}.items())[-_KEPT:]
         section = b"\n".join(key.encode() + b" " + row for key, row in latest)
-        there.put(CacheEntry(_key(filename), {"kernel": f"functions of {filename}", **toolchain()}, {_FUNCTIONS: section}))
+        texts = dict.fromkeys([*_section(there, filename, _TEXTS), *(text for _, text in rows.values())])
+        sections = {_FUNCTIONS: section, _TEXTS: b"\n".join(list(texts)[-_KEPT:])}
+        there.put(CacheEntry(_key(filename), {"kernel": f"functions of {filename}", **toolchain()}, sections))
 
 
 def _on_disk(there: Store, filename: str) -> dict[str, bytes]:
     """The rows of a file's entry: digest of the lines, blank, facts."""
+    return {row[:64].decode("ascii", "replace"): row[65:] for row in _section(there, filename, _FUNCTIONS)}
+
+
+def _section(there: Store, filename: str, name: str) -> list[bytes]:
     found = there.get(_key(filename))
-    section = found.sections.get(_FUNCTIONS, b"") if found is not None else b""
-    return {row[:64].decode("ascii", "replace"): row[65:] for row in section.split(b"\n")}
+    return found.sections.get(name, b"").split(b"\n") if found is not None else []
 
 
 def _key(filename: str) -> str:

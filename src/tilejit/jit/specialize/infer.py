@@ -14,6 +14,11 @@ from tilejit.ops.spec import Call, OpFunction, OpSpec, ParamKind, ScalarArg
 from tilejit.types.enums import MemorySpace, TensorLayout
 from tilejit.types.values import ANY, BufferType, Dim, ScalarType, TileType
 
+
+class _NotKnown(Exception):
+    """An argument of which too little is known to tell the type of the result."""
+
+
 FreshDim = Callable[[], DynDim]
 """Makes the symbol of an extent that nothing else has."""
 
@@ -31,7 +36,7 @@ def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Map
             return UNKNOWN
         args = {name: _seen(bound.row.param(name).kind, arg) for name, arg in bound.args.items()}
         results = bound.row.infer(Call(bound.row, bound.level, args))
-    except (TilejitError, AssertionError, TypeError, ValueError, KeyError, AttributeError, IndexError):
+    except (TilejitError, _NotKnown):
         return UNKNOWN
     known = [_result(type) for type in results]
     return known[0] if len(known) == 1 else Items(tuple(known))
@@ -130,7 +135,7 @@ def _apply_row(row: OpSpec, left: Abstract, right: Abstract) -> Abstract:
         args = {param.name: _seen(param.kind, side) for param, side in zip(row.params[:2], (left, right), strict=True)}
         args |= {param.name: param.default for param in row.params[2:]}
         return _result(row.infer(Call(row, level, args))[0])
-    except (TilejitError, AssertionError, TypeError, ValueError, KeyError, AttributeError, IndexError):
+    except (TilejitError, _NotKnown):
         return UNKNOWN
 
 
@@ -149,7 +154,7 @@ def _kind_of(arg: object) -> Kind:
         return "number" if arg.unrolled else "scalar"
     if isinstance(arg, Extent):
         return "scalar"
-    raise TypeError("unknown argument")
+    raise _NotKnown
 
 
 def _value_of(arg: object) -> object:
@@ -209,13 +214,15 @@ def _static(arg: object) -> object:
 
 def _create_tensor(args: Arguments, fresh: FreshDim) -> Abstract:
     dtype, layout = _static(args["dtype"]), _static(args.get("layout"))
-    assert isinstance(dtype, DType)
+    if not isinstance(dtype, DType):
+        raise _NotKnown
     return BufferType(_dims(args["shape"], fresh), dtype, layout.value if isinstance(layout, TensorLayout) else "ND")
 
 
 def _load(args: Arguments, fresh: FreshDim) -> Abstract:
     tensor, space = args["tensor"], _static(args["target_memory"])
-    assert isinstance(tensor, BufferType) and isinstance(space, MemorySpace)
+    if not isinstance(tensor, BufferType) or not isinstance(space, MemorySpace):
+        raise _NotKnown
     shape = _dims(args["shapes"], fresh)
     wanted = args.get("valid_shape")
     valid = shape if wanted is None else tuple(dim if isinstance(dim := extent_of(item), int) else ANY for item in items_of(wanted))
@@ -229,7 +236,8 @@ def _store(args: Arguments, fresh: FreshDim) -> Abstract:
 
 def _dim(args: Arguments, fresh: FreshDim) -> Abstract:
     tensor, axis = args["tensor"], _static(args["axis"])
-    assert isinstance(tensor, (BufferType, TileType)) and isinstance(axis, int)
+    if not isinstance(tensor, (BufferType, TileType)) or not isinstance(axis, int) or not -len(tensor.shape) <= axis < len(tensor.shape):
+        raise _NotKnown
     extent = tensor.shape[axis]
     return Static(extent, local=True) if isinstance(extent, int) else Extent(extent) if isinstance(extent, DynDim) else RuntimeValue(INDEX)
 
@@ -246,7 +254,8 @@ def _no_dep(args: Arguments, fresh: FreshDim) -> Abstract:
 
 def _view(args: Arguments, fresh: FreshDim) -> Abstract:
     tensor, layout = args["tensor"], _static(args.get("layout"))
-    assert isinstance(tensor, BufferType)
+    if not isinstance(tensor, BufferType):
+        raise _NotKnown
     shape = tensor.shape if args.get("shape") is None else _dims(args["shape"], fresh)
     return BufferType(shape, tensor.dtype, layout.value if isinstance(layout, TensorLayout) else tensor.layout)
 
