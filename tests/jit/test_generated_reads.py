@@ -26,7 +26,8 @@ CHUNK = 25
 """Kernels per test."""
 
 HEAD = """
-import functools, os, types
+import collections, dataclasses, enum, functools, os, types
+import numpy as np
 NS = types.SimpleNamespace
 class Thing:
     shared = 3
@@ -103,11 +104,11 @@ def plain(i: int, a: int, b: int, c: int) -> Kind:
 
 def sequence(i: int, a: int, b: int, c: int) -> Kind:
     changes = [f"L{i}[0] = {c}", f"L{i}.append({a})", f"L{i}.reverse()", f"L{i}.sort()", f"L{i} = [{c}, {b}, 1]", f"del L{i}[2:]"]
-    return f"L{i} = [{a}, {b}, 4]", [f"L{i}[0]", f"len(L{i})", f"sum(L{i})", f"L{i}[-1]", f"L{i}.index(L{i}[1])"], [f"{a} in L{i}", f"L{i}"], changes
+    return f"L{i} = [{a}, {b}, 4]", [f"L{i}[0]", f"len(L{i})", f"sum(L{i})", f"L{i}[-1]", f"L{i}.index(L{i}[1])", f"sum([v * 2 for v in L{i}])", f"sum(v for v in L{i} if v > {b})"], [f"{a} in L{i}", f"L{i}"], changes
 
 
 def mapping(i: int, a: int, b: int, c: int) -> Kind:
-    values = [f"D{i}['a']", f"list(D{i}.values())[0]", f"D{i}.get('z', 6)", f"get{i}('b')", f"len(list(D{i})[0])"]
+    values = [f"D{i}['a']", f"list(D{i}.values())[0]", f"D{i}.get('z', 6)", f"get{i}('b')", f"len(list(D{i})[0])", f"sum([v for k, v in D{i}.items() if k != 'a'])"]
     changes = [f"D{i}['a'] = {c}", f"D{i}['a'] = D{i}.pop('a')", f"D{i}['z'] = {b}", f"D{i}['b'] += 1"]
     return f"D{i} = {{'a': {a}, 'b': {b}}}\nget{i} = D{i}.get", values, [f"'z' in D{i}"], changes
 
@@ -151,7 +152,29 @@ def partial(i: int, a: int, b: int, c: int) -> Kind:
     return setup, [f"h{i}(3)"], [f"h{i}.keywords['k'] > 3"], [f"h{i}.keywords['k'] = {c}", f"h{i} = functools.partial(p{i}, k={b})"]
 
 
-KINDS = (plain, sequence, mapping, thing, space, slotted, function, closure, cached, environment, partial)
+def array(i: int, a: int, b: int, c: int) -> Kind:
+    setup = f"A{i} = np.array([{a}.0, {b}.0, 4.0])\nV{i} = A{i}[::2]\nX{i} = np.float64({a})"
+    changes = [f"A{i}[0] = {c}", f"A{i} *= 2", f"V{i}[1] = {b}", f"A{i} = A{i}[::-1]", f"X{i} = np.int32({b})", f"X{i} = {c}"]
+    return setup, [f"A{i}[0]", f"A{i}.sum()", f"V{i}[1]", f"len(A{i})", f"A{i}.strides[0]", f"X{i}", f"len(f'{{X{i}!r}}')"], [f"A{i}[0] > A{i}[1]", f"X{i} == {b}"], changes
+
+
+def record(i: int, a: int, b: int, c: int) -> Kind:
+    setup = f"R{i}_ = collections.namedtuple('R{i}_', 'p q')\nR{i} = R{i}_({a}, {b})\n@dataclasses.dataclass\nclass B{i}_:\n    p: int = {a}\nB{i} = B{i}_()"
+    changes = [f"R{i} = R{i}._replace(p={c})", f"B{i}.p = {c}", f"B{i}_.p = {b}", f"B{i} = B{i}_()", f"B{i}.extra = {c}", f"R{i}_.q = property(lambda self: {c})"]
+    return setup, [f"R{i}.p", f"R{i}[1]", f"R{i}.q", f"B{i}.p", f"getattr(B{i}, 'extra', 5)", f"B{i}_.p"], [f"hasattr(B{i}, 'extra')", f"B{i} == B{i}_()"], changes
+
+
+def members(i: int, a: int, b: int, c: int) -> Kind:
+    setup = f"class E{i}(enum.Enum):\n    A = {a}\n    B = {a + 1}\nM{i}_ = E{i}.A"
+    changes = [f"M{i}_ = E{i}.B", f"E{i}.A._value_ = {c}", f"E{i}.extra = {b}", f"E{i} = enum.IntEnum('E{i}', 'A B C')", f"M{i}_ = {c}"]
+    return setup, [f"E{i}.A.value", f"len(E{i})", f"getattr(E{i}, 'extra', 6)", f"len(E{i}.B.name)"], [f"M{i}_ is E{i}.A", f"isinstance(M{i}_, E{i})"], changes
+
+
+def language(i: int, a: int, b: int, c: int) -> Kind:
+    return f"pl.Tensor.own_{i} = {a}\nT{i}_ = pl.FP32", [f"pl.Tensor.own_{i}", f"T{i}_.bits"], [f"T{i}_ is pl.FP32"], [f"pl.Tensor.own_{i} = {c}", f"T{i}_ = pl.FP16", f"T{i}_ = pl.BF16"]
+
+
+KINDS = (plain, sequence, mapping, thing, space, slotted, function, closure, cached, environment, partial, array, record, members, language)
 
 
 def world_of(seed: int) -> tuple[str, str, list[str]]:
