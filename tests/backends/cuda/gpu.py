@@ -15,7 +15,7 @@ from tilejit.backends.cuda import plan
 
 _TYPES = {
     "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64, "u8": torch.uint8, "u16": torch.uint16, "u32": torch.uint32,
-    "u64": torch.uint64, "fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32,
+    "u64": torch.uint64, "fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64,
 }  # fmt: skip
 
 
@@ -71,7 +71,7 @@ class Gpu(Walker):
             else:
                 value = next(rest)
                 arguments.append(
-                    Pointer(int(value), parameter.type[1:]) if parameter.kind == "pointer" else float(value) if parameter.type == "fp32" else int(value)
+                    Pointer(int(value), parameter.type[1:]) if parameter.kind == "pointer" else float(value) if parameter.type in ("fp32", "fp64") else int(value)
                 )
         if kernel not in self.compiled:
             self.compiled[kernel] = load(facts)

@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 _TYPES: dict[str, tuple[Any, Any]] = {
     "i1": (tl.int1, np.bool_), "i8": (tl.int8, np.int8), "i16": (tl.int16, np.int16), "i32": (tl.int32, np.int32), "i64": (tl.int64, np.int64),
     "u8": (tl.uint8, np.uint8), "u16": (tl.uint16, np.uint16), "u32": (tl.uint32, np.uint32), "u64": (tl.uint64, np.uint64),
-    "fp16": (tl.float16, np.float16), "bf16": (tl.bfloat16, np.uint16), "fp32": (tl.float32, np.float32),
+    "fp16": (tl.float16, np.float16), "bf16": (tl.bfloat16, np.uint16), "fp32": (tl.float32, np.float32), "fp64": (tl.float64, np.float64),
 }  # fmt: skip
 
 
@@ -58,12 +58,14 @@ class Libdevice:
     def _made(function: Callable[..., Array], *args: Any) -> Any:
         first = next(arg for arg in args if isinstance(arg, tl.tensor))
         with np.errstate(all="ignore"):
-            data = function(*(arg.handle.data.astype(np.float64) if isinstance(arg, tl.tensor) else np.float64(arg) for arg in args)).astype(np.float32)
+            data = function(*(arg.handle.data.astype(np.float64) if isinstance(arg, tl.tensor) else np.float64(arg) for arg in args))
         shape: Any = first.type
         for arg in args:
             if isinstance(arg, tl.tensor) and arg.handle.data.shape == data.shape:
                 shape = arg.type
-        return tl.tensor(TensorHandle(data, tl.float32), shape)
+        double = any(isinstance(arg, tl.tensor) and arg.dtype.scalar == tl.float64 for arg in args)
+        held = tl.float64 if double else tl.float32
+        return tl.tensor(TensorHandle(data.astype(np.float64 if double else np.float32), held), shape)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         functions: dict[str, Callable[..., Array]] = {

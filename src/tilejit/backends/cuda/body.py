@@ -277,7 +277,7 @@ def _folded(value: Scalar, dtype: DType) -> str:
     from tilejit.ops.numbers import convert
 
     assert value.const is not None
-    source = np.asarray(value.const) if not value.dtype.is_float else np.asarray(value.const, np.float32)
+    source = np.asarray(value.const) if not value.dtype.is_float else np.asarray(value.const, computed_in(value.dtype).numpy)
     made = convert(source, dtype)[()]
     if dtype.is_float:
         return f"{elementwise.literal(float(made))}"

@@ -146,8 +146,8 @@ def multiplied(body: Body, both: Operands, acc: str | None, precision: str = "ie
 def _as(body: Body, tile: Tile, dtype: DType) -> str:
     if tile.dtype is dtype:
         return tile.text
-    wide = elementwise.convert(body.out, tile.text, tile.dtype, FP32)
-    return wide if dtype is FP32 else f"({wide}).to({register(dtype)})"
+    wide = elementwise.convert(body.out, tile.text, tile.dtype, FP64 if dtype is FP64 else FP32)
+    return wide if dtype in (FP32, FP64) else f"({wide}).to({register(dtype)})"
 
 
 def _batch(left: Tile, right: Tile) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tilejit.backends.cuda.types import DECODED, computed_in, register
 from tilejit.backends.cuda.writer import Writer
 from tilejit.dtypes import BF16, BOOL, FP16, FP32, FP64, INT4, UINT4, DType, integer_range
+from tilejit.errors import UnsupportedFeatureError
 from tilejit.ops.math import cast_mode
 from tilejit.ops.spec import OpSpec
 
@@ -70,7 +71,7 @@ def convert(out: Writer, text: str, source: DType, target: DType, mode: str = "t
         wide = widen(out, text, source) if source.is_float else f"{text}.to(tl.float32)"
         return rounded(out, wide, target)
     if source.is_float:
-        whole = _ROUND[mode](out, widen(out, text, source))
+        whole = (_ROUND_DOUBLE if source is FP64 else _ROUND)[mode](out, widen(out, text, source))
         return saturated(out, whole, target)
     return narrow(out, f"{text}.to({register(target)})", target)
 
@@ -99,6 +100,12 @@ _ROUND: dict[str, Callable[[Writer, str], str]] = {
 }
 
 
+_ROUND_DOUBLE = _ROUND | {
+    "round": lambda out, x: f"{out.helper('double_half_away')}({x})",
+    "odd": lambda out, x: f"{out.helper('double_to_odd')}({x})",
+}
+
+
 def cast(out: Writer, text: str, source: DType, statics: Mapping[str, object]) -> tuple[str, DType]:
     """`pl.cast`: the held value of the target type."""
     target, mode = statics["target_type"], cast_mode(statics.get("mode", "round"))
@@ -107,6 +114,8 @@ def cast(out: Writer, text: str, source: DType, statics: Mapping[str, object]) -
         return text, target
     if source.is_float and target.is_float:
         wide = widen(out, text, source)
+        if FP64 in (source, target):
+            return _cast_double(out, wide, source, target, mode), target
         exact = target is FP32 or (target.bits > source.bits and not (source.name == "FP8E8M0" and target is FP16))
         if mode in ("none", "rint") or exact:
             return narrow(out, wide, target), target
@@ -115,6 +124,18 @@ def cast(out: Writer, text: str, source: DType, statics: Mapping[str, object]) -
         kind = {FP16: "f16", BF16: "bf16"}.get(target) or DECODED[target]
         return f'{out.helper(f"f32_to_{kind}_by_mode")}({wide}, "{mode}")', target
     return held(out, convert(out, text, source, target, mode), target), target
+
+
+def _cast_double(out: Writer, wide: str, source: DType, target: DType, mode: str) -> str:
+    """From and to FP64; what is narrower than FP32 is reached through it, as in the reference."""
+    if target is FP64 or mode in ("none", "rint"):
+        return f"({wide}).to(tl.float64)" if target is FP64 else narrow(out, f"({wide}).to(tl.float32)", target)
+    kind = {FP32: "f32", FP16: "f16", BF16: "bf16"}.get(target)
+    if kind is None:
+        raise UnsupportedFeatureError(
+            f"CUDA has no cast from FP64 to {target} with mode={mode!r}", span=out.span, help='cast to FP32 first, or pass mode="rint"'
+        )
+    return f'{out.helper(f"f64_to_{kind}_by_mode")}({wide}, "{mode}")'
 
 
 def held(out: Writer, computed: str, dtype: DType) -> str:

@@ -10,7 +10,7 @@ from tilejit.backends.cuda.plan import Apply, Expr, Var
 from tilejit.backends.cuda.types import fits32, signature
 from tilejit.backends.cuda.values import Bounds, Buffer, Dim, Scalar, index
 from tilejit.backends.cuda.writer import Writer
-from tilejit.dtypes import BOOL, FP32, INDEX, DType
+from tilejit.dtypes import BOOL, FP32, FP64, INDEX, DType
 
 EXTENT = (0, (1 << 31) - 1)
 """Bounds of every extent: a tensor has fewer elements than that along one dim."""
@@ -183,9 +183,9 @@ def take_number(out: Writer, value: Number, hint: str) -> Scalar:
         name = out.parameter(hint, "scalar", "i32", Apply("cast", (value.expr,), "INT32", ("BOOL",), (("target_type", "INT32"), ("mode", "round"))))
         return Scalar(f"({name} != 0)", BOOL)
     if dtype.is_float:
-        name = out.parameter(hint, "scalar", "fp32", value.expr)
-        if dtype is FP32:
-            return Scalar(name, FP32)
+        name = out.parameter(hint, "scalar", "fp64" if dtype is FP64 else "fp32", value.expr)
+        if dtype in (FP32, FP64):
+            return Scalar(name, dtype)
         from tilejit.backends.cuda import elementwise
 
         return Scalar(elementwise.narrow(out, name, dtype), dtype)

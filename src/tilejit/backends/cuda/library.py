@@ -117,6 +117,18 @@ def round_to_odd(x):
     return tl.where((low == x) | (tl.abs(x) >= 8388608.0), x, tl.where(odd, low, low + 1.0))
 """
 
+_DOUBLES = """
+@triton.jit
+def double_half_away(x):  # above 2**52 every double is whole, and adding a half would round
+    return tl.where(tl.abs(x) < 4503599627370496.0, tl.where(tl.abs(x) == 0.49999999999999994, 0.0, half_away(x)), x)
+
+@triton.jit
+def double_to_odd(x):
+    low = tl.floor(x)
+    odd = low - 2.0 * tl.floor(low * 0.5) != 0.0
+    return tl.where((low == x) | (tl.abs(x) >= 4503599627370496.0), x, tl.where(odd, low, low + 1.0))
+"""
+
 _COMBINERS = """
 @triton.jit
 def max_nan(a, b):
@@ -197,6 +209,7 @@ _INTEGERS = {
 
 HELPERS: dict[str, str] = {
     **_split(_ARITHMETIC),
+    **_split(_DOUBLES),
     **_split(_COMBINERS),
     **_split(_FAILURES),
     **_split(FLOAT_HELPERS),

@@ -131,5 +131,23 @@ def f32_to_{kind}_by_mode(x, MODE: tl.constexpr):
 """
 
 
-FLOAT_HELPERS = _SHARED + "".join(_by_mode(kind) for kind in ("e4m3", "e5m2", "fp4", "e8m0"))
+def _from_double(kind: str, type: str, code: str) -> str:
+    return f"""
+@triton.jit
+def f64_to_{kind}_by_mode(x, MODE: tl.constexpr):
+    nearest = x.to(tl.float32).to(tl.{type})
+    back = nearest.to(tl.float64)
+    code = nearest.to(tl.{code}, bitcast=True)
+    inside = code - (tl.abs(back) > tl.abs(x)).to(tl.{code})
+    outside = inside + 1
+    away = away_by_mode(x, inside.to(tl.{type}, bitcast=True).to(tl.float64), outside.to(tl.{type}, bitcast=True).to(tl.float64), inside, MODE)
+    settled = (back == x) | (x != x)
+    if MODE == "round":
+        settled = settled | (tl.abs(back) == float("inf"))
+    return tl.where(settled, code, tl.where(away, outside, inside)).to(tl.{code}).to(tl.{type}, bitcast=True)
+"""
+
+
+_DOUBLES = (("f32", "float32", "uint32"), ("f16", "float16", "uint16"), ("bf16", "bfloat16", "uint16"))
+FLOAT_HELPERS = _SHARED + "".join(_from_double(*row) for row in _DOUBLES) + "".join(_by_mode(kind) for kind in ("e4m3", "e5m2", "fp4", "e8m0"))
 """Text of all of them."""

@@ -12,7 +12,7 @@ from tilejit.backends.cuda import elementwise, memory, numbers
 from tilejit.backends.cuda.body import Body, block_shape
 from tilejit.backends.cuda.masks import as_bytes
 from tilejit.backends.cuda.rows import filled, result_dtype
-from tilejit.backends.cuda.types import padded, register
+from tilejit.backends.cuda.types import computed_in, padded, register
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, Value, index
 from tilejit.dtypes import DType
 from tilejit.ops.pad import pad_cell
@@ -374,7 +374,7 @@ def tri(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     diagonal = body.index(value_of(args["diagonal"]))
     row, column = (memory.spread(body.out.arange(padded(extent)), axis, 2) for axis, extent in enumerate(shape))
     flags = f"({column} {'>=' if args.get('upper') else '<='} {row} + {diagonal.text})"
-    text = elementwise.held(body.out, f"{flags}.to({'tl.float32' if dtype.is_float else register(dtype)})", dtype)
+    text = elementwise.held(body.out, f"{flags}.to({register(computed_in(dtype))})", dtype)
     return [Tile(text, dtype, shape, made_valid(body, op, args, shape))]
 
 

@@ -17,8 +17,9 @@ from tilejit.backends.cuda.host import Memory, Number
 from tilejit.backends.cuda.inside import is_large
 from tilejit.backends.cuda.move import value_of
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, index
-from tilejit.dtypes import FP32, INDEX, INT8, INT32
+from tilejit.dtypes import INDEX, INT8
 from tilejit.errors import UnsupportedFeatureError
+from tilejit.ops.matmul import accumulator
 from tilejit.passes.kernels import name_hint
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
@@ -94,7 +95,7 @@ def launch_product(frame: Frame, op: d.ApplyOp, name: str, group: Sequence[Opera
     shape = shape_of(frame, op.results[0])
     lead = shape[:-2]
     batches = host.product(lead)
-    work = FP32 if left.dtype.is_float else INT32
+    work = accumulator(left.dtype)
     sizes = (left.axes[-2].extent, left.axes[-1].extent, right.axes[-1].extent)
     widest = left.dtype if left.dtype.get_byte() >= right.dtype.get_byte() else right.dtype
 

@@ -19,8 +19,9 @@ from tilejit.backends.cuda.host import Memory, Number
 from tilejit.backends.cuda.members import folds, is_member, members_of
 from tilejit.backends.cuda.sides import Side, store_window, window
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, index
-from tilejit.dtypes import FP32, INT8, INT32
+from tilejit.dtypes import INT8
 from tilejit.ops.facts import PLAIN, Effect
+from tilejit.ops.matmul import accumulator
 from tilejit.passes.affine import Affine, Mismatch, demand
 from tilejit.passes.rewriting import is_scalar_op
 from tilejit.tile_ir import dialect as d
@@ -303,7 +304,7 @@ class Found:
             left = self._operand(kernel.body, self.left, (self.m_first, self.k_firsts[0]))
             right = self._operand(kernel.body, self.right, (self.k_firsts[1], self.n_first))
             rows, columns, inner = (host.take_number(kernel.out, self.sizes[key], key) for key in ("m", "n", "k"))
-            return gemm.Product(left, right, rows, columns, inner, FP32 if dtype.is_float else INT32)
+            return gemm.Product(left, right, rows, columns, inner, accumulator(dtype))
 
         kernel.out.span = self.product.span
         gemm.launch(self.frame, kernel, make, (self.sizes["m"], self.sizes["k"], self.sizes["n"]), dtype, lambda batch: self._end, host.number(1))

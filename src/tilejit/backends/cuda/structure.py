@@ -13,7 +13,7 @@ from tilejit.backends.cuda import memory, numbers
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.buffers import box
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, Value, index
-from tilejit.dtypes import BF16, BOOL, FP16, FP32, INDEX
+from tilejit.dtypes import BF16, BOOL, FP16, FP32, FP64, INDEX
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ScalarType
 
@@ -121,8 +121,8 @@ def pick(body: Body, tile: Tile, indices: Sequence[Scalar]) -> str:
         if size > 1
     ]
     bits, dtype = tile.text, tile.dtype
-    if dtype in (FP32,):
-        bits = f"{bits}.to(tl.int32, bitcast=True)"
+    if dtype in (FP32, FP64):
+        bits = f"{bits}.to(tl.int{dtype.bits}, bitcast=True)"
     elif dtype in (FP16, BF16):
         bits = f"{bits}.to(tl.int16, bitcast=True).to(tl.int32)"
     elif dtype.get_byte() < 4 or dtype is BOOL:
@@ -130,8 +130,8 @@ def pick(body: Body, tile: Tile, indices: Sequence[Scalar]) -> str:
     chosen = f"tl.where({' & '.join(parts)}, {bits}, 0)" if parts else bits
     for _ in range(tile.rank):
         chosen = f"tl.sum({chosen}, 0)"
-    if dtype is FP32:
-        return f"{chosen}.to(tl.float32, bitcast=True)"
+    if dtype in (FP32, FP64):
+        return f"{chosen}.to({register(dtype)}, bitcast=True)"
     if dtype in (FP16, BF16):
         return f"{chosen}.to(tl.int16).to({register(dtype)}, bitcast=True)"
     return f"({chosen} != 0)" if dtype is BOOL else f"{chosen}.to({register(dtype)})"

@@ -20,7 +20,7 @@ _ON_GPU = (2, 13)
 """DLPack's numbers for CUDA memory: plain and managed."""
 _DLPACK_TYPES = {
     (0, 8): "INT8", (0, 16): "INT16", (0, 32): "INT32", (0, 64): "INT64", (1, 8): "UINT8", (1, 16): "UINT16", (1, 32): "UINT32", (1, 64): "UINT64",
-    (2, 16): "FP16", (2, 32): "FP32", (4, 16): "BF16", (6, 8): "BOOL", (10, 8): "FP8E4M3FN", (12, 8): "FP8E5M2", (14, 8): "FP8E8M0",
+    (2, 16): "FP16", (2, 32): "FP32", (2, 64): "FP64", (4, 16): "BF16", (6, 8): "BOOL", (10, 8): "FP8E4M3FN", (12, 8): "FP8E5M2", (14, 8): "FP8E8M0",
 }  # fmt: skip
 """DLPack's (code, bits) → the language's data type."""
 _DEFAULT_STREAM = 1
