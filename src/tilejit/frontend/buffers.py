@@ -11,6 +11,7 @@ from tilejit.dtypes import BOOL, DType
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ParserTypeError, ShapeError
 from tilejit.frontend import edges
 from tilejit.frontend.context import Context
+from tilejit.frontend.masks import flags
 from tilejit.frontend.packed import refuse_write
 from tilejit.frontend.values import TypedConstant, describe_value, extent_of, is_number, plain_number, shaped, static_integer
 from tilejit.frontend.windows import Items, check_window, indices, per_dim, reshape, static_extents, window_value
@@ -160,7 +161,9 @@ def _is_there(target: SSAValue, source: SSAValue, offsets: Items) -> bool:
 def put(ctx: Context, buffer: SSAValue, value: SSAValue, offsets: Items, atomic: bool) -> SSAValue:
     """A store into a buffer, checked."""
     refuse_write(buffer)
-    type, own = d.shaped_type(buffer), d.shaped_type(value)
+    type = d.shaped_type(buffer)
+    value = flags(ctx, value) if type.dtype is BOOL else value
+    own = d.shaped_type(value)
     if own.dtype is not type.dtype and isinstance(value.owner, d.ApplyOp) and value.owner.op == "cmp_mask":
         raise DTypeError(f"a mask of packed bits cannot be written into a tensor of {type.dtype}", help="select by it: pl.sel(mask, a, b, tmp)")
     check_conversion(own.dtype, type.dtype)

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import INDEX, DType
 from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, TilejitError, UnsupportedFeatureError
-from tilejit.frontend import composing, effects, fold, functions, markers, structural, windows
+from tilejit.frontend import composing, effects, fold, functions, markers, masks, structural, windows
 from tilejit.frontend.context import Context
 from tilejit.frontend.packed import unpacked
 from tilejit.frontend.values import (
@@ -174,7 +174,10 @@ def op_call(ctx: Context, function: OpFunction, args: Sequence[object], keywords
     except TilejitError as error:
         named = {ast.unparse(item): value for item, value in zip(getattr(node, "args", ()), args, strict=False)}
         raise ctx.builder.misuse(error, named) from None
+    if bound.row.name in masks.CHOOSERS and masks.is_whole(bound.args["mask"]):
+        return op_call(ctx, masks.chooser(), masks.chosen(bound.row, bound.args), {}, node)
     given = {name: unpacked(ctx, arg) if _reads(bound.row, name) else arg for name, arg in bound.args.items()}
+    given = masks.prepared(ctx, bound.row, given)
     if bound.row.compose is not None or structural.builds(bound.row):
         try:
             result = structural.build(ctx, bound.row, given, node) if bound.row.compose is None else composing.compose(ctx, bound, given, node)

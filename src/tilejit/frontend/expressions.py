@@ -8,7 +8,7 @@ from collections.abc import Callable
 from xdsl.ir import SSAValue
 
 from tilejit.errors import InvalidOperationError, ParserTypeError, UnsupportedFeatureError
-from tilejit.frontend import branches, calls, composing, fold, subscripts
+from tilejit.frontend import branches, calls, composing, fold, masks, subscripts
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import (
     MethodReference,
@@ -173,9 +173,7 @@ def _compare(ctx: Context, node: ast.Compare) -> object:
     result: object = None
     for position, operator in enumerate(node.ops):
         piece = _compare_two(ctx, operator, values[position], values[position + 1], node)
-        if len(node.ops) > 1 and shaped(piece) is not None:
-            raise UnsupportedFeatureError("chained comparisons work on scalars", help="compare twice and combine the masks")
-        result = piece if position == 0 else _both(ctx, result, piece)
+        result = piece if position == 0 else _both(ctx, result, piece, node)
     return result
 
 
@@ -194,8 +192,12 @@ def _compare_two(ctx: Context, operator: ast.cmpop, left: object, right: object,
     return ctx.builder.apply(table()["cmp"], "scalar", {"lhs": lhs, "rhs": rhs, "cmp_type": kind})[0]
 
 
-def _both(ctx: Context, left: object, right: object) -> object:
-    """`left and right` of two conditions."""
+def _both(ctx: Context, left: object, right: object, node: ast.AST) -> object:
+    """`left and right` of two conditions, or of two masks."""
+    if masks.is_mask(left) and masks.is_mask(right):
+        return calls.op_call(ctx, _operator_function("and_"), [left, right], {}, node)
+    if shaped(left) is not None or shaped(right) is not None:
+        raise UnsupportedFeatureError("a chained comparison is one of scalars, or one of tensors or tiles", help="compare twice, and choose with pl.where")
     if isinstance(left, SSAValue) and isinstance(right, SSAValue):
         return ctx.scalar_op("and_", left, right)
     static, other = (right, left) if isinstance(left, SSAValue) else (left, right)

@@ -29,28 +29,26 @@ def integer_scalars(call: Call) -> None:
 
 @elementwise(
     reference=np.bitwise_and,
-    dtypes=INTEGERS,
-    scalar_dtypes=BITS,
+    dtypes=BITS,
     spellings=binary("and_") + with_scalar("ands", pl=LHS_RHS),
     result=keeps_shaped,
     check=integer_scalars,
     facts=Facts(exact=True, commutes=True, bitwise=True, operator="BitAnd"),
 )
 def and_(lhs: Operand, rhs: Operand) -> object:
-    """lhs & rhs, bit by bit."""
+    """lhs & rhs, bit by bit; of masks: where both hold."""
 
 
 @elementwise(
     reference=np.bitwise_or,
-    dtypes=INTEGERS,
-    scalar_dtypes=BITS,
+    dtypes=BITS,
     spellings=binary("or_") + with_scalar("ors", pl=LHS_RHS),
     result=keeps_shaped,
     check=integer_scalars,
     facts=Facts(exact=True, commutes=True, bitwise=True, operator="BitOr"),
 )
 def or_(lhs: Operand, rhs: Operand) -> object:
-    """lhs | rhs, bit by bit."""
+    """lhs | rhs, bit by bit; of masks: where either holds."""
 
 
 def _xor_spellings(name: str, scalar_only: tuple[str, ...] = ()) -> tuple[Spelling, ...]:
@@ -59,20 +57,19 @@ def _xor_spellings(name: str, scalar_only: tuple[str, ...] = ()) -> tuple[Spelli
 
 @elementwise(
     reference=np.bitwise_xor,
-    dtypes=INTEGERS,
-    scalar_dtypes=BITS,
+    dtypes=BITS,
     spellings=_xor_spellings("xor") + _xor_spellings("xors", ("rhs",)),
     result=keeps_shaped,
     check=integer_scalars,
     facts=Facts(exact=True, commutes=True, bitwise=True, operator="BitXor"),
 )
 def xor(lhs: Operand, rhs: Operand, tmp: Scratch = None) -> object:
-    """lhs ^ rhs, bit by bit."""
+    """lhs ^ rhs, bit by bit; of masks: where one holds."""
 
 
-@elementwise(reference=np.invert, dtypes=INTEGERS, scalar_dtypes=BITS, spellings=unary("not_"), facts=Facts(exact=True, bitwise=True, operator="Invert"))
+@elementwise(reference=np.invert, dtypes=BITS, spellings=unary("not_"), facts=Facts(exact=True, bitwise=True, operator="Invert"))
 def not_(input: Operand) -> object:
-    """~x, bit by bit."""
+    """~x, bit by bit; of a mask: where it does not hold."""
 
 
 @elementwise(

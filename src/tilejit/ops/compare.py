@@ -39,6 +39,11 @@ def _compared(call: Call) -> DType:
     return BOOL if call.level == "scalar" else dtype
 
 
+def _flagged(call: Call) -> DType:
+    promoted(call)
+    return BOOL
+
+
 def _compare(a: NDArray, b: NDArray, cmp_type: int) -> NDArray:
     return COMPARISONS[cmp_type](a, b)
 
@@ -56,6 +61,21 @@ def _compare(a: NDArray, b: NDArray, cmp_type: int) -> NDArray:
 )
 def cmp(lhs: Operand, rhs: Operand, cmp_type: Static = 0) -> object:
     """Compare element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge): 0 or 1 in the promoted dtype; of scalars a BOOL."""
+
+
+@elementwise(
+    reference=_compare,
+    dtypes=PLAIN,
+    levels=("tensor", "tile"),
+    spellings=spell("compare", pl=_CMP, tensor=_CMP, tile=_CMP),
+    result=_flagged,
+    compute="operands",
+    takes=("cmp_type",),
+    check=_check_cmp_type,
+    facts=Facts(exact=True),
+)
+def compare(lhs: Operand, rhs: Operand, cmp_type: Static = 0) -> object:
+    """Compare element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge) into BOOL: what a comparison is where a mask is wanted."""
 
 
 # masks ----------------------------------------------------------------------------------------------------------------
@@ -234,7 +254,7 @@ def _check_condition(call: Call) -> None:
     if isinstance(condition, ScalarArg) and condition.dtype is not BOOL:
         raise DTypeError(f"where takes a BOOL scalar as `condition`, got {condition.dtype}", help="compare it: where(c != 0, …)")
     if isinstance(condition, ShapedType) and condition.level == "tile" and condition.dtype is not BOOL:
-        raise DTypeError(f"where of tiles takes a BOOL tile as `condition`, got {condition.dtype}", help="with a mask from pl.cmp use pl.sel(mask, lhs, rhs, tmp)")
+        raise DTypeError(f"where of tiles takes a BOOL tile as `condition`, got {condition.dtype}", help="compare it: pl.where(c != 0, …); packed masks are for pl.sel")
 
 
 def _chosen(call: Call) -> DType:

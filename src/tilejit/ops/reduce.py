@@ -1,7 +1,7 @@
 """Rows that reduce rows (the last axis) or columns (the one before it), keeping the axis with extent 1.
 
 Sums and products of FP16 and BF16 accumulate in FP32 and round once; FP32 and FP64 add in NumPy's order (pairwise along rows); integers wrap.
-Only the valid region takes part. For maxima and minima NaN wins; of equal elements the first index wins.
+A sum of BOOL counts, as INT32; its maximum says whether any element holds, its minimum whether all do. Only the valid region takes part. For maxima and minima NaN wins; of equal elements the first index wins.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import INT32, DType
+from tilejit.dtypes import BOOL, INT32, DType
 from tilejit.errors import ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import NUMBERS, require
@@ -64,7 +64,7 @@ def _infer(call: Call) -> tuple[ValueType, ...]:
         raise ShapeError(
             f"{call.row.name} takes a `tmp_tile` of {shape_text(input.shape)} {input.dtype}, got {tmp}", help="give it the shape and dtype of the operand"
         )
-    dtype = INT32 if combine.startswith("arg") else input.dtype
+    dtype = INT32 if combine.startswith("arg") or (combine == "sum" and input.dtype is BOOL) else input.dtype
     shape = (*input.shape[:axis], 1, *input.shape[axis + 1 :])
     return (result_type(call, shape, dtype, (*input.valid[:axis], 1, *input.valid[axis + 1 :])),)
 
@@ -75,7 +75,7 @@ def _reference(name: str, direction: str, combine: str) -> Callable[..., Any]:
         box, dtype = input.box, value_dtype(input.data)
         if combine in _EXTREMES and box.shape[axis] == 0 and box.size == 0 and all(n for i, n in enumerate(box.shape) if i != axis):
             raise ShapeError(f"{name} of nothing: dim {axis} has extent 0", help=NOTHING_HELP)
-        cells = in_register(box, dtype)
+        cells = numbers.convert(box, INT32) if combine == "sum" and dtype is BOOL else in_register(box, dtype)
         if combine == "sum" and axis != cells.ndim - 1 and 0 not in cells.shape:
             # One row after the other, also where a single column would make NumPy add pairwise.
             out = np.add.accumulate(cells, axis=axis, dtype=cells.dtype).take([-1], axis=axis)
@@ -113,17 +113,20 @@ def reduction(axis: str, combine: str, tmp: bool = True, dtypes: Iterable[DType]
     return declared
 
 
-@reduction("row", "sum")
+_WITH_MASKS = NUMBERS | {BOOL}
+
+
+@reduction("row", "sum", dtypes=_WITH_MASKS)
 def row_sum(input: Value, tmp: Scratch = None) -> object:
     """The sum of each row."""
 
 
-@reduction("row", "max")
+@reduction("row", "max", dtypes=_WITH_MASKS)
 def row_max(input: Value, tmp: Scratch = None) -> object:
     """The largest element of each row."""
 
 
-@reduction("row", "min")
+@reduction("row", "min", dtypes=_WITH_MASKS)
 def row_min(input: Value, tmp: Scratch = None) -> object:
     """The smallest element of each row."""
 
@@ -143,17 +146,17 @@ def row_argmin(input: Value, tmp: Scratch = None) -> object:
     """The column of the smallest element of each row, as INT32; the first of equals."""
 
 
-@reduction("col", "sum")
+@reduction("col", "sum", dtypes=_WITH_MASKS)
 def col_sum(input: Value, tmp: Scratch = None) -> object:
     """The sum of each column."""
 
 
-@reduction("col", "max", tmp=False)
+@reduction("col", "max", tmp=False, dtypes=_WITH_MASKS)
 def col_max(input: Value, tmp: Scratch = None) -> object:
     """The largest element of each column."""
 
 
-@reduction("col", "min", tmp=False)
+@reduction("col", "min", tmp=False, dtypes=_WITH_MASKS)
 def col_min(input: Value, tmp: Scratch = None) -> object:
     """The smallest element of each column."""
 

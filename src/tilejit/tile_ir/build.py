@@ -16,7 +16,7 @@ from tilejit.ops.sizes import check_size
 from tilejit.ops.spec import Call, OpSpec, ParamKind, ScalarArg
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.arguments import ApplyArg, _operand, _user_name, gathered, in_user_names, refuse_masks
-from tilejit.tile_ir.derive import expand
+from tilejit.tile_ir.derive import counted, expand
 from tilejit.tile_ir.names import name_value
 from tilejit.types.values import BufferType, ScalarType, ShapedType, TileType, ValueType
 
@@ -131,7 +131,7 @@ class Builder:
         """Apply a row with result types already known (passes); a derived row becomes its term."""
         if row.derived is not None:
             return [expand(self, row, args, results[0])]
-        operands, groups, statics = gathered(row, args)
+        operands, groups, statics = gathered(row, counted(self, row, args))
         op = d.ApplyOp.build(
             operands=[operands],
             result_types=[d.ir_types(results)],

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import SSAValue
 
-from tilejit.dtypes import FP32, FP64, DType
+from tilejit.dtypes import BOOL, FP32, FP64, INT32, DType
 from tilejit.ops.spec import TABLE, OpSpec, ParamKind
 from tilejit.ops.terms import Number, Operand, Term, steps, term_of
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ScalarType, ShapedType, ValueType
 
 if TYPE_CHECKING:
+    from tilejit.tile_ir.arguments import ApplyArg
     from tilejit.tile_ir.build import Builder
 
 
@@ -41,6 +42,14 @@ def expand(build: Builder, row: OpSpec, args: Mapping[str, object], result: Valu
     out = _as(build, done[root], result.dtype, level)
     build.hint = hint
     return out
+
+
+def counted(build: Builder, row: OpSpec, args: Mapping[str, ApplyArg]) -> Mapping[str, ApplyArg]:
+    """The arguments of a reduction; the elements of a mask that are summed become numbers."""
+    input = args.get("input") if row.family == "reduction" and row.attrs["combine"] == "sum" else None
+    if not isinstance(input, SSAValue) or (type := d.shaped_type(input)).dtype is not BOOL:
+        return args
+    return {**args, "input": _as(build, input, INT32, type.level)}
 
 
 def _level(level: str, *values: SSAValue) -> str:

@@ -71,7 +71,7 @@ class Gpu(Walker):
             else:
                 value = next(rest)
                 arguments.append(
-                    Pointer(int(value), parameter.type[1:]) if parameter.kind == "pointer" else float(value) if parameter.type in ("fp32", "fp64") else int(value)
+                    Pointer(int(value), parameter.type[1:]) if parameter.kind == "pointer" else float(value) if parameter.type[0] == "f" else int(value)
                 )
         if kernel not in self.compiled:
             self.compiled[kernel] = load(facts)

@@ -112,6 +112,7 @@ RULES: dict[str, Rule] = {
     "shl": _elementwise(lanes.SHL),
     "shr": _elementwise(lanes.SHR),
     "cmp": _elementwise(lanes.EQ),
+    "compare": _elementwise(lanes.EQ),
     "where": _elementwise(lanes.WHERE),
     "isnan": _elementwise(lanes.ISNAN),
     "logical_and": _elementwise(lanes.AND),

@@ -206,6 +206,15 @@ def shift(name: str) -> Form:
     return form
 
 
+def quotient(out: Writer, dtype: DType, args: Texts) -> str:
+    """A division that rounds once: of doubles it always does."""
+    return f"({args[0]} / {args[1]})" if dtype is FP64 else f"tl.div_rn({args[0]}, {args[1]})"
+
+
+def root(out: Writer, dtype: DType, args: Texts) -> str:
+    return f"tl.sqrt({args[0]})" if dtype is FP64 else f"tl.sqrt_rn({args[0]})"
+
+
 def negated(out: Writer, dtype: DType, args: Texts) -> str:
     return f"({args[0]} * -1.0)" if dtype.is_float else f"(0 - {args[0]}).to({register(dtype)})"
 
@@ -237,7 +246,7 @@ def apply(out: Writer, row: OpSpec, dtype: DType, args: Texts, statics: Mapping[
     """The text of a row on computed operands, in the compute form of `dtype`."""
     from tilejit.backends.cuda.rules import FORMS
 
-    if row.name == "cmp":
+    if "cmp_type" in row.param_names:
         kind = statics.get("cmp_type", 0)
         assert isinstance(kind, int)
         return f"({args[0]} {COMPARISONS[kind]} {args[1]})"

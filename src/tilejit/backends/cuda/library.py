@@ -43,6 +43,13 @@ def unsigned_mod(a, b):
     return (a % tl.where(b == 0, 1, b).to(b.dtype)).to(a.dtype)
 
 @triton.jit
+def quotient(a, b):  # rounded once; doubles always are
+    if (a * b).dtype == tl.float64:
+        return a / b
+    else:
+        return tl.div_rn(a, b)
+
+@triton.jit
 def float_mod(a, b):  # Triton's % is a rounded quotient
     r = libdevice.fmod(a, b)
     turned = (r != 0.0) & ((r < 0.0) != (b < 0.0))
@@ -52,11 +59,11 @@ def float_mod(a, b):  # Triton's % is a rounded quotient
 @triton.jit
 def float_floordiv(a, b):
     r = libdevice.fmod(a, b)
-    q = tl.div_rn(a - r, b)
+    q = quotient(a - r, b)
     q = tl.where((r != 0.0) & ((r < 0.0) != (b < 0.0)), q - 1.0, q)
     whole = tl.floor(q)
     whole = tl.where(q - whole > 0.5, whole + 1.0, whole)
-    direct = tl.div_rn(a, b)
+    direct = quotient(a, b)
     return tl.where(b == 0.0, direct, tl.where(q == 0.0, tl.where(direct < 0.0, -0.0, 0.0), whole))
 
 @triton.jit
@@ -100,7 +107,7 @@ def unsigned_shift_right(a, b, WIDTH: tl.constexpr):
 
 @triton.jit
 def sigmoid(x):
-    return tl.div_rn(1.0, 1.0 + libdevice.exp(x * -1.0))
+    return quotient(1.0, 1.0 + libdevice.exp(x * -1.0))
 
 @triton.jit
 def half_away(x):

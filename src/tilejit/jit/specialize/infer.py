@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tilejit import ops
-from tilejit.dtypes import FP32, INDEX, DType
+from tilejit.dtypes import BOOL, FP32, INDEX, DType
 from tilejit.errors import TilejitError
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, extent_of, number_of
@@ -23,6 +24,20 @@ FreshDim = Callable[[], DynDim]
 """Makes the symbol of an extent that nothing else has."""
 
 
+@dataclass(frozen=True, slots=True)
+class Compared(TileType):
+    """What a comparison of tensors or tiles gives, and the type it has where a mask is wanted."""
+
+    flags: TileType | None = None
+
+
+def _as_masks(row: OpSpec, args: Mapping[str, object]) -> Mapping[str, object]:
+    """Arguments with comparisons as the masks that the front end makes of them (frontend/masks.py)."""
+    counted = row.family == "reduction" and any(isinstance(arg, Compared) and arg.level == "tile" for arg in args.values())
+    takes = row.facts.bitwise or row.name == "where" or counted
+    return {name: arg.flags if takes and isinstance(arg, Compared) else arg for name, arg in args.items()}
+
+
 def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Mapping[str, Abstract], fresh: FreshDim) -> Abstract:
     """The type of `function(…)`, or UNKNOWN; mistakes are left to the front end, which says them better."""
     try:
@@ -34,7 +49,11 @@ def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Map
             return _composed(bound, fresh)
         if bound.row.family == "structural":
             return UNKNOWN
-        args = {name: _seen(bound.row.param(name).kind, arg) for name, arg in bound.args.items()}
+        mask = bound.args.get("mask")
+        if isinstance(mask, TileType) and mask.dtype is BOOL:
+            first, second = (bound.args[name] for name in (("lhs", "rhs") if bound.row.name == "sel" else ("src", "scalar")))
+            bound = bound._replace(row=ops.table()["where"], args={"condition": mask, "lhs": first, "rhs": second})
+        args = {name: _seen(bound.row.param(name).kind, arg) for name, arg in _as_masks(bound.row, bound.args).items()}
         results = bound.row.infer(Call(bound.row, bound.level, args))
     except (TilejitError, _NotKnown):
         return UNKNOWN
@@ -125,14 +144,30 @@ def comparison(name: str, left: Abstract, right: Abstract) -> Abstract:
     if not shaped or name not in ops.COMPARISONS:
         return RuntimeValue()
     row = "cmp_mask" if any(side.level == "tile" for side in shaped) else "cmp"
-    return _apply_row(ops.table()[row], left, right)
+    found, flags = (_apply_row(ops.table()[name], left, right) for name in (row, "compare"))
+    if not isinstance(found, TileType) or not isinstance(flags, TileType):
+        return found
+    return Compared(found.shape, found.dtype, found.valid, found.space, flags)
+
+
+def chained(first: Abstract, second: Abstract) -> Abstract:
+    """The type of a chained comparison, of the types of its parts."""
+    if isinstance(first, Compared) or isinstance(second, Compared):
+        return _apply_row(ops.table()["and_"], first, second)
+    return first
+
+
+def inverted(operand: Abstract) -> Abstract:
+    """The type of `~operand`."""
+    return operand.flags if isinstance(operand, Compared) and operand.flags is not None else operand
 
 
 def _apply_row(row: OpSpec, left: Abstract, right: Abstract) -> Abstract:
     """The type of a row with two operands; some operators (`//`, `%`) have no other name."""
     try:
         level = "tile" if "tile" in (_kind_of(left), _kind_of(right)) else "tensor"
-        args = {param.name: _seen(param.kind, side) for param, side in zip(row.params[:2], (left, right), strict=True)}
+        sides = _as_masks(row, {param.name: side for param, side in zip(row.params[:2], (left, right), strict=True)})
+        args = {name: _seen(row.param(name).kind, side) for name, side in sides.items()}
         args |= {param.name: param.default for param in row.params[2:]}
         return _result(row.infer(Call(row, level, args))[0])
     except (TilejitError, _NotKnown):

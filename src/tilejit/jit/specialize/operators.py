@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable
 
 from tilejit.frontend import fold
@@ -40,7 +41,9 @@ class Operators(Expressions):
         new = at(ast.UnaryOp(node.op, operand_node), node)
         if isinstance(operand, Static):
             return new, self._computed(node, node.op, fold.UNARY[type(node.op)], operand)
-        return new, operand if isinstance(operand, (BufferType, TileType)) else RuntimeValue()
+        if isinstance(operand, (BufferType, TileType)):
+            return new, infer.inverted(operand) if isinstance(node.op, ast.Invert) else operand
+        return new, RuntimeValue()
 
     def compare(self, node: ast.expr) -> Folded:
         assert isinstance(node, ast.Compare)
@@ -50,7 +53,9 @@ class Operators(Expressions):
         if len(node.ops) == 1 and (decided := _decided(node.ops[0], folded[0][1], folded[1][1])) is not None:
             return new, Static(decided)
         if len(statics) != len(folded):
-            return new, infer.comparison(type(node.ops[0]).__name__, self.opened(folded[0][1]), self.opened(folded[1][1]))
+            sides = [self.opened(value) for _, value in folded]
+            parts = [infer.comparison(type(op).__name__, left, right) for op, left, right in zip(node.ops, sides, sides[1:], strict=False)]
+            return new, functools.reduce(infer.chained, parts)
         result: object = True
         for op, left, right in zip(node.ops, statics, statics[1:], strict=False):
             result = self._computed(node, op, fold.COMPARE[type(op)], left, right).value

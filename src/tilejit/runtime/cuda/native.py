@@ -20,7 +20,8 @@ _DIVISIONS = ("floordiv", "ceildiv", "mod")
 _WIDE = ("INDEX", "INT64", "UINT64")
 """Scalars whose slot holds them as a 64-bit number."""
 _SAME_BITS = {
-    "FP64": "fp64", "FP32": "fp32", "FP16": "fp16", "BF16": "bf16", "INT8": "i8", "INT16": "i16", "INT32": "i32", "UINT8": "u8", "UINT16": "u16", "UINT32": "u32",
+    "FP64": "fp64", "FP32": "fp32", "FP16": "fp16", "BF16": "bf16",
+    "INT8": "i8", "INT16": "i16", "INT32": "i32", "UINT8": "u8", "UINT16": "u16", "UINT32": "u32",
     "BOOL": "i1",
 }  # fmt: skip
 """Narrower ones: the parameter's type that takes the bits of the slot as they are."""

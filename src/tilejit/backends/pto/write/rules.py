@@ -96,6 +96,7 @@ RULES: dict[str, Written] = {
     "shl": _pair("shl", scalars.same("shli")),
     "shr": _pair("shr", scalars.shift_right),
     "cmp": Written(compare.compare, scalar=scalars.compared),
+    "compare": Written(hole="masks of whole elements are not written as PTO: pl.cmp and pl.sel are"),
     "where": Written(compare.where, scalar=scalars.chosen),
     "isnan": Written(compare.isnan),
     "logical_and": Written(scalar=scalars.same("andi")),

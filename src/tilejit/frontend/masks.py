@@ -1,0 +1,92 @@
+"""Comparisons of tensors and tiles where a mask is wanted.
+
+By itself a comparison is what it has always been: 0 and 1 in the operands' dtype of tensors, packed bits of tiles. Where a mask is
+combined, chosen by, counted or written into BOOL memory, the same comparison is made again as BOOL elements; what is left over is dead code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from xdsl.ir import SSAValue
+
+from tilejit.dtypes import BOOL
+from tilejit.frontend.context import Context
+from tilejit.frontend.values import shaped
+from tilejit.ops import public, table
+from tilejit.ops.spec import OpFunction, OpSpec
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import apply_args
+
+_COMPARED = ("cmp", "cmp_mask")
+
+
+def is_comparison(value: object) -> bool:
+    """Whether a value is what a comparison of tensors or tiles gave."""
+    return isinstance(value, SSAValue) and shaped(value) is not None and isinstance(value.owner, d.ApplyOp) and value.owner.op in _COMPARED
+
+
+def is_mask(value: object) -> bool:
+    """Whether a value says yes or no for every element."""
+    type = shaped(value)
+    return type is not None and (type.dtype is BOOL or is_comparison(value))
+
+
+AnyValue = TypeVar("AnyValue")
+
+
+def flags(ctx: Context, value: AnyValue) -> AnyValue | SSAValue:
+    """A comparison as BOOL elements; everything else is itself."""
+    if not is_comparison(value):
+        return value
+    assert isinstance(value, SSAValue) and isinstance(value.owner, d.ApplyOp)
+    level = "tile" if value.owner.op == "cmp_mask" else "tensor"
+    return ctx.builder.apply(table()["compare"], level, apply_args(value.owner))[0]
+
+
+def prepared(ctx: Context, row: OpSpec, given: Mapping[str, object]) -> Mapping[str, object]:
+    """The arguments of a row with masks in the form that it takes them in."""
+    if row.facts.bitwise:
+        # Of two comparisons a mask; a mask that went through memory keeps its packed bytes, which combine as they are.
+        if not any(is_mask(given.get(name)) for name in row.operands) or _stays_packed(row, given):
+            return given
+        return {name: flags(ctx, arg) if name in row.operands else arg for name, arg in given.items()}
+    if row.name == "where":
+        return {**given, "condition": flags(ctx, given["condition"])}
+    if row.family == "reduction" and is_packed_bits(given.get("input")):
+        return {**given, "input": flags(ctx, given["input"])}
+    return given
+
+
+CHOOSERS = ("sel", "sels")
+"""Rows that choose by packed masks."""
+
+
+def is_whole(value: object) -> bool:
+    """Whether a value is a mask of BOOL elements."""
+    type = shaped(value)
+    return type is not None and type.dtype is BOOL
+
+
+def chooser() -> OpFunction:
+    """What chooses by a mask of BOOL elements."""
+    found = public("pl", "where")
+    assert found is not None
+    return found
+
+
+def chosen(row: OpSpec, args: Mapping[str, object]) -> list[object]:
+    """The arguments of a chooser as those of `where`."""
+    return [args["mask"], args["lhs"], args["rhs"]] if row.name == "sel" else [args["mask"], args["src"], args["scalar"]]
+
+
+def is_packed_bits(value: object) -> bool:
+    """Whether a value is the packed mask of a comparison of tiles."""
+    return is_comparison(value) and isinstance(value, SSAValue) and isinstance(value.owner, d.ApplyOp) and value.owner.op == "cmp_mask"
+
+
+def _stays_packed(row: OpSpec, given: Mapping[str, object]) -> bool:
+    """Whether an operand is packed bytes that no comparison here made: then all are combined as bytes."""
+    types = [(name, type) for name in row.operands if (type := shaped(given.get(name))) is not None]
+    return any(type.dtype is not BOOL and not is_comparison(given[name]) for name, type in types)
