@@ -86,7 +86,7 @@ from tilejit.frontend.text import parse
         ("n = t if x else t", ParserTypeError, "the condition must be a BOOL scalar", "x"),
         ("n = t if cfg[0] > 1 else 3.0", ParserTypeError, "the two sides have different types", None),
         ("n = not t", ParserTypeError, "the operand of `not` must be a BOOL scalar", "not t"),
-        ("n = t < t < t", UnsupportedFeatureError, "chained comparisons work on scalars", "t < t < t"),
+        ("n = 1 < cfg[0] < t", UnsupportedFeatureError, "a chained comparison is one of scalars, or one of tensors or tiles", "1 < cfg[0] < t"),
         ("n = cfg[0] in (1, 2)", UnsupportedFeatureError, "`in` works on compile-time values only", None),
         ("n = (1, 2)[cfg[0]]", ParserTypeError, "an index into a tuple must be known while compiling", "cfg[0]"),
         ("n = ...", UnsupportedFeatureError, "cannot contain Ellipsis", "..."),

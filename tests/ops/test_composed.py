@@ -64,6 +64,14 @@ def _reductions() -> list[Case]:
             form = f"pl.{name}(x, axis={axis}, keepdims={keep})" if keep else f"x.{name}(axis={axis})"
             whole = axis is None or axis == (0, 1, 2)
             out.append(Case(form, lambda x, f=function, a=axis, k=keep: f(x.astype(np.float64), axis=a, keepdims=k), scalar=whole and not keep))
+    for name, function in (("any", np.any), ("all", np.all)):
+        for axis in (0, -1, (0, 2), None):
+            case = Case(f"pl.cast(pl.{name}(x > -1.5, axis={axis}), pl.FP32)", lambda x, f=function, a=axis: f(x > -1.5, axis=a), scalar=axis is None)
+            out.append(case)
+        out.append(Case(f"pl.cast(pl.{name}(x, 1, keepdims=True), pl.INT32)", lambda x, f=function: f(x, axis=1, keepdims=True), dtype=np.int32))
+    for axis in (1, (0, 1), None):
+        text = f"pl.cast((~(x > 0.5) & (x > -1)).sum(axis={axis}), pl.FP32)"
+        out.append(Case(text, lambda x, a=axis: (~(x > 0.5) & (x > -1)).sum(axis=a), scalar=axis is None))
     for name, function in (("argmax", np.argmax), ("argmin", np.argmin)):
         for axis in (0, 1, -1, None):
             out.append(Case(f"x.{name}(axis={axis})", lambda x, f=function, a=axis: f(x, axis=a), scalar=axis is None))

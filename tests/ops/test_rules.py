@@ -46,7 +46,7 @@ MISTAKES: list[tuple[str, str, dict[str, Any], type[TilejitError], str]] = [
     ("sel", "tile", {"mask": tile((8, 1), UINT8), "lhs": T, "rhs": T}, ShapeError, "a bit for each of its 16 columns"),
     ("sel", "tile", {"mask": T, "lhs": T, "rhs": T}, DTypeError, "a mask comes from pl.cmp"),
     ("sels", "tile", {"mask": tile((8, 32), UINT8), "src": tile((8, 16), BF16), "scalar": ONE}, DTypeError, "sels takes"),
-    ("where", "tile", {"condition": tile((8, 32), UINT8), "lhs": T, "rhs": T}, DTypeError, "pl.sel(mask"),
+    ("where", "tile", {"condition": tile((8, 32), UINT8), "lhs": T, "rhs": T}, DTypeError, "compare it: pl.where(c != 0"),
     ("where", "scalar", {"condition": RUNTIME, "lhs": ONE, "rhs": ONE}, DTypeError, "takes a BOOL scalar"),
     ("row_sum", "tile", {"input": tile((8, 16), valid=(8, 0))}, ShapeError, "empty region"),
     ("col_sum", "tensor", {"input": tensor((8,))}, ShapeError, "at least 2 dims"),

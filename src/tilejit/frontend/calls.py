@@ -174,7 +174,7 @@ def op_call(ctx: Context, function: OpFunction, args: Sequence[object], keywords
     except TilejitError as error:
         named = {ast.unparse(item): value for item, value in zip(getattr(node, "args", ()), args, strict=False)}
         raise ctx.builder.misuse(error, named) from None
-    if bound.row.name in masks.CHOOSERS and masks.is_whole(bound.args["mask"]):
+    if masks.chooses(bound.row, bound.args):
         return op_call(ctx, masks.chooser(), masks.chosen(bound.row, bound.args), {}, node)
     given = {name: unpacked(ctx, arg) if _reads(bound.row, name) else arg for name, arg in bound.args.items()}
     given = masks.prepared(ctx, bound.row, given)

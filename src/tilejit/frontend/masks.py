@@ -19,12 +19,13 @@ from tilejit.ops.spec import OpFunction, OpSpec
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
 
-_COMPARED = ("cmp", "cmp_mask")
-
 
 def is_comparison(value: object) -> bool:
     """Whether a value is what a comparison of tensors or tiles gave."""
-    return isinstance(value, SSAValue) and shaped(value) is not None and isinstance(value.owner, d.ApplyOp) and value.owner.op in _COMPARED
+    type = shaped(value)
+    if type is None or type.dtype is BOOL or not isinstance(value, SSAValue) or not isinstance(value.owner, d.ApplyOp):
+        return False
+    return "cmp_type" in table()[value.owner.op].param_names
 
 
 def is_mask(value: object) -> bool:
@@ -41,8 +42,7 @@ def flags(ctx: Context, value: AnyValue) -> AnyValue | SSAValue:
     if not is_comparison(value):
         return value
     assert isinstance(value, SSAValue) and isinstance(value.owner, d.ApplyOp)
-    level = "tile" if value.owner.op == "cmp_mask" else "tensor"
-    return ctx.builder.apply(table()["compare"], level, apply_args(value.owner))[0]
+    return ctx.builder.apply(table()["compare"], d.shaped_type(value).level, apply_args(value.owner))[0]
 
 
 def prepared(ctx: Context, row: OpSpec, given: Mapping[str, object]) -> Mapping[str, object]:
@@ -54,19 +54,15 @@ def prepared(ctx: Context, row: OpSpec, given: Mapping[str, object]) -> Mapping[
         return {name: flags(ctx, arg) if name in row.operands else arg for name, arg in given.items()}
     if row.name == "where":
         return {**given, "condition": flags(ctx, given["condition"])}
-    if row.family == "reduction" and is_packed_bits(given.get("input")):
+    if is_packed_bits(given.get("input")) and (row.family == "reduction" or row.compose is not None):
         return {**given, "input": flags(ctx, given["input"])}
     return given
 
 
-CHOOSERS = ("sel", "sels")
-"""Rows that choose by packed masks."""
-
-
-def is_whole(value: object) -> bool:
-    """Whether a value is a mask of BOOL elements."""
-    type = shaped(value)
-    return type is not None and type.dtype is BOOL
+def chooses(row: OpSpec, args: Mapping[str, object]) -> bool:
+    """Whether a row that takes packed masks is given one of BOOL elements."""
+    type = shaped(args.get("mask"))
+    return row.facts.packed == "mask" and type is not None and type.dtype is BOOL
 
 
 def chooser() -> OpFunction:
@@ -78,15 +74,16 @@ def chooser() -> OpFunction:
 
 def chosen(row: OpSpec, args: Mapping[str, object]) -> list[object]:
     """The arguments of a chooser as those of `where`."""
-    return [args["mask"], args["lhs"], args["rhs"]] if row.name == "sel" else [args["mask"], args["src"], args["scalar"]]
+    return [args[name] for name in row.param_names if name != "tmp"]
 
 
 def is_packed_bits(value: object) -> bool:
     """Whether a value is the packed mask of a comparison of tiles."""
-    return is_comparison(value) and isinstance(value, SSAValue) and isinstance(value.owner, d.ApplyOp) and value.owner.op == "cmp_mask"
+    type = shaped(value)
+    return type is not None and type.level == "tile" and is_comparison(value)
 
 
 def _stays_packed(row: OpSpec, given: Mapping[str, object]) -> bool:
     """Whether an operand is packed bytes that no comparison here made: then all are combined as bytes."""
     types = [(name, type) for name in row.operands if (type := shaped(given.get(name))) is not None]
-    return any(type.dtype is not BOOL and not is_comparison(given[name]) for name, type in types)
+    return any(type.dtype.is_integer and not is_comparison(given[name]) for name, type in types)

@@ -93,7 +93,8 @@ class Scalars:
             type = d.type_of(value)
             if isinstance(type, ScalarType) and type.dtype is BOOL:
                 return value
-            help = "compare it: `x != 0`" if isinstance(type, ScalarType) else "compare scalars; read one element with pl.read or x[i, j]"
+            of_many = "masks combine with & | ~, and pl.any or pl.all makes one flag of them; x[i, j] reads one element"
+            help = "compare it: `x != 0`" if isinstance(type, ScalarType) else of_many
             raise ParserTypeError(f"{what} must be a BOOL scalar, got {type}", help=help)
         if is_number(value) and number_dtype(value) is not BOOL:
             raise ParserTypeError(f"{what} must be a BOOL, got the number {describe_value(value)}", help="compare it: `x != 0`")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilejit.dtypes import FP32
+from tilejit.dtypes import BOOL, FP32
 from tilejit.errors import ArgumentError
 from tilejit.ops.compose import Handle, Kit, axes_of, axis_of, composed, product, rank_of, require_values, reshaped, shape_of
 from tilejit.ops.dtype_rules import FLOATS, NUMBERS
@@ -93,6 +93,23 @@ def amax(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) ->
 def amin(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
     """The smallest element over one axis, several or all; NaN wins."""
     return fold(k, input, "min", axis, keepdims)
+
+
+def _holding(k: Kit, value: Handle) -> Handle:
+    """A mask as it is; of numbers, where they are not zero."""
+    return value if k.type(value).dtype is BOOL else k("compare", value, 0, 1)
+
+
+@composed(*_spelled("any"), name="any_over")
+def any(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
+    """Whether any element of a mask holds (of numbers: is not zero), over one axis, several or all."""
+    return fold(k, _holding(k, input), "max", axis, keepdims)
+
+
+@composed(*_spelled("all"), name="all_over")
+def all(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
+    """Whether all elements of a mask hold (of numbers: are not zero), over one axis, several or all."""
+    return fold(k, _holding(k, input), "min", axis, keepdims)
 
 
 def _position(k: Kit, value: Handle, combine: str, axis: object, keepdims: object) -> Handle:

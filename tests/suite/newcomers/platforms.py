@@ -15,3 +15,6 @@ def on(platform: str) -> RunConfig:
 
 def data(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+DTYPES = ("float32", "float64")
+"""The precisions in which kernels of science are checked."""

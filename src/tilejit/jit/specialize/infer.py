@@ -33,7 +33,7 @@ class Compared(TileType):
 
 def _as_masks(row: OpSpec, args: Mapping[str, object]) -> Mapping[str, object]:
     """Arguments with comparisons as the masks that the front end makes of them (frontend/masks.py)."""
-    counted = row.family == "reduction" and any(isinstance(arg, Compared) and arg.level == "tile" for arg in args.values())
+    counted = (row.family == "reduction" or row.compose is not None) and any(isinstance(arg, Compared) and arg.level == "tile" for arg in args.values())
     takes = row.facts.bitwise or row.name == "where" or counted
     return {name: arg.flags if takes and isinstance(arg, Compared) else arg for name, arg in args.items()}
 
@@ -42,6 +42,7 @@ def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Map
     """The type of `function(…)`, or UNKNOWN; mistakes are left to the front end, which says them better."""
     try:
         bound = bind(function, positional, keywords, _kind_of, _value_of)
+        bound = bound._replace(args=dict(_as_masks(bound.row, bound.args)))
         special = _structural(bound.row.name)
         if special is not None:
             return special(bound.args, fresh)
@@ -51,9 +52,10 @@ def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Map
             return UNKNOWN
         mask = bound.args.get("mask")
         if isinstance(mask, TileType) and mask.dtype is BOOL:
-            first, second = (bound.args[name] for name in (("lhs", "rhs") if bound.row.name == "sel" else ("src", "scalar")))
-            bound = bound._replace(row=ops.table()["where"], args={"condition": mask, "lhs": first, "rhs": second})
-        args = {name: _seen(bound.row.param(name).kind, arg) for name, arg in _as_masks(bound.row, bound.args).items()}
+            where = ops.table()["where"]
+            chosen = [bound.args[name] for name in bound.row.param_names if name != "tmp"]
+            bound = bound._replace(row=where, args=dict(zip(where.param_names, chosen, strict=True)))
+        args = {name: _seen(bound.row.param(name).kind, arg) for name, arg in bound.args.items()}
         results = bound.row.infer(Call(bound.row, bound.level, args))
     except (TilejitError, _NotKnown):
         return UNKNOWN
