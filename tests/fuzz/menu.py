@@ -23,6 +23,7 @@ MENU: tuple[tuple[int, Operation], ...] = (
     (2, operations.bits),
     (3, operations.conversion),
     (2, operations.choice),
+    (2, operations.mask),
     (4, operations.reduction),
     (4, operations.expansion),
     (3, movement.load),

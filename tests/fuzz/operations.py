@@ -24,7 +24,7 @@ class Smooth:
 
 SMOOTH = {
     "exp": Smooth(-20, 2.5, math.exp, lambda _, high: math.exp(high)),
-    "log": Smooth(0.25, 1e4, math.log, lambda low, _: 1 / low, ("FP32", "FP16")),
+    "log": Smooth(0.25, 1e4, math.log, lambda low, _: 1 / low, ("FP32", "FP16", "FP64")),
     "sqrt": Smooth(0.25, 1e4, math.sqrt, lambda low, _: 0.5 / math.sqrt(low)),
     "rsqrt": Smooth(0.25, 1e4, lambda x: 1 / math.sqrt(x), lambda low, _: 0.5 * low**-1.5),
     "recip": Smooth(0.5, 1e4, lambda x: 1 / x, lambda low, _: 1 / low**2),
@@ -61,7 +61,7 @@ def smooth(w: Writer) -> Val | None:
 
 def clamped(w: Writer) -> Val | None:
     """Values kept between two constants."""
-    x = w.pick(lambda v: v.dtype in ("FP32", "FP16", "BF16", "INT32"))
+    x = w.pick(lambda v: v.dtype in ("FP32", "FP16", "BF16", "FP64", "INT32"))
     if x is None:
         return None
     low, high = sorted(w.rng.sample(range(-6, 7), 2))
@@ -71,7 +71,7 @@ def clamped(w: Writer) -> Val | None:
 
 
 def trigonometry(w: Writer) -> Val | None:
-    x = w.pick(lambda v: v.dtype == "FP32")
+    x = w.pick(lambda v: v.dtype in ("FP32", "FP64"))
     if x is None:
         return None
     return w.shaped_like(x, f"pl.{w.rng.choice(('sin', 'cos'))}({x.text})", lo=-1.0, hi=1.0, err=x.err + 1e-6)
@@ -261,6 +261,32 @@ def conversion(w: Writer) -> Val | None:
     narrows = not x.is_float or BITS[target] < BITS[x.dtype] or (target != x.dtype and BITS[target] == 16 and BITS[x.dtype] == 16)
     err = x.err + (rounding(target, x.magnitude) if narrows and x.err > 0 else 0.0)
     return w.shaped_like(x, f"pl.cast({x.text}, pl.{target})", target, err=err)
+
+
+def mask(w: Writer) -> Val | None:
+    """Comparisons combined, then chosen by, counted or folded; both backends agree on what is compared."""
+    x = w.pick(lambda v: v.exact and v.full and len(v.shape) == 2 and v.dtype in ("FP32", "FP64", "FP16", "INT32", "INT16"))
+    if x is None:
+        return None
+    zero, point = ("0.0", "0.5") if x.is_float else ("0", "2")
+    parts = [f"({x.text} {w.rng.choice(('<', '<=', '>', '>=', '==', '!='))} {number})" for number in (zero, point)]
+    parts.append(f"({zero} < {x.text} < {point})")
+    first, second = w.rng.sample(parts, 2)
+    if w.chance(0.3):
+        first = f"pl.compare({x.text}, {point}, cmp_type={w.rng.randrange(6)})"
+    text = f"({first} {w.rng.choice('&|^')} {w.rng.choice(('', '~'))}{second})"
+    level = "tile" if x.level == "tile" else "tensor"
+    if w.chance(0.5):
+        other = w.with_scalar("maximum", x, 1.0 if x.is_float else 1)
+        if other.dtype != x.dtype or other.level == "buffer":
+            return None
+        return w.shaped_like(x, f"pl.where({text}, {x.text}, {other.text})", lo=min(x.lo, other.lo), hi=max(x.hi, other.hi))
+    rows, columns = x.shape
+    if not isinstance(columns, int):
+        return None
+    folds = ("pl.row_max({})", "pl.row_min({})", "pl.any({}, axis=1, keepdims=True)", "pl.all({}, axis=1, keepdims=True)")
+    flag = w.rng.choice(("pl.row_sum({})", *(f"pl.cast({fold}, pl.INT32)" for fold in folds))).format(text)
+    return Val(flag, level, "INT32", 0, columns, 0.0, (rows, 1), (rows, 1))
 
 
 def choice(w: Writer) -> Val | None:

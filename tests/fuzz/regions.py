@@ -48,7 +48,7 @@ class Regions:
         self.tasks: list[str] = []
         """Names of task ids that are bound on the control plane."""
         self.dynamic = self.rng.random() < 0.25
-        dtypes = ("FP32", self.rng.choice(("FP32", "FP16", "BF16")), self.rng.choice(("INT32", "INT32", "INT16", "INT8", "UINT8", "INT64", "UINT16")))
+        dtypes = ("FP32", self.rng.choice(("FP32", "FP16", "BF16", "FP64")), self.rng.choice(("INT32", "INT32", "INT16", "INT8", "UINT8", "INT64", "UINT16")))
         rows = tuple(self.rng.sample((1, 2, 3, 4, 5, 8, 12, 16), 2))
         cols = tuple(self.rng.sample((1, 3, 7, 8, 15, 16, 24, 31, 32, 33, 40, 70, 130, 257), 2))
         self.shared = {"rows": rows, "cols": cols, "dtypes": dtypes}

@@ -60,7 +60,7 @@ def _augmented(w: Writer, old: Val) -> None:
     """`x += 2`, `x -= 2`, `x *= 2`."""
     symbol, op = w.rng.choice((("+", "add"), ("-", "sub"), ("*", "mul")))
     new = w.with_scalar(op, old, 2)
-    if op == "sub" and old.dtype not in ("INT8", "INT16", "INT32", "FP16", "FP32", "BF16"):
+    if op == "sub" and old.dtype not in ("INT8", "INT16", "INT32", "FP16", "FP32", "FP64", "BF16"):
         return
     if new.dtype == old.dtype and not too_vague(new) and new.magnitude < 16:
         w.emit(f"{old.text} {symbol}= 2")

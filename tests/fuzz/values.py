@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 Dim = int | str
 """A constant, or the name of an extent that only the run knows (always at least 1)."""
 
-EPSILON = {"FP32": 2.0**-23, "FP16": 2.0**-10, "BF16": 2.0**-7}
+EPSILON = {"FP64": 2.0**-52, "FP32": 2.0**-23, "FP16": 2.0**-10, "BF16": 2.0**-7}
 SIGNED = ("INT8", "INT16", "INT32", "INT64")
 UNSIGNED = ("UINT8", "UINT16", "UINT32", "UINT64")
 INTEGERS = SIGNED + UNSIGNED
 FLOATS = tuple(EPSILON)
-BITS = {"FP32": 32, "FP16": 16, "BF16": 16, "INDEX": 64, "BOOL": 8} | {name: int(name.lstrip("UINT")) for name in INTEGERS}
+BITS = {"FP64": 64, "FP32": 32, "FP16": 16, "BF16": 16, "INDEX": 64, "BOOL": 8} | {name: int(name.lstrip("UINT")) for name in INTEGERS}
 
 NARROW = {"INT4": (-8, 7), "UINT4": (0, 15), "FP4": (-6, 6), "FP8E4M3FN": (-9, 9), "FP8E5M2": (-9, 9), "FP8E8M0": (0.25, 4.0)}
 """Types that are only moved, cast and multiplied with scales, and the range of their data."""

@@ -183,7 +183,7 @@ class Writer:
         low, high = (number.lo, number.hi) if number else (float(scalar), float(scalar))  # type: ignore[arg-type]
         text = number.text if number else repr(scalar)
         dtype = value.dtype
-        if op == "sub" and dtype not in ("INT8", "INT16", "INT32", "FP16", "FP32", "BF16"):
+        if op == "sub" and dtype not in ("INT8", "INT16", "INT32", "FP16", "FP32", "FP64", "BF16"):
             op = "add"
         if value.level != "tile":
             scalar_dtype = number.dtype if number else ("FP32" if isinstance(scalar, float) else dtype)
