@@ -60,10 +60,12 @@ class _Shaped:
     def addsc(self, rhs: Any, rhs2: Any) -> Any: ...
     def aic_gather(self) -> Any: ...
     def aiv_shard(self) -> Any: ...
+    def all(self, axis: Any = ..., keepdims: Any = ...) -> Any: ...
     def amax(self, axis: Any = ..., keepdims: Any = ...) -> Any: ...
     def amin(self, axis: Any = ..., keepdims: Any = ...) -> Any: ...
     def and_(self, rhs: Any) -> Any: ...
     def ands(self, rhs: Any) -> Any: ...
+    def any(self, axis: Any = ..., keepdims: Any = ...) -> Any: ...
     def argmax(self, axis: Any = ..., keepdims: Any = ...) -> Any: ...
     def argmin(self, axis: Any = ..., keepdims: Any = ...) -> Any: ...
     def argsort(self, axis: Any = ..., descending: Any = ...) -> Any: ...
@@ -93,6 +95,7 @@ class _Shaped:
     def col_min(self) -> Any: ...
     def col_prod(self) -> Any: ...
     def col_sum(self, tmp_tile: Any = ...) -> Any: ...
+    def compare(self, rhs: Any, cmp_type: Any = ...) -> Any: ...
     def concat(self, src1: Any) -> Any: ...
     def cos(self) -> Any: ...
     def cummax(self, axis: Any = ...) -> Any: ...
@@ -369,6 +372,14 @@ class _tensor:
         """
 
     @staticmethod
+    def all(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """Whether all elements of a mask hold (of numbers: are not zero), over one axis, several or all.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+        """
+
+    @staticmethod
     def alloc(memory_space: Any, size: Any) -> Any:
         """An allocation token in printed programs."""
 
@@ -390,18 +401,26 @@ class _tensor:
 
     @staticmethod
     def and_(lhs: Any, rhs: Any) -> Any:
-        """lhs & rhs, bit by bit.
+        """lhs & rhs, bit by bit; of masks: where both hold.
 
-        takes: tensors, tiles and scalars of integers
+        takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
     @staticmethod
     def ands(lhs: Any, rhs: Any) -> Any:
-        """lhs & rhs, bit by bit.
+        """lhs & rhs, bit by bit; of masks: where both hold.
 
-        takes: tensors, tiles and scalars of integers
+        takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
         shapes: operands broadcast as in NumPy; the result has their common shape
+        """
+
+    @staticmethod
+    def any(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """Whether any element of a mask holds (of numbers: is not zero), over one axis, several or all.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
         """
 
     @staticmethod
@@ -588,7 +607,7 @@ class _tensor:
     def col_max(input: Any) -> Any:
         """The largest element of each column.
 
-        takes: tensors and tiles of integers and floats
+        takes: tensors and tiles of numbers and BOOL
         shapes: […, M, N] gives […, 1, N]
         """
 
@@ -596,7 +615,7 @@ class _tensor:
     def col_min(input: Any) -> Any:
         """The smallest element of each column.
 
-        takes: tensors and tiles of integers and floats
+        takes: tensors and tiles of numbers and BOOL
         shapes: […, M, N] gives […, 1, N]
         """
 
@@ -612,8 +631,16 @@ class _tensor:
     def col_sum(input: Any) -> Any:
         """The sum of each column.
 
-        takes: tensors and tiles of integers and floats
+        takes: tensors and tiles of numbers and BOOL
         shapes: […, M, N] gives […, 1, N]
+        """
+
+    @staticmethod
+    def compare(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
+        """Compare element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge) into BOOL: what a comparison is where a mask is wanted.
+
+        takes: tensors and tiles of numbers and BOOL
+        shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
     @staticmethod
@@ -1025,9 +1052,9 @@ class _tensor:
 
     @staticmethod
     def not_(input: Any) -> Any:
-        """~x, bit by bit.
+        """~x, bit by bit; of a mask: where it does not hold.
 
-        takes: tensors, tiles and scalars of integers
+        takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -1047,17 +1074,17 @@ class _tensor:
 
     @staticmethod
     def or_(lhs: Any, rhs: Any) -> Any:
-        """lhs | rhs, bit by bit.
+        """lhs | rhs, bit by bit; of masks: where either holds.
 
-        takes: tensors, tiles and scalars of integers
+        takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
     @staticmethod
     def ors(lhs: Any, rhs: Any) -> Any:
-        """lhs | rhs, bit by bit.
+        """lhs | rhs, bit by bit; of masks: where either holds.
 
-        takes: tensors, tiles and scalars of integers
+        takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -1260,7 +1287,7 @@ class _tensor:
     def row_max(input: Any) -> Any:
         """The largest element of each row.
 
-        takes: tensors and tiles of integers and floats
+        takes: tensors and tiles of numbers and BOOL
         shapes: […, M, N] gives […, M, 1]
         """
 
@@ -1268,7 +1295,7 @@ class _tensor:
     def row_min(input: Any) -> Any:
         """The smallest element of each row.
 
-        takes: tensors and tiles of integers and floats
+        takes: tensors and tiles of numbers and BOOL
         shapes: […, M, N] gives […, M, 1]
         """
 
@@ -1284,7 +1311,7 @@ class _tensor:
     def row_sum(input: Any) -> Any:
         """The sum of each row.
 
-        takes: tensors and tiles of integers and floats
+        takes: tensors and tiles of numbers and BOOL
         shapes: […, M, N] gives […, M, 1]
         """
 
@@ -1542,17 +1569,17 @@ class _tensor:
 
     @staticmethod
     def xor(lhs: Any, rhs: Any) -> Any:
-        """lhs ^ rhs, bit by bit.
+        """lhs ^ rhs, bit by bit; of masks: where one holds.
 
-        takes: tensors, tiles and scalars of integers
+        takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
     @staticmethod
     def xors(lhs: Any, rhs: Any) -> Any:
-        """lhs ^ rhs, bit by bit.
+        """lhs ^ rhs, bit by bit; of masks: where one holds.
 
-        takes: tensors, tiles and scalars of integers
+        takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -1630,6 +1657,14 @@ class _tile:
         """
 
     @staticmethod
+    def all(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """Whether all elements of a mask hold (of numbers: are not zero), over one axis, several or all.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+        """
+
+    @staticmethod
     def alloc(memory_space: Any, size: Any, *, pinned: Any = ...) -> Any:
         """An allocation token in printed programs."""
 
@@ -1651,18 +1686,26 @@ class _tile:
 
     @staticmethod
     def and_(lhs: Any, rhs: Any) -> Any:
-        """lhs & rhs, bit by bit.
+        """lhs & rhs, bit by bit; of masks: where both hold.
 
-        takes: tensors, tiles and scalars of integers
+        takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
     @staticmethod
     def ands(lhs: Any, rhs: Any) -> Any:
-        """lhs & rhs, bit by bit.
+        """lhs & rhs, bit by bit; of masks: where both hold.
 
-        takes: tensors, tiles and scalars of integers
+        takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
         shapes: operands broadcast as in NumPy; the result has their common shape
+        """
+
+    @staticmethod
+    def any(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+        """Whether any element of a mask holds (of numbers: is not zero), over one axis, several or all.
+
+        takes: tensors and tiles of integers and floats
+        shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
         """
 
     @staticmethod
@@ -1871,7 +1914,7 @@ class _tile:
     def col_max(tile: Any) -> Any:
         """The largest element of each column.
 
-        takes: tensors and tiles of integers and floats
+        takes: tensors and tiles of numbers and BOOL
         shapes: […, M, N] gives […, 1, N]
         """
 
@@ -1879,7 +1922,7 @@ class _tile:
     def col_min(tile: Any) -> Any:
         """The smallest element of each column.
 
-        takes: tensors and tiles of integers and floats
+        takes: tensors and tiles of numbers and BOOL
         shapes: […, M, N] gives […, 1, N]
         """
 
@@ -1895,8 +1938,16 @@ class _tile:
     def col_sum(tile: Any, tmp_tile: Any = ...) -> Any:
         """The sum of each column.
 
-        takes: tensors and tiles of integers and floats
+        takes: tensors and tiles of numbers and BOOL
         shapes: […, M, N] gives […, 1, N]
+        """
+
+    @staticmethod
+    def compare(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
+        """Compare element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge) into BOOL: what a comparison is where a mask is wanted.
+
+        takes: tensors and tiles of numbers and BOOL
+        shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
     @staticmethod
@@ -2419,9 +2470,9 @@ class _tile:
 
     @staticmethod
     def not_(tile: Any) -> Any:
-        """~x, bit by bit.
+        """~x, bit by bit; of a mask: where it does not hold.
 
-        takes: tensors, tiles and scalars of integers
+        takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -2441,17 +2492,17 @@ class _tile:
 
     @staticmethod
     def or_(lhs: Any, rhs: Any) -> Any:
-        """lhs | rhs, bit by bit.
+        """lhs | rhs, bit by bit; of masks: where either holds.
 
-        takes: tensors, tiles and scalars of integers
+        takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
     @staticmethod
     def ors(lhs: Any, rhs: Any) -> Any:
-        """lhs | rhs, bit by bit.
+        """lhs | rhs, bit by bit; of masks: where either holds.
 
-        takes: tensors, tiles and scalars of integers
+        takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -2670,7 +2721,7 @@ class _tile:
     def row_max(tile: Any, tmp_tile: Any = ...) -> Any:
         """The largest element of each row.
 
-        takes: tensors and tiles of integers and floats
+        takes: tensors and tiles of numbers and BOOL
         shapes: […, M, N] gives […, M, 1]
         """
 
@@ -2678,7 +2729,7 @@ class _tile:
     def row_min(tile: Any, tmp_tile: Any = ...) -> Any:
         """The smallest element of each row.
 
-        takes: tensors and tiles of integers and floats
+        takes: tensors and tiles of numbers and BOOL
         shapes: […, M, N] gives […, M, 1]
         """
 
@@ -2694,7 +2745,7 @@ class _tile:
     def row_sum(tile: Any, tmp_tile: Any = ...) -> Any:
         """The sum of each row.
 
-        takes: tensors and tiles of integers and floats
+        takes: tensors and tiles of numbers and BOOL
         shapes: […, M, N] gives […, M, 1]
         """
 
@@ -3005,17 +3056,17 @@ class _tile:
 
     @staticmethod
     def xor(lhs: Any, rhs: Any, tmp: Any = ...) -> Any:
-        """lhs ^ rhs, bit by bit.
+        """lhs ^ rhs, bit by bit; of masks: where one holds.
 
-        takes: tensors, tiles and scalars of integers
+        takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
     @staticmethod
     def xors(lhs: Any, rhs: Any, tmp: Any = ...) -> Any:
-        """lhs ^ rhs, bit by bit.
+        """lhs ^ rhs, bit by bit; of masks: where one holds.
 
-        takes: tensors, tiles and scalars of integers
+        takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -3228,6 +3279,14 @@ def aiv_shard(x: Any) -> Any:
     takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
     """
 
+def all(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+    """Whether all elements of a mask hold (of numbers: are not zero), over one axis, several or all.
+
+    takes: tensors and tiles of integers and floats
+    shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+    example: out[:] = pl.all(x, axis=1)  # x: FP32 [4, 8]
+    """
+
 def amax(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
     """The largest element over one axis, several or all; NaN wins.
 
@@ -3245,18 +3304,26 @@ def amin(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
     """
 
 def and_(lhs: Any, rhs: Any) -> Any:
-    """lhs & rhs, bit by bit.
+    """lhs & rhs, bit by bit; of masks: where both hold.
 
-    takes: tensors, tiles and scalars of integers
+    takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
     shapes: operands broadcast as in NumPy; the result has their common shape
     example: out[:] = pl.and_(x, x)  # x: INT32 [4, 8]
     """
 
 def ands(lhs: Any, rhs: Any) -> Any:
-    """lhs & rhs, bit by bit.
+    """lhs & rhs, bit by bit; of masks: where both hold.
 
-    takes: tensors, tiles and scalars of integers
+    takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
     shapes: operands broadcast as in NumPy; the result has their common shape
+    """
+
+def any(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
+    """Whether any element of a mask holds (of numbers: is not zero), over one axis, several or all.
+
+    takes: tensors and tiles of integers and floats
+    shapes: the axes that are reduced go, or have extent 1 with keepdims=True; all of them at once give a scalar
+    example: out[:] = pl.any(x, axis=1)  # x: FP32 [4, 8]
     """
 
 def arange(start: Any, shape: Any = ..., dtype: Any = ..., descending: Any = ..., step: Any = ...) -> Any:
@@ -3433,7 +3500,7 @@ def col_expand_sub(lhs: Any, rhs: Any) -> Any:
 def col_max(input: Any) -> Any:
     """The largest element of each column.
 
-    takes: tensors and tiles of integers and floats
+    takes: tensors and tiles of numbers and BOOL
     shapes: […, M, N] gives […, 1, N]
     example: out[:] = pl.col_max(x)  # x: FP32 [4, 8]
     """
@@ -3441,7 +3508,7 @@ def col_max(input: Any) -> Any:
 def col_min(input: Any) -> Any:
     """The smallest element of each column.
 
-    takes: tensors and tiles of integers and floats
+    takes: tensors and tiles of numbers and BOOL
     shapes: […, M, N] gives […, 1, N]
     example: out[:] = pl.col_min(x)  # x: FP32 [4, 8]
     """
@@ -3457,9 +3524,17 @@ def col_prod(input: Any) -> Any:
 def col_sum(input: Any, tmp_tile: Any = ...) -> Any:
     """The sum of each column.
 
-    takes: tensors and tiles of integers and floats
+    takes: tensors and tiles of numbers and BOOL
     shapes: […, M, N] gives […, 1, N]
     example: out[:] = pl.col_sum(x)  # x: FP32 [4, 8]
+    """
+
+def compare(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
+    """Compare element by element (0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge) into BOOL: what a comparison is where a mask is wanted.
+
+    takes: tensors and tiles of numbers and BOOL
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.compare(x, x)  # x: FP32 [4, 8]
     """
 
 def concat(src0: Any, src1: Any) -> Any:
@@ -3924,9 +3999,9 @@ def no_dep(tensor: Any) -> Any:
     """The same tensor, left out of automatic dependency tracking."""
 
 def not_(input: Any) -> Any:
-    """~x, bit by bit.
+    """~x, bit by bit; of a mask: where it does not hold.
 
-    takes: tensors, tiles and scalars of integers
+    takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
     shapes: operands broadcast as in NumPy; the result has their common shape
     example: out[:] = pl.not_(x)  # x: INT32 [4, 8]
     """
@@ -3945,17 +4020,17 @@ def ones_like(input: Any, dtype: Any = ...) -> Any:
     """
 
 def or_(lhs: Any, rhs: Any) -> Any:
-    """lhs | rhs, bit by bit.
+    """lhs | rhs, bit by bit; of masks: where either holds.
 
-    takes: tensors, tiles and scalars of integers
+    takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
     shapes: operands broadcast as in NumPy; the result has their common shape
     example: out[:] = pl.or_(x, x)  # x: INT32 [4, 8]
     """
 
 def ors(lhs: Any, rhs: Any) -> Any:
-    """lhs | rhs, bit by bit.
+    """lhs | rhs, bit by bit; of masks: where either holds.
 
-    takes: tensors, tiles and scalars of integers
+    takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
     shapes: operands broadcast as in NumPy; the result has their common shape
     """
 
@@ -4162,7 +4237,7 @@ def row_expand_sub(lhs: Any, rhs: Any) -> Any:
 def row_max(input: Any, tmp_tile: Any = ...) -> Any:
     """The largest element of each row.
 
-    takes: tensors and tiles of integers and floats
+    takes: tensors and tiles of numbers and BOOL
     shapes: […, M, N] gives […, M, 1]
     example: out[:] = pl.row_max(x)  # x: FP32 [4, 8]
     """
@@ -4170,7 +4245,7 @@ def row_max(input: Any, tmp_tile: Any = ...) -> Any:
 def row_min(input: Any, tmp_tile: Any = ...) -> Any:
     """The smallest element of each row.
 
-    takes: tensors and tiles of integers and floats
+    takes: tensors and tiles of numbers and BOOL
     shapes: […, M, N] gives […, M, 1]
     example: out[:] = pl.row_min(x)  # x: FP32 [4, 8]
     """
@@ -4186,7 +4261,7 @@ def row_prod(input: Any, tmp_tile: Any = ...) -> Any:
 def row_sum(input: Any, tmp_tile: Any = ...) -> Any:
     """The sum of each row.
 
-    takes: tensors and tiles of integers and floats
+    takes: tensors and tiles of numbers and BOOL
     shapes: […, M, N] gives […, M, 1]
     example: out[:] = pl.row_sum(x)  # x: FP32 [4, 8]
     """
@@ -4473,17 +4548,17 @@ def write(dst: Any, offset: Any, value: Any) -> Any:
     """
 
 def xor(lhs: Any, rhs: Any, tmp: Any = ...) -> Any:
-    """lhs ^ rhs, bit by bit.
+    """lhs ^ rhs, bit by bit; of masks: where one holds.
 
-    takes: tensors, tiles and scalars of integers
+    takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
     shapes: operands broadcast as in NumPy; the result has their common shape
     example: out[:] = pl.xor(x, x)  # x: INT32 [4, 8]
     """
 
 def xors(lhs: Any, rhs: Any, tmp: Any = ...) -> Any:
-    """lhs ^ rhs, bit by bit.
+    """lhs ^ rhs, bit by bit; of masks: where one holds.
 
-    takes: tensors, tiles and scalars of integers
+    takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX
     shapes: operands broadcast as in NumPy; the result has their common shape
     """
 
