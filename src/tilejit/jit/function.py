@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import inspect
 import threading
 import weakref
@@ -65,6 +66,15 @@ class JITFunction(Programs):
 
     def __repr__(self) -> str:
         return f"JITFunction({self.definition.name!r}, func_type={self.definition.kind!r})"
+
+    def _repr_html_(self) -> str:
+        """The signature and the text, for notebooks."""
+        rows = "".join(f"<tr><td>{html.escape(param.name)}</td><td>{param.kind}</td><td>{param.direction}</td></tr>" for param in self.definition.params)
+        info = self.cache_info()
+        caption = f"<code>{html.escape(self.definition.name)}</code>, a @pl.jit kernel, {info.entries} compiled"
+        head = "<tr><th>parameter</th><th>kind</th><th>direction</th></tr>"
+        text = html.escape(inspect.cleandoc("\n".join(self.definition.text.source.lines)))
+        return f"<table><caption>{caption}</caption>{head}{rows}</table><pre>{text}</pre>"
 
     # calling ------------------------------------------------------------------------------------------------------------------
 

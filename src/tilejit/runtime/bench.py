@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -32,6 +33,13 @@ class BenchmarkStats:
     """Bytes of all tensors read plus all tensors written."""
     operations: int | None
     """Arithmetic operations of one call; None when only the run could tell."""
+
+    def _repr_html_(self) -> str:
+        """The statistics as a table, for notebooks."""
+        rows = {"median": self.median, "min": self.min, "max": self.max, "mean": self.mean, "stdev": self.stdev}
+        head = "".join(f"<th>{name}</th>" for name in (*rows, "GB/s"))
+        body = "".join(f"<td>{value:.2f} µs</td>" for value in rows.values()) + f"<td>{self.gigabytes_per_second:.2f}</td>"
+        return f"<table><caption><code>{html.escape(self.name)}</code>, {len(self.device_us)} calls</caption><tr>{head}</tr><tr>{body}</tr></table>"
 
     @property
     def median(self) -> float:

@@ -33,15 +33,22 @@ COMMANDS = (
     Command("pto", "tilejit.tools.pto", "check, run or format PTO files; write kernels as PTO"),
     Command("doctor", "tilejit.tools.doctor", "say what runs on this machine, and what is missing where something does not"),
     Command("launch", "tilejit.tools.launch", "run a script once per rank, as processes of this machine that share memory"),
+    Command("dump", "tilejit.tools.dump", "print one intermediate form of a kernel"),
+    Command("repro", "tilejit.tools.repro", "write a zip with which others can reproduce a problem"),
     Command("trace", "tilejit.tools.trace", "write a page that shows what happens to a kernel, step by step"),
     Command("run", "tilejit.tools.run", "run a compiled program from its artifact directory on .npy files"),
 )
+
+
+def _version() -> str:
+    return str(importlib.import_module("tilejit").__version__)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(prog="tilejit", description="Tile kernels in Python, run natively.")
+    parser.add_argument("--version", action="version", version=f"tilejit {_version()}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command in COMMANDS:
         subparser = subparsers.add_parser(command.name, help=command.summary, description=command.summary)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from tilejit.errors import TilejitError
 from tilejit.runtime import machine
@@ -16,11 +18,15 @@ from tilejit.runtime.targets import Finding, TargetRow, compiler_of, findings, r
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """No options."""
+    parser.add_argument("--json", action="store_true", help="print what was found as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what was found; 0 when every target that is installed can run."""
+    if arguments.json:
+        found = {", ".join(row.platforms): [asdict(finding) for finding in _target(row)] for row in rows()}
+        print(json.dumps({"machine": [asdict(finding) for finding in _machine()], "targets": found}, indent=1))
+        return 0
     print("this machine")
     for finding in _machine():
         print(_line(finding))
