@@ -267,36 +267,54 @@ def uses_ping(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     return out
 
 
-def test_j4_an_entry_is_no_helper() -> None:
+def test_j4_an_entry_may_be_called_like_a_helper() -> None:
     @pl.jit
     def calls_an_entry(x: pl.Tensor, out: pl.Out[pl.Tensor]):
         out = diamond(x, out)
         return out
 
-    with pytest.raises(UnsupportedFeatureError, match=r"`diamond` is an entry"):
-        calls_an_entry.specialized_source(data(4, WIDTH), data(4, WIDTH))
+    x = data(4, WIDTH)
+    wanted, found = np.zeros_like(x), np.zeros_like(x)
+    diamond(x, wanted)
+    calls_an_entry(x, found)
+    np.testing.assert_array_equal(found, wanted)
 
 
 ROUNDABOUT = [
-    ("out = STEPS[0](x, 2.0, out)", "STEPS[0]"),
-    ("out = TABLE['a'](x, 2.0, out)", "TABLE['a']"),
-    ("g = leaf; out = g(x, 2.0, out)", "g"),
-    ("out = (leaf if x.shape[0] == 4 else None)(x, 2.0, out)", "leaf if x.shape[0] == 4 else None"),
-    ("out = leaf(x, 2.0, out); out = STEPS[0](x, 2.0, out)", "STEPS[0]"),
+    "out = STEPS[0](x, 2.0, out)",
+    "out = TABLE['a'](x, 2.0, out)",
+    "g = leaf; out = g(x, 2.0, out)",
+    "out = (leaf if x.shape[0] == 4 else None)(x, 2.0, out)",
+    "out = leaf(x, 2.0, out); out = STEPS[0](x, 2.0, out)",
+]
+REFUSED = [
     ("out = UNTRACKED(x, 2.0, out)", "UNTRACKED"),
     ("out, task = pl.submit(STEPS[0], x, 2.0, out)", "STEPS[0]"),
     ("g = leaf; out, task = pl.submit(g, x, 2.0, out)", "g"),
 ]
 
 
-@pytest.mark.parametrize(("lines", "written"), ROUNDABOUT)
+@pytest.mark.parametrize("lines", ROUNDABOUT)
+def test_j4_a_helper_may_be_called_through_what_holds_it(lines: str, make_kernel: MakeKernel) -> None:
+    text = "@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    {lines}\n    return out\n"
+    names = {"leaf": leaf, "STEPS": (leaf,), "TABLE": {"a": leaf}}
+    by_name, other = make_kernel(text.format(lines="out = leaf(x, 2.0, out)"), **names), make_kernel(text.format(lines=lines), **names)
+    x = data(4, 4)
+    wanted, found = np.zeros_like(x), np.zeros_like(x)
+    for _ in range(3):
+        by_name(x, wanted)
+        other(x, found)
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(("lines", "written"), REFUSED)
 def test_j4_a_helper_that_is_not_called_by_name_is_refused_at_the_call(lines: str, written: str, make_kernel: MakeKernel) -> None:
     """The key is made from the helpers that are called by name; any other call was a KeyError."""
     text = f"@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    {lines}\n    return out\n"
     kernel = make_kernel(text, leaf=leaf, STEPS=(leaf,), TABLE={"a": leaf}, UNTRACKED=pl.untracked(leaf))
     with pytest.raises(UnsupportedFeatureError) as caught:
         kernel(data(4, 4), data(4, 4))
-    assert caught.value.message == f"`{written}` stands for the helper `leaf`, which can only be called by its name"
+    assert caught.value.message == f"`{written}` stands for the helper `leaf`, which makes extents dynamic and so can only be called by its name"
     span = caught.value.span
     assert span is not None and caught.value.source_lines[0][span.column - 1 : span.end_column - 1] == written
 
