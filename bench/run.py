@@ -1,4 +1,4 @@
-"""`python bench/run.py SUITE... [--json FILE]`: time tilejit against its peers in the same process, one thread each but for the suite `threads`."""
+"""`python bench/run.py SUITE... [--json FILE]`: time tilejit against its peers in the same process, one thread each unless `--threads` says more."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-SUITES = ("cpu", "newcomers", "science", "threads", "compile", "dispatch", "start", "ranks", "pto", "cuda")
-ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "TILEJIT_NUM_THREADS")
+SUITES = ("cpu", "llama", "newcomers", "science", "threads", "compile", "dispatch", "start", "ranks", "pto", "cuda")
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "TILEJIT_NUM_THREADS")
 NO_DISK_CACHE = {"TILEJIT_CACHE": "0"}
 
 
@@ -21,8 +21,9 @@ def main() -> int:
     parser.add_argument("suites", nargs="+", choices=SUITES, metavar="SUITE", help=", ".join(SUITES))
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as JSON too")
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose name contains TEXT")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads for us and for the peers, in the suites cpu and llama")
     options = parser.parse_args()
-    os.environ.update(dict.fromkeys(ONE_THREAD, "1") | NO_DISK_CACHE)  # libraries read them when they are loaded, so before the suites are
+    os.environ.update(dict.fromkeys(THREADS, str(options.threads)) | NO_DISK_CACHE)  # libraries read them when they are loaded, so before the suites are
     rows: list[dict[str, object]] = []
     for row in run(options.suites, options.only):
         rows.append(row)
@@ -53,7 +54,7 @@ def run(suites: list[str], only: str) -> Iterator[dict[str, object]]:
                 numbers = f"{row.ratio:>7.2f} {row.ours_us:>12.2f} {row.peer_us:>12.2f}"
             verdict = f"  {row.target}: {'met' if row.met else 'NOT MET'}" if row.target else ""
             print(f"{row.case:<44} {row.peer:<28} {numbers}{verdict}", flush=True)
-            yield {"suite": suite, **asdict(row), "load": _load()}
+            yield {"suite": suite, **asdict(row), "threads": int(os.environ["TILEJIT_NUM_THREADS"]), "load": _load()}
 
 
 def write_cuda_results(rows: list[dict[str, object]]) -> None:

@@ -1,8 +1,9 @@
-"""Kernels on the CPU, one thread, against torch in eager mode writing into an existing output."""
+"""Kernels on the CPU against torch in eager mode writing into an existing output."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator
 
 import torch
@@ -10,8 +11,9 @@ from measure import Pair
 from torch.nn.functional import layer_norm, rms_norm
 
 import tilejit.language as pl
+from suites import products
 
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ["TILEJIT_NUM_THREADS"]))
 
 
 @pl.jit
@@ -49,25 +51,6 @@ def rmsnorm(x: pl.Tensor, weight: pl.Tensor, out: pl.Out[pl.Tensor]):
         out[:] = pl.col_expand_mul(pl.row_expand_mul(x, scale), weight)
 
 
-@pl.jit
-def product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
-    with pl.at(level=pl.Level.CORE_GROUP):
-        c[:] = pl.matmul(a, b)
-
-
-@pl.jit
-def tiled_product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
-    with pl.at(level=pl.Level.CORE_GROUP):
-        for i in pl.range(a.shape[0] // 128):
-            for j in pl.range(b.shape[1] // 128):
-                acc = pl.tile.full([128, 128], dtype=pl.FP32, value=0.0)
-                for k in pl.range(a.shape[1] // 32):
-                    ta = pl.load(a, [i * 128, k * 32], [128, 32])
-                    tb = pl.load(b, [k * 32, j * 128], [32, 128])
-                    acc = pl.matmul_acc(acc, ta, tb)
-                pl.store(acc, [i * 128, j * 128], c)
-
-
 def pair(case: str, peer: str, kernel: Callable[..., object], inputs: tuple[torch.Tensor, ...], out: torch.Tensor, theirs: Callable[[], torch.Tensor]) -> Pair:
     """A kernel and a torch call, compared before they are timed."""
 
@@ -89,16 +72,8 @@ def row_kernels(rows: int, columns: int) -> Iterator[Pair]:
     yield pair(f"rmsnorm {shape}", "torch rms_norm", rmsnorm, (x, gamma), out, lambda: rms_norm(x, (columns,), gamma[0], 1e-6))
 
 
-def products(size: int) -> Iterator[Pair]:
-    """Square matrix products, as one operator and as a loop over tiles."""
-    a, b, out, kept = (torch.randn(size, size) for _ in range(4))
-    yield pair(f"matmul {size}, tensor form", "torch.mm(out=)", product, (a, b), out, lambda: torch.mm(a, b, out=kept))
-    yield pair(f"matmul {size}, 128x128x32 tile loop", "torch.mm(out=)", tiled_product, (a, b), out, lambda: torch.mm(a, b, out=kept))
-
-
 def cases() -> Iterator[Pair]:
     torch.manual_seed(0)
     for rows, columns in ((4096, 4096), (256, 1024), (1000, 1001)):
         yield from row_kernels(rows, columns)
-    for size in (1024, 256):
-        yield from products(size)
+    yield from products.cases()

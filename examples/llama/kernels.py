@@ -157,7 +157,7 @@ def attend(q: pl.Tensor, keys: pl.Tensor, values: pl.Tensor, table: pl.Tensor, b
             tk = pl.reshape(pl.load(keys, [place, kv, 0, 0], [1, 1, page, d]), [page, d])
             tv = pl.reshape(pl.load(values, [place, kv, 0, 0], [1, 1, page, d]), [page, d])
             seen = pl.tile.cmps(ahead, pl.cast(position - j * page, pl.FP32), cmp_type=3)
-            s = pl.tile.sels(seen, pl.mul(pl.matmul(tq, pl.transpose(tk, 0, 1)), 1.0 / math.sqrt(d)), tmp, NEVER)
+            s = pl.tile.sels(seen, pl.mul(pl.matmul(tq, pl.transpose(tk, 0, 1)), d**-0.5), tmp, NEVER)
             top = pl.maximum(m, pl.row_max(s, tmp))
             p = pl.row_expand_expdif(s, top)
             fade = pl.exp(pl.sub(m, top))

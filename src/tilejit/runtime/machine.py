@@ -35,6 +35,20 @@ def code_features() -> frozenset[str]:
     return features() & _LISTED or features()
 
 
+_ARCH_PRCTL, _ASK_FOR_REGISTERS, _TILE_DATA = 158, 0x1023, 18
+"""Linux hands the registers of the matrix unit to a process that asks for them."""
+
+
+@cache
+def may_use_tiles() -> bool:
+    """Whether this process may use the matrix unit of the processor (AMX); the system is asked once."""
+    if "amx_tile" not in features() or architecture() != "x86_64":
+        return False
+    import ctypes
+
+    return ctypes.CDLL(None).syscall(_ARCH_PRCTL, _ASK_FOR_REGISTERS, _TILE_DATA) == 0
+
+
 @cache
 def cache_bytes() -> tuple[int, int, int]:
     """Bytes of the data caches of a core, nearest first, as the system tells them; of a usual processor where it does not."""
@@ -71,6 +85,8 @@ def needed_features(llvm_features: str) -> tuple[str, ...]:
 def missing_features(needed: Collection[str]) -> tuple[str, ...]:
     """Which of the needed features this processor lacks. Where the system does not tell, nothing is known to be missing."""
     here = features()
+    if any(name.startswith("amx") for name in needed) and not may_use_tiles():
+        here = frozenset(name for name in here if not name.startswith("amx"))
     if here.issuperset(needed):
         return ()
     return tuple(name for name in needed if name not in here and _known(name)) if here else ()

@@ -6,13 +6,16 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
 from tests.backends.cpu.native import Array, Native
+from tilejit.backends.cpu import schedule
+from tilejit.backends.cpu.llvm import text
 from tilejit.backends.cpu.llvm.host import Host, host
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module
-from tilejit.backends.cpu.products import gemm
+from tilejit.backends.cpu.products import elements, gemm
 from tilejit.backends.cpu.products.elements import Elements, accumulator_of
 from tilejit.backends.cpu.products.gemm import Gemm, call_gemm, gemm_function, scratch_bytes
 from tilejit.backends.cpu.products.kernels import params_of
@@ -38,11 +41,17 @@ def product(operand: DType, variant: str | None = None, right: DType | None = No
     e.finish()
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     call = Native(module.text()).function("go", *[pointer, number, number] * 2, pointer, *[number] * 4, ctypes.c_bool, pointer)
+    return scratch_for(call, lambda m, n, k: scratch_bytes(module, operand, right, m, n, k))
+
+
+def scratch_for(call: Callable[..., Any], size: Callable[[int, int, int], int]) -> Product:
+    """A product with packing memory of just the size it asks for."""
 
     def run(a: Array, b: Array, c: Array, accumulate: bool) -> None:
-        scratch = np.zeros(scratch_bytes(module, operand, right, a.shape[0], b.shape[1], a.shape[1]) + 128, np.uint8)
+        room = size(a.shape[0], b.shape[1], a.shape[1])
+        scratch = np.zeros(room + 128, np.uint8)
         aligned = -(-scratch.ctypes.data // 64) * 64
-        end = aligned - scratch.ctypes.data + scratch_bytes(module, operand, right, a.shape[0], b.shape[1], a.shape[1])
+        end = aligned - scratch.ctypes.data + room
         scratch[end:] = 77
 
         def described(x: Array) -> list[int]:
@@ -216,3 +225,20 @@ def test_the_setting_names_the_most_that_code_may_use(level: str, monkeypatch: p
     name = gemm_function(module, BF16, (2048, 1), (2048, 1), (512, 2048, 2048))
     assembly = Native(module.text().replace("internal void @" + name, "void @" + name)).compiled.assembly
     assert ("vdpbf16ps" in assembly, "zmm" in assembly) == {"dot": (True, True), "avx512": (False, True), "avx2": (False, False)}[level]
+
+
+@pytest.mark.parametrize(("dtype", "instruction"), [(BF16, "bfdot"), (INT8, "sdot"), (UINT8, "udot")], ids=str)
+def test_arm_processors_multiply_words_too(dtype: DType, instruction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As far as it can be told without one: the code is written and assembled."""
+    arm = Host("aarch64-unknown-linux-gnu", "generic", "+neon,+bf16,+dotprod")
+    for module in (elements, text, schedule):
+        monkeypatch.setattr(module, "host", lambda: arm)
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    machine = llvm.Target.from_triple(arm.triple).create_target_machine(cpu=arm.cpu, features=arm.features, opt=2)
+    for variant in ("packed", "stream", "dots"):
+        written = Module()
+        gemm._BUILDERS[variant](written, Elements.of(written, dtype))
+        parsed = llvm.parse_assembly(written.text().replace("define internal", "define"))
+        parsed.triple = arm.triple
+        assert f"\t{instruction}\t" in machine.emit_assembly(parsed), variant

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from tilejit import config
+from tilejit.runtime.machine import may_use_tiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,6 @@ def _host(level: str) -> Host:
     import llvmlite.binding as llvm
 
     features = llvm.get_host_cpu_features().flatten()
-    if level:
-        features = ",".join(f"-{name[1:]}" if name[1:].startswith(_BEYOND[level]) else name for name in features.split(","))
+    without = (*_BEYOND.get(level, ()), *(() if may_use_tiles() else ("amx",)))
+    features = ",".join(f"-{name[1:]}" if name[1:].startswith(without) else name for name in features.split(","))
     return Host(llvm.get_process_triple(), llvm.get_host_cpu_name(), features)

@@ -6,7 +6,7 @@ One instruction then multiplies two vectors of words and adds what belongs toget
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilejit.backends.cpu.lanes.registers import from_memory
 from tilejit.backends.cpu.lanes.vmath_blocks import fma
@@ -40,8 +40,8 @@ class Dot:
     """One factor must be signed and the other not: the numbers of A are moved by 128, and what that adds is taken off again."""
     right_first: bool = False
     """The factor from B is the unsigned one, which comes first."""
-    tiles: str = ""
-    """The instruction for whole tiles that replaces it where the processor has those (amx.py), and its feature."""
+    tiles: bool = False
+    """It multiplies whole tiles of words, of 16 rows and 16 columns (tiles.py)."""
 
 
 _BUSD = "llvm.x86.avx512.vpdpbusd.{bits}"
@@ -63,6 +63,14 @@ _DOTS: dict[DType, tuple[Dot, ...]] = {
     INT16: (Dot("avx512vnni", "llvm.x86.avx512.vpdpwssd.{bits}", "i16", 2, (512,)), Dot("avxvnni", "llvm.x86.avx512.vpdpwssd.{bits}", "i16", 2, (256,))),
 }
 """By the type of the operands, in the order of choice. All sums are exact for integers; BF16 is summed in FP32, where numbers below 2⁻¹²⁶ count as 0."""
+
+
+_TILES = {
+    BF16: Dot("amx-bf16", "llvm.x86.tdpbf16ps", "bfloat", 2, (512,), tiles=True),
+    INT8: Dot("amx-int8", "llvm.x86.tdpbssd", "i8", 4, (512,), tiles=True),
+    UINT8: Dot("amx-int8", "llvm.x86.tdpbuud", "i8", 4, (512,), tiles=True),
+}
+"""Instructions for packed products on processors with a matrix unit."""
 
 
 def dot_for(here: Host, operand: DType) -> Dot | None:
@@ -133,6 +141,16 @@ class Elements:
         right = right or operand
         known = right is operand or (operand is BF16 and right.is_integer)
         return Elements(operand, right, dot_for(host(), operand) if known and not module.precise else None)
+
+    @property
+    def packed(self) -> Elements:
+        """The same for packed operands: by tiles, where the processor has them."""
+        tiles = _TILES.get(self.operand) if self.dot is not None else None
+        return replace(self, dot=tiles) if tiles is not None and host().has(tiles.feature) and host().vector_bits in tiles.widths else self
+
+    @property
+    def tiles(self) -> bool:
+        return self.dot is not None and self.dot.tiles
 
     @property
     def a(self) -> Side:

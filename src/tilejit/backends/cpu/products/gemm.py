@@ -36,7 +36,8 @@ def schedule_of(module: Module, operand: DType) -> GemmSchedule:
 
 def scratch_bytes(module: Module, operand: DType, right: DType | None, m: _Size = None, n: _Size = None, k: _Size = None) -> int:
     """Bytes of packing memory that one product needs; less when sizes are known."""
-    return blocks.scratch_bytes(Elements.of(module, operand, right), schedule_of(module, operand), m, n, k)
+    kind = Elements.of(module, operand, right).packed
+    return blocks.scratch_bytes(kind, blocks.block_of(module, kind), m, n, k)
 
 
 class Gemm(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.backends.cpu.llvm.vector import binary
 from tilejit.backends.cpu.products.elements import Elements
@@ -16,6 +18,7 @@ from tilejit.backends.cpu.products.kernels import (
     params_of,
 )
 from tilejit.backends.cpu.products.packing import pack_left, pack_right
+from tilejit.backends.cpu.products.tiles import SIDE, begin_tiles, end_tiles, tile_kernel, whole_steps
 from tilejit.backends.cpu.schedule import GemmSchedule
 
 
@@ -24,16 +27,27 @@ def round_up(value: int, unit: int) -> int:
 
 
 def steps_of(e: Emitter, kind: Elements, k: Index) -> Index:
-    """Words along a depth."""
+    """Words along a depth, as panels have them."""
+    if kind.tiles:
+        return whole_steps(e, kind, k)
     if kind.group == 1:
         return k
     return -(-k // kind.group) if isinstance(k, int) else e.inst("i64", f"udiv i64 {e.i64(e.add(k, kind.group - 1)).text}, {kind.group}")
 
 
+def block_of(module: Module, kind: Elements) -> GemmSchedule:
+    """The schedule of a product, in blocks that are whole tiles where it is done by tiles."""
+    found = module.schedules.gemm(kind.accumulator)
+    if not kind.tiles:
+        return found
+    rows = 2 * SIDE
+    return replace(found, rows=rows, vectors=2, kc=round_up(found.kc, SIDE), mc=round_up(found.mc, rows), nc=round_up(found.nc, rows))
+
+
 def scratch_bytes(kind: Elements, block: GemmSchedule, m: int | None, n: int | None, k: int | None) -> int:
     """Bytes of packing memory of one product; less when sizes are known."""
     columns = block.vectors * kind.lanes
-    depth = block.kc if k is None else min(-(-k // kind.group), block.kc)
+    depth = block.kc if k is None else min(round_up(-(-k // kind.group), SIDE if kind.tiles else 1), block.kc)
     rows = block.mc if m is None else min(round_up(m, block.rows), block.mc)
     width = block.nc if n is None else min(round_up(n, columns), block.nc)
     return round_up(depth * rows * kind.acc_bytes, 64) + (depth + (1 if kind.corrected else 0)) * width * kind.acc_bytes + 64
@@ -41,10 +55,11 @@ def scratch_bytes(kind: Elements, block: GemmSchedule, m: int | None, n: int | N
 
 def packed(module: Module, kind: Elements) -> str:
     """The function for any sizes and strides."""
+    kind = kind.packed
     name = f"gemm.{kind.name}.packed"
     if name in module.functions:
         return name
-    block = module.schedules.gemm(kind.accumulator)
+    block = block_of(module, kind)
     columns, deep = block.vectors * kind.lanes, block.kc * kind.group
     params = params_of(PARAMS)
     a, a_row, a_col, b, b_row, b_col, c, c_row, m, n, k, accumulate, scratch, _ = params
@@ -116,7 +131,9 @@ def block_function(module: Module, kind: Elements, block: GemmSchedule) -> str:
     e = function_emitter(module, name, "void", params, "nounwind noinline")
     columns = block.vectors * kind.lanes
     tile = e.alloca(f"[{block.rows * columns} x {kind.acc}]")
-    micro = packed_kernel(module, kind, block)
+    micro = tile_kernel(module, kind) if kind.tiles else packed_kernel(module, kind, block)
+    if kind.tiles:
+        begin_tiles(e)
     with e.loop(0, width, columns, name="jr") as jr:
         right = e.offset(packed_b, e.mul(jr.iv, panel_steps(e, kind, steps)), kind.word)
         wide = e.sub(width, jr.iv)
@@ -135,6 +152,8 @@ def block_function(module: Module, kind: Elements, block: GemmSchedule) -> str:
             _copy_edge(e, kind, block, tile, (place, c_row), (e.min(high, block.rows), wide), accumulate)
             e.br(f"{stem}.done")
             e.place(f"{stem}.done")
+    if kind.tiles:
+        end_tiles(e)
     e.void("ret void")
     e.finish()
     return name

@@ -12,18 +12,21 @@ from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.backends.cpu.llvm.vector import constant, joined, shuffle, width_of
 from tilejit.backends.cpu.products.elements import Elements, Side
 from tilejit.backends.cpu.products.kernels import function_emitter, params_of
+from tilejit.backends.cpu.products.tiles import clear_words, pack_tiles, whole_steps
 
 _PARAMS = "ptr to, ptr from, i64 across, i64 along, i64 count, i64 k"
 
 
 def pack_left(module: Module, kind: Elements, size: int) -> str:
     """`void (ptr to, ptr from, i64 across, i64 along, i64 count, i64 k)`: a panel of from[i*across + k*along], of which i < count are there."""
-    return _packing(module, kind, kind.a, size)
+    return pack_tiles(module, kind) if kind.tiles else _packing(module, kind, kind.a, size)
 
 
 def pack_right(module: Module, kind: Elements, size: int) -> str:
     """The same for B, with the head of the panel."""
     pack = _packing(module, kind, kind.b, size)
+    if kind.tiles:
+        return _pack_whole(module, kind, pack, size)
     if not kind.corrected:
         return pack
     name = f"{pack}.head"
@@ -44,6 +47,20 @@ def pack_right(module: Module, kind: Elements, size: int) -> str:
         e.store(kind.sub(e, kind.zero(kind.lanes), total), e.offset(to, v * kind.lanes, kind.acc), kind.acc_bytes)
     e.void("ret void")
     e.finish()
+    return name
+
+
+def _pack_whole(module: Module, kind: Elements, pack: str, size: int) -> str:
+    """A panel, and zeros up to a whole tile."""
+    name = f"{pack}.whole"
+    if name not in module.functions:
+        params = params_of(_PARAMS)
+        e = function_emitter(module, name, "void", params, "nounwind noinline")
+        e.void(f"call void @{pack}({', '.join(map(str, params))})")
+        there = e.mul(_quotient_up(e, params[-1], kind.group), size)
+        clear_words(e, kind, params[0], there, e.mul(whole_steps(e, kind, params[-1]), size))
+        e.void("ret void")
+        e.finish()
     return name
 
 

@@ -12,6 +12,7 @@ from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.products import few
 from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.products.gemm import Gemm, applies, call_variant, schedule_of, scratch_bytes, variants
+from tilejit.backends.cpu.products.packed import block_of
 from tilejit.backends.cpu.teams import team
 from tilejit.backends.cpu.teams.counts import nanoseconds, quotient, quotient_up, remainder
 from tilejit.backends.cpu.teams.packed import Plan, multiply_together, plan_of
@@ -40,7 +41,7 @@ def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]
     estimate = nanoseconds(e, size, across, k)
     others = [applies(e, name, product.operand, product.a.strides[-2:], product.b.strides[-2:], product.sizes) for name in wanted[:-1]]
     if variant == "packed" and all(extent == 1 for extent in product.batch):
-        return _share_packed(f, product, plan_of(e, kind, schedule, product.sizes), others, alone)
+        return _share_packed(f, product, plan_of(e, kind.packed, block_of(e.module, kind.packed), product.sizes), others, alone)
     if not team.is_worth_it(count, estimate):
         return False
 
