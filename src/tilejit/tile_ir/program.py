@@ -9,7 +9,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from tilejit.errors import InvalidOperationError
-from tilejit.tile_ir.dialect import FuncOp, Param
+from tilejit.tile_ir.function import FuncOp, Param
 from tilejit.types.enums import FunctionType
 from tilejit.types.values import ValueType
 
