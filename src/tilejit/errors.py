@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from tilejit import config
+
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
@@ -89,6 +91,25 @@ class TilejitError(Exception):
 
     def __str__(self) -> str:
         return render(self)
+
+
+def shortened(error: TilejitError) -> TilejitError:
+    """An error on its way to the caller, without the frames of tilejit that it came through, unless the settings ask for them; a cause keeps its own."""
+    if not config.FULL_TRACEBACKS.value:
+        error.__traceback__ = None
+        error.__suppress_context__ = True
+        cause = error.__cause__
+        if cause is not None and cause.__traceback__ is not None:
+            cause.__traceback__ = _of_the_user(cause.__traceback__)
+    return error
+
+
+def _of_the_user(trace: types.TracebackType | None) -> types.TracebackType | None:
+    """A traceback from the first frame on that is not in this package."""
+    here = os.path.dirname(__file__) + os.sep
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(here):
+        trace = trace.tb_next
+    return trace
 
 
 class ParserError(TilejitError):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from xdsl.ir import SSAValue
 
 from tilejit.errors import InvalidOperationError, ParserTypeError, UnsupportedFeatureError
-from tilejit.frontend import branches, calls, composing, fold, masks, subscripts
+from tilejit.frontend import branches, calls, composing, fold, foreign, masks, subscripts
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import (
     MethodReference,
@@ -106,8 +106,9 @@ def _property(ctx: Context, value: SSAValue, node: ast.Attribute) -> object:
     if (function := method(node.attr)) is not None:
         return composing.Method(function, value)
     help = fold.did_you_mean(node.attr, ("shape", "dtype", "ndim", "valid_shape", "T"))
-    if public("pl", node.attr) is not None:
-        help = f"write pl.{node.attr}({ast.unparse(node.value)}, …)"
+    known = foreign.method(node.attr, ast.unparse(node.value))
+    if known is not None:
+        help = known
     elif node.attr == "bind_dynamic":
         help = "bind_dynamic belongs into a @pl.jit function; in a program write the symbol in the annotation"
     ctx.fail(ParserTypeError, f"{type} has no attribute `{node.attr}`", node, help=help)

@@ -19,6 +19,7 @@ from tilejit.errors import (
     UnsupportedFeatureError,
     did_you_mean,
 )
+from tilejit.frontend import foreign
 
 Recorder = Callable[[str, object], None]
 """Told each compile-time value that a body read: the path as written, and the value."""
@@ -137,7 +138,8 @@ def guarded(what: str | ast.AST, function: Callable[..., object], *args: object,
         ) from error
     except Exception as error:
         what = what if isinstance(what, str) else f"`{ast.unparse(what)}`"
-        raise ParserTypeError(f"{what} failed while compiling: {type(error).__name__}: {error}") from error
+        path = what.strip("`").partition("(")[0]
+        raise ParserTypeError(f"{what} failed while compiling: {type(error).__name__}: {error}", help=elsewhere(path)) from error
 
 
 def attribute(owner: object, name: str, path: str) -> object:
@@ -146,7 +148,8 @@ def attribute(owner: object, name: str, path: str) -> object:
         return getattr(owner, name)
     except AttributeError:
         if is_language(owner):
-            raise InvalidOperationError(f"`{path}` is not part of the language", help=did_you_mean(name, dir(owner))) from None
+            help = foreign.missing_name(name) or did_you_mean(name, dir(owner))
+            raise InvalidOperationError(f"`{path}` is not part of the language", help=help) from None
         kind = UndefinedVariableError if isinstance(owner, ModuleType) else ParserTypeError
         candidates = [candidate for candidate in dir(owner) if not candidate.startswith("_")]
         raise kind(f"`{path}` does not exist: {describe(owner)} has no `{name}`", help=did_you_mean(name, candidates)) from None
@@ -174,11 +177,17 @@ def call(function: Callable[..., object], args: Sequence[object], keywords: Mapp
     return guarded(f"`{path}(…)`", function, *args, **keywords)
 
 
+def elsewhere(path: str) -> str | None:
+    """What to write instead of a function of NumPy, torch or Triton; of Python itself only what arrays have too."""
+    owner, _, name = path.rpartition(".")
+    return foreign.function_elsewhere(name) if owner or name == "len" else None
+
+
 def runtime_argument(path: str, argument: str) -> UnsupportedFeatureError:
     """The error for a Python function called with a value that only exists at run time."""
     return UnsupportedFeatureError(
         f"`{path}` is a Python function and runs while compiling, but {argument} is known only at run time",
-        help="call it with compile-time values, or make it a kernel function with @pl.inline or @pl.jit.inline",
+        help=elsewhere(path) or "call it with compile-time values, or make it a kernel function with @pl.inline or @pl.jit.inline",
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from xdsl.ir import Block, SSAValue
 
+from tilejit.dtypes import BOOL
 from tilejit.frontend.branches import yield_names
 from tilejit.frontend.context import Context
 from tilejit.frontend.merge import is_task
@@ -87,6 +88,10 @@ def _undefined(ctx: Context, type: ValueType) -> SSAValue | None:
     sizes = [_size(ctx, extent) for extent in type.shape]
     if isinstance(type, BufferType):
         return ctx.builder.create(type, [size for size, extent in zip(sizes, type.shape, strict=True) if not isinstance(extent, int)])
+    dynamic = [size for size, extent in zip(sizes, type.shape, strict=True) if not isinstance(extent, int)]
+    if type.level == "tensor" and dynamic and type.dtype is not BOOL:  # of a buffer: there extents keep the names of their symbols
+        made = ctx.builder.create(BufferType(type.shape, type.dtype), dynamic)
+        return ctx.builder.apply(table()["cast"], "tensor", {"input": made, "target_type": type.dtype, "mode": "round"})[0]
     if type.level == "tensor":
         return ctx.builder.apply(table()["full"], "tensor", {"shape": sizes, "dtype": type.dtype, "value": ctx.scalar(0, type.dtype)})[0]
     tile = ctx.builder.apply(table()["create_tile"], "tile", {"shape": sizes, "dtype": type.dtype, "target_memory": MemorySpace(type.space)})[0]

@@ -237,7 +237,8 @@ def _assert(ctx: Context, node: ast.Assert) -> None:
     condition = ctx.test(node.test, "the condition of an `assert`")
     message = ctx.value(node.msg) if node.msg is not None else ast.unparse(node.test)
     if not isinstance(message, str):
-        ctx.fail(ParserTypeError, f"the message of an assert is a text known while compiling, got {describe_value(message)}", node)
+        what = f"the message of an assert is a text known while compiling, got {describe_value(message)}"
+        ctx.fail(ParserTypeError, what, node, help="write it in quotes; an f-string may hold shapes and other compile-time values")
     if isinstance(condition, bool):
         if not condition:
             ctx.fail(StaticAssertionError, f"assertion failed: {message}", node)

@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from tilejit import config as settings
-from tilejit.errors import ArgumentError, did_you_mean
+from tilejit.errors import ArgumentError, TilejitError, did_you_mean, shortened
 from tilejit.jit.cache import CacheInfo, MemoryCache, when_forked
 from tilejit.jit.definition import Definition
 from tilejit.jit.disk import kernels as disk
@@ -85,8 +85,13 @@ class JITFunction(Programs):
         given = None if config is not None else self.definition.in_order(args, kwargs)
         if given is not None and self._warm is not None and (found := self._warm.run(given)) is not MISS:
             return found
-        if self._ranks or recording() is not None:
-            return self._on_ranks(args, kwargs, config)
+        try:
+            return self._on_ranks(args, kwargs, config) if self._ranks or recording() is not None else self._run(args, config, kwargs)
+        except TilejitError as error:
+            raise shortened(error)  # noqa: B904 (the same error)
+
+    def _run(self, args: tuple[object, ...], config: RunConfig | None, kwargs: Mapping[str, object]) -> Any:
+        """A call with all its checks."""
         seen = settings.snapshot()
         with asking(self) as ask:
             trace = ask(self._trace())  # first: a kernel that follows changes has new defaults after it
@@ -120,10 +125,13 @@ class JITFunction(Programs):
 
     def compile(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> CompiledProgram:
         """The compiled program for sample arguments, or for the annotations when there are none; nothing runs."""
-        with asking(self) as ask:
-            trace, bound = ask(self._trace()), self._sample(args, kwargs)
-            trace.arguments = bound.objects
-            return self._compiled(trace, bound, config).program
+        try:
+            with asking(self) as ask:
+                trace, bound = ask(self._trace()), self._sample(args, kwargs)
+                trace.arguments = bound.objects
+                return self._compiled(trace, bound, config).program
+        except TilejitError as error:
+            raise shortened(error)  # noqa: B904 (the same error)
 
     def lower(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Program:
         """The program after the passes that print as Python: one kernel per region."""

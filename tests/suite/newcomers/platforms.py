@@ -13,8 +13,11 @@ def on(platform: str) -> RunConfig:
     return RunConfig(platform=platform)
 
 
-def data(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape, np.float32)
+def data(*shape: int, seed: int = 0, dtype: str = "float32") -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
 
 DTYPES = ("float32", "float64")
 """The precisions in which kernels of science are checked."""
+PRECISIONS = list(zip(DTYPES, (1e-5, 1e-12), strict=True))
+"""The same, with how closely results agree."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
-from tests.suite.newcomers.platforms import PLATFORMS, data, on
+from tests.suite.newcomers.platforms import PLATFORMS, PRECISIONS, data, on
 
 
 @pl.jit
@@ -18,11 +18,12 @@ def rope(x: pl.Tensor, cos: pl.Tensor, sin: pl.Tensor, out: pl.Out[pl.Tensor]):
         out[:, half:] = b * cos + a * sin
 
 
+@pytest.mark.parametrize(("dtype", "tolerance"), PRECISIONS)
 @pytest.mark.parametrize("platform", PLATFORMS)
-def test_halves_are_rotated(platform: str) -> None:
-    x = data(20, 64)
-    angles = np.outer(np.arange(20), 10000.0 ** (-np.arange(32) / 32)).astype(np.float32)
+def test_halves_are_rotated(platform: str, dtype: str, tolerance: float) -> None:
+    x = data(20, 64, dtype=dtype)
+    angles = np.outer(np.arange(20), 10000.0 ** (-np.arange(32) / 32)).astype(dtype)
     cos, sin = np.cos(angles), np.sin(angles)
     rotated = np.concatenate([-x[:, 32:], x[:, :32]], 1)
     want = x * np.tile(cos, 2) + rotated * np.tile(sin, 2)
-    np.testing.assert_allclose(rope(x, cos, sin, config=on(platform)), want, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(rope(x, cos, sin, config=on(platform)), want, rtol=tolerance, atol=tolerance)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
-from tests.suite.newcomers.platforms import PLATFORMS, data, on
+from tests.suite.newcomers.platforms import PLATFORMS, PRECISIONS, data, on
 
 
 @pl.jit
@@ -16,8 +16,9 @@ def softmax(x: pl.Tensor, out: pl.Out[pl.Tensor]):
         out[:] = e / pl.row_sum(e)
 
 
+@pytest.mark.parametrize(("dtype", "tolerance"), PRECISIONS)
 @pytest.mark.parametrize("platform", PLATFORMS)
-def test_rows_sum_to_one(platform: str) -> None:
-    x = data(37, 781)
+def test_rows_sum_to_one(platform: str, dtype: str, tolerance: float) -> None:
+    x = data(37, 781, dtype=dtype)
     e = np.exp(x - x.max(1, keepdims=True))
-    np.testing.assert_allclose(softmax(x, config=on(platform)), e / e.sum(1, keepdims=True), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(softmax(x, config=on(platform)), e / e.sum(1, keepdims=True), rtol=tolerance, atol=tolerance / 100)

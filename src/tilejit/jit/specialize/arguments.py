@@ -217,7 +217,8 @@ def _any_array(definition: Definition, param: JitParam, value: object) -> tuple[
         raise type(error)(f"{where}: argument `{param.name}`: {error.message}", help=error.hint) from None
     if view is None:
         what = f"`{param.name}` must be a tensor, got {type(value).__name__}"
-        raise ArgumentError(f"{where}: {what}", help=registration_hint(value))
+        optional = f"pass a tensor; to let it be left out: {param.name}: pl.Tensor = None, and `if {param.name} is not None:` in the body"
+        raise ArgumentError(f"{where}: {what}", help=registration_hint(value) if value is not None else optional)
     return view.shape, view.dtype
 
 

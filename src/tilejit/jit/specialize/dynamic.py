@@ -103,12 +103,8 @@ class _Walker:
         return self.found.objects.setdefault(id(symbol), Symbol(symbol.name, place))
 
     def _symbol_statement(self, statement: ast.Assign) -> None:
-        literal = dynamic_literal(statement.value, self.reads)
-        if literal is None:
-            return
-        for target in statement.targets:
-            if not isinstance(target, ast.Name):
-                continue
+        found = [pair for side in statement.targets for pair in symbols_of(side, statement.value, self.reads)]
+        for target, literal in found:
             span = self.definition.span(statement)
             previous = self.found.names.get(target.id)
             if previous is not None and previous.literal != literal:
@@ -287,6 +283,15 @@ class _Walker:
         raise in_body(ParserTypeError)(
             f"`{ast.unparse(node)}` is not a dynamic symbol", span=self.definition.span(node), help='make one with M = pl.dynamic("M")'
         )
+
+
+def symbols_of(target: ast.expr, value: ast.expr, reads: Reads) -> list[tuple[ast.Name, str]]:
+    """The names that an assignment binds to symbols, `M = pl.dynamic("M")` and `M, N = pl.dynamic("M"), pl.dynamic("N")`; none: it is another one."""
+    if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List) and len(target.elts) == len(value.elts):
+        found = [symbols_of(part, item, reads) for part, item in zip(target.elts, value.elts, strict=True)]
+        return [pair for pairs in found for pair in pairs] if all(found) else []
+    literal = dynamic_literal(value, reads) if isinstance(target, ast.Name) else None
+    return [(target, literal)] if isinstance(target, ast.Name) and literal is not None else []
 
 
 def is_bind_dynamic(call: ast.Call) -> bool:

@@ -121,7 +121,11 @@ def _static_members(body: Expressions, value: Static, node: ast.expr) -> list[ob
     if isinstance(value.value, tuple | list | range | str | dict | KeysView | ValuesView | ItemsView):
         return list(cast("Sequence[object]", value.value))
     shown = ast.unparse(node)
-    raise in_body(ParserTypeError)(f"`{shown}` is {value.value!r}, which has no members to loop over", span=body.definition.span(node))
+    raise in_body(ParserTypeError)(
+        f"`{shown}` is {value.value!r}, which has no members to loop over",
+        span=body.definition.span(node),
+        help=f"write pl.range({shown}) for a loop at run time, or pl.unroll({shown}) to expand it while compiling" if isinstance(value.value, int) else None,
+    )
 
 
 def _enumerate(body: Expressions, node: ast.Call) -> list[Folded] | None:
@@ -175,7 +179,8 @@ def taken_apart(body: Expressions, target: ast.expr, item: Folded, count: int) -
             raise in_body(ParserTypeError)(f"what this loops over has no {count} parts", span=body.definition.span(target), help="loop with one name")
         parts = list(zip(nodes, value.items, strict=True))
     if len(parts) != count:
-        raise in_body(ParserTypeError)(f"{len(parts)} values for {count} names", span=body.definition.span(target))
+        message = f"{len(parts)} values for {count} names"
+        raise in_body(ParserTypeError)(message, span=body.definition.span(target), help="name as many as each member has, or take the member by one name")
     return parts
 
 

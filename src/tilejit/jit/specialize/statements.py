@@ -13,7 +13,7 @@ from tilejit.jit.reads.handles import holds_handle, is_handle
 from tilejit.jit.reads.questions import refusal
 from tilejit.jit.specialize.calls import Calls, NeedsTurns
 from tilejit.jit.specialize.dependencies import definition_of, resolve
-from tilejit.jit.specialize.dynamic import dynamic_literal, is_bind_dynamic
+from tilejit.jit.specialize.dynamic import is_bind_dynamic, symbols_of
 from tilejit.jit.specialize.expressions import Folded
 from tilejit.jit.specialize.infer import operator
 from tilejit.jit.specialize.iterate import taken_apart, unrolled
@@ -57,7 +57,7 @@ class Statements(Calls):
 
     def assign(self, node: ast.stmt) -> list[ast.stmt]:
         assert isinstance(node, ast.Assign)
-        if dynamic_literal(node.value, self.reads) is not None and all(isinstance(target, ast.Name) for target in node.targets):
+        if all(symbols_of(target, node.value, self.reads) for target in node.targets):
             return []
         self._refuse_swap(node)
         vanished = self._shape_assignment(node)
@@ -158,7 +158,7 @@ class Statements(Calls):
             names, owner = len(target.elts), source.value.id
             help = f"its shape is {owner}.shape[0]" + (f" to {owner}.shape[{len(items) - 1}]" if len(items) > 1 else "")
             raise in_body(ShapeError)(f"`{owner}` has rank {len(items)}, this names {names} extents", span=self.definition.span(target), help=help)
-        nodes = value_node.elts if isinstance(value_node, ast.Tuple) else [value_node] * len(items)
+        nodes = value_node.elts if isinstance(value_node, ast.Tuple) else [_member(value_node, axis) for axis in range(len(items))]
         out: list[ast.stmt] = []
         for name, item_node, item in zip(target.elts, nodes, items, strict=True):
             assert isinstance(name, ast.Name)
@@ -384,6 +384,10 @@ class Statements(Calls):
 
     def note_window_write(self, target: ast.Subscript, value: Abstract) -> None:
         """Overridden where output shapes are looked for."""
+
+
+def _member(node: ast.expr, axis: int) -> ast.expr:
+    return relocated(ast.Subscript(copy.deepcopy(node), ast.Constant(axis), ast.Load()), node)
 
 
 def _stored_names(node: ast.AST) -> set[str]:

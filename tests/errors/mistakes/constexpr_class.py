@@ -1,0 +1,17 @@
+"""A compile-time argument of another class than declared."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+OUT = np.full((4, 8), 7, np.float32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, block: pl.constexpr[int], out: pl.Out[pl.Tensor]):
+    out[:] = a * float(block)
+
+
+def mistake() -> object:
+    return kernel(A, "64", OUT)

@@ -1,0 +1,17 @@
+"""None for a tensor that has to be there."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+OUT = np.full((4, 8), 7, np.float32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = a
+
+
+def mistake() -> object:
+    return kernel(None, OUT)

@@ -1,0 +1,17 @@
+"""A method of torch's tensors."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+OUT = np.full((4, 8), 7, np.float32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = a.to(pl.FP16)
+
+
+def mistake() -> object:
+    return kernel(A, OUT)

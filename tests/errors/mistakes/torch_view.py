@@ -1,0 +1,17 @@
+"""Another method of torch's tensors."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+OUT = np.full((4, 8), 7, np.float32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = a.view(4, 8)
+
+
+def mistake() -> object:
+    return kernel(A, OUT)

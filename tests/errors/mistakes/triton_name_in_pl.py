@@ -1,0 +1,19 @@
+"""A name of Triton, looked for in the language."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+OUT = np.full((4, 8), 7, np.float32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        i = pl.program_id(0)
+        out[i : i + 1, :] = a[i : i + 1, :]
+
+
+def mistake() -> object:
+    return kernel(A, OUT)
