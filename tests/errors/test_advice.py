@@ -29,7 +29,7 @@ def test_advice_is_for_names_that_are_missing_or_mean_something_else() -> None:
     assert (foreign.function_elsewhere("load") or "").startswith("write pl.load(x, [row, column]")
     assert foreign.function_elsewhere("no_such_function") is None
     assert foreign.method("exp", "x") == "write pl.exp(x, …)"
-    assert (foreign.method("astype", "x") or "").startswith("write pl.cast")
+    assert (foreign.method("half", "x") or "").startswith("write pl.cast")
 
 
 def scale() -> float:

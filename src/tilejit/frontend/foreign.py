@@ -5,42 +5,36 @@ from __future__ import annotations
 from tilejit import ops
 from tilejit.types.scopes import MARKERS
 
-_REDUCE = "pl.row_{0}(x) works along each row, pl.col_{0}(x) along each column"
 _CAST = "write pl.cast(x, pl.FP16)"
 _RESHAPE = "write pl.reshape(x, [rows, columns])"
 _TRANSPOSE = "write pl.transpose(x, 0, 1)"
-_NEW = "write pl.full([rows, columns], pl.FP32, 0.0), or pl.create_tensor([rows, columns], dtype=pl.FP32) for a buffer to write into"
+_NEW = "write pl.create_tensor([rows, columns], dtype=pl.FP32) for a buffer to write into, or pl.zeros([rows, columns], pl.FP32)"
 _JOIN = "write into the parts of one tensor: out[0:m, :] = a and out[m:n, :] = b; pl.concat(a, b) joins columns"
-_BROADCAST = "operators broadcast [M, 1] and [1, N] against [M, N]; pl.reshape(x, [1, n]) makes a row of it"
 
 ADVICE: dict[str, str] = {
-    **{name: _REDUCE.format(name) for name in ("sum", "max", "min", "prod", "argmax", "argmin")},
-    "amax": _REDUCE.format("max"), "amin": _REDUCE.format("min"),
-    "mean": "write pl.row_sum(x) * (1.0 / x.shape[1])", "average": "write pl.row_sum(x) * (1.0 / x.shape[1])",
-    "var": "write c = x - mean, then pl.row_sum(c * c) * (1.0 / x.shape[1])", "std": "write c = x - mean, then pl.sqrt(pl.row_sum(c * c) * (1.0 / x.shape[1]))",
-    "softmax": "write e = pl.exp(x - pl.row_max(x)), then e / pl.row_sum(e)",
-    "dot": "write pl.matmul(a, b)", "mm": "write pl.matmul(a, b)", "einsum": "write pl.matmul, pl.row_sum and products of what they take",
+    "average": "write pl.mean(x, axis=1)",
+    "dot": "write pl.matmul(a, b)", "mm": "write pl.matmul(a, b)",
     "bmm": "write pl.batch_matmul(a, b) on tiles, or a loop over pl.matmul",
-    "zeros": _NEW, "ones": _NEW, "empty": _NEW, "zeros_like": _NEW, "ones_like": _NEW, "empty_like": _NEW, "full_like": _NEW,
-    "clip": "write pl.clamp(x, low, high)", "square": "write x * x", "add": "write a + b", "subtract": "write a - b", "multiply": "write a * b",
+    "empty": _NEW, "empty_like": _NEW,
+    "subtract": "write a - b", "multiply": "write a * b",
     "divide": "write a / b", "true_divide": "write a / b", "power": "write pl.pow(x, y)", "absolute": "write pl.abs(x)", "fabs": "write pl.abs(x)",
     "negative": "write -x", "reciprocal": "write pl.recip(x)", "mod": "write a % b", "remainder": "write a % b", "floor_divide": "write a // b",
-    "cdiv": "write (n + block - 1) // block", "program_id": "it is the counter of the loop: for i in pl.spmd(blocks):",
+    "program_id": "it is the counter of the loop: for i in pl.spmd(blocks):",
     "num_programs": "it is the number that pl.spmd(blocks) was given",
     "load": "write pl.load(x, [row, column], [rows, columns]); clamp=True stops at the edge, where Triton takes a mask",
-    "store": "write pl.store(tile, [row, column], out)", "arange": "write pl.arange(0, [1, n])",
+    "store": "write pl.store(tile, [row, column], out)",
     "atomic_add": "write pl.store(tile, [row, column], out, atomic=pl.AtomicType.Add)",
-    "astype": _CAST, "to": _CAST, "type": _CAST, "float": "write pl.cast(x, pl.FP32)", "half": _CAST, "int": "write pl.cast(x, pl.INT32)",
-    "T": _TRANSPOSE, "t": _TRANSPOSE, "mT": _TRANSPOSE, "permute": _TRANSPOSE, "swapaxes": _TRANSPOSE, "trans": _TRANSPOSE,
+    "type": _CAST, "float": "write pl.cast(x, pl.FP32)", "half": _CAST, "int": "write pl.cast(x, pl.INT32)",
+    "t": _TRANSPOSE, "mT": _TRANSPOSE, "swapaxes": _TRANSPOSE, "trans": _TRANSPOSE,
     "view": _RESHAPE, "flatten": _RESHAPE, "ravel": _RESHAPE,
     "concatenate": _JOIN, "cat": _JOIN, "stack": _JOIN, "hstack": _JOIN, "vstack": _JOIN,
-    "expand_dims": _BROADCAST, "unsqueeze": _BROADCAST, "squeeze": _BROADCAST, "broadcast_to": _BROADCAST, "expand": _BROADCAST,
+    "expand": "write pl.broadcast_to(x, [rows, columns])",
     "item": "x[i, j] reads one element", "size": "x.shape has the extents", "numel": "x.shape has the extents", "ndim": "len(x.shape)",
     "len": "x.shape[0] is the number of rows",
 }  # fmt: skip
 """What to write instead, by the last name of the chain. Names that the language has itself are left to it, except those below."""
 
-_OTHERWISE = frozenset({"load", "store", "arange", "add", "max", "min"})
+_OTHERWISE = frozenset({"load", "store"})
 """Names that the language has too, but with other arguments or another meaning."""
 
 

@@ -1,4 +1,4 @@
-"""Another method of torch's tensors."""
+"""A method of torch's tensors."""
 
 import numpy as np
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilejit.runtime.call.signature import Bound
+from tilejit.runtime.call.signature import Bound, NumberResult
 from tilejit.runtime.cuda.driver import RELAXED
 from tilejit.runtime.cuda.entry import CudaEntry, DeviceProgram, device_index
 from tilejit.runtime.cuda.memory import DriverMemory, TorchMemory, memory_for
@@ -19,8 +19,9 @@ class CapturedCall:
     def __init__(self, entry: CudaEntry, arguments: Sequence[Bound], new: tuple[object, ...] = ()) -> None:
         self._first = entry.first_array(arguments)
         self._kept = (tuple(arguments), new)
-        self.results = None if not new else new[0] if len(new) == 1 else new
-        """The arrays that were allocated for the outputs that the call left out; each replay writes them anew."""
+        made = tuple(item.array if isinstance(item, NumberResult) else item for item in new)
+        self.results = None if not made else made[0] if len(made) == 1 else made
+        """The arrays that were allocated for the outputs that the call left out, and for numbers; each replay writes them anew."""
         self._loaded: DeviceProgram = entry.program.on(device_index(self._first.device))
         self._memory = _Held(memory_for(self._loaded.device, stream_of(self._first), self._first.framework))
         self._graph = self._captured(entry, entry.inputs(arguments, self._loaded))
