@@ -25,6 +25,7 @@ def test_advice_names_what_the_language_has(name: str) -> None:
 
 
 def test_advice_is_for_names_that_are_missing_or_mean_something_else() -> None:
+    assert {name for name in foreign.ADVICE if foreign.in_language(name)} == {"load", "store"}
     assert foreign.function_elsewhere("exp") == "write pl.exp(…): functions of other libraries work on arrays that exist already"
     assert (foreign.function_elsewhere("load") or "").startswith("write pl.load(x, [row, column]")
     assert foreign.function_elsewhere("no_such_function") is None

@@ -32,10 +32,7 @@ ADVICE: dict[str, str] = {
     "item": "x[i, j] reads one element", "size": "x.shape has the extents", "numel": "x.shape has the extents", "ndim": "len(x.shape)",
     "len": "x.shape[0] is the number of rows",
 }  # fmt: skip
-"""What to write instead, by the last name of the chain. Names that the language has itself are left to it, except those below."""
-
-_OTHERWISE = frozenset({"load", "store"})
-"""Names that the language has too, but with other arguments or another meaning."""
+"""What to write instead, by the last name of the chain: of names that the language lacks, or has with other arguments."""
 
 
 def in_language(name: str) -> bool:
@@ -50,13 +47,10 @@ def missing_name(name: str) -> str | None:
 
 def function_elsewhere(name: str) -> str | None:
     """The advice for a function of another library, called in a kernel on what only exists at run time."""
-    if name in ADVICE and (name in _OTHERWISE or not in_language(name)):
-        return ADVICE[name]
-    return f"write pl.{name}(…): functions of other libraries work on arrays that exist already" if in_language(name) else None
+    known = f"write pl.{name}(…): functions of other libraries work on arrays that exist already" if in_language(name) else None
+    return ADVICE.get(name, known)
 
 
 def method(name: str, owner: str) -> str | None:
     """The advice for a method or attribute that tensors and tiles do not have."""
-    if name in ADVICE and (name in _OTHERWISE or not in_language(name)):
-        return ADVICE[name]
-    return f"write pl.{name}({owner}, …)" if in_language(name) else None
+    return ADVICE.get(name, f"write pl.{name}({owner}, …)" if in_language(name) else None)
