@@ -73,12 +73,12 @@ class TypeKit:
         function = ops.step(self.level, name)
         found = apply_op(function, [_abstract(arg) for arg in args], {key: _abstract(arg) for key, arg in keywords.items()}, self.fresh)
         if found is UNKNOWN:
-            raise TypeError(f"the type of {name} is not known")
+            raise _NotKnown
         return found.items if isinstance(found, Items) else found
 
     def type(self, value: object) -> BufferType | TileType:
         if not isinstance(value, (BufferType, TileType)):
-            raise TypeError("not a tensor or tile")
+            raise _NotKnown
         return value
 
     def extent(self, value: object, axis: int) -> object:
