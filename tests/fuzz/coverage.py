@@ -22,6 +22,11 @@ OPERATORS: dict[type[ast.AST], str] = {
 UNREACHED: dict[str, str] = {
     "alloc": "it appears in printed IR only; nothing can be computed with a token",
     **dict.fromkeys(("lane_push", "lane_pop"), "made by the front end only, out of FIFOs in a pl.split_aiv: tests/ops/small_kernels.py"),
+    **{
+        name: "random programs of several ranks have a generator of their own: tests/ranks/test_random.py"
+        for name, row in ops.table().items()
+        if row.spellings and all(spelling.namespace.startswith("pld") for spelling in row.spellings)
+    },
 }
 """Rows that no random program has, and why."""
 

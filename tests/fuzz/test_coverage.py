@@ -7,7 +7,7 @@ import pytest
 from tests.fuzz.coverage import DTYPES_UNREACHED, UNREACHED, Coverage, measure
 from tilejit import ops
 
-PROGRAMS = 1000
+PROGRAMS = 1300
 
 
 @pytest.fixture(scope="module")

@@ -281,7 +281,7 @@ class _Growth:
 
     def _look_at_value(self, op: d.ApplyOp) -> None:
         row = ops.table()[op.op]
-        demand(len(op.results) == 1)
+        demand(len(op.results) == 1 and isinstance(d.type_of(op.results[0]), ShapedType))  # a local array is none
         result = d.shaped_type(op.results[0])
         demand(result.rank == 2 and result.valid == result.shape)
         demand(not any(isinstance(d.type_of(arg), ScalarType) and self._follows(arg) for arg in op.args))
