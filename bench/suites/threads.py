@@ -12,7 +12,8 @@ import torch
 from measure import Pair
 
 import tilejit.language as pl
-from suites.cpu import products, row_kernels
+from suites import products
+from suites.cpu import row_kernels
 from tilejit import RunConfig
 
 COUNT = 2
@@ -91,6 +92,6 @@ def pairs() -> Iterator[Pair]:
     yield speedup("pl.spmd, 4 blocks of 4x64", little, (torch.randn(16, 64),), torch.empty(16, 64))
     for rows, columns in ((4096, 4096), (1000, 1001)):
         yield from row_kernels(rows, columns)
-    yield from products(1024)
+    yield from products.floats()
     os.environ["TILEJIT_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
