@@ -52,7 +52,7 @@ def prepared(ctx: Context, row: OpSpec, given: Mapping[str, object]) -> Mapping[
         if not any(is_mask(given.get(name)) for name in row.operands) or _stays_packed(row, given):
             return given
         return {name: flags(ctx, arg) if name in row.operands else arg for name, arg in given.items()}
-    if row.name == "where":
+    if row.name == "where" and is_packed_bits(given["condition"]):  # that of tensors may be any number, so a comparison stays what it is
         return {**given, "condition": flags(ctx, given["condition"])}
     if is_packed_bits(given.get("input")) and (row.family == "reduction" or row.compose is not None):
         return {**given, "input": flags(ctx, given["input"])}

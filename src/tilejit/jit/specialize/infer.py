@@ -33,8 +33,8 @@ class Compared(TileType):
 
 def _as_masks(row: OpSpec, args: Mapping[str, object]) -> Mapping[str, object]:
     """Arguments with comparisons as the masks that the front end makes of them (frontend/masks.py)."""
-    counted = (row.family == "reduction" or row.compose is not None) and any(isinstance(arg, Compared) and arg.level == "tile" for arg in args.values())
-    takes = row.facts.bitwise or row.name == "where" or counted
+    packed = any(isinstance(arg, Compared) and arg.level == "tile" for arg in args.values())
+    takes = row.facts.bitwise or (packed and (row.name == "where" or row.family == "reduction" or row.compose is not None))
     return {name: arg.flags if takes and isinstance(arg, Compared) else arg for name, arg in args.items()}
 
 
