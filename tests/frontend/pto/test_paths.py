@@ -102,6 +102,17 @@ def test_sums_of_nothing_are_zero_and_products_one(op: str, value: int, element:
     assert out.tolist() == [value] * 5 + [7] * 11
 
 
+@pytest.mark.parametrize("element", ["ui16", "ui32"])
+@pytest.mark.parametrize(("op", "fold"), [("trowmin", np.min), ("trowmax", np.max)])
+def test_extremes_of_rows_read_unsigned_numbers_as_such(op: str, fold: Callable[..., Any], element: str) -> None:
+    dtype = np.dtype(np.uint16 if element == "ui16" else np.uint32)
+    x, out = np.random.default_rng(3).integers(0, np.iinfo(dtype).max, (16, 16), dtype), np.full(16, 7, dtype)
+    x[:, 2:4] = [1, np.iinfo(dtype).max]
+    x[1] |= dtype.type(1 << (8 * dtype.itemsize - 1))
+    run_text(_reduction(op, element), x, out, 5, 9, native=True)
+    assert out.tolist() == [*fold(x[:5, :9], 1).tolist(), *[7] * 11]
+
+
 @pytest.mark.parametrize("op", ["trowmax", "trowmin", "trowargmax", "trowargmin", "tcolmax", "tcolmin", "tcolargmax", "tcolargmin"])
 def test_extremes_of_nothing_are_an_error_unless_nobody_wants_one(op: str) -> None:
     kernel = program_of(_reduction(op, "f32"))

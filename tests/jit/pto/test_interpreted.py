@@ -13,12 +13,9 @@ SCALARS = {
     "division by zero": "%z = arith.constant 0 : i32\n %r = arith.divsi %a, %z : i32",
     "negative shift": "%z = arith.constant -1 : i32\n %r = arith.shrsi %a, %z : i32",
 }
-COLUMN = "!pto.tile_buf<vec, 8x32xEL, valid=8x1>"
 TILES = {
     "tsubs ui32": ("ui32", "pto.tsubs ins(%t, %s : TILE, ui32) outs(%t : TILE)"),
     "tsubsc ui16": ("ui16", "pto.tsubsc ins(%t, %s, %t : TILE, ui16, TILE) outs(%t : TILE)"),
-    "trowmin ui16": ("ui16", f"%c = pto.alloc_tile : {COLUMN}\n pto.trowmin ins(%t, %t : TILE, TILE) outs(%c : {COLUMN})"),
-    "trowmin ui32": ("ui32", f"%c = pto.alloc_tile : {COLUMN}\n pto.trowmin ins(%t, %t : TILE, TILE) outs(%c : {COLUMN})"),
 }
 
 
