@@ -94,9 +94,12 @@ class TilejitError(Exception):
 
 
 def shortened(error: TilejitError) -> TilejitError:
-    """An error on its way to the caller, without the frames of tilejit that it came through, unless the settings ask for them; a cause keeps its own."""
+    """An error on its way to the caller, without the frames of tilejit that it came through, unless the settings ask for them.
+
+    What the user wrote keeps its frames: the lines of a kernel that runs eagerly, the function that a cause was raised in.
+    """
     if not config.FULL_TRACEBACKS.value:
-        error.__traceback__ = None
+        error.__traceback__ = _of_the_user(error.__traceback__)
         error.__suppress_context__ = True
         cause = error.__cause__
         if cause is not None and cause.__traceback__ is not None:
@@ -105,9 +108,12 @@ def shortened(error: TilejitError) -> TilejitError:
 
 
 def _of_the_user(trace: types.TracebackType | None) -> types.TracebackType | None:
-    """A traceback from the first frame on that is not in this package."""
-    here = os.path.dirname(__file__) + os.sep
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(here):
+    """A traceback from the first frame on that is neither in this package nor in the library of Python."""
+    ours, pythons = (os.path.dirname(__file__) + os.sep, "<tilejit"), (os.path.dirname(os.__file__) + os.sep, "<frozen")
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith(ours) and (not file.startswith(pythons) or "site-packages" in file):
+            break
         trace = trace.tb_next
     return trace
 

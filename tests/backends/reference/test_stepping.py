@@ -152,6 +152,7 @@ def test_errors_point_at_the_kernel_and_stop_there() -> None:
     with pytest.raises(OutOfBoundsError) as caught:
         outside(x, row=3)
     assert caught.traceback[-1].name != "outside" and any(entry.name == "outside" for entry in caught.traceback)
+    assert [entry.name for entry in caught.traceback[:3]] == ["test_errors_point_at_the_kernel_and_stop_there", "__call__", "outside"]
     with pytest.raises(KernelAssertionError, match="row is small"):
         asserted(x, row=7)
 
