@@ -13,7 +13,7 @@ import pytest
 
 import tilejit.language as pl
 from tilejit import ir, pto
-from tilejit.errors import ArgumentError, TilejitWarning
+from tilejit.errors import AliasError, ArgumentError, DTypeError, ShapeError, TilejitWarning
 from tilejit.jit.function import JITFunction
 from tilejit.runtime.config import RunConfig
 
@@ -93,10 +93,15 @@ def test_a_call_that_is_refused_counts_nothing() -> None:
         scaled(*tensors())
     x, y, out = tensors()
     before = out._version
-    for args in ((x, y.double(), out), (x, y[:2], out), (x, out, out)):
-        with pytest.raises(Exception):  # noqa: B017 - the wording is tested elsewhere
+    refused = [((x, y.int(), out), DTypeError), ((x, y[:2], out), ShapeError), ((x, out, out), AliasError)]
+    for args, kind in refused:
+        with pytest.raises(kind):
             scaled(*args)
-    assert out._version == before
+        assert out._version == before and y._version == 0
+    wide = y.double()  # double precision is a type like others
+    scaled(x, wide, out)
+    assert out._version == before + 1 and wide._version == 1 and y._version == 0
+    torch.testing.assert_close(wide, y.double() + x, rtol=0, atol=0)
 
 
 def test_native_calls_find_the_counter_that_torch_counts_with() -> None:
