@@ -32,6 +32,16 @@ def cellwise(function: Callable[..., Any]) -> Formula:
     return formula
 
 
+def bitwise(of_numbers: Callable[..., int], of_flags: Callable[..., bool]) -> Formula:
+    """A function of bits; of masks one of flags, where a number is a flag that holds unless it is zero."""
+
+    def formula(use: Any, **args: Any) -> Array:
+        masks = use.results[0].dtype.name == "BOOL"
+        return cellwise((lambda *cells: int(of_flags(*map(bool, cells)))) if masks else of_numbers)(**args)
+
+    return formula
+
+
 def real(function: Callable[[float], float]) -> Formula:
     """A real function; outside its domain NaN, beyond the largest number infinity."""
 
@@ -253,13 +263,14 @@ NUMBERS: dict[str, Formula] = {
     "relu": cellwise(lambda x: _largest(x, 0)),
     "lrelu": cellwise(lambda x, slope: x if x > 0 else slope * x),
     "prelu": cellwise(lambda x, slope: x if x > 0 else slope * x),
-    "and_": cellwise(operator.and_),
-    "or_": cellwise(operator.or_),
-    "xor": cellwise(operator.xor),
-    "not_": cellwise(operator.invert),
+    "and_": bitwise(operator.and_, lambda a, b: a and b),
+    "or_": bitwise(operator.or_, lambda a, b: a or b),
+    "xor": bitwise(operator.xor, lambda a, b: a != b),
+    "not_": bitwise(operator.invert, lambda a: not a),
     "shl": cellwise(lambda x, n: x * 2**n if n < 64 else 0),
     "shr": cellwise(lambda x, n: x // 2**n),
     "cmp": lambda use, **args: compare(**args),
+    "compare": lambda use, **args: compare(**args),
     "where": lambda use, condition, lhs, rhs: cellwise(lambda c, a, b: a if c else b)(condition=np.asarray(condition, object), lhs=lhs, rhs=rhs),
     "isnan": cellwise(lambda x: int(x != x)),
     "logical_and": lambda use, lhs, rhs: cellwise(lambda a, b: int(bool(a and b)))(lhs=np.asarray(lhs, object), rhs=np.asarray(rhs, object)),

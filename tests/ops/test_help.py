@@ -23,7 +23,7 @@ SAMPLE = sorted(EXAMPLES)[::4]
 def test_help_has_signature_meaning_dtypes_shapes_and_example() -> None:
     text = inspect.getdoc(FUNCTIONS["row_max"]) or ""
     assert text.startswith("pl.row_max(input, tmp_tile=None)")
-    assert "The largest element of each row." in text and "takes: tensors and tiles of integers and floats" in text
+    assert "The largest element of each row." in text and "takes: tensors and tiles of numbers and BOOL" in text
     assert "[…, M, N] gives […, M, 1]" in text and "example: out[:] = pl.row_max(x)" in text
 
 

@@ -201,7 +201,7 @@ PAGED: dict[str, Any] = {
 }  # fmt: skip
 MISTAKES: list[tuple[str, str, dict[str, Any], type[TilejitError], str]] = [
     ("gather", "tensor", {"input": tensor((4, 8))}, ArgumentError, "exactly one of `index`, `mask_pattern` and `kvalue`"),
-    ("gather", "tensor", {"input": tensor((4, 8)), "index": tensor((4, 8), INT16), "dim": 1}, DTypeError, "takes INT32 as `index`, got INT16"),
+    ("gather", "tensor", {"input": tensor((4, 8)), "index": tensor((4, 8), INT16), "dim": 1}, DTypeError, "takes INT32, INT64 as `index`, got INT16"),
     ("gather", "tensor", {"input": tensor((4, 8)), "index": tensor((5, 8), INT32), "dim": 1}, ShapeError, "larger than [4, 8] in dim 0"),
     ("gather", "tensor", {"input": tensor((4, 8)), "index": tensor((4, 8), INT32), "dim": 2}, ShapeError, "axis of 2 dims"),
     ("gather_mask", "tile", {"src": tile((4, 6)), "mask_pattern": 3}, ShapeError, "columns divisible by 4, got 6"),
