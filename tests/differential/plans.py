@@ -322,6 +322,7 @@ UNREACHED = {
     "address": "numbers that only Ascend looks at: tests/frontend/test_effects.py",
     "mscatter": "it changes a tensor in memory: tests/backends/cpu/test_index.py",
     "composed": "calls of other rows, which are tried: tests/ops/test_composed.py tries every one against NumPy, and the random programs of tests/fuzz",
+    "rank": "facts about the group of a rank: tests/ranks runs programs of several ranks on the CPU and the reference",
     "structural": "built by the front end as ops of the dialect; the random programs of tests/fuzz use them",
 }
 """Rows, families or `level.row` without a use, and why."""
