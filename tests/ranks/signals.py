@@ -79,6 +79,36 @@ def shift_back(x: pl.Tensor[[NR, 8, 16], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8, 1
 
 
 @pl.jit
+def ring_staged(
+    x: pl.Tensor[[8, 16], pl.FP32],
+    y: pl.Out[pl.Tensor[[8, 16], pl.FP32]],
+    back: pl.InOut[pl.Tensor[[8, 16], pl.FP32]],
+    win: pld.DistributedTensor[[8, 16], pl.FP32],
+    sig: pld.DistributedTensor[[2, 1], pl.INT32],
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        ctx = pld.get_comm_ctx(win)
+        n = pld.nranks(ctx)
+        after = (pld.rank(ctx) + 1) % n
+        stage = pl.tile.create([2, 8], pl.FP32)
+        pld.tile.put(win, after, x, stage, stage)
+        pld.system.notify(sig, after, [0, 0], 1, op=pld.NotifyOp.Set)
+        pld.system.wait(sig, [0, 0], 1, cmp=pld.WaitCmp.Eq)
+        pl.store(pl.load(win, [0, 0], [8, 16]), [0, 0], y)
+        pld.tile.get(back, after, win, stage, [1, 2], [3, 4], [5, 6])
+        pld.system.notify(sig, after, [1, 0], 1, op=pld.NotifyOp.Set)
+        pld.system.wait(sig, [1, 0], 1, cmp=pld.WaitCmp.Eq)
+
+
+@pl.jit.host
+def shift_staged(x: pl.Tensor[[NR, 8, 16], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8, 16], pl.FP32]], back: pl.InOut[pl.Tensor[[NR, 8, 16], pl.FP32]]):
+    data = pld.alloc_window_buffer([8, 16], dtype=pl.FP32)
+    cells = pld.alloc_window_buffer([2, 1], dtype=pl.INT32)
+    for r in pl.range(pld.world_size()):
+        ring_staged(x[r], y[r], back[r], pld.window(data, [8, 16], dtype=pl.FP32), pld.window(cells, [2, 1], dtype=pl.INT32), device=r)
+
+
+@pl.jit
 def boxes(
     x: pl.Tensor[[6, 10], pl.INT32],
     y: pl.Out[pl.Tensor[[9, 14], pl.INT32]],

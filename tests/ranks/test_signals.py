@@ -52,6 +52,19 @@ def test_a_ring_shift_by_put_and_by_get(platform: str) -> None:
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
+def test_transfers_that_name_the_tiles_on_the_way(platform: str) -> None:
+    """Puts everything into the next rank; gets a box of the next rank's copy, which has come from here."""
+    for world in WORLDS:
+        x = _floats(world, 8, 16)
+        y, back = np.empty_like(x), np.zeros_like(x)
+        signals.shift_staged(x, y, back, config=on(world, platform))
+        np.testing.assert_array_equal(y, np.roll(x, 1, axis=0))
+        expected = np.zeros_like(x)
+        expected[:, 1:6, 2:8] = x[:, 3:8, 4:10]
+        np.testing.assert_array_equal(back, expected)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
 def test_a_box_with_offsets_of_the_run_leaves_the_cells_around_it_alone(platform: str) -> None:
     for row, rows in ((0, 6), (2, 3), (5, 1), (3, 0)):
         x = RANDOM.integers(-99, 99, (3, 6, 10)).astype(np.int32)

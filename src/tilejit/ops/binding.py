@@ -221,6 +221,8 @@ def _check_kind(function: OpFunction, spelling: Spelling, row: OpSpec, param: Pa
     accepted, expected = _ACCEPTED[takes], takes.value
     if kind in accepted or (param.kind is ParamKind.Scalars and row.attrs.get("flat_index") and kind in ("scalar", "number")):
         return
+    if kind == "list" and row.attrs.get("list_for") == param.name:
+        return
     help = _shown(function, spelling)
     if param.name in spelling.scalar_only and kind in ("tensor", "tile"):
         if function.name.endswith("s"):

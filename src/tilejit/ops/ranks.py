@@ -12,7 +12,7 @@ from typing import NoReturn
 from tilejit.dtypes import BF16, FP16, FP32, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64
 from tilejit.errors import InternalError
 from tilejit.ops.facts import Effect, Facts
-from tilejit.ops.spec import Call, OpSpec, Scalar, Scalars, Spelling, Static, Value, declare
+from tilejit.ops.spec import Call, OpSpec, Scalar, Scalars, Scratch, Spelling, Static, Value, declare
 from tilejit.ops.structural import structural
 from tilejit.ops.sync import effect
 from tilejit.types.enums import AtomicType, ReduceOp
@@ -162,17 +162,17 @@ def get(
     """Copy a region of a peer's window into a region of a tensor."""
 
 
-@structural(*spelled("tile", "put", f"(dst, peer, src, stage, stage2=None, {_REGIONS}, *, atomic=None_)"), mixed=True)
+@structural(*spelled("tile", "put", f"(dst, peer, src, stage, stage2=None, {_REGIONS}, *, atomic=None_)"), mixed=True, list_for="stage2")
 def staged_put(
-    dst: Value, peer: Scalar, src: Value, stage: Value, stage2: Static = None, dst_offsets: Scalars = None, src_offsets: Scalars = None,
+    dst: Value, peer: Scalar, src: Value, stage: Value, stage2: Scratch = None, dst_offsets: Scalars = None, src_offsets: Scalars = None,
     shape: Scalars = None, atomic: Static = AtomicType.None_,
 ) -> object:  # fmt: skip
     """A put with the tiles that it is staged through on Ascend."""
 
 
-@structural(*spelled("tile", "get", f"(dst, peer, src, stage, stage2=None, {_REGIONS})"), mixed=True)
+@structural(*spelled("tile", "get", f"(dst, peer, src, stage, stage2=None, {_REGIONS})"), mixed=True, list_for="stage2")
 def staged_get(
-    dst: Value, peer: Scalar, src: Value, stage: Value, stage2: Static = None, dst_offsets: Scalars = None, src_offsets: Scalars = None, shape: Scalars = None,
+    dst: Value, peer: Scalar, src: Value, stage: Value, stage2: Scratch = None, dst_offsets: Scalars = None, src_offsets: Scalars = None, shape: Scalars = None,
 ) -> object:  # fmt: skip
     """A get with the tiles that it is staged through on Ascend."""
 
