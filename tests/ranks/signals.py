@@ -95,7 +95,7 @@ def ring_staged(
         pld.system.notify(sig, after, [0, 0], 1, op=pld.NotifyOp.Set)
         pld.system.wait(sig, [0, 0], 1, cmp=pld.WaitCmp.Eq)
         pl.store(pl.load(win, [0, 0], [8, 16]), [0, 0], y)
-        pld.tile.get(back, after, win, stage, [1, 2], [3, 4], [5, 6])
+        pld.tile.get(back, after, win, stage, [n // n, 2], [3, 4], [5, 6])
         pld.system.notify(sig, after, [1, 0], 1, op=pld.NotifyOp.Set)
         pld.system.wait(sig, [1, 0], 1, cmp=pld.WaitCmp.Eq)
 
