@@ -266,7 +266,7 @@ NUMBERS: dict[str, Formula] = {
     "and_": bitwise(operator.and_, lambda a, b: a and b),
     "or_": bitwise(operator.or_, lambda a, b: a or b),
     "xor": bitwise(operator.xor, lambda a, b: a != b),
-    "not_": bitwise(operator.invert, lambda a: not a),
+    "not_": bitwise(lambda x: ~x, lambda a: not a),
     "shl": cellwise(lambda x, n: x * 2**n if n < 64 else 0),
     "shr": cellwise(lambda x, n: x // 2**n),
     "cmp": lambda use, **args: compare(**args),
