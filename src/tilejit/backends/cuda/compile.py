@@ -148,8 +148,10 @@ def _run(kernel: Kernel, arch: int, aligned: bool, last: str) -> tuple[Any, dict
     ir.load_dialects(context)
     backend.load_dialects(context)
     divisible = [at for at, row in enumerate(kernel.parameters) if row.kind in _ALLOCATED or (aligned and row.divisible)]
-    source = triton.ASTSource(_function(kernel), kernel.signature, {}, {(at,): [["tt.divisibility", DIVISIBLE]] for at in divisible})
-    module: Any = source.make_ir(target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
+    attributes = {(at,): [["tt.divisibility", DIVISIBLE]] for at in divisible}
+    with _READING:
+        source = triton.ASTSource(_function(kernel), kernel.signature, {}, attributes)
+        module: Any = source.make_ir(target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, backends.Language.TRITON)
     notes: dict[str, Any] = {"target": target, **options.__dict__}
@@ -167,14 +169,14 @@ def _function(kernel: Kernel) -> Any:
     """The kernel as a Triton function. Triton reads its text through linecache, where it is put under the name that line tables will show."""
     file = f"<tilejit {kernel.name}>"
     namespace: dict[str, Any] = {"__name__": f"tilejit_kernels.{kernel.name}"}
-    with _LINES:
-        linecache.cache[file] = (len(kernel.text), None, kernel.text.splitlines(True), file)
-        # The text was written by our own emitter; what it has of the user's kernel are identifiers and numbers.
-        exec(compile(kernel.text, file, "exec"), namespace)
+    linecache.cache[file] = (len(kernel.text), None, kernel.text.splitlines(True), file)
+    # The text was written by our own emitter; what it has of the user's kernel are identifiers and numbers.
+    exec(compile(kernel.text, file, "exec"), namespace)
     return namespace[kernel.name]
 
 
-_LINES = threading.Lock()
+_READING = threading.Lock()
+"""Held while Triton reads a kernel's text: CPython 3.11 and 3.12 mistake one tree for another (types/python_text.py). Later stages run side by side."""
 
 
 def _facts(notes: Mapping[str, Any]) -> LaunchFacts:
