@@ -32,21 +32,28 @@ _raised: list[BaseException] = []
 
 
 def _listener() -> Generator[int]:
-    """Resumed by compiled code. Python runs pending handlers when it resumes a frame or jumps back: this one is then inside its `try`, a function is not."""
+    """Resumed by compiled code. Python runs pending handlers when it resumes a frame, after a call and when it jumps back.
+
+    A function is then not yet inside a `try`; this frame is, and another `try` is around the lines that note the first error."""
     answer = 0
     while True:
         try:
             while True:
-                yield answer
-                answer = 0
-        except GeneratorExit:
-            return
+                try:
+                    while True:
+                        yield answer
+                        answer = 0
+                except GeneratorExit:
+                    return
+                except BaseException as error:
+                    _raised[:] = [error]
+                    answer = 1
         except BaseException as error:
-            _raised.append(error)
+            _raised[:] = [error]
             answer = 1
 
 
-# A second signal in the moment in which the first one is noted ends a listener: the next question then finds a new one.
+# A third signal in the moment in which two are noted ends a listener: the next question then finds a new one.
 _listening = itertools.chain.from_iterable(iter(_listener, None))
 next(_listening)
 
