@@ -211,8 +211,8 @@ class Call:
             pause = min(pause * 1.5, 0.02)
             if words.word(self.engine.stop, 0):
                 continue
-            if self.stuck():
-                self.engine.end(*self._verdict())
+            if (stuck := self.stuck()) is not None:
+                self.engine.end(*self._verdict(stuck))
                 continue
             if (gone := self.engine.gone()) is not None:
                 self.engine.end(Stop.DEAD, gone)
@@ -220,28 +220,28 @@ class Call:
             now = self._progress()
             if now != seen:
                 changed, seen = time.monotonic(), now
-            elif self.config.timeout and time.monotonic() - changed > self.config.timeout and self._somebody_waits():
-                self.engine.end(Stop.TIMEOUT, self._waiting()[0])
+            elif self.config.timeout and time.monotonic() - changed > self.config.timeout and (waiting := self._only_waiting()):
+                self.engine.end(Stop.TIMEOUT, waiting[0])
 
     def _progress(self) -> bytes:
         """What changes when a rank gets on: its record and its signal cells."""
         return self.engine.records[:, : int(Record.PHASE) + 1].tobytes()
 
-    def _waiting(self) -> list[int]:
-        return [rank for rank, row in enumerate(self.engine.records) if row[Record.STATE] in (State.WAITING, State.MEETING, State.ORDERED)]
+    def _only_waiting(self) -> list[int]:
+        """The ranks that wait, if none computes: that is no hanging."""
+        records = self.engine.records.copy()
+        return [] if np.any(records[:, Record.STATE] == State.RUNNING) else _waiting(records)
 
-    def _somebody_waits(self) -> bool:
-        """Ranks that compute are not hanging."""
-        return bool(self._waiting()) and all(row[Record.STATE] != State.RUNNING for row in self.engine.records)
+    def stuck(self) -> NDArray | None:
+        """The records if no rank can go on: all are finished or wait for what does not hold, at two looks between which none has moved.
 
-    def stuck(self) -> bool:
-        """Whether no rank can go on: all are finished or wait for what does not hold, at two looks between which none has moved."""
+        They are a copy: once another process has said so too, its ranks move."""
         first = self.engine.records.copy()
         if not self._all_blocked(first) or np.all(first[:, Record.STATE] == State.FINISHED):
-            return False
+            return None
         again = self.engine.records.copy()
         same = [int(Record.STATE), int(Record.TURN), int(Record.DONE), int(Record.CALL)]
-        return bool(np.array_equal(first[:, same], again[:, same])) and self._all_blocked(again)
+        return again if np.array_equal(first[:, same], again[:, same]) and self._all_blocked(again) else None
 
     def _all_blocked(self, records: NDArray) -> bool:
         return all(row[Record.CALL] == self.engine.calls and self._is_blocked(rank, row, records) for rank, row in enumerate(records))
@@ -260,10 +260,13 @@ class Call:
             return bool(records[int(row[Record.NEEDS]), Record.DONE] <= row[Record.STEPS])
         return False
 
-    def _verdict(self) -> tuple[Stop, int]:
+    def _verdict(self, records: NDArray) -> tuple[Stop, int]:
         """A deadlock; a rank that finished while others meet is a collective that it left out."""
-        records = self.engine.records
         for rank, row in enumerate(records):
             if row[Record.STATE] == State.MEETING and any(records[q, Record.STATE] == State.FINISHED for q in self.groups[int(row[Record.GROUP])]):
                 return Stop.MISMATCH, rank
-        return Stop.DEADLOCK, self._waiting()[0]
+        return Stop.DEADLOCK, _waiting(records)[0]
+
+
+def _waiting(records: NDArray) -> list[int]:
+    return [rank for rank, row in enumerate(records) if row[Record.STATE] in (State.WAITING, State.MEETING, State.ORDERED)]
