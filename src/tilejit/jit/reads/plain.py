@@ -126,8 +126,18 @@ _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
 
 def same(one: object, other: object) -> bool:
     """Whether two plain values are the same, by type and value: 1, True and 1.0 differ, and a NaN equals itself."""
-    if type(one) in _ATOMS:
-        return type(one) is type(other) and one == other
+    kind = type(one)
+    if kind in _ATOMS:
+        return kind is type(other) and one == other
+    if kind is float:
+        return type(other) is float and one.hex() == other.hex()  # type: ignore[attr-defined]
+    if kind is tuple or kind is list:
+        items, members = cast("tuple[object, ...]", one), cast("tuple[object, ...]", other)
+        return kind is type(other) and len(items) == len(members) and all(map(same, items, members))
+    if kind is dict:
+        pairs, others = cast("dict[object, object]", one), cast("dict[object, object]", other)
+        alike = type(other) is dict and len(pairs) == len(others) and all(map(same, pairs, others))  # in their order
+        return alike and all(map(same, pairs.values(), others.values()))
     return written(one) == written(other)
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from tilejit.frontend.fold import Namespace
 from tilejit.jit.reads.plain import is_plain, is_settled
 from tilejit.jit.reads.questions import MISSING
-from tilejit.jit.reads.words import attribute_words, holds_callable, name_words
-from tilejit.runtime.call.bindings import HeldWord, Word, function_words
+from tilejit.jit.reads.words import attribute_words, held_words, holds_callable, name_words
+from tilejit.runtime.call.bindings import Word, function_words
 
 _CALLED = (len, min, max, abs, int, float, bool, round, divmod, sum, range)
 _MATHS = frozenset(id(value) for value in vars(math).values() if isinstance(value, types.BuiltinFunctionType))
@@ -71,15 +71,15 @@ def _read(namespace: Namespace, instructions: list[dis.Instruction], place: int,
         if value is MISSING or place >= len(instructions) or instructions[place].opname not in _ATTRIBUTES or instructions[place].is_jump_target:
             break
         attribute = str(instructions[place].argval)
-        more = attribute_words(value, attribute)
-        if more is None or not words:
+        more, held = attribute_words(value, attribute), held_words(words, value)
+        if more is None or not held:
             return None
-        words = [*words[:-1], HeldWord(words[-1], value), *more]
+        words = [*held, *more]
         value = getattr(value, attribute, MISSING)
         place += 1
-    if not words:
+    held = held_words(words, value)
+    if not held:
         return None
-    held = [*words[:-1], HeldWord(words[-1], value)]
     if _usable(value):
         return held, place
     inner = _words(value, met)

@@ -116,7 +116,12 @@ def content(value: object, path: str = "") -> object:
         return MISSING
 
 
+_ATOMS = frozenset({int, float, bool, str, bytes, type(None)})
+
+
 def _content(value: object, depth: int) -> object:
+    if type(value) in _ATOMS:
+        return value
     if depth > 16:
         raise NotPlain(value)
     if isinstance(value, bool | np.bool_):

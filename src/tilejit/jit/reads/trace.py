@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tilejit.errors import ArtifactError, StaleCaptureError, UnsupportedFeatureError
+from tilejit.errors import ArtifactError, ParserTypeError, StaleCaptureError, UndefinedVariableError, UnsupportedFeatureError
 from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import Handle, holds_handle, is_handle
 from tilejit.jit.reads.handles import number_of as number_of_handle
@@ -309,8 +309,12 @@ class Trace:
         kernel = f"{entry.function.__module__}.{entry.function.__qualname__}"
         kind, owner = self._root(operands)
         where = "" if owner is entry or owner is None else f" in {owner.function.__module__}.{owner.function.__qualname__}"
-        gone = raw is MISSING or isinstance(raw, Exception)
-        what = f"was deleted; it was {known.shown}" if gone else f"changed from {known.shown} to {shown(raw)}"
+        failed = _failure(raw) if isinstance(raw, Exception) else None
+        what = f"changed from {known.shown} to {shown(raw)}"
+        if failed is not None:
+            what = f"ends in {failed} now; it was {known.shown}"
+        elif raw is MISSING or isinstance(raw, Exception):
+            what = f"was deleted; it was {known.shown}"
         return StaleCaptureError(
             f"{kind} `{spelled}`, which kernel `{kernel}` read{where} when it was compiled, {what}",
             help="pass it as an argument; use @pl.jit(on_drift='recompile') to follow changes, or on_drift='ignore' to keep the compiled value; "
@@ -361,6 +365,14 @@ class Trace:
                 where = "" if owner is self.entry or owner is None else f" (in {owner.function.__module__}.{owner.function.__qualname__})"
                 out[f"{kind} `{self.paths[number]}`{where}"] = shown(self.objects[number], 120)
         return out
+
+
+def _failure(error: Exception) -> str | None:
+    """What a question raised, in words; None: what it asks for is not there."""
+    found = error.__cause__ or error
+    if isinstance(found, LookupError) or (error.__cause__ is None and isinstance(error, UndefinedVariableError | ParserTypeError)):
+        return None
+    return f"{type(found).__name__}: {str(found).partition(chr(10))[0]}"
 
 
 def _flat(operands: object) -> Iterator[object]:

@@ -6,53 +6,27 @@ import builtins
 import json
 import types
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from tilejit.errors import TilejitWarning
 from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, replaced_part
+from tilejit.jit.reads.asker import Number, Reads, Step, agrees, asker_of
 from tilejit.jit.reads.owners import maybe_definition, owner_first
-from tilejit.jit.reads.plain import decode, is_plain
-from tilejit.jit.reads.plain import same as same_plain
-from tilejit.jit.reads.questions import MISSING, OPERATIONS, is_language
+from tilejit.jit.reads.plain import decode
+from tilejit.jit.reads.questions import MISSING, OPERATIONS
 from tilejit.jit.reads.trace import Trace
-from tilejit.jit.reads.words import words_of
+from tilejit.jit.reads.words import is_same, words_of
 from tilejit.runtime.call.bindings import Word, annotation_words, function_words
 from tilejit.runtime.call.layout import supported
 from tilejit.runtime.call.memory import WORDS
-from tilejit.types.annotations import Once, Untracked
+from tilejit.types.annotations import Once
 
 _RENEWALS = 64
 """How often words may change without an answer before they are no longer compared."""
 _SLOW = 20e-6
 """Seconds that asking one question at each call may take before somebody is told."""
-
-
-@dataclass(slots=True)
-class Step:
-    """One question of a trace, ready to be asked again."""
-
-    operation: str
-    operands: tuple[Any, ...]
-    """Plain values, and `_Number` of earlier answers."""
-    answer: object
-    path: str
-    first: int = 0
-    """Of an object: the number of the question that gave it first."""
-    words: list[Word] | None = None
-    once: bool = False
-
-    @property
-    def tier(self) -> str:
-        """"watched", "asked" or "once"."""
-        return "once" if self.once else "asked" if self.words is None else "watched"
-
-
-@dataclass(frozen=True, slots=True)
-class _Number:
-    number: int
 
 
 class FunctionState:
@@ -86,9 +60,13 @@ def asked_of(trace: Trace) -> frozenset[tuple[str, str]]:
 
 
 def watch_of(trace: Trace, known: Iterable[object]) -> Watch:
-    """How to tell that the answers of a trace are what they were: one of those that are there already, or a new one."""
+    """How to tell that the answers of a trace are what they were: one of those that are there already, for the objects of now, or a new one."""
     asked = asked_of(trace)
-    return next((watch for watch in known if isinstance(watch, Watch) and watch.asked == asked), None) or Watch(trace)
+    found = next((watch for watch in known if isinstance(watch, Watch) and watch.asked == asked), None)
+    if found is None:
+        return Watch(trace)
+    same_order = [step.identity for step in found.steps] == [row.identity for row in trace.log]
+    return found if found.follow(trace.objects if same_order else None) else Watch(trace)
 
 
 class Watch:
@@ -100,20 +78,21 @@ class Watch:
         self._seconds = trace.seconds
         self.functions = FunctionState(trace.definitions)
         self.steps: list[Step] = []
-        self._objects = list(trace.objects)
         for number, asked in enumerate(trace.log, 1):
             rows = json.loads(asked.question)
-            operands = tuple(decode(row, lambda tag, row: _Number(row[0])) for row in rows[1:])
+            operands = tuple(decode(row, lambda tag, row: Number(row[0])) for row in rows[1:])
             answer = json.loads(asked.answer)
             first = answer[-1] if isinstance(answer, list) and type(answer[-1]) is int else 0
-            self.steps.append(Step(rows[0], operands, trace.objects[number], trace.paths[number], first))
+            self.steps.append(Step(rows[0], operands, trace.objects[number], trace.paths[number], asked.identity, first))
         self._renewals = 0
-        self._learn()
+        self._learn(trace.objects)
 
-    def _learn(self) -> None:
-        """How to tell that the answers hold, for the objects of now."""
+    def _learn(self, objects: Sequence[object]) -> None:
+        """How to tell that the answers hold, for these objects."""
+        self._objects = list(objects)
         rows: list[list[_Row] | None] = []
-        for step in self.steps:
+        for step, answer in zip(self.steps, self._objects[1:], strict=True):
+            step.answer = answer
             raws = tuple(_filled(operand, self._objects) for operand in step.operands)
             raws = owner_first(step.operation, raws)
             step.once = step.operation == "call" and isinstance(raws[0], Once)
@@ -121,52 +100,61 @@ class Watch:
             rows.append(_rows(step, self._objects))
         self._direct = None if any(row is None for row in rows) else [part for row in rows for part in row or ()]
         """Lookups in dicts that all lead to the same objects as long as nothing changed; None where more has to be asked."""
-        self._compared = self._words_here() if self._watched_hold() else None
-        """Places and contents of the memory words of all watched questions; None where there are no such words."""
-        self._left = [step for step in self.steps if step.tier == "asked"]
-        """What has to be asked though no word changed."""
+        self.reads = Reads(self.steps, self._objects)
+        left = self.reads.left()
+        for number in left:
+            self.steps[number - 1].words = None
+        self._watched = [step for number, step in enumerate(self.steps, 1) if number not in left]
+        self._words = self._words_here()
+        """The memory words of all watched questions; None where there are no such words."""
+        self._compared = None if self._words is None else [(address >> 3, content) for address, content in self._words]
 
-    def _words_here(self) -> list[tuple[int, int]] | None:
+    def _words_here(self) -> list[Word] | None:
         if WORDS is None or not supported():
             return None
-        words = [*self.functions.words(), *(word for step in self.steps for word in step.words or ())]
-        return [(address >> 3, content) for address, content in dict(words).items()]
+        found = {word[0]: word for word in (*self.functions.words(), *(word for step in self._watched for word in step.words or ()))}
+        return list(found.values()) if self.functions.replaced() is None and self._watched_hold() else None
 
     def _watched_hold(self) -> bool:
         """Whether the watched questions have their answers still, now that their words were read: only then do the words stand for them."""
         try:
-            found = [(step, _evaluated(step, self._objects)) for step in self.steps if step.words is not None and not step.once]
+            return all(step.once or is_same(_evaluated(step, self._objects), step.answer) for step in self._watched)
         except Exception:
             return False
-        return all(answer is step.answer or (is_plain(answer) and is_plain(step.answer) and same_plain(answer, step.answer)) for step, answer in found)
+
+    def follow(self, objects: Sequence[object] | None) -> bool:
+        """Watch these objects, which are what the questions gave now; None: ask. False: an answer changed."""
+        found = self._asked() if objects is None else objects
+        if found is None or self.functions.replaced() is not None:
+            return False
+        self._learn(found)
+        return True
 
     def renew(self) -> bool:
         """Ask everything again and watch the objects that there are now; False: an answer changed."""
-        found = self._asked()
-        if found is None or self.functions.replaced() is not None:
-            return False
-        self._objects = found
-        for step, answer in zip(self.steps, found[1:], strict=True):
-            step.answer = answer
-        self._learn()
-        return True
+        return self.follow(None)
 
-    def stays(self) -> bool:
-        """Whether everything still leads to the very objects whose words are watched."""
-        found = self._asked()
-        return found is not None and all(a is b or is_plain(a) for a, b in zip(found, self._objects, strict=True))
+    def same_words(self) -> bool:
+        """Whether every memory word is as it was; what no words can tell is for the asker."""
+        if self._compared is None or WORDS is None:
+            return False
+        words = WORDS  # at each call: a generator would be felt
+        for place, content in self._compared:
+            if words[place] != content:
+                break
+        else:
+            return True
+        return False
+
+    def asker(self, watches: Sequence[object], refused: set[int]) -> Callable[[], bool] | None:
+        """A function that asks what the words of all these do not tell; None: nothing is left to ask."""
+        return asker_of([watch.reads for watch in watches if isinstance(watch, Watch)], refused)
 
     def holds(self) -> bool:
-        """Whether nothing changed."""
-        if self._compared is not None and WORDS is not None:
-            for place, content in self._compared:
-                if WORDS[place] != content:
-                    break
-            else:
-                return self._same_answers()
-            if self._renewals < _RENEWALS:  # something else was bound next to what is watched
-                self._renewals += 1
-                return self.renew()
+        """Whether nothing changed though words did, or where there are none."""
+        if self._compared is not None and self._renewals < _RENEWALS:  # something else was bound next to what is watched
+            self._renewals += 1
+            return self.renew()
         if self.functions.replaced() is not None:
             return False
         if self._direct is not None:
@@ -177,55 +165,30 @@ class Watch:
                 return True
         return self._asked() is not None
 
-    def _same_answers(self) -> bool:
-        """Ask what no words can tell; objects that are others than before make everything be asked."""
-        try:
-            for step in self._left:
-                found = _evaluated(step, self._objects)
-                if found is not step.answer:
-                    if not (is_plain(step.answer) or step.operation == "content"):
-                        return self._asked() is not None
-                    if not _agrees(step, found, {}, 0):
-                        return False
-        except Exception:
-            return False  # the long way says what is wrong
-        return True
-
     def _asked(self) -> list[object] | None:
         """The objects of now, everything asked again in order; None when an answer changed."""
         objects: list[object] = [self._objects[0]]
-        first: dict[int, int] = {id(objects[0]): 0}
         try:
-            for number, step in enumerate(self.steps, 1):
+            for step in self.steps:
                 same = step.once and _filled(step.operands[0], objects) is _filled(step.operands[0], self._objects)
                 found = step.answer if same else _evaluated(step, objects)
-                if not _agrees(step, found, first, number):
+                if not agrees(step, found):
                     return None
                 objects.append(found)
         except Exception:
             return None  # the long way says what is wrong
-        return objects
+        return objects if self.reads.same_objects(dict(enumerate(objects))) else None
 
     def words(self) -> list[Word] | None:
-        """Memory words that all stay the same while no answer changes; None when a question must be asked."""
-        if not supported():
-            return None
-        found = {word[0]: word for word in self.functions.words()}
-        for step in self.steps:
-            if step.words is None:
-                return None
-            for word in step.words:
-                found.setdefault(word[0], word)
-        return list(found.values())
+        """Memory words that all stay the same while no watched answer changes; None when there are none."""
+        return self._words
 
     def described(self) -> str:
         """Every question with its tier and cost, in words."""
-        words = self.words()
-        if words is not None:
-            rows = [f"drift check: {len(words)} words compared per call"]
-        else:
-            asked = sum(step.tier == "asked" for step in self.steps)
-            rows = [f"drift check: {asked} of {len(self.steps)} reads {'is' if asked == 1 else 'are'} asked again per call, in Python"]
+        rows = [] if self._words is None else [f"drift check: {len(self._words)} words compared per call"]
+        left = self.reads.left()
+        if left:
+            rows.append(f"drift check: {len(left)} of {len(self.steps)} reads {'is' if len(left) == 1 else 'are'} asked again per call")
         for step in self.steps:
             cost = f", {1e6 * self._seconds.get(step.path, 0.0):.1f} µs" if step.tier == "asked" else ""
             if step.operation != "assigned":
@@ -249,8 +212,8 @@ def _evaluated(step: Step, objects: list[object]) -> object:
 
 def _filled(operand: object, objects: list[object]) -> object:
     kind = type(operand)
-    if kind is _Number:
-        return objects[cast("_Number", operand).number]
+    if kind is Number:
+        return objects[cast("Number", operand).number]
     if kind is tuple or kind is list:
         return kind([_filled(item, objects) for item in cast("tuple[object, ...]", operand)])
     if kind is dict:
@@ -261,28 +224,6 @@ def _filled(operand: object, objects: list[object]) -> object:
     return operand
 
 
-def _agrees(step: Step, found: object, first: dict[int, int], number: int) -> bool:
-    """Whether an answer is what it was: plain ones by type and value, objects by what else is asked of them and by which of them are the same."""
-    known = step.answer
-    if isinstance(known, Untracked):
-        return isinstance(found, Untracked)
-    if known is MISSING or found is MISSING:
-        return found is known
-    if is_plain(known) or step.operation == "content":
-        return found is known or ((is_plain(found) or step.operation == "content") and same_plain(found, known))
-    if found is not known and (is_plain(found) or _differ(found, known)):
-        return False
-    return first.setdefault(id(found), number) == step.first
-
-
-def _differ(found: object, known: object) -> bool:
-    """Whether two objects are of different kinds to a key: kernels by their digests; modules of ours, symbols, functions of programs by themselves."""
-    kernels = [maybe_definition(value) for value in (found, known)]
-    if kernels[0] is not None or kernels[1] is not None:
-        return kernels[0] is None or kernels[1] is None or kernels[0].digest != kernels[1].digest
-    return any(is_language(value) or (type(value).__module__.startswith("tilejit.") and not isinstance(value, Once)) for value in (found, known))
-
-
 _Row = tuple[dict[str, object], str, object, types.ModuleType | None]
 """A dict, a name in it and its value; the module whose dict it is, which must be a plain one."""
 
@@ -291,7 +232,7 @@ def _rows(step: Step, objects: list[object]) -> list[_Row] | None:
     """Lookups in dicts that tell whether the answer is the same object."""
     if step.tier == "once":
         return []
-    owner = objects[step.operands[0].number] if type(step.operands[0]) is _Number else None
+    owner = objects[step.operands[0].number] if type(step.operands[0]) is Number else None
     if step.operation == "assigned":
         names = cast("dict[str, object]", vars(cast("types.ModuleType", owner)))
         return [(names, name.partition(".")[0], names.get(name.partition(".")[0], MISSING), None) for name in step.operands[1:]]

@@ -6,16 +6,21 @@ import builtins
 import types
 from typing import TYPE_CHECKING, Any, cast
 
-from tilejit.jit.reads.plain import is_open, is_plain, is_settled
+import numpy as np
+
+from tilejit.jit.reads.plain import is_open, is_plain, is_settled, same
 from tilejit.jit.reads.questions import MISSING, followed, is_language
 from tilejit.runtime.call.bindings import (
+    MANAGED_DICT,
     HeldWord,
+    PointerWord,
     Word,
     binding_words,
     cell_word,
     dict_pointer,
     dict_word,
     looks_up_like,
+    type_flags,
     type_word,
     version_words,
 )
@@ -28,19 +33,21 @@ if TYPE_CHECKING:
 def words_of(operation: str, operands: tuple[Any, ...], answer: object) -> list[Word] | None:
     """Words that stay the same as long as the answer does, in the order they must be compared; None where only asking tells."""
     if operation == "name":
-        return _held(name_words(operands[0].namespace, operands[1]), answer)
+        return held_words(name_words(operands[0].namespace, operands[1]), answer)
     if operation == "chain":
         return _chain_words(operands[0].namespace, operands[1], operands[2:])
     if operation == "attr" and is_plain(operands[0]) and not is_open(operands[0], operands[1]):
         return []
     if operation == "attr":
-        return _held(attribute_words(operands[0], operands[1]), answer)
+        return held_words(attribute_words(operands[0], operands[1]), answer)
     if operation == "assigned":
         return _language_words(operands[0], operands[1:])
     if operation == "default":
         return []  # the function's own words tell
     if operation in ("item", "items", "content") and type(operands[0]) is tuple:
         return [] if is_plain(operands[1] if operation == "item" else answer) else None
+    if operation == "content" and answer is MISSING:
+        return _no_content_words(operands[0])
     if operation == "call":
         return _call_words(operands)
     return None
@@ -71,9 +78,33 @@ def holds_callable(value: object) -> bool:
     return callable(value) or (type(value) is tuple and any(map(holds_callable, cast("tuple[object, ...]", value))))
 
 
-def _held(words: list[Word] | None, answer: object) -> list[Word] | None:
-    """The last word leads to the answer, which lives as long as it is watched."""
-    return [*words[:-1], HeldWord(words[-1], answer)] if words else words
+def is_same(found: object, known: object) -> bool:
+    """Whether two answers are one to whoever asks: the same object, equal plain values, or methods, which are made at each read, of one object."""
+    if found is known or (is_plain(found) and is_plain(known) and same(found, known)):
+        return True
+    if type(found) is types.MethodType and type(known) is types.MethodType:
+        return found.__self__ is known.__self__ and found.__func__ is known.__func__
+    return type(found) is types.BuiltinMethodType and type(known) is types.BuiltinMethodType and found == known  # by identity of object and function
+
+
+def _no_content_words(value: object) -> list[Word] | None:
+    """Words of an object that has no content because of its class."""
+    cls = type(value)
+    if issubclass(cls, _WITH_CONTENT) or not looks_up_like(cls, object) or _raw(cls, "__class__") is not vars(object)["__class__"]:
+        return None
+    return _joined([type_word(value)], version_words(cls))
+
+
+_WITH_CONTENT = (int, float, str, bytes, tuple, list, dict, set, frozenset, np.ndarray, np.generic)
+
+
+def held_words(words: list[Word] | None, answer: object) -> list[Word] | None:
+    """The last word leads to the answer, which lives as long as it is watched; None: to another object, by now."""
+    if not words:
+        return words
+    if isinstance(words[-1], PointerWord) and words[-1][1] != id(answer):
+        return None
+    return [*words[:-1], HeldWord(words[-1], answer)]
 
 
 def name_words(namespace: Namespace, name: str) -> list[Word]:
@@ -96,13 +127,15 @@ def _chain_words(namespace: Namespace, root: str, names: tuple[str, ...]) -> lis
             return words
         if is_language(found):
             return None
-        words = _held(words, found) or []
+        held = held_words(words, found)
+        if held is None:
+            return None
         more = [] if is_plain(found) and not is_open(found, name) else attribute_words(found, name)
         if more is None:
             return None
-        words += more
+        words = [*held, *more]
         found = followed(found, (name,))
-    return _held(words, found)
+    return held_words(words, found)
 
 
 def attribute_words(container: object, name: str) -> list[Word] | None:
@@ -134,7 +167,11 @@ def _words_in_class(cls: type, name: str) -> list[Word] | None:
 def _words_in_instance(instance: object, name: str) -> list[Word] | None:
     cls = type(instance)
     found = _raw(cls, name)
-    if not looks_up_like(cls, object) or _is_descriptor(found):
+    if not looks_up_like(cls, object):
+        return None
+    if type(found) is types.MethodDescriptorType and not cls.__dictoffset__ and not type_flags(cls) & MANAGED_DICT:
+        return _joined([type_word(instance)], version_words(cls))
+    if _is_descriptor(found) and type(found) is not types.FunctionType:
         return None
     own = getattr(instance, "__dict__", None)
     if type(own) is not dict or (found is MISSING and name not in own):

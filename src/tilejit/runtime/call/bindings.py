@@ -22,7 +22,7 @@ from tilejit.runtime.call.memory import word_at
 _OB_TYPE = 8  # PyObject
 _MANAGED_DICT_AT = -24  # before it
 _TP_GETATTRO, _TP_FLAGS, _TP_VERSION_TAG = 144, 168, 384  # PyTypeObject
-_MANAGED_DICT, _IMMUTABLE_TYPE = 1 << 4, 1 << 8
+MANAGED_DICT, _IMMUTABLE_TYPE = 1 << 4, 1 << 8
 _MA_VERSION, _MA_KEYS, _MA_VALUES = 24, 32, 40  # PyDictObject
 _DK_SHAPE, _DK_INDEX_BYTES, _DK_KIND, _DK_COUNT, _DK_INDICES = 8, 9, 10, 24, 32  # PyDictKeysObject; the version of its names is in the word of its shape
 _GENERAL_KIND, _UNICODE_KIND, _SPLIT_KIND = 0, 1, 2
@@ -56,6 +56,16 @@ Word = tuple[int, int]
 """Address and present content."""
 
 
+class PointerWord(tuple[int, int]):
+    """A word whose content is the address of the object that a name is bound to."""
+
+
+def pointer_word(address: int) -> Word:
+    """A word that is the address of an object, or 0."""
+    found = word(address)
+    return PointerWord(found) if found[1] else found
+
+
 class HeldWord(tuple[int, int]):
     """A word that leads to an object, which lives as long as the word is watched: no other can take its address and pass for it."""
 
@@ -79,7 +89,7 @@ def dict_word(watched: dict[str, object]) -> Word:
 
 def cell_word(cell: object) -> Word:
     """The content of a closure cell."""
-    return word(id(cell) + 16)
+    return pointer_word(id(cell) + 16)
 
 
 def function_words(function: types.FunctionType) -> list[Word]:
@@ -105,9 +115,9 @@ def binding_words(namespace: dict[str, object], name: str) -> list[Word]:
     if position is None:
         return [dict_word(namespace)] if name in namespace or not _has_version(namespace) else [*where, word(table + _DK_SHAPE)]
     if values != 0:  # of an instance: its class has the names, so a name can be there and its value not
-        return [*where, word(values + _SPLIT_VALUES_AT + 8 * position)]
+        return [*where, pointer_word(values + _SPLIT_VALUES_AT + 8 * position)]
     entry = _entries(table) + position * _entry_size(table)
-    return [*where, word(entry), word(entry + 8)]
+    return [*where, word(entry), pointer_word(entry + 8)]
 
 
 _LOOKUP = (lambda: len).__code__
@@ -160,7 +170,7 @@ def type_word(value: object) -> Word:
 def dict_pointer(value: object, names: dict[str, object]) -> list[Word] | None:
     """Where an object keeps the address of `names`, its `__dict__`, which can be replaced; None where that is not known."""
     cls = type(value)
-    managed = type_flags(cls) & _MANAGED_DICT
+    managed = type_flags(cls) & MANAGED_DICT
     if not managed and cls.__dictoffset__ <= 0:
         return None
     found = word(id(value) + (_MANAGED_DICT_AT if managed else cls.__dictoffset__))

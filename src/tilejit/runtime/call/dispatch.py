@@ -56,7 +56,7 @@ class Dispatcher:
         self._state = (ctypes.c_int64 * int(State.SIZE))()
         self._kinds = TensorKinds(self._state)
         self._table = (ctypes.c_int64 * _SHOWN)()
-        self._drift = (ctypes.c_int64 * 1)()
+        self._drift = (ctypes.c_int64 * 2)()
         self._words: Sequence[tuple[int, int]] = ()
         self._watched: object = None
         self._fill_state(form.positional, len(inputs) if form.inputs is not None else -1)
@@ -121,14 +121,14 @@ class Dispatcher:
         if self._state[State.IN_FLIGHT] == 0:
             self._retired.clear()
 
-    def watch(self, words: Sequence[tuple[int, int]], keep_alive: object) -> None:
-        """Go to `slow` as soon as one of these memory words (address, content) changes; `keep_alive` owns the memory."""
-        flat = [len(words), *(number for pair in words for number in pair)]
+    def watch(self, words: Sequence[tuple[int, int]], keep_alive: object, ask: Callable[[], bool] | None = None) -> None:
+        """Go to `slow` as soon as one of these memory words (address, content) changes, or `ask` says No; `keep_alive` owns the memory."""
+        flat = [len(words), 0 if ask is None else id(ask), *(number for pair in words for number in pair)]
         drift = (ctypes.c_int64 * len(flat))(*flat)
         # One store switches over: another thread may be called between any two of these lines.
         self._state[State.DRIFT] = ctypes.addressof(drift)
         self._state[State.ARENA] = ctypes.addressof(_shared_arena())
-        self._drift, self._words, self._watched = drift, tuple(words), keep_alive
+        self._drift, self._words, self._watched = drift, tuple(words), (keep_alive, ask)
 
     def watching(self) -> bool:
         """Whether every watched word is as it was."""

@@ -23,7 +23,8 @@ class State(enum.IntEnum):
     ROWS = 2
     """Address of an array of the addresses of rows, most recently used first."""
     DRIFT = 3
-    """Address of a count, then pairs (address of a memory word, its content when all captured values were last found unchanged)."""
+    """Address of a count, a Python function that asks what no words tell (or 0), then pairs (address of a memory word, its content when all captured
+    values were last found unchanged)."""
     IN_FLIGHT = 4
     """Calls that run now: what they use must stay."""
     SLOW = 5

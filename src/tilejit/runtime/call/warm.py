@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -43,13 +44,15 @@ class Watch(Protocol):
     @property
     def asked(self) -> frozenset[tuple[str, str]]: ...
 
+    def same_words(self) -> bool: ...
+
     def holds(self) -> bool: ...
 
     def renew(self) -> bool: ...
 
-    def stays(self) -> bool: ...
-
     def words(self) -> list[Word] | None: ...
+
+    def asker(self, watches: Sequence[object], refused: set[int]) -> Callable[[], bool] | None: ...
 
 
 class WarmCalls:
@@ -69,6 +72,10 @@ class WarmCalls:
         self._settings = SettingsWatch()
         self.watches: list[Watch] = []
         """What the specialisations that are served stand on."""
+        self._ask: Callable[[], bool] | None = None
+        """Asks what the words of these do not tell."""
+        self._refused: set[int] = set()
+        """Threads that it said No to."""
         self._python_hits = 0
         self._watched: list[Word] | None = None
         self._changes = 0
@@ -94,9 +101,8 @@ class WarmCalls:
         latest = self._latest
         if latest is None or not self._settings.hold():
             return MISS
-        for watch in self.watches:
-            if not watch.holds():
-                return MISS
+        if not self._stand():
+            return MISS
         if self._attached and self._path is not None and not self._path.watching():
             return MISS  # the long way watches anew, so that the next call is native again
         result = latest(args)
@@ -107,6 +113,26 @@ class WarmCalls:
             self._latest = found
         self._python_hits += 1
         return result
+
+    def _stand(self) -> bool:
+        """Whether everything that was asked has the answer it had: first the words, then what they do not tell, then the words that asking may have changed."""
+        if self._refused and threading.get_ident() in self._refused:
+            self._refused.discard(threading.get_ident())
+            return False  # native code has just asked
+        if not all(watch.same_words() for watch in self.watches):
+            if not all(watch.holds() for watch in self.watches):
+                return False
+            self._ask = self._asker()
+            return True
+        if self._ask is None:
+            return True
+        if not self._ask():
+            self._refused.discard(threading.get_ident())
+            return False
+        return all(watch.same_words() for watch in self.watches)
+
+    def _asker(self) -> Callable[[], bool] | None:
+        return self.watches[0].asker(self.watches, self._refused) if self.watches else None
 
     def _key(self, args: tuple[object, ...]) -> tuple[object, ...]:
         """Equal for calls that run the same code; empty: not a plain call. Arrays with equal keys need the same checks and copies."""
@@ -147,15 +173,13 @@ class WarmCalls:
             self.forget()  # the same arguments may mean another program under other settings
         if not all(other.renew() for other in self.watches if other is not watch):
             self.forget()  # they belong to answers that changed since
-        # What has to be asked at each call is asked then; only words must be those of the answers that this call got.
-        if watch is not None and watch.words() is not None and not watch.renew():
-            return
         if watch is not None and not any(watch.asked <= other.asked for other in self.watches):
             self.watches = [*(other for other in self.watches if not other.asked <= watch.asked), watch]
         words = self._worth_watching(watched_words(self.watches))
-        if not self._settings.start(seen) or (words is not None and not all(other.stays() for other in self.watches)):
+        self._ask = self._asker()
+        if not self._settings.start(seen):
             self.forget()
-            return  # changed by another thread meanwhile: the words are not those of this program
+            return  # changed by another thread meanwhile
         natively = self._serve_natively(entry, arguments, config, words)
         if not natively and config is None and not self._form.flat and tuple(arguments) in (self._names[: len(arguments)], self._form.inputs):
             self._serve_in_python(entry, native, arguments)
@@ -212,7 +236,7 @@ class WarmCalls:
         if path is None or words is None:
             self.stop()
             return False
-        path.watch(words, (self.watches, os.environ))
+        path.watch(words, (self.watches, os.environ), self._ask)
         token = (id(entry), id(config), *((name, type(value)) for name, value in arguments.items()))
         call = None if token in self._served else native_call_of(entry, path, arguments, self._form, config)
         new = call is not None and path.add(call)
@@ -238,7 +262,7 @@ class WarmCalls:
         """Drop the specialisations."""
         self._served.clear()
         self._latest = None
-        self.watches = []
+        self.watches, self._ask = [], None
         self._known.clear()
         self._written.clear()
         if self._path is not None:
@@ -303,7 +327,8 @@ def watched_words(watches: Sequence[Watch]) -> list[Word] | None:
         if found is None:
             return None
         for word in found:
-            words.setdefault(word[0], word)
+            if words.setdefault(word[0], word)[1] != word[1]:
+                return None  # changed by another thread since the first of them was read
     if not supported():
         return None
     # Settings are read live: they live in the environment, which is a dict like any other.

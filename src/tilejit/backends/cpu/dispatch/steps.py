@@ -30,6 +30,8 @@ class Steps:
         self.made = self.e.alloca(f"[{MAX_NEW} x ptr]")
         """New tensors."""
         self.call_args = self.e.alloca("[4 x ptr]")
+        self.asked = self.e.alloca("i64")
+        """Address of the function that said that all answers are what they were; 0: not asked yet."""
         self.state = self.field(self.kernel, STATE_AT, "ptr")
         self.count = self.get(self.state, State.ARG_COUNT)
         # The highest bit tells callees that they may overwrite args[-1]; nothing here wants to.
