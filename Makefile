@@ -16,7 +16,7 @@ help:
 	@echo "make demo    run the example kernels and compare them with NumPy"
 	@echo "make test    everything that must hold: lint, types, import rules, tests"
 	@echo "make check   lint, types and import rules only"
-	@echo "make bench   the benchmark suites (SUITE=cpu|science|threads|compile|dispatch|start|pto|cuda picks one)"
+	@echo "make bench   the benchmark suites (SUITE=cpu|science|tune|threads|compile|dispatch|start|pto|cuda picks one)"
 	@echo "make fuzz    random programs (PROGRAMS=20000), every op with every dtype on reference and cpu, and the soak"
 	@echo "make soak    16 threads call different kernels at once (SECONDS=60)"
 	@echo "make faults  the disk cache under injected faults (FAULTS=100000)"

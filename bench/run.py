@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-SUITES = ("cpu", "llama", "newcomers", "science", "threads", "compile", "dispatch", "start", "ranks", "pto", "cuda")
+SUITES = ("cpu", "llama", "newcomers", "tune", "science", "threads", "compile", "dispatch", "start", "ranks", "pto", "cuda")
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "TILEJIT_NUM_THREADS")
 NO_DISK_CACHE = {"TILEJIT_CACHE": "0"}
 

@@ -184,6 +184,10 @@ class OptionError(TilejitError, ValueError):
     """An option with a value that it does not take."""
 
 
+class TuningError(TilejitError, ValueError):
+    """Something that cannot be tuned: nothing to choose from, names that are no parameters, or no candidate that is right."""
+
+
 class SourceNotFoundError(TilejitError, FileNotFoundError):
     """The file of a source-backed kernel cannot be read."""
 

@@ -172,6 +172,12 @@ class JITFunction(Programs):
 
         return as_torch_op(self, name, backward, in_place, config)
 
+    def with_schedule(self, schedule: Mapping[str, Mapping[str, object]]) -> JITFunction:
+        """This kernel with choices of the backend replaced, by nest, as `RunConfig(schedule=…)` does for a call."""
+        definition = self.definition
+        options = {**definition.options, "schedule": RunConfig(schedule=schedule).schedule}
+        return JITFunction(Definition(definition.function, definition.kind, options, definition.extra))
+
     def _specialized(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Specialization:
         with asking(self) as ask:
             trace, bound = ask(self._trace()), self._sample(args, kwargs)

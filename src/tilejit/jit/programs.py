@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sys
 import threading
 import time
@@ -11,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tilejit import config as settings
-from tilejit.errors import ArgumentError, ArtifactError, StaleCaptureError, UncacheableValueError
+from tilejit.errors import ArgumentError, ArtifactError, OptionError, StaleCaptureError, UncacheableValueError, did_you_mean
 from tilejit.jit.cache import MemoryCache
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.disk import kernels as disk
@@ -234,8 +235,11 @@ class Programs(Kernel):
         from tilejit.compiler import compile_program
 
         self._refuse_if_run_only(key, walk)
-        place = replace(config or RunConfig(), platform=key.platform, device_id=int(key.device.partition(":")[2] or 0))
+        own = self._own_schedule(config)
+        place = replace(config or RunConfig(), platform=key.platform, device_id=int(key.device.partition(":")[2] or 0), **own)
         compiled = compile_program(self._program(special), place, known=CodeCache(disk.store()))
+        if own:
+            check_schedule(compiled, own["schedule"])
         spent = time.perf_counter() - start
         self._cache.compiled(spent)
         if settings.LOG.value == "recompile":
@@ -275,7 +279,12 @@ class Programs(Kernel):
 
     def _options(self, config: RunConfig | None, platform: str) -> dict[str, object]:
         """What of the settings, and of the call's options where it has them, changes code; read now."""
-        return {name: getattr(config, name, value) for name, value in code_settings(platform)} | {"platform": platform}
+        return {name: getattr(config, name, value) for name, value in code_settings(platform)} | self._own_schedule(config) | {"platform": platform}
+
+    def _own_schedule(self, config: RunConfig | None) -> dict[str, str]:
+        """The schedule that the kernel itself was given, unless the call has one."""
+        own = str(self.definition.options.get("schedule") or "")
+        return {"schedule": own} if own and not (config is not None and config.schedule) else {}
 
     def _first_part(self, trace: Trace, extents: Extents, bound: BoundArguments, config: RunConfig | None) -> disk.Key:
         """What is known before anything is specialised; the compiled program is kept under it and what Python answers after it."""
@@ -364,6 +373,15 @@ class Extents:
     def known(self, trace: Trace) -> Mapping[Definition, Dynamic]:
         """Those of the entry and its helpers."""
         return self._known if self._known is not None else analyse(trace)
+
+
+def check_schedule(compiled: CompiledProgram, schedule: str) -> None:
+    """Refuse a schedule for nests that a program does not have."""
+    known = list(json.loads(compiled.stage("schedule"))) if "schedule" in compiled.stages() else []
+    for nest in json.loads(schedule):
+        if nest not in known:
+            help = did_you_mean(nest, known) or (f"it has {', '.join(known)}" if known else f"on `{compiled.platform}` nothing can be replaced yet")
+            raise OptionError(f"the schedule of {compiled.name} has no {nest!r}", help=help)
 
 
 def _text_digest(special: Specialization, key: disk.Key) -> str | None:

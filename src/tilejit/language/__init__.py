@@ -9,6 +9,7 @@ _NAMES: dict[str, str] = {
     **dict.fromkeys(("Tensor", "Tile", "Scalar", "Array", "Tuple", "Out", "InOut", "DynVar"), "tilejit.types.annotations"),
     **dict.fromkeys(("TensorView", "TileView", "MemRef", "constexpr", "dynamic", "like", "once", "untracked", "RUNTIME", "AUTO"), "tilejit.types.annotations"),
     "jit": "tilejit.jit.decorators",
+    "autotune": "tilejit.jit.tune.function",
     "JITFunction": "tilejit.jit.function",
     **dict.fromkeys(("program", "function", "inline", "InlineFunction"), "tilejit.frontend.decorators"),
     **dict.fromkeys(("parse", "loads", "parse_program", "loads_program"), "tilejit.frontend.text"),

@@ -10,6 +10,7 @@ from tilejit.frontend.decorators import InlineFunction as InlineFunction, functi
 from tilejit.frontend.text import loads as loads, loads_program as loads_program, parse as parse, parse_program as parse_program
 from tilejit.jit.decorators import jit as jit
 from tilejit.jit.function import JITFunction as JITFunction
+from tilejit.jit.tune.function import autotune as autotune
 from tilejit.types.annotations import AUTO as AUTO, Array as Array, DynVar as DynVar, MemRef as MemRef, RUNTIME as RUNTIME, TensorView as TensorView, TileView as TileView, Tuple as Tuple, like as like, once as once, untracked as untracked
 from tilejit.types.enums import AtomicType as AtomicType, CompactMode as CompactMode, ForKind as ForKind, FunctionType as FunctionType, Level as Level, MaskPattern as MaskPattern, MemorySpace as MemorySpace, NotifyOp as NotifyOp, PadValue as PadValue, PipeType as PipeType, ReduceOp as ReduceOp, Role as Role, ScopeMode as ScopeMode, SplitMode as SplitMode, TensorLayout as TensorLayout, TileLayout as TileLayout, WaitCmp as WaitCmp
 

@@ -88,12 +88,42 @@ def benchmark(compiled: CompiledProgram | CompiledEntry, args: Sequence[object],
     from tilejit.runtime.artifact.compiled import CompiledProgram
 
     entry = compiled.only("benchmark") if isinstance(compiled, CompiledProgram) else compiled
-    bound, new = entry.bind(args)
+    bound = BoundCall(entry, args)
     host = _times(lambda: entry(*args), rounds, warmup)
-    on_device = getattr(entry.runner, "device_times", None)
-    device = on_device(bound, rounds, warmup) if on_device is not None else _times(lambda: entry.runner.run(bound), rounds, warmup)
-    del new  # the outputs of the kernel, which had to live until here
-    return BenchmarkStats(entry.signature.name, host, device, _bytes(entry.info, bound), _operations(entry.info, bound))
+    return BenchmarkStats(entry.signature.name, host, bound.times(rounds, warmup), bound.bytes, bound.operations)
+
+
+class BoundCall:
+    """A call whose arguments are checked once, to be run again and again; it keeps its outputs alive."""
+
+    def __init__(self, entry: CompiledEntry, args: Sequence[object], num_threads: int | None = None) -> None:
+        self._entry, self._threads = entry, num_threads
+        self._bound, self.results = entry.bind(args)
+        """The arrays that were allocated for outputs that `args` leave out."""
+
+    def run(self) -> None:
+        """Once; on a GPU it is only started."""
+        self._entry.runner.run(self._bound, self._threads)
+
+    def times(self, rounds: int, warmup: int) -> list[float]:
+        """Microseconds of the kernel alone, on the device where it runs."""
+        on_device = getattr(self._entry.runner, "device_times", None)
+        return on_device(self._bound, rounds, warmup) if on_device is not None else _times(self.run, rounds, warmup)
+
+    @property
+    def on_device(self) -> bool:
+        """Whether the kernel runs on while Python does."""
+        return hasattr(self._entry.runner, "device_times")
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all tensors read plus all tensors written."""
+        return _bytes(self._entry.info, self._bound)
+
+    @property
+    def operations(self) -> int | None:
+        """Arithmetic operations of one call, as the program counts them; None when only the run could tell."""
+        return _operations(self._entry.info, self._bound)
 
 
 def _times(call: Callable[[], object], rounds: int, warmup: int) -> list[float]:

@@ -137,6 +137,19 @@ def in_numpy(value: object) -> object:
     return value.cpu().numpy() if isinstance(value, torch.Tensor) else value
 
 
+def copy_of(value: object) -> object | None:
+    """A copy of a tensor, outside of autograd; None for anything else."""
+    return value.detach().clone() if isinstance(value, torch.Tensor) else None
+
+
+def cells_of(value: object) -> np.ndarray | None:
+    """The elements of a tensor as a NumPy array, those of types that NumPy lacks as FP32; None for anything else."""
+    if not isinstance(value, torch.Tensor):
+        return None
+    plain = value.detach().cpu()
+    return (plain.float() if plain.dtype.is_floating_point and plain.element_size() < 4 else plain).numpy()
+
+
 def current_stream(index: int) -> int:
     """The handle of the stream that torch uses on a GPU now; forty times as fast as `torch.cuda.current_stream(index).cuda_stream`."""
     return torch._C._cuda_getCurrentRawStream(index)  # type: ignore[attr-defined]

@@ -170,7 +170,7 @@ class Store:
         entry = self.get(key)
         if entry is not None:
             return entry
-        with self._building(key) as waited:
+        with self.building(key) as waited:
             if waited and (entry := self.get(key)) is not None:
                 return entry
             entry = build()
@@ -179,7 +179,7 @@ class Store:
             return entry
 
     @contextlib.contextmanager
-    def _building(self, key: str) -> Generator[bool]:
+    def building(self, key: str) -> Generator[bool]:
         """Hold the lock of `key`; yields whether somebody may have written the entry meanwhile.
 
         Waiting is bounded: after `lock_timeout` the caller compiles for itself.

@@ -1,0 +1,358 @@
+"""`@pl.autotune`: a kernel that is tuned for whatever it is called with, once per machine."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from tilejit import config as settings
+from tilejit.errors import ArtifactError, TilejitError, TuningError, did_you_mean, shortened
+from tilejit.jit.cache import when_forked
+from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.disk import kernels as disk
+from tilejit.jit.explain import Explanation
+from tilejit.jit.function import JITFunction
+from tilejit.jit.reads.asking import asking
+from tilejit.jit.specialize.arguments import BoundArguments, bind_arguments
+from tilejit.jit.tune.progress import progress_of
+from tilejit.jit.tune.record import Record, load
+from tilejit.jit.tune.result import Tuning
+from tilejit.jit.tune.search import EFFORTS, Search
+from tilejit.jit.tune.space import Choice, Point, Space, space_of
+from tilejit.jit.tune.trial import Call, KernelTrials, Timer
+from tilejit.runtime.arrays import view_of
+from tilejit.runtime.artifact.compiled import CompiledProgram
+from tilejit.runtime.call.graphs import untraced
+from tilejit.runtime.config import RunConfig
+from tilejit.runtime.copies import in_numpy
+from tilejit.runtime.ranks.recording import recording
+from tilejit.runtime.targets import row_of
+from tilejit.runtime.threads import thread_count
+
+if TYPE_CHECKING:
+    from tilejit.tile_ir.program import Program
+
+_KEY = re.compile(r"(?P<name>\w+)(\.(shape(\[(?P<axis>-?\d+)\])?|dtype))?")
+_REMEMBERED = 4096
+"""Signatures of calls whose choice is known without asking."""
+_SAVE_EVERY = 0.5
+"""Seconds between two times that a search is written to the disk."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `@pl.autotune` was told besides the candidates."""
+
+    key: tuple[str, ...] | None = None
+    effort: str = "quick"
+    budget: float | None = None
+    seed: int = 0
+    reference: str | Callable[..., object] = "first"
+    timer: Timer | None = None
+    progress: bool = True
+
+    def check(self, definition: Definition) -> Options:
+        """Themselves, unless something is wrong with them."""
+        where = f"@pl.autotune of '{definition.name}'"
+        names = [param.name for param in definition.params]
+        for item in self.key or ():
+            found = _KEY.fullmatch(item) if isinstance(item, str) else None
+            if found is None or found["name"] not in names:
+                help = did_you_mean(str(item), names) or f"names of parameters ({', '.join(names)}), or x.shape[0]"
+                raise TuningError(f"{where}: key names `{item}`, which is no parameter", help=help)
+        if self.effort not in EFFORTS:
+            raise TuningError(f"{where}: effort is one of {', '.join(EFFORTS)}, got {self.effort!r}", help=did_you_mean(str(self.effort), EFFORTS))
+        if self.budget is not None and (isinstance(self.budget, bool) or not isinstance(self.budget, int | float) or not self.budget >= 0):
+            raise TuningError(f"{where}: budget is a number of seconds, got {self.budget!r}", help="write budget=10.0")
+        if not callable(self.reference) and self.reference not in ("first", "reference"):
+            raise TuningError(f"{where}: results are compared with 'first', 'reference' or a function, got {self.reference!r}", help="write reference='first'")
+        return self
+
+
+class Autotuned(Kernel):
+    """A kernel whose compile-time arguments and schedule are chosen by trying them. Called by another kernel, it is a helper with its defaults."""
+
+    def __init__(self, kernel: JITFunction, space: Space, options: Options) -> None:
+        functools.update_wrapper(cast("Callable[..., object]", self), kernel.definition.function)
+        self.kernel, self.space, self.options = kernel, space, options
+        self.definition = kernel.definition
+        self._variants: dict[str, JITFunction] = {}
+        self._known: dict[object, tuple[JITFunction, Mapping[str, object]]] = {}
+        self._decided: dict[str, Choice] = {}
+        self._new_lock()
+        when_forked(self, Autotuned._new_lock)
+
+    def _new_lock(self) -> None:
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"Autotuned({self.kernel!r}, {len(self.space)} candidates)"
+
+    # calling ------------------------------------------------------------------------------------------------------------------
+
+    @untraced
+    def __call__(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Any:
+        """Run with the best arguments and schedule for such a call; the first one finds them."""
+        kernel, chosen = self._chosen(args, kwargs, config)
+        named: dict[str, Any] = {**kwargs, **chosen} if config is None else {**kwargs, **chosen, "config": config}
+        return kernel(*args, **named)
+
+    def _chosen(self, args: tuple[object, ...], kwargs: Mapping[str, object], config: RunConfig | None) -> tuple[JITFunction, Mapping[str, object]]:
+        """The kernel with its schedule, and the arguments to add."""
+        seen = _signature(args, kwargs, config)
+        found = self._known.get(seen) if seen is not None else None
+        if found is not None:
+            return found
+        if any(name in kwargs for name in self.space.arguments) or len(args) > self._first_tuned or recording() is not None:
+            return self.kernel, {}  # as the caller says
+        try:
+            choice = self._decide(Call(args, kwargs, config))
+        except TilejitError as error:
+            raise shortened(error)  # noqa: B904 (the same error)
+        found = self.variant(choice), choice.arguments
+        if seen is not None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[seen] = found
+        return found
+
+    @property
+    def _first_tuned(self) -> int:
+        """How many arguments by position leave the choice open."""
+        places = [at for at, param in enumerate(self.kernel.definition.params) if param.name in self.space.arguments]
+        return min(places, default=len(self.kernel.definition.params))
+
+    def variant(self, choice: Choice) -> JITFunction:
+        """The kernel with the schedule of a candidate."""
+        if not choice.schedule:
+            return self.kernel
+        key = str(Choice({}, choice.schedule))
+        with self._lock:
+            found = self._variants.get(key)
+            if found is None:
+                found = self._variants[key] = self.kernel.with_schedule(choice.schedule)
+        return found
+
+    # choosing -----------------------------------------------------------------------------------------------------------------
+
+    def best(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Choice:
+        """What a call like this one runs with; found now if it is not known."""
+        return self._decide(Call(args, kwargs, config))
+
+    def tune(self, *args: object, effort: str | None = None, budget: float | None = None, config: RunConfig | None = None, **kwargs: object) -> Tuning:
+        """Search, also where a choice is known: what was timed before is not timed again."""
+        options = replace(self.options, effort=effort or self.options.effort, budget=self.options.budget if budget is None else budget).check(self.kernel.definition)
+        call = Call(args, kwargs, config)
+        key = self._key(call)
+        if not row_of(key.platform).cacheable:
+            what = f"{self.kernel.__name__} runs on `{key.platform}`, where there is nothing to be gained"
+            raise TuningError(what, help="tune it where it is to be fast: platform='cpu'")
+        with self._lock, disk.store().building(key.digest):
+            self._known.clear()
+            return self._search(load(key, self.space), call, options)
+
+    def _decide(self, call: Call) -> Choice:
+        key = self._key(call)
+        if not row_of(key.platform).cacheable:
+            return self.space[self.space.first]
+        found = self._decided.get(key.digest)
+        if found is not None:
+            return found
+        with self._lock:
+            if key.digest not in self._decided:
+                record = load(key, self.space)
+                if record.best is None:
+                    with disk.store().building(key.digest):
+                        record = load(key, self.space)  # another process may have searched meanwhile
+                        if record.best is None:
+                            self._search(record, call, self.options)
+                assert record.best is not None
+                self._decided[key.digest] = self.space[record.best]
+        return self._decided[key.digest]
+
+    def _search(self, record: Record, call: Call, options: Options) -> Tuning:
+        if settings.RUN_ONLY.value:
+            name = disk.kernel_name(self.kernel.definition)
+            help = "tune it where that is allowed and ship the cache (`tilejit cache export`), or unset the variable"
+            raise ArtifactError(f"{name} would have to be tuned, and {settings.RUN_ONLY.variable} forbids it", help=help)
+        start = saved = time.monotonic()
+        trials = KernelTrials(self.variant, self.space, call, options.timer, record.timings)
+        shown = progress_of(f"tuning {self.kernel.__name__}", len(self.space), options.progress)
+
+        def tried(point: Point) -> None:
+            nonlocal saved
+            shown.update(len(record.timings), str(self.space[point]))
+            if time.monotonic() - saved > _SAVE_EVERY:
+                record.save()
+                saved = time.monotonic()
+
+        def over() -> bool:
+            enough = options.budget is not None and time.monotonic() - start >= options.budget
+            return enough and any(timing.median < float("inf") for timing in record.timings.values())
+
+        trials.tried = tried
+        summary = ""
+        try:
+            if callable(options.reference):
+                trials.expected = _as_arrays(options.reference(*call.args, **call.kwargs))
+            elif options.reference == "reference":
+                trials.expected = trials.reference()
+            best = Search(self.space, trials, over, options.seed).run(options.effort)
+            if best is None:
+                raise self._none_right(trials)
+            record.best, record.effort = best, options.effort
+            done = Tuning(self.kernel.__name__, self.space, best, record.timings, options.effort, trials.compiled, trials.timed, time.monotonic() - start)
+            self._decided[record.key.digest] = done.best
+            summary = done.summary
+            return done
+        finally:
+            record.save()  # also when it is stopped: the next search goes on from here
+            shown.close(summary)
+
+    def _none_right(self, trials: KernelTrials) -> TuningError:
+        reasons = [f"{self.space[point]}: {timing.rejected}" for point, timing in trials.timings.items()]
+        more = f"; … {len(reasons) - 3} more" if len(reasons) > 3 else ""
+        what = f"none of the {len(reasons)} candidates of '{self.kernel.__name__}' runs and is right"
+        made = TuningError(what, note="; ".join(reasons[:3]) + more, help="call the kernel with one of them to see its error in full, or give others")
+        made.__cause__ = next(iter(trials.errors.values()), None)
+        return made
+
+    # keys ---------------------------------------------------------------------------------------------------------------------
+
+    def _key(self, call: Call) -> disk.Key:
+        """What a choice stands on: the kernel with its helpers, the candidates, the machine, of the arguments what `key` names, else what is compiled for."""
+        kernel, tuned = self.kernel, self.space[self.space.first].arguments
+        with asking(kernel) as ask:
+            trace = ask(kernel._trace())
+            bound = bind_arguments(kernel.definition, call.args, {**call.kwargs, **tuned}, running=True)
+            trace.arguments = bound.objects
+            extents = kernel._extents_of(trace)
+            whole = kernel._first_part(trace, extents, bound, call.config)
+        given = cast("Mapping[str, Mapping[str, object]]", whole.own["arguments"])
+        arguments = {name: fields for name, fields in given.items() if name not in self.space.arguments}
+        if self.options.key is not None:
+            arguments = {name: _coarse(fields) for name, fields in arguments.items()} | _keyed(self.options.key, bound)
+        helpers = sorted(definition.digest for definition in extents.definitions)
+        own = {
+            "kernel": f"tuning of {whole.own['kernel']}",
+            "definition": hashlib.sha256("".join([str(whole.own["definition"]), *helpers]).encode()).hexdigest(),
+            "arguments": arguments,
+            "options": whole.own["options"],
+            "space": self.space.digest(),
+            "threads": call.config.num_threads if call.config and call.config.num_threads else thread_count(),
+        }
+        return disk.Key(own, whole.platform, whole.device)
+
+    # like any kernel ----------------------------------------------------------------------------------------------------------
+
+    def compile(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> CompiledProgram:
+        """The compiled program of the best candidate."""
+        kernel, chosen = self._chosen(args, kwargs, config)
+        return kernel.compile(*args, config=config, **kwargs, **chosen)
+
+    def lower(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Program:
+        """The program of the best candidate after the passes that print as Python."""
+        kernel, chosen = self._chosen(args, kwargs, config)
+        return kernel.lower(*args, config=config, **kwargs, **chosen)
+
+    def specialized_source(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> str:
+        """The concrete program of the best candidate, as text."""
+        kernel, chosen = self._chosen(args, kwargs, config)
+        return kernel.specialized_source(*args, config=config, **kwargs, **chosen)
+
+    def explain(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Explanation:
+        """Would a call of the best candidate hit a cache?"""
+        kernel, chosen = self._chosen(args, kwargs, config)
+        return kernel.explain(*args, config=config, **kwargs, **chosen)
+
+    def cache_clear(self, disk_too: bool = False) -> None:
+        """Forget every choice and every compiled program of this process; with `disk_too` on disk as well."""
+        self._known.clear()
+        self._decided.clear()
+        for kernel in (self.kernel, *self._variants.values()):
+            kernel.cache_clear(disk_too)
+        name = f"tuning of {disk.kernel_name(self.kernel.definition)}"
+        for entry in disk.entries() if disk_too else ():
+            if entry.fields.get("kernel") == name:
+                disk.store().remove(entry.key)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Autotuned:
+        """In a class: the kernel is bound, choices are those of the object."""
+        bound = self.kernel.__get__(instance, owner)
+        return self if bound is self.kernel else Autotuned(bound, self.space, self.options)
+
+
+def autotune(
+    configs: object = None,
+    *,
+    key: Sequence[str] | None = None,
+    schedule: Mapping[str, Mapping[str, Sequence[object]]] | None = None,
+    effort: str = "quick",
+    budget: float | None = None,
+    seed: int = 0,
+    reference: str | Callable[..., object] = "first",
+    timer: Timer | None = None,
+    progress: bool = True,
+) -> Callable[[JITFunction], Autotuned]:
+    """Above `@pl.jit`: choose compile-time arguments and schedules by trying them, once for each kind of call and machine.
+
+    `configs` is a list of dicts of arguments, or a dict of values by parameter, all combinations of which are candidates; `schedule` has values by nest.
+    """
+
+    def decorate(kernel: JITFunction) -> Autotuned:
+        if not isinstance(kernel, JITFunction) or kernel.definition.kind != "orchestration":
+            raise TuningError(f"@pl.autotune stands above @pl.jit, got {kernel!r}", help="write @pl.autotune(…) in the line before @pl.jit")
+        if isinstance(key, str):
+            raise TuningError(f"@pl.autotune of '{kernel.__name__}': key is a tuple of names", help=f"write key=({key!r},)")
+        options = Options(None if key is None else tuple(key), effort, budget, seed, reference, timer, progress)
+        return Autotuned(kernel, space_of(kernel.definition, configs, schedule), options.check(kernel.definition))
+
+    return decorate
+
+
+def _signature(args: tuple[object, ...], kwargs: Mapping[str, object], config: RunConfig | None) -> object | None:
+    """What tells calls apart that may have different choices, cheaply; None: only the key can say it."""
+    out: list[object] = [config, settings.snapshot()] if config is not None else []
+    for name, value in (*enumerate(args), *kwargs.items()):
+        shape = getattr(value, "shape", None)
+        out.append((name, type(value), value) if shape is None else (name, type(value), shape, cast("Any", value).dtype, str(getattr(value, "device", ""))))
+    try:
+        hash(made := tuple(out))
+    except TypeError:
+        return None
+    return made
+
+
+def _coarse(fields: Mapping[str, object]) -> dict[str, object]:
+    """Of an argument that the key does not name: its data type and rank."""
+    shape = fields.get("shape")
+    return {"dtype": fields["dtype"], "rank": len(cast("list[object]", shape))} if shape is not None else {"type": fields.get("type", "")}
+
+
+def _keyed(key: Sequence[str], bound: BoundArguments) -> dict[str, object]:
+    """What the items of a key say of the arguments."""
+    out: dict[str, object] = {}
+    for item in key:
+        found = _KEY.fullmatch(item)
+        value = bound.values.get(found["name"]) if found is not None else None
+        view = view_of(value)
+        if found is None or view is None:
+            out[item] = repr(value)
+        elif found["axis"] is not None:
+            axis = int(found["axis"])
+            if not -len(view.shape) <= axis < len(view.shape):
+                raise TuningError(f"the key `{item}` names an axis that a tensor of rank {len(view.shape)} does not have", help="correct key=")
+            out[item] = view.shape[axis]
+        else:
+            out[item] = str(view.dtype) if item.endswith(".dtype") else list(view.shape)
+    return out
+
+
+def _as_arrays(found: object) -> list[Any]:
+    return [in_numpy(value) for value in (cast("tuple[object, ...]", found) if isinstance(found, tuple | list) else (found,))]

@@ -1,0 +1,201 @@
+"""Trying candidates: each is compiled, run on copies of what the kernel writes, compared with the first, and timed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilejit.errors import TilejitError
+from tilejit.jit.specialize.arguments import bind_arguments
+from tilejit.jit.tune.search import Timing, Timings
+from tilejit.jit.tune.space import Choice, Point, Space
+from tilejit.runtime.artifact.compiled import CompiledProgram
+from tilejit.runtime.bench import BoundCall
+from tilejit.runtime.config import RunConfig
+from tilejit.runtime.copies import copy_of, in_numpy, restore
+
+if TYPE_CHECKING:
+    from tilejit.jit.function import JITFunction
+
+Timer = Callable[[Choice, Callable[[], None]], float]
+"""Seconds of one run of a candidate, given a function that runs it once."""
+
+SHORTEST_SAMPLE = 5e-4
+"""Seconds; faster kernels run several times per sample."""
+_MOST_RUNS = 1000
+_TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
+"""How far results may differ, relative to the largest one, by data type; narrower floats are told apart by their own precision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The call that is tuned for."""
+
+    args: tuple[object, ...]
+    kwargs: Mapping[str, object]
+    config: RunConfig | None = None
+
+
+class Prepared:
+    """A candidate ready to run on copies: the caller's outputs are never written."""
+
+    def __init__(self, kernel: JITFunction, choice: Choice, call: Call) -> None:
+        self.kernel, self.choice = kernel, choice
+        named = {**call.kwargs, **choice.arguments}
+        self.compiled: CompiledProgram = kernel.compile(*call.args, config=call.config, **named)
+        self._given = call
+
+    def bind(self) -> None:
+        """Copy what is written; raises what the caller did wrong."""
+        call = self._given
+        bound = bind_arguments(self.kernel.definition, call.args, {**call.kwargs, **self.choice.arguments}, running=True)
+        values = {param.name: bound.values[param.name] for param in self.compiled.param_infos if param.name in bound.values}
+        written = {param.name: param.direction for param in self.compiled.param_infos if param.direction != "In" and param.name in values}
+        self._copies = {name: copy_of(values[name]) for name in written}
+        self._changed = [(self._copies[name], values[name]) for name, direction in written.items() if direction == "InOut"]
+        self._call = BoundCall(self.compiled.only("tune"), list({**values, **self._copies}.values()), call.config.num_threads if call.config else None)
+
+    def run(self) -> None:
+        """Once, on what the caller passed."""
+        for copy, value in self._changed:
+            restore(copy, value)
+        self._call.run()
+
+    def results(self) -> list[np.ndarray]:
+        """What a run writes and returns."""
+        self.run()
+        return [in_numpy(value).copy() for value in (*self._copies.values(), *(getattr(value, "array", value) for value in self._call.results))]
+
+    def seconds(self) -> float:
+        """Of one run, by the clock, or by the device's where the kernel runs on while Python does."""
+        if self._call.on_device:
+            return float(np.median(self._call.times(5, 1))) * 1e-6
+        spent, runs = self._timed(), 1
+        wanted = min(_MOST_RUNS, round(SHORTEST_SAMPLE / max(spent, 1e-7)))
+        while runs < wanted:
+            spent, runs = spent + self._timed(), runs + 1
+        return spent / runs
+
+    def _timed(self) -> float:
+        for copy, value in self._changed:
+            restore(copy, value)
+        start = time.perf_counter()
+        self._call.run()
+        return time.perf_counter() - start
+
+    def code(self) -> str:
+        """Equal for candidates that are the same code."""
+        artifact = self.compiled.artifact
+        digest = hashlib.sha256(json.dumps(artifact.facts, sort_keys=True, default=str).encode())
+        for name in sorted(artifact.sections):
+            digest.update(artifact.section(name))
+        return digest.hexdigest()
+
+
+class KernelTrials:
+    """The candidates of one call, tried as the search asks for them."""
+
+    def __init__(self, variant: Callable[[Choice], JITFunction], space: Space, call: Call, timer: Timer | None, timings: Timings) -> None:
+        self.timings = timings
+        self.errors: dict[Point, TilejitError] = {}
+        self.compiled = 0
+        self.timed = 0
+        """Samples that were taken."""
+        self.expected: Sequence[np.ndarray] | None = None
+        """What candidates must compute; the first one says it if nobody else does."""
+        self.tried: Callable[[Point], None] = lambda point: None
+        """Told of every candidate that something new is known about."""
+        self._variant, self._space, self._call, self._timer = variant, space, call, timer
+        self._ready: dict[Point, Prepared] = {}
+        self._same: dict[str, Point] = {}
+
+    def ensure(self, point: Point, samples: int) -> None:
+        timing = self.timings.setdefault(point, Timing())
+        if timing.rejected or len(timing.seconds) >= samples:
+            return
+        ready = self._prepared(point, timing)
+        timing = self.timings[point]
+        while ready is not None and len(timing.seconds) < samples:
+            timing.seconds.append(self._timer(ready.choice, ready.run) if self._timer is not None else ready.seconds())
+            self.timed += 1
+        self.tried(point)
+
+    def _prepared(self, point: Point, timing: Timing) -> Prepared | None:
+        """The candidate, compiled and found right; None when it is not, or when it is the same code as another one."""
+        found = self._ready.get(point)
+        if found is not None:
+            return found
+        choice = self._space[point]
+        try:
+            made = Prepared(self._variant(choice), choice, self._call)
+        except TilejitError as error:
+            return self._refused(point, error)
+        self.compiled += 1
+        made.bind()
+        try:
+            twin = self._same.setdefault(made.code(), point)
+            if twin != point:
+                self.timings[point] = self.timings[twin]  # the same code is timed once
+                return self._ready.get(twin)
+            if (wrong := self._compare(point, made.results())) is not None:
+                timing.rejected = wrong
+                return None
+        except TilejitError as error:
+            return self._refused(point, error)
+        self._ready[point] = made
+        return made
+
+    def _refused(self, point: Point, error: TilejitError) -> None:
+        self.errors[point] = error
+        self.timings[point].rejected = f"{type(error).__name__}: {error.message}"
+
+    def _compare(self, point: Point, found: Sequence[np.ndarray]) -> str | None:
+        if self.expected is None:
+            before = next((known for known, timing in self.timings.items() if known != point and timing.seconds and not timing.rejected), None)
+            choice = self._space[before] if before is not None else None  # of a search that goes on: its first candidate still says what is right
+            self.expected = found if choice is None else self._results(choice, self._call)
+        return next((wrong for one, other in zip(found, self.expected, strict=True) if (wrong := difference(one, other)) is not None), None)
+
+    def reference(self) -> Sequence[np.ndarray]:
+        """What the NumPy reference computes, with the untuned arguments."""
+        choice = Choice(self._space[self._space.first].arguments)
+        config = replace(self._call.config or RunConfig(), platform="reference", schedule="")
+        return self._results(choice, Call(self._call.args, self._call.kwargs, config))
+
+    def _results(self, choice: Choice, call: Call) -> Sequence[np.ndarray]:
+        made = Prepared(self._variant(choice), choice, call)
+        made.bind()
+        return made.results()
+
+
+def difference(found: np.ndarray, expected: np.ndarray) -> str | None:
+    """Where two results differ by more than rounding; None: nowhere."""
+    if found.shape != expected.shape:
+        return f"wrong result: shape {list(found.shape)} instead of {list(expected.shape)}"
+    if not found.size:
+        return None
+    if expected.dtype.kind in "iub" or not np.issubdtype(found.astype(np.float64).dtype, np.floating):
+        apart = found != expected
+    else:
+        one, other = found.astype(np.float64), expected.astype(np.float64)
+        finite = np.isfinite(other)
+        scale = float(np.max(np.abs(other[finite]), initial=0.0))
+        close = np.abs(np.where(finite, one - np.where(finite, other, 0), 0)) <= _tolerance(expected.dtype) * scale
+        apart = ~np.where(finite, close, (one == other) | (np.isnan(one) & np.isnan(other)))
+    count = int(np.count_nonzero(apart))
+    if not count:
+        return None
+    at = tuple(int(index) for index in np.unravel_index(int(np.argmax(apart)), apart.shape))
+    return f"wrong result: {found[at]} instead of {expected[at]} at {list(at)}, {count} of {apart.size} elements differ"
+
+
+def _tolerance(dtype: np.dtype) -> float:
+    import ml_dtypes
+
+    return _TOLERANCE.get(dtype.name) or 8 * float(ml_dtypes.finfo(dtype).eps)

@@ -1,0 +1,38 @@
+"""Kernels to tune, in a module that other processes can import too."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import tilejit.language as pl
+
+ROWS, COLUMNS = 24, 40
+SECONDS = {2: 8.0, 4: 5.0, 6: 2.0, 8: 3.0, 12: 9.0, 24: 7.0}
+"""What the timer of the tests says of a candidate, by its number of rows."""
+
+
+@pl.jit
+def scaled(x: pl.Tensor, out: pl.Out[pl.Tensor], rows: int = 4, wrong: bool = False):
+    assert x.shape[0] % rows == 0
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range(x.shape[0] // rows):
+            tile = pl.load(x, [i * rows, 0], [rows, x.shape[1]])
+            pl.store(pl.mul(tile, 3.0 if wrong else 2.0), [i * rows, 0], out)
+
+
+@pl.jit
+def counted(total: pl.InOut[pl.Tensor], x: pl.Tensor, rows: int = 4):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range(x.shape[0] // rows):
+            tile = pl.load(x, [i * rows, 0], [rows, x.shape[1]])
+            pl.store(pl.add(pl.load(total, [i * rows, 0], [rows, x.shape[1]]), tile), [i * rows, 0], total)
+
+
+@pl.jit
+def whole(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.exp(x) * 2.0
+
+
+def data(rows: int = ROWS, columns: int = COLUMNS) -> np.ndarray:
+    return np.random.default_rng(rows).standard_normal((rows, columns)).astype(np.float32)
