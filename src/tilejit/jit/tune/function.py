@@ -70,8 +70,8 @@ class Options:
             raise TuningError(f"{where}: effort is one of {', '.join(EFFORTS)}, got {self.effort!r}", help=did_you_mean(str(self.effort), EFFORTS))
         if self.budget is not None and (isinstance(self.budget, bool) or not isinstance(self.budget, int | float) or not self.budget >= 0):
             raise TuningError(f"{where}: budget is a number of seconds, got {self.budget!r}", help="write budget=10.0")
-        if not callable(self.reference) and self.reference not in ("first", "reference"):
-            raise TuningError(f"{where}: results are compared with 'first', 'reference' or a function, got {self.reference!r}", help="write reference='first'")
+        if not callable(self.reference) and self.reference not in ("first", "numpy"):
+            raise TuningError(f"{where}: results are compared with 'first', 'numpy' or a function, got {self.reference!r}", help="write reference='first'")
         return self
 
 
@@ -201,7 +201,7 @@ class Autotuned(Kernel):
         try:
             if callable(options.reference):
                 trials.expected = _as_arrays(options.reference(*call.args, **call.kwargs))
-            elif options.reference == "reference":
+            elif options.reference == "numpy":
                 trials.expected = trials.reference()
             best = Search(self.space, trials, over, options.seed).run(options.effort)
             if best is None:
