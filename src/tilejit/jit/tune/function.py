@@ -147,7 +147,8 @@ class Autotuned(Kernel):
 
     def tune(self, *args: object, effort: str | None = None, budget: float | None = None, config: RunConfig | None = None, **kwargs: object) -> Tuning:
         """Search, also where a choice is known: what was timed before is not timed again."""
-        options = replace(self.options, effort=effort or self.options.effort, budget=self.options.budget if budget is None else budget).check(self.kernel.definition)
+        known = self.options
+        options = replace(known, effort=effort or known.effort, budget=known.budget if budget is None else budget).check(self.kernel.definition)
         call = Call(args, kwargs, config)
         key = self._key(call)
         if not row_of(key.platform).cacheable:
