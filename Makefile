@@ -10,7 +10,7 @@ BASE   := $(VENV)/.base-installed
 DEV    := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check stubs bench fuzz soak faults reads gpu-test pythons clean
+.PHONY: help demo test check stubs bench fuzz soak faults reads sanitize gpu-test pythons clean
 
 help:
 	@echo "make demo    run the example kernels and compare them with NumPy"
@@ -23,6 +23,7 @@ help:
 	@echo "make gpu-test  everything on the GPU of this machine; results go to gpu-results/ (OUT=DIR)"
 	@echo "make pythons  the tests that call kernels on other versions of Python (PYTHONS='python3.12 python3.13')"
 	@echo "make reads   what kernels read of Python: random expressions (READS=20000) and races (RACES=170 rounds, six ways)"
+	@echo "make sanitize  the kernels of the suite and the examples in the sanitizer, which must find nothing"
 	@echo "make stubs   write the editors' stub of the language anew from the op table"
 
 $(PY):
@@ -76,6 +77,9 @@ gpu-test: $(DEV)
 
 reads: $(DEV)
 	TILEJIT_TEST_READS=$(or $(READS),20000) TILEJIT_TEST_RACES=$(or $(RACES),170) $(PY) -m pytest -q -n $(JOBS) tests/jit/test_generated_reads.py tests/jit/test_answers.py
+
+sanitize: $(DEV)
+	TEST_PLATFORM=sanitize $(PY) -m pytest -q -n $(JOBS) tests/suite tests/test_examples.py tests/test_kernels.py
 
 # Without torch, which is large; the whole of the tests on another version: make test PYTHON=python3.12 VENV=.venv-3.12
 PYTHONS ?= python3.12 python3.13

@@ -145,6 +145,7 @@ def schedules(text: str) -> str:
 
 PLATFORM = Setting("platform", str, "", True, "where kernels run when neither the call nor the tensors say it; empty: cpu")
 EAGER = Setting("eager", _flag, False, False, "run kernels line by line in Python, for debuggers, unless a call says another platform")
+SANITIZE = Setting("sanitize", _flag, False, False, "find uninitialised reads and races: run kernels in an interpreter, unless a call says another platform")
 CHECK_BOUNDS = Setting("check_bounds", _flag, True, True, "check windows and indices against the extents of tensors")
 FAST_MATH = Setting("fast_math", _flag, True, True, "permit reassociated sums, fused multiply-add and polynomial maths")
 ARCH = Setting("arch", architectures, "", True, "GPU architectures to compile for, such as sm_90 or sm_80,sm_90; empty: that of the GPU that is used")
@@ -171,7 +172,7 @@ FULL_TRACEBACKS = Setting("full_tracebacks", _flag, False, False, "show the fram
 PTOAS = Setting("ptoas", str, "", False, "the program that checks emitted PTO text; empty: `ptoas` if it is on PATH, `off`: none")
 
 SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int] | Setting[float], ...] = (
-    PLATFORM, EAGER, CHECK_BOUNDS, FAST_MATH, ARCH, SCHEDULE, CPU, NUM_THREADS, ARENA_BYTES, VERIFY, FASTPATH,
+    PLATFORM, EAGER, SANITIZE, CHECK_BOUNDS, FAST_MATH, ARCH, SCHEDULE, CPU, NUM_THREADS, ARENA_BYTES, VERIFY, FASTPATH,
     CACHE, CACHE_DIR, CACHE_PATH, CACHE_BYTES, CACHE_ENTRIES, RUN_ONLY, ON_DRIFT, LOG, FULL_TRACEBACKS, PTOAS,
     WAIT_TIMEOUT, ENGINE, RANK, WORLD, JOB,
 )  # fmt: skip
@@ -180,7 +181,7 @@ SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int] | Setting[float], ..
 # `os.environ` is a wrapper that encodes names and decodes values in every access: 2 µs that a warm call would spend many times.
 _DATA: dict[bytes, bytes] | None = getattr(os.environ, "_data", None) if os.name == "posix" else None
 _ENCODED = {setting.name: os.fsencode(setting.variable) for setting in SETTINGS}
-_READ_BY_CALLS = Watched(setting.variable for setting in SETTINGS if setting.affects_code or setting in (EAGER, NUM_THREADS, FASTPATH, ON_DRIFT))
+_READ_BY_CALLS = Watched(setting.variable for setting in SETTINGS if setting.affects_code or setting in (EAGER, SANITIZE, NUM_THREADS, FASTPATH, ON_DRIFT))
 
 
 def code_settings(ignored: Collection[str] = ()) -> tuple[tuple[str, object], ...]:

@@ -220,6 +220,23 @@ class KernelArithmeticError(TilejitError, ArithmeticError):
     """A division by zero that could be seen."""
 
 
+class SanitizerError(TilejitError, RuntimeError):
+    """What `TILEJIT_SANITIZE=1` found in a run: `findings` has every place."""
+
+    findings: tuple[TilejitError, ...] = ()
+
+    @classmethod
+    def of(cls, findings: Sequence[TilejitError]) -> SanitizerError:
+        """The first finding, with all of them."""
+        first = findings[0]
+        error = cls(first.message, span=first.span, where=first.where, help=first.hint, note=first.note)
+        error.related, error.findings = first.related, tuple(findings)
+        return error
+
+    def __str__(self) -> str:
+        return "\n".join([render(self), *(render(other) for other in self.findings[1:])])
+
+
 class DeadlockError(TilejitError, RuntimeError):
     """Sides of a kernel that wait for each other forever."""
 

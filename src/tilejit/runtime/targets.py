@@ -62,6 +62,8 @@ class Finding:
 
 EAGER = "eager"
 """The reference, run line by line of the kernel, for debuggers."""
+SANITIZE = "sanitize"
+"""The reference, which watches what cells hold and who touches them."""
 
 _rows: list[TargetRow] = [
     TargetRow(
@@ -73,7 +75,7 @@ _rows: list[TargetRow] = [
         device_facts="tilejit.runtime.cuda.devices:fingerprint", libraries=("triton",), extra="cuda", ignores=("cpu",),
         health="tilejit.backends.cuda.health:findings",
     ),
-    TargetRow("reference", ("reference", EAGER), "tilejit.backends.reference.target", ignores=("arch", "cpu")),
+    TargetRow("reference", ("reference", EAGER, SANITIZE), "tilejit.backends.reference.target", ignores=("arch", "cpu")),
     # No part of the disk cache: `ptoas` has its say about the text whenever a program is compiled. Directories can be loaded.
     TargetRow("pto", ("a2a3", "a5"), "tilejit.backends.pto.target", loader="tilejit.backends.pto.target:runners", ignores=("arch", "cpu")),
 ]  # fmt: skip
@@ -103,8 +105,8 @@ def row_of(platform: str) -> TargetRow:
 
 def resolve_platform(name: str | None, devices: Sequence[str] = ()) -> str:
     """The platform called `name`; None: that of the devices where the tensors are, else the setting, else the default."""
-    if name is None and config.EAGER.value:
-        return EAGER
+    if name is None and (config.SANITIZE.value or config.EAGER.value):
+        return SANITIZE if config.SANITIZE.value else EAGER
     if name is None:
         for device in devices:
             if device != HOST:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests import hardware
 from tilejit.runtime.config import RunConfig
 
-PLATFORMS = ["cpu", "reference"]
+PLATFORMS = ["sanitize"] if hardware.PLATFORM == "sanitize" else ["cpu", "reference"]
 
 
 def on(platform: str) -> RunConfig:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,15 +43,16 @@ class ReferenceExecutable:
 
     def run(self, entry: str, arguments: Sequence[NDArray | int | float | bool | np.generic]) -> tuple[object, ...]:
         """Run `entry`; arrays are written in place. Returns the arrays and scalars that the function returns."""
-        function = self._functions[entry]
-        values = [_argument(d.type_of(param), argument) for param, argument in zip(function.body.block.args, arguments, strict=True)]
-        alone = self.cross.alone(entry)
-        place = BlockPlace()
-        if alone is None:
-            returned = self.invoke(function, values, place)
-        else:
-            returned = side_by_side(place, alone, [None], lambda _, own: self.invoke(function, values, own), self.cross)[0]
+        params = self._functions[entry].body.block.args
+        returned = self.start(entry, [argument(d.type_of(param), given) for param, given in zip(params, arguments, strict=True)], BlockPlace())
         return tuple(value.array if isinstance(value, Buffer) else value.box if isinstance(value, ArrayValue) else value for value in returned)
+
+    def start(self, entry: str, values: Sequence[Value], place: BlockPlace) -> Sequence[Value]:
+        """Run `entry` on values; those that it returns."""
+        function, alone = self._functions[entry], self.cross.alone(entry)
+        if alone is None:
+            return self.invoke(function, values, place)
+        return side_by_side(place, alone, [None], lambda _, own: self.invoke(function, values, own), self.cross)[0]
 
     def invoke(self, function: d.FuncOp, arguments: Sequence[Value], place: BlockPlace) -> list[Value]:
         """The values a function returns."""
@@ -78,7 +79,7 @@ def is_parameter(value: SSAValue) -> bool:
     return isinstance(value, BlockArgument) and isinstance(value.owner.parent_op(), d.FuncOp)
 
 
-def _argument(type: ValueType, argument: Any) -> Value:
+def argument(type: ValueType, argument: Any) -> Value:
     if isinstance(type, ScalarType):
         return scalar(argument, type.dtype)
     array = argument if isinstance(argument, np.ndarray) else np.asarray(argument)
@@ -134,7 +135,7 @@ class Frame(Memory):
         if (transfer := transfer_of(op, self.function)) is not None:
             return [self._around.pop(transfer)]
         types = tuple(d.type_of(result) for result in op.results)
-        arguments = {name: self._apply_argument(argument) for name, argument in apply_args(op).items()}
+        arguments = self.arguments(op)
         try:
             results = evaluate(row, arguments, types)
         except TilejitError as error:
@@ -142,6 +143,10 @@ class Frame(Memory):
             raise error.located(op.span) if op.span else error from None
         sources = [value.array for operand in op.operands if isinstance(value := self.values[operand], Buffer)]
         return [_owned(result, type, sources) for result, type in zip(results, types, strict=True)]
+
+    def arguments(self, op: d.ApplyOp | d.EffectOp) -> dict[str, object]:
+        """What an op of the table is applied to, by parameter."""
+        return {name: self._apply_argument(argument) for name, argument in apply_args(op).items()}
 
     def _apply_argument(self, argument: object) -> object:
         if isinstance(argument, SSAValue):
@@ -178,9 +183,13 @@ class Frame(Memory):
         iv = d.type_of(op.body.block.args[0])
         assert isinstance(iv, ScalarType)
         carried = [self.values[init] for init in op.inits]
-        for index in range(lower, upper, step):
+        for index in self.turns(op, range(lower, upper, step)):
             carried = self.block(op.body.block, [scalar(index, iv.dtype), *carried])
         return carried
+
+    def turns(self, op: d.ForOp, indices: range) -> Iterable[int]:
+        """The turns of a loop, one after the other."""
+        return indices
 
     def while_(self, op: d.WhileOp) -> Sequence[Value]:
         carried = [self.values[init] for init in op.inits]
@@ -198,13 +207,19 @@ class Frame(Memory):
             return self._part_of_run(op, run)
         if op.blocks is None:
             return self.block(op.body.block, [])
-        outer, count = self.place, self.integer(op.blocks)
+        outer = self.place
         results: list[Value] = []
-        for index in range(count):
-            self.place = replace(outer, index=index, count=count)
-            results = self.block(op.body.block, [np.int64(index)][: len(op.body.block.args)])
+        for place in self.blocks(self.integer(op.blocks)):
+            self.place = place
+            results = self.block(op.body.block, [np.int64(place.index)][: len(op.body.block.args)])
         self.place = outer
         return results
+
+    def blocks(self, count: int) -> Iterator[BlockPlace]:
+        """The places of `count` blocks that start here."""
+        outer = self.place
+        for index in range(count):
+            yield replace(outer, index=index, count=count)
 
     def group(self, op: d.GroupOp) -> Sequence[Value]:
         return self.block(op.body.block, [])
@@ -214,12 +229,12 @@ class Frame(Memory):
         if op is not run.last:
             return [None] * len(op.results)
         counts = [None if member.blocks is None else self.integer(member.blocks) for member in run.members]
-        results = side_by_side(self.place, run, counts, self._start, self.machine.cross)
+        results = side_by_side(self.place, run, counts, self.member, self.machine.cross)
         for member, values in zip(run.members, results, strict=True):
             self._bind(member.op.results, values)
         return results[-1]
 
-    def _start(self, member: Member, place: BlockPlace) -> Sequence[Value]:
+    def member(self, member: Member, place: BlockPlace) -> Sequence[Value]:
         """One block and lane of a member of a run, in a frame of its own."""
         op = member.op
         if isinstance(op, d.RegionOp):
@@ -237,9 +252,7 @@ class Frame(Memory):
     def launch(self, op: d.LaunchOp) -> Sequence[Value]:
         if (run := self.machine.cross.run_of(op)) is not None:
             return self._part_of_run(op, run)
-        count = 1 if op.blocks is None else self.integer(op.blocks)
-        for index in range(count):
-            place = self.place if op.blocks is None else replace(self.place, index=index, count=count)
+        for place in [self.place] if op.blocks is None else self.blocks(self.integer(op.blocks)):
             self.machine.call(op.callee.data, [self.values[arg] for arg in op.args], place)
         return []
 
@@ -268,7 +281,7 @@ class Frame(Memory):
             used = apply_args(op).get("used_cores")
             self.place.around.sync(op, name, self.integer(used) if isinstance(used, SSAValue) else None)
         elif (written := written_by(op)) is not None:
-            self._update(op, self.buffer(written))
+            self.update(op, self.buffer(written))
         return []
 
     @property
@@ -276,9 +289,9 @@ class Frame(Memory):
         assert self.place.around is not None
         return self.place.around
 
-    def _update(self, op: d.EffectOp, array: NDArray) -> None:
+    def update(self, op: d.EffectOp, array: NDArray) -> None:
         """A statement of the table: its row says what the tensor becomes."""
-        arguments = {name: self._apply_argument(argument) for name, argument in apply_args(op).items()}
+        arguments = self.arguments(op)
         try:
             (result,) = evaluate(ops.table()[op.op], arguments, (full_tile(array.shape, value_dtype(array), TENSOR_SPACE),))
         except TilejitError as error:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from tilejit.runtime.call.failures import Failure, raise_failure
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ShapedType
 
+if TYPE_CHECKING:
+    from tilejit.backends.reference.shadow import Shadow
+
 NDArray = npt.NDArray[Any]
 
 
@@ -27,6 +30,12 @@ class Buffer:
     """A tensor in memory; views of it share the array's memory."""
 
     array: NDArray
+    shadow: Shadow | None = None
+    """What the sanitizer knows of its memory."""
+
+    def part(self, array: NDArray) -> Buffer:
+        """A view of it."""
+        return replace(self, array=array)
 
 
 Value = Any
@@ -61,9 +70,12 @@ class Memory:
         return whole(found.array) if isinstance(found, Buffer) else found
 
     def buffer(self, value: SSAValue) -> NDArray:
+        return self.handle(value).array
+
+    def handle(self, value: SSAValue) -> Buffer:
         found = self.values[value]
         assert isinstance(found, Buffer), value
-        return found.array
+        return found
 
     def create(self, op: d.CreateOp) -> Sequence[Value]:
         type = shaped(op.result)
@@ -90,7 +102,7 @@ class Memory:
         drop = op.static("drop", ())
         assert isinstance(drop, tuple)
         box = self._box(op, array, offsets, sizes, clamp=bool(op.static("clamp")))
-        return [Buffer(array[tuple(part.start if axis in drop else part for axis, part in enumerate(box))])]
+        return [self.handle(op.buffer).part(array[tuple(part.start if axis in drop else part for axis, part in enumerate(box))])]
 
     def view(self, op: d.ViewOp) -> Sequence[Value]:
         array = self.buffer(op.buffer)
@@ -105,7 +117,7 @@ class Memory:
         reshaped = out.reshape(shape)
         if out.size and not np.may_share_memory(reshaped, array):
             raise_failure(checks.view_failure(op), (out.size, math.prod(shape)))
-        return [Buffer(reshaped)]
+        return [self.handle(op.buffer).part(reshaped)]
 
     def strided(self, op: d.StridedOp) -> Sequence[Value]:
         flat = self.buffer(op.buffer)
@@ -119,29 +131,34 @@ class Memory:
         if 0 not in shape and (low < 0 or high >= cells.size):
             raise_failure(checks.reach_failure(op), (low, high, cells.size))
         first = cells[min(start, cells.size) :]
-        return [Buffer(np.lib.stride_tricks.as_strided(first, shape, [stride * cells.itemsize for stride in strides]))]
+        return [self.handle(op.buffer).part(np.lib.stride_tricks.as_strided(first, shape, [stride * cells.itemsize for stride in strides]))]
 
     def load(self, op: d.LoadOp) -> Sequence[Value]:
-        array = self.buffer(op.buffer)
         type = shaped(op.result)
-        shape = tuple(dim for dim in type.shape if isinstance(dim, int))
-        assert len(shape) == len(type.shape), "the shape of a loaded tile is constant"
-        sizes = tuple(min(max(size, 0), extent) for size, extent in zip(self.integers(op.valid), shape, strict=True))
-        box = self._box(op, array, self.integers(op.offsets), sizes, clamp=bool(op.static("clamp")))
-        valid = tuple(part.stop - part.start for part in box)
-        data = poison(shape, type.dtype)
-        data[tuple(slice(0, size) for size in valid)] = array[box]
-        return [ArrayValue(data, valid)]
+        data = poison(_constant(type), type.dtype)
+        cells = self.loaded(op)
+        data[tuple(slice(0, size) for size in cells.shape)] = cells
+        return [ArrayValue(data, cells.shape)]
+
+    def loaded(self, op: d.LoadOp) -> NDArray:
+        """The cells in memory that a load reads."""
+        array = self.buffer(op.buffer)
+        sizes = tuple(min(max(size, 0), extent) for size, extent in zip(self.integers(op.valid), _constant(shaped(op.result)), strict=True))
+        return array[(*self._box(op, array, self.integers(op.offsets), sizes, clamp=bool(op.static("clamp"))), ...)]
 
     def store(self, op: d.StoreOp) -> Sequence[Value]:
-        array = self.buffer(op.buffer)
-        cells = self.array(op.value).box
-        cells = cells.reshape((1,) * (array.ndim - cells.ndim) + cells.shape)
-        box = self._box(op, array, self.integers(op.offsets), cells.shape, clamp=False)
+        target = self.stored(op)
+        cells = self.array(op.value).box.reshape(target.shape)
         with np.errstate(all="ignore"):
-            converted = cells.astype(array.dtype)
-            array[box] = array[box] + converted if op.static("atomic") else converted
+            converted = cells.astype(target.dtype)
+            target[...] = target + converted if op.static("atomic") else converted
         return []
+
+    def stored(self, op: d.StoreOp) -> NDArray:
+        """The cells in memory that a store writes."""
+        array, valid = self.buffer(op.buffer), self.array(op.value).valid
+        sizes = (*(1 for _ in range(array.ndim - len(valid))), *valid)
+        return array[(*self._box(op, array, self.integers(op.offsets), sizes, clamp=False), ...)]
 
     def _box(self, op: d.LoadOp | d.StoreOp | d.WindowOp, array: NDArray, offsets: Sequence[int], sizes: Sequence[int], clamp: bool) -> tuple[slice, ...]:
         """The cells of a window, checked against the array; a box with an empty side touches nothing."""
@@ -175,3 +192,9 @@ class Memory:
 
 def shaped(value: SSAValue) -> ShapedType:
     return d.shaped_type(value)
+
+
+def _constant(type: ShapedType) -> tuple[int, ...]:
+    shape = tuple(dim for dim in type.shape if isinstance(dim, int))
+    assert len(shape) == len(type.shape), "the shape of a loaded tile is constant"
+    return shape

@@ -9,12 +9,13 @@ from typing import Any
 from tilejit.backends.base import Built, CompileOptions, Target
 from tilejit.backends.entries import entry_infos, fused, versions
 from tilejit.backends.reference.interpreter import ReferenceExecutable
+from tilejit.backends.reference.sanitizer import SanitizedExecutable
 from tilejit.backends.reference.stepping import SteppedExecutable
 from tilejit.ops.spec import OpSpec
 from tilejit.runtime.arrays import ArrayView
 from tilejit.runtime.artifact.sections import Artifact
 from tilejit.runtime.call.signature import Bound
-from tilejit.runtime.targets import EAGER
+from tilejit.runtime.targets import EAGER, SANITIZE
 from tilejit.tile_ir.program import Program
 
 
@@ -37,9 +38,11 @@ def hole(row: OpSpec) -> str | None:
 
 def build(program: Program, prepared: Program, options: CompileOptions) -> Built:
     """The program, ready to be interpreted."""
-    executable = (SteppedExecutable if options.platform == EAGER else ReferenceExecutable)(prepared, options)
+    executable = _KINDS.get(options.platform, ReferenceExecutable)(prepared, options)
     artifact = Artifact(program.name, options.platform, entry_infos(prepared, fused(program)), versions=versions())
     return Built(artifact, runners={name: ArrayRunner(executable.run, name) for name in prepared.entries})
 
+
+_KINDS = {EAGER: SteppedExecutable, SANITIZE: SanitizedExecutable}
 
 TARGET = Target(lambda options: (), hole, build)

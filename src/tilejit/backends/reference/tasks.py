@@ -10,7 +10,7 @@ import threading
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from tilejit.ops.sync import MIXED_CORES
 from tilejit.runtime.call.failures import Failure, raise_failure
 from tilejit.tile_ir.cross_core import CrossCore, Member, Run
 from tilejit.tile_ir.transfers import BACKLOG, TO_VECTOR, Fifo, Transfer, part_of, same_tile
+
+if TYPE_CHECKING:
+    from tilejit.backends.reference.shadow import Turn
 
 Ready = Callable[[], int]
 """How much is still missing of what a task waits for; 0 or less: it can go on."""
@@ -276,6 +279,8 @@ class BlockPlace:
     count: int = 1
     around: Surroundings | None = None
     """What it shares with kernels that run beside it."""
+    turn: Turn | None = None
+    """Which iteration of which parallel loops it is; the sanitizer wants to know."""
 
 
 Start = Callable[[Member, BlockPlace], Sequence[Any]]
@@ -307,7 +312,7 @@ def _together(place: BlockPlace, run: Run, blocks: Sequence[range], counts: Sequ
         for index in indices:
             for lane in range(member.lanes):
                 around = Surroundings(scheduler, fifos[index], barriers, lane)
-                own = replace(place, around=around) if count is None else BlockPlace(index, count, around)
+                own = replace(place, around=around) if count is None else replace(place, index=index, count=count, around=around)
 
                 def body(number: int = number, member: Member = member, own: BlockPlace = own) -> None:
                     results[number] = start(member, own)
