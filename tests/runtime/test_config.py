@@ -53,7 +53,7 @@ def test_platforms_are_named_and_checked(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("TILEJIT_PLATFORM", "reference")
     assert resolve_platform(None) == "reference"
     assert resolve_platform("cpu") == "cpu"
-    with pytest.raises(PlatformError, match=r"unknown platform `gpu`; valid: cpu, cuda, reference, eager, a2a3, a5"):
+    with pytest.raises(PlatformError, match=r"unknown platform `gpu`; valid: cpu, cuda, reference, eager, sanitize, a2a3, a5"):
         resolve_platform("gpu")
 
 
