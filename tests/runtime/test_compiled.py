@@ -237,7 +237,7 @@ def test_c6_unknown_platforms_are_answered_with_the_valid_ones(add: CompiledProg
         lambda: add(data(), data(), config=RunConfig(platform="gpu")),
         lambda: runtime.execute_compiled(add, (data(), data()), platform="gpu"),
     ):
-        with pytest.raises(ValueError, match="unknown platform `gpu`; valid: cpu, cuda, reference, eager, a2a3, a5, a2a3sim, a5sim"):
+        with pytest.raises(ValueError, match="unknown platform `gpu`; valid: cpu, cuda, reference, eager, sanitize, a2a3, a5, a2a3sim, a5sim"):
             attempt()
 
 

@@ -339,10 +339,10 @@ def const(value: Any, dtype: Any) -> Any:
     """A constant of a given data type."""
 
 def print(*values: Any) -> None:
-    """Print values while the kernel runs (reference and eager)."""
+    """Print values while the kernel runs; compiled code keeps them until the call is over."""
 
 def breakpoint() -> None:
-    """Stop in the debugger (reference and eager)."""
+    """Stop in the debugger; the kernel then runs line by line."""
 
 def device_assert(condition: Any, message: Any = ...) -> None:
     """Check a condition while the kernel runs."""

@@ -87,8 +87,8 @@ _MARKERS = (
     Marker("static_assert", "(condition, message='')", "Check while compiling."),
     Marker("func_attr", "(attributes)", "Attributes of the enclosing function."),
     Marker("const", "(value, dtype)", "A constant of a given data type."),
-    Marker("print", "(*values)", "Print values while the kernel runs (reference and eager)."),
-    Marker("breakpoint", "()", "Stop in the debugger (reference and eager)."),
+    Marker("print", "(*values)", "Print values while the kernel runs; compiled code keeps them until the call is over."),
+    Marker("breakpoint", "()", "Stop in the debugger; the kernel then runs line by line."),
     Marker("device_assert", "(condition, message='')", "Check a condition while the kernel runs."),
 )  # fmt: skip
 

@@ -21,7 +21,7 @@ import tilejit.language as pl
 from tests.backends.reference.stepped_kernel import stepped
 from tests.suite import control_flow, fifos, helper_dags, natural_style, spmd_forms, valid_regions
 from tests.suite.harness import Case
-from tilejit.errors import KernelAssertionError, OutOfBoundsError, UnsupportedFeatureError
+from tilejit.errors import KernelAssertionError, OutOfBoundsError
 from tilejit.tools.demo import TOLERANCE, cases, load_example
 
 SCRIPT = Path(__file__).with_name("stepped_kernel.py")
@@ -104,8 +104,6 @@ def test_print_and_breakpoint_work_in_a_kernel(capsys: pytest.CaptureFixture[str
     np.testing.assert_array_equal(talking(x), 2 * x)
     assert capsys.readouterr().out == f"tile {x}\n"
     assert stopped == [(__file__, x.tolist())]
-    with pytest.raises(UnsupportedFeatureError, match=r"with tilejit\.eager"):
-        talking(x, config=tilejit.RunConfig(platform="cpu"))
 
 
 def test_a_warm_kernel_is_stepped_through_as_soon_as_eager_is_asked_for() -> None:

@@ -19,6 +19,7 @@ from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.backends.cpu.llvm.vector import binary
 from tilejit.backends.cpu.memory import movement
 from tilejit.backends.cpu.memory.guards import check_box, check_element, clamp
+from tilejit.backends.cpu.memory.printing import write_print
 from tilejit.backends.cpu.memory.storage import Array, checked_product, element_count, row_major, sub_box, wanted_count
 from tilejit.backends.cpu.memory.views import stays_unchanged
 from tilejit.backends.cpu.nests import in_order
@@ -342,8 +343,8 @@ def _effect(f: FunctionWriter, op: d.EffectOp) -> None:
             rule.statement(f, op)
         elif not isinstance(rule, Nothing):
             raise _unsupported(op)
-    elif name in ("print", "breakpoint"):
-        raise UnsupportedFeatureError(f"pl.{name} runs only on the reference backend", span=op.span, help="call the kernel under `with tilejit.eager():`")
+    elif name == "print":
+        write_print(f, op)
 
 
 def _region(f: FunctionWriter, op: d.RegionOp) -> None:

@@ -57,11 +57,10 @@ class Watch:
 
     def meeting(self, op: d.TileOp, buffer: SSAValue, own: Access, other: Access) -> None:
         """Two iterations touch the same cells, and one writes."""
-        verbs = {"read": "reads", "write": "writes", "add": "adds to"}
-        what = f"an iteration or block {verbs[own.kind]} cells of {name_of(buffer)} that another one {verbs[other.kind]}, and they may run at the same time"
+        what = f"an iteration or block {own.kind.value} cells of {name_of(buffer)} that another one {other.kind.value}, and they may run at the same time"
         error = SanitizerError(what, span=op.span, help=_ALONE)
         if other.op is not op:
-            error.related = ((f"the other one {verbs[other.kind]} them here", other.op.span),)
+            error.related = ((f"the other one {other.kind.value} them here", other.op.span),)
         self.report(error)
 
     def report(self, error: TilejitError) -> None:

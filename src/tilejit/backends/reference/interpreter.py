@@ -22,6 +22,7 @@ from tilejit.ops.evaluate import ArrayValue, evaluate, whole
 from tilejit.ops.facts import Effect
 from tilejit.ops.sizes import HELP
 from tilejit.runtime.call.failures import NOTE, raise_failure
+from tilejit.runtime.call.printing import in_order
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import apply_args
@@ -268,7 +269,9 @@ class Frame(Memory):
         name = op.static("op")
         if name == "print":
             statics = op.static("statics", {})
-            print(*_print_parts(statics if isinstance(statics, dict) else {}, [self._shown(arg) for arg in op.args]))
+            parts = statics.get("parts") if isinstance(statics, dict) else None
+            shown = [self._shown(arg) for arg in op.args]
+            print(*(in_order(parts, shown) if isinstance(parts, tuple) else shown))
         elif name == "breakpoint":
             _stop({checks.name_of(value).strip("`"): self._shown(value) for value in self.values})
         elif name == "device_assert" and not self.values[op.args[0]]:
@@ -317,15 +320,6 @@ def _owned(result: Any, type: ValueType, sources: Sequence[NDArray]) -> Value:
     if isinstance(result, ArrayValue) and any(np.may_share_memory(result.data, source) for source in sources):
         return ArrayValue(result.data.copy(), result.valid)
     return result
-
-
-def _print_parts(statics: dict[str, object], shown: Sequence[object]) -> list[object]:
-    """Literal words of a print in their places: static `parts` holds text, and None where the next operand goes."""
-    parts = statics.get("parts")
-    if not isinstance(parts, tuple):
-        return list(shown)
-    operands = iter(shown)
-    return [next(operands) if part is None else part for part in parts]
 
 
 def _stop(tiles: dict[str, object]) -> None:

@@ -19,7 +19,7 @@ from tilejit.backends.reference.depends import Arguments, Unknown, dependent, po
 from tilejit.backends.reference.findings import Watch
 from tilejit.backends.reference.interpreter import Frame, ReferenceExecutable, argument
 from tilejit.backends.reference.memory import Buffer, NDArray, Value, shaped
-from tilejit.backends.reference.shadow import DEFINED, NOTHING, Access, Shadow, Turn, loops
+from tilejit.backends.reference.shadow import DEFINED, NOTHING, Access, Kind, Shadow, Turn, loops
 from tilejit.backends.reference.tasks import BlockPlace
 from tilejit.errors import TilejitError
 from tilejit.ops.elementwise import value_dtype
@@ -143,7 +143,7 @@ class SanitizedFrame(Frame):
         """The lanes of a block, and the kernels that run in it side by side, wait for each other: they count as one."""
         return super().member(member, place if member.blocks is None else replace(place, turn=Turn(self.turn, self.loop, place.index)))
 
-    def _touch(self, op: d.TileOp, buffer: SSAValue, cells: NDArray, kind: str, where: NDArray | None = None) -> None:
+    def _touch(self, op: d.TileOp, buffer: SSAValue, cells: NDArray, kind: Kind, where: NDArray | None = None) -> None:
         shadow, path = self.handle(buffer).shadow, self.turn.path
         if shadow is not None and path and cells.size:
             own = Access(path, op, kind)
@@ -160,7 +160,7 @@ class SanitizedFrame(Frame):
     def load(self, op: d.LoadOp) -> Sequence[Value]:
         (value,) = super().load(op)
         cells = self.loaded(op)
-        self._touch(op, op.buffer, cells, "read")
+        self._touch(op, op.buffer, cells, Kind.Read)
         found = self._read_states(op, op.buffer, cells)
         if found is None:
             return [value]
@@ -179,7 +179,7 @@ class SanitizedFrame(Frame):
         return np.where(states == NOTHING, self.watch.unwritten(op, buffer, shadow, states), states)
 
     def store(self, op: d.StoreOp) -> Sequence[Value]:
-        cells, value, kind = self.stored(op), self.values[op.value], "add" if op.static("atomic") else "write"
+        cells, value, kind = self.stored(op), self.values[op.value], Kind.Add if op.static("atomic") else Kind.Write
         super().store(op)
         self._touch(op, op.buffer, cells, kind)
         states = np.zeros(cells.shape, np.int32)
@@ -204,7 +204,7 @@ class SanitizedFrame(Frame):
         cell = self.integers(op.indices)
         if isinstance(source, Buffer):
             place = source.array[(*(slice(index, index + 1) for index in cell),)]
-            self._touch(op, op.source, place, "read")
+            self._touch(op, op.source, place, Kind.Read)
             states = self._read_states(op, op.source, place)
             if states is not None:
                 self.watch.notice(states)
@@ -217,7 +217,7 @@ class SanitizedFrame(Frame):
     def write(self, op: d.WriteOp) -> Sequence[Value]:
         super().write(op)
         place = self.buffer(op.buffer)[(*(slice(index, index + 1) for index in self.integers(op.indices)),)]
-        self._touch(op, op.buffer, place, "write")
+        self._touch(op, op.buffer, place, Kind.Write)
         self._written(op, op.buffer, op.value, place, np.zeros(place.shape, np.int32))
         return []
 
@@ -254,7 +254,7 @@ class SanitizedFrame(Frame):
             return
         for name, value in operands.items():
             if isinstance(found := self.values[value], Buffer) and name != row.facts.writes:
-                self._touch(op, value, found.array, "read")
+                self._touch(op, value, found.array, Kind.Read)
 
     def _operand_states(self, op: d.TileOp, value: SSAValue) -> NDArray | None:
         found = self.values[value]
@@ -345,7 +345,7 @@ class SanitizedFrame(Frame):
 
         follows = dependent(compute, arguments, {target: np.ones(array.shape, bool)}, [result])[0]
         changed = ~follows | (array != arguments[target].data)
-        self._touch(op, written, array, "write", changed)
+        self._touch(op, written, array, Kind.Write, changed)
         states = {name: self._operand_states(op, value) for name, value in operands.items() if name != target}
         unknown = self._unknown({name: operands[name] for name in states}, states)
         wrong = dependent(compute, arguments, unknown, [result])[0] & changed if unknown else np.zeros(array.shape, bool)

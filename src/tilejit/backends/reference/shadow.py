@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -98,14 +99,21 @@ def unordered(one: Path, other: Path) -> bool:
     return False
 
 
+class Kind(enum.Enum):
+    """What somebody does to memory, as a sentence says it."""
+
+    Read = "reads"
+    Write = "writes"
+    Add = "adds to"
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """Somebody who touched memory."""
 
     path: Path
     op: d.TileOp
-    kind: str
-    """"read", "write", or "add" for an atomic one."""
+    kind: Kind
 
 
 @dataclass
@@ -128,9 +136,9 @@ class Accesses:
     def note(self, shadow: Shadow, cells: NDArray, own: Access, where: NDArray | None) -> Access | None:
         """Remember an access to the cells of a view (those of `where`); an earlier one that it must not meet, if there is one."""
         writers, readers, touched = shadow.writers(cells), shadow.readers(cells), ... if where is None else where
-        others = _found(writers[touched]) if own.kind == "read" else [*_found(writers[touched]), *_found(readers[touched])]
+        others = _found(writers[touched]) if own.kind is Kind.Read else [*_found(writers[touched]), *_found(readers[touched])]
         met = next((self[other] for other in others if self._meets(self[other], own)), None)
-        if own.kind == "read":
+        if own.kind is Kind.Read:
             self._read(readers, own, _found(readers))
         else:
             writers[touched] = self.number(own)
@@ -145,10 +153,10 @@ class Accesses:
             if unordered(other.path, own.path):
                 depth = next(at for at, (mine, yours) in enumerate(zip(own.path, other.path, strict=False)) if mine != yours)
                 loop, _, barriers = own.path[depth]
-                readers[before == number] = self.number(Access((*own.path[:depth], (loop, _SHARED, barriers)), other.op, "read"))
+                readers[before == number] = self.number(Access((*own.path[:depth], (loop, _SHARED, barriers)), other.op, Kind.Read))
 
     def _meets(self, other: Access, own: Access) -> bool:
-        return not (other.kind == own.kind == "add") and unordered(other.path, own.path)
+        return not (other.kind is own.kind is Kind.Add) and unordered(other.path, own.path)
 
 
 def _found(numbers: NDArray) -> list[int]:

@@ -32,6 +32,8 @@ FIBER = 9
 TABLE = 14
 """Slot: address of the launch table (runtime/cuda/launch_abi.py) of an entry whose kernels run on a GPU."""
 
+PRINTED = 15
+"""Slot: address of the log of prints (runtime/call/printing.py); 0: nobody listens."""
 
 INTERRUPT = 10
 """Slot: address of what the call sees of signals (interrupt.Record); 0: nothing stops it."""

@@ -42,6 +42,9 @@ class Failure:
     """Whether the first integer is the row of another place that takes part, or -1."""
 
 
+PRINT = "print"
+"""The kind of rows that are no failures: they describe a `pl.print` (printing.py)."""
+
 NOTE = "found while the kernel ran: outputs may be partly written"
 """What every failure at run time says about the outputs."""
 

@@ -20,7 +20,7 @@ from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.artifact.sections import Artifact, EntryInfo
 from tilejit.runtime.call import abi, arena, interrupt
 from tilejit.runtime.call.dispatch_abi import HERE
-from tilejit.runtime.call.failures import Failure, raise_failure
+from tilejit.runtime.call.failures import PRINT, Failure, raise_failure
 from tilejit.runtime.call.signature import Bound, ParamInfo
 from tilejit.runtime.threads import Code
 
@@ -99,13 +99,16 @@ class NativeEntry(Placed):
         self.needs_arena = needs_arena
         self.brief = brief
         self.threaded = threaded and not brief
+        self.prints = any(row.kind == PRINT for row in self.failures)
 
     @property
     def native(self) -> NativeEntry:
         """Itself: this is what native dispatch calls."""
         return self
 
-    def natively(self, first: object, symbol: Callable[[str], int], num_threads: int | None = None) -> NativeStart:
+    def natively(self, first: object, symbol: Callable[[str], int], num_threads: int | None = None) -> NativeStart | None:
+        if self.prints:
+            return None
         threads, team = self.lasting_team(num_threads)
         return NativeStart(self.address, self.failed, self, self.needs_arena, threads, team, self.brief)
 
@@ -130,11 +133,21 @@ class NativeEntry(Placed):
                 context[abi.THREADS], context[abi.TEAM] = count, threads.team(self._code)
         if not self.brief:
             context[abi.INTERRUPT] = interrupt.record()
-        status = self._function(block, context)
+        status = self._listening(block, context) if self.prints else self._function(block, context)
         if context[abi.INTERRUPT] and interrupt.stopped():
             interrupt.raise_stopped()
         if status != 0:
             self.failed(status, [context[abi.FAILURE_VALUES + i] for i in range(4)])
+
+    def _listening(self, block: bytes, context: ctypes.Array[ctypes.c_int64]) -> int:
+        """Run code that prints, and show what it said."""
+        from tilejit.runtime.call.printing import PrintLog
+
+        log = PrintLog()
+        context[abi.PRINTED] = log.address
+        status = self._function(block, context)
+        log.show(self.failures)
+        return status
 
     def lasting_team(self, num_threads: int | None = None) -> tuple[int, int]:
         """Number of threads and the pool for calls to come without Python."""

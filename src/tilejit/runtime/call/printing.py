@@ -1,0 +1,74 @@
+"""What `pl.print` says in compiled code: records in a block of memory that the call hands in, shown when it is over.
+
+    [next free address, end, prints that found no room] records…
+    record   ::= row of the failure table, operands…          all in 64-bit words
+    operand  ::= a scalar in one word | extents, cells row by row, filled up to a whole word
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilejit.dtypes import DTYPES, DType
+from tilejit.errors import Span
+from tilejit.runtime.call.failures import PRINT, Failure
+
+HEADER = 3
+"""Words before the records: NEXT, END, LOST."""
+NEXT, END, LOST = range(HEADER)
+WORD = 8
+_BYTES = 64 << 20
+"""Address space; memory is used only when touched."""
+
+
+def print_row(parts: Sequence[object], operands: Sequence[tuple[DType, int | None]], span: Span | None) -> Failure:
+    """The row that describes a print: its words with None for each operand, and the data type and rank of those (None: a scalar)."""
+    return Failure(PRINT, json.dumps([list(parts), [(dtype.name, rank) for dtype, rank in operands]]), span)
+
+
+def in_order(parts: Sequence[object], operands: Sequence[object]) -> list[object]:
+    """Words and operands as they were written: None stands where the next operand goes."""
+    rest = iter(operands)
+    return [next(rest) if part is None else part for part in parts]
+
+
+class PrintLog:
+    """The memory of one call."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, _BYTES)
+        view = ctypes.c_char.from_buffer(self._memory)
+        self.address = ctypes.addressof(view)
+        del view
+        self._words = np.frombuffer(self._memory, np.uint64, HEADER)
+        self._words[:] = self.address + HEADER * WORD, self.address + _BYTES, 0
+
+    def show(self, table: Sequence[Failure]) -> None:
+        """Print the records in the order of the run."""
+        words, at, end = self._words, HEADER * WORD, int(self._words[NEXT]) - self.address
+        while at < end:
+            parts, operands = json.loads(table[int(self._read(np.uint64, at, 1)[0])].text)
+            at += WORD
+            values: list[object] = []
+            for name, rank in operands:
+                value, at = self._operand(DTYPES[name], rank, at)
+                values.append(value)
+            print(*in_order(parts, values))
+        if words[LOST]:
+            print(f"… and {words[LOST]} more, for which there was no room")
+
+    def _operand(self, dtype: DType, rank: int | None, at: int) -> tuple[Any, int]:
+        if rank is None:
+            return self._read(dtype.numpy, at, 1)[0], at + WORD
+        shape = tuple(int(extent) for extent in self._read(np.int64, at, rank))
+        count, at = int(np.prod(shape, dtype=np.int64)), at + rank * WORD
+        return self._read(dtype.numpy, at, count).reshape(shape), at + -(-count * dtype.numpy.itemsize // WORD) * WORD
+
+    def _read(self, dtype: Any, at: int, count: int) -> Any:
+        return np.frombuffer(self._memory, dtype, count, at).copy()
