@@ -40,7 +40,7 @@ def box_failure(op: d.LoadOp | d.StoreOp | d.WindowOp, axis: int) -> Failure:
     return Failure("bounds", text, op.span, str(op.static("help", _WINDOW_HELP)))
 
 
-def element_failure(op: d.ReadOp | d.WriteOp, axis: int) -> Failure:
+def element_failure(op: d.ReadOp | d.ElementWrite, axis: int) -> Failure:
     """An element index outside its tensor in dim `axis`; integers: index, extent."""
     array = op.source if isinstance(op, d.ReadOp) else op.buffer
     verb = "read of an element" if isinstance(op, d.ReadOp) else "write of an element"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
@@ -59,6 +59,13 @@ def extremes(value: object, rounds: Mapping[SSAValue, range]) -> tuple[Extreme, 
         low = Extreme(low.value + coefficient * least, {**low.at, term: least})
         high = Extreme(high.value + coefficient * most, {**high.at, term: most})
     return low, high
+
+
+def never_negative(value: object, counts: Container[SSAValue]) -> bool:
+    """Whether an expression over extents, and indices that count up from 0 or more, is always 0 or more."""
+    terms = _terms(value, _DEPTH)
+    known = all(isinstance(term, tuple) or term in counts for term in terms if term is not None)
+    return known and all(coefficient >= 0 for coefficient in terms.values())
 
 
 def _terms(value: object, depth: int, through_casts: bool = False) -> Terms:

@@ -16,7 +16,8 @@ from tilejit.frontend.packed import refuse_write
 from tilejit.frontend.values import TypedConstant, describe_value, extent_of, is_number, plain_number, shaped, static_integer
 from tilejit.frontend.windows import Items, check_window, indices, per_dim, reshape, static_extents, window_value
 from tilejit.ops import table
-from tilejit.ops.dtype_rules import as_float, fits, int_text
+from tilejit.ops.dtype_rules import as_float, dtype_names, fits, int_text
+from tilejit.ops.spec import OpSpec
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import operand, operands
 from tilejit.types.enums import AtomicType, MemorySpace, TensorLayout
@@ -101,7 +102,7 @@ def store(ctx: Context, args: Mapping[str, object]) -> SSAValue:
         value = _as_window(ctx, value, own, per_dim(args["shapes"], type, "shapes"))
     if args.get("clamp"):
         assert isinstance(value, SSAValue)
-        value = edges.inside(ctx, value, buffer, offsets)
+        value, offsets = edges.inside(ctx, value, buffer, offsets)
     return put(ctx, buffer, value, offsets, is_add(args["atomic"]))
 
 
@@ -230,9 +231,8 @@ def read_element(ctx: Context, value: SSAValue, position: object) -> SSAValue:
     return ctx.builder.read(value, element_indices(ctx, value, position))
 
 
-def write_element(ctx: Context, target: SSAValue, position: object, value: object) -> SSAValue:
-    """One element: a buffer stays itself, a tile becomes a new value."""
-    type = d.shaped_type(target)
+def _as_element(ctx: Context, type: ShapedType, value: object) -> SSAValue:
+    """A number as an element of a tensor or tile."""
     if isinstance(value, SSAValue):
         own = d.type_of(value)
         if not isinstance(own, ScalarType):
@@ -240,7 +240,28 @@ def write_element(ctx: Context, target: SSAValue, position: object, value: objec
         _check_element(type, own.dtype)
     elif isinstance(value, TypedConstant):
         _check_element(type, value.dtype)
-    scalar = ctx.scalar(value, type.dtype)
+    return ctx.scalar(value, type.dtype)
+
+
+def change_element(ctx: Context, row: OpSpec, target: SSAValue, position: object, value: object, expected: object = None) -> SSAValue:
+    """An atomic row on one element; evaluates to what it was."""
+    type = d.shaped_type(target)
+    if not isinstance(type, BufferType):
+        raise ParserTypeError(f"{row.name} changes an element of a tensor in memory, got {type}", help="nobody else sees a tile: read and write its element")
+    if type.dtype not in row.dtypes:
+        raise DTypeError(f"{row.name} takes a tensor of {dtype_names(row.dtypes)}, got {type.dtype}")
+    ctx.needs_execution(f"pl.{row.name}", "tensor")
+    refuse_write(target)
+    wanted = None if expected is None else _as_element(ctx, type, expected)
+    old = ctx.builder.atomic(row, target, element_indices(ctx, target, position), _as_element(ctx, type, value), wanted)
+    ctx.aliases.write(target)
+    return old
+
+
+def write_element(ctx: Context, target: SSAValue, position: object, value: object) -> SSAValue:
+    """One element: a buffer stays itself, a tile becomes a new value."""
+    type = d.shaped_type(target)
+    scalar = _as_element(ctx, type, value)
     found = element_indices(ctx, target, position)
     if isinstance(type, BufferType):
         refuse_write(target)

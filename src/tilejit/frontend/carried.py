@@ -173,6 +173,8 @@ def counted(
         ctx.yields.append([])
         if rounds is not None:
             ctx.rounds[block.args[0]] = rounds
+        if _counts_up(bounds):
+            ctx.counts.add(block.args[0])
         with ctx.branch(block) as scope, _inside_loop(ctx, kind, bool(rounds)):
             _bind_carried(ctx, scope, carried, block.args[1:], node)
             scope[index_name] = Binding(block.args[0], ctx.span(node.target))
@@ -195,6 +197,11 @@ def counted(
     unite(ctx, op.results, [[inits[index]] for index in kept])
     forget(ctx, [*_bound_in(ctx, node.body), index_name], carried, node)
     finish(ctx, carried, kept, op.results, _targets(records, carried), node)
+
+
+def _counts_up(bounds: tuple[SSAValue, SSAValue, SSAValue]) -> bool:
+    lower, step = static_integer(bounds[0]), static_integer(bounds[2])
+    return lower is not None and step is not None and lower >= 0 and step > 0
 
 
 def _constant_range(bounds: Sequence[SSAValue]) -> range | None:

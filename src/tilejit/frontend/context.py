@@ -134,6 +134,8 @@ class Context(Scalars):
         """Those of them of which only a part was read."""
         self.rounds: dict[SSAValue, range] = {}
         """The values that indices of loops with constant bounds take."""
+        self.counts: set[SSAValue] = set()
+        """Indices of loops and blocks, which are never negative."""
         self.certain = True
         """Whether control surely comes here, whatever the arguments."""
         self.local_symbols = {}

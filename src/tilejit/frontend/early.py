@@ -1,4 +1,7 @@
-"""Rewrites `return` without a value from inside blocks and loops: what follows runs only where nobody has returned."""
+"""Rewrites `return` without a value from inside blocks and loops: what follows runs only where nobody has returned.
+
+Inside `pl.spmd` it ends the block that runs it, as in Triton: the other blocks, and what follows them, go on.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +30,15 @@ def without_early_returns(body: Sequence[ast.stmt], span: SpanOf) -> list[ast.st
         return list(body)
     work = _Early(span)
     out = work.block(body, in_loop=False, last=True)
-    return [_set(False, body[0]), *out] if work.flagged else out
+    return work.started(out, body[0])
 
 
 class _Early:
-    """One function."""
+    """One function, or one block of a grid."""
 
-    def __init__(self, span: SpanOf) -> None:
+    def __init__(self, span: SpanOf, flag: str = FLAG) -> None:
         self.span = span
+        self.flag = flag
         self.flagged = False
         """Whether the flag is needed: not where an `else` does."""
 
@@ -50,19 +54,33 @@ class _Early:
                 continue
             if isinstance(statement, ast.If) and last and (split := self._split(statement, rest)) is not None:
                 return [*out, split]
+            if _kind(statement) == "spmd":
+                out.append(self._block_of_grid(statement))
+                continue
             out.append(self._within(statement, in_loop, last and not rest))
             if in_loop and not isinstance(statement, ast.If):  # out of a block or loop in this loop: on to the next one
-                out.append(_at(ast.If(_flag(statement), [_at(ast.Break(), statement)], []), statement))
+                out.append(_at(ast.If(self._flag(statement), [_at(ast.Break(), statement)], []), statement))
             elif rest and not in_loop:
-                test = _at(ast.UnaryOp(ast.Not(), _flag(statement)), statement)
+                test = _at(ast.UnaryOp(ast.Not(), self._flag(statement)), statement)
                 return [*out, _at(ast.If(test, self.block(rest, False, last), []), rest[0])]
         return out
+
+    def started(self, body: list[ast.stmt], place: ast.stmt) -> list[ast.stmt]:
+        """`body`, behind the statement that nobody has returned yet."""
+        return [self._set(False, place), *body] if self.flagged else body
+
+    def _block_of_grid(self, statement: ast.stmt) -> ast.stmt:
+        """A grid each of whose blocks ends by itself."""
+        assert isinstance(statement, ast.For | ast.With)
+        new, work = copy.copy(statement), _Early(self.span, self.flag + "_block")
+        new.body = work.started(work.block(statement.body, in_loop=False, last=True), statement.body[0])
+        return new
 
     def _returned(self, statement: ast.stmt, in_loop: bool, last: bool) -> list[ast.stmt]:
         if last:
             return [_at(ast.Pass(), statement)]
         self.flagged = True
-        return [_set(True, statement), *([_at(ast.Break(), statement)] if in_loop else [])]
+        return [self._set(True, statement), *([_at(ast.Break(), statement)] if in_loop else [])]
 
     def _split(self, statement: ast.If, rest: Sequence[ast.stmt]) -> ast.If | None:
         """`if c: …; return` and what follows it, as the two sides of one branch."""
@@ -90,9 +108,7 @@ class _Early:
         return new
 
     def _check_loop(self, loop: ast.For | ast.While) -> None:
-        call = loop.iter if isinstance(loop, ast.For) else None
-        function = call.func if isinstance(call, ast.Call) else None
-        kind = function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+        kind = _kind(loop)
         if kind in SIDE_BY_SIDE:
             place = next(node for node in ast.walk(loop) if isinstance(node, ast.Return))
             raise UnsupportedFeatureError(
@@ -102,18 +118,24 @@ class _Early:
             )
 
 
+    def _flag(self, place: ast.stmt) -> ast.expr:
+        return ast.copy_location(ast.Name(self.flag, ast.Load()), place)
+
+    def _set(self, value: bool, place: ast.stmt) -> ast.stmt:
+        name = ast.copy_location(ast.Name(self.flag, ast.Store()), place)
+        return ast.copy_location(ast.Assign([name], ast.copy_location(ast.Constant(value), place)), place)
+
+
 def _returns(node: ast.stmt) -> bool:
     """Whether a `return` stands in a statement."""
     return any(isinstance(child, ast.Return) for child in ast.walk(node))
 
 
-def _flag(place: ast.stmt) -> ast.expr:
-    return ast.copy_location(ast.Name(FLAG, ast.Load()), place)
-
-
-def _set(value: bool, place: ast.stmt) -> ast.stmt:
-    name = ast.copy_location(ast.Name(FLAG, ast.Store()), place)
-    return ast.copy_location(ast.Assign([name], ast.copy_location(ast.Constant(value), place)), place)
+def _kind(statement: ast.stmt) -> str:
+    """The name of the function that a loop iterates over, or a `with` enters: `spmd` of pl.spmd(n)."""
+    call = statement.iter if isinstance(statement, ast.For) else statement.items[0].context_expr if isinstance(statement, ast.With) else None
+    function = call.func if isinstance(call, ast.Call) else None
+    return function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
 
 
 def _at(node: _Node, place: ast.AST) -> _Node:

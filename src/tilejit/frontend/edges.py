@@ -8,11 +8,12 @@ from xdsl.ir import SSAValue
 
 from tilejit.errors import ArgumentError, DTypeError
 from tilejit.frontend import buffers, windows
+from tilejit.frontend.affine import never_negative
 from tilejit.frontend.context import Context
 from tilejit.frontend.values import describe_value, is_scalar, static_integer
 from tilejit.ops import table
 from tilejit.tile_ir import dialect as d
-from tilejit.types.values import ShapedType, TileType
+from tilejit.types.values import TENSOR_SPACE, ShapedType, TileType
 
 
 def _least(ctx: Context, a: object, b: object, name: str = "minimum") -> object:
@@ -60,23 +61,41 @@ def padded_load(ctx: Context, source: SSAValue, args: Mapping[str, object], shap
     return windows.window_value(ctx, room, [0] * len(shape), shape, None, False, space)
 
 
-def inside(ctx: Context, value: SSAValue, buffer: SSAValue, offsets: Sequence[object]) -> SSAValue:
-    """`pl.store(…, clamp=True)`: the tile, valid only as far as the tensor reaches."""
+def inside(ctx: Context, value: SSAValue, buffer: SSAValue, offsets: Sequence[object]) -> tuple[SSAValue, list[object]]:
+    """`pl.store(…, clamp=True)`: the part of a tile that falls inside the tensor, and where it goes."""
     type, own = d.shaped_type(buffer), d.shaped_type(value)
     lead = type.rank - own.rank
     if lead < 0:
         raise ArgumentError(f"pl.store with clamp takes a tile of at most the tensor's rank, got {own}", help="reshape the tile first")
+    starts = [offset if never_negative(offset, ctx.counts) else _least(ctx, offset, 0, "maximum") for offset in offsets]
+    for axis, (start, offset) in enumerate(zip(starts[:lead], offsets[:lead], strict=True)):
+        if start is not offset:
+            raise ArgumentError(f"pl.store with clamp may start before the tensor in dims of the tile only, not in dim {axis}", help="give the tile that dim, with extent 1")
     sizes: list[object] = []
     for axis in range(own.rank):
-        offset, extent = offsets[axis + lead], type.shape[axis + lead]
+        offset, extent = starts[axis + lead], type.shape[axis + lead]
         room = _least(ctx, _less(ctx, extent if isinstance(extent, int) else ctx.builder.dim(buffer, axis + lead), offset), 0, "maximum")
         valid = own.valid[axis]
-        sizes.append(_least(ctx, valid if isinstance(valid, int) else ctx.builder.valid(value, axis), room))
+        before = _less(ctx, offset, offsets[axis + lead])
+        left = _less(ctx, valid if isinstance(valid, int) else ctx.builder.valid(value, axis), before)
+        sizes.append(_least(ctx, left if before == 0 else _least(ctx, left, 0, "maximum"), room))
+    if starts != list(offsets):
+        return _behind_the_start(ctx, value, sizes, [_less(ctx, start, offset) for start, offset in zip(starts[lead:], offsets[lead:], strict=True)]), starts
     if all(static_integer(size) == valid for size, valid in zip(sizes, own.valid, strict=True)):
-        return value
+        return value, starts
     shape = [ctx.builder.dim(value, axis) for axis in range(own.rank)]
     cut = {"input": value, "shape": shape, "offset": windows.indices(ctx, [0] * own.rank, "an offset"), "valid_shape": windows.indices(ctx, sizes, "an extent")}
-    return ctx.builder.apply(table()["slice"], own.level, cut)[0]
+    return ctx.builder.apply(table()["slice"], own.level, cut)[0], starts
+
+
+def _behind_the_start(ctx: Context, value: SSAValue, sizes: Sequence[object], shifts: Sequence[object]) -> SSAValue:
+    """The part of a tile from some place on, by way of a tensor of its own: places in tiles are known while compiling."""
+    type = d.shaped_type(value)
+    extents = [extent if isinstance(extent, int) else ctx.builder.dim(value, axis) for axis, extent in enumerate(type.shape)]
+    room = buffers.create(ctx, extents, type.dtype)
+    buffers.put(ctx, room, value, [0] * type.rank, False)
+    places = [_least(ctx, shift, extent) for shift, extent in zip(shifts, extents, strict=True)]
+    return windows.window_value(ctx, room, places, type.shape, list(sizes), False, type.space if isinstance(type, TileType) else TENSOR_SPACE)
 
 
 def filled_gather(ctx: Context, args: Mapping[str, object]) -> SSAValue:

@@ -248,6 +248,7 @@ def _place(ctx: Context, block: SSAValue, indices: Sequence[tuple[str, object]])
         known = static_integer(extent)
         if known is not None:
             ctx.rounds[value] = range(known)
+        ctx.counts.add(value)
         found[name] = value
     return found
 
@@ -273,6 +274,7 @@ def region(
     count = static_integer(blocks) if blocks is not None else None
     if blocks is not None:
         ctx.block = (block.args[0], blocks)
+        ctx.counts.add(block.args[0])
     if count is not None:
         ctx.rounds[block.args[0]] = range(count)
     with ctx.branch(block) as scope:

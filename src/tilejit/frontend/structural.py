@@ -22,11 +22,13 @@ Args = Mapping[str, object]
 
 def builds(row: OpSpec) -> bool:
     """Whether the front end has something to say about a row."""
-    return row.name in _RULES or row.facts.fifo is not None
+    return row.name in _RULES or row.facts.fifo is not None or "atomic" in row.attrs
 
 
 def build(ctx: Context, row: OpSpec, args: Args, node: ast.AST) -> object:
     """What a call of such a row evaluates to; NotImplemented where it is applied like any other."""
+    if "atomic" in row.attrs:
+        return buffers.change_element(ctx, row, _value(args, "tensor"), args["indices"], args["value"], args.get("expected"))
     return effects.fifo(ctx, row, args, node) if row.facts.fifo is not None else _RULES[row.name](ctx, args, node)
 
 

@@ -129,8 +129,11 @@ def _extent(call: Call, name: str, item: object) -> Dim:
 
 
 def new_shape(call: Call, name: str = "shape") -> Shape:
-    """The shape a value is made with: positive, at tile level constant and of rank 1 to 5."""
-    shape = extents(call, name)
+    """The shape a value is made with: positive, at tile level constant and of rank 1 to 5; an extent of another tensor keeps its name."""
+    given = call.arg(name)
+    assert isinstance(given, tuple)
+    named = [item.symbol if isinstance(item, ScalarArg) and item.const is None else None for item in given]
+    shape = tuple(dim if symbol is None else symbol for dim, symbol in zip(extents(call, name), named, strict=True))
     if call.level == "tile":
         require_static(call, name, shape)
         if not 1 <= len(shape) <= MAX_TILE_RANK:

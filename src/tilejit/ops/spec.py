@@ -16,7 +16,7 @@ from tilejit.dtypes import DType
 from tilejit.errors import InvalidOperationError
 from tilejit.ops.facts import PLAIN, Facts
 from tilejit.types.scopes import parse_signature
-from tilejit.types.values import ShapedType, ValueType
+from tilejit.types.values import Dim, ShapedType, ValueType
 
 if TYPE_CHECKING:
     from tilejit.ops.terms import Term
@@ -57,6 +57,8 @@ class ScalarArg:
 
     dtype: DType
     const: int | float | bool | None = None
+    symbol: Dim | None = None
+    """The extent that it was read from, where it is one."""
 
 
 Arg = ShapedType | ScalarArg | tuple[ScalarArg, ...] | object

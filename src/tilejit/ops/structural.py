@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NoReturn
 
-from tilejit.dtypes import DTYPES
+from tilejit.dtypes import DTYPES, DType
 from tilejit.errors import InternalError
 from tilejit.ops.facts import PLAIN, Facts
 from tilejit.ops.spec import Call, OpSpec, Scalar, Scalars, Spelling, Static, Value, declare, spell
@@ -20,12 +20,12 @@ def _reference(**_: object) -> NoReturn:
     raise InternalError("structural ops have no reference of their own")
 
 
-def structural(*spellings: Spelling, facts: Facts = PLAIN, **attrs: object) -> Callable[[Callable[..., object]], OpSpec]:
+def structural(*spellings: Spelling, facts: Facts = PLAIN, dtypes: Iterable[DType] = DTYPES.values(), **attrs: object) -> Callable[[Callable[..., object]], OpSpec]:
     """Declare the public name of an op that the front end builds."""
 
     def declared(stub: Callable[..., object]) -> OpSpec:
         return declare(
-            stub, family="structural", infer=_infer, reference=_reference, dtypes=frozenset(DTYPES.values()), spellings=spellings, attrs=attrs, facts=facts
+            stub, family="structural", infer=_infer, reference=_reference, dtypes=frozenset(dtypes), spellings=spellings, attrs=attrs, facts=facts
         )  # fmt: skip
 
     return declared
@@ -45,7 +45,7 @@ def load(
 @structural(*spell("store", pl="=tile", tile="(tile, offsets, output_tensor, shapes=None, *, atomic=None_, clamp=False)"), mixed=True)
 def store(tile: Value, offsets: Scalars, output_tensor: Value, shapes: Scalars = None, atomic: Static = AtomicType.None_, clamp: Static = False) -> object:
     """Write the valid region of a tile into a tensor at `offsets`; evaluates to that tensor. `atomic` adds instead, `clamp` leaves out what lies
-    behind the end of the tensor."""
+    outside the tensor."""
 
 
 _CREATE = "(shape, dtype, layout=ND, manual_dep=False, init_value=None)"

@@ -150,7 +150,7 @@ class _Walk:
         if isinstance(op, _UNTOUCHED):
             return
         _add(self.touched, (), 8 * times)
-        if isinstance(op, d.ReadOp | d.WriteOp):
+        if isinstance(op, d.ReadOp | d.ElementWrite):
             return
         for value in op.results if isinstance(op, d.LoadOp) else (op.value,) if isinstance(op, d.StoreOp) else (*op.operands, *op.results):
             type = d.type_of(value)

@@ -185,8 +185,8 @@ def _access_of_use(op: Operation, index: int, value: SSAValue) -> tuple[bool, bo
         return _access(op.results[0])
     if isinstance(op, d.StoreOp) and value is op.buffer:
         return bool(op.static("atomic")) or value is op.value, True
-    if isinstance(op, d.WriteOp) and value is op.buffer:
-        return False, True
+    if isinstance(op, d.ElementWrite) and value is op.buffer:
+        return bool(op.static("atomic")), True
     if isinstance(op, d.EffectOp) and value is written_by(op):
         return sum(arg is value for arg in op.args) > 1, True
     if isinstance(op, d.ApplyOp | d.LoadOp | d.ReadOp | d.StoreOp | d.EffectOp):

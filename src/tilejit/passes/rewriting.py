@@ -71,7 +71,7 @@ def is_scalar_op(op: Operation) -> bool:
 
 def is_operator(op: Operation) -> bool:
     """Work on arrays: what the execution plane does."""
-    if isinstance(op, d.LoadOp | d.StoreOp | d.WriteOp) or written_by(op) is not None:
+    if isinstance(op, d.LoadOp | d.StoreOp | d.ElementWrite) or written_by(op) is not None:
         return True
     return isinstance(op, d.ApplyOp) and any(isinstance(d.type_of(value), ShapedType) for value in [*op.operands, *op.results])
 

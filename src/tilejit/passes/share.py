@@ -212,7 +212,7 @@ class Trip:
     def _writes_apart(self, op: Operation, varying: set[SSAValue], blocks_vary: bool, trip: Block) -> bool:
         if isinstance(op, d.CallOp | d.LaunchOp):
             return self._call_apart(op, varying, blocks_vary and not (isinstance(op, d.LaunchOp) and op.blocks is not None), trip)
-        if isinstance(op, d.StoreOp | d.WriteOp):
+        if isinstance(op, d.StoreOp | d.ElementWrite):
             places: Iterable[SSAValue] = (op.buffer, *(op.offsets if isinstance(op, d.StoreOp) else op.indices))
             if self._is_own(op.buffer, trip) or any(value in varying for value in places):
                 return True
@@ -235,7 +235,7 @@ class Trip:
         return all(_inside(root, trip) for root in self.aliases.roots(buffer))
 
 
-def _bytes_added(op: d.StoreOp | d.WriteOp) -> int:
+def _bytes_added(op: d.StoreOp | d.ElementWrite) -> int:
     """Bytes that an op writes in one run of the function around it, as far as that is known."""
     size = d.shaped_type(op.buffer).dtype.get_byte()
     if isinstance(op, d.StoreOp):

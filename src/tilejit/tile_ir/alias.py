@@ -98,14 +98,14 @@ class Aliases:
         out: set[SSAValue] = set()
         for inner in op.walk():
             for operand in inner.operands:
-                if isinstance(inner, d.StoreOp | d.WriteOp) and operand is inner.buffer and not inner.static("atomic"):
+                if isinstance(inner, d.StoreOp | d.ElementWrite) and operand is inner.buffer and not inner.static("atomic"):
                     continue
                 if isinstance(d.type_of(operand), ShapedType):
                     out |= self.roots(operand)
         return frozenset(out)
 
     def _buffers_written(self, op: Operation) -> Iterable[SSAValue]:
-        if isinstance(op, d.StoreOp | d.WriteOp):
+        if isinstance(op, d.StoreOp | d.ElementWrite):
             return (op.buffer,)
         if isinstance(op, d.CallOp | d.LaunchOp):
             written = self.written_params(op.callee.data)

@@ -35,7 +35,8 @@ def scalar_arg(value: SSAValue) -> ScalarArg:
     """What a type rule sees of a scalar operand."""
     type = d.type_of(value)
     assert isinstance(type, ScalarType)
-    return ScalarArg(type.dtype, constant_of(value))
+    axis = value.owner.static("axis") if isinstance(value.owner, d.DimOp) else None
+    return ScalarArg(type.dtype, constant_of(value), d.shaped_type(value.owner.operands[0]).shape[axis] if isinstance(axis, int) else None)
 
 
 class Builder:
@@ -220,6 +221,12 @@ class Builder:
 
     def write(self, buffer: SSAValue, indices: Sequence[SSAValue], value: SSAValue) -> None:
         self.insert(d.WriteOp.build(operands=[buffer, value, list(indices)]))
+
+    def atomic(self, row: OpSpec, buffer: SSAValue, indices: Sequence[SSAValue], value: SSAValue, expected: SSAValue | None = None) -> SSAValue:
+        result = d.IRType(ScalarType(d.shaped_type(buffer).dtype))
+        op = d.AtomicOp.build(operands=[expected, buffer, value, list(indices)], result_types=[result], attributes=self._attributes({"atomic": row.name}))
+        self.insert(op)
+        return op.result
 
     def dim(self, source: SSAValue, axis: int) -> SSAValue:
         """Extent of `axis`: a constant when the type knows it."""

@@ -16,6 +16,7 @@ The whole IR on one page (SSA throughout; tensors are handles to mutable buffers
     store    ::= tile.store value buffer offsets          writes the valid region; `atomic` adds
     read     ::= tile.read shaped indices                 one element → scalar
     write    ::= tile.write buffer indices scalar         one element of a buffer
+    atomic   ::= tile.atomic buffer indices scalars       changes one element in a single step → what it was
     dim      ::= tile.dim shaped axis                     run-time extent
     valid    ::= tile.valid shaped axis                   run-time extent of the valid region
     for      ::= tile.for lb ub step inits {iv, carried}   ends in tile.yield; `kind`
@@ -188,14 +189,32 @@ class ReadOp(TileOp):
     result = result_def()
 
 
-@irdl_op_definition
-class WriteOp(TileOp):
-    """One element of a buffer; element writes into tiles are the pure op "write"."""
+class ElementWrite(TileOp):
+    """What changes one element of a buffer; element writes into tiles are the pure op "write"."""
 
-    name = "tile.write"
     buffer = operand_def()
     value = operand_def()
     indices = var_operand_def()
+
+
+@irdl_op_definition
+class WriteOp(ElementWrite):
+    """One element of a buffer."""
+
+    name = "tile.write"
+
+
+@irdl_op_definition
+class AtomicOp(ElementWrite):
+    """A write that other blocks see as one step with the read of the old element, its result.
+
+    Static `atomic`: the row of the table. `expected`: what the element must be for the write to happen.
+    """
+
+    name = "tile.atomic"
+    expected = opt_operand_def()
+    result = result_def()
+    irdl_options = (AttrSizedOperandSegments(),)
 
 
 @irdl_op_definition
@@ -345,7 +364,7 @@ class EffectOp(TileOp):
 TILE = Dialect(
     "tile",
     [
-        FuncOp, ReturnOp, ConstOp, ApplyOp, CreateOp, WindowOp, ViewOp, StridedOp, CommOp, PeerOp, LoadOp, StoreOp, ReadOp, WriteOp, DimOp, ValidOp,
+        FuncOp, ReturnOp, ConstOp, ApplyOp, CreateOp, WindowOp, ViewOp, StridedOp, CommOp, PeerOp, LoadOp, StoreOp, ReadOp, WriteOp, AtomicOp, DimOp, ValidOp,
         ForOp, WhileOp, IfOp, RegionOp, GroupOp, YieldOp, ConditionOp, CallOp, LaunchOp, CheckOp, EffectOp,
     ],
     [IRType, Static, SpanAttr],

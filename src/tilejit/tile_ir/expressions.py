@@ -148,6 +148,10 @@ class Expressions:
     def read(self, op: d.ReadOp) -> str:
         return f"{self.prefix}.read({self.text(op.source)}, {self._list(op.indices)})"
 
+    def atomic(self, op: d.AtomicOp) -> str:
+        scalars = [op.value] if op.expected is None else [op.expected, op.value]
+        return f"{self.prefix}.{op.static('atomic')}({', '.join([self.text(op.buffer), self._list(op.indices), *map(self.text, scalars)])})"
+
     def create(self, op: d.CreateOp) -> str:
         type = d.shaped_type(op.result)
         assert isinstance(type, BufferType)
@@ -200,6 +204,7 @@ _FORMS: dict[type[Operation], Callable[..., str]] = {
     d.DimOp: Expressions.dim,
     d.ValidOp: Expressions.valid,
     d.ReadOp: Expressions.read,
+    d.AtomicOp: Expressions.atomic,
     d.CreateOp: Expressions.create,
     d.WindowOp: Expressions.window,
     d.ViewOp: Expressions.view,

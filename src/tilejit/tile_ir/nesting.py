@@ -58,6 +58,8 @@ def _as_written(op: Operation) -> list[SSAValue]:
     """Operands in the order in which they appear in the text."""
     if isinstance(op, d.StoreOp):
         return [op.value, *op.offsets, op.buffer]
+    if isinstance(op, d.AtomicOp):
+        return [op.buffer, *op.indices, *([] if op.expected is None else [op.expected]), op.value]
     if isinstance(op, d.WriteOp):
         return [op.buffer, *op.indices, op.value]
     return list(op.operands)

@@ -194,7 +194,7 @@ class _Verifier:
         )
         _indices(op, op.indices)
 
-    def write(self, op: d.WriteOp) -> None:
+    def write(self, op: d.ElementWrite) -> None:
         buffer = _buffer(op, op.buffer)
         _rule(
             op,
@@ -202,6 +202,12 @@ class _Verifier:
             f"a write into {buffer} needs {buffer.rank} indices and a {buffer.dtype}",
         )
         _indices(op, op.indices)
+
+    def atomic(self, op: d.AtomicOp) -> None:
+        self.write(op)
+        row = ops.table().get(str(op.static("atomic")))
+        _rule(op, row is not None and "combine" in row.attrs, f"{op.static('atomic')!r} is no atomic row")
+        _rule(op, (op.expected is not None) == (row is not None and "expected" in row.param_names), f"{op.static('atomic')} compares before it writes, or does not")
 
     # control flow ---------------------------------------------------------------------------------------------------------
 
@@ -396,6 +402,7 @@ _CHECKS: dict[type[Operation], Callable[[_Verifier, Any], None]] = {
     d.StoreOp: _Verifier.store,
     d.ReadOp: _Verifier.read,
     d.WriteOp: _Verifier.write,
+    d.AtomicOp: _Verifier.atomic,
     d.ForOp: _Verifier.for_,
     d.WhileOp: _Verifier.while_,
     d.IfOp: _Verifier.if_,

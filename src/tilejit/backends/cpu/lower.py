@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,10 @@ from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.cpu import calls, control, ranks
 from tilejit.backends.cpu.function import FunctionWriter, Unit, constant
+from tilejit.backends.cpu.lanes.ops import apply_lane
 from tilejit.backends.cpu.lanes.registers import lane_constant, load_lanes, store_lanes
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
-from tilejit.backends.cpu.llvm.vector import binary
+from tilejit.backends.cpu.llvm.vector import binary, icmp, select
 from tilejit.backends.cpu.memory import movement
 from tilejit.backends.cpu.memory.guards import check_box, check_element, clamp
 from tilejit.backends.cpu.memory.printing import write_print
@@ -29,6 +31,7 @@ from tilejit.backends.cpu.nests.recipes import lane_code
 from tilejit.backends.cpu.rules import Nest, Nothing, Own, Place, hole, rule_of
 from tilejit.backends.cpu.schedule import Book
 from tilejit.backends.cpu.teams import fibers
+from tilejit.backends.cpu.teams.atomic import locked, locks_of
 from tilejit.backends.crossing import check_crossings
 from tilejit.dtypes import INDEX
 from tilejit.errors import InternalError, UnsupportedFeatureError
@@ -311,6 +314,23 @@ def _write(f: FunctionWriter, op: d.WriteOp) -> None:
     store_lanes(f.e, array.dtype, cell.pointer, f.scalar(op.value), 1)
 
 
+def _atomic(f: FunctionWriter, op: d.AtomicOp) -> None:
+    e, array, indices, value = f.e, f.array(op.buffer), f.indices(op.indices), f.scalar(op.value)
+    check_element(f, op, array, indices)
+    cell = sub_box(e, array, indices, [1] * array.rank)
+    combine, locks = ops.table()[str(op.static("atomic"))].attrs["combine"], locks_of(f)
+    with nullcontext() if locks is None else locked(e, locks, cell.pointer, array.dtype.get_byte()):
+        old = load_lanes(e, array.dtype, cell.pointer, 1)
+        if isinstance(combine, str):
+            rule = rule_of(ops.table()[combine])
+            assert isinstance(rule, Nest)
+            value = apply_lane(e, rule.lane, array.dtype, [old, value], 1)
+        if op.expected is not None:
+            value = select(e, icmp(e, "eq", old, f.scalar(op.expected)), value, old)
+        store_lanes(e, array.dtype, cell.pointer, value, 1)
+    f.values[op.result] = old
+
+
 def _dim(f: FunctionWriter, op: d.DimOp) -> None:
     axis = op.static("axis")
     assert isinstance(axis, int)
@@ -365,6 +385,7 @@ RULES: dict[type[Operation], Callable[[FunctionWriter, Any], None]] = {
     d.StoreOp: _store,
     d.ReadOp: _read,
     d.WriteOp: _write,
+    d.AtomicOp: _atomic,
     d.DimOp: _dim,
     d.ValidOp: _valid,
     d.ForOp: control.write_for,

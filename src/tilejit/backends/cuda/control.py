@@ -201,7 +201,7 @@ def _meets_itself(body: Body, block: Block) -> bool:
     written: set[SSAValue] = set()
     read: set[SSAValue] = set()
     for op in block.walk():
-        if isinstance(op, d.StoreOp | d.WriteOp):
+        if isinstance(op, d.StoreOp | d.ElementWrite):
             written.add(_root(op.buffer))
         elif (target := written_by(op)) is not None:
             written.add(_root(target))

@@ -14,7 +14,7 @@ from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import constant_of
 
 _PLAIN = (
-    d.ConstOp, d.ApplyOp, d.CreateOp, d.WindowOp, d.ViewOp, d.StridedOp, d.LoadOp, d.StoreOp, d.ReadOp, d.WriteOp, d.DimOp, d.ValidOp, d.ForOp, d.WhileOp,
+    d.ConstOp, d.ApplyOp, d.CreateOp, d.WindowOp, d.ViewOp, d.StridedOp, d.LoadOp, d.StoreOp, d.ReadOp, d.ElementWrite, d.DimOp, d.ValidOp, d.ForOp, d.WhileOp,
     d.IfOp, d.GroupOp, d.YieldOp, d.ConditionOp, d.CheckOp, d.CallOp, d.LaunchOp, d.ReturnOp,
 )  # fmt: skip
 
@@ -87,7 +87,7 @@ def _is_quiet(op: Operation) -> bool:
 def _stores_apart(loops: Sequence[d.ForOp], inner: Sequence[Operation]) -> bool:
     variables = [loop.body.block.args[0] for loop in loops]
     steps = {loop.body.block.args[0]: int(constant_of(loop.step) or 1) for loop in loops}
-    stores = [op for op in inner if isinstance(op, d.StoreOp | d.WriteOp)]
+    stores = [op for op in inner if isinstance(op, d.StoreOp | d.ElementWrite)]
     if not stores or any(written_by(op) is not None for op in inner):
         return False
     windows: dict[SSAValue, list[tuple[object, ...]]] = {}
@@ -95,7 +95,9 @@ def _stores_apart(loops: Sequence[d.ForOp], inner: Sequence[Operation]) -> bool:
         root, starts, sizes = _place(store)
         if _made_inside(root, loops[0]):
             continue
-        if isinstance(store, d.StoreOp) and store.static("atomic"):
+        if isinstance(store, d.AtomicOp):
+            return False  # The elements that it found tell the turns apart.
+        if store.static("atomic"):
             continue
         if starts is None or not all(_separates(variable, starts, sizes, variables, steps[variable]) for variable in variables):
             return False
@@ -130,10 +132,10 @@ def _made_inside(root: SSAValue, loop: d.ForOp) -> bool:
     return not isinstance(root, BlockArgument) and _inside(root, loop)
 
 
-def _place(op: d.StoreOp | d.WriteOp) -> tuple[SSAValue, list[Affine] | None, list[int | None]]:
+def _place(op: d.StoreOp | d.ElementWrite) -> tuple[SSAValue, list[Affine] | None, list[int | None]]:
     """Where a store writes: the root buffer, a start per dim, and sizes."""
     root, starts, _ = _window(op.buffer, op.offsets if isinstance(op, d.StoreOp) else op.indices)
-    if isinstance(op, d.WriteOp):
+    if isinstance(op, d.ElementWrite):
         return root, starts, [1] * (len(starts) if starts is not None else 0)
     shape = d.shaped_type(op.value).shape
     rank = d.shaped_type(op.buffer).rank

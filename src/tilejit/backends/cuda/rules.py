@@ -30,6 +30,7 @@ STRUCTURAL: dict[type[Operation], Rule] = {
     d.StoreOp: structure.store,
     d.ReadOp: structure.read,
     d.WriteOp: structure.write,
+    d.AtomicOp: structure.atomic,
     d.DimOp: structure.dim,
     d.ValidOp: structure.valid,
     d.ForOp: control.for_,

@@ -14,6 +14,7 @@ from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.buffers import box
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, Value, index
 from tilejit.dtypes import BF16, BOOL, FP16, FP32, FP64, INDEX
+from tilejit.errors import UnsupportedFeatureError
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ScalarType
 
@@ -100,7 +101,7 @@ def _fitting(dtype: object) -> None:
     return None
 
 
-def _cell(body: Body, op: d.ReadOp | d.WriteOp, indices: Sequence[Scalar], shape: Sequence[Scalar]) -> str | None:
+def _cell(body: Body, op: d.ReadOp | d.ElementWrite, indices: Sequence[Scalar], shape: Sequence[Scalar]) -> str | None:
     for axis, (item, extent) in enumerate(zip(indices, shape, strict=True)):
         inside = item.bounds is not None and item.bounds[0] >= 0 and extent.bounds is not None and item.bounds[1] < extent.bounds[0]
         if not inside:
@@ -144,6 +145,28 @@ def write(body: Body, op: d.WriteOp) -> Sequence[Value]:
     pointer = memory.offsets_text(body.out, buffer, indices, [None] * buffer.rank, 0)
     body.out.line(memory.store_line(body.out, pointer, body.converted(body.scalar(op.value), buffer.dtype), buffer.guarded(good), buffer.dtype))
     return []
+
+
+_ATOMICS = {"add": "add", "maximum": "max", "minimum": "min", "and_": "and", "or_": "or", "xor": "xor", None: "xchg"}
+"""The function of Triton that combines an element as a row does."""
+
+
+def atomic(body: Body, op: d.AtomicOp) -> Sequence[Value]:
+    buffer, indices, combine = body.buffer(op.buffer), [body.index(item) for item in op.indices], ops.table()[str(op.static("atomic"))].attrs["combine"]
+    floats = combine in ("add", None) and op.expected is None
+    if buffer.dtype.bits < 32 or (buffer.dtype.is_float and not floats):
+        raise UnsupportedFeatureError(f"CUDA has no {op.static('atomic')} of {buffer.dtype}", span=op.span, help="use INT32" + ", or FP32" * floats)
+    good = buffer.guarded(_cell(body, op, indices, buffer.shape))
+    body.order.before_store(body.out, buffer.root)
+    pointer = memory.offsets_text(body.out, buffer, indices, [None] * buffer.rank, 0)
+    value = body.converted(body.scalar(op.value), buffer.dtype)
+    if op.expected is None:
+        text = f"tl.atomic_{_ATOMICS[combine]}({pointer}, {value}{'' if good is None else f', mask={good}'})"
+    else:
+        wanted = body.converted(body.scalar(op.expected), buffer.dtype)
+        # It has no mask: where the index is bad, an element is exchanged for itself.
+        text = f"tl.atomic_cas({pointer}, {wanted}, {value})" if good is None else f"tl.atomic_cas(tl.where({good}, {pointer}, {buffer.pointer}), {wanted}, tl.where({good}, {value}, {wanted}))"
+    return [Scalar(body.out.let(op.hint or "old", text), buffer.dtype, None)]
 
 
 # calls and checks ---------------------------------------------------------------------------------------------------------

@@ -346,6 +346,7 @@ _RULES: dict[type[Operation], Callable[[Frame, Any], Sequence[Value]]] = {
     d.StoreOp: Frame.store,
     d.ReadOp: Frame.read,
     d.WriteOp: Frame.write,
+    d.AtomicOp: Frame.atomic,
     d.DimOp: Frame.dim,
     d.ValidOp: Frame.valid,
     d.ForOp: Frame.for_,

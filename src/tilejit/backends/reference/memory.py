@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import SSAValue
 
+from tilejit import ops
 from tilejit.backends import checks
 from tilejit.dtypes import TASK_ID, DType
-from tilejit.ops.evaluate import ArrayValue, poison, whole
+from tilejit.ops.evaluate import ArrayValue, evaluate, poison, whole
 from tilejit.ops.sizes import HELP, MAX_BYTES, TOO_LARGE, bytes_of
 from tilejit.runtime.call.failures import Failure, raise_failure
 from tilejit.tile_ir import dialect as d
@@ -182,7 +183,18 @@ class Memory:
         array[self._cell(op, array, op.indices)] = self.values[op.value]
         return []
 
-    def _cell(self, op: d.ReadOp | d.WriteOp, array: NDArray, indices: Iterable[SSAValue]) -> tuple[int, ...]:
+    def atomic(self, op: d.AtomicOp) -> Sequence[Value]:
+        array, row = self.buffer(op.buffer), ops.table()[str(op.static("atomic"))]
+        cell, value, combine = self._cell(op, array, op.indices), self.values[op.value], row.attrs["combine"]
+        old = array[cell]
+        if isinstance(combine, str):
+            type = d.type_of(op.result)
+            (value,) = evaluate(ops.table()[combine], {"lhs": old, "rhs": value}, (type,))
+        if op.expected is None or old == self.values[op.expected]:
+            array[cell] = value
+        return [old]
+
+    def _cell(self, op: d.ReadOp | d.ElementWrite, array: NDArray, indices: Iterable[SSAValue]) -> tuple[int, ...]:
         cell = self.integers(indices)
         for axis, (index, extent) in enumerate(zip(cell, array.shape, strict=True)):
             if not 0 <= index < extent:

@@ -43,7 +43,7 @@ def apply_op(function: OpFunction, positional: Sequence[Abstract], keywords: Map
     try:
         bound = bind(function, positional, keywords, _kind_of, _value_of)
         bound = bound._replace(args=dict(_as_masks(bound.row, bound.args)))
-        special = _structural(bound.row.name)
+        special = _structural("read" if "atomic" in bound.row.attrs else bound.row.name)
         if special is not None:
             return special(bound.args, fresh)
         if bound.row.compose is not None:
@@ -218,7 +218,7 @@ def _scalar(arg: Abstract) -> ScalarArg:
     if isinstance(arg, RuntimeValue) and arg.unrolled:
         return ScalarArg(INDEX, 1)  # any number: rules look at its kind only
     dtype = arg.dtype if isinstance(arg, RuntimeValue) else None
-    return ScalarArg(dtype or INDEX)
+    return ScalarArg(dtype or INDEX, symbol=arg.dim if isinstance(arg, Extent) else None)
 
 
 def items_of(arg: object) -> tuple[Abstract, ...]:
@@ -280,7 +280,7 @@ def _dim(args: Arguments, fresh: FreshDim) -> Abstract:
 
 
 def _read(args: Arguments, fresh: FreshDim) -> Abstract:
-    source = args["src"]
+    source = args["src"] if "src" in args else args["tensor"]
     return RuntimeValue(source.dtype) if isinstance(source, (BufferType, TileType)) else UNKNOWN
 
 

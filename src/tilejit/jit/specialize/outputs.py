@@ -79,6 +79,8 @@ def roles_of_write(name: str) -> Mapping[str, str] | None:
             return {"target": "target", "source": "value", "offset": "offsets"}
         case "write":
             return _ELEMENT
+        case _ if name.startswith("atomic_"):
+            return _ELEMENT
         case _:
             return None
 

@@ -44,7 +44,7 @@ def _rows(op: d.LoadOp | d.StoreOp | d.WindowOp, offsets: Sequence[Index], sizes
     return lambda axis: (checks.box_failure(op, axis), (offsets[axis], sizes[axis], array.shape[axis]))
 
 
-def check_element(f: FunctionWriter, op: d.ReadOp | d.WriteOp, array: Array, indices: Sequence[Index]) -> None:
+def check_element(f: FunctionWriter, op: d.ReadOp | d.ElementWrite, array: Array, indices: Sequence[Index]) -> None:
     """Make sure that an index lies inside its array."""
     if not f.unit.options.check_bounds:
         return

@@ -326,6 +326,9 @@ class KernelWriter(ControlWriter):
         self.store_scalar(memory, indices, scalar_as(self, op.value, memory.dtype, op))
         self.touch(memory)
 
+    def atomic(self, op: d.AtomicOp) -> None:
+        raise self.refuse(op, f"{op.static('atomic')} of one element", "add tiles: pl.store(tile, offsets, tensor, atomic=pl.AtomicType.Add)")
+
     def dim(self, op: d.DimOp) -> None:
         axis = op.static("axis")
         assert isinstance(axis, int)
@@ -384,6 +387,7 @@ _WRITERS: dict[type, Callable[..., None]] = {
     d.CreateOp: KernelWriter.create,
     d.ReadOp: KernelWriter.read,
     d.WriteOp: KernelWriter.write_op,
+    d.AtomicOp: KernelWriter.atomic,
     d.DimOp: KernelWriter.dim,
     d.ValidOp: KernelWriter.valid,
     d.CheckOp: KernelWriter.check,

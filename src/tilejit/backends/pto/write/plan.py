@@ -81,7 +81,7 @@ def root_of(buffer: SSAValue) -> SSAValue:
 
 def written(op: Operation) -> SSAValue | None:
     """The buffer that an op writes, if any."""
-    if isinstance(op, d.StoreOp | d.WriteOp):
+    if isinstance(op, d.StoreOp | d.ElementWrite):
         return op.buffer
     return written_by(op)
 
