@@ -10,10 +10,11 @@ from xdsl.ir import SSAValue
 
 from tilejit import ops
 from tilejit.errors import ParserTypeError
-from tilejit.frontend import calls
+from tilejit.frontend import calls, functions
 from tilejit.frontend.context import Context
-from tilejit.frontend.values import describe_value
+from tilejit.frontend.values import InlineFunction, MethodReference, describe_value
 from tilejit.ops.binding import Bound
+from tilejit.ops.compose import INLINE_HELP
 from tilejit.ops.spec import OpFunction, OpSpec, ParamKind
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ShapedType
@@ -29,6 +30,17 @@ class BuildKit:
 
     def __call__(self, name: str, *args: object, **keywords: object) -> object:
         return calls.op_call(self.ctx, ops.step(self.level, name), args, keywords, self.node)
+
+    def call(self, function: object, *args: object) -> tuple[object, ...]:
+        if isinstance(function, MethodReference):
+            function = self.ctx.program.resolve(function.name, self.ctx.builder.span)
+        if isinstance(function, OpFunction):
+            found = calls.op_call(self.ctx, function, args, {}, self.node)
+        elif isinstance(function, InlineFunction):
+            found = functions.splice(self.ctx, function, args, {}, ast.copy_location(ast.Call(self.node, [], []), self.node))
+        else:
+            raise ParserTypeError(f"{self.title} takes an op or an inline function, got {describe_value(function)}", help=INLINE_HELP)
+        return found if isinstance(found, tuple) else (found,)
 
     def type(self, value: object) -> ShapedType:
         if not isinstance(value, SSAValue) or not isinstance(type := d.type_of(value), ShapedType):

@@ -22,6 +22,9 @@ Handle = Any
 """A tensor, tile or scalar of whoever runs the row; ints, floats and flags stand for themselves."""
 
 
+INLINE_HELP = "an op such as pl.maximum, or a function decorated with @pl.jit.inline"
+
+
 class Kit(Protocol):
     """What a composed row is written with."""
 
@@ -32,6 +35,10 @@ class Kit(Protocol):
 
     def __call__(self, name: str, *args: Handle, **keywords: Handle) -> Handle:
         """The value of `pl.<name>(…)`."""
+        ...
+
+    def call(self, function: object, *args: Handle) -> tuple[Handle, ...]:
+        """The values of a function that the user handed in: an op, or an inline function."""
         ...
 
     def type(self, value: Handle) -> ShapedType: ...
@@ -53,14 +60,14 @@ def _reference(**_: object) -> NoReturn:
     raise InternalError("composed ops have no reference of their own: their steps have one")
 
 
-def composed(*spellings: Spelling, dtypes: Iterable[DType] = NUMBERS, levels: Iterable[str] | None = None, facts: Facts = PLAIN, name: str | None = None):
+def composed(*spellings: Spelling, dtypes: Iterable[DType] = NUMBERS, levels: Iterable[str] | None = None, facts: Facts = PLAIN, name: str | None = None, **attrs: object):
     """Declare a row by the function that composes it: its first parameter is the kit, the others are those of the row."""
 
     def declared(define: Callable[..., object]) -> OpSpec:
         signature = inspect.signature(define)
         define.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
         return declare(
-            define, family="composed", infer=_infer, reference=_reference, dtypes=frozenset(dtypes), spellings=spellings, levels=levels, name=name, facts=facts, compose=define
+            define, family="composed", infer=_infer, reference=_reference, dtypes=frozenset(dtypes), spellings=spellings, levels=levels, name=name, facts=facts, compose=define, attrs=attrs
         )  # fmt: skip
 
     return declared

@@ -32,6 +32,8 @@ Path = tuple[str, ...]
 
 SUBMITS = ("submit", "spmd_submit")
 """Functions of the language whose first argument is a kernel to start."""
+_HANDED = (*SUBMITS, "scan")
+"""Those, and functions whose first argument may be a helper to call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Facts:
     chains: Mapping[str, Sequence[Sequence[Step]]]
     """Attribute and item chains by the name they start at, parameters and locals included; the longest form of each."""
     calls: Sequence[tuple[Path | None, Path | None]]
-    """What is called, in source order, as far as it is a chain of names; after it what a call of `submit` starts."""
+    """What is called, in source order, as far as it is a chain of names; after it what a call of `submit` starts, or `scan` calls."""
     mentions_dynamic: bool
     """Whether the word `dynamic` appears at all."""
 
@@ -84,7 +86,7 @@ def calls_in(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
 
 
 def _call(call: ast.Call) -> tuple[Path | None, Path | None]:
-    starts = isinstance(call.func, ast.Attribute) and call.func.attr in SUBMITS and bool(call.args)
+    starts = isinstance(call.func, ast.Attribute) and call.func.attr in _HANDED and bool(call.args)
     return path_of(call.func), path_of(call.args[0]) if starts else None
 
 

@@ -20,6 +20,7 @@ from tilejit.jit.specialize.iterate import dict_view, member_nodes
 from tilejit.jit.specialize.nodes import at, dotted
 from tilejit.jit.specialize.operators import Operators
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Items, RuntimeValue, Static, is_language
+from tilejit.ops.compose import INLINE_HELP
 from tilejit.ops.spec import OpFunction
 from tilejit.types.scopes import MARKERS, meant
 from tilejit.types.values import BufferType, TileType
@@ -63,6 +64,8 @@ class Calls(Operators):
             task = definition_of(args[0][1].value) if isinstance(args[0][1], Static) else None
             if task is not None:
                 raise self._unnamed(node.args[0], task)
+        if isinstance(callee, Static) and isinstance(callee.value, OpFunction) and args:
+            args[0] = self._handed_in(callee.value, node, args)
         keywords = [(keyword, *self.fold(keyword.value)) for keyword in node.keywords]
         new_keywords = [at(ast.keyword(keyword.arg, value), keyword) for keyword, value, _ in keywords]
         new = at(ast.Call(function, [argument for argument, _ in args], new_keywords), node)
@@ -118,6 +121,21 @@ class Calls(Operators):
             else:
                 args.append(argument)
         return at(ast.Call(node.func, args, node.keywords), node)
+
+    def _handed_in(self, function: OpFunction, node: ast.Call, args: Sequence[Folded]) -> Folded:
+        """The first argument of an op: of one that calls it (`pl.scan`) the specialisation for pairs of the others."""
+        first = args[0]
+        helper = definition_of(first[1].value) if isinstance(first[1], Static) else None
+        if helper is None or not function.rows[0][1].attrs.get("calls"):
+            return first
+        check_callee(helper, node, self.definition)
+        if helper.kind != "inline":
+            what = f"pl.{function.name} calls `{helper.name}` on parts of its operands, so it must be an inline function"
+            raise self.located(UnsupportedFeatureError(what, help=INLINE_HELP), node.args[0])
+        call = at(ast.Call(node.args[0], [*node.args[1:], *node.args[1:]], []), node.args[0])
+        special, _ = self.helper_call(call, helper)
+        assert isinstance(special, ast.Call)
+        return special.func, first[1]
 
     def _shown(self, node: ast.Call, function: ast.expr, asked: bool) -> Folded:
         """`pl.static_print(…)`: what it shows is evaluated, and is no read; `pl.print(…)` prints it whenever the kernel runs."""

@@ -76,6 +76,10 @@ class TypeKit:
             raise _NotKnown
         return found.items if isinstance(found, Items) else found
 
+    def call(self, function: object, *args: object) -> tuple[object, ...]:
+        """A function that is handed in makes as many values as it takes of one side; the front end checks that."""
+        return args[: len(args) // 2]
+
     def type(self, value: object) -> BufferType | TileType:
         if not isinstance(value, (BufferType, TileType)):
             raise _NotKnown
