@@ -12,7 +12,7 @@ from tilejit.backends.pto.write.blocks import BlockWriter, Tile
 from tilejit.backends.pto.write.memory import Region
 from tilejit.backends.pto.write.scalars import scalar_as
 from tilejit.backends.pto.write.text import op_name, scalar_name
-from tilejit.backends.pto.write.vector import cast_tile, finished, full, is_array, line_axis, pulled, side, spread_line, working_dtype
+from tilejit.backends.pto.write.vector import cast_tile, finished, full, is_array, line_axis, pulled, side, spread_line, unary, working_dtype
 from tilejit.dtypes import BOOL, FP32, INT8, INT16, INT32, UINT8, UINT16, DType
 from tilejit.ops.gather import CMP_MODES
 from tilejit.tile_ir import dialect as d
@@ -114,28 +114,38 @@ def _comparable(w: BlockWriter, dtype: DType, op: d.ApplyOp) -> DType:
 
 
 def compare(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
-    """0 or 1 in the type of the operands, or a mask."""
+    """0 or 1 in the type of the operands or as flags, or a mask."""
     args = apply_args(op)
     arrays = [value for value in (args["lhs"], args["rhs"]) if is_array(value)]
     assert isinstance(arrays[0], SSAValue)
     kind = args["cmp_type"]
     assert isinstance(kind, int)
-    data = region if op.op == "cmp" else _data_region(w, arrays[0], region)
+    elements = op.op != "cmp_mask"
+    data = region if elements else _data_region(w, arrays[0], region)
     dtype = _comparable(w, d.shaped_type(arrays[0]).dtype, op)
     if not is_array(args["lhs"]):
         kind = (0, 1, 4, 5, 2, 3)[kind]
         args["lhs"], args["rhs"] = args["rhs"], args["lhs"]
-    sides = [side(w, value, data, op, dtype) if op.op == "cmp" else _maskside(w, value, data, op, dtype) for value in (args["lhs"], args["rhs"])]
+    sides = [side(w, value, data, op, dtype) if elements else _maskside(w, value, data, op, dtype) for value in (args["lhs"], args["rhs"])]
     first = sides[0]
     if not isinstance(first, Tile):
         raise w.refuse(op, f"{op_name(op)} of single elements")
-    whole = w.result(op, data, dtype) if op.op == "cmp" else first
+    whole = w.result(op, data, dtype) if elements else first
     full = [spread_line(w, side, line, whole) if isinstance(side, Tile) and (line := line_axis(side, whole)) else side for side in sides]
     assert isinstance(full[0], Tile)
     other = full[1] if isinstance(full[1], Tile) else (full[1], scalar_name(dtype))
-    if op.op == "cmp_mask":
+    if not elements:
         return compared_in_rows(w, op, full[0], other, CMP_MODES[kind], w.result(op, region))
-    return finished(w, op, flags(w, compared(w, full[0], other, CMP_MODES[kind]), whole, dtype))
+    made = flags(w, compared(w, full[0], other, CMP_MODES[kind]), whole, dtype)
+    return finished(w, op, made if op.op == "cmp" else cast_tile(w, made, INT32))
+
+
+def inverted(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
+    """The other bits of numbers; of flags those that are 0."""
+    if d.shaped_type(op.results[0]).dtype is not BOOL:
+        return unary(w, op, region)
+    source = pulled(w, operand(op, "input"), region, op, INT32)
+    return finished(w, op, flags(w, compared(w, source, (w.constant(0, INT32), scalar_name(INT32)), "eq"), w.like(source), INT32))
 
 
 def _maskside(w: BlockWriter, value: object, region: Region, op: d.ApplyOp, dtype: DType) -> Tile | str:

@@ -83,7 +83,7 @@ def emit_program(program: Program, arch: str) -> dict[str, KernelText]:
             rule = rule_of(table()[op.op]) if isinstance(op, d.ApplyOp | d.EffectOp) and op.op in table() else None
             if isinstance(op, d.ApplyOp | d.EffectOp) and rule is not None and rule.hole is not None:
                 help = "keep this program on the platform cpu; hand-written PTO can say it (docs/pto.md)"
-                raise UnsupportedFeatureError(f"a kernel that meets another one (`{op.op}`) is not written as PTO", span=op.span, help=help)
+                raise UnsupportedFeatureError(f"`{op.op}`: {rule.hole}", span=op.span, help=help)
     return {function.symbol: emit_kernel(function, arch) for function in kernels}
 
 

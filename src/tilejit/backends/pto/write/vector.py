@@ -95,7 +95,8 @@ def binary(name: str) -> Rule:
     """An instruction of two operands."""
 
     def rule(w: BlockWriter, op: d.ApplyOp, region: Region) -> Tile:
-        args, dtype = apply_args(op), working_dtype(w, d.shaped_type(op.results[0]).dtype, op)
+        args, own = apply_args(op), d.shaped_type(op.results[0]).dtype
+        dtype = INT16 if own is BOOL and ops.facts(op.op).bitwise else working_dtype(w, own, op)
         return finished(w, op, combined(w, op, region, name, args["lhs"], args["rhs"], dtype))
 
     return rule
