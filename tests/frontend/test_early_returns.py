@@ -117,13 +117,35 @@ def test_a_helper_returns_to_its_caller(platform: str) -> None:
         np.testing.assert_allclose(ran(only_out_of_the_helper, n, platform, x), want)
 
 
-def test_blocks_that_run_side_by_side_have_no_rest_to_leave_out() -> None:
+@pl.jit(runtime_scalars=("n",))
+def out_of_one_block(x: pl.Tensor, n: pl.INT32, out: pl.Out[pl.Tensor]):
+    with pl.spmd(3):
+        i = pl.get_block_idx()
+        if i == n:
+            return
+        out[i : i + 1, :] = x[i : i + 1, :]
+    if n > 5:
+        return
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.write(out, [0, 0], 1.0)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_block_of_a_grid_returns_alone(platform: str) -> None:
+    for n in (0, 2, 7):
+        want = np.where(np.arange(3)[:, None] == n, 0, X)
+        if n <= 5:
+            want[0, 0] = 1
+        np.testing.assert_array_equal(ran(out_of_one_block, n, platform), want)
+
+
+def test_turns_of_a_parallel_loop_have_no_rest_to_leave_out() -> None:
     @pl.jit
     def kernel(x: pl.Tensor, n: pl.INT32, out: pl.Out[pl.Tensor]):
-        for i in pl.spmd(3):
+        for i in pl.parallel(3):
             if i == n:
                 return
             out[i : i + 1, :] = x[i : i + 1, :]
 
-    with pytest.raises(UnsupportedFeatureError, match=r"return inside a pl\.spmd loop"):
+    with pytest.raises(UnsupportedFeatureError, match=r"return inside a pl\.parallel loop"):
         ran(kernel, 1, "cpu")

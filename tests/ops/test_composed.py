@@ -139,6 +139,12 @@ CASES = [
     Case("pl.topk(x, 2, axis=1)[0]", lambda x: -np.sort(-x, axis=1)[:, :2]),
     Case("pl.topk(x, 3, largest=False)[1]", lambda x: np.argsort(x, axis=-1, kind="stable")[..., :3]),
     Case("pl.histogram(x, 7, -1.0, 0.75)", lambda x: np.histogram(x, 7, (-1.0, 0.75))[0]),
+    *[Case("pl.atan2(x, y)", np.arctan2, shapes=((5, 7), (5, 7)), dtype=dtype) for dtype in (np.float32, np.float64, np.float16)],
+    Case("pl.atan2(x, y)", np.arctan2, shapes=((5, 1), (1, 7))),
+    Case("pl.atan2(2.0, x)", lambda x: np.arctan2(2, x)),
+    Case("x.atan()", np.arctan),
+    *[Case(f"pl.scan(pl.add, x, axis={axis})", lambda x, a=axis: np.cumsum(x, axis=a)) for axis in range(3)],
+    Case("pl.scan(pl.minimum, x, reverse=True)", lambda x: np.minimum.accumulate(x[..., ::-1], axis=-1)[..., ::-1], dtype=np.int32),
     Case("pl.row_max(x) + pl.row_sum(x)", lambda x: x.max(-1, keepdims=True) + x.sum(-1, keepdims=True)),
 ]
 

@@ -64,7 +64,7 @@ def extremes(value: object, rounds: Mapping[SSAValue, range]) -> tuple[Extreme, 
 def never_negative(value: object, counts: Container[SSAValue]) -> bool:
     """Whether an expression over extents, and indices that count up from 0 or more, is always 0 or more."""
     terms = _terms(value, _DEPTH)
-    known = all(isinstance(term, tuple) or term in counts for term in terms if term is not None)
+    known = all(isinstance(term, tuple) or (isinstance(term, SSAValue) and term in counts) for term in terms if term is not None)
     return known and all(coefficient >= 0 for coefficient in terms.values())
 
 

@@ -247,9 +247,11 @@ def change_element(ctx: Context, row: OpSpec, target: SSAValue, position: object
     """An atomic row on one element; evaluates to what it was."""
     type = d.shaped_type(target)
     if not isinstance(type, BufferType):
-        raise ParserTypeError(f"{row.name} changes an element of a tensor in memory, got {type}", help="nobody else sees a tile: read and write its element")
+        what = f"{row.name} changes an element of a tensor in memory, got the result of an operator"
+        raise ParserTypeError(what, help="write it into pl.create_tensor(…) first")
     if type.dtype not in row.dtypes:
-        raise DTypeError(f"{row.name} takes a tensor of {dtype_names(row.dtypes)}, got {type.dtype}")
+        what = f"{row.name} takes a tensor of {dtype_names(row.dtypes)}, got {type.dtype}"
+        raise DTypeError(what, help="floats have atomic_add, atomic_max, atomic_min and atomic_exchange")
     ctx.needs_execution(f"pl.{row.name}", "tensor")
     refuse_write(target)
     wanted = None if expected is None else _as_element(ctx, type, expected)

@@ -33,7 +33,7 @@ class BuildKit:
 
     def call(self, function: object, *args: object) -> tuple[object, ...]:
         if isinstance(function, MethodReference):
-            function = self.ctx.program.resolve(function.name, self.ctx.builder.span)
+            function = self.ctx.program.resolve(function.name, self.ctx.span(self.node))
         if isinstance(function, OpFunction):
             found = calls.op_call(self.ctx, function, args, {}, self.node)
         elif isinstance(function, InlineFunction):

@@ -70,7 +70,8 @@ def inside(ctx: Context, value: SSAValue, buffer: SSAValue, offsets: Sequence[ob
     starts = [offset if never_negative(offset, ctx.counts) else _least(ctx, offset, 0, "maximum") for offset in offsets]
     for axis, (start, offset) in enumerate(zip(starts[:lead], offsets[:lead], strict=True)):
         if start is not offset:
-            raise ArgumentError(f"pl.store with clamp may start before the tensor in dims of the tile only, not in dim {axis}", help="give the tile that dim, with extent 1")
+            what = f"pl.store with clamp may start before the tensor in dims of the tile only, not in dim {axis}"
+            raise ArgumentError(what, help="give the tile that dim, with extent 1")
     sizes: list[object] = []
     for axis in range(own.rank):
         offset, extent = starts[axis + lead], type.shape[axis + lead]

@@ -72,6 +72,8 @@ class _Shaped:
     def argsort(self, axis: Any = ..., descending: Any = ...) -> Any: ...
     def assemble(self, source: Any, offset: Any, *, atomic: Any = ...) -> Any: ...
     def astype(self, target_type: Any, mode: Any = ...) -> Any: ...
+    def atan(self) -> Any: ...
+    def atan2(self, x: Any) -> Any: ...
     def batch_matmul(self, rhs: Any) -> Any: ...
     def bincount(self, length: Any, weights: Any = ...) -> Any: ...
     def broadcast_to(self, *args: Any) -> Any: ...
@@ -460,6 +462,52 @@ class _tensor:
 
         takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
         """
+
+    @staticmethod
+    def atan(input: Any) -> Any:
+        """The angle whose tangent is x, in radians, from -pi / 2 to pi / 2, for every element.
+
+        takes: tensors and tiles of floats
+        """
+
+    @staticmethod
+    def atan2(y: Any, x: Any) -> Any:
+        """The angle of the point (x, y) in radians, from -pi to pi, with the signs of zeros as in NumPy.
+
+        takes: tensors and tiles of floats
+        """
+
+    @staticmethod
+    def atomic_add(tensor: Any, indices: Any, value: Any) -> Any:
+        """Add to one element of a tensor that other blocks may change meanwhile; evaluates to the element before."""
+
+    @staticmethod
+    def atomic_and(tensor: Any, indices: Any, value: Any) -> Any:
+        """Keep those bits of one element that the value has too; evaluates to the element before."""
+
+    @staticmethod
+    def atomic_cas(tensor: Any, indices: Any, expected: Any, value: Any) -> Any:
+        """Put the value in the place of one element if that is `expected`; evaluates to the element before."""
+
+    @staticmethod
+    def atomic_exchange(tensor: Any, indices: Any, value: Any) -> Any:
+        """Put the value in the place of one element; evaluates to the element before."""
+
+    @staticmethod
+    def atomic_max(tensor: Any, indices: Any, value: Any) -> Any:
+        """Make one element the larger of itself and the value; evaluates to the element before. NaN wins."""
+
+    @staticmethod
+    def atomic_min(tensor: Any, indices: Any, value: Any) -> Any:
+        """Make one element the smaller of itself and the value; evaluates to the element before. NaN wins."""
+
+    @staticmethod
+    def atomic_or(tensor: Any, indices: Any, value: Any) -> Any:
+        """Set the bits of the value in one element; evaluates to the element before."""
+
+    @staticmethod
+    def atomic_xor(tensor: Any, indices: Any, value: Any) -> Any:
+        """Turn the bits of the value over in one element; evaluates to the element before."""
 
     @staticmethod
     def bincount(input: Any, length: Any, weights: Any = ...) -> Any:
@@ -1325,6 +1373,14 @@ class _tensor:
         """
 
     @staticmethod
+    def scan(fn: Any, input: Any, second: Any = ..., third: Any = ..., fourth: Any = ..., *, axis: Any = ..., reverse: Any = ...) -> Any:
+        """Running results of an associative function along an axis, from the first element on or, reversed, from the last: of one array
+        fn(before, element), of several arrays fn(befores…, elements…), which gives as many values.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
+
+    @staticmethod
     def scatter(input: Any, dim: Any = ..., index: Any = ..., src: Any = ..., *, mask_pattern: Any = ..., dst: Any = ...) -> Any:
         """input with src's elements at the columns that index names, or dst with input in the columns that a pattern selects.
 
@@ -1744,6 +1800,20 @@ class _tile:
         """target with source written at `offset`: the valid region of a tensor, the whole of a tile.
 
         takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
+
+    @staticmethod
+    def atan(input: Any) -> Any:
+        """The angle whose tangent is x, in radians, from -pi / 2 to pi / 2, for every element.
+
+        takes: tensors and tiles of floats
+        """
+
+    @staticmethod
+    def atan2(y: Any, x: Any) -> Any:
+        """The angle of the point (x, y) in radians, from -pi to pi, with the signs of zeros as in NumPy.
+
+        takes: tensors and tiles of floats
         """
 
     @staticmethod
@@ -2759,6 +2829,14 @@ class _tile:
         """
 
     @staticmethod
+    def scan(fn: Any, input: Any, second: Any = ..., third: Any = ..., fourth: Any = ..., *, axis: Any = ..., reverse: Any = ...) -> Any:
+        """Running results of an associative function along an axis, from the first element on or, reversed, from the last: of one array
+        fn(before, element), of several arrays fn(befores…, elements…), which gives as many values.
+
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        """
+
+    @staticmethod
     def scatter(dst: Any, src: Any, indexes: Any) -> Any:
         """dst with src's elements at flat row-major indices.
 
@@ -2932,7 +3010,7 @@ class _tile:
     @staticmethod
     def store(tile: Any, offsets: Any, output_tensor: Any, shapes: Any = ..., *, atomic: Any = ..., clamp: Any = ...) -> Any:
         """Write the valid region of a tile into a tensor at `offsets`; evaluates to that tensor. `atomic` adds instead, `clamp` leaves out what lies
-        behind the end of the tensor.
+        outside the tensor.
         """
 
     @staticmethod
@@ -3361,6 +3439,44 @@ def assemble(target: Any, source: Any, offset: Any, *, atomic: Any = ...) -> Any
 
     takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
     """
+
+def atan(input: Any) -> Any:
+    """The angle whose tangent is x, in radians, from -pi / 2 to pi / 2, for every element.
+
+    takes: tensors and tiles of floats
+    example: out[:] = pl.atan(x)  # x: FP32 [4, 8]
+    """
+
+def atan2(y: Any, x: Any) -> Any:
+    """The angle of the point (x, y) in radians, from -pi to pi, with the signs of zeros as in NumPy.
+
+    takes: tensors and tiles of floats
+    example: out[:] = pl.atan2(x, x)  # x: FP32 [4, 8]
+    """
+
+def atomic_add(tensor: Any, indices: Any, value: Any) -> Any:
+    """Add to one element of a tensor that other blocks may change meanwhile; evaluates to the element before."""
+
+def atomic_and(tensor: Any, indices: Any, value: Any) -> Any:
+    """Keep those bits of one element that the value has too; evaluates to the element before."""
+
+def atomic_cas(tensor: Any, indices: Any, expected: Any, value: Any) -> Any:
+    """Put the value in the place of one element if that is `expected`; evaluates to the element before."""
+
+def atomic_exchange(tensor: Any, indices: Any, value: Any) -> Any:
+    """Put the value in the place of one element; evaluates to the element before."""
+
+def atomic_max(tensor: Any, indices: Any, value: Any) -> Any:
+    """Make one element the larger of itself and the value; evaluates to the element before. NaN wins."""
+
+def atomic_min(tensor: Any, indices: Any, value: Any) -> Any:
+    """Make one element the smaller of itself and the value; evaluates to the element before. NaN wins."""
+
+def atomic_or(tensor: Any, indices: Any, value: Any) -> Any:
+    """Set the bits of the value in one element; evaluates to the element before."""
+
+def atomic_xor(tensor: Any, indices: Any, value: Any) -> Any:
+    """Turn the bits of the value over in one element; evaluates to the element before."""
 
 def batch_matmul(lhs: Any, rhs: Any) -> Any:
     """lhs @ rhs for each batch of tiles; batches broadcast.
@@ -4275,6 +4391,13 @@ def rsqrt(input: Any, high_precision: Any = ...) -> Any:
     example: out[:] = pl.rsqrt(x)  # x: FP32 [4, 8]
     """
 
+def scan(fn: Any, input: Any, second: Any = ..., third: Any = ..., fourth: Any = ..., *, axis: Any = ..., reverse: Any = ...) -> Any:
+    """Running results of an associative function along an axis, from the first element on or, reversed, from the last: of one array
+    fn(before, element), of several arrays fn(befores…, elements…), which gives as many values.
+
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    """
+
 def scatter(input: Any, dim: Any = ..., index: Any = ..., src: Any = ..., *, mask_pattern: Any = ..., dst: Any = ...) -> Any:
     """input with src's elements at the columns that index names, or dst with input in the columns that a pattern selects.
 
@@ -4431,7 +4554,7 @@ def std(input: Any, axis: Any = ..., keepdims: Any = ..., ddof: Any = ...) -> An
 
 def store(tile: Any, offsets: Any, output_tensor: Any, shapes: Any = ..., *, atomic: Any = ..., clamp: Any = ...) -> Any:
     """Write the valid region of a tile into a tensor at `offsets`; evaluates to that tensor. `atomic` adds instead, `clamp` leaves out what lies
-    behind the end of the tensor.
+    outside the tensor.
     """
 
 def sub(lhs: Any, rhs: Any) -> Any:

@@ -35,8 +35,9 @@ def scalar_arg(value: SSAValue) -> ScalarArg:
     """What a type rule sees of a scalar operand."""
     type = d.type_of(value)
     assert isinstance(type, ScalarType)
-    axis = value.owner.static("axis") if isinstance(value.owner, d.DimOp) else None
-    return ScalarArg(type.dtype, constant_of(value), d.shaped_type(value.owner.operands[0]).shape[axis] if isinstance(axis, int) else None)
+    if isinstance(value.owner, d.DimOp) and isinstance(axis := value.owner.static("axis"), int):
+        return ScalarArg(type.dtype, symbol=d.shaped_type(value.owner.source).shape[axis])
+    return ScalarArg(type.dtype, constant_of(value))
 
 
 class Builder:

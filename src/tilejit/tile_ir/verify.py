@@ -205,9 +205,10 @@ class _Verifier:
 
     def atomic(self, op: d.AtomicOp) -> None:
         self.write(op)
-        row = ops.table().get(str(op.static("atomic")))
-        _rule(op, row is not None and "combine" in row.attrs, f"{op.static('atomic')!r} is no atomic row")
-        _rule(op, (op.expected is not None) == (row is not None and "expected" in row.param_names), f"{op.static('atomic')} compares before it writes, or does not")
+        name = str(op.static("atomic"))
+        params = ops.table()[name].param_names if name in ops.table() and "atomic" in ops.table()[name].attrs else None
+        _rule(op, params is not None, f"{name!r} is no atomic row")
+        _rule(op, (op.expected is not None) == ("expected" in (params or ())), f"the number that {name} expects, or none")
 
     # control flow ---------------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ NUMBERS = {
     "control_flow": (),
     "valid_regions": (),
     "casts": ("half_precision", "four_bits_saturate"),
+    "scans_and_atomics": ("exchanged_and_compared", "pairs_of_two_types"),
 }
 """Cases by topic; all of a topic where none is named."""
 
@@ -25,6 +26,7 @@ CUBINS = {
     "llm_attention": ("prefill_dynamic_causal",),
     "products": ("chain_of_products",),
     "gather_scatter_sort": ("thirty_two_sorted",),
+    "scans_and_atomics": ("folded_by_all_blocks",),
 }
 
 

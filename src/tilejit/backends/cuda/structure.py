@@ -147,7 +147,7 @@ def write(body: Body, op: d.WriteOp) -> Sequence[Value]:
     return []
 
 
-_ATOMICS = {"add": "add", "maximum": "max", "minimum": "min", "and_": "and", "or_": "or", "xor": "xor", None: "xchg"}
+_ATOMICS: dict[object, str] = {"add": "add", "maximum": "max", "minimum": "min", "and_": "and", "or_": "or", "xor": "xor", None: "xchg"}
 """The function of Triton that combines an element as a row does."""
 
 
@@ -165,7 +165,9 @@ def atomic(body: Body, op: d.AtomicOp) -> Sequence[Value]:
     else:
         wanted = body.converted(body.scalar(op.expected), buffer.dtype)
         # It has no mask: where the index is bad, an element is exchanged for itself.
-        text = f"tl.atomic_cas({pointer}, {wanted}, {value})" if good is None else f"tl.atomic_cas(tl.where({good}, {pointer}, {buffer.pointer}), {wanted}, tl.where({good}, {value}, {wanted}))"
+        if good is not None:
+            pointer, value = f"tl.where({good}, {pointer}, {buffer.pointer})", f"tl.where({good}, {value}, {wanted})"
+        text = f"tl.atomic_cas({pointer}, {wanted}, {value})"
     return [Scalar(body.out.let(op.hint or "old", text), buffer.dtype, None)]
 
 

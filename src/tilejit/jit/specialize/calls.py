@@ -125,8 +125,13 @@ class Calls(Operators):
     def _handed_in(self, function: OpFunction, node: ast.Call, args: Sequence[Folded]) -> Folded:
         """The first argument of an op: of one that calls it (`pl.scan`) the specialisation for pairs of the others."""
         first = args[0]
+        if not function.rows[0][1].attrs.get("calls"):
+            return first
         helper = definition_of(first[1].value) if isinstance(first[1], Static) else None
-        if helper is None or not function.rows[0][1].attrs.get("calls"):
+        if helper is None and not (isinstance(first[1], Static) and isinstance(first[1].value, OpFunction)):
+            what = f"pl.{function.name} calls its first argument on tensors and tiles, which `{ast.unparse(node.args[0])}` does not take"
+            raise self.located(UnsupportedFeatureError(what, help=INLINE_HELP), node.args[0])
+        if helper is None:
             return first
         check_callee(helper, node, self.definition)
         if helper.kind != "inline":

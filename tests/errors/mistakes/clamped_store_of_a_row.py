@@ -1,0 +1,18 @@
+"""A clamped store that starts before the tensor in a dim that the tile lacks."""
+
+import numpy as np
+
+import tilejit.language as pl
+
+A = np.arange(32, dtype=np.float32).reshape(4, 8)
+OUT = np.full((4, 8), 7, np.float32)
+
+
+@pl.jit
+def kernel(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.store(pl.load(a, [0, 0], [1, 8]).reshape(8), [-1, 0], out, clamp=True)
+
+
+def mistake() -> object:
+    return kernel(A, OUT)
