@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tests.fuzz.values import Dim, Val, rounding, settled
+from tests.fuzz.values import Dim, Val, rounding, settled, with_float
 from tests.fuzz.writer import Writer
 
 
@@ -69,7 +69,7 @@ def product_over(w: Writer) -> Val | None:
     shape = [extent for place, extent in enumerate(x.shape) if place != axis]
     count = int(x.shape[axis])
     text = f"pl.prod(pl.clip({x.text}, -1.0, 1.0), axis={axis})"
-    return _shaped(w, x, text, shape, lo=-1.0, hi=1.0, err=count * (x.err + rounding(x.dtype, 1, 2)))
+    return replace(_shaped(w, x, text, shape, lo=-1.0, hi=1.0, err=count * (x.err + rounding(x.dtype, 1, 2))), dtype=with_float(x))
 
 
 def place_of_extreme(w: Writer) -> Val | None:
@@ -102,7 +102,7 @@ def elementary(w: Writer) -> Val | None:
         return None
     name = w.rng.choice(("log1p", "expm1", "exp2", "log2", "log10", "square", *(("tan",) if x.dtype == "FP32" else ())))
     near = f"pl.clip({x.text}, 0.5, 1.25)"
-    return w.shaped_like(x, f"pl.{name}({near})", lo=-1.0, hi=3.1, err=12 * x.err + rounding(x.dtype, 3, 10))
+    return w.shaped_like(x, f"pl.{name}({near})", with_float(x), lo=-1.0, hi=3.1, err=12 * x.err + rounding(x.dtype, 3, 10))
 
 
 def covered(w: Writer) -> Val | None:

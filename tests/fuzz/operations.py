@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tests.fuzz.values import BITS, EPSILON, FLOATS, INTEGERS, Dim, Val, hull, integer_range, promoted, rounding, settled
+from tests.fuzz.values import BITS, EPSILON, FLOATS, INTEGERS, Dim, Val, hull, integer_range, promoted, rounding, settled, with_float
 from tests.fuzz.writer import Writer
 
 
@@ -66,8 +66,7 @@ def clamped(w: Writer) -> Val | None:
         return None
     low, high = sorted(w.rng.sample(range(-6, 7), 2))
     shown = [f"{end}.0" if x.is_float else str(end) for end in (low, high)]
-    dtype = promoted(x.dtype, "FP32") if x.is_float and x.level != "tile" else x.dtype
-    return w.shaped_like(x, f"pl.clamp({x.text}, {shown[0]}, {shown[1]})", dtype, lo=min(max(x.lo, low), high), hi=max(min(x.hi, high), low))
+    return w.shaped_like(x, f"pl.clamp({x.text}, {shown[0]}, {shown[1]})", with_float(x), lo=min(max(x.lo, low), high), hi=max(min(x.hi, high), low))
 
 
 def trigonometry(w: Writer) -> Val | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from tests.fuzz.values import EPSILON, INTEGERS, NARROW, Val, hull, integer_range, rounding, settled
+from tests.fuzz.values import EPSILON, INTEGERS, NARROW, Val, hull, integer_range, rounding, settled, with_float
 from tests.fuzz.writer import Writer
 
 
@@ -22,7 +22,7 @@ def power(w: Writer) -> Val | None:
     x = _positive(w, x, 0.5, 3.0)
     exponent = w.rng.choice((2.0, 0.5, -1.0, 3.0))
     ends = sorted((x.lo**exponent, x.hi**exponent))
-    dtype = x.dtype if x.level == "tile" else "FP32"
+    dtype = with_float(x)
     gain = abs(exponent) * max(x.lo ** (exponent - 1), x.hi ** (exponent - 1))
     err = x.err * gain + rounding(dtype, ends[1], 8)
     return w.shaped_like(x, f"pl.pow({x.text}, {exponent})", dtype, lo=ends[0], hi=ends[1], err=err)

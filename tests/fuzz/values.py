@@ -85,6 +85,11 @@ def too_vague(value: Val) -> bool:
     return value.is_float and value.err > 0.02 * max(1.0, value.magnitude) * (4 if BITS[value.dtype] == 16 else 1)
 
 
+def with_float(value: Val) -> str:
+    """The dtype that a value has after an operation with a Python float."""
+    return promoted(value.dtype, "FP32") if value.is_float and value.level != "tile" else value.dtype
+
+
 def promoted(first: str, second: str) -> str:
     """The language's promotion rule for two shaped operands."""
     if first == second:

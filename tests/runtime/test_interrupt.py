@@ -190,6 +190,20 @@ def test_a_handler_may_raise_what_it_likes_and_call_kernels_itself(tmp_path: Pat
     assert run(tmp_path, code) == "done\n"
 
 
+def test_signals_are_heard_also_after_one_came_while_two_were_noted(tmp_path: Path) -> None:
+    code = """
+        turns(x, 3, out)
+        for _ in range(3):
+            for listener in [one for one in interrupt._listeners if one.gi_frame is not None][:-1]:
+                listener.close()  # as that ends it
+            every(0.05, press)
+            stopped(lambda: turns(x, LONG, out))
+            assert sum(one.gi_frame is not None for one in interrupt._listeners) == interrupt._READY
+        print("done")
+    """
+    assert run(tmp_path, code) == "done\n"
+
+
 def test_the_kernels_of_other_threads_go_on(tmp_path: Path) -> None:
     code = """
         results = []

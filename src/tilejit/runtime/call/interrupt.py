@@ -8,7 +8,8 @@ import itertools
 import os
 import threading
 from collections.abc import Generator
-from typing import NoReturn
+from types import GeneratorType
+from typing import NoReturn, cast
 
 from tilejit.runtime import interpreter
 
@@ -21,7 +22,7 @@ class Record(enum.IntEnum):
     STOP = 0
     """Not 0: a handler raised something; leave."""
     POLL = 1
-    """Address of a C function without arguments that lets handlers run and returns 1 if one raised; 0 while it is running."""
+    """Address of a C function without arguments that lets handlers run, and sets the word above if one raised; 0 while it is running."""
     THREAD = 2
     """The identity of that thread."""
     SIZE = 8
@@ -35,29 +36,37 @@ def _listener() -> Generator[int]:
     """Resumed by compiled code. Python runs pending handlers when it resumes a frame, after a call and when it jumps back.
 
     A function is then not yet inside a `try`; this frame is, and another `try` is around the lines that note the first error."""
-    answer = 0
     while True:
         try:
             while True:
                 try:
                     while True:
-                        yield answer
-                        answer = 0
+                        yield _record[Record.STOP]
                 except GeneratorExit:
                     return
                 except BaseException as error:
                     _raised[:] = [error]
-                    answer = 1
+                    _record[Record.STOP] = 1
         except BaseException as error:
             _raised[:] = [error]
-            answer = 1
+            _record[Record.STOP] = 1
 
 
-# A third signal in the moment in which two are noted ends a listener: the next question then finds a new one.
-_listening = itertools.chain.from_iterable(iter(_listener, None))
-next(_listening)
+_READY = 16
+_listeners: list[GeneratorType[int, None, None]] = []
+"""A third signal in the moment in which two are noted ends a listener, and the next question goes to the next of these. All of them have begun:
+one that begins with a question is not inside its `try` when Python runs the handlers."""
 
 
+def _prepare() -> None:
+    while sum(listener.gi_frame is not None for listener in _listeners) < _READY:
+        listener = cast("GeneratorType[int, None, None]", _listener())
+        next(listener)
+        _listeners.append(listener)
+
+
+_prepare()
+_listening = itertools.chain.from_iterable(_listeners)
 _poll = ctypes.CFUNCTYPE(ctypes.c_int)(_listening.__next__)
 ADDRESS = ctypes.addressof(_record)
 """Of the record."""
@@ -89,6 +98,7 @@ def stopped() -> bool:
 
 def raise_stopped() -> NoReturn:
     """Raise what the handler raised."""
+    _prepare()
     _record[Record.STOP] = 0
     error = _raised.pop()
     error.add_note(NOTE)
