@@ -92,7 +92,7 @@ def gather_row(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
 
 def scatter(row: OpSpec, level: str, dtype: DType) -> Iterator[Arguments]:
     for index in (INT32, INT16):
-        yield {"input": source(dtype, level=level), "dim": Fixed(-1), "index": Array((5, 7), index, f"below {COLUMNS}"), "src": Array((5, 7), dtype)}
+        yield {"input": source(dtype, level=level), "dim": Fixed(-1), "index": Array((2, 7), index, f"below {COLUMNS}"), "src": Array((2, 7), dtype)}
     for pattern, step in ((1, 2), (4, 4), (7, 1)):
         yield {"input": Array((ROWS, COLUMNS // step), dtype), "mask_pattern": Fixed(pattern), "dst": source(dtype, level=level)}
 
