@@ -23,6 +23,7 @@ from tilejit.jit.specialize.signature import JitParam, Quoted, annotated_result,
 from tilejit.jit.specialize.tree import Tree, tree_of
 from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.call.native_type import NativeCallable
+from tilejit.types.annotations import WindowAnnotation
 
 
 @dataclass(eq=False)
@@ -94,6 +95,11 @@ class Definition:
         drop = bool(first) and first[0] in self.extra
         params = read_params(self.function, self.facts, lambda: self.text, self.quoted, drop_first=drop)
         return self._without_directions(params) if self.kind == "inline" else params
+
+    @property
+    def takes_windows(self) -> bool:
+        """Whether it can only run on a rank."""
+        return any(isinstance(param.tensor, WindowAnnotation) for param in self.params)
 
     @lazy
     def result(self) -> object | None:

@@ -111,9 +111,11 @@ class JITFunction(Programs):
     @lazy
     def _ranks(self) -> bool:
         """Whether a call is one of several ranks."""
+        if self.definition.kind != "host":  # most kernels: what only ranks need is not imported for them
+            return self.definition.takes_windows
         from tilejit.jit import ranks
 
-        return ranks.is_distributed(self.definition) or ranks.takes_windows(self.definition)
+        return ranks.is_distributed(self.definition) or self.definition.takes_windows
 
     def _on_ranks(self, args: tuple[object, ...], kwargs: Mapping[str, object], config: RunConfig | None) -> Any:
         """A call in a host function that runs now, of a host function, or of a function that takes windows."""

@@ -19,16 +19,15 @@ from tilejit.jit.disk import kernels as disk
 from tilejit.jit.disk.code import CodeCache
 from tilejit.jit.disk.fingerprint import sources_changed
 from tilejit.jit.explain import Explanation, nearest
+from tilejit.jit.extents import Extents
 from tilejit.jit.reads import facts
 from tilejit.jit.reads.manifest import Node
 from tilejit.jit.reads.scope import OldAnnotations, Reads
 from tilejit.jit.reads.spelling import shown
 from tilejit.jit.reads.trace import Answers, Table, Trace
 from tilejit.jit.reads.watch import FunctionState
-from tilejit.jit.specialize.arguments import Argument, BoundArguments, TensorArgument, argument_fields
-from tilejit.jit.specialize.dependencies import reachable, renew
-from tilejit.jit.specialize.dynamic import analyse, annotated, may_be_dynamic
-from tilejit.jit.specialize.symbols import Dynamic, Symbol
+from tilejit.jit.specialize.arguments import BoundArguments, argument_fields
+from tilejit.jit.specialize.dependencies import renew
 from tilejit.runtime.arrays import devices_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.call.autograd import GradNote
@@ -135,6 +134,8 @@ class Programs(Kernel):
         else:
             program, walk = self._found_or_made(trace, extents, bound, config, key)
             program.share(note=self._note)
+            if row_of(key.platform).cacheable and not sources_changed():
+                extents.keep()
             tree.add([(asked.question, asked.answer) for asked in walk.log[len(trace.log) :]], program)
         self._settle(walk)
         return Found(program, walk)
@@ -315,8 +316,8 @@ class Programs(Kernel):
         walk = trace.fork()
         found = known.find(walk)
         if found is None or found.definitions != frozenset(walk.definitions):  # a helper of the same text may have taken another's place
-            walk = trace.fork()
-            found = Extents(walk)
+            found = Extents(trace)
+            walk = found.trace
             known.add([(asked.question, asked.answer) for asked in walk.log[len(trace.log) :]], found)
         return found, walk
 
@@ -352,27 +353,6 @@ class Found(NamedTuple):
 
     program: CompiledProgram
     trace: Trace
-
-
-class Extents:
-    """The dynamic extents of a kernel under the answers of one trace."""
-
-    def __init__(self, trace: Trace) -> None:
-        try:
-            definitions = reachable(trace)
-            self._known = analyse(trace) if may_be_dynamic(trace, definitions) else None
-        except RecursionError:
-            raise trace.entry.too_deep() from None
-        self.definitions = frozenset(trace.definitions)
-        self._axes = self._known[trace.entry] if self._known is not None else annotated(Reads(trace, trace.entry))
-
-    def dynamic_axes(self, param: str, argument: Argument) -> Mapping[int, Symbol]:
-        """The dynamic axes of an argument; where the text declares none, the annotations say all and no body is walked."""
-        return self._axes.axes(param, len(argument.shape)) if self._axes.dims and isinstance(argument, TensorArgument) else {}
-
-    def known(self, trace: Trace) -> Mapping[Definition, Dynamic]:
-        """Those of the entry and its helpers."""
-        return self._known if self._known is not None else analyse(trace)
 
 
 def check_schedule(compiled: CompiledProgram, schedule: str) -> None:

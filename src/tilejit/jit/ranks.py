@@ -44,11 +44,6 @@ class Worker(Protocol):
         ...
 
 
-def takes_windows(definition: Definition) -> bool:
-    """Whether a kernel can only run on a rank."""
-    return any(isinstance(param.tensor, WindowAnnotation) for param in definition.params)
-
-
 def is_distributed(definition: Definition) -> bool:
     """Whether a host function speaks of ranks; others are orchestrations of one device."""
     return definition.kind == "host" and _speaks(definition, set())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
@@ -84,9 +84,10 @@ Log = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An artifact on disk, with what leads to it, and whether a later process used it."""
+    """A leaf on disk, with what leads to it, and whether a later process used it."""
 
     key: str
+    """Of an artifact; in the tree of a kernel's dynamic extents, which they are."""
     log: Log
     used: bool = False
 
@@ -100,7 +101,12 @@ def written(rows: Sequence[Row]) -> bytes:
     return b"\n".join(lines)
 
 
-def read(data: bytes) -> list[Row]:
+def is_key(leaf: str) -> bool:
+    """Whether a leaf can name an artifact."""
+    return len(leaf) == 64
+
+
+def read(data: bytes, is_leaf: Callable[[str], bool] = is_key) -> list[Row]:
     """What `written` wrote; lines that are none are left out."""
     out: list[Row] = []
     for line in data.split(b"\n") if data else ():
@@ -108,7 +114,7 @@ def read(data: bytes) -> list[Row]:
             key, used, *parts = cast("list[Any]", json.loads(line))
         except (ValueError, TypeError, RecursionError):
             continue
-        if isinstance(key, str) and len(key) == 64 and len(parts) % 2 == 0 and all(isinstance(part, str) for part in parts):
+        if isinstance(key, str) and is_leaf(key) and len(parts) % 2 == 0 and all(isinstance(part, str) for part in parts):
             out.append(Row(key, tuple(zip(parts[::2], parts[1::2], strict=True)), used is True))
     return out
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -251,7 +251,7 @@ def annotated_argument(definition: Definition, param: JitParam) -> TensorArgumen
     return TensorArgument(annotation.shape, annotation.dtype)
 
 
-def argument_fields(argument: Argument, dynamic_axes: Mapping[int, object]) -> dict[str, object]:
+def argument_fields(argument: Argument, dynamic_axes: Collection[int]) -> dict[str, object]:
     """What of an argument the compiled program depends on, named, for the key and for explanations."""
     if isinstance(argument, TensorArgument):
         extents = [extent.name if isinstance(extent, DynVar) else extent for extent in argument.shape]
@@ -264,5 +264,5 @@ def argument_fields(argument: Argument, dynamic_axes: Mapping[int, object]) -> d
     if isinstance(argument, CompileTime):
         return {"compile-time": "object"}
     if isinstance(argument, Bundle):
-        return {"kind": argument.kind, "keys": list(map(str, argument.keys)), "members": [argument_fields(member, {}) for member in argument.members]}
+        return {"kind": argument.kind, "keys": list(map(str, argument.keys)), "members": [argument_fields(member, ()) for member in argument.members]}
     return {"run-time scalar": argument.dtype.name}
