@@ -15,6 +15,7 @@ MAY = {
     "runtime/test_bench.py": "gives `benchmark` a clock of its own",
     "differential/__main__.py": "prints how long the run took",
     "fuzz/__main__.py": "prints how long the run took; a process that said nothing for minutes is stuck",
+    "view/test_measure.py": "gives `bench` a clock of its own",
     "soak/run.py": "how long to go on, once every thread has done its share",
 }
 """Files that name a clock, and why that decides nothing."""

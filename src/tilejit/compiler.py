@@ -18,11 +18,11 @@ from tilejit.tile_ir.text import print_text
 
 
 def compile_program(
-    program: Program | Function, config: RunConfig | None = None, output_dir: str | None = None, known: CodeCache | None = None
+    program: Program | Function, config: RunConfig | None = None, output_dir: str | None = None, known: CodeCache | None = None, profile: bool = False
 ) -> CompiledProgram:
     """Compile every entry of a program for the platform of `config`; with `output_dir` the artifact is written there.
 
-    `known` has the machine code of some texts already."""
+    `known` has the machine code of some texts already; with `profile` regions are timed (view/profile.py)."""
     warn_about_unknown_settings()
     config = config or RunConfig()
     whole = as_program(program)
@@ -32,8 +32,9 @@ def compile_program(
     with clock.stage("load the target"):
         target = target_of(platform)
     options = CompileOptions(
-        config.num_threads, config.check_bounds, config.fast_math, platform=platform, device=device, arch=config.arch, schedule=config.schedule, known=known
-    )
+        config.num_threads, config.check_bounds, config.fast_math, platform=platform, device=device, arch=config.arch, schedule=config.schedule,
+        known=known, profile=profile,
+    )  # fmt: skip
     dumped: list[Stage] = []
     watching = _instruments(config)
     if config.dump_passes:

@@ -168,12 +168,13 @@ ENGINE = Setting("engine", str, "", False, "how ranks run: local, shm or mpi; em
 RANK = Setting("rank", _number, -1, False, "set by `tilejit launch`: the rank of this process")
 WORLD = Setting("world", _number, 0, False, "set by `tilejit launch`: how many processes there are")
 JOB = Setting("job", str, "", False, "set by `tilejit launch`: where its processes find the memory that they share")
+PERF_MAP = Setting("perf_map", _flag, False, False, "write where kernels lie to /tmp/perf-PID.map, so that `perf` shows them by name")
 FULL_TRACEBACKS = Setting("full_tracebacks", _flag, False, False, "show the frames of tilejit itself in tracebacks of mistakes in kernels and calls")
 PTOAS = Setting("ptoas", str, "", False, "the program that checks emitted PTO text; empty: `ptoas` if it is on PATH, `off`: none")
 
 SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int] | Setting[float], ...] = (
     PLATFORM, EAGER, SANITIZE, CHECK_BOUNDS, FAST_MATH, ARCH, SCHEDULE, CPU, NUM_THREADS, ARENA_BYTES, VERIFY, FASTPATH,
-    CACHE, CACHE_DIR, CACHE_PATH, CACHE_BYTES, CACHE_ENTRIES, RUN_ONLY, ON_DRIFT, LOG, FULL_TRACEBACKS, PTOAS,
+    CACHE, CACHE_DIR, CACHE_PATH, CACHE_BYTES, CACHE_ENTRIES, RUN_ONLY, ON_DRIFT, LOG, PERF_MAP, FULL_TRACEBACKS, PTOAS,
     WAIT_TIMEOUT, ENGINE, RANK, WORLD, JOB,
 )  # fmt: skip
 

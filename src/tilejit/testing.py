@@ -1,4 +1,4 @@
-"""For authors of kernels and of classes that are passed to them: where to run an example, and whether a class can be trusted in a cache key."""
+"""For authors of kernels and of classes that are passed to them: where to run an example, how fast it is, and whether a class can be trusted in a cache key."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import numpy as np
 
 from tilejit.jit.protocol import KernelArgument, register_argument, signature_digest
 from tilejit.runtime.targets import HOST
+from tilejit.view.measure import Bench, Report, bench, perf_report
 
-__all__ = ["KernelArgument", "check_argument_class", "on_device", "register_argument"]
+__all__ = ["Bench", "KernelArgument", "Report", "bench", "check_argument_class", "on_device", "perf_report", "register_argument"]
 
 
 def on_device(kernel: Callable[..., Any]) -> Callable[..., Any]:

@@ -43,6 +43,8 @@ class CompileOptions:
     """GPU architectures to compile for; empty: that of the device."""
     schedule: str = ""
     """Choices of the target to be replaced, as JSON by nest (see its schedule module)."""
+    profile: bool = False
+    """Put a clock around every region, where the target can."""
     known: CodeCache | None = None
     """Has the machine code of some texts already."""
 

@@ -27,6 +27,7 @@ from tilejit.jit.specialize.arguments import Argument, BoundArguments, annotated
 from tilejit.runtime.arrays import devices_of, view_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.artifact.lazy import lazy
+from tilejit.runtime.bench import BoundCall
 from tilejit.runtime.call.graphs import keep_out_of_graphs, untraced
 from tilejit.runtime.call.guards import MISS, CallForm
 from tilejit.runtime.call.native_type import enable
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from tilejit.jit.specialize.program import Specialization
     from tilejit.tile_ir.program import Program
     from tilejit.view.page import Trace as CompileTrace
+    from tilejit.view.profile import Profile
 
 
 class JITFunction(Programs):
@@ -164,6 +166,21 @@ class JITFunction(Programs):
         if special:
             made.texts = {"specialised source": source_text(special[0]), **made.texts}
         return write(made, path)
+
+    def bound_call(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> BoundCall:
+        """A call with these arguments, compiled and checked once, to be run and timed again and again."""
+        bound = bind_arguments(self.definition, args, kwargs, running=True)
+        compiled = self.compile(*args, config=config, **kwargs)
+        values = [bound.values[param.name] for param in compiled.param_infos if param.name in bound.values]
+        return BoundCall(compiled.only("time"), values, config.num_threads if config else None)
+
+    def profile(self, *args: object, rounds: int = 20, config: RunConfig | None = None, **kwargs: object) -> Profile:
+        """Run on these arguments, and say where the time goes: region by region, against what this machine can do. Outputs are written, as by a call."""
+        from tilejit.view.profile import profile
+
+        call = self.bound_call(*args, config=config, **kwargs)
+        place = replace(config or RunConfig(), platform=place_of(*self._wanted(config), devices_of((*args, *kwargs.values())))[0])
+        return profile(self.__name__, self._program(self._specialized(args, kwargs)), call, place, rounds)
 
     def as_torch_op(self, name: str, *, backward: JITFunction | None = None, in_place: bool = False, config: RunConfig | None = None) -> Callable[..., Any]:
         """This kernel as the operator `namespace::name` of torch: for `torch.compile`, `torch.export` and, with a `backward` kernel, autograd.

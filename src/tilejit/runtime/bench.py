@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import html
 import statistics
 import time
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from tilejit.runtime.arrays import ArrayView
+from tilejit.runtime.arrays import ArrayView, first_array
 from tilejit.runtime.artifact.sections import EntryInfo
 from tilejit.runtime.call.signature import Bound
 
@@ -101,6 +102,12 @@ class BoundCall:
         self._bound, self.results = entry.bind(args)
         """The arrays that were allocated for outputs that `args` leave out."""
 
+    def with_entry(self, entry: CompiledEntry) -> BoundCall:
+        """The same arguments for the same program, compiled in another way."""
+        made = copy.copy(self)
+        made._entry = entry
+        return made
+
     def run(self) -> None:
         """Once; on a GPU it is only started."""
         self._entry.runner.run(self._bound, self._threads)
@@ -109,6 +116,21 @@ class BoundCall:
         """Microseconds of the kernel alone, on the device where it runs."""
         on_device = getattr(self._entry.runner, "device_times", None)
         return on_device(self._bound, rounds, warmup) if on_device is not None else _times(self.run, rounds, warmup)
+
+    def region_times(self, functions: Sequence[str], rounds: int) -> dict[str, tuple[float, int]]:
+        """Seconds and runs of each region in one call of a program that was compiled to be profiled; empty where the target has no clock for them."""
+        measured = getattr(self._entry.runner, "region_times", None)
+        return measured(self._bound, functions, rounds) if measured is not None else {}
+
+    @property
+    def first_array(self) -> ArrayView | None:
+        """What says where the call runs."""
+        return first_array(self._bound)
+
+    @property
+    def extents(self) -> dict[str, int]:
+        """The dynamic extents by name."""
+        return _extents(self._entry.info, self._bound)
 
     @property
     def on_device(self) -> bool:
@@ -145,13 +167,18 @@ def _bytes(info: EntryInfo, bound: Sequence[Bound]) -> int:
     return total
 
 
-def _operations(info: EntryInfo, bound: Sequence[Bound]) -> int | None:
-    if info.operations is None:
-        return None
+def _extents(info: EntryInfo, bound: Sequence[Bound]) -> dict[str, int]:
     extents: dict[str, int] = {}
     for param, argument in zip(info.signature.code_params, bound, strict=True):
         if isinstance(argument, ArrayView) and param.shape is not None:
             extents.update({dim: extent for dim, extent in zip(param.shape, argument.shape, strict=True) if isinstance(dim, str)})
+    return extents
+
+
+def _operations(info: EntryInfo, bound: Sequence[Bound]) -> int | None:
+    if info.operations is None:
+        return None
+    extents = _extents(info, bound)
     total = 0
     for coefficient, symbols in info.operations:
         if any(symbol not in extents for symbol in symbols):

@@ -150,6 +150,11 @@ def cells_of(value: object) -> np.ndarray | None:
     return (plain.float() if plain.dtype.is_floating_point and plain.element_size() < 4 else plain).numpy()
 
 
+def wait_for_devices() -> None:
+    """Wait for everything that was started on the GPU that torch uses now."""
+    torch.cuda.synchronize()
+
+
 def current_stream(index: int) -> int:
     """The handle of the stream that torch uses on a GPU now; forty times as fast as `torch.cuda.current_stream(index).cuda_stream`."""
     return torch._C._cuda_getCurrentRawStream(index)  # type: ignore[attr-defined]

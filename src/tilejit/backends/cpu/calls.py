@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import BlockArgument, SSAValue
 
+from tilejit.backends.cpu.clocked import clocked
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.lanes.registers import from_memory, to_memory
 from tilejit.backends.cpu.llvm.text import Index, Value
@@ -98,7 +99,8 @@ def write_call(f: FunctionWriter, op: d.CallOp) -> None:
     e = f.e
     callee = f.unit.program.functions[op.callee.data]
     block = _argument_block(f, op.callee.data, list(op.args), returned(callee))
-    _invoke(f, op.callee.data, block, f.block_index, f.block_count)
+    with clocked(f, op):
+        _invoke(f, op.callee.data, block, f.block_index, f.block_count)
     results = returned(callee)
     if not results:
         return
@@ -151,6 +153,11 @@ def write_launch(f: FunctionWriter, op: d.LaunchOp) -> None:
         together, f.waiting = [*f.waiting, op], []
         _write_together(f, together)
         return
+    with clocked(f, op):
+        _write_blocks(f, op)
+
+
+def _write_blocks(f: FunctionWriter, op: d.LaunchOp) -> None:
     callee = op.callee.data
     block = _argument_block(f, callee, list(op.args), [])
     if op.blocks is None:
@@ -180,7 +187,8 @@ def _part_of_run(f: FunctionWriter, op: d.CallOp | d.LaunchOp) -> bool:
             block = _argument_block(f, start.callee.data, list(start.args), [])
             count = f.index(member.blocks) if member.blocks is not None else None
             tasks.append(fibers.Task(internal_name(start.callee.data), block, member, count))
-        fibers.write_run(f, run, tasks)
+        with clocked(f, op):
+            fibers.write_run(f, run, tasks)
     return run is not None
 
 
@@ -196,7 +204,8 @@ def _write_together(f: FunctionWriter, launches: Sequence[d.LaunchOp]) -> None:
         for label, launch in zip(labels, launches, strict=True):
             e.place(label)
             callee = launch.callee.data
-            _invoke(inner, callee, _argument_block(inner, callee, list(launch.args), []), inner.block_index, inner.block_count)
+            with clocked(inner, launch):
+                _invoke(inner, callee, _argument_block(inner, callee, list(launch.args), []), inner.block_index, inner.block_count)
             e.br(f"{stem}.done")
         e.place(f"{stem}.done")
 

@@ -14,6 +14,7 @@ from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.cpu import calls, control, ranks
+from tilejit.backends.cpu.clocked import counted
 from tilejit.backends.cpu.function import FunctionWriter, Unit, constant
 from tilejit.backends.cpu.lanes.ops import apply_lane
 from tilejit.backends.cpu.lanes.registers import lane_constant, load_lanes, store_lanes
@@ -126,7 +127,12 @@ def _write_entry(unit: Unit, name: str, symbol: str) -> None:
     if alone is not None:
         _write_lone_entry(unit, alone, name, e, arena)
         return
-    code = e.inst("i64", f"call i64 @{calls.internal_name(name)}({args}, {context}, {arena}, i64 0, i64 1)")
+    call = f"call i64 @{calls.internal_name(name)}({args}, {context}, {arena}, i64 0, i64 1)"
+    if unit.options.profile:
+        with counted(e, context, 0):
+            code = e.inst("i64", call)
+    else:
+        code = e.inst("i64", call)
     e.void(f"ret {code}")
     e.finish()
 

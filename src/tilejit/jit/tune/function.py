@@ -28,6 +28,7 @@ from tilejit.jit.tune.space import Choice, Point, Space, space_of
 from tilejit.jit.tune.trial import Call, KernelTrials, Timer
 from tilejit.runtime.arrays import view_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
+from tilejit.runtime.bench import BoundCall
 from tilejit.runtime.call.graphs import untraced
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.copies import in_numpy
@@ -37,6 +38,7 @@ from tilejit.runtime.threads import thread_count
 
 if TYPE_CHECKING:
     from tilejit.tile_ir.program import Program
+    from tilejit.view.profile import Profile
 
 _KEY = re.compile(r"(?P<name>\w+)(\.(shape(\[(?P<axis>-?\d+)\])?|dtype))?")
 _REMEMBERED = 4096
@@ -271,6 +273,16 @@ class Autotuned(Kernel):
         """Would a call of the best candidate hit a cache?"""
         kernel, chosen = self._chosen(args, kwargs, config)
         return kernel.explain(*args, config=config, **kwargs, **chosen)
+
+    def bound_call(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> BoundCall:
+        """A call of the best candidate, to be timed."""
+        kernel, chosen = self._chosen(args, kwargs, config)
+        return kernel.bound_call(*args, config=config, **kwargs, **chosen)
+
+    def profile(self, *args: object, rounds: int = 20, config: RunConfig | None = None, **kwargs: object) -> Profile:
+        """Where the time of the best candidate goes."""
+        kernel, chosen = self._chosen(args, kwargs, config)
+        return kernel.profile(*args, rounds=rounds, config=config, **kwargs, **chosen)
 
     def cache_clear(self, disk_too: bool = False) -> None:
         """Forget every choice and every compiled program of this process; with `disk_too` on disk as well."""

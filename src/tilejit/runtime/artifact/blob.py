@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilejit.errors import ArtifactError
 from tilejit.runtime import machine
+from tilejit.runtime.artifact import perf_map
 from tilejit.runtime.interpreter import lasting
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class LoadedBlob:
         del anchor
         _make_executable(self._base, len(self._memory))
         self._entries = dict(blob.entries)
+        perf_map.note(self._base, len(blob.code), self._entries)
 
     def address(self, name: str) -> int:
         """The address of a function."""

@@ -31,6 +31,8 @@ FIBER = 9
 
 TABLE = 14
 """Slot: address of the launch table (runtime/cuda/launch_abi.py) of an entry whose kernels run on a GPU."""
+PROFILE = TABLE
+"""Slot: address of the table that a profiled program counts in (Profiled below), or 0; such a program runs on no GPU."""
 
 PRINTED = 15
 """Slot: address of the log of prints (runtime/call/printing.py); 0: nobody listens."""
@@ -44,6 +46,13 @@ INTERRUPTED = -1
 
 TEAM_RUN, TEAM_YIELD = "tj_team_run.2", "tj_team_yield.2"
 """Functions of the pool, in the code of every kernel that shares out work; numbered, so that no kernel meets the pool of another version."""
+
+
+class Profiled(enum.IntEnum):
+    """A row of the table of a profiled program: the first is of the whole call, the others of its functions in order."""
+
+    CYCLES = 0
+    RUNS = 1
 
 
 class Team(enum.IntEnum):

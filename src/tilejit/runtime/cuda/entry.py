@@ -23,7 +23,7 @@ from tilejit.runtime.call.signature import Bound, ParamInfo
 from tilejit.runtime.cuda import devices
 from tilejit.runtime.cuda.devices import Device
 from tilejit.runtime.cuda.launch_abi import CUDA_DEVICE, FAILED, LAUNCH
-from tilejit.runtime.cuda.launcher import LoadedCubin, launcher
+from tilejit.runtime.cuda.launcher import Launcher, LoadedCubin, launcher
 from tilejit.runtime.cuda.memory import memory_for
 from tilejit.runtime.cuda.native import LaunchTable, tapes_of
 from tilejit.runtime.cuda.program import CudaProgram, architecture_name, read_program, runs_on
@@ -105,12 +105,16 @@ class DeviceProgram:
         """The function of an entry: its text, with the launchers of this device."""
         found = self._functions.get(name)
         if found is None:
-            names: dict[str, object] = {f"launch_{at}": kernel for at, kernel in enumerate(self.kernels)}
-            names |= {"words": self.words.words, "CLEAR": CLEAR, "failed": self.words.check, "read": self.read, "fail": self.fail, "scalar_op": scalar_op}
-            # Written by the compiler (backends/cuda/host_text.py) and kept in the artifact; like the machine code there, it is trusted.
-            exec(compile(self.program.entries[name].text, f"<tilejit host {name}>", "exec"), names)
-            found = self._functions[name] = cast("HostFunction", names["call"])
+            found = self._functions[name] = self.function_with(name, self.kernels)
         return found
+
+    def function_with(self, name: str, launchers: Sequence[Launcher]) -> HostFunction:
+        """The same, with other launchers."""
+        names: dict[str, object] = {f"launch_{at}": kernel for at, kernel in enumerate(launchers)}
+        names |= {"words": self.words.words, "CLEAR": CLEAR, "failed": self.words.check, "read": self.read, "fail": self.fail, "scalar_op": scalar_op}
+        # Written by the compiler (backends/cuda/host_text.py) and kept in the artifact; like the machine code there, it is trusted.
+        exec(compile(self.program.entries[name].text, f"<tilejit host {name}>", "exec"), names)
+        return cast("HostFunction", names["call"])
 
     def read(self, stream: int, address: int, dtype: str) -> int | float | bool:
         """One element of device memory, after everything before it on the stream."""
@@ -184,6 +188,39 @@ class CudaEntry(Placed):
         self.check()
         return found
 
+    def region_times(self, arguments: Sequence[Bound], functions: Sequence[str], rounds: int) -> dict[str, tuple[float, int]]:
+        """Seconds and launches in one call of each kernel, between events around it."""
+        first = self.first_array(arguments)
+        loaded, stream = self.program.on(device_index(first.device)), stream_of(first)
+        driver, launched, took = loaded.device.driver, list[tuple[str, int, int]](), ctypes.c_float()
+
+        def watched(kernel: str, launch: Launcher) -> Launcher:
+            def run(on: int, *rest: object) -> None:
+                start, end = (driver.word("cuEventCreate", 0) for _ in range(2))
+                driver("cuEventRecord", start, on)
+                launch(on, *rest)
+                driver("cuEventRecord", end, on)
+                launched.append((kernel, start, end))
+
+            return run
+
+        call = loaded.function_with(self.name, [watched(row.name, launch) for row, launch in zip(loaded.program.kernels, loaded.kernels, strict=True)])
+        spent: dict[str, tuple[float, int]] = {}
+        for number in range(-1, rounds):
+            self.run_on(loaded, stream, first.framework, self.inputs(arguments, loaded), call)
+            with loaded.device.active():
+                driver("cuStreamSynchronize", stream)
+                for kernel, start, end in launched:
+                    driver("cuEventElapsedTime", ctypes.byref(took), start, end)
+                    before, runs = spent.get(kernel, (0.0, 0))
+                    if number >= 0:
+                        spent[kernel] = before + took.value * 1e-3 / rounds, runs + 1
+                    for event in (start, end):
+                        driver("cuEventDestroy_v2", event)
+            launched.clear()
+        self.check()
+        return {kernel: (seconds, runs // rounds) for kernel, (seconds, runs) in spent.items()}
+
     def natively(self, first: object, symbol: Callable[[str], int], num_threads: int | None = None) -> NativeStart | None:
         """By the launch list, for torch tensors, where that is all a call does."""
         view, stream = view_of(first), torch_stream()
@@ -222,12 +259,14 @@ class CudaEntry(Placed):
                 return argument
         raise ArgumentError(f"{self.name} cannot tell on which GPU to run: the call has no tensor", help="pass a tensor that is on the GPU")
 
-    def run_on(self, loaded: DeviceProgram, stream: int, framework: str, inputs: Sequence[int | float | bool]) -> None:
+    def run_on(
+        self, loaded: DeviceProgram, stream: int, framework: str, inputs: Sequence[int | float | bool], function: HostFunction | None = None
+    ) -> None:
         """Launch everything on one device and stream."""
         memory = memory_for(loaded.device, stream, framework) if loaded.program.entries[self.name].memory else None
         with loaded.device.active():
             try:
-                loaded.function(self.name)(stream, memory, *inputs)
+                (function or loaded.function(self.name))(stream, memory, *inputs)
             finally:
                 if memory is not None:
                     memory.close()
