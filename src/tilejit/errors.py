@@ -189,7 +189,7 @@ class TuningError(TilejitError, ValueError):
 
 
 class SourceNotFoundError(TilejitError, FileNotFoundError):
-    """The file of a source-backed kernel cannot be read."""
+    """Text that is not there: the file of a source-backed kernel, or the source of a function."""
 
 
 class DTypeError(TilejitError, TypeError):

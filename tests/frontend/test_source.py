@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tilejit.language as pl
-from tilejit.errors import ParserError, TilejitError
+from tilejit.errors import ParserError, SourceNotFoundError, TilejitError
 from tilejit.frontend.source import function_text, span_of
 from tilejit.frontend.text import loads, parse
 from tilejit.tile_ir.dialect import type_of
@@ -65,10 +65,10 @@ def test_text_registered_with_linecache_is_found() -> None:
 
 def test_a_function_without_source_says_what_to_do() -> None:
     names: dict[str, object] = {}
-    exec("def hidden(x):\n    return x\n", names)
+    exec("def hidd" + "en(x):\n    return x\n", names)  # no text that anybody still has
     found = names["hidden"]
     assert callable(found)
-    with pytest.raises(OSError, match=r"the source of `hidden` cannot be found .* register its text with linecache"):
+    with pytest.raises(SourceNotFoundError, match=r"(?s)the source of `hidden` cannot be found .* register the text with linecache"):
         function_text(found)
 
 

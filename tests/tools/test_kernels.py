@@ -73,5 +73,8 @@ def test_kernels_and_benchmarks_are_tables_in_a_notebook() -> None:
     x = np.ones((2, 3), np.float32)
     text = shown._repr_html_()
     assert "<td>out</td><td>tensor</td><td>Out</td>" in text and "out[:] = pl.add(x, x)" in text and "0 compiled" in text
+    assert text.endswith("<pre>@pl.jit\ndef shown(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = pl.add(x, x)</pre>")
+    program = shown.lower(x)._repr_html_()
+    assert "<td>shown</td><td>orchestration</td><td>x: Tensor[[2, 3], FP32], out: Tensor[[2, 3], FP32]</td>" in program and "pl.add(x, x)" in program
     stats = shown.compile(x).benchmark(x, rounds=3)
     assert "<th>median</th>" in stats._repr_html_() and "3 calls" in stats._repr_html_()

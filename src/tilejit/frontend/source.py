@@ -14,7 +14,8 @@ from functools import lru_cache
 from types import CodeType
 from types import FunctionType as PythonFunction
 
-from tilejit.errors import ParserSyntaxError, SourceText, Span, StaleCaptureError
+from tilejit.errors import ParserSyntaxError, SourceNotFoundError, SourceText, Span, StaleCaptureError
+from tilejit.frontend import texts
 from tilejit.frontend.code_objects import digest_of, nested
 from tilejit.types.python_text import statements
 
@@ -42,7 +43,7 @@ class FunctionBlock:
 
 
 def function_text(function: Callable[..., object]) -> FunctionText:
-    """The definition of a Python function. OSError when its source cannot be found."""
+    """The definition of a Python function. SourceNotFoundError when nobody has its text."""
     return parsed(block_of(function))
 
 
@@ -52,7 +53,7 @@ def unwrapped(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def block_of(function: Callable[..., object], known: Callable[[FunctionBlock], bool] | None = None) -> FunctionBlock:
-    """The lines of a Python function's definition. OSError when they cannot be found, StaleCaptureError when they are not those it was made from.
+    """The lines of a Python function's definition. SourceNotFoundError when they cannot be found, StaleCaptureError when they are not those it was made from.
 
     `known` says whether these very lines and this code were seen to belong together before: then nothing is compiled.
     """
@@ -62,9 +63,9 @@ def block_of(function: Callable[..., object], known: Callable[[FunctionBlock], b
     code = plain.__code__
     whole = _lines_of(plain)
     if not 0 < code.co_firstlineno <= len(whole):
-        raise OSError(
-            f"the source of `{plain.__qualname__}` cannot be found ({code.co_filename}); define it in a file, a notebook cell, "
-            "or register its text with linecache"
+        raise SourceNotFoundError(
+            f"the source of `{plain.__qualname__}` cannot be found ({code.co_filename})",
+            help="define it in a file or a notebook cell, run the file by its name instead of through a pipe, or register the text with linecache",
         )
     block = _block(code, whole, code.co_firstlineno)
     if known is not None and known(block):
@@ -83,6 +84,8 @@ def block_of(function: Callable[..., object], known: Callable[[FunctionBlock], b
 
 
 def _lines_of(function: PythonFunction) -> list[str]:
+    if texts.is_anonymous(function.__code__):
+        return texts.lines_of(function.__code__)
     filename = function.__code__.co_filename
     linecache.checkcache(filename)
     _remember(filename)
@@ -95,7 +98,7 @@ def _block(code: CodeType, whole: list[str], line: int) -> FunctionBlock:
 
 def _present_line(code: CodeType, whole: list[str]) -> int | None:
     """Where the text of a function begins now, whatever the times of the file say; None if it is not there."""
-    if not os.path.isabs(code.co_filename):
+    if not os.path.isabs(code.co_filename) or not os.path.exists(code.co_filename):
         return code.co_firstlineno  # a cell of a notebook: linecache holds what was run
     own = digest_of(code)
     there = [other for other in _codes_of("".join(whole), code.co_filename) if other.co_qualname == code.co_qualname and digest_of(other) == own]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast, overload
 
 from tilejit.errors import ArgumentError, ParserSyntaxError
+from tilejit.frontend.texts import remember
 from tilejit.jit.definition import Definition
 from tilejit.jit.function import JITFunction
 from tilejit.types.python_text import statements
@@ -109,6 +110,7 @@ def _decorate(function: Callable[..., object], kind: str, options: Mapping[str, 
     unknown = [name for name in cast("tuple[str, ...]", options.get("runtime_scalars", ())) if name not in inspect.signature(plain).parameters]
     if unknown:
         raise TypeError(f"runtime_scalars names `{unknown[0]}`, which is no parameter of {plain.__name__}")
+    remember(plain)
     extra = _annotation_names(plain, sys._getframe(depth).f_locals) if "<locals>" in plain.__qualname__ else {}
     return JITFunction(Definition(plain, kind, dict(options), extra))
 

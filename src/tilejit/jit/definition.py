@@ -13,7 +13,7 @@ from types import CodeType, FunctionType
 from typing import cast
 
 from tilejit import config as settings
-from tilejit.errors import Span, UnsupportedFeatureError
+from tilejit.errors import SourceNotFoundError, Span, UnsupportedFeatureError
 from tilejit.frontend.depth import too_deep
 from tilejit.frontend.fold import Namespace
 from tilejit.frontend.source import FunctionBlock, FunctionText, block_of, parsed, span_of, unwrapped
@@ -46,7 +46,7 @@ class Definition:
         """Its lines; what they say without being parsed is in `facts`."""
         try:
             return block_of(self.function, lambda block: is_known(block, self._code))
-        except OSError:
+        except SourceNotFoundError:
             found = block_of_code(self._code) if settings.RUN_ONLY.value else None
             if found is None:
                 raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import html
 import inspect
+import textwrap
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -75,7 +76,7 @@ class JITFunction(Programs):
         info = self.cache_info()
         caption = f"<code>{html.escape(self.definition.name)}</code>, a @pl.jit kernel, {info.entries} compiled"
         head = "<tr><th>parameter</th><th>kind</th><th>direction</th></tr>"
-        text = html.escape(inspect.cleandoc("\n".join(self.definition.text.source.lines)))
+        text = html.escape(textwrap.dedent("".join(self.definition.block.lines)).strip())
         return f"<table><caption>{caption}</caption>{head}{rows}</table><pre>{text}</pre>"
 
     # calling ------------------------------------------------------------------------------------------------------------------

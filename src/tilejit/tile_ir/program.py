@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,6 +71,14 @@ class Program:
 
     def __repr__(self) -> str:
         return f"Program({self.name!r}, functions={list(self.functions)})"
+
+    def _repr_html_(self) -> str:
+        """Its functions, and the text, for notebooks."""
+        taken = {name: ", ".join(f"{param.name}: {param.type}" for param in function.params) for name, function in self.functions.items()}
+        kinds = {name: function.func_type.value for name, function in self.functions.items()}
+        rows = "".join(f"<tr><td>{html.escape(name)}</td><td>{kinds[name]}</td><td>{html.escape(text)}</td></tr>" for name, text in taken.items())
+        head = "<tr><th>function</th><th>kind</th><th>parameters</th></tr>"
+        return f"<table><caption>program <code>{html.escape(self.name)}</code></caption>{head}{rows}</table><pre>{html.escape(self.as_python())}</pre>"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
