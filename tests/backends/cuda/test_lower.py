@@ -87,6 +87,25 @@ def test_numbers_that_may_not_fit_in_32_bits_are_wide() -> None:
     assert numbers.add(index(2), index(3)).const == 5
 
 
+def test_a_branch_needs_no_barrier_for_what_was_only_read_before_it() -> None:
+    made = planned(masked_diagonal, *(np.zeros((64, 32), np.float32) for _ in range(3)))
+    (kernel,) = made.kernels
+    assert "debug_barrier" not in kernel.text and "int64" not in kernel.text
+
+
+@pl.jit
+def masked_diagonal(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for block in pl.spmd(4):
+        here = block * 16 - block * 16 // 32 * 32
+        acc = pl.tile.full([16, 16], dtype=pl.FP32, value=0.0)
+        for j in pl.range(here // 16 + 1):
+            part = pl.matmul(pl.load(a, [block * 16, 0], [16, 16]), pl.load(b, [j * 16, 0], [16, 16]))
+            if j * 16 == here:
+                part = pl.mul(part, pl.tri(0, [16, 16], dtype=pl.FP32))
+            acc = pl.add(acc, part)
+        pl.store(acc, [block * 16, 0], out)
+
+
 def test_what_goes_wrong_in_a_kernel_is_reported_and_nothing_is_written_outside() -> None:
     done = subprocess.run([sys.executable, "-m", "tests.backends.cuda.mistakes"], capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == [

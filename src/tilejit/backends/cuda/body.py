@@ -89,7 +89,7 @@ class Body:
         if isinstance(made, Tile):
             made = made.named(self.out.let(name_hint(value), made.text))
         elif isinstance(made, Scalar) and made.const is None and not made.text.isidentifier():
-            made = Scalar(self.out.let(name_hint(value) or "n", made.text), made.dtype, made.bounds)
+            made = replace(made, text=self.out.let(name_hint(value) or "n", made.text))
         self.values[value] = made
         return made
 

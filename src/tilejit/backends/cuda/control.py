@@ -134,12 +134,15 @@ def for_(body: Body, op: d.ForOp) -> Sequence[Value]:
     lower, upper, step = body.index(op.lower), body.index(op.upper), body.index(op.step)
     carried = Carried(body, op.results, [body[init] for init in op.inits], [name_hint(arg) for arg in block.args[1:]])
     carried.assign([body[init] for init in op.inits])
+    meets = _meets_itself(body, block)
+    if not meets and _meets_before(body, block):
+        body.order.barrier(body.out)
+
     induction = body.out.fresh(name_hint(block.args[0]) or "i")
     head, variable, prepare = _range(body, op, induction, lower, upper, step)
-    meets = _meets_itself(body, block)
     with body.out.block(head):
-        if meets or body.order.written or body.order.read:
-            _forget(body, meets)
+        if meets:
+            body.order.barrier(body.out)
         prepare()
         iv = d.type_of(block.args[0])
         assert isinstance(iv, ScalarType)
@@ -194,8 +197,8 @@ def loop_head(name: str, span: Scalar, step: Scalar) -> str:
     return f"for {name} in range(({span.text} + {step.text} - 1) // {step.text}):"
 
 
-def _meets_itself(body: Body, block: Block) -> bool:
-    """Whether a loop may read in one turn what it wrote in another."""
+def _traffic(block: Block) -> tuple[set[SSAValue], set[SSAValue]] | None:
+    """The buffers that a block writes and those that it reads; None where it calls what may touch any."""
     from tilejit.tile_ir.alias import written_by
 
     written: set[SSAValue] = set()
@@ -206,10 +209,30 @@ def _meets_itself(body: Body, block: Block) -> bool:
         elif (target := written_by(op)) is not None:
             written.add(_root(target))
         elif isinstance(op, d.CallOp):
-            return True
+            return None
         if isinstance(op, d.LoadOp | d.ReadOp | d.ApplyOp | d.EffectOp):
             read.update(_root(value) for value in op.operands if isinstance(d.type_of(value), ShapedType))
+    return written, read
+
+
+def _meets_itself(body: Body, block: Block) -> bool:
+    """Whether a loop may read in one turn what it wrote in another."""
+    found = _traffic(block)
+    if found is None:
+        return True
+    written, read = found
     return bool(written & read) or _same_memory(body, written, read)
+
+
+def _meets_before(body: Body, block: Block) -> bool:
+    """Whether a loop may touch what was stored before it, or store what was read; it calls nothing."""
+    written, read = _traffic(block) or (set(), set())
+
+    def among(values: set[SSAValue], roots: set[object]) -> bool:
+        found = [body.values.get(value) for value in values]
+        return bool(roots) and any(value is None or (isinstance(value, Buffer) and value.root in roots) for value in found)
+
+    return among(written | read, body.order.written) or among(written, body.order.read)
 
 
 def _same_memory(body: Body, written: set[SSAValue], read: set[SSAValue]) -> bool:
@@ -222,14 +245,6 @@ def _root(value: SSAValue) -> SSAValue:
     while isinstance(value.owner, d.WindowOp | d.ViewOp | d.StridedOp):
         value = value.owner.buffer
     return value
-
-
-def _forget(body: Body, meets: bool) -> None:
-    """Before the body of a loop: what was stored before it, or in the turn before, is visible from here on."""
-    if meets or body.order.written:
-        body.order.barrier(body.out)
-    else:
-        body.order.read.clear()
 
 
 def while_(body: Body, op: d.WhileOp) -> Sequence[Value]:
@@ -247,13 +262,12 @@ def while_(body: Body, op: d.WhileOp) -> Sequence[Value]:
         body.out.line(f"{go} = {_flag(body, condition)}")
         return values
 
-    meets = _meets_itself(body, before) or _meets_itself(body, block)
-    _forget(body, meets)
+    body.order.barrier(body.out)
     values = test()
     handed = Carried(body, list(op.results), values, [name_hint(arg) for arg in block.args])
     handed.assign(values)
     with body.out.block(f"while {go} != 0:"):
-        _forget(body, meets)
+        body.order.barrier(body.out)
         for argument, value in zip(block.args, handed.values, strict=True):
             body.values[argument] = value
         start.assign(body.run(block))
@@ -270,19 +284,18 @@ def if_(body: Body, op: d.IfOp) -> Sequence[Value]:
     if condition.const is not None:
         return body.run(op.then.block if condition.const else op.orelse.block)
     carried: Carried | None = None
-    body.order.barrier(body.out) if body.order.written else None
-    outer = body.order
+    before = body.order.now()
     with body.out.block(f"if {body.text(condition)}:"):
         first = body.run(op.then.block)
         if op.results:
             carried = Carried(body, list(op.results), first, [name_hint(result) for result in op.results])
             carried.assign(first)
-        body.order.barrier(body.out) if body.order.written or body.order.read else None
+    taken = body.order.now()
+    body.order.back(before)
     if op.results or any(not isinstance(inner, d.YieldOp) for inner in op.orelse.block.ops):
         with body.out.block("else:"):
             second = body.run(op.orelse.block)
             if carried is not None:
                 carried.assign(second)
-            body.order.barrier(body.out) if body.order.written or body.order.read else None
-    body.order = outer
+    body.order.join(taken)
     return carried.values if carried is not None else []

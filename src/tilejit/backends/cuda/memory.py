@@ -29,6 +29,10 @@ def mask(out: Writer, shape: Sequence[int], valid: Sequence[Scalar], known: Sequ
     return " & ".join(parts) if parts else None
 
 
+Traffic = tuple[set[object], set[object]]
+"""Memory that was written and read."""
+
+
 @dataclass
 class Order:
     """Which memory was read and written since the last barrier: threads of a program see each other's stores only after one."""
@@ -45,6 +49,18 @@ class Order:
         if root in self.read or root in self.written:
             self.barrier(out)
         self.written.add(root)
+
+    def now(self) -> Traffic:
+        return set(self.written), set(self.read)
+
+    def back(self, then: Traffic) -> None:
+        """Where another branch starts."""
+        self.written, self.read = set(then[0]), set(then[1])
+
+    def join(self, other: Traffic) -> None:
+        """Either branch may have been taken."""
+        self.written |= other[0]
+        self.read |= other[1]
 
     def barrier(self, out: Writer) -> None:
         out.line("tl.debug_barrier()")

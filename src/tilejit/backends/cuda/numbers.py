@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from tilejit.backends.cuda.types import fits32
@@ -9,8 +10,14 @@ from tilejit.backends.cuda.values import Bounds, Scalar, index
 from tilejit.dtypes import INDEX
 
 
-def _made(text: str, bounds: Bounds) -> Scalar:
-    return Scalar(text, INDEX, bounds)
+def _made(text: str, bounds: Bounds, form: str | None = None) -> Scalar:
+    return Scalar(text, INDEX, bounds, form=form)
+
+
+def _form(a: Scalar, sign: str, b: Scalar) -> str:
+    """The form of a sum or product: constants last, other operands in one order."""
+    first, second = sorted((a.key, b.key), key=lambda key: (key.isdigit(), key)) if sign in "+*" else (a.key, b.key)
+    return f"({first} {sign} {second})"
 
 
 def _sides(a: Scalar, b: Scalar, bounds: Bounds) -> tuple[str, str]:
@@ -45,7 +52,7 @@ def add(a: Scalar, b: Scalar) -> Scalar:
         return a
     bounds = (a.bounds[0] + b.bounds[0], a.bounds[1] + b.bounds[1]) if a.bounds and b.bounds else None
     left, right = _sides(a, b, bounds)
-    return _made(f"({left} + {right})", bounds)
+    return _made(f"({left} + {right})", bounds, _form(a, "+", b))
 
 
 def sub(a: Scalar, b: Scalar) -> Scalar:
@@ -53,9 +60,15 @@ def sub(a: Scalar, b: Scalar) -> Scalar:
         return index(a.const - b.const)
     if b.const == 0:
         return a
+    known = difference(a, b)
+    if known is not None:
+        return index(known)
+    below = re.search(r" // (\d+)\) \* \1\)$", b.key)
+    if below and a.narrow and b.key == f"(({a.key} // {below[1]}) * {below[1]})":
+        return mod(a, int(below[1]))
     bounds = (a.bounds[0] - b.bounds[1], a.bounds[1] - b.bounds[0]) if a.bounds and b.bounds else None
     left, right = _sides(a, b, bounds)
-    return _made(f"({left} - {right})", bounds)
+    return _made(f"({left} - {right})", bounds, _form(a, "-", b))
 
 
 def mul(a: Scalar, b: Scalar) -> Scalar:
@@ -72,7 +85,7 @@ def mul(a: Scalar, b: Scalar) -> Scalar:
         corners = [x * y for x in a.bounds for y in b.bounds]
         bounds = (min(corners), max(corners))
     left, right = _sides(a, b, bounds)
-    return _made(f"({left} * {right})", bounds)
+    return _made(f"({left} * {right})", bounds, _form(a, "*", b))
 
 
 def minimum(a: Scalar, b: Scalar) -> Scalar:
@@ -90,8 +103,9 @@ def _extreme(a: Scalar, b: Scalar, name: str) -> Scalar:
     best = min if name == "minimum" else max
     if isinstance(a.const, int) and isinstance(b.const, int):
         return index(best(a.const, b.const))
-    if a.text == b.text:
-        return a
+    ahead = difference(a, b)
+    if ahead is not None:
+        return a if (ahead <= 0) == (name == "minimum") else b
     first, second = a.bounds or _ANY, b.bounds or _ANY
     # One of the two may be known to be the answer.
     if (first[1] <= second[0]) if name == "minimum" else (first[0] >= second[1]):
@@ -116,14 +130,14 @@ def floordiv(a: Scalar, b: int) -> Scalar:
     if b == 1:
         return a
     bounds = (a.bounds[0] // b, a.bounds[1] // b) if a.bounds else None
-    return Scalar(f"({a.text} // {b})", INDEX, bounds)
+    return _made(f"({a.text} // {b})", bounds, _form(a, "//", index(b)))
 
 
 def mod(a: Scalar, b: int) -> Scalar:
     """By a positive constant; `a` is not negative."""
     if isinstance(a.const, int):
         return index(a.const % b)
-    return index(0) if b == 1 else Scalar(f"({a.text} % {b})", INDEX, (0, b - 1) if a.narrow else None)
+    return index(0) if b == 1 else _made(f"({a.text} % {b})", (0, b - 1) if a.narrow else None, _form(a, "%", index(b)))
 
 
 def quotient(a: Scalar, b: Scalar) -> Scalar | None:
@@ -156,7 +170,21 @@ def product(values: Iterable[Scalar]) -> Scalar:
 
 def same(a: Scalar, b: Scalar) -> bool:
     """Whether two numbers are surely equal."""
-    return a.text == b.text or (a.const is not None and a.const == b.const)
+    return a.text == b.text or difference(a, b) == 0
+
+
+def difference(a: Scalar, b: Scalar) -> int | None:
+    """a - b, where both are known, or one is the other and a constant."""
+    if isinstance(a.const, int) and isinstance(b.const, int):
+        return a.const - b.const
+    (left, more), (right, less) = _split(a), _split(b)
+    return more - less if left == right else None
+
+
+def _split(value: Scalar) -> tuple[str, int]:
+    """The form of a number as another one and a constant that is added to it."""
+    found = re.fullmatch(r"\((.*) \+ (\d+)\)", value.key)
+    return (found[1], int(found[2])) if found and value.form is not None else (value.key, 0)
 
 
 def within(value: Scalar, low: int, high: Scalar) -> bool:

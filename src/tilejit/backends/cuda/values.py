@@ -19,6 +19,13 @@ class Scalar:
     dtype: DType
     bounds: Bounds = None
     const: int | float | bool | None = None
+    form: str | None = None
+    """How an INDEX was computed, where that is known: equal forms are equal numbers, whatever their names."""
+
+    @property
+    def key(self) -> str:
+        """Its form, or the text that it is known by."""
+        return self.form or self.text
 
     @property
     def narrow(self) -> bool:
