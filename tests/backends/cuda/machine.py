@@ -20,6 +20,7 @@ from triton.runtime.interpreter import TensorHandle
 
 from tests.backends.cuda.walker import NONE, Walker
 from tilejit.backends.cuda import plan
+from tilejit.backends.cuda.library import DESCRIPTORS
 
 Array = np.ndarray[Any, Any]
 
@@ -122,6 +123,7 @@ def load(kernel: plan.Kernel) -> Any:
     exec(compile(kernel.text, name, "exec"), space)
     space["libdevice"] = Libdevice()
     space["range"] = counted
+    space[DESCRIPTORS] = tl.constexpr(True)
     return space[kernel.name]
 
 

@@ -55,6 +55,27 @@ def test_every_stage_can_be_looked_at() -> None:
     assert "EXIT" in cubin.stage("sass")
 
 
+DEEP = """import triton
+import triton.language as tl
+
+
+@triton.jit
+def deep(x, y, out):
+    i = tl.arange(0, 128)
+    acc = tl.zeros((128, 128), tl.float32)
+    for k in range(0, 1024, 128):
+        acc = tl.dot(tl.load(x + i[:, None] * 1024 + k + i[None, :]), tl.load(y + (k + i)[:, None] * 128 + i[None, :]), acc)
+    tl.store(out + i[:, None] * 128 + i[None, :], acc.to(tl.float16))
+"""
+
+
+@pytest.mark.parametrize(("arch", "stages"), [(86, 2), (90, 3)])
+def test_as_many_stages_as_shared_memory_holds(arch: int, stages: int) -> None:
+    kernel = Kernel("deep", DEEP, tuple(Parameter(name, "pointer", "*fp16", divisible=True) for name in ("x", "y", "out")), 8, 4)
+    cubin = compile_kernel(kernel, arch, aligned=True)
+    assert cubin.kernel.num_stages == stages and cubin.facts.shared <= compiling.shared_memory(arch)
+
+
 def test_options_reach_triton() -> None:
     cubin = compile_kernel(replace(ADD_KERNEL, num_warps=8, cooperative=True), 90, aligned=True)
     assert cubin.facts.warps == 8 and cubin.facts.cooperative

@@ -106,6 +106,11 @@ def masked_diagonal(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
         pl.store(acc, [block * 16, 0], out)
 
 
+def test_attention_keeps_scores_in_units_of_its_exponential_and_copies_by_descriptors() -> None:
+    done = subprocess.run([sys.executable, "-m", "tests.backends.cuda.scores"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_what_goes_wrong_in_a_kernel_is_reported_and_nothing_is_written_outside() -> None:
     done = subprocess.run([sys.executable, "-m", "tests.backends.cuda.mistakes"], capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilejit import ops
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.cuda import elementwise, memory, numbers
+from tilejit.backends.cuda import elementwise, memory, numbers, units
 from tilejit.backends.cuda.failures import FailureTable
 from tilejit.backends.cuda.types import computed_in
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, Value, index
@@ -45,6 +46,8 @@ class Body:
         self.options = options
         self.interpreted = interpreted
         self.values: dict[SSAValue, Value] = {}
+        self.units: units.Units | None = None
+        """Which values are held times log2(e), once the first block is known."""
         self.order = memory.Order()
         self.block_index = index(0)
         self.block_count = index(1)
@@ -97,11 +100,24 @@ class Body:
 
     def run(self, block: Block) -> list[Value]:
         """Write the ops of a block; the operands of its terminator."""
+        if self.units is None:
+            self.units = self._find_units(block)
         for op in block.ops:
             if isinstance(op, d.ReturnOp | d.YieldOp | d.ConditionOp):
-                return [self[operand] for operand in op.operands]
+                holder = block.parent_op()
+                results = holder.results if isinstance(holder, d.ForOp | d.IfOp | d.GroupOp) else [None] * len(op.operands)
+                return [self.handed(operand, result) for operand, result in zip(op.operands, results, strict=True)]
             self.step(op)
         return []
+
+    def _find_units(self, block: Block) -> units.Units:
+        from tilejit.backends.cuda.rows import short_exponentials
+
+        return units.find(block, short_exponentials(self, block)) if self.strand is None else units.Units()
+
+    def handed(self, value: SSAValue, result: SSAValue | None) -> Value:
+        """A value that becomes the result of a loop, a branch or a group."""
+        return self[value] if self.units is None else self.units.held(self.values, value, result) or self[value]
 
     def step(self, op: Operation) -> None:
         from tilejit.backends.cuda.rules import STRUCTURAL
@@ -111,7 +127,8 @@ class Body:
         rule = STRUCTURAL.get(type(op))
         if rule is None:
             raise self.unsupported(op, f"{op.name} inside a kernel")
-        results = rule(self, op)
+        with self.units.bound(self.values, op) if self.units else nullcontext():
+            results = rule(self, op)
         for result, made in zip(op.results, results, strict=True):
             self.define(result, made)
 

@@ -13,11 +13,12 @@ import threading
 import traceback
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from typing import Any
 
+from tilejit.backends.cuda.library import DESCRIPTORS
 from tilejit.backends.cuda.plan import Kernel
 from tilejit.errors import PartialCodegenError, PlatformError
 from tilejit.runtime.cuda.program import DIVISIBLE, LaunchFacts
@@ -26,6 +27,8 @@ OLDEST_TRITON, NEXT_TRITON = (3, 6), (4, 0)
 """The versions whose stages are known to us."""
 OLDEST_ARCH = 80
 """Compute capability 8.0: asynchronous copies, bfloat16."""
+_COPY_ENGINE = 90
+"""Compute capability 9.0: copies of whole tiles by descriptors."""
 _INSTALL = "pip install 'tilejit[cuda]'"
 STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
 """Forms of a kernel after its text, in order."""
@@ -87,7 +90,16 @@ def compile_kernel(kernel: Kernel, arch: int, aligned: bool) -> Cubin:
             code, notes, ptx = _run(kernel, arch, aligned, "cubin")
     except Exception as error:  # Triton raises whatever its passes, its front end and ptxas raise
         raise _failure(kernel, arch, error, log.text) from error
-    return Cubin(kernel, arch, aligned, code, _facts(notes), ptx)
+    facts = _facts(notes)
+    if facts.shared > shared_memory(arch) and kernel.num_stages > 1:
+        return compile_kernel(replace(kernel, num_stages=kernel.num_stages - 1), arch, aligned)
+    return Cubin(kernel, arch, aligned, code, facts, ptx)
+
+
+def shared_memory(arch: int) -> int:
+    """Bytes that a program may have at most."""
+    small = (86, 87, 89)
+    return 101_376 if arch in small or arch >= 120 else 166_912 if arch < 90 else 232_448
 
 
 def check_arch(arch: int) -> None:
@@ -150,7 +162,7 @@ def _run(kernel: Kernel, arch: int, aligned: bool, last: str) -> tuple[Any, dict
     divisible = [at for at, row in enumerate(kernel.parameters) if row.kind in _ALLOCATED or (aligned and row.divisible)]
     attributes = {(at,): [["tt.divisibility", DIVISIBLE]] for at in divisible}
     with _READING:
-        source = triton.ASTSource(_function(kernel), kernel.signature, {}, attributes)
+        source = triton.ASTSource(_function(kernel, aligned and arch >= _COPY_ENGINE), kernel.signature, {}, attributes)
         module: Any = source.make_ir(target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, backends.Language.TRITON)
@@ -165,13 +177,15 @@ def _run(kernel: Kernel, arch: int, aligned: bool, last: str) -> tuple[Any, dict
     return module, notes, ptx
 
 
-def _function(kernel: Kernel) -> Any:
-    """The kernel as a Triton function. Triton reads its text through linecache, where it is put under the name that line tables will show."""
+def _function(kernel: Kernel, descriptors: bool) -> Any:
+    """The kernel as a Triton function, with or without descriptors. Its text is put into linecache, where Triton reads it, under the name in line tables."""
     file = f"<tilejit {kernel.name}>"
     namespace: dict[str, Any] = {"__name__": f"tilejit_kernels.{kernel.name}"}
     linecache.cache[file] = (len(kernel.text), None, kernel.text.splitlines(True), file)
     # The text was written by our own emitter; what it has of the user's kernel are identifiers and numbers.
     exec(compile(kernel.text, file, "exec"), namespace)
+    if DESCRIPTORS in namespace:
+        namespace[DESCRIPTORS] = import_module("triton.language").constexpr(descriptors)
     return namespace[kernel.name]
 
 

@@ -132,8 +132,9 @@ def for_(body: Body, op: d.ForOp) -> Sequence[Value]:
         return body.strand.loop(op)
     block = op.body.block
     lower, upper, step = body.index(op.lower), body.index(op.upper), body.index(op.step)
-    carried = Carried(body, op.results, [body[init] for init in op.inits], [name_hint(arg) for arg in block.args[1:]])
-    carried.assign([body[init] for init in op.inits])
+    inits = [body.handed(init, result) for init, result in zip(op.inits, op.results, strict=True)]
+    carried = Carried(body, op.results, inits, [name_hint(arg) for arg in block.args[1:]])
+    carried.assign(inits)
     meets = _meets_itself(body, block)
     if not meets and _meets_before(body, block):
         body.order.barrier(body.out)

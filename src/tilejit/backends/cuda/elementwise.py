@@ -239,6 +239,11 @@ def fast_expdif(out: Writer, dtype: DType, args: Texts) -> str:
     return f"tl.exp2(({args[0]} - {args[1]}) * 1.4426950408889634)"
 
 
+def power_of_difference(out: Writer, dtype: DType, args: Texts) -> str:
+    """The same of numbers that are held times log2(e)."""
+    return f"tl.exp2({args[0]} - {args[1]})"
+
+
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 

@@ -214,7 +214,23 @@ _INTEGERS = {
     "uint64": (0, (1 << 64) - 1),
 }
 
+DESCRIPTORS = "DESCRIPTORS"
+"""The flag of a module that says whether its kernels copy by descriptors."""
+
+_COPIES = f"""
+{DESCRIPTORS} = tl.constexpr(False)  # set where addresses are multiples of 16 and the GPU has a copy engine
+
+
+@triton.jit
+def copied(tiles, pointers, row, column):
+    if {DESCRIPTORS}:
+        return tiles.load([row, column])
+    else:
+        return tl.load(pointers)
+"""
+
 HELPERS: dict[str, str] = {
+    "copied": _COPIES,
     **_split(_ARITHMETIC),
     **_split(_DOUBLES),
     **_split(_COMBINERS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tilejit import ops
 from tilejit.backends.cuda import elementwise, memory, numbers
@@ -65,7 +65,10 @@ def cellwise(body: Body, op: d.ApplyOp) -> Sequence[Value]:
             continue
         common = target
         texts.append(body.operand_text(value, target, len(shape)))
-    text = elementwise.apply(body.out, row, computed_in(common), texts, args)
+    if body.units and op in body.units.exponentials:
+        text = f"tl.exp2({texts[0]})"
+    else:
+        text = elementwise.apply(body.out, row, computed_in(common), texts, args)
     if op.op == "cmp":
         text = elementwise.convert(body.out, text, BOOL, dtype) if dtype is not BOOL else text
     valid = common_valid(shape, tiles)
@@ -109,11 +112,19 @@ def expand(body: Body, op: d.ApplyOp) -> Sequence[Value]:
         return [Tile(f"tl.broadcast_to({elementwise.held(body.out, right, dtype)}, {block_shape(shape)})", dtype, shape, valid)]
     left = body.operand_text(big, dtype, big.rank)
     compute = computed_in(promote(big.dtype, vector.dtype))
-    form = elementwise.fast_expdif if combine == "expdif" and only_rounded(body, op) else FORMS[combine]
+    form = FORMS[combine]
+    if combine == "expdif" and only_rounded(body, op):
+        form = elementwise.power_of_difference if body.units and op in body.units.exponentials else elementwise.fast_expdif
     text = form(body.out, compute, [left, right])
     if compute.is_integer and compute.bits < 32:
         text = f"{text}.to({register(compute)})"
     return [Tile(elementwise.held(body.out, text, dtype), dtype, shape, valid)]
+
+
+def short_exponentials(body: Body, block: Block) -> list[d.ApplyOp]:
+    """The exponentials of differences in a block that need not be exact to the last bit of FP32."""
+    found = [op for op in block.walk() if isinstance(op, d.ApplyOp) and ops.table()[op.op].family == "expand"]
+    return [op for op in found if ops.table()[op.op].attrs["combine"] == "expdif" and only_rounded(body, op)]
 
 
 def only_rounded(body: Body, op: d.ApplyOp) -> bool:

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from tilejit import ops
 from tilejit.backends import checks
-from tilejit.backends.cuda import memory, numbers
+from tilejit.backends.cuda import descriptors, memory, numbers
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.buffers import box
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, Value, index
@@ -57,6 +57,8 @@ def load(body: Body, op: d.LoadOp) -> Sequence[Value]:
     starts, sizes, good = box(
         body, op, buffer, [body.index(item) for item in op.offsets], [body.named("size", size) for size in wanted], bool(op.static("clamp"))
     )
+    if good is None and tuple(size.const for size in sizes) == shape and descriptors.suits(op, buffer, starts, shape):
+        return [descriptors.load(body, op, buffer, starts, shape)]
     tile = body.load_tile(buffer, starts, shape, sizes, op.hint, good)
     return [replace(tile, valid=tuple(index(extent) if isinstance(extent, int) else size for extent, size in zip(type.valid, sizes, strict=True)))]
 
