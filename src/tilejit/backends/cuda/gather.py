@@ -14,7 +14,7 @@ from tilejit.backends.cuda.move import Cells, fetch, inside, scalars, shape_of, 
 from tilejit.backends.cuda.rows import operand, result_dtype
 from tilejit.backends.cuda.types import padded, register
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, Value, index
-from tilejit.dtypes import INT8, INT32, UINT32
+from tilejit.dtypes import INDEX, INT8, INT32, UINT32
 from tilejit.ops.gather import CMP_MODES, INDEX_HELP, PATTERNS
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
@@ -35,12 +35,18 @@ def checked(body: Body, op: d.ApplyOp | d.EffectOp, name: str, at: str, shape: S
         good = f"({good}) | (tl.broadcast_to({where}, {sizes}) == 0)"
     fine = body.out.let("fine", good)
     if body.options.check_bounds:
-        flat = body.out.let("cell", f"tl.broadcast_to({_numbering(body, shape)}, {sizes})")
-        bad = body.out.let("bad", _fold("min", f"tl.where({fine}, 2147483647, {flat})", len(shape)))
-        wrong = body.out.let("wrong", _fold("sum", f"tl.where({flat} == {bad}, ({at}).to(tl.int64), 0)", len(shape)))
+        wrong, none = first_outside(body, at, fine, shape)
         failure = Failure("bounds", f"{name}: index {{0}} of an extent of {{1}}", op.span, INDEX_HELP)
-        body.failures.report(body.out, f"{bad} == 2147483647", failure, (Scalar(wrong, numbers.index(0).dtype), extent))
+        body.failures.report(body.out, none, failure, (wrong, extent))
     return body.out.let("at", f"tl.where({fine}, {at}, 0)")
+
+
+def first_outside(body: Body, at: str, fine: str, shape: Sequence[int]) -> tuple[Scalar, str]:
+    """The first of the numbers `at` that is not `fine`, and the text of the flag that says that there is none."""
+    flat = body.out.let("cell", f"tl.broadcast_to({_numbering(body, shape)}, {block_shape(shape)})")
+    bad = body.out.let("bad", _fold("min", f"tl.where({fine}, 2147483647, {flat})", len(shape)))
+    wrong = body.out.let("wrong", _fold("sum", f"tl.where({flat} == {bad}, ({at}).to(tl.int64), 0)", len(shape)))
+    return Scalar(wrong, INDEX), f"{bad} == 2147483647"
 
 
 def _fold(name: str, text: str, rank: int) -> str:

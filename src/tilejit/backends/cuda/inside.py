@@ -74,9 +74,13 @@ def group_in_program(body: Body, op: d.GroupOp) -> Sequence[Value]:
 
 def apply_in_program(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     if not is_member(op):
-        from tilejit.backends.cuda.rules import ROWS
+        from tilejit.backends.cuda.rules import LINES, ROWS
 
         rule = ROWS[op.op]
+        if op.op in LINES:
+            from tilejit.backends.cuda import lines
+
+            return lines.in_program(LINES[op.op])(body, op)
         if any(is_large(result) for result in op.results) or isinstance(rule, str):
             raise body.unsupported(op, f"`{op.op}` of a large tensor inside a block", "move it out of pl.spmd, or work on tiles")
         return rule(body, op)

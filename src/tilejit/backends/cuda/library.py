@@ -146,6 +146,18 @@ def min_nan(a, b):
     return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 @triton.jit
+def max_whole(a, b):
+    return tl.maximum(a, b)
+
+@triton.jit
+def min_whole(a, b):
+    return tl.minimum(a, b)
+
+@triton.jit
+def order_of_bits(raw, BITS: tl.constexpr):  # negative numbers count down; only the lowest BITS bits mean anything
+    return tl.where(((raw >> (BITS - 1)) & 1) != 0, ~raw, raw ^ (-1 << (BITS - 1)))
+
+@triton.jit
 def product(a, b):
     return a * b
 

@@ -31,11 +31,16 @@ if TYPE_CHECKING:
 
 def launch_operator(frame: Frame, op: d.ApplyOp, name: str, store: d.StoreOp | None = None) -> None:
     """Compute the results of an operator into memory of their own, or where a store wants them."""
-    from tilejit.backends.cuda.rules import ROWS
+    from tilejit.backends.cuda.rules import LINES, ROWS
 
     rule = ROWS.get(op.op)
     if rule is None or isinstance(rule, str):
         raise UnsupportedFeatureError(f"CUDA does not run `{op.op}` yet", span=op.span, help="run it on the CPU: platform='cpu'")
+    if op.op in LINES:
+        from tilejit.backends.cuda import lines
+
+        lines.launch(frame, op, name, LINES[op.op])
+        return
     if ops.table()[op.op].family == "matmul" and is_product(frame, op):
         launch_product(frame, op, name)
         return

@@ -9,7 +9,7 @@ from typing import Any
 from xdsl.ir import Operation
 
 from tilejit import ops
-from tilejit.backends.cuda import buffers, control, crossing, dot, elementwise, gather, host, masks, move, numbers, places, pull, rows, scatter, structure
+from tilejit.backends.cuda import buffers, control, crossing, dot, elementwise, gather, host, lines, masks, move, numbers, places, pull, rows, scatter, structure
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.host import Number
 from tilejit.backends.cuda.values import Scalar, Value
@@ -48,22 +48,16 @@ _FAMILIES: dict[str, Rule] = {
     "expand": rows.expand,
     "reduction": rows.reduction,
     "part": rows.part,
+    "scan": lines.scan_tile,
     "matmul": dot.product,
     "mx": dot.scaled,
     "machine": places.machine,
 }
 
-_NO_SCAN = "a running sum over more than one program's registers is not written for CUDA yet"
-_NO_ORDER = "sorting and counting whole rows is not written for CUDA yet; pl.sort32 and pl.mrgsort are"
-
 _OWN: dict[str, Rule | str] = {
-    "cumsum": _NO_SCAN,
-    "cumprod": _NO_SCAN,
-    "cummax": _NO_SCAN,
-    "cummin": _NO_SCAN,
-    "sort_rows": _NO_ORDER,
-    "topk_rows": _NO_ORDER,
-    "bincount": _NO_ORDER,
+    "sort_rows": lines.in_program(lines.SORT),
+    "topk_rows": lines.in_program(lines.SORT),
+    "bincount": lines.in_program(lines.COUNT),
     "expand_clone": rows.expand_clone,
     "expands": rows.expands,
     "cmp_mask": masks.cmp_mask,
@@ -233,6 +227,15 @@ PULLS: dict[str, pull.Pull] = {
     "write": pull.Pull(pull.write),
 }
 """Rows whose large results are fetched cell by cell from where they were."""
+
+
+LINES: dict[str, lines.Lines] = {
+    **{name: lines.SCAN for name, row in ops.table().items() if row.family == "scan"},
+    "sort_rows": lines.SORT,
+    "topk_rows": lines.SORT,
+    "bincount": lines.COUNT,
+}
+"""Rows that go from memory to memory where their operands are too large for registers, or are no tiles."""
 
 
 def hole(row: OpSpec) -> str | None:

@@ -195,6 +195,8 @@ def _hoisted(segments: Sequence[Segment]) -> list[Segment]:
 
 
 def _kind(frame: Frame, op: Operation, known: set[SSAValue]) -> str:
+    from tilejit.backends.cuda.rules import LINES
+
     free = free_values([op])
     if not all(value in known for value in free):
         return "program"
@@ -202,7 +204,7 @@ def _kind(frame: Frame, op: Operation, known: set[SSAValue]) -> str:
         return "host"
     if isinstance(op, d.GroupOp) or (isinstance(op, d.ApplyOp) and is_member(op)) or isinstance(op, d.StoreOp):
         return "nest" if _is_tensor_work(op) else "program"
-    if isinstance(op, d.ApplyOp) and _is_tensor_work(op) and len(op.results) == 1 and isinstance(d.type_of(op.results[0]), ShapedType):
+    if isinstance(op, d.ApplyOp) and _is_tensor_work(op) and (op.op in LINES or (len(op.results) == 1 and isinstance(d.type_of(op.results[0]), ShapedType))):
         return "nest"
     if isinstance(op, d.ForOp) and not op.results:
         if perfect_nest(op, frame.state.functions) is not None:
