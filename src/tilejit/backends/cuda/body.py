@@ -16,7 +16,7 @@ from tilejit.backends.cuda.failures import FailureTable
 from tilejit.backends.cuda.types import computed_in
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, Value, index
 from tilejit.backends.cuda.writer import Writer
-from tilejit.dtypes import BOOL, INDEX, DType
+from tilejit.dtypes import BOOL, FP64, INDEX, DType
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.ops.elementwise import compute_dtype
 from tilejit.passes.kernels import name_hint
@@ -296,9 +296,9 @@ def _folded(value: Scalar, dtype: DType) -> str:
     assert value.const is not None
     source = np.asarray(value.const) if not value.dtype.is_float else np.asarray(value.const, computed_in(value.dtype).numpy)
     made = convert(source, dtype)[()]
-    if dtype.is_float:
+    if dtype.is_float and dtype is not FP64:  # A bare number takes the type of what it meets; where that is no double, it is no double before.
         return f"{elementwise.literal(float(made))}"
-    return elementwise.constant(int(made), dtype)
+    return elementwise.constant(float(made) if dtype is FP64 else int(made), dtype)
 
 
 def block_shape(shape: Iterable[int]) -> str:

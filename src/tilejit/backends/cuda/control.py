@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from xdsl.ir import Block, SSAValue
 
 from tilejit.backends import checks
-from tilejit.backends.cuda import numbers
+from tilejit.backends.cuda import memory, numbers
 from tilejit.backends.cuda.body import Body, constant_extent
 from tilejit.backends.cuda.masks import as_bytes
 from tilejit.backends.cuda.types import fits32
@@ -102,12 +103,12 @@ class Carried:
         texts = self.texts(values)
         clash = any(other != name and _mentions(text, other) for name, text in zip(self.names, texts, strict=True) for other in self.names)
         if clash:
-            texts = [self.body.out.let("next", f"({text})" if text.isidentifier() else text) if not text.isidentifier() else self._copy(text) for text in texts]
+            texts = [self.copy(text) for text in texts]
         for name, text in zip(self.names, texts, strict=True):
             if name != text:
                 self.body.out.line(f"{name} = {text}")
 
-    def _copy(self, text: str) -> str:
+    def copy(self, text: str) -> str:
         name = self.body.out.fresh("next")
         self.body.out.line(f"{name} = {text}")
         return name
@@ -248,32 +249,80 @@ def _root(value: SSAValue) -> SSAValue:
     return value
 
 
+class Kept:
+    """What a loop on a condition carries: scalars in variables, tiles in scratch memory, since Triton's passes lose track of tiles that such a loop carries."""
+
+    def __init__(self, body: Body, types: Sequence[SSAValue], first: Sequence[Value], hints: Sequence[str | None]) -> None:
+        self.body = body
+        self.carried = Carried(body, types, first, hints)
+        self.rooms = [memory.scratch_buffer(body.out, tile.shape, tile.dtype) if tile is not None else None for tile in map(_tile_of, self.carried.values)]
+
+    def assign(self, values: Sequence[Value]) -> None:
+        """Set everything; no value is a variable or memory of this loop that is set before it is read."""
+        body, names = self.body, iter(self.carried.names)
+        texts = iter(self.carried.texts(values))
+        scalars: list[tuple[str, str]] = []
+        body.order.barrier(body.out)
+        for target, room in zip(self.carried.values, self.rooms, strict=True):
+            if isinstance(target, Buffer):
+                continue
+            name, text = next(names), next(texts)
+            tile = _tile_of(target)
+            if tile is None or room is None:
+                scalars.append((name, text))
+                continue
+            inside = memory.mask(body.out, tile.shape, tuple(index(extent) for extent in tile.shape))
+            pointers = memory.tile_pointers(body.out, room, [index(0)] * tile.rank, tile.shape)
+            body.out.line(memory.store_line(body.out, pointers, text, inside, tile.dtype))
+            scalars += [(next(names), next(texts)) for size in tile.valid if size.const is None]
+        for name, text in [(name, self.carried.copy(text) if _is_read(text, scalars) else text) for name, text in scalars if name != text]:
+            body.out.line(f"{name} = {text}")
+        body.order.barrier(body.out)
+
+    def read(self) -> list[Value]:
+        """What is carried, tiles in registers."""
+        return [self._read(value, room) for value, room in zip(self.carried.values, self.rooms, strict=True)]
+
+    def _read(self, value: Value, room: Buffer | None) -> Value:
+        tile = _tile_of(value)
+        if tile is None or room is None:
+            return value
+        loaded = self.body.load_tile(room, [index(0)] * tile.rank, tile.shape, tuple(index(extent) for extent in tile.shape), tile.text)
+        made = replace(loaded, valid=tile.valid, zeros=False)
+        return Array(made) if isinstance(value, Array) else made
+
+
+def _tile_of(value: Value) -> Tile | None:
+    return value if isinstance(value, Tile) else value.tile if isinstance(value, Array) else None
+
+
+def _is_read(text: str, assigned: Sequence[tuple[str, str]]) -> bool:
+    """Whether a text mentions a variable that is about to change."""
+    return any(_mentions(text, name) for name, _ in assigned)
+
+
 def while_(body: Body, op: d.WhileOp) -> Sequence[Value]:
     before, block = op.before.block, op.body.block
     inits = [body[init] for init in op.inits]
-    start = Carried(body, list(before.args), inits, [name_hint(arg) for arg in before.args])
+    start = Kept(body, list(before.args), inits, [name_hint(arg) for arg in before.args])
     start.assign(inits)
     go = body.out.fresh("go")
 
     def test() -> list[Value]:
-        for argument, value in zip(before.args, start.values, strict=True):
-            body.values[argument] = value
+        body.values.update(zip(before.args, start.read(), strict=True))
         condition, *values = body.run(before)
         assert isinstance(condition, Scalar)
         body.out.line(f"{go} = {_flag(body, condition)}")
         return values
 
-    body.order.barrier(body.out)
     values = test()
-    handed = Carried(body, list(op.results), values, [name_hint(arg) for arg in block.args])
+    handed = Kept(body, list(op.results), values, [name_hint(arg) for arg in block.args])
     handed.assign(values)
     with body.out.block(f"while {go} != 0:"):
-        body.order.barrier(body.out)
-        for argument, value in zip(block.args, handed.values, strict=True):
-            body.values[argument] = value
+        body.values.update(zip(block.args, handed.read(), strict=True))
         start.assign(body.run(block))
         handed.assign(test())
-    return handed.values
+    return handed.read()
 
 
 def _flag(body: Body, condition: Scalar) -> str:

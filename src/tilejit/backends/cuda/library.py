@@ -106,8 +106,9 @@ def unsigned_shift_right(a, b, WIDTH: tl.constexpr):
     return tl.where(inside, a >> tl.where(inside, b, 0).to(a.dtype), 0).to(a.dtype)
 
 @triton.jit
-def sigmoid(x):
-    return quotient(1.0, 1.0 + libdevice.exp(x * -1.0))
+def sigmoid(x):  # no exponential of a large number: the least results would be lost to infinity
+    e = libdevice.exp(tl.abs(x) * -1.0)
+    return quotient(tl.where(x < 0.0, e, 1.0), 1.0 + e)
 
 @triton.jit
 def half_away(x):
