@@ -68,9 +68,9 @@ def float_floordiv(a, b):
 
 @triton.jit
 def int_pow(a, b):  # a negative power is the truncated fraction
-    result = a * 0 + 1
-    base = a + b * 0
-    left = tl.where(b < 0, 0, b).to(b.dtype) + a * 0
+    base = (a + b * 0).to(a.dtype)
+    result = (base * 0 + 1).to(a.dtype)
+    left = (tl.where(b < 0, 0, b) + base * 0).to(b.dtype)
     for _ in range(64):
         result = tl.where((left & 1) != 0, result * base, result).to(a.dtype)
         base = (base * base).to(a.dtype)
@@ -81,9 +81,9 @@ def int_pow(a, b):  # a negative power is the truncated fraction
 
 @triton.jit
 def unsigned_pow(a, b):
-    result = a * 0 + 1
-    base = a + b * 0
-    left = b + a * 0
+    base = (a + b * 0).to(a.dtype)
+    result = (base * 0 + 1).to(a.dtype)
+    left = (b + base * 0).to(b.dtype)
     for _ in range(64):
         result = tl.where((left & 1) != 0, result * base, result).to(a.dtype)
         base = (base * base).to(a.dtype)

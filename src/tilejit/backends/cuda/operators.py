@@ -153,7 +153,7 @@ class _Ending:
 
     def at(self, batch: Scalar) -> gemm.Epilogue:
         def end(body: Body, acc: Tile, row: Scalar, column: Scalar) -> None:
-            acc = self._finished(body, acc, row, column)
+            acc = self._finished(body, acc, row, column, batch)
             if self.group is None:
                 target = host.take_memory(self.kernel.out, self.rooms[self.op.results[0]])
                 body.store_tile(acc, _batch_of(self.kernel, target, self.shape[:-2], batch), (row, column))
@@ -162,12 +162,13 @@ class _Ending:
 
         return end
 
-    def _finished(self, body: Body, acc: Tile, row: Scalar, column: Scalar) -> Tile:
+    def _finished(self, body: Body, acc: Tile, row: Scalar, column: Scalar, batch: Scalar) -> Tile:
         """The accumulator as the value of the product: with acc and bias, in the result's dtype."""
         args, dtype = apply_args(self.op), d.shaped_type(self.op.results[0]).dtype
         text = acc.text
         if isinstance(args.get("acc"), SSAValue):
-            old = body.load_tile(body.in_memory(value_of(args["acc"])), (row, column), acc.shape, acc.valid, "old")
+            before = _batch_of(self.kernel, body.in_memory(value_of(args["acc"])), self.shape[:-2], batch)
+            old = body.load_tile(before, (row, column), acc.shape, acc.valid, "old")
             condition = args.get("init_cond")
             added = f"({old.text} + {text})"
             text = added if not isinstance(condition, SSAValue) else f"tl.where({body.text(body.scalar(condition))}, {text}, {added})"
