@@ -68,6 +68,8 @@ class Gpu(Walker):
                 arguments.append(Pointer(self.allocate(max(1, facts.scratch_bytes) * math.prod(grid)), "i8"))
             elif parameter.kind == "error":
                 arguments.append(self.errors)
+            elif parameter.kind == "barrier":
+                arguments.append(torch.zeros(1, dtype=torch.int32, device="cuda"))
             else:
                 value = next(rest)
                 arguments.append(

@@ -83,6 +83,7 @@ class Machine(Walker):
         super().__init__(program)
         self.compiled: dict[int, Any] = {}
         self.errors = np.zeros(program.error_words, np.int64)
+        self.lock = np.zeros(1, np.int32)
         self.kept: list[Array] = []
 
     def run(self, entry: str, arguments: Sequence[Any]) -> None:
@@ -107,6 +108,8 @@ class Machine(Walker):
                 value: Any = self.allocate(max(1, facts.scratch_bytes) * math.prod(grid))
             elif parameter.kind == "error":
                 value = self.errors.ctypes.data
+            elif parameter.kind == "barrier":
+                value = self.lock.ctypes.data
             else:
                 value = next(rest)
             arguments.append(_argument(value, parameter.type))

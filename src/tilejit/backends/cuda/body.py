@@ -13,7 +13,7 @@ from tilejit import ops
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.cuda import elementwise, memory, numbers, units
 from tilejit.backends.cuda.failures import FailureTable
-from tilejit.backends.cuda.types import computed_in
+from tilejit.backends.cuda.types import computed_in, register
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, Value, index
 from tilejit.backends.cuda.writer import Writer
 from tilejit.dtypes import BOOL, FP64, INDEX, DType
@@ -163,14 +163,21 @@ class Body:
         where = self._guarded(memory.mask(self.out, tile.shape, tile.valid), buffer.guarded(good), tile.shape)
         pointers = memory.tile_pointers(self.out, buffer, starts, tile.shape)
         value = self.converted(tile, buffer.dtype)
-        if atomic:
-            if buffer.dtype.get_byte() < 2 or (buffer.dtype.is_integer and buffer.dtype.bits < 32):
-                raise UnsupportedFeatureError(
-                    f"CUDA has no atomic add of {buffer.dtype}", span=self.out.span, help="add in FP32 or INT32 and convert afterwards"
-                )
+        if atomic and buffer.dtype.is_integer and buffer.dtype.bits < 32:
+            self._add_locked(pointers, value, where, buffer.dtype)
+        elif atomic:
             self.out.line(f'tl.atomic_add({pointers}, {value}{"" if where is None else f", mask={where}"}, sem="relaxed")')
         else:
             self.out.line(memory.store_line(self.out, pointers, value, where, buffer.dtype))
+
+    def _add_locked(self, pointers: str, value: str, where: str | None, dtype: DType) -> None:
+        """Add to cells that are narrower than what a GPU adds to at once: one program after the other."""
+        out = self.out
+        lock = out.parameter("lock", "barrier", "*i32", None)
+        out.line(f"{out.helper('acquire')}({lock})")
+        there = memory.load_text(out, pointers, where, dtype, ", volatile=True")
+        out.line(memory.store_line(out, pointers, f"({there} + {value}).to({register(dtype)})", where, dtype))
+        out.line(f"{out.helper('release')}({lock})")
 
     def converted(self, value: Tile | Scalar, dtype: DType) -> str:
         """The text of a value in another type, as a store converts."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from tilejit.backends.cuda.types import DECODED, computed_in, register
 from tilejit.backends.cuda.writer import Writer
 from tilejit.dtypes import BF16, BOOL, FP16, FP32, FP64, INT4, UINT4, DType, integer_range
-from tilejit.errors import UnsupportedFeatureError
 from tilejit.ops.math import cast_mode
 from tilejit.ops.spec import OpSpec
 
@@ -130,11 +129,7 @@ def _cast_double(out: Writer, wide: str, source: DType, target: DType, mode: str
     """From and to FP64; what is narrower than FP32 is reached through it, as in the reference."""
     if target is FP64 or mode in ("none", "rint"):
         return f"({wide}).to(tl.float64)" if target is FP64 else narrow(out, f"({wide}).to(tl.float32)", target)
-    kind = {FP32: "f32", FP16: "f16", BF16: "bf16"}.get(target)
-    if kind is None:
-        raise UnsupportedFeatureError(
-            f"CUDA has no cast from FP64 to {target} with mode={mode!r}", span=out.span, help='cast to FP32 first, or pass mode="rint"'
-        )
+    kind = {FP32: "f32", FP16: "f16", BF16: "bf16"}.get(target) or DECODED[target]
     return f'{out.helper(f"f64_to_{kind}_by_mode")}({wide}, "{mode}")'
 
 

@@ -12,10 +12,13 @@ from tilejit.backends.cuda.host import Number
 from tilejit.backends.cuda.schedule import ProductSchedule, product_of
 from tilejit.backends.cuda.types import register
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, index
-from tilejit.dtypes import FP32, INDEX, DType
+from tilejit.dtypes import FP32, FP64, INDEX, INT8, DType
 
 GROUP = 8
 """Rows of blocks that are worked on together, so that they share what they load of the right operand."""
+
+SUMMED = ProductSchedule(32, 32, 8, 4, 1)
+"""Blocks of products that no tensor core does: all products of a step are in registers before they are summed up."""
 
 Epilogue = Callable[[Body, Tile, Scalar, Scalar], None]
 """Takes the accumulator of a block, and its first row and column."""
@@ -51,7 +54,8 @@ def launch(
     """Write and launch the kernel of a product of M × K × N; `make` gives the operands of a batch."""
     rows, inner, columns = shape
     known = [size.const if isinstance(size.const, int) else None for size in (rows, inner, columns, batches)]
-    chosen = product_of(known[0], known[1], known[2], known[3], dtype, frame.state.options.fast_math)
+    summed = dtype is FP64 or (dtype.is_integer and dtype is not INT8)
+    chosen = SUMMED if summed else product_of(known[0], known[1], known[2], known[3], dtype, frame.state.options.fast_math)
     out = kernel.out
     down = frame.named(host.ceildiv(rows, host.number(chosen.rows)), "down")
     across = frame.named(host.ceildiv(columns, host.number(chosen.columns)), "across")

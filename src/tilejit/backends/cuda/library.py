@@ -185,6 +185,17 @@ def report(errors, good, block, row, a, b, c):  # the first failing block wins, 
             tl.store(errors + 1 + 4 * row, a)
             tl.store(errors + 2 + 4 * row, b)
             tl.store(errors + 3 + 4 * row, c)
+
+@triton.jit
+def acquire(lock):  # all threads of a program wait for the one that asks
+    while tl.atomic_cas(lock, 0, 1) != 0:
+        pass
+    tl.debug_barrier()
+
+@triton.jit
+def release(lock):
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0)
 """
 
 

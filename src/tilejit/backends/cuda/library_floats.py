@@ -115,15 +115,16 @@ def f32_to_bf16_by_mode(x, MODE: tl.constexpr):
 """
 
 
-def _by_mode(kind: str) -> str:
+def _by_mode(kind: str, source: str) -> str:
+    wide = f"tl.float{source[1:]}"
     return f"""
 @triton.jit
-def f32_to_{kind}_by_mode(x, MODE: tl.constexpr):
-    code = f32_to_{kind}(x)
-    back = {kind}_to_f32(code)
+def {source}_to_{kind}_by_mode(x, MODE: tl.constexpr):
+    code = f32_to_{kind}(x.to(tl.float32))
+    back = {kind}_to_f32(code).to({wide})
     inside = code - (tl.abs(back) > tl.abs(x)).to(tl.uint8)
     outside = inside + 1
-    away = away_by_mode(x, {kind}_to_f32(inside), {kind}_to_f32(outside), inside, MODE)
+    away = away_by_mode(x, {kind}_to_f32(inside).to({wide}), {kind}_to_f32(outside).to({wide}), inside, MODE)
     settled = (back == x) | (x != x) | (back != back)
     if MODE == "round":
         settled = settled | (tl.abs(back) == float("inf"))
@@ -149,5 +150,6 @@ def f64_to_{kind}_by_mode(x, MODE: tl.constexpr):
 
 
 _DOUBLES = (("f32", "float32", "uint32"), ("f16", "float16", "uint16"), ("bf16", "bfloat16", "uint16"))
-FLOAT_HELPERS = _SHARED + "".join(_from_double(*row) for row in _DOUBLES) + "".join(_by_mode(kind) for kind in ("e4m3", "e5m2", "fp4", "e8m0"))
+_NARROW = "".join(_by_mode(kind, source) for kind in ("e4m3", "e5m2", "fp4", "e8m0") for source in ("f32", "f64"))
+FLOAT_HELPERS = _SHARED + "".join(_from_double(*row) for row in _DOUBLES) + _NARROW
 """Text of all of them."""

@@ -96,10 +96,10 @@ def tile_pointers(out: Writer, buffer: Buffer, starts: Sequence[Scalar], shape: 
     return f"{text} + tl.zeros(({'1, ' * len(shape)}), tl.int32)" if all(extent == 1 for extent in shape) else text
 
 
-def load_text(out: Writer, pointers: str, where: str | None, dtype: DType) -> str:
+def load_text(out: Writer, pointers: str, where: str | None, dtype: DType, options: str = "") -> str:
     """Cells in memory as they are held in registers; what the mask leaves out is 0."""
     zero = "0.0" if register(dtype) in ("tl.float16", "tl.bfloat16", "tl.float32", "tl.float64") else "0"
-    text = f"tl.load({pointers})" if where is None else f"tl.load({pointers}, mask={where}, other={zero})"
+    text = f"tl.load({pointers}{options})" if where is None else f"tl.load({pointers}, mask={where}, other={zero}{options})"
     if dtype is BOOL:
         return f"({text} != 0)"
     return f"(({text} << 4).to(tl.int8) >> 4)" if dtype is INT4 else text

@@ -17,7 +17,7 @@ from tilejit.backends.cuda.host import Memory, Number
 from tilejit.backends.cuda.inside import is_large
 from tilejit.backends.cuda.move import value_of
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, index
-from tilejit.dtypes import INDEX, INT8
+from tilejit.dtypes import INDEX, INT8, INT32
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.ops.matmul import accumulator
 from tilejit.passes.kernels import name_hint
@@ -75,12 +75,11 @@ def moves(op: d.ApplyOp) -> bool:
 
 
 def is_product(frame: Frame, op: d.ApplyOp) -> bool:
-    """Whether a product has matrices on both sides, in a dtype that `tl.dot` takes."""
+    """Whether a product has matrices on both sides."""
     left, right = (frame.memory(value_of(apply_args(op)[name])) for name in ("lhs", "rhs"))
     if len(left.axes) < 2 or len(right.axes) < 2:
         return False
-    floats = left.dtype.is_float and right.dtype.is_float
-    return (floats or left.dtype is right.dtype is INT8) and "E8M0" not in left.dtype.name + right.dtype.name
+    return left.dtype.is_float == right.dtype.is_float and "E8M0" not in left.dtype.name + right.dtype.name
 
 
 def launch_product(frame: Frame, op: d.ApplyOp, name: str, group: Sequence[Operation] | None = None) -> None:
@@ -103,6 +102,8 @@ def launch_product(frame: Frame, op: d.ApplyOp, name: str, group: Sequence[Opera
     work = accumulator(left.dtype)
     sizes = (left.axes[-2].extent, left.axes[-1].extent, right.axes[-1].extent)
     widest = left.dtype if left.dtype.get_byte() >= right.dtype.get_byte() else right.dtype
+    if widest is INT8 and left.dtype is not right.dtype:
+        widest = INT32
 
     def make(batch: Scalar) -> gemm.Product:
         sides = [_batch_of(kernel, host.take_memory(kernel.out, side), lead, batch) for side in (left, right)]

@@ -54,7 +54,7 @@ class Parameter:
     """A parameter of a kernel in the order of its text.
 
     "pointer": an address; "scalar": a number; both take the next argument of the launch. The run time supplies the others: "scratch" (start of
-    `scratch_bytes` × programs bytes), "error" (the failure words) and "barrier" (a zeroed int32 for cooperative launches).
+    `scratch_bytes` × programs bytes), "error" (the failure words) and "barrier" (an int32 that is 0: where programs meet, or a lock).
     """
 
     name: str
