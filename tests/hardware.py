@@ -24,7 +24,7 @@ def prepare() -> None:
     """Let CUDA programs take NumPy arrays in this process, if that is the platform to test."""
     if PLATFORM == "cuda":
         CompiledEntry.checked = _moving(CompiledEntry.checked)
-        WarmCalls.serve = _nothing  # A warm way would look at the caller's own arrays.
+        WarmCalls.serve = _nothing  # type: ignore[method-assign] # a warm way would look at the caller's own arrays.
 
 
 def _nothing(*args: Any) -> None:

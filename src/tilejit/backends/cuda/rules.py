@@ -9,7 +9,24 @@ from typing import Any
 from xdsl.ir import Operation
 
 from tilejit import ops
-from tilejit.backends.cuda import buffers, control, crossing, dot, elementwise, gather, host, lines, masks, move, numbers, places, pull, rows, scatter, structure
+from tilejit.backends.cuda import (
+    buffers,
+    control,
+    crossing,
+    dot,
+    elementwise,
+    gather,
+    host,
+    lines,
+    masks,
+    move,
+    numbers,
+    places,
+    pull,
+    rows,
+    scatter,
+    structure,
+)
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.host import Number
 from tilejit.backends.cuda.values import Scalar, Value
