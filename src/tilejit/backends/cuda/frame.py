@@ -58,6 +58,8 @@ class Frame:
         self.steps: list[plan.Step] = []
         self.values: dict[SSAValue, HostValue] = {}
         self.taken: set[str] = set()
+        self.within: Callable[[Block], None] | None = None
+        """Runs the ops of a block of a kernel whose loops and branches the host does."""
 
     def fresh(self, hint: str) -> str:
         name, count = hint, 0
@@ -90,11 +92,15 @@ class Frame:
     # blocks -------------------------------------------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[HostValue]:
-        for op in block.ops:
-            if isinstance(op, d.ReturnOp | d.YieldOp | d.ConditionOp):
-                return [self.values[operand] for operand in op.operands if operand in self.values]
-            self.step(op)
-        return []
+        last = block.last_op
+        ends = isinstance(last, d.ReturnOp | d.YieldOp | d.ConditionOp)
+        if self.within is not None:
+            self.within(block)
+        else:
+            for op in block.ops:
+                if not (ends and op is last):
+                    self.step(op)
+        return [self.values[operand] for operand in last.operands if operand in self.values] if ends and last is not None else []
 
     def step(self, op: Operation) -> None:
         from tilejit.backends.cuda.lower import RULES
@@ -120,6 +126,17 @@ class Frame:
 
     def check(self, condition: Number, failure: int, values: Sequence[Number]) -> None:
         self.steps.append(plan.Check(condition.expr, failure, tuple(value.expr for value in values)))
+
+    def attempt(self, run: Callable[[], None]) -> UnsupportedFeatureError | None:
+        """Run what may turn out to be impossible: then nothing of it stays, and the reason is given back."""
+        state = self.state
+        saved = list(self.steps), list(state.kernels), list(state.made), list(state.failures.rows)
+        try:
+            run()
+        except UnsupportedFeatureError as error:
+            self.steps, state.kernels, state.made, state.failures.rows = saved
+            return error
+        return None
 
     # kernels --------------------------------------------------------------------------------------------------------------
 

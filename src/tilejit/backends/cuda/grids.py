@@ -15,7 +15,6 @@ from tilejit.backends.cuda.independent import perfect_nest
 from tilejit.backends.cuda.recognise import Turn, product_from_loops
 from tilejit.backends.cuda.values import Scalar
 from tilejit.dtypes import INDEX
-from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.kernels import name_hint
 from tilejit.passes.rewriting import free_values, is_scalar_op
 from tilejit.tile_ir import dialect as d
@@ -28,13 +27,7 @@ def loop_as_grid(frame: Frame, op: d.ForOp) -> bool:
         return False
     if not all(value in frame.values for value in free_values([op])):
         return False
-    steps, kernels, made, rows = list(frame.steps), list(frame.state.kernels), list(frame.state.made), list(frame.state.failures.rows)
-    try:
-        run_grid(frame, op, _callee(op) or "loop")
-    except UnsupportedFeatureError:
-        frame.steps, frame.state.kernels, frame.state.made, frame.state.failures.rows = steps, kernels, made, rows
-        return False
-    return True
+    return frame.attempt(lambda: run_grid(frame, op, _callee(op) or "loop")) is None
 
 
 def _callee(op: Operation) -> str | None:

@@ -72,20 +72,32 @@ def launch(frame: Frame, op: d.LaunchOp) -> None:
 def launch_function(frame: Frame, function: d.FuncOp, blocks: Number | None, op: Operation) -> None:
     from tilejit.backends.cuda.grids import blocks_as_product
     from tilejit.backends.cuda.phases import run_in_phases
-    from tilejit.backends.cuda.spread import spread
+    from tilejit.backends.cuda.spread import by_the_host
 
     if function.static("kind") == "group":
         group(frame, function, blocks)
         return
-    if blocks is None and spread(frame, function):
+    if blocks is None:
+        reason = frame.attempt(lambda: _without_blocks(frame, function))
+        if reason is not None and not by_the_host(frame, function):
+            raise reason
         return
-    if blocks is not None and (run_in_phases(frame, function, blocks) or blocks_as_product(frame, function, blocks)):
+    if run_in_phases(frame, function, blocks) or blocks_as_product(frame, function, blocks):
         return
     kernel = frame.kernel(function.symbol)
-    if blocks is not None:
-        kernel.over_blocks(blocks)
+    kernel.over_blocks(blocks)
     kernel.body.run(function.body.block)
-    frame.finish(kernel, blocks or host.number(1))
+    frame.finish(kernel, blocks)
+
+
+def _without_blocks(frame: Frame, function: d.FuncOp) -> None:
+    from tilejit.backends.cuda.spread import spread
+
+    if spread(frame, function):
+        return
+    kernel = frame.kernel(function.symbol)
+    kernel.body.run(function.body.block)
+    frame.finish(kernel, host.number(1))
 
 
 def group(frame: Frame, function: d.FuncOp, blocks: Number | None) -> None:

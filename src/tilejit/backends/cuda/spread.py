@@ -15,6 +15,7 @@ from tilejit.backends.cuda.launches import run_nest
 from tilejit.backends.cuda.members import folds, is_member, members_of, space_of
 from tilejit.backends.cuda.merge import inner_of, joins
 from tilejit.dtypes import INDEX
+from tilejit.errors import UnsupportedFeatureError
 from tilejit.passes.kernels import name_hint
 from tilejit.passes.rewriting import free_values, is_scalar_op, root
 from tilejit.tile_ir import dialect as d
@@ -23,7 +24,7 @@ from tilejit.types.values import ScalarType, ShapedType
 _HOST = (d.ConstOp, d.DimOp, d.CheckOp, d.CreateOp, d.WindowOp, d.ViewOp, d.StridedOp)
 
 Segment = tuple[str, list[Operation]]
-""" "host", "nest", "grid", "loop" with one op, or "program" with the ops that one program runs."""
+""" "host", "nest", "grid", "loop", "control" with one op, or "program" with the ops that one program runs."""
 
 
 def spread(frame: Frame, function: d.FuncOp) -> bool:
@@ -33,6 +34,22 @@ def spread(frame: Frame, function: d.FuncOp) -> bool:
         return False
     _run(frame, segments, function.symbol)
     return True
+
+
+def by_the_host(frame: Frame, function: d.FuncOp) -> bool:
+    """Run a kernel with its loops and branches on the host, which reads what decides them; False where a value of a program would have to leave it."""
+    saved, name = frame.within, function.symbol
+
+    def within(block: Block) -> None:
+        segments = _segments(frame, block, set(block.args))
+        if segments is None:
+            raise UnsupportedFeatureError("CUDA does not run this on the host")
+        _run(frame, segments, name)
+
+    frame.within = within
+    reason = frame.attempt(lambda: within(function.body.block))
+    frame.within = saved
+    return reason is None
 
 
 def _run(frame: Frame, segments: Sequence[Segment], name: str) -> None:
@@ -70,6 +87,8 @@ def _run(frame: Frame, segments: Sequence[Segment], name: str) -> None:
             op = members[0]
             assert isinstance(op, d.ForOp)
             _host_loop(frame, op, name)
+        elif kind == "control":
+            frame.step(members[0])
         else:
             kernel = frame.kernel(name)
             for op in members:
@@ -130,7 +149,7 @@ def _segments(frame: Frame, block: Block, known: set[SSAValue]) -> list[Segment]
     out: list[Segment] = []
     known = known | set(frame.values)
     for op in block.ops:
-        if isinstance(op, d.ReturnOp | d.YieldOp):
+        if isinstance(op, d.ReturnOp | d.YieldOp | d.ConditionOp):
             continue
         kind = _kind(frame, op, known)
         if kind == "program":
@@ -140,16 +159,16 @@ def _segments(frame: Frame, block: Block, known: set[SSAValue]) -> list[Segment]
             continue
         known.update(op.results)
         out.append((kind, [op]))
-    inside = [set(members) for kind, members in out if kind == "program"]
-    for members in inside:
+    merged = _hoisted(out)
+    for members in [members for kind, members in (out if frame.within is None else merged) if kind == "program"]:
         walked = {inner for op in members for inner in op.walk()}
         for op in members:
-            if any(use.operation not in walked and not isinstance(use.operation, d.YieldOp) for result in op.results for use in result.uses):
+            users = [use.operation for result in op.results for use in result.uses]
+            if any(user not in walked and not isinstance(user, d.YieldOp) for user in users):
                 return None
-            if any(isinstance(use.operation, d.YieldOp) and use.operation.parent is block for result in op.results for use in result.uses):
+            if any(isinstance(user, d.YieldOp) and user.parent is block for user in users):
                 return None
-    merged = _hoisted(out)
-    if all(kind == "program" for kind, _ in merged):
+    if frame.within is None and all(kind == "program" for kind, _ in merged):
         return None
     return _joined(frame, merged)
 
@@ -212,7 +231,15 @@ def _kind(frame: Frame, op: Operation, known: set[SSAValue]) -> str:
         inner = _segments(frame, op.body.block, known | set(op.body.block.args))
         if inner is not None and any(kind in ("nest", "grid", "loop") for kind, _ in inner):
             return "loop"
+    if frame.within is not None and (isinstance(op, d.ReadOp) or (isinstance(op, d.ForOp | d.WhileOp | d.IfOp) and _decides(frame, op, known))):
+        return "host" if isinstance(op, d.ReadOp) else "control"
     return "program"
+
+
+def _decides(frame: Frame, op: d.ForOp | d.WhileOp | d.IfOp, known: set[SSAValue]) -> bool:
+    """Whether the host can run a loop or branch: all that it hands on is in memory, or a number of the host."""
+    blocks = [block for region in op.regions for block in region.blocks]
+    return all(_segments(frame, block, known | set(block.args)) is not None for block in blocks)
 
 
 def _is_tensor_work(op: Operation) -> bool:
