@@ -17,7 +17,7 @@ TABLES = {
     "backends/cuda/rules.py": "how a GPU runs a row",
     "backends/pto/write/rules.py": "how PTO text says a row",
     "frontend/structural.py": "rows that the front end builds itself",
-    "frontend/ranks.py": "rows about ranks that the front end builds",
+    "frontend/ranks/__init__.py": "rows about ranks that the front end builds",
     "runtime/ranks/meeting.py": "how ranks do a collective",
     "runtime/ranks/standins.py": "what a host function says about ranks",
     "tile_ir/pto/rows.py": "which row a PTO instruction is",

@@ -165,6 +165,9 @@ ON_DRIFT = Setting("on_drift", _policy, "raise", False, "when a captured value c
 LOG = Setting("log", str, "", False, "what to report on stderr: `recompile` prints one line per compile")
 WAIT_TIMEOUT = Setting("wait_timeout", _seconds, 60.0, False, "seconds a rank waits for another one while nothing changes; 0: for ever")
 ENGINE = Setting("engine", str, "", False, "how ranks run: local, shm or mpi; empty: as the process was started")
+RANKS_PER_NODE = Setting(
+    "ranks_per_node", _number, 0, False, "under MPI: so many ranks count as a machine of their own, to try out the way between machines on one; 0: as it is"
+)
 RANK = Setting("rank", _number, -1, False, "set by `tilejit launch`: the rank of this process")
 WORLD = Setting("world", _number, 0, False, "set by `tilejit launch`: how many processes there are")
 JOB = Setting("job", str, "", False, "set by `tilejit launch`: where its processes find the memory that they share")
@@ -175,7 +178,7 @@ PTOAS = Setting("ptoas", str, "", False, "the program that checks emitted PTO te
 SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int] | Setting[float], ...] = (
     PLATFORM, EAGER, SANITIZE, CHECK_BOUNDS, FAST_MATH, ARCH, SCHEDULE, CPU, NUM_THREADS, ARENA_BYTES, VERIFY, FASTPATH,
     CACHE, CACHE_DIR, CACHE_PATH, CACHE_BYTES, CACHE_ENTRIES, RUN_ONLY, ON_DRIFT, LOG, PERF_MAP, FULL_TRACEBACKS, PTOAS,
-    WAIT_TIMEOUT, ENGINE, RANK, WORLD, JOB,
+    WAIT_TIMEOUT, ENGINE, RANKS_PER_NODE, RANK, WORLD, JOB,
 )  # fmt: skip
 
 

@@ -64,8 +64,8 @@ def shown_indices(count: int) -> int:
     return min(count, _SHOWN)
 
 
-def stopped_collective(op: d.EffectOp) -> Failure:
-    """A collective that was given up."""
+def stopped_in(op: d.EffectOp) -> Failure:
+    """A statement that others take part in, and that was given up."""
     return Failure("stopped", f"is in {op.op}", op.span)
 
 

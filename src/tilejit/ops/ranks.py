@@ -1,7 +1,7 @@
 """Rows about other ranks: windows, signals, transfers and collectives, spelled in `tilejit.language.distributed`.
 
-Printed programs write that address too, as `comm=`. The front end builds transfers from views of a peer's copy, loads and stores; what is left for targets is to find the group of a window, to notify,
-to wait and to meet in collectives. Those rows have the address of the group's context (runtime/ranks/abi.py) as `comm`, which the front end fills in.
+Printed programs write that address too, as `comm=`. The front end builds transfers from views of a peer's copy, loads and stores, with a word to the engine
+(`fetch`, `flush`) for copies on other machines; what is left for targets is to find the group of a window, to notify, to wait and to meet in collectives. Those rows have the address of the group's context (runtime/ranks/abi.py) as `comm`, which the front end fills in.
 """
 
 from __future__ import annotations
@@ -122,6 +122,19 @@ def lock(peer: Scalar, comm: Scalar) -> object:
 @effect(*spelled("system", "unlock", "(peer, *, comm)"), levels=_SYSTEM, facts=MEETS)
 def unlock(peer: Scalar, comm: Scalar) -> object:
     """Let others add to a peer's copy again; in printed programs."""
+
+
+_BOX = "(view, offsets, shape, peer, *, comm)"
+
+
+@effect(*spelled("system", "fetch", _BOX), levels=_SYSTEM, facts=Facts(writes="view"), family="rank")
+def fetch(view: Value, offsets: Scalars, shape: Scalars, peer: Scalar, comm: Scalar) -> object:
+    """Before a read of a box of a peer's copy: bring it here if the peer is on another machine; in printed programs."""
+
+
+@effect(*spelled("system", "flush", _BOX), levels=_SYSTEM, facts=Facts(writes="view"), family="rank")
+def flush(view: Value, offsets: Scalars, shape: Scalars, peer: Scalar, comm: Scalar) -> object:
+    """After a write of a box of a peer's copy: send it there if the peer is on another machine; in printed programs."""
 
 
 # transfers ------------------------------------------------------------------------------------------------------------

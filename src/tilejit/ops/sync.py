@@ -34,7 +34,7 @@ EVENTS = 14
 """Cube and vector cores share events 0 to 13."""
 
 
-def effect(*spellings: Spelling, check: Check | None = None, levels: Sequence[str] = SYSTEM, facts: Facts = ORDER) -> Callable[[Callable[..., object]], OpSpec]:
+def effect(*spellings: Spelling, check: Check | None = None, levels: Sequence[str] = SYSTEM, facts: Facts = ORDER, family: str = "effect") -> Callable[[Callable[..., object]], OpSpec]:
     """Declare a statement without result: the front end checks it and keeps it as `tile.effect`."""
 
     def infer(call: Call) -> tuple[ValueType, ...]:
@@ -45,7 +45,7 @@ def effect(*spellings: Spelling, check: Check | None = None, levels: Sequence[st
     def declared(stub: Callable[..., object]) -> OpSpec:
         return declare(
             stub,
-            family="effect",
+            family=family,
             infer=infer,
             reference=_nothing,
             dtypes=frozenset(DTYPES.values()),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 
 from xdsl.ir import SSAValue
 
@@ -13,12 +14,12 @@ from tilejit.backends.cpu.llvm.text import Index, Value
 from tilejit.backends.cpu.memory.storage import Array, sub_box
 from tilejit.dtypes import DType
 from tilejit.ops.ranks import COLLECTIVES
-from tilejit.runtime.ranks.abi import BLOCK_WORDS, BYTES_CODE, DTYPE_CODES, HEADER, LOCK, OPERAND_WORDS, Block, Comm, Record, State
+from tilejit.runtime.ranks.abi import BLOCK_WORDS, BYTES_CODE, DTYPE_CODES, FAR_WORDS, HEADER, LOCK, OPERAND_WORDS, Block, Comm, Far, Record, State
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.build import apply_args, operand
+from tilejit.tile_ir.build import apply_args, operand, operands
 from tilejit.types.enums import NotifyOp, ReduceOp, WaitCmp
 
-_WAIT, _LOCK, _UNLOCK = "rank.wait", "rank.lock", "rank.unlock"
+_WAIT, _LOCK = "rank.wait", "rank.lock"
 _YIELDS = 200
 """Looks between which other threads may run, before a wait sleeps."""
 _SLEEP_US = 1000
@@ -79,6 +80,56 @@ def write_peer(f: FunctionWriter, op: d.PeerOp) -> None:
     f.values[op.result] = Array(pointer, own.dtype, own.shape, own.strides, own.valid, own.tokens)
 
 
+# other machines ---------------------------------------------------------------------------------------------------------
+
+
+def _ask(f: FunctionWriter, comm: Value, kind: Far, peer: Index, words: Sequence[Index]) -> Value:
+    """Let the engine do something that concerns another machine; not 0: the call ends."""
+    e = f.e
+    block = e.alloca(f"[{max(len(words), 1)} x i64]", 8)
+    for slot, number in enumerate(words):
+        e.store(e.i64(number), e.offset(block, slot, "i64"), 8)
+    far = _pointer(f, _word(f, comm, int(Comm.FAR)))
+    return e.inst("i64", f"call i64 {far.text}({comm}, i64 {int(kind)}, {e.i64(peer)}, {block})")
+
+
+@contextmanager
+def _where(f: FunctionWriter, condition: Value) -> Generator[None]:
+    """Code that runs only where the condition holds."""
+    stem = f.e.fresh("where")
+    f.e.cbr(condition, f"{stem}.yes", f"{stem}.no")
+    f.e.place(f"{stem}.yes")
+    yield
+    f.e.br(f"{stem}.no")
+    f.e.place(f"{stem}.no")
+
+
+def _far(f: FunctionWriter, op: d.EffectOp, comm: Value, kind: Far, peer: Index, words: Sequence[Index], near: Callable[[], None]) -> None:
+    """One way for a group on several machines, another one where all its ranks are here."""
+    spread = f.e.icmp("ne", _word(f, comm, int(Comm.FAR)), 0)
+    with _where(f, spread):
+        f.fail_if(f.e.icmp("ne", _ask(f, comm, kind, peer, words), 0), ranks.stopped_in(op), [])
+    with _where(f, f.e.inst("i1", f"xor {spread}, true")):
+        near()
+
+
+def write_box(kind: Far) -> Callable[[FunctionWriter, d.EffectOp], None]:
+    """Fetch or flush a box of a peer's copy if that is a stand-in."""
+
+    def write(f: FunctionWriter, op: d.EffectOp) -> None:
+        e, comm, view = f.e, f.scalar(operand(op, "comm")), f.array(operand(op, "view"))
+        peer = f.index(operand(op, "peer"))
+        box = [*f.indices(operands(op, "offsets")), *f.indices(operands(op, "shape"))]
+        first = e.inst("i64", f"add {e.i64(peer)}, {_word(f, comm, int(Comm.COUNT)).text}")
+        standin = e.load("i64", e.offset(e.offset(_pointer(f, comm), int(Comm.BASES), "i64"), first, "i64"), 8)
+        words: list[Index] = [f.address(view.pointer), view.dtype.get_byte(), view.rank, *view.shape, *view.strides, *box]
+        assert len(words) == FAR_WORDS + 4 * view.rank
+        with _where(f, e.icmp("ne", standin, 0)):
+            f.fail_if(e.icmp("ne", _ask(f, comm, kind, peer, words), 0), ranks.stopped_in(op), [])
+
+    return write
+
+
 # signals ----------------------------------------------------------------------------------------------------------------
 
 
@@ -97,9 +148,13 @@ def write_notify(f: FunctionWriter, op: d.EffectOp) -> None:
     args, comm = apply_args(op), f.scalar(operand(op, "comm"))
     peer = _checked_peer(f, op, comm, operand(op, "peer"))
     cell, _ = _cell(f, op)
-    there = _moved(f, cell, _distance(f, comm, peer))
-    how = "add" if args["op"] is NotifyOp.AtomicAdd else "xchg"
-    f.e.inst("i32", f"atomicrmw {how} ptr {there.text}, {f.scalar(operand(op, 'value'))} seq_cst, align 4")
+    value, add = f.scalar(operand(op, "value")), args["op"] is NotifyOp.AtomicAdd
+
+    def near() -> None:
+        there = _moved(f, cell, _distance(f, comm, peer))
+        f.e.inst("i32", f"atomicrmw {'add' if add else 'xchg'} ptr {there.text}, {value} seq_cst, align 4")
+
+    _far(f, op, comm, Far.NOTIFY, peer, [f.address(cell), f.e.inst("i64", f"sext {value} to i64"), int(add)], near)
 
 
 def write_wait(f: FunctionWriter, op: d.EffectOp) -> None:
@@ -117,23 +172,31 @@ def write_wait(f: FunctionWriter, op: d.EffectOp) -> None:
 # locks ------------------------------------------------------------------------------------------------------------------
 
 
-def _lock_of(f: FunctionWriter, op: d.EffectOp) -> tuple[Value, Value]:
+def _lock_of(f: FunctionWriter, op: d.EffectOp) -> tuple[Value, Index, Value]:
     comm = f.scalar(operand(op, "comm"))
     peer = _checked_peer(f, op, comm, operand(op, "peer"))
     base = f.e.load("i64", f.e.offset(f.e.offset(_pointer(f, comm), int(Comm.BASES), "i64"), peer, "i64"), 8)
-    return comm, _pointer(f, f.e.inst("i64", f"add {base}, {LOCK - HEADER}"))
+    return comm, peer, _pointer(f, f.e.inst("i64", f"add {base}, {LOCK - HEADER}"))
 
 
 def write_lock(f: FunctionWriter, op: d.EffectOp) -> None:
-    comm, lock = _lock_of(f, op)
+    comm, peer, lock = _lock_of(f, op)
     _define(f)
-    stopped = f.e.inst("i64", f"call i64 @{_LOCK}(ptr {_pointer(f, comm).text}, {lock})")
-    f.fail_if(f.e.icmp("ne", stopped, 0), ranks.stopped_collective(op), [])
+
+    def near() -> None:
+        stopped = f.e.inst("i64", f"call i64 @{_LOCK}(ptr {_pointer(f, comm).text}, {lock})")
+        f.fail_if(f.e.icmp("ne", stopped, 0), ranks.stopped_in(op), [])
+
+    _far(f, op, comm, Far.LOCK, peer, [], near)
 
 
 def write_unlock(f: FunctionWriter, op: d.EffectOp) -> None:
-    _, lock = _lock_of(f, op)
-    f.e.inst("i64", f"atomicrmw xchg ptr {lock.text}, i64 0 seq_cst, align 8")
+    comm, peer, lock = _lock_of(f, op)
+
+    def near() -> None:
+        f.e.inst("i64", f"atomicrmw xchg ptr {lock.text}, i64 0 seq_cst, align 8")
+
+    _far(f, op, comm, Far.UNLOCK, peer, [], near)
 
 
 # collectives ------------------------------------------------------------------------------------------------------------
@@ -166,7 +229,7 @@ def write_collective(f: FunctionWriter, op: d.EffectOp) -> None:
             word(slot, number)
     meet = _pointer(f, _word(f, comm, int(Comm.MEET)))
     answer = e.inst("i64", f"call i64 {meet.text}({comm}, {block})")
-    f.fail_if(e.icmp("ne", answer, 0), ranks.stopped_collective(op), [])
+    f.fail_if(e.icmp("ne", answer, 0), ranks.stopped_in(op), [])
 
 
 # the functions that block ------------------------------------------------------------------------------------------------
@@ -186,6 +249,25 @@ def _define(f: FunctionWriter) -> None:
 
 _WAIT_TEXT = f"""
 define internal i64 @{_WAIT}(ptr %comm, ptr %cell, i32 %expected, i64 %ge, i64 %line) noinline {{
+start:
+  %asked.of = alloca [4 x i64], align 8
+  %far.at = getelementptr i64, ptr %comm, i64 {int(Comm.FAR)}
+  %far = load ptr, ptr %far.at, align 8
+  %all.near = icmp eq ptr %far, null
+  br i1 %all.near, label %entry, label %ask
+ask:
+  %ask.cell = ptrtoint ptr %cell to i64
+  store i64 %ask.cell, ptr %asked.of, align 8
+  %ask.expected = sext i32 %expected to i64
+  %asked.1 = getelementptr i64, ptr %asked.of, i64 1
+  store i64 %ask.expected, ptr %asked.1, align 8
+  %asked.2 = getelementptr i64, ptr %asked.of, i64 2
+  store i64 %ge, ptr %asked.2, align 8
+  %asked.3 = getelementptr i64, ptr %asked.of, i64 3
+  store i64 %line, ptr %asked.3, align 8
+  %ask.comm = ptrtoint ptr %comm to i64
+  %asked = call i64 %far(i64 %ask.comm, i64 {int(Far.WAIT)}, i64 0, ptr %asked.of)
+  ret i64 %asked
 entry:
   %spin.at = getelementptr i64, ptr %comm, i64 {int(Comm.SPIN)}
   %spins = load i64, ptr %spin.at, align 8

@@ -18,7 +18,7 @@ from tilejit.backends.cpu.teams import fibers, fifo
 from tilejit.ops.facts import Effect
 from tilejit.ops.ranks import COLLECTIVES
 from tilejit.ops.spec import OpSpec
-from tilejit.runtime.ranks.abi import Comm
+from tilejit.runtime.ranks.abi import Comm, Far
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ShapedType
 
@@ -244,6 +244,8 @@ RULES: dict[str, Rule] = {
     "wait": Own(statement=ranks.write_wait),
     "lock": Own(statement=ranks.write_lock),
     "unlock": Own(statement=ranks.write_unlock),
+    "fetch": Own(statement=ranks.write_box(Far.FETCH)),
+    "flush": Own(statement=ranks.write_box(Far.FLUSH)),
     **dict.fromkeys(COLLECTIVES, Own(statement=ranks.write_collective)),
 }
 

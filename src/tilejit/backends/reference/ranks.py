@@ -15,13 +15,15 @@ from tilejit.runtime.call.failures import raise_failure
 from tilejit.runtime.ranks import interpreted
 from tilejit.runtime.ranks.abi import HEADER, Comm
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.build import apply_args
+from tilejit.tile_ir.build import apply_args, operand, operands
 from tilejit.types.enums import NotifyOp, ReduceOp, WaitCmp
 
 if TYPE_CHECKING:
     from tilejit.backends.reference.interpreter import Frame
 
 NDArray = npt.NDArray[Any]
+_BOXES = {"fetch": False, "flush": True}
+"""Whether a box goes to the peer."""
 _LOCKS = {function.__name__: function for function in (interpreted.lock, interpreted.unlock)}
 
 
@@ -68,7 +70,7 @@ def perform(frame: Frame, op: d.EffectOp) -> None:
     if op.op == "notify":
         peer = _peer(frame, op, comm, args["peer"])  # type: ignore[arg-type]
         address, _ = _cell(frame, op)
-        interpreted.notify(address + interpreted.distance(comm, peer), int(frame.values[args["value"]]), args["op"] is NotifyOp.AtomicAdd)  # type: ignore[index]
+        interpreted.notify(comm, peer, address, int(frame.values[args["value"]]), args["op"] is NotifyOp.AtomicAdd)  # type: ignore[index]
     elif op.op == "wait":
         address, cell = _cell(frame, op)
         expected = int(frame.values[args["expected"]])  # type: ignore[index]
@@ -76,7 +78,10 @@ def perform(frame: Frame, op: d.EffectOp) -> None:
         if not interpreted.wait(comm, address, expected, args["cmp"] is WaitCmp.Ge, line):
             raise_failure(ranks.stopped_wait(op), (*cell[: ranks.shown_indices(len(cell))], expected, interpreted.cell(address)))
     elif op.op in _LOCKS:
-        _LOCKS[op.op](interpreted.word(comm, Comm.BASES + _peer(frame, op, comm, args["peer"])))  # type: ignore[arg-type]
+        _LOCKS[op.op](comm, _peer(frame, op, comm, args["peer"]))  # type: ignore[arg-type]
+    elif op.op in _BOXES:
+        box = [int(frame.values[value]) for value in (*operands(op, "offsets"), *operands(op, "shape"))]
+        interpreted.move(comm, int(frame.values[operand(op, "peer")]), _BOXES[op.op], frame.values[operand(op, "view")].array, box)
     else:
         _collective(frame, op, comm)
 
@@ -88,4 +93,4 @@ def _collective(frame: Frame, op: d.EffectOp, comm: int) -> None:
     line = op.span.line if op.span is not None else 0
     how = reduce.value if isinstance(reduce, ReduceOp) else 0
     if not interpreted.meet(comm, COLLECTIVES.index(op.op), how, root if isinstance(root, int) else 0, args.get("mode") == "ring", line, arrays, poison=True):
-        raise_failure(ranks.stopped_collective(op), ())
+        raise_failure(ranks.stopped_in(op), ())

@@ -38,8 +38,10 @@ class Comm(enum.IntEnum):
     """Address of a C function that lets other threads run."""
     SPIN = 9
     """How often a wait looks before it yields."""
+    FAR = 10
+    """Address of a C function (context, kind, peer, block) → 0, or something else: give up. It speaks to other machines; 0: all ranks are on this one."""
     BASES = 16
-    """The address of each rank's copy, as this process sees it."""
+    """The address of each rank's copy as this process sees it, then for each rank whether that is a stand-in for memory of another machine."""
 
 
 class Record(enum.IntEnum):
@@ -70,6 +72,8 @@ class Record(enum.IntEnum):
     GROUP = 13
     """The number of the group, and the phase, of the collective it is in."""
     PHASE = 14
+    SEEN = 15
+    """When another machine last told something about this rank."""
     FACTS = 16
     """What the processes of a call must agree about, a digest each."""
     SIZE = 64
@@ -88,6 +92,8 @@ class State(enum.IntEnum):
     """For a step of another rank."""
     FINISHED = 5
     """With this call."""
+    LEFT = 6
+    """Its process ends."""
 
 
 class Stop(enum.IntEnum):
@@ -99,6 +105,24 @@ class Stop(enum.IntEnum):
     TIMEOUT = 3
     DEAD = 4
     MISMATCH = 5
+
+
+class Far(enum.IntEnum):
+    """What is asked of the engine where a group is on several machines."""
+
+    NOTIFY = 0
+    """Block: address of the own cell, value, whether it is added."""
+    WAIT = 1
+    """Block: address of the own cell, what is expected, whether more will do, the line."""
+    LOCK = 2
+    UNLOCK = 3
+    FETCH = 4
+    """Block: address of a view of the peer's copy, size of an element, rank; then extents, strides, offsets and sizes of a box in it."""
+    FLUSH = 5
+
+
+FAR_WORDS = 3
+"""Words of FETCH and FLUSH before the four lists."""
 
 
 class Block(enum.IntEnum):

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tilejit.runtime.ranks import meeting
-from tilejit.runtime.ranks.abi import HEADER, LOCK, Comm, Record, State
-from tilejit.runtime.ranks.words import array_at, blocked, cell, distance, set_word, word
+from tilejit.runtime.ranks import far, meeting
+from tilejit.runtime.ranks.abi import HEADER, LOCK, Comm, State
+from tilejit.runtime.ranks.words import array_at, blocked, cell, distance, set_word, wait_facts, word
 
 NDArray = npt.NDArray[Any]
 _lock = threading.RLock()
@@ -41,15 +41,22 @@ class _Held:
         _lock.release()
 
 
-def notify(address: int, value: int, add: bool) -> None:
-    """Change a cell."""
+def notify(comm: int, peer: int, address: int, value: int, add: bool) -> None:
+    """Change the cell of a peer that lies where the own one at `address` does."""
+    if comm in far.spread:
+        far.notify(comm, peer, address, value, add)
+        return
     with _Held():
-        found = ctypes.c_int32.from_address(address)
+        found = ctypes.c_int32.from_address(address + distance(comm, peer))
         found.value = found.value + value if add else value
 
 
-def lock(base: int) -> None:
+def lock(comm: int, peer: int) -> None:
     """Take the lock of a copy."""
+    if comm in far.spread:
+        far.lock(comm, peer)
+        return
+    base = word(comm, Comm.BASES + peer)
     while True:
         with _Held():
             if word(base - HEADER, LOCK // 8) == 0:
@@ -58,22 +65,31 @@ def lock(base: int) -> None:
         time.sleep(0)
 
 
-def unlock(base: int) -> None:
-    set_word(base - HEADER, LOCK // 8, 0)
+def unlock(comm: int, peer: int) -> None:
+    """Let the next one have it."""
+    if comm in far.spread:
+        far.unlock(comm, peer)
+    else:
+        set_word(word(comm, Comm.BASES + peer) - HEADER, LOCK // 8, 0)
+
+
+def move(comm: int, peer: int, put: bool, view: NDArray, box: Sequence[int]) -> None:
+    """Send a box of the view of a peer's copy there, or bring it from there, if that is another machine."""
+    if far.is_standin(comm, peer):
+        strides = [stride // view.itemsize for stride in view.strides]
+        far.move(comm, peer, put, int(view.__array_interface__["data"][0]), view.itemsize, view.shape, strides, box)
 
 
 def wait(comm: int, address: int, expected: int, at_least: bool, line: int) -> bool:
     """Block until a cell has got there; False: the call ends."""
+    if comm in far.spread:
+        return far.wait(comm, address, expected, at_least, line)
 
     def there() -> bool:
         value = cell(address)
         return value >= expected if at_least else value == expected
 
-    if there():
-        return True
-    base = word(comm, Comm.BASES + word(comm, Comm.RANK))
-    facts = {Record.CELL: address - base, Record.EXPECTED: expected, Record.CMP: int(at_least), Record.BUFFER: word(comm, Comm.BUFFER), Record.LINE: line}
-    return blocked(word(comm, Comm.RECORD), word(comm, Comm.STOP), State.WAITING, facts, there)
+    return there() or blocked(comm, State.WAITING, wait_facts(comm, address, expected, at_least, line), there)
 
 
 def meet(comm: int, kind: int, op: int, root: int, ring: bool, line: int, arrays: Sequence[NDArray], poison: bool = False) -> bool:
@@ -86,4 +102,4 @@ def temporary_lock() -> str:
     return tempfile.mkstemp(prefix="tilejit-lock-")[1]
 
 
-__all__ = ["array_at", "cell", "distance", "lock", "meet", "notify", "share_lock", "temporary_lock", "unlock", "wait", "word"]
+__all__ = ["array_at", "cell", "distance", "lock", "meet", "move", "notify", "share_lock", "temporary_lock", "unlock", "wait", "word"]

@@ -1,15 +1,18 @@
-"""Jobs of several processes: those that `tilejit launch` started, and those that MPI started on one machine."""
+"""Jobs of several processes: those that `tilejit launch` started, and those that MPI started on one or more machines."""
 
 from __future__ import annotations
 
+import atexit
 import os
+import sys
 import tempfile
 from importlib import import_module
 from typing import Any
 
 from tilejit import config as settings
-from tilejit.errors import DistributedError, PlatformError
-from tilejit.runtime.ranks import interpreted
+from tilejit.errors import PlatformError
+from tilejit.runtime.ranks import interpreted, words
+from tilejit.runtime.ranks.abi import Record, State, Stop
 from tilejit.runtime.ranks.engine import Engine
 
 _SHARED = "/dev/shm"
@@ -28,29 +31,48 @@ def join_launched() -> Engine:
 
 
 def join_mpi() -> Engine:
-    """The processes of MPI.COMM_WORLD: those of one machine share memory, which is found through MPI."""
+    """The processes of MPI.COMM_WORLD: those of one machine share memory, and machines reach each other through MPI."""
     try:
         mpi: Any = import_module("mpi4py.MPI")
     except ImportError as error:
         raise PlatformError("this is a process of MPI, and mpi4py is not there", help="pip install 'tilejit[mpi]'") from error
     world = mpi.COMM_WORLD
     rank, count = int(world.Get_rank()), int(world.Get_size())
-    near = world.Split_type(mpi.COMM_TYPE_SHARED)
-    if near.Get_size() != count:
-        machines = f"{near.Get_size()} of {count} processes are on this machine"
-        raise DistributedError(f"windows between machines are not there yet: {machines}", help="start all ranks on one machine")
+    near, nodes = _near(mpi, world)
     path = None
-    if rank == 0:
+    if near.Get_rank() == 0:
         handle, path = tempfile.mkstemp(prefix="tilejit-", dir=_SHARED if os.path.isdir(_SHARED) else None)
         os.close(handle)
-    path = world.bcast(path, root=0)
+    path = near.bcast(path, root=0)
     fd = os.open(path, os.O_RDWR)
     interpreted.share_lock(path)
-    world.Barrier()
-    if rank == 0:
+    near.Barrier()
+    if near.Get_rank() == 0:
         os.unlink(path)  # everybody has it open: nothing is left behind, whatever happens
-    engine = Engine(count, [rank], fd)
+    engine = Engine(count, [rank], fd, nodes)
     engine.name = "mpi"
     world.Barrier()
+    if len(nodes) > 1:
+        engine.connect(mpi)
+    atexit.register(_leave, engine, mpi)
     engine.join(settings.WAIT_TIMEOUT.value)
     return engine
+
+
+def _near(mpi: Any, world: Any) -> tuple[Any, list[tuple[int, ...]]]:
+    """The communicator of the processes on this machine, and the ranks of each machine."""
+    shared = world.Split_type(mpi.COMM_TYPE_SHARED)
+    count = settings.RANKS_PER_NODE.value
+    near = shared.Split(world.Get_rank() // count if count else 0, world.Get_rank())
+    own = tuple(near.allgather(int(world.Get_rank())))
+    return near, sorted(set(world.allgather(own)))
+
+
+def _leave(engine: Engine, mpi: Any) -> None:
+    """The end of this process: others need not wait for it, and it does not wait for one that is dead."""
+    engine.leave()
+    reason, rank = engine.stopped()
+    if reason is Stop.DEAD and words.word(engine.record(rank), Record.STATE) != State.LEFT:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        mpi.COMM_WORLD.Abort(1)

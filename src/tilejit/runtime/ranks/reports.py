@@ -21,9 +21,10 @@ from tilejit.errors import (
     TilejitError,
     WaitTimeoutError,
 )
-from tilejit.runtime.ranks import meeting, words
+from tilejit.runtime.ranks import words
 from tilejit.runtime.ranks.abi import Record, State, Stop
 from tilejit.runtime.ranks.engine import REPORT, Engine
+from tilejit.runtime.ranks.kept import take_failure
 
 if TYPE_CHECKING:
     from tilejit.runtime.ranks.call import Call
@@ -36,7 +37,7 @@ _GRACE = 2.0
 
 def told(error: BaseException, step: Step | None) -> BaseException:
     """The error of a step: one that a collective left behind goes before the failure it led to."""
-    left = meeting.take_failure()
+    left = take_failure()
     if left is not None and isinstance(error, RankStopped):
         if isinstance(left, TilejitError) and error.span is not None:
             left.located(error.span)
@@ -52,6 +53,7 @@ def told(error: BaseException, step: Step | None) -> BaseException:
 def clear(engine: Engine) -> None:
     for rank in engine.here:
         words.set_word(engine.report(rank), 0, 0)
+        engine.publish(engine.report(rank), 8)
 
 
 def tell(engine: Engine, rank: int, error: BaseException) -> None:
@@ -61,6 +63,7 @@ def tell(engine: Engine, rank: int, error: BaseException) -> None:
     data = json.dumps(_written(error)).encode()[: REPORT - 8]
     ctypes.memmove(engine.report(rank) + 8, data, len(data))
     words.set_word(engine.report(rank), 0, len(data))
+    engine.publish(engine.report(rank), 8 + len(data))
 
 
 def _written(error: BaseException) -> dict[str, Any]:
@@ -224,6 +227,8 @@ def settle(engine: Engine) -> None:
     if not engine.several or engine.stopped()[0] is Stop.DEAD:
         return
     if engine.meet(2 * _GRACE + 1):
-        if 0 in engine.here:
+        if engine.leads:
             words.set_word(engine.stop, 0, 0)
+        if engine.wire is not None:
+            engine.wire.forget_groups()
         engine.meet(2 * _GRACE + 1)

@@ -43,7 +43,18 @@ def array_at(address: int, like: NDArray) -> NDArray:
     return np.ndarray(like.shape, like.dtype, memory, 0, like.strides)
 
 
-def blocked(record: int, stop: int, state: State, facts: dict[Record, int], there: Callable[[], bool]) -> bool:
+def wait_facts(comm: int, address: int, expected: int, at_least: bool, line: int) -> dict[Record, int]:
+    """What the record of a rank says that waits for a cell."""
+    base = word(comm, Comm.BASES + word(comm, Comm.RANK))
+    return {Record.CELL: address - base, Record.EXPECTED: expected, Record.CMP: int(at_least), Record.BUFFER: word(comm, Comm.BUFFER), Record.LINE: line}
+
+
+def blocked(comm: int, state: State, facts: dict[Record, int], there: Callable[[], bool]) -> bool:
+    """Wait for something with a record that says what for; False: the call ends."""
+    return stand(word(comm, Comm.RECORD), word(comm, Comm.STOP), state, facts, there)
+
+
+def stand(record: int, stop: int, state: State, facts: dict[Record, int], there: Callable[[], bool]) -> bool:
     """Wait for something with a record that says what for; False: the call ends."""
     for slot, value in facts.items():
         set_word(record, slot, value)

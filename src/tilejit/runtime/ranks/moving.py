@@ -1,0 +1,138 @@
+"""How data moves in a collective whose ranks share memory; the owner of a chunk adds it up in the order of ranks, so every rank gets the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilejit.dtypes import dtype_of_numpy
+from tilejit.ops.evaluate import poison as poisoned
+from tilejit.ops.ranks import COLLECTIVES
+from tilejit.runtime.ranks.group import Group
+from tilejit.types.enums import ReduceOp
+
+NDArray = npt.NDArray[Any]
+Does = Callable[[Group, Sequence[NDArray], ReduceOp, int, bool], bool]
+REDUCE: dict[ReduceOp, Callable[..., NDArray]] = {ReduceOp.Sum: np.add, ReduceOp.Max: np.maximum, ReduceOp.Min: np.minimum, ReduceOp.Prod: np.multiply}
+_WIDE = ("FP16", "BF16")
+
+
+def single(part: NDArray) -> NDArray:
+    """What a reduction adds up: half floats are summed in single."""
+    return part.astype(np.float32) if str(dtype_of_numpy(part.dtype)) in _WIDE else part
+
+
+def folded(parts: Iterable[NDArray], op: ReduceOp) -> NDArray:
+    """The reduction of equal arrays in their order, in an array of its own."""
+    combine, rest = REDUCE[op], iter(parts)
+    first, second = next(rest), next(rest, None)
+    with np.errstate(all="ignore"):
+        total = combine(first, second) if second is not None else first.copy()
+        for part in rest:
+            combine(total, part, out=total)
+    return total
+
+
+def reduced(parts: Sequence[NDArray], op: ReduceOp) -> NDArray:
+    """The reduction of equal arrays in their order; half floats are rounded once."""
+    with np.errstate(all="ignore"):
+        return folded((single(part) for part in parts), op).astype(parts[0].dtype, copy=False)
+
+
+def _flat(array: NDArray) -> NDArray:
+    return array.reshape(-1) if array.flags.c_contiguous else array
+
+
+def _barrier(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int, poison: bool) -> bool:
+    return True
+
+
+def _allreduce(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int, poison: bool) -> bool:
+    """Everybody reduces a chunk of everybody's data, then takes the other chunks from those who have them."""
+    target = arrays[0]
+    if not target.flags.c_contiguous:
+        return _allreduce_strided(group, target, op)
+    n, own = group.count, _flat(target)
+    copies = [own if q == group.me else group.theirs(q, own) for q in range(n)]
+    edges = [own.size * q // n for q in range(n + 1)]
+    mine = slice(edges[group.me], edges[group.me + 1])
+    if n > 1:
+        own[mine] = reduced([copy[mine] for copy in copies], op)
+    if not group.phase():
+        return False
+    for step in range(1, n):
+        q = (group.me + step) % n
+        own[edges[q] : edges[q + 1]] = copies[q][edges[q] : edges[q + 1]]
+    return group.phase()
+
+
+def _allreduce_strided(group: Group, target: NDArray, op: ReduceOp) -> bool:
+    total = reduced([target if q == group.me else group.theirs(q, target) for q in range(group.count)], op)
+    if not group.phase():
+        return False
+    target[...] = total
+    return group.phase()
+
+
+def _broadcast(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int, poison: bool) -> bool:
+    if group.me != root:
+        arrays[0][...] = group.theirs(root, arrays[0])
+    return group.phase()
+
+
+def _allgather(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int, poison: bool) -> bool:
+    """Everybody writes its chunk into everybody's target: nobody reads before the end."""
+    chunk, target = arrays[0], arrays[1]
+    for step in range(group.count):
+        q = (group.me + step) % group.count
+        row = target if q == group.me else group.theirs(q, target)
+        row[group.me] = chunk.reshape(row[group.me].shape)
+    return group.phase()
+
+
+def _reduce_scatter(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int, poison: bool) -> bool:
+    target = arrays[0]
+    rows = [(target if q == group.me else group.theirs(q, target))[group.me] for q in range(group.count)]
+    total = reduced(rows, op)
+    target[group.me] = total  # nobody else reads this row of mine
+    return group.phase()
+
+
+def _all_to_all(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int, poison: bool) -> bool:
+    source, target = arrays[0], arrays[1]
+    for step in range(group.count):
+        q = (group.me + step) % group.count
+        (target if q == group.me else group.theirs(q, target))[group.me] = source[q]
+    return group.phase()
+
+
+def _all_to_all_v(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int, poison: bool) -> bool:
+    source, target, _, send, receive = arrays
+    rows = target.shape[0] // group.count
+    counts = send.reshape(-1)
+    for step in range(group.count):
+        q = (group.me + step) % group.count
+        theirs, counted = (target, receive) if q == group.me else (group.theirs(q, target), group.theirs(q, receive))
+        count = min(max(int(counts[q]), 0), rows)
+        block = theirs[group.me * rows : (group.me + 1) * rows]
+        block[:count] = source[q * rows : q * rows + count]
+        dtype = dtype_of_numpy(target.dtype)
+        if poison and count < rows and dtype is not None:
+            block[count:] = poisoned(block[count:].shape, dtype)
+        counted.reshape(-1)[group.me * (counted.size // counted.shape[0])] = count
+    return group.phase()
+
+
+DOES: dict[str, Does] = {
+    "barrier": _barrier,
+    "allreduce": _allreduce,
+    "broadcast": _broadcast,
+    "allgather": _allgather,
+    "reduce_scatter": _reduce_scatter,
+    "all_to_all": _all_to_all,
+    "all_to_all_v": _all_to_all_v,
+}
+assert all(name in DOES for name in COLLECTIVES)
