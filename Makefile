@@ -10,7 +10,7 @@ BASE   := $(VENV)/.base-installed
 DEV    := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check stubs bench fuzz soak faults reads sanitize gpu-test pythons clean
+.PHONY: help demo test check stubs bench fuzz soak faults reads ranks sanitize gpu-test pythons clean
 
 help:
 	@echo "make demo    run the example kernels and compare them with NumPy"
@@ -24,6 +24,7 @@ help:
 	@echo "make pythons  the tests that call kernels on other versions of Python (PYTHONS='python3.12 python3.13')"
 	@echo "make reads   what kernels read of Python: random expressions (READS=20000) and races (RACES=170 rounds, six ways)"
 	@echo "make sanitize  the kernels of the suite and the examples in the sanitizer, which must find nothing"
+	@echo "make ranks   several ranks: every collective with every dtype and size, and jobs of which one process is killed (KILLS=100)"
 	@echo "make stubs   write the editors' stub of the language anew from the op table"
 
 $(PY):
@@ -80,6 +81,10 @@ reads: $(DEV)
 
 sanitize: $(DEV)
 	TEST_PLATFORM=sanitize $(PY) -m pytest -q -n $(JOBS) tests/suite tests/test_examples.py tests/test_kernels.py
+
+ranks: $(DEV)
+	$(PY) -m tests.ranks.matrix
+	$(PY) -m tests.ranks.kills --rounds $(or $(KILLS),100)
 
 # Without torch, which is large; the whole of the tests on another version: make test PYTHON=python3.12 VENV=.venv-3.12
 PYTHONS ?= python3.12 python3.13

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import time
 
 import numpy as np
 
@@ -15,7 +13,6 @@ from tests.ranks import signals
 from tilejit.errors import DistributedError, TilejitError
 from tilejit.runtime import DistributedConfig, RunConfig
 from tilejit.runtime.ranks import engines
-from tilejit.runtime.ranks.abi import Record
 
 MINE = int(os.environ.get("TILEJIT_RANK") or os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
 FACTOR = 2.0 + (MINE == 1 and "constant" in sys.argv)
@@ -36,6 +33,46 @@ def all_wait(y: pl.Out[pl.Tensor[[signals.NR, 1, 1], pl.INT32]], shift: pl.Scala
         lonely(y[r], pld.window(cells, [1, 1], dtype=pl.INT32), r + shift, device=r)
 
 
+ALLREDUCE, BARRIER, FROM_0, FROM_1, NOTHING, PUT = range(6)
+
+
+@pl.jit
+def act(
+    x: pl.Tensor[[2, 8], pl.FP32], win: pld.DistributedTensor[[2, 8], pl.FP32], sig: pld.DistributedTensor, how: pl.Scalar[pl.INT32], peer: pl.Scalar[pl.INT32]
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        if how == ALLREDUCE:
+            pld.tensor.allreduce(win, sig)
+        if how == BARRIER:
+            pld.tensor.barrier(sig)
+        if how == FROM_0:
+            pld.tensor.broadcast(win, sig, root=0)
+        if how == FROM_1:
+            pld.tensor.broadcast(win, sig, root=1)
+        if how == PUT:
+            pld.tensor.put(win, peer % 7, x, [peer // 7, 0], [0, 0], [2, 8])
+
+
+@pl.jit.host
+def acts(x: pl.Tensor[[2, 8], pl.FP32], first: pl.Scalar[pl.INT32], others: pl.Scalar[pl.INT32], peer: pl.Scalar[pl.INT32]):
+    """Rank 0 does one thing, the others another one."""
+    data = pld.alloc_window_buffer([2, 8], dtype=pl.FP32)
+    cells = pld.alloc_window_buffer([pld.world_size(), 1], dtype=pl.INT32)
+    for r in pl.range(pld.world_size()):
+        sig = pld.window(cells, [pld.world_size(), 1], dtype=pl.INT32)
+        act(x, pld.window(data, [2, 8], dtype=pl.FP32), sig, first if r == 0 else others, peer, device=r)
+
+
+ACTS = {
+    "mismatch": (ALLREDUCE, BARRIER, 0),
+    "roots": (FROM_0, FROM_1, 0),
+    "left_out": (ALLREDUCE, NOTHING, 0),
+    "peer": (NOTHING, PUT, 6),
+    "bounds": (NOTHING, PUT, 7),
+}
+"""What rank 0 does, what the others do, and the peer and row of a put."""
+
+
 @pl.jit
 def times(x: pl.Tensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]]):
     y[:] = x * FACTOR
@@ -47,25 +84,20 @@ def all_times(x: pl.Tensor[[signals.NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[signa
         times(x[r], y[r], device=r)
 
 
-def die_when_others_wait() -> None:
-    """Rank 1 ends as soon as the others have entered the call."""
-    with engines.Held(None) as engine:
-        while not all(engine.records[rank, Record.CALL] > engine.calls for rank in range(engine.world) if rank != MINE):
-            time.sleep(1e-3)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def fail(how: str, world: int) -> None:
     """What goes wrong."""
     waiting = np.zeros((world, 1, 1), np.int32)
     rows = np.ones((world, 8), np.float32)
     if how == "deadlock":
-        all_wait(waiting, 0)
+        all_wait(waiting, 0, config=RunConfig(distributed_config=DistributedConfig(list(range(world)), timeout_s=1.0)))
     elif how == "assert":
         all_wait(waiting, 6)
-    elif how == "killed":
+    elif how in ACTS:
+        acts(rows[:2], *ACTS[how])
+    elif how == "leaves":
+        all_times(rows, np.empty_like(rows))
         if MINE == 1:
-            die_when_others_wait()
+            sys.exit(0)
         all_wait(waiting, 0)
     elif how == "constant":
         all_times(rows, np.empty_like(rows))
@@ -83,11 +115,12 @@ def main(ways: list[str]) -> None:
             fail(how, world)
         except TilejitError as error:
             ranks = error.ranks if isinstance(error, DistributedError) else ()
-            print(f"{how}: {type(error).__name__} {list(ranks)} | {error.message} | {' ; '.join(error.where)}", flush=True)
-            if how == "killed":
+            caret = next((line.strip(" |") for line in str(error).splitlines() if "^" in line), "")
+            print(f"{MINE} {how}: {type(error).__name__} {list(ranks)} | {error.message} | {' ; '.join(error.where)} | {caret}", flush=True)
+            if how == "leaves":
                 sys.exit(3)
         assert np.array_equal(signals.shift(x), np.roll(x, 1, axis=0))
-        print(f"{how}: good again", flush=True)
+        print(f"{MINE} {how}: good again", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,77 +3,133 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.patience import HANG
-from tests.ranks import signals
-from tests.ranks.engines import on
+from tests.ranks import kills, signals
+from tests.ranks.engines import WITHOUT_MPI, launched, mpirun, on
 from tilejit.errors import DeadlockError, DistributedError
 
 ROOT = Path(__file__).parent.parent.parent
 
 
-def job(world: int, *ways: str) -> tuple[int, dict[str, list[str]]]:
-    """Exit status of a job, and what its processes said about each way to fail; rank 0 has no number in front of its lines."""
+OUTLIVED = ("deadlock", "assert", "constant", "shapes", "size", "mismatch", "roots", "left_out", "peer", "bounds")
+_TEXT = (Path(__file__).parent / "failing.py").read_text(encoding="utf-8").splitlines()
+
+
+def line(text: str) -> str:
+    """Where the programs that fail say something."""
+    (found,) = [number for number, content in enumerate(_TEXT, 1) if text in content]
+    return f"(line {found})"
+
+
+Told = dict[str, dict[int, str]]
+"""What each rank said about each way to fail."""
+
+
+def job(world: int, launcher: list[str], *ways: str) -> tuple[int, Told]:
+    """Exit status of a job, and what its processes said."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}
-    command = [sys.executable, "-m", "tilejit", "launch", "-n", str(world), "-m", "tests.ranks.failing", *ways]
+    command = [*launcher, "-m", "tests.ranks.failing", *ways]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=HANG, check=False)
-    lines = sorted(done.stdout.splitlines())
+    lines = [re.sub(r"^\[\d+\] ", "", text) for text in done.stdout.splitlines()]
     assert lines, done.stderr
-    return done.returncode, {way: [line for line in lines if f"{way}: " in line] for way in ways}
+    said = {
+        way: {rank: text.partition(": ")[2] for rank in range(world) for text in lines if text.startswith(f"{rank} {way}: ") and "Error" in text}
+        for way in ways
+    }
+    again = [way for way in ways for rank in range(world) if f"{rank} {way}: good again" not in lines]
+    assert done.returncode != 0 or not again, (again, done.stdout, done.stderr)
+    return done.returncode, said
 
 
-@pytest.fixture(scope="module")
-def told() -> dict[str, list[str]]:
-    """What two processes say about failures that they outlive."""
-    status, said = job(2, "deadlock", "assert", "constant", "shapes", "size")
+@pytest.fixture(scope="module", params=["processes", pytest.param("machines", marks=pytest.mark.skipif(WITHOUT_MPI, reason="needs mpi4py and mpirun"))])
+def told(request: pytest.FixtureRequest) -> Told:
+    """What two processes say about failures that they outlive: of one machine, and of two that reach each other through MPI."""
+    if request.param == "processes":
+        status, said = job(2, launched(2), *OUTLIVED)
+    else:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TILEJIT_RANKS_PER_NODE", "1")
+            status, said = job(2, [*mpirun(2)], *OUTLIVED)
     assert status == 0, said
-    assert all(sum(line.endswith("good again") for line in lines) == 2 for lines in said.values()), said
+    said["engine"] = {0: request.param}
     return said
 
 
-def test_a_deadlock_is_told_to_every_process(told: dict[str, list[str]]) -> None:
-    what = "deadlock: DeadlockError [0, 1] | all 2 ranks wait and nobody is left to notify them"
-    where = "rank 0 waits for sig[0, 0] >= 1, it is 0 (line 28) ; rank 1 waits for sig[0, 0] >= 1, it is 0 (line 28)"
-    assert [line for line in told["deadlock"] if "Error" in line] == sorted([f"{what} | {where}", f"[1] {what} | {where}"])
+def both(told: Told, way: str) -> str:
+    """What both ranks said: the same."""
+    assert set(told[way]) == {0, 1} and told[way][0] == told[way][1], told[way]
+    return told[way][0]
 
 
-def test_an_error_of_one_rank_is_everybodys(told: dict[str, list[str]]) -> None:
-    assert sum("KernelAssertionError" in line and "rank 1 of 2" in line for line in told["assert"]) == 2, told
+def test_a_wait_that_nobody_satisfies_is_told_to_every_process(told: Told) -> None:
+    """On one machine that is certain at once; between machines it is said after the timeout."""
+    where = " ; ".join(f"rank {rank} waits for sig[0, 0] >= 1, it is 0 {line('pld.system.wait')}" for rank in range(2))
+    certain = "DeadlockError [0, 1] | all 2 ranks wait and nobody is left to notify them"
+    late = "WaitTimeoutError [0, 1] | nothing has moved for 1 s while 2 ranks wait"
+    assert both(told, "deadlock") == f"{certain if told['engine'][0] == 'processes' else late} | {where} | {'^' * 51}"
 
 
-def test_another_constant_in_one_process_is_found(told: dict[str, list[str]]) -> None:
-    wanted = "the kernels that are launched: rank 0 against rank 1"
-    assert sum("ProgramMismatchError" in line and wanted in line for line in told["constant"]) == 2, told
+def test_an_error_of_one_rank_is_everybodys(told: Told) -> None:
+    assert both(told, "assert") == f"KernelAssertionError [] | device_assert failed | rank 1 of 2 (device 1) | {'^' * 25}"
 
 
-def test_other_shapes_in_one_process_are_found(told: dict[str, list[str]]) -> None:
-    assert sum("ProgramMismatchError" in line and "the shapes of the arguments" in line for line in told["shapes"]) == 2, told
+def test_another_constant_in_one_process_is_found(told: Told) -> None:
+    found = both(told, "constant")
+    assert found.startswith("ProgramMismatchError [0, 1] | the processes of this call differ in the kernels that are launched: rank 0 against rank 1")
+    assert found.endswith("^")
 
 
-def test_a_world_of_another_size_than_the_job_is_refused(told: dict[str, list[str]]) -> None:
-    assert sum("device_ids has 3 ranks, the job 2 processes" in line for line in told["size"]) == 2, told
+def test_other_shapes_in_one_process_are_found(told: Told) -> None:
+    assert "ProgramMismatchError [0, 1] | the processes of this call differ in the shapes of the arguments" in both(told, "shapes")
 
 
-def test_a_rank_that_is_killed_ends_the_others_with_its_name() -> None:
-    before = set(os.listdir("/dev/shm"))
-    status, said = job(3, "killed")
-    assert status == 137, said
-    assert sum("RankFailedError [1]" in line and "rank 1" in line for line in said["killed"]) == 2, said
-    assert not [name for name in set(os.listdir("/dev/shm")) - before if name.startswith("tilejit")]
-    assert not [entry for entry in os.listdir("/proc") if entry.isdigit() and b"tests.ranks.failing\0killed" in _command_line(entry)]
+def test_a_world_of_another_size_than_the_job_is_refused(told: Told) -> None:
+    assert "device_ids has 3 ranks, the job 2 processes" in both(told, "size")
 
 
-def _command_line(pid: str) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
+@pytest.mark.parametrize(
+    ("way", "message"),
+    [
+        ("mismatch", f"collective is allreduce on rank 0 {line('tensor.allreduce')}, barrier on rank 1 {line('tensor.barrier')}"),
+        ("roots", f"root is 0 on rank 0 {line('root=0')}, 1 on rank 1 {line('root=1')}"),
+    ],
+    ids=["collective", "root"],
+)
+def test_ranks_that_disagree_about_a_collective_are_told_how(told: Told, way: str, message: str) -> None:
+    found = both(told, way)
+    assert found.startswith(f"CollectiveMismatchError [0, 1] | the ranks of a group disagree about a collective: {message}") and found.endswith("^")
+
+
+def test_a_rank_that_leaves_a_collective_out_is_found(told: Told) -> None:
+    found = both(told, "left_out")
+    wanted = f"CollectiveMismatchError [0] | rank 1 ended while others are in a collective | rank 0 is in allreduce {line('tensor.allreduce')}"
+    assert found.startswith(wanted) and found.endswith("^")
+
+
+@pytest.mark.parametrize(
+    ("way", "message"), [("peer", "peer 6 of a group of 2 ranks"), ("bounds", "store writes outside a view of `win` in dim 0: offset 1, size 2, extent 2")]
+)
+def test_what_is_outside_a_window_or_a_group_is_refused_where_it_starts(told: Told, way: str, message: str) -> None:
+    found = both(told, way)
+    assert found.startswith(f"OutOfBoundsError [] | {message} | rank 1 of 2") and found.endswith("^")
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("TILEJIT_TEST_KILLS", "1"))))
+def test_a_process_that_is_killed_at_some_moment_leaves_nothing_behind(seed: int) -> None:
+    assert kills.kill_one(seed, launched(kills.WORLD)) is None
+
+
+def test_a_process_that_ends_is_not_waited_for() -> None:
+    status, said = job(2, launched(2), "leaves")
+    assert (status, said["leaves"]) == (3, {0: said["leaves"][0]}), said
+    assert said["leaves"][0].startswith("RankFailedError [1] | the process of rank 1 ended")
 
 
 def test_threads_go_on_after_a_failure() -> None:

@@ -17,7 +17,8 @@ from types import FrameType
 from typing import IO
 
 from tilejit import config as settings
-from tilejit.runtime.ranks.abi import Stop
+from tilejit.runtime.ranks.abi import State, Stop
+from tilejit.runtime.ranks.engine import state_offset
 
 GRACE_S = 5.0
 """Seconds that the others have to end by themselves when one rank has failed."""
@@ -49,7 +50,8 @@ class Job:
         self.options = options
         self.count = int(options.ranks)
         self.memory = os.memfd_create("tilejit", 0)  # without a name: nothing is left behind, whoever is killed
-        os.ftruncate(self.memory, mmap.PAGESIZE)
+        self.size = state_offset(self.count) // mmap.PAGESIZE * mmap.PAGESIZE + mmap.PAGESIZE
+        os.ftruncate(self.memory, self.size)
         self.lock = tempfile.NamedTemporaryFile(prefix="tilejit-lock-")  # noqa: SIM115 - as long as the job
         self.processes: list[subprocess.Popen[bytes]] = []
         self.readers: list[threading.Thread] = []
@@ -120,6 +122,9 @@ class Job:
                     print(f"tilejit launch: rank {bad} was ended by signal {-code}", file=sys.stderr)
                 self._stop(bad)
                 until = time.monotonic() + GRACE_S
+            for rank, code in enumerate(codes):
+                if code is not None:
+                    self._say_left(rank)
             if all(code is not None for code in codes):
                 return status
             if until is not None and time.monotonic() > until:
@@ -131,6 +136,11 @@ class Job:
         with mmap.mmap(self.memory, mmap.PAGESIZE) as control:
             if int.from_bytes(control[:8], "little") == 0:
                 control[:8] = (int(Stop.DEAD) | rank << 8).to_bytes(8, "little")
+
+    def _say_left(self, rank: int) -> None:
+        """Whoever waits for a rank that has ended need not, even if it never came to the job."""
+        with mmap.mmap(self.memory, self.size) as control:
+            control[state_offset(rank) : state_offset(rank) + 8] = int(State.LEFT).to_bytes(8, "little")
 
     def _end(self) -> None:
         for process in self.processes:

@@ -33,6 +33,8 @@ class Call:
         """Windows keep what they hold from an earlier call."""
         self.errors: dict[int, BaseException] = {}
         self._interrupted: BaseException | None = None
+        self._in_step = True
+        """Whether all processes are in this call."""
 
     # what steps ask -------------------------------------------------------------------------------------------------------
 
@@ -70,7 +72,8 @@ class Call:
             self._raise()
             self.moves.finish(self)
         except BaseException:
-            reports.settle(engine)
+            if self._in_step:
+                reports.settle(engine, self.config.patience)
             raise
         finally:
             if hasattr(self, "memory"):
@@ -95,7 +98,8 @@ class Call:
 
     def meet(self) -> None:
         """All processes of the call come here."""
-        if not self.engine.meet(self.config.timeout):
+        if not self.engine.meet(self.config.patience):
+            self._in_step = False
             raise reports.missing(self)
 
     def _raise(self) -> None:

@@ -48,3 +48,8 @@ class DistributedConfig:
     def timeout(self) -> float:
         """Seconds a wait may last while nothing changes; 0: for ever."""
         return settings.WAIT_TIMEOUT.value if self.timeout_s is None else self.timeout_s
+
+    @property
+    def patience(self) -> float:
+        """Seconds until another process is thought not to come to a call: it may still compile, however short a wait is."""
+        return max(self.timeout, settings.WAIT_TIMEOUT.value) if self.timeout else 0.0

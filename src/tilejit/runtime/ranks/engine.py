@@ -30,6 +30,11 @@ _BEAT_S, _CHANGE_S, _SILENCE_S = 1.0, 5e-3, 30.0
 """How often a process tells other machines that it is alive, and what its ranks are doing now; after so much silence it is not."""
 
 
+def state_offset(rank: int) -> int:
+    """Where the state of a rank stands in the memory of a job."""
+    return PAGE + rank * _RECORD_BYTES + 8 * int(Record.STATE)
+
+
 def _address(memory: mmap.mmap) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 

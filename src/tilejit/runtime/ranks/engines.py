@@ -80,6 +80,13 @@ class Held:
 _job_lock = threading.RLock()
 
 
+def leave() -> None:
+    """Leave the job of this process; the next call joins it anew, if all processes do so."""
+    with _lock:
+        if _job:
+            _job.pop().leave()
+
+
 def _joined(name: str) -> Engine:
     """The job of this process, joined at the first call."""
     with _lock:

@@ -73,7 +73,15 @@ def _written(error: BaseException) -> dict[str, Any]:
     place = None
     if span is not None:
         place = [span.filename, span.line, span.column, span.end_line, span.end_column, span.function, span.source.line(span.line)]
-    return {"class": type(error).__name__, "message": error.message, "help": error.hint, "note": error.note, "where": error.where, "span": place}
+    return {
+        "class": type(error).__name__,
+        "message": error.message,
+        "help": error.hint,
+        "note": error.note,
+        "where": error.where,
+        "span": place,
+        "ranks": getattr(error, "ranks", ()),
+    }
 
 
 def _read(engine: Engine, rank: int) -> TilejitError | None:
@@ -91,7 +99,10 @@ def _read(engine: Engine, rank: int) -> TilejitError | None:
     if found.get("span"):
         filename, line, column, end_line, end_column, function, text = found["span"]
         span = Span(SourceText(filename, (text,) if text is not None else (), line), line, column, end_line, end_column, function)
-    return kind(found["message"], span=span, help=found.get("help"), note=found.get("note"), where=found.get("where") or ())
+    error = kind(found["message"], span=span, help=found.get("help"), note=found.get("note"), where=found.get("where") or ())
+    if isinstance(error, DistributedError):
+        error.ranks = tuple(found.get("ranks") or ())
+    return error
 
 
 def _everybodys(call: Call) -> dict[int, BaseException]:
@@ -172,7 +183,7 @@ def _original(call: Call, real: dict[int, BaseException]) -> BaseException:
 def _dead(culprit: int, stopped: dict[int, RankStopped], call: Call) -> RankFailedError:
     last = next((step for step in call.plan.steps if step.rank == culprit and step.number == words.word(call.engine.record(culprit), Record.DONE)), None)
     doing = f"; it was in {last.name}" + (f", line {last.span.line}" if last.span is not None else "") if last is not None else ""
-    place = next(iter(stopped.values())).span if stopped else None
+    place = next(iter(stopped.values())).span if stopped else _first_line(call)
     error = RankFailedError(f"the process of rank {culprit} ended{doing}", span=place, note=PARTLY, help="its own output says more")
     error.ranks = (culprit,)
     return error
@@ -185,7 +196,9 @@ def missing(call: Call) -> TilejitError:
         return _dead(rank, {}, call)
     late = [q for q in range(call.engine.world) if words.word(call.engine.record(q), Record.CALL) < call.engine.calls]
     error = ProgramMismatchError(
-        f"rank {late[0] if late else '?'} has made fewer calls than the others", help="every process makes the same calls, in the same order"
+        f"rank {late[0] if late else '?'} has made fewer calls than the others",
+        span=_first_line(call),
+        help="every process makes the same calls, in the same order",
     )
     error.ranks = tuple(late)
     return error
@@ -213,22 +226,27 @@ def compare(call: Call) -> None:
         if len(held) > 1:
             sides = [f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}" for ranks in sorted(held.values())]
             help = "every process makes the same calls, of the same code, on arguments of the same shapes"
-            error = ProgramMismatchError(f"the processes of this call differ in {name}: {' against '.join(sides)}", help=help)
+            error = ProgramMismatchError(f"the processes of this call differ in {name}: {' against '.join(sides)}", span=_first_line(call), help=help)
             error.ranks = tuple(rank for ranks in sorted(held.values()) for rank in ranks)
             raise error
+
+
+def _first_line(call: Call) -> Span | None:
+    """Where this process would have begun."""
+    return next((step.span for step in call.plan.steps if step.span is not None), None)
 
 
 def _digest(value: object) -> int:
     return int.from_bytes(hashlib.sha256(repr(value).encode()).digest()[:7], "little")
 
 
-def settle(engine: Engine) -> None:
+def settle(engine: Engine, patience: float) -> None:
     """After a failure: let everybody have seen it, then forget it, so that the next call can start."""
     if not engine.several or engine.stopped()[0] is Stop.DEAD:
         return
-    if engine.meet(2 * _GRACE + 1):
+    if engine.meet(patience):
         if engine.leads:
             words.set_word(engine.stop, 0, 0)
         if engine.wire is not None:
             engine.wire.forget_groups()
-        engine.meet(2 * _GRACE + 1)
+        engine.meet(patience)
