@@ -18,7 +18,9 @@ TABLES = {
     "backends/pto/write/rules.py": "how PTO text says a row",
     "frontend/structural.py": "rows that the front end builds itself",
     "frontend/ranks/__init__.py": "rows about ranks that the front end builds",
-    "runtime/ranks/meeting.py": "how ranks do a collective",
+    "runtime/ranks/between.py": "how ranks do a collective between machines",
+    "runtime/ranks/meeting.py": "what ranks bring to a collective",
+    "runtime/ranks/moving.py": "how ranks do a collective",
     "runtime/ranks/standins.py": "what a host function says about ranks",
     "tile_ir/pto/rows.py": "which row a PTO instruction is",
 }

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from xdsl.ir import SSAValue
 
 from tilejit.backends import ranks
+from tilejit.ops import table
 from tilejit.ops.ranks import COLLECTIVES
 from tilejit.runtime.call.failures import raise_failure
 from tilejit.runtime.ranks import interpreted
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from tilejit.backends.reference.interpreter import Frame
 
 NDArray = npt.NDArray[Any]
-_BOXES = {"fetch": False, "flush": True}
-"""Whether a box goes to the peer."""
 _LOCKS = {function.__name__: function for function in (interpreted.lock, interpreted.unlock)}
 
 
@@ -79,9 +78,9 @@ def perform(frame: Frame, op: d.EffectOp) -> None:
             raise_failure(ranks.stopped_wait(op), (*cell[: ranks.shown_indices(len(cell))], expected, interpreted.cell(address)))
     elif op.op in _LOCKS:
         _LOCKS[op.op](comm, _peer(frame, op, comm, args["peer"]))  # type: ignore[arg-type]
-    elif op.op in _BOXES:
+    elif table()[op.op].family == "rank":
         box = [int(frame.values[value]) for value in (*operands(op, "offsets"), *operands(op, "shape"))]
-        interpreted.move(comm, int(frame.values[operand(op, "peer")]), _BOXES[op.op], frame.values[operand(op, "view")].array, box)
+        interpreted.move(comm, int(frame.values[operand(op, "peer")]), op.op == "flush", frame.values[operand(op, "view")].array, box)
     else:
         _collective(frame, op, comm)
 
