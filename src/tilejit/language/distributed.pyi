@@ -34,6 +34,14 @@ class _system:
         """Let the task of this region end only when a cell of the own signal has got there."""
 
     @staticmethod
+    def fetch(view: Any, offsets: Any, shape: Any, peer: Any, *, comm: Any) -> Any:
+        """Before a read of a box of a peer's copy: bring it here if the peer is on another machine; in printed programs."""
+
+    @staticmethod
+    def flush(view: Any, offsets: Any, shape: Any, peer: Any, *, comm: Any) -> Any:
+        """After a write of a box of a peer's copy: send it there if the peer is on another machine; in printed programs."""
+
+    @staticmethod
     def get_comm_ctx(window: Any) -> Any:
         """The group of a window."""
 
