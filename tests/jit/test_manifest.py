@@ -103,6 +103,19 @@ def test_a_question_whose_answers_were_of_use_is_kept(make_kernel: MakeKernel) -
     assert len(manifest.read(tree.sections[disk.TREE])) == manifest.MAX_ANSWERS + 3
 
 
+def test_of_too_many_leaves_the_least_recently_hit_go(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest, "MAX_LEAVES", 4)
+    for value in (1, 2, 3, 4, 1, 2, 5, 1, 6, 2, 7, 1):
+        assert called(make_kernel(f"N = {value}\n" + ADD.format(expression="N"))) == value + 1.0
+        (tree,) = trees()
+        rows = manifest.read(tree.sections[disk.TREE])
+        assert len(rows) <= 4
+    answers = [answer for row in rows for question, answer in row.log if '"N"' in question]
+    assert answers == ["6", "2", "7", "1"], "1 and 2 were hit again and again, 3, 4 and 5 never"
+    again = make_kernel("N = 3\n" + ADD.format(expression="N"))
+    assert called(again) == 4.0 and again.cache_info().compile_seconds == 0.0, "its artifact is still there"
+
+
 def test_run_only_names_the_question_whose_answer_is_unknown(make_kernel: MakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "N = {value}\n" + ADD.format(expression="N")
     assert called(make_kernel(text.format(value=3))) == 4.0

@@ -175,10 +175,13 @@ def unknown_answer(key: Key, trace: Trace) -> str | None:
 
 
 def _mark(manifest: CacheEntry, rows: Sequence[manifests.Row], leaf: str) -> None:
-    """Take note that an artifact was used: what nobody ever uses again is not collected without end."""
-    if any(row.key == leaf and not row.used for row in rows):
-        others = [row for row in rows if row.key != leaf]
-        store().put(CacheEntry(manifest.key, manifest.fields, {TREE: manifests.written([*others, *(row.hit() for row in rows if row.key == leaf)])}))
+    """Take note that an artifact was used: what nobody ever uses again is not collected without end, and what is used does not go for it.
+
+    Not at each start of a process, which would cost a write: the first time, and when it stands among the older half of a tree that fills up."""
+    place = next((place for place, row in enumerate(rows) if row.key == leaf), None)
+    if place is not None and (not rows[place].used or place < len(rows) - manifests.MAX_LEAVES // 2):
+        latest = [*rows[:place], *rows[place + 1 :], rows[place].hit()]
+        store().put(CacheEntry(manifest.key, manifest.fields, {TREE: manifests.written(latest)}))
 
 
 def remember(entry: CacheEntry) -> str | None:
