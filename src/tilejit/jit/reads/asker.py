@@ -51,7 +51,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Reads:
+class Questions:
     """The questions of one specialisation with the objects of now; number 0 is the kernel."""
 
     steps: Sequence[Step]
@@ -87,11 +87,11 @@ def numbers_in(operand: object) -> Iterator[int]:
         yield from numbers_in((operand.start, operand.stop, operand.step))
 
 
-def asker_of(reads: Sequence[Reads], refused: set[int]) -> Callable[[], bool] | None:
+def asker_of(questions: Sequence[Questions], refused: set[int]) -> Callable[[], bool] | None:
     """A function that asks what the words of these specialisations do not tell: whether all answers are what they were. None: nothing is left to ask.
 
     A thread that was told No is in `refused` then."""
-    return _Writer(reads).function(refused) if any(read.left() for read in reads) else None
+    return _Writer(questions).function(refused) if any(one.left() for one in questions) else None
 
 
 def is_kin(found: object, known: object) -> bool:
@@ -145,30 +145,30 @@ def ask():
 class _Writer:
     """Its text holds numbers, names of attributes and operators only; everything of the user is an object in `names`."""
 
-    def __init__(self, reads: Sequence[Reads]) -> None:
-        self.reads = reads
+    def __init__(self, questions: Sequence[Questions]) -> None:
+        self.questions = questions
         self.lines: list[str] = []
         self.names: dict[str, object] = {**_NAMES, "asking": set[int]()}
         self.asked: dict[str, str] = {}
         """Names of answers by the identities of their questions: what two specialisations ask is asked once."""
 
     def function(self, refused: set[int]) -> Callable[[], bool]:
-        for place, reads in enumerate(self.reads):
-            self.ask(reads, place)
-        questions = "".join(f"   {line}\n" for line in self.lines)
+        for place, questions in enumerate(self.questions):
+            self.ask(questions, place)
+        text = "".join(f"   {line}\n" for line in self.lines)
         self.names["refused"] = refused
-        exec(_FRAME.replace("   ...\n", questions), self.names)
+        exec(_FRAME.replace("   ...\n", text), self.names)
         return self.names["ask"]  # type: ignore[return-value]
 
-    def ask(self, reads: Reads, place: int) -> None:
+    def ask(self, questions: Questions, place: int) -> None:
         found: dict[int, str] = {}
         objects: list[int] = []
-        for number in reads.left():
-            step = reads.steps[number - 1]
+        for number in questions.left():
+            step = questions.steps[number - 1]
             value = self.asked.get(step.identity)
             if value is None:
                 value = self.asked[step.identity] = f"v{place}_{number}"
-                self.lines.append(f"{value} = {self.evaluation(step, number, reads, found, place)}")
+                self.lines.append(f"{value} = {self.evaluation(step, number, questions, found, place)}")
             found[number] = value
             known = self.bound(f"k{place}_{number}", step.answer)
             self.lines.append(f"if {self.differs(value, known, step, f's{place}_{number}')}: break")
@@ -177,7 +177,7 @@ class _Writer:
         if objects:
             moved = " or ".join(f"{found[number]} is not k{place}_{number}" for number in objects)
             here = ", ".join(f"{number}: {found[number]}" for number in objects)
-            self.lines.append(f"if ({moved}) and not {self.bound(f'same{place}', reads.same_objects)}({{{here}}}): break")
+            self.lines.append(f"if ({moved}) and not {self.bound(f'same{place}', questions.same_objects)}({{{here}}}): break")
 
     def bound(self, name: str, value: object) -> str:
         self.names[name] = value
@@ -194,9 +194,9 @@ class _Writer:
             return f"{other} and not same({value}, {known})"
         return f"{other} and not agrees({self.bound(name, step)}, {value})"
 
-    def evaluation(self, step: Step, number: int, reads: Reads, found: dict[int, str], place: int) -> str:
+    def evaluation(self, step: Step, number: int, questions: Questions, found: dict[int, str], place: int) -> str:
         operation = step.operation
-        texts = [self.operand(operand, reads, found, f"c{place}_{number}_{position}") for position, operand in enumerate(step.operands)]
+        texts = [self.operand(operand, questions, found, f"c{place}_{number}_{position}") for position, operand in enumerate(step.operands)]
         moves = type(step.operands[0]) is Number and step.operands[0].number in found
         if operation in OWNED:
             texts[0] = f"definition({texts[0]})" if moves else self.bound(f"{texts[0]}_d", maybe_definition(self.names[texts[0]]))
@@ -211,18 +211,18 @@ class _Writer:
             return f"{texts[0]}({', '.join(given)})"
         again = f"{self.bound(f'q_{operation}', OPERATIONS[operation])}({', '.join(texts)})"
         if step.once:  # of a function that is another one now it is the first time
-            return f"k{place}_{number} if {texts[0]} is {self.bound(f'{texts[0]}_once', reads.objects[step.operands[0].number])} else {again}"
+            return f"k{place}_{number} if {texts[0]} is {self.bound(f'{texts[0]}_once', questions.objects[step.operands[0].number])} else {again}"
         return again
 
-    def operand(self, operand: object, reads: Reads, found: dict[int, str], name: str) -> str:
+    def operand(self, operand: object, questions: Questions, found: dict[int, str], name: str) -> str:
         """What a question is about, as Python text."""
         if type(operand) is Number:
             number = operand.number
-            return found[number] if number in found else self.bound(name, reads.objects[number])
+            return found[number] if number in found else self.bound(name, questions.objects[number])
         if not any(True for _ in numbers_in(operand)):
             return self.bound(name, operand)
         inner = [(f"{name}_{position}", item) for position, item in enumerate(_parts(operand))]
-        parts = [self.operand(item, reads, found, inner_name) for inner_name, item in inner]
+        parts = [self.operand(item, questions, found, inner_name) for inner_name, item in inner]
         if type(operand) is dict:
             return "{" + ", ".join(f"{key}: {value}" for key, value in zip(parts[::2], parts[1::2], strict=True)) + "}"
         if type(operand) is slice:

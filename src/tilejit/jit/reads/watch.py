@@ -12,7 +12,7 @@ from typing import Any, cast
 from tilejit.errors import TilejitWarning
 from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, replaced_part
-from tilejit.jit.reads.asker import Number, Reads, Step, agrees, asker_of
+from tilejit.jit.reads.asker import Number, Questions, Step, agrees, asker_of
 from tilejit.jit.reads.owners import maybe_definition, owner_first
 from tilejit.jit.reads.plain import decode
 from tilejit.jit.reads.questions import MISSING, OPERATIONS
@@ -100,8 +100,8 @@ class Watch:
             rows.append(_rows(step, self._objects))
         self._direct = None if any(row is None for row in rows) else [part for row in rows for part in row or ()]
         """Lookups in dicts that all lead to the same objects as long as nothing changed; None where more has to be asked."""
-        self.reads = Reads(self.steps, self._objects)
-        left = self.reads.left()
+        self.questions = Questions(self.steps, self._objects)
+        left = self.questions.left()
         for number in left:
             self.steps[number - 1].words = None
         self._watched = [step for number, step in enumerate(self.steps, 1) if number not in left]
@@ -148,7 +148,7 @@ class Watch:
 
     def asker(self, watches: Sequence[object], refused: set[int]) -> Callable[[], bool] | None:
         """A function that asks what the words of all these do not tell; None: nothing is left to ask."""
-        return asker_of([watch.reads for watch in watches if isinstance(watch, Watch)], refused)
+        return asker_of([watch.questions for watch in watches if isinstance(watch, Watch)], refused)
 
     def holds(self) -> bool:
         """Whether nothing changed though words did, or where there are none."""
@@ -177,7 +177,7 @@ class Watch:
                 objects.append(found)
         except Exception:
             return None  # the long way says what is wrong
-        return objects if self.reads.same_objects(dict(enumerate(objects))) else None
+        return objects if self.questions.same_objects(dict(enumerate(objects))) else None
 
     def words(self) -> list[Word] | None:
         """Memory words that all stay the same while no watched answer changes; None when there are none."""
@@ -186,7 +186,7 @@ class Watch:
     def described(self) -> str:
         """Every question with its tier and cost, in words."""
         rows = [] if self._words is None else [f"drift check: {len(self._words)} words compared per call"]
-        left = self.reads.left()
+        left = self.questions.left()
         if left:
             rows.append(f"drift check: {len(left)} of {len(self.steps)} reads {'is' if len(left) == 1 else 'are'} asked again per call")
         for step in self.steps:
