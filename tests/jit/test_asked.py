@@ -191,6 +191,20 @@ def test_a_method_is_watched_with_its_class_and_its_object(make: Callable[..., M
         assert added(kernel) == want
 
 
+def test_a_list_that_the_kernel_gives_to_a_function_is_a_new_one_each_time(make: Callable[..., Made]) -> None:
+    setup = "def helper(items, more):\n    items.append(1)\n    more['k'] = items.append(2)\n    return len(items) + len(more)\n"
+    kernel, _ = make(setup, "helper([5, 6], {'a': 1})", 6.0)
+    for _ in range(3):
+        assert added(kernel) == 6.0
+
+
+def test_names_that_python_would_spell_anew_are_read_as_they_are(make: Callable[..., Made]) -> None:
+    setup = OBJECTS + "L = [1]\nclass D(C):\n    def __getattr__(self, name): return L[0] if name == '\ufb01' else 100\nobj = D(1)\n"
+    kernel, names = make(setup, "getattr(obj, '\ufb01')", 1.0, "recompile")
+    names["L"][0] = 7
+    assert added(kernel) == 7.0
+
+
 def test_a_question_may_forget_the_kernel(make: Callable[..., Made]) -> None:
     kernel, names = make("drop = []\ndef helper():\n    if drop: drop.pop()()\n    return 3\n", "helper()", 3.0)
     for _ in range(3):

@@ -200,7 +200,7 @@ class _Writer:
         moves = type(step.operands[0]) is Number and step.operands[0].number in found
         if operation in OWNED:
             texts[0] = f"definition({texts[0]})" if moves else self.bound(f"{texts[0]}_d", maybe_definition(self.names[texts[0]]))
-        elif operation == "attr" and step.operands[1].isidentifier() and not keyword.iskeyword(step.operands[1]):
+        elif operation == "attr" and _is_word(step.operands[1]):
             return f"{texts[0]}.{step.operands[1]}"
         elif operation == "item":
             return f"{texts[0]}[{texts[1]}]"
@@ -219,7 +219,7 @@ class _Writer:
         if type(operand) is Number:
             number = operand.number
             return found[number] if number in found else self.bound(name, questions.objects[number])
-        if not any(True for _ in numbers_in(operand)):
+        if _is_constant(operand):
             return self.bound(name, operand)
         inner = [(f"{name}_{position}", item) for position, item in enumerate(_parts(operand))]
         parts = [self.operand(item, questions, found, inner_name) for inner_name, item in inner]
@@ -228,6 +228,18 @@ class _Writer:
         if type(operand) is slice:
             return f"slice({', '.join(parts)})"
         return f"[{', '.join(parts)}]" if type(operand) is list else f"({', '.join(parts)},)"
+
+
+def _is_word(name: str) -> bool:
+    """Whether a name may stand in the text; Python spells those of other scripts anew."""
+    return name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
+
+
+def _is_constant(operand: object) -> bool:
+    """Whether an operand is the same for each call: no object of now, and no list or dict, which whoever gets it may change."""
+    if type(operand) is tuple:
+        return all(map(_is_constant, cast("tuple[object, ...]", operand)))
+    return type(operand) not in (Number, list, dict) and (type(operand) is not slice or not any(True for _ in numbers_in(operand)))
 
 
 def _parts(operand: object) -> list[object]:

@@ -127,7 +127,8 @@ class Watch:
         found = self._asked() if objects is None else objects
         if found is None or self.functions.replaced() is not None:
             return False
-        self._learn(found)
+        if not (self.same_words() and all(map(is_same, found, self._objects))):
+            self._learn(found)
         return True
 
     def renew(self) -> bool:
@@ -146,9 +147,9 @@ class Watch:
             return True
         return False
 
-    def asker(self, watches: Sequence[object], refused: set[int]) -> Callable[[], bool] | None:
+    def asker(self, questions: Sequence[object], refused: set[int]) -> Callable[[], bool] | None:
         """A function that asks what the words of all these do not tell; None: nothing is left to ask."""
-        return asker_of([watch.questions for watch in watches if isinstance(watch, Watch)], refused)
+        return asker_of(cast("Sequence[Questions]", questions), refused)
 
     def holds(self) -> bool:
         """Whether nothing changed though words did, or where there are none."""

@@ -44,6 +44,9 @@ class Watch(Protocol):
     @property
     def asked(self) -> frozenset[tuple[str, str]]: ...
 
+    @property
+    def questions(self) -> object: ...
+
     def same_words(self) -> bool: ...
 
     def holds(self) -> bool: ...
@@ -52,7 +55,7 @@ class Watch(Protocol):
 
     def words(self) -> list[Word] | None: ...
 
-    def asker(self, watches: Sequence[object], refused: set[int]) -> Callable[[], bool] | None: ...
+    def asker(self, questions: Sequence[object], refused: set[int]) -> Callable[[], bool] | None: ...
 
 
 class WarmCalls:
@@ -72,10 +75,12 @@ class WarmCalls:
         self._settings = SettingsWatch()
         self.watches: list[Watch] = []
         """What the specialisations that are served stand on."""
-        self._ask: Callable[[], bool] | None = None
-        """Asks what the words of these do not tell."""
+        self._ask: tuple[list[object], Callable[[], bool] | None] = [], None
+        """Asks what the words of these do not tell; and the questions that it was written for."""
         self._refused: set[int] = set()
         """Threads that it said No to."""
+        self._forgotten = 0
+        """How often everything was dropped: what one thread found to hold is not for what another one compiled since."""
         self._python_hits = 0
         self._watched: list[Word] | None = None
         self._changes = 0
@@ -98,17 +103,18 @@ class WarmCalls:
 
     def run(self, args: tuple[object, ...]) -> object:
         """Run the kernel if this very signature was called before and nothing changed since; MISS: it is for the long way."""
-        latest = self._latest
-        if latest is None or not self._settings.hold():
-            return MISS
-        if not self._stand():
+        forgotten = self._forgotten
+        if self._latest is None or not self._settings.hold() or not self._stand():
             return MISS
         if self._attached and self._path is not None and not self._path.watching():
             return MISS  # the long way watches anew, so that the next call is native again
+        latest = self._latest
+        if latest is None or self._forgotten != forgotten:
+            return MISS
         result = latest(args)
         if result is MISS:
             found = self._known.get(self._key(args))
-            if found is None or found is latest or (result := found(args)) is MISS:
+            if found is None or found is latest or self._forgotten != forgotten or (result := found(args)) is MISS:
                 return MISS
             self._latest = found
         self._python_hits += 1
@@ -120,19 +126,24 @@ class WarmCalls:
             self._refused.discard(threading.get_ident())
             return False  # native code has just asked
         if not all(watch.same_words() for watch in self.watches):
-            if not all(watch.holds() for watch in self.watches):
-                return False
-            self._ask = self._asker()
+            return all(watch.holds() for watch in self.watches)
+        ask = self._asker()
+        if ask is None:
             return True
-        if self._ask is None:
-            return True
-        if not self._ask():
+        if not ask():
             self._refused.discard(threading.get_ident())
             return False
         return all(watch.same_words() for watch in self.watches)
 
     def _asker(self) -> Callable[[], bool] | None:
-        return self.watches[0].asker(self.watches, self._refused) if self.watches else None
+        """A function for what the specialisations ask now; the same one while that is the same."""
+        watches, (about, ask) = self.watches, self._ask
+        if len(about) == len(watches) and all(one is watch.questions for one, watch in zip(about, watches, strict=True)):
+            return ask
+        about = [watch.questions for watch in watches]
+        ask = watches[0].asker(about, self._refused) if watches else None
+        self._ask = about, ask
+        return ask
 
     def _key(self, args: tuple[object, ...]) -> tuple[object, ...]:
         """Equal for calls that run the same code; empty: not a plain call. Arrays with equal keys need the same checks and copies."""
@@ -176,7 +187,6 @@ class WarmCalls:
         if watch is not None and not any(watch.asked <= other.asked for other in self.watches):
             self.watches = [*(other for other in self.watches if not other.asked <= watch.asked), watch]
         words = self._worth_watching(watched_words(self.watches))
-        self._ask = self._asker()
         if not self._settings.start(seen):
             self.forget()
             return  # changed by another thread meanwhile
@@ -236,7 +246,7 @@ class WarmCalls:
         if path is None or words is None:
             self.stop()
             return False
-        path.watch(words, (self.watches, os.environ), self._ask)
+        path.watch(words, (self.watches, os.environ), self._asker())
         token = (id(entry), id(config), *((name, type(value)) for name, value in arguments.items()))
         call = None if token in self._served else native_call_of(entry, path, arguments, self._form, config)
         new = call is not None and path.add(call)
@@ -260,9 +270,10 @@ class WarmCalls:
 
     def forget(self) -> None:
         """Drop the specialisations."""
+        self._forgotten += 1
         self._served.clear()
         self._latest = None
-        self.watches, self._ask = [], None
+        self.watches = []
         self._known.clear()
         self._written.clear()
         if self._path is not None:
