@@ -47,10 +47,14 @@ class Extents:
         own = self._known[self.trace.entry] if self._known is not None else annotated(Reads(self.trace, self.trace.entry))
         return {param: list(axes) for param, axes in own.dims.items()}
 
+    @property
+    def is_new(self) -> bool:
+        """Whether finding them took the text, and the disk does not know."""
+        return self._known is not None
+
     def keep(self) -> None:
-        """On disk, where finding them again would take the text."""
-        if self._known is not None:
-            _keep(self.trace.entry, self.trace.log[self._start :], self._axes)
+        """On disk, for later processes."""
+        _keep(self.trace.entry, self.trace.log[self._start :], self._axes)
 
     def dynamic_axes(self, param: str, argument: Argument) -> Collection[int]:
         """The dynamic axes of an argument."""

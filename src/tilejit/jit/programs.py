@@ -134,7 +134,7 @@ class Programs(Kernel):
         else:
             program, walk = self._found_or_made(trace, extents, bound, config, key)
             program.share(note=self._note)
-            if row_of(key.platform).cacheable and not sources_changed():
+            if extents.is_new and row_of(key.platform).cacheable and not sources_changed():
                 extents.keep()
             tree.add([(asked.question, asked.answer) for asked in walk.log[len(trace.log) :]], program)
         self._settle(walk)
