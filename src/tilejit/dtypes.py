@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-Kind = Literal["bool", "int", "uint", "float", "task"]
+Kind = Literal["bool", "int", "uint", "float", "complex", "task"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -92,6 +92,7 @@ _ROWS = (
     _row("HF8", 8, "float", None, None, "i8", "hif8"),
     _row("INDEX", 64, "int", "int64", "int64", "i64", "index"),
     _row("TASK_ID", 64, "task", None, None, "i64", None),
+    _row("COMPLEX64", 64, "complex", "complex64", "complex64", "i64", None),
 )
 
 DTYPES: dict[str, DType] = {row.name: row for row in _ROWS}
@@ -100,7 +101,7 @@ DTYPES: dict[str, DType] = {row.name: row for row in _ROWS}
 BOOL, INT4, INT8, INT16, INT32, INT64 = _ROWS[:6]
 UINT4, UINT8, UINT16, UINT32, UINT64 = _ROWS[6:11]
 FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, HF4, HF8 = _ROWS[11:21]
-INDEX, TASK_ID = _ROWS[21:]
+INDEX, TASK_ID, COMPLEX64 = _ROWS[21:]
 
 
 def dtype_named(name: str) -> DType:
@@ -146,9 +147,11 @@ def dtype_of_torch_name(name: str) -> DType | None:
 
 
 def promote(first: DType, second: DType) -> DType:
-    """The type of an operation on two shaped operands: float beats int, then width, then signed, then the first."""
+    """The type of an operation on two shaped operands: complex beats float, float beats int, then width, then signed, then the first."""
     if first is second:
         return first
+    if COMPLEX64 in (first, second):
+        return COMPLEX64
     if first.is_float != second.is_float:
         return first if first.is_float else second
     if first.bits != second.bits:

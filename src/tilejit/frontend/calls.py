@@ -189,7 +189,7 @@ def op_call(ctx: Context, function: OpFunction, args: Sequence[object], keywords
             return result
     if bound.level in ("tensor", "tile") and any(shaped(operand) is not None for operand in operands):
         ctx.needs_execution(repr(function), bound.level)
-    if bound.level == "scalar" and all(not isinstance(operand, SSAValue | DynVar) for operand in operands):
+    if bound.level == "scalar" and not bound.row.facts.of_pairs and all(not isinstance(operand, SSAValue | DynVar) for operand in operands):
         return computed(ctx, bound.row, bound.args)
     given = _with_wide_literals(bound.row, given)
     ready = {param.name: _operand(ctx, bound.row, param.name, given[param.name]) for param in bound.row.params}

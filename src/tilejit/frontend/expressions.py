@@ -38,7 +38,9 @@ def evaluate(ctx: Context, node: ast.expr) -> object:
 
 
 def _constant(ctx: Context, node: ast.Constant) -> object:
-    if node.value is ... or isinstance(node.value, bytes | complex):
+    if isinstance(node.value, complex):
+        return ctx.scalar_op("complex", node.value.real, node.value.imag)
+    if node.value is ... or isinstance(node.value, bytes):
         raise UnsupportedFeatureError(f"a kernel cannot contain {node.value!r}", help="write `:` for each dimension" if node.value is ... else None)
     return node.value
 

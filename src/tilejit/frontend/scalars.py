@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import SSAValue
 
-from tilejit.dtypes import BOOL, INDEX, DType, integer_range
+from tilejit.dtypes import BOOL, COMPLEX64, INDEX, DType, integer_range
 from tilejit.errors import DTypeError, ParserTypeError
 from tilejit.frontend.values import (
     TaskHandle,
@@ -55,6 +55,8 @@ class Scalars:
             raise ParserTypeError(f"expected a scalar, got {describe_value(value)}")
         own = value.dtype if isinstance(value, TypedConstant) else None
         number = plain_number(value)
+        if dtype is COMPLEX64:
+            return self.scalar_op("complex", float(number), 0.0)
         if dtype is not None:
             number = constant_as(number, dtype)
         return self.builder.const(number, dtype or own)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import BOOL, FP16, FP32, FP64, INT8, INT16, INT32, UINT8, UINT16, UINT32, DType, promote
+from tilejit.dtypes import BOOL, COMPLEX64, FP16, FP32, FP64, INT8, INT16, INT32, UINT8, UINT16, UINT32, DType, promote
 from tilejit.errors import ArgumentError, DTypeError, ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import FLOATS, NUMBERS, PLAIN, check_scalar, operands, promoted, require
@@ -273,7 +273,7 @@ _WHERE = "(condition, lhs, rhs)"
 
 @elementwise(
     reference=_where,
-    dtypes=PLAIN,
+    dtypes=PLAIN | {COMPLEX64},
     spellings=spell("where", pl=_WHERE, tensor=_WHERE, tile=_WHERE),
     result=_chosen,
     keep=("condition",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from tilejit.dtypes import BF16, BOOL, FP16, FP32, FP64, INDEX, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, DType, integer_range, promote
+from tilejit.dtypes import BF16, BOOL, COMPLEX64, FP16, FP32, FP64, INDEX, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, DType, integer_range, promote
 from tilejit.errors import DTypeError, RangeError
 from tilejit.ops.spec import Call, ScalarArg
 from tilejit.types.values import BufferType, ShapedType, TileType
@@ -12,6 +12,7 @@ from tilejit.types.values import BufferType, ShapedType, TileType
 INTEGERS = frozenset({INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX})
 FLOATS = frozenset({FP16, BF16, FP32, FP64})
 NUMBERS = INTEGERS | FLOATS
+ARITHMETIC = NUMBERS | {COMPLEX64}
 BITS = INTEGERS | {BOOL}
 PLAIN = NUMBERS | {BOOL}
 """What has arithmetic or at least a value of its own on every target; the rest is storage only."""
@@ -109,7 +110,15 @@ def promoted(call: Call) -> DType:
             check_scalar(call, name, arg, result)
             if call.level == "tensor" and not is_literal(arg):
                 result = promote(result, arg.dtype)
+            elif arg.dtype is COMPLEX64 and result is not COMPLEX64:
+                raise DTypeError(f"{call.row.title} cannot combine {result} tiles with a complex scalar", help=f"convert the tile first: pl.cast(…, pl.{COMPLEX64})")
+    _refuse_double_pairs(call, result, shaped)
     return result
+
+
+def _refuse_double_pairs(call: Call, result: DType, shaped: Iterable[DType]) -> None:
+    if result is COMPLEX64 and FP64 in shaped:
+        raise DTypeError(f"{call.row.title} cannot combine {COMPLEX64} and {FP64}: there are no complex numbers of that precision", help="convert it first: pl.cast(…, pl.FP32)")
 
 
 def keeps_shaped(call: Call) -> DType:
@@ -124,6 +133,7 @@ def keeps_shaped(call: Call) -> DType:
     for name, arg in found.items():
         if isinstance(arg, ScalarArg):
             check_scalar(call, name, arg, result)
+    _refuse_double_pairs(call, result, shaped)
     return result
 
 
@@ -153,7 +163,7 @@ def scalar_promoted(call: Call, args: Iterable[ScalarArg]) -> DType:
 def floating(call: Call) -> DType:
     """exp and its kin: a float dtype stays, an integer tensor or scalar gives FP32, an integer tile is refused."""
     dtype = promoted(call)
-    if dtype.is_float:
+    if dtype.is_float or dtype is COMPLEX64:
         return dtype
     if call.level == "tile":
         raise DTypeError(f"{call.row.title} of a tile takes {dtype_names(call.row.dtypes & FLOATS)}, got {dtype}", help="convert it first: pl.cast(…, pl.FP32)")

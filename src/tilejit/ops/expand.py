@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import DType, promote
+from tilejit.dtypes import COMPLEX64, DType, promote
 from tilejit.errors import ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import FLOATS, NUMBERS, PLAIN, check_scalar, require
@@ -257,7 +257,7 @@ declare(
     family="expand",
     infer=_infer_clone,
     reference=_clone,
-    dtypes=PLAIN,
+    dtypes=PLAIN | {COMPLEX64},
     spellings=spell("expand_clone", pl="=tensor", tensor="(src, target)"),
     attrs={"axis": "both", "combine": "copy"},
     facts=Facts(fails=Fails.Region, valid=Valid.Common, exact=True),
@@ -286,7 +286,7 @@ declare(
     family="expand",
     infer=_infer_fill,
     reference=_fill,
-    dtypes=PLAIN,
+    dtypes=PLAIN | {COMPLEX64},
     spellings=spell("expands", pl=_FILL, tensor=_FILL, tile=_FILL, scalar_only=("scalar",)),
     attrs={"axis": "both", "combine": "copy"},
     facts=Facts(fails=Fails.Region, valid=Valid.Spread, exact=True),

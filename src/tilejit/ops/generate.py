@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import INT16, INT32, UINT16, UINT32, DType
+from tilejit.dtypes import COMPLEX64, INT16, INT32, UINT16, UINT32, DType
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ResourceError, ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import NUMBERS, PLAIN, check_scalar, dtype_names
@@ -57,7 +57,7 @@ def _inside(name: str, shape: Sequence[Any], valid_shape: Sequence[Any] | None) 
 
 
 def _infer_full(call: Call) -> tuple[ValueType, ...]:
-    shape, dtype, value = new_shape(call), _dtype(call, PLAIN), call.arg("value")
+    shape, dtype, value = new_shape(call), _dtype(call, PLAIN | {COMPLEX64}), call.arg("value")
     assert isinstance(value, ScalarArg)
     check_scalar(call, "value", value, dtype)
     if not dtype.is_float and isinstance(value.const, float) and not value.const.is_integer():
@@ -72,7 +72,7 @@ def _full(results: tuple[TileType, ...], shape: Sequence[Any], dtype: DType, val
 _FULL = "(shape, dtype, value)"
 
 
-@movement(*spell("full", pl="=tensor", tensor=_FULL, tile=_FULL), infer=_infer_full, reference=_full, dtypes=PLAIN, facts=Facts(fails=Fails.Extents))
+@movement(*spell("full", pl="=tensor", tensor=_FULL, tile=_FULL), infer=_infer_full, reference=_full, dtypes=PLAIN | {COMPLEX64}, facts=Facts(fails=Fails.Extents))
 def full(shape: Scalars, dtype: Static, value: Scalar) -> object:
     """Every element is `value`, converted to `dtype`."""
 

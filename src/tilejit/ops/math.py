@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilejit.dtypes import BF16, DTYPES, FP32, FP64, INT8, INT16, INT32, DType
+from tilejit.dtypes import BF16, COMPLEX64, DTYPES, FP32, FP64, INT8, INT16, INT32, DType
 from tilejit.errors import ArgumentError, DTypeError, KernelArithmeticError, ShapeError
 from tilejit.ops import numbers
-from tilejit.ops.dtype_rules import FLOATS, INTEGERS, NUMBERS, PLAIN, dtype_names, floating, keeps_shaped, operands, promoted, require
+from tilejit.ops.dtype_rules import ARITHMETIC, FLOATS, INTEGERS, NUMBERS, PLAIN, dtype_names, floating, keeps_shaped, operands, promoted, require
 from tilejit.ops.elementwise import elementwise, scalar_operands
 from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.numbers import in_double
@@ -62,7 +62,7 @@ def subtraction(call: Call) -> None:
     if scalar_operands(call) and call.level != "scalar":
         for name, arg in found.items():
             if isinstance(arg, ShapedType):
-                require(call, name, arg.dtype, {INT8, INT16, INT32} | FLOATS, help="subtract a tensor or tile instead, or cast first")
+                require(call, name, arg.dtype, {INT8, INT16, INT32, COMPLEX64} | FLOATS, help="subtract a tensor or tile instead, or cast first")
 
 
 def precise(call: Call) -> None:
@@ -90,17 +90,17 @@ def parametric(call: Call) -> None:
 # arithmetic -----------------------------------------------------------------------------------------------------------
 
 
-@elementwise(reference=np.add, dtypes=NUMBERS, spellings=binary("add") + with_scalar("adds"), facts=Facts(commutes=True, operator="Add"))
+@elementwise(reference=np.add, dtypes=ARITHMETIC, spellings=binary("add") + with_scalar("adds"), facts=Facts(commutes=True, operator="Add"))
 def add(lhs: Operand, rhs: Operand) -> object:
     """lhs + rhs for every element."""
 
 
-@elementwise(reference=np.subtract, dtypes=NUMBERS, spellings=binary("sub") + with_scalar("subs"), result=keeps_shaped, check=subtraction, facts=Facts(operator="Sub"))
+@elementwise(reference=np.subtract, dtypes=ARITHMETIC, spellings=binary("sub") + with_scalar("subs"), result=keeps_shaped, check=subtraction, facts=Facts(operator="Sub"))
 def sub(lhs: Operand, rhs: Operand) -> object:
     """lhs - rhs for every element; a scalar never changes the dtype."""
 
 
-@elementwise(reference=np.multiply, dtypes=NUMBERS, spellings=binary("mul") + with_scalar("muls"), facts=Facts(commutes=True, operator="Mult"))
+@elementwise(reference=np.multiply, dtypes=ARITHMETIC, spellings=binary("mul") + with_scalar("muls"), facts=Facts(commutes=True, operator="Mult"))
 def mul(lhs: Operand, rhs: Operand) -> object:
     """lhs * rhs for every element."""
 
@@ -109,7 +109,7 @@ _DIV = "(lhs, rhs, high_precision=False)"
 
 
 @elementwise(
-    reference=numbers.divide, dtypes=NUMBERS, spellings=spell("div", pl=_DIV, tensor=_DIV, tile=_DIV) + with_scalar("divs"), check=division, facts=Facts(cost=10, fails=Fails.Divisor, operator="Div")
+    reference=numbers.divide, dtypes=ARITHMETIC, spellings=spell("div", pl=_DIV, tensor=_DIV, tile=_DIV) + with_scalar("divs"), check=division, facts=Facts(cost=10, fails=Fails.Divisor, operator="Div")
 )
 def div(lhs: Operand, rhs: Operand, high_precision: Static = False) -> object:
     """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one."""
@@ -167,12 +167,16 @@ def subc(lhs: Operand, rhs: Operand, rhs2: Operand) -> object:
     """lhs - rhs - rhs2 for every element, FP16 and BF16 rounded once."""
 
 
-@elementwise(reference=np.negative, dtypes=NUMBERS, spellings=unary("neg"), facts=Facts(exact=True, operator="USub"))
+@elementwise(reference=np.negative, dtypes=ARITHMETIC, spellings=unary("neg"), facts=Facts(exact=True, operator="USub"))
 def neg(input: Operand) -> object:
     """-x for every element; unsigned integers wrap."""
 
 
-@elementwise(reference=np.abs, dtypes=NUMBERS, spellings=unary("abs"), facts=Facts(exact=True))
+def _magnitude_dtype(call: Call) -> DType:
+    return FP32 if promoted(call) is COMPLEX64 else promoted(call)
+
+
+@elementwise(reference=np.abs, dtypes=ARITHMETIC, spellings=unary("abs"), result=_magnitude_dtype, compute="own", facts=Facts(exact=True))
 def abs(input: Operand) -> object:
     """The magnitude of every element."""
 
@@ -203,7 +207,7 @@ def minimum(lhs: Operand, rhs: Operand) -> object:
 # powers, exponentials, angles -----------------------------------------------------------------------------------------
 
 
-@elementwise(reference=in_double(np.exp), dtypes=NUMBERS, spellings=unary("exp"), result=floating, facts=Facts(cost=10))
+@elementwise(reference=in_double(np.exp), dtypes=ARITHMETIC, spellings=unary("exp"), result=floating, facts=Facts(cost=10))
 def exp(input: Operand) -> object:
     """e**x for every element."""
 
@@ -336,6 +340,9 @@ def _cast_target(call: Call) -> DType:
         raise DTypeError(f"cast cannot convert to {target}", help=f"there are values of {dtype_names(CASTABLE)}")
     if cast_mode(mode) is None:
         raise ArgumentError(f"cast has no mode {mode!r}", help=f"modes are {', '.join(f'{name} ({i})' for i, name in enumerate(numbers.CAST_MODES))}")
+    given = next(iter(operands(call).values())).dtype
+    if given is COMPLEX64 and target is not COMPLEX64:
+        raise DTypeError(f"cast would lose the imaginary parts of {given} as {target}", help="write pl.real(…), pl.imag(…) or pl.abs(…)")
     if call.level == "scalar" and cast_mode(mode) != "round":
         raise ArgumentError("cast of a scalar takes only the default mode", help="leave `mode` out")
     return target

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import BF16, BOOL, FP16, FP32, FP64, INDEX, INT8, INT32, INT64, UINT64, DType, promote
+from tilejit.dtypes import BF16, BOOL, COMPLEX64, FP16, FP32, FP64, INDEX, INT8, INT32, INT64, UINT64, DType, promote
 from tilejit.errors import ArgumentError, DTypeError, ShapeError
 from tilejit.ops import numbers
-from tilejit.ops.dtype_rules import NUMBERS, require
+from tilejit.ops.dtype_rules import ARITHMETIC, NUMBERS, require
 from tilejit.ops.evaluate import ArrayValue, placed
 from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.numbers import NDArray
@@ -29,7 +29,7 @@ PHASES = ("unspecified", "partial", "final")
 
 def accumulator(dtype: DType) -> DType:
     """The dtype in which a tile product accumulates and is returned."""
-    return FP64 if dtype is FP64 else FP32 if dtype.is_float else INT32
+    return dtype if dtype in (FP64, COMPLEX64) else FP32 if dtype.is_float else INT32
 
 
 # types ----------------------------------------------------------------------------------------------------------------
@@ -192,7 +192,8 @@ def product(name: str, left: ArrayValue, right: ArrayValue, double: bool) -> tup
     cells = right.box[..., :inner, :] if right.data.ndim > 1 else right.box[..., :inner]
     wide = max(left.data.dtype.itemsize, right.data.dtype.itemsize) == 8
     floats = [side.data.dtype for side in (left, right) if numbers.is_float(side.data)]
-    work = (np.float64 if double or np.float64 in floats else np.float32) if floats else np.int64 if wide else np.int32
+    work: type = (np.float64 if double or np.float64 in floats else np.float32) if floats else np.int64 if wide else np.int32
+    work = np.complex64 if "c" in (left.data.dtype.kind, right.data.dtype.kind) else work
     out = np.matmul(*(side.astype(work) for side in _common_batches(left, right, cells)))
     rows = left.data.shape[-2:-1] if left.data.ndim > 1 else ()
     columns = right.data.shape[-1:] if right.data.ndim > 1 else ()
@@ -253,7 +254,7 @@ _MATMUL = "(lhs, rhs, out_dtype=None, a_trans=False, b_trans=False, c_matrix_nz=
 _ACC = "(acc, lhs, rhs, a_trans=False, b_trans=False, init_cond=None)"
 
 
-@matrix_product(spell("matmul", pl=_MATMUL, tensor=_MATMUL, tile="(lhs, rhs, out_dtype=None)"), operator="MatMult")
+@matrix_product(spell("matmul", pl=_MATMUL, tensor=_MATMUL, tile="(lhs, rhs, out_dtype=None)"), dtypes=ARITHMETIC, operator="MatMult")
 def matmul(
     lhs: Value, rhs: Value, out_dtype: Static = None, a_trans: Static = False, b_trans: Static = False, c_matrix_nz: Static = False
 ) -> object:
@@ -288,7 +289,7 @@ def gemv_bias(lhs: Value, rhs: Value, bias: Value, acc_phase: Static = "unspecif
     """The vector lhs [1, K] times rhs [K, N], plus bias [1, N]."""
 
 
-@matrix_product(spell("batch_matmul", pl="(lhs, rhs)", tile="(lhs, rhs)"), ranks=(2, 3, 4, 5))
+@matrix_product(spell("batch_matmul", pl="(lhs, rhs)", tile="(lhs, rhs)"), dtypes=ARITHMETIC, ranks=(2, 3, 4, 5))
 def batch_matmul(lhs: Value, rhs: Value) -> object:
     """lhs @ rhs for each batch of tiles; batches broadcast."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilejit.dtypes import BOOL, FP8E8M0, FP16, FP32, FP64, DType, integer_range
+from tilejit.dtypes import BOOL, COMPLEX64, FP8E8M0, FP16, FP32, FP64, DType, integer_range
 
 NDArray = npt.NDArray[Any]
 
@@ -30,7 +30,8 @@ def in_double(function: Callable[..., NDArray]) -> Callable[..., NDArray]:
     """`function` computed in double precision, rounded once to the dtype of its first argument."""
 
     def rounded(*arrays: NDArray) -> NDArray:
-        return function(*(array.astype(np.float64) for array in arrays)).astype(arrays[0].dtype)
+        wide = np.complex128 if arrays[0].dtype.kind == "c" else np.float64
+        return function(*(array.astype(wide) for array in arrays)).astype(arrays[0].dtype)
 
     return rounded
 
@@ -124,6 +125,8 @@ def convert(array: NDArray, dtype: DType, mode: str = "trunc") -> NDArray:
     target = dtype.numpy
     if array.dtype == target:
         return array
+    if dtype is COMPLEX64:
+        return array.astype(np.float32).astype(target)
     if dtype is BOOL:
         return (array if array.dtype == np.float64 or not is_float(array) else array.astype(np.float32)) != 0
     if dtype.is_float:
@@ -140,7 +143,7 @@ def _as_float(array: NDArray, dtype: DType) -> NDArray:
 
 
 def is_float(array: NDArray) -> bool:
-    return array.dtype.kind not in "biu" and not array.dtype.name.startswith(("int", "uint"))
+    return array.dtype.kind not in "biuc" and not array.dtype.name.startswith(("int", "uint"))
 
 
 def _half_away(x: NDArray) -> NDArray:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import BOOL, INT32, DType
+from tilejit.dtypes import BOOL, COMPLEX64, INT32, DType
 from tilejit.errors import ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import NUMBERS, require
@@ -116,7 +116,7 @@ def reduction(axis: str, combine: str, tmp: bool = True, dtypes: Iterable[DType]
 _WITH_MASKS = NUMBERS | {BOOL}
 
 
-@reduction("row", "sum", dtypes=_WITH_MASKS)
+@reduction("row", "sum", dtypes=_WITH_MASKS | {COMPLEX64})
 def row_sum(input: Value, tmp: Scratch = None) -> object:
     """The sum of each row."""
 
@@ -146,7 +146,7 @@ def row_argmin(input: Value, tmp: Scratch = None) -> object:
     """The column of the smallest element of each row, as INT32; the first of equals."""
 
 
-@reduction("col", "sum", dtypes=_WITH_MASKS)
+@reduction("col", "sum", dtypes=_WITH_MASKS | {COMPLEX64})
 def col_sum(input: Value, tmp: Scratch = None) -> object:
     """The sum of each column."""
 

@@ -9,6 +9,7 @@ from typing import Protocol
 from tilejit.passes import clock
 from tilejit.passes.fuse import fuse
 from tilejit.passes.outline import outline
+from tilejit.passes.pairs import split_complex
 from tilejit.passes.returns import return_through_parameters
 from tilejit.passes.share import share
 from tilejit.passes.simplify import simplify
@@ -38,11 +39,12 @@ FUSE = Pass("fuse", fuse)
 FUSE_IN_ORDER = Pass("fuse", fuse, (("in_order", True),))
 SHARE = Pass("share", share)
 WHOLE = Pass("whole", whole_products)
+PAIRS = Pass("pairs", split_complex)
 
 LOWER: tuple[Pass, ...] = (SIMPLIFY, RETURNS, OUTLINE)
 """What `lower()` shows: one kernel per region, still printable as Python."""
 
-FUSED: tuple[Pass, ...] = (*LOWER, SIMPLIFY, FUSE)
+FUSED: tuple[Pass, ...] = (*LOWER, PAIRS, SIMPLIFY, FUSE)
 """Where loops over the same cells are one: what may happen in place shows here."""
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilejit import ops
-from tilejit.dtypes import DType
+from tilejit.dtypes import COMPLEX64, DType
 from tilejit.errors import TilejitError
 from tilejit.ops.evaluate import evaluate
 from tilejit.passes.dead import remove_dead
@@ -74,9 +74,9 @@ def _apply(op: Operation) -> bool:
 def _fold(op: d.ApplyOp) -> bool:
     """Compute an op on constants now."""
     consts = [constant_of(operand) for operand in op.operands]
-    if not consts or any(const is None for const in consts):
-        return False
     types = tuple(d.type_of(result) for result in op.results)
+    if not consts or any(const is None for const in consts) or ScalarType(COMPLEX64) in types:  # there are no complex constants
+        return False
     args = {name: _numpy(arg) for name, arg in apply_args(op).items()}
     try:
         values = evaluate(ops.table()[op.op], args, types)

@@ -257,7 +257,7 @@ def rule_of(row: OpSpec) -> Rule | None:
 
 def hole(row: OpSpec) -> str | None:
     """Why a row does not run on the CPU, or None when it does."""
-    return None if row.derived is not None or rule_of(row) is not None else "the CPU backend has no code for it"
+    return None if row.derived is not None or row.facts.of_pairs or rule_of(row) is not None else "the CPU backend has no code for it"
 
 
 def recipe(op: d.ApplyOp) -> recipes.Recipe | None:

@@ -9,7 +9,7 @@ from tilejit.backends.cpu import executable
 from tilejit.backends.cpu.rules import hole
 from tilejit.backends.entries import entry_infos, versions
 from tilejit.backends.reference import target as reference
-from tilejit.passes.pipeline import FUSE, FUSE_IN_ORDER, LOWER, SHARE, SIMPLIFY, WHOLE, Pass
+from tilejit.passes.pipeline import FUSE, FUSE_IN_ORDER, LOWER, PAIRS, SHARE, SIMPLIFY, WHOLE, Pass
 from tilejit.runtime import machine
 from tilejit.runtime.artifact.blob import code_section
 from tilejit.runtime.artifact.directory import Stage
@@ -18,8 +18,8 @@ from tilejit.runtime.targets import EAGER
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Program
 
-PASSES: tuple[Pass, ...] = (*LOWER, SIMPLIFY, WHOLE, FUSE, SHARE)
-PASSES_IN_ORDER: tuple[Pass, ...] = (*LOWER, SIMPLIFY, FUSE_IN_ORDER, SHARE)
+PASSES: tuple[Pass, ...] = (*LOWER, PAIRS, SIMPLIFY, WHOLE, FUSE, SHARE)
+PASSES_IN_ORDER: tuple[Pass, ...] = (*LOWER, PAIRS, SIMPLIFY, FUSE_IN_ORDER, SHARE)
 """Without fast maths, sums are added up in the order of the reference."""
 
 

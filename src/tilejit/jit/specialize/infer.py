@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilejit import ops
-from tilejit.dtypes import BOOL, FP32, INDEX, DType
+from tilejit.dtypes import BOOL, COMPLEX64, FP32, INDEX, DType
 from tilejit.errors import TilejitError
 from tilejit.jit.specialize.meta import DynDim
 from tilejit.jit.specialize.values import UNKNOWN, Abstract, Extent, Items, RuntimeValue, Static, extent_of, number_of
@@ -186,6 +186,8 @@ def _kind_of(arg: object) -> Kind:
             return "none"
         if isinstance(arg.value, (tuple, list)):
             return "list"
+        if isinstance(arg.value, complex):
+            return "scalar"
         return "number" if number_of(arg) is not None else "static"
     if isinstance(arg, (BufferType, TileType)):
         return "tensor" if arg.level == "tensor" else "tile"
@@ -219,6 +221,8 @@ def _scalar(arg: Abstract) -> ScalarArg:
         return ScalarArg(arg.dtype, number)
     if number is not None:
         return ScalarArg(FP32 if isinstance(number, float) else INDEX, number)
+    if isinstance(arg, Static) and isinstance(arg.value, complex):
+        return ScalarArg(COMPLEX64)
     if isinstance(arg, RuntimeValue) and arg.unrolled:
         return ScalarArg(INDEX, 1)  # any number: rules look at its kind only
     dtype = arg.dtype if isinstance(arg, RuntimeValue) else None

@@ -95,6 +95,9 @@ def literal(value: object) -> ast.expr | None:
         return ast.Constant(cast("str", value))
     if type(value) in _NUMBERS:
         return number_node(cast("int", value))
+    if type(value) is complex:
+        parts = [number_node(part) for part in (value.real, value.imag)]
+        return ast.Call(ast.Attribute(ast.Name("pl", ast.Load()), "complex", ast.Load()), parts, [])
     if isinstance(value, (tuple, list)):
         items = [literal(item) for item in cast("tuple[object, ...]", value)]
         if any(item is None for item in items):

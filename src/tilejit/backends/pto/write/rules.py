@@ -238,5 +238,7 @@ def hole(row: OpSpec) -> str | None:
         return None
     if row.family == "rank" or row.facts.effect is Effect.Ranks:
         return "PTO text has no word for other ranks yet"
+    if row.facts.of_pairs:
+        return "PTO has no complex numbers"
     rule = rule_of(row)
     return "the PTO writer has no rule for it" if rule is None else rule.hole

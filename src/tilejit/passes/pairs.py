@@ -1,0 +1,346 @@
+"""Complex values as pairs of real ones, so that a target has COMPLEX64 as soon as it has FP32.
+
+A buffer of complex elements stays a handle. Where its elements are read or written it is seen as FP32 with one more dim of extent 2, and
+its real and imaginary parts are windows of that. A value becomes two values, an operator on it the operators of its formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace as with_fields
+
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tilejit.dtypes import BOOL, COMPLEX64, FP32, DType
+from tilejit.errors import UnsupportedFeatureError
+from tilejit.ops import table
+from tilejit.passes.rewriting import Before, remove, replace
+from tilejit.tile_ir import dialect as d
+from tilejit.tile_ir.build import Builder, apply_args
+from tilejit.tile_ir.program import Program
+from tilejit.types.values import BufferType, ScalarType, ShapedType, TileType, ValueType
+
+Pair = tuple[SSAValue, SSAValue]
+_REGIONS = (d.ForOp, d.WhileOp, d.IfOp, d.RegionOp, d.GroupOp)
+_HANDLES = (d.CreateOp, d.WindowOp, d.ViewOp, d.StridedOp, d.PeerOp, d.CommOp, d.DimOp, d.CallOp, d.LaunchOp, d.ReturnOp)
+"""Ops that say where elements are, or hand them on, and look at none."""
+
+
+def split_complex(program: Program) -> None:
+    """Take the complex values of a program apart."""
+    for function in program.functions.values():
+        if any(_is_complex(value) for op in function.walk() for value in (*op.results, *op.operands)):
+            splitter = _Splitter()
+            splitter.parameters(function)
+            splitter.block(function.body.block)
+
+
+def _is_complex(value: SSAValue) -> bool:
+    type = d.type_of(value)
+    return isinstance(type, ScalarType | ShapedType) and type.dtype is COMPLEX64
+
+
+def _is_handle(value: SSAValue) -> bool:
+    return isinstance(d.type_of(value), BufferType)
+
+
+def _real(type: ValueType) -> ValueType:
+    """The type of one part."""
+    assert isinstance(type, ScalarType | BufferType | TileType)
+    return with_fields(type, dtype=FP32)
+
+
+class _Splitter:
+    """One function: which pair stands for each complex value."""
+
+    def __init__(self) -> None:
+        self.pairs: dict[SSAValue, Pair] = {}
+
+    def block(self, block: Block) -> None:
+        gone: list[Operation] = []
+        for op in list(block.ops):
+            for region in op.regions:
+                for inner in region.blocks:
+                    self.arguments(inner)
+                    self.block(inner)
+            if self.op(op):
+                gone.append(op)
+        for op in reversed(gone):
+            remove(op)
+        for argument in [argument for argument in block.args if argument in self.pairs]:
+            block.erase_arg(argument)
+
+    def parameters(self, function: d.FuncOp) -> None:
+        """Two parameters for each complex number that a kernel is given."""
+        names: list[str] = []
+        directions: list[str] = []
+        for param, argument in zip(function.params, list(function.body.block.args), strict=True):
+            split = _is_complex(argument) and not _is_handle(argument)
+            names += [f"{param.name}_re", f"{param.name}_im"] if split else [param.name]
+            directions += [param.direction] * (1 + split)
+        self.arguments(function.body.block)
+        function.attributes.update(d.statics({"params": tuple(names), "directions": tuple(directions)}))
+
+    def arguments(self, block: Block) -> None:
+        """Two arguments in the place of each complex one, which goes when the block is done."""
+        for argument in list(block.args):
+            if _is_complex(argument) and not _is_handle(argument):
+                type = d.IRType(_real(d.type_of(argument)))
+                made = [block.insert_arg(type, argument.index + 1 + part) for part in range(2)]
+                for part in made:
+                    part.name_hint = argument.name_hint
+                self.pairs[argument] = (made[0], made[1])
+
+    def op(self, op: Operation) -> bool:
+        """Rewrite an op; whether it is to be removed."""
+        if not any(_is_complex(value) for value in (*op.operands, *op.results)) or (isinstance(op, _HANDLES) and all(map(_is_handle, _complex_ones(op)))):
+            return False
+        b = Before(op)
+        if isinstance(op, d.DimOp | d.ValidOp):
+            op.operands[0] = self.pairs[op.operands[0]][0]
+            return False
+        if isinstance(op, d.LaunchOp):
+            b.launch(op.callee.data, self.flat(op.args), op.blocks)
+            return True
+        if isinstance(op, d.YieldOp | d.ConditionOp):
+            op.operands = self.flat(op.operands)
+            return False
+        if isinstance(op, _REGIONS):
+            return self.around(b, op)
+        if isinstance(op, d.ApplyOp):
+            return self.apply(b, op)
+        if isinstance(op, d.LoadOp):
+            type = _real(d.type_of(op.result))
+            assert isinstance(type, TileType)
+            offsets, valid, clamp = list(op.offsets), list(op.valid), bool(op.static("clamp"))
+            self.pairs[op.result] = both(lambda part: b.load(self.part(b, op.buffer, part), offsets, valid, type, clamp))
+        elif isinstance(op, d.StoreOp):
+            for part, value in enumerate(self.pair(b, op.value)):
+                b.store(value, self.part(b, op.buffer, part), list(op.offsets), bool(op.static("atomic")))
+        elif isinstance(op, d.ReadOp):
+            source = self.pair(b, op.source)
+            self.pairs[op.result] = both(lambda part: b.read(source[part], list(op.indices)))
+        elif isinstance(op, d.WriteOp):
+            for part, value in enumerate(self.pair(b, op.value)):
+                b.write(self.part(b, op.buffer, part), list(op.indices), value)
+        elif isinstance(op, d.EffectOp) and op.op in table() and table()[op.op].facts.writes is not None:
+            args = apply_args(op)
+            for part in range(2):
+                b.perform(table()[op.op], "tensor", self.of_part(b, args, part))
+        else:
+            what = op.op if isinstance(op, d.EffectOp) else op.name.removeprefix("tile.")
+            raise UnsupportedFeatureError(f"{what} of complex numbers is not compiled", span=b.span, help="use pl.real(x) and pl.imag(x), or platform='reference'")
+        return True
+
+    def flat(self, values: Sequence[SSAValue]) -> list[SSAValue]:
+        return [part for value in values for part in self.pairs.get(value, (value,))]
+
+    def around(self, b: Before, op: Operation) -> bool:
+        """A loop, branch or region that carries complex values or hands them out."""
+        types = [(d.type_of(result), not _is_handle(result) and _is_complex(result)) for result in op.results]
+        flat = [part for type, split in types for part in ((_real(type), _real(type)) if split else (type,))]
+        regions = [op.detach_region(region) for region in list(op.regions)]
+        new = op.__class__.create(operands=self.flat(op.operands), result_types=d.ir_types(flat), attributes=dict(op.attributes), regions=regions)
+        b.insert(new)
+        made = iter(new.results)
+        for result, (_, split) in zip(op.results, types, strict=True):
+            if split:
+                self.pairs[result] = (next(made), next(made))
+            else:
+                result.replace_all_uses_with(next(made))
+        return True
+
+    # memory ---------------------------------------------------------------------------------------------------------------
+
+    def whole(self, b: Builder, buffer: SSAValue) -> SSAValue:
+        """A complex buffer as one of FP32, with one more dim."""
+        type, owner = d.shaped_type(buffer), buffer.owner
+        wide = BufferType((*type.shape, 2), FP32)
+        if isinstance(owner, d.WindowOp):
+            drop, clamp = owner.static("drop", ()), bool(owner.static("clamp"))
+            assert isinstance(drop, tuple)
+            return b.window(self.whole(b, owner.buffer), [*owner.offsets, b.const(0)], [*owner.extents, b.const(2)], wide, drop, clamp)
+        if isinstance(owner, d.ViewOp) and d.shaped_type(owner.buffer).dtype is COMPLEX64:
+            return b.view(self.whole(b, owner.buffer), list(owner.extents), wide)
+        dynamic = [b.dim(buffer, axis) for axis, extent in enumerate(type.shape) if not isinstance(extent, int)]
+        return b.view(buffer, dynamic, wide)
+
+    def part(self, b: Builder, buffer: SSAValue, part: int) -> SSAValue:
+        """The real or imaginary parts of a buffer, as a buffer."""
+        type = d.shaped_type(buffer)
+        extents = [b.dim(buffer, axis) for axis in range(type.rank)]
+        offsets = [b.const(0) for _ in extents]
+        return b.window(self.whole(b, buffer), [*offsets, b.const(part)], [*extents, b.const(1)], BufferType(type.shape, FP32), (type.rank,))
+
+    # values ---------------------------------------------------------------------------------------------------------------
+
+    def pair(self, b: Builder, value: SSAValue) -> Pair:
+        """The parts of a value; of a real one the imaginary part is 0."""
+        if value in self.pairs:
+            return self.pairs[value]
+        if _is_complex(value):
+            return both(lambda part: self.part(b, value, part))
+        return as_float(b, value), zero_like(b, value)
+
+    def of_part(self, b: Builder, args: Mapping[str, object], part: int) -> dict[str, object]:
+        """Arguments with one part in the place of each complex one."""
+
+        def chosen(arg: object) -> object:
+            if isinstance(arg, SSAValue):
+                return self.pair(b, arg)[part] if _is_complex(arg) else arg
+            return FP32 if arg is COMPLEX64 else arg
+
+        return {name: chosen(arg) for name, arg in args.items()}
+
+    def apply(self, b: Before, op: d.ApplyOp) -> bool:
+        args, row, result = apply_args(op), table()[op.op], op.results[0]
+        hint, b.hint = op.hint, None
+        formula = _FORMULAS.get(op.op)
+        if formula is not None:
+            made = formula(b, {name: self.pair(b, arg) for name, arg in args.items() if isinstance(arg, SSAValue)}, args)
+        elif len(op.results) == 1 and row.name not in _BYTES:
+            level = _level(op)
+            made = both(lambda part: b.apply(row, level, self.of_part(b, args, part))[0])
+        else:
+            raise UnsupportedFeatureError(f"{row.title} of complex numbers is not compiled", span=b.span, help="use pl.real(x) and pl.imag(x), or platform='reference'")
+        b.hint = hint
+        if isinstance(made, SSAValue):
+            replace(op, [made])
+            return False
+        self.pairs[result] = made
+        return True
+
+
+def _complex_ones(op: Operation) -> list[SSAValue]:
+    return [value for value in (*op.operands, *op.results) if _is_complex(value)]
+
+
+def _level(op: d.ApplyOp) -> str:
+    type = d.type_of(op.results[0])
+    return type.level if isinstance(type, ShapedType) else "scalar"
+
+
+# formulas -------------------------------------------------------------------------------------------------------------
+
+
+def both(make: Callable[[int], SSAValue]) -> Pair:
+    return make(0), make(1)
+
+
+def as_float(b: Builder, value: SSAValue) -> SSAValue:
+    """A real value as FP32."""
+    type = d.type_of(value)
+    assert isinstance(type, ScalarType | BufferType | TileType)
+    return value if type.dtype is FP32 else _do(b, "cast", value, target_type=FP32, mode="rint" if isinstance(type, ShapedType) else "round")
+
+
+def zero_like(b: Builder, value: SSAValue) -> SSAValue:
+    """0 for every element of a value."""
+    type = d.type_of(value)
+    if not isinstance(type, ShapedType):
+        return b.const(0.0)
+    shape = [b.dim(value, axis) for axis in range(type.rank)]
+    return b.apply(table()["full"], type.level, {"shape": shape, "dtype": FP32, "value": b.const(0.0)})[0]
+
+
+def _do(b: Builder, name: str, *operands: SSAValue, **statics: object) -> SSAValue:
+    row = table()[name]
+    levels = [type.level for value in operands if isinstance(type := d.type_of(value), ShapedType)]
+    level = "tile" if "tile" in levels else "tensor" if levels else "scalar"
+    return b.apply(row, level, {**dict(zip(row.operands, operands, strict=False)), **statics})[0]
+
+
+def _own(b: Builder, value: SSAValue) -> SSAValue:
+    """A value of its own: what is in memory may change."""
+    return b.copy(value) if _is_handle(value) else value
+
+
+Parts = Mapping[str, Pair]
+Formula = Callable[[Builder, Parts, Mapping[str, object]], Pair | SSAValue]
+
+
+def _mul(b: Builder, x: Pair, y: Pair) -> Pair:
+    return (
+        _do(b, "sub", _do(b, "mul", x[0], y[0]), _do(b, "mul", x[1], y[1])),
+        _do(b, "add", _do(b, "mul", x[0], y[1]), _do(b, "mul", x[1], y[0])),
+    )
+
+
+def _linear(name: str) -> Formula:
+    def formula(b: Builder, parts: Parts, args: Mapping[str, object]) -> Pair:
+        return both(lambda part: _do(b, name, parts["lhs"][part], parts["rhs"][part]))
+
+    return formula
+
+
+def _divided(b: Builder, parts: Parts, args: Mapping[str, object]) -> Pair:
+    """By the divisor over its larger part, so that no square leaves the range."""
+    x, y = parts["lhs"], parts["rhs"]
+    scale = _do(b, "maximum", *both(lambda part: _do(b, "abs", y[part])))
+    c, e = both(lambda part: _do(b, "div", y[part], scale))
+    length = _do(b, "add", _do(b, "mul", c, c), _do(b, "mul", e, e))
+    re, im = _mul(b, x, (c, _do(b, "neg", e)))
+    return _do(b, "div", _do(b, "div", re, length), scale), _do(b, "div", _do(b, "div", im, length), scale)
+
+
+def _magnitude(b: Builder, parts: Parts, args: Mapping[str, object]) -> SSAValue:
+    first, second = both(lambda part: _do(b, "abs", parts["input"][part]))
+    large, small = _do(b, "maximum", first, second), _do(b, "minimum", first, second)
+    one = b.const(1.0)
+    if isinstance(d.type_of(large), ShapedType):
+        ratio = _do(b, "where", _do(b, "compare", small, large, cmp_type=0), one, _do(b, "div", small, large))  # of zeros, and of infinities
+    else:
+        ratio = _do(b, "where", _do(b, "cmp", small, large, cmp_type=0), one, _do(b, "div", small, large))
+    return _do(b, "mul", large, _do(b, "sqrt", _do(b, "add", _do(b, "mul", ratio, ratio), one)))
+
+
+def _exponential(b: Builder, parts: Parts, args: Mapping[str, object]) -> Pair:
+    re, im = parts["input"]
+    size = _do(b, "exp", re)
+    return _do(b, "mul", size, _do(b, "cos", im)), _do(b, "mul", size, _do(b, "sin", im))
+
+
+def _made(b: Builder, parts: Parts, args: Mapping[str, object]) -> Pair:
+    """Two real values: each as large as both."""
+    re, im = parts["re"][0], parts["im"][0]
+    types = [d.type_of(value) for value in (re, im)]
+    shapes = [type.shape if isinstance(type, ShapedType) else None for type in types]
+    if shapes[0] == shapes[1]:
+        return _own(b, re), _own(b, im)
+    return _do(b, "add", re, zero_like(b, im)) if shapes[1] is not None else _own(b, re), _do(b, "add", im, zero_like(b, re)) if shapes[0] is not None else _own(b, im)
+
+
+def _product(name: str) -> Formula:
+    def formula(b: Builder, parts: Parts, args: Mapping[str, object]) -> Pair:
+        x, y, row = parts["lhs"], parts["rhs"], table()[name]
+        level = d.shaped_type(x[0]).level
+        statics = {key: arg for key, arg in args.items() if key not in parts}
+
+        def product(left: SSAValue, right: SSAValue) -> SSAValue:
+            return b.apply(row, level, {**statics, "lhs": left, "rhs": right})[0]
+
+        return (
+            _do(b, "sub", product(x[0], y[0]), product(x[1], y[1])),
+            _do(b, "add", product(x[0], y[1]), product(x[1], y[0])),
+        )
+
+    return formula
+
+
+_FORMULAS: dict[str, Formula] = {
+    "add": _linear("add"),
+    "sub": _linear("sub"),
+    "mul": lambda b, parts, args: _mul(b, parts["lhs"], parts["rhs"]),
+    "div": _divided,
+    "abs": _magnitude,
+    "exp": _exponential,
+    "conj": lambda b, parts, args: (_own(b, parts["input"][0]), _do(b, "neg", parts["input"][1])),
+    "real": lambda b, parts, args: _own(b, parts["input"][0]),
+    "imag": lambda b, parts, args: _own(b, parts["input"][1]),
+    "complex": _made,
+    "cast": lambda b, parts, args: (_own(b, parts["input"][0]), _own(b, parts["input"][1])),
+    "matmul": _product("matmul"),
+    "batch_matmul": _product("batch_matmul"),
+}
+"""Rows that are no sums of their parts; all others, which move or add elements, are done once for each part."""
+_BYTES = frozenset({"reinterpret_view"})
