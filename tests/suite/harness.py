@@ -47,6 +47,8 @@ class Random:
             if self.low is None:
                 return rng.integers(0, 256, (*self.shape, dtype.itemsize), dtype=np.uint8).view(dtype)[..., 0].copy()
             return rng.integers(int(self.low), int(cast(float, self.high)), self.shape).astype(dtype)
+        if dtype.kind == "c":
+            return (rng.standard_normal(self.shape) + 1j * rng.standard_normal(self.shape)).astype(dtype)
         if self.low is None:
             return rng.standard_normal(self.shape).astype(dtype)
         return rng.uniform(self.low, cast(float, self.high), self.shape).astype(dtype)
@@ -202,7 +204,7 @@ def _array(value: Any) -> Array:
 def compare(got: Array, expected: Array, tol: float, what: str) -> None:
     assert got.dtype == expected.dtype, f"{what} is {got.dtype}, expected {expected.dtype}"
     assert got.shape == expected.shape, f"{what} has shape {got.shape}, expected {expected.shape}"
-    if got.dtype.kind not in "iub":
+    if got.dtype.kind not in "iubc":
         got, expected = got.astype(np.float64), expected.astype(np.float64)
     if tol:
         np.testing.assert_allclose(got, expected, rtol=tol, atol=tol, err_msg=what)

@@ -7,7 +7,7 @@ from math import prod
 
 from xdsl.ir import SSAValue
 
-from tilejit.dtypes import BOOL, DType
+from tilejit.dtypes import BOOL, COMPLEX64, DType
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ParserTypeError, ShapeError
 from tilejit.frontend import edges
 from tilejit.frontend.context import Context
@@ -16,7 +16,7 @@ from tilejit.frontend.packed import refuse_write
 from tilejit.frontend.values import TypedConstant, describe_value, extent_of, is_number, plain_number, shaped, static_integer
 from tilejit.frontend.windows import Items, check_window, indices, per_dim, reshape, static_extents, window_value
 from tilejit.ops import table
-from tilejit.ops.dtype_rules import as_float, dtype_names, fits, int_text
+from tilejit.ops.dtype_rules import PARTS_HELP, as_float, dtype_names, fits, int_text
 from tilejit.ops.spec import OpSpec
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import operand, operands
@@ -190,7 +190,8 @@ def check_conversion(source: DType, target: DType) -> None:
         return
     if source.is_integer and target.is_integer and source.kind == target.kind and source.bits <= target.bits:
         return
-    raise DTypeError(f"{source} data cannot be written into a tensor of {target}", help=f"convert it first: pl.cast(…, pl.{target.name})")
+    help = PARTS_HELP if source is COMPLEX64 else f"convert it first: pl.cast(…, pl.{target.name})"
+    raise DTypeError(f"{source} data cannot be written into a tensor of {target}", help=help)
 
 
 # elements -------------------------------------------------------------------------------------------------------------

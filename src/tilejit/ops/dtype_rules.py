@@ -4,7 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from tilejit.dtypes import BF16, BOOL, COMPLEX64, FP16, FP32, FP64, INDEX, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, DType, integer_range, promote
+from tilejit.dtypes import (
+    BF16,
+    BOOL,
+    COMPLEX64,
+    FP16,
+    FP32,
+    FP64,
+    INDEX,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+    DType,
+    integer_range,
+    promote,
+)
 from tilejit.errors import DTypeError, RangeError
 from tilejit.ops.spec import Call, ScalarArg
 from tilejit.types.values import BufferType, ShapedType, TileType
@@ -16,6 +35,8 @@ ARITHMETIC = NUMBERS | {COMPLEX64}
 BITS = INTEGERS | {BOOL}
 PLAIN = NUMBERS | {BOOL}
 """What has arithmetic or at least a value of its own on every target; the rest is storage only."""
+
+PARTS_HELP = "take it apart first: pl.real(…), pl.imag(…), pl.abs(…)"
 
 DTypeRule = Callable[[Call], DType]
 
@@ -33,6 +54,8 @@ def require(call: Call, name: str, dtype: DType, accepted: Collection[DType], he
     if dtype in accepted:
         return
     accepted = frozenset(accepted)
+    if dtype is COMPLEX64:
+        help = PARTS_HELP
     if help is None:
         target = FP32 if FP32 in accepted else INT32 if INT32 in accepted else next(iter(sorted(accepted, key=lambda d: d.name)))
         help = f"convert it first: pl.cast({name}, pl.{target})"
@@ -112,11 +135,11 @@ def promoted(call: Call) -> DType:
                 result = promote(result, arg.dtype)
             elif arg.dtype is COMPLEX64 and result is not COMPLEX64:
                 raise DTypeError(f"{call.row.title} cannot combine {result} tiles with a complex scalar", help=f"convert the tile first: pl.cast(…, pl.{COMPLEX64})")
-    _refuse_double_pairs(call, result, shaped)
+    refuse_double_pairs(call, result, shaped)
     return result
 
 
-def _refuse_double_pairs(call: Call, result: DType, shaped: Iterable[DType]) -> None:
+def refuse_double_pairs(call: Call, result: DType, shaped: Iterable[DType]) -> None:
     if result is COMPLEX64 and FP64 in shaped:
         raise DTypeError(f"{call.row.title} cannot combine {COMPLEX64} and {FP64}: there are no complex numbers of that precision", help="convert it first: pl.cast(…, pl.FP32)")
 
@@ -133,7 +156,7 @@ def keeps_shaped(call: Call) -> DType:
     for name, arg in found.items():
         if isinstance(arg, ScalarArg):
             check_scalar(call, name, arg, result)
-    _refuse_double_pairs(call, result, shaped)
+    refuse_double_pairs(call, result, shaped)
     return result
 
 

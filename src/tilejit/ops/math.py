@@ -7,7 +7,7 @@ import numpy as np
 from tilejit.dtypes import BF16, COMPLEX64, DTYPES, FP32, FP64, INT8, INT16, INT32, DType
 from tilejit.errors import ArgumentError, DTypeError, KernelArithmeticError, ShapeError
 from tilejit.ops import numbers
-from tilejit.ops.dtype_rules import ARITHMETIC, FLOATS, INTEGERS, NUMBERS, PLAIN, dtype_names, floating, keeps_shaped, operands, promoted, require
+from tilejit.ops.dtype_rules import ARITHMETIC, FLOATS, INTEGERS, NUMBERS, PARTS_HELP, PLAIN, dtype_names, floating, keeps_shaped, operands, promoted, require
 from tilejit.ops.elementwise import elementwise, scalar_operands
 from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.numbers import in_double
@@ -342,7 +342,7 @@ def _cast_target(call: Call) -> DType:
         raise ArgumentError(f"cast has no mode {mode!r}", help=f"modes are {', '.join(f'{name} ({i})' for i, name in enumerate(numbers.CAST_MODES))}")
     given = next(iter(operands(call).values())).dtype
     if given is COMPLEX64 and target is not COMPLEX64:
-        raise DTypeError(f"cast would lose the imaginary parts of {given} as {target}", help="write pl.real(…), pl.imag(…) or pl.abs(…)")
+        raise DTypeError(f"cast would lose the imaginary parts of {given} as {target}", help=PARTS_HELP)
     if call.level == "scalar" and cast_mode(mode) != "round":
         raise ArgumentError("cast of a scalar takes only the default mode", help="leave `mode` out")
     return target

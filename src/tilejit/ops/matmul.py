@@ -14,7 +14,7 @@ import numpy as np
 from tilejit.dtypes import BF16, BOOL, COMPLEX64, FP16, FP32, FP64, INDEX, INT8, INT32, INT64, UINT64, DType, promote
 from tilejit.errors import ArgumentError, DTypeError, ShapeError
 from tilejit.ops import numbers
-from tilejit.ops.dtype_rules import ARITHMETIC, NUMBERS, require
+from tilejit.ops.dtype_rules import ARITHMETIC, NUMBERS, refuse_double_pairs, require
 from tilejit.ops.evaluate import ArrayValue, placed
 from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.numbers import NDArray
@@ -105,6 +105,7 @@ def _operand_dtypes(call: Call) -> DType:
         require(call, name, call.shaped(name).dtype, call.row.dtypes - WIDE if narrow else call.row.dtypes)
     if call.level == "tile" and left is not right:
         raise DTypeError(f"{call.row.name} of tiles takes operands of one dtype, got {left} and {right}", help=f"convert one: pl.cast(…, pl.{left})")
+    refuse_double_pairs(call, promote(left, right), (left, right))
     return promote(left, right)
 
 

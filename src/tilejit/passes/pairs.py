@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as with_fields
 
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
-from tilejit.dtypes import BOOL, COMPLEX64, FP32, DType
+from tilejit.dtypes import COMPLEX64, FP32
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.ops import table
 from tilejit.passes.rewriting import Before, remove, replace
@@ -128,8 +128,7 @@ class _Splitter:
             for part in range(2):
                 b.perform(table()[op.op], "tensor", self.of_part(b, args, part))
         else:
-            what = op.op if isinstance(op, d.EffectOp) else op.name.removeprefix("tile.")
-            raise UnsupportedFeatureError(f"{what} of complex numbers is not compiled", span=b.span, help="use pl.real(x) and pl.imag(x), or platform='reference'")
+            raise _refused(b, op.op if isinstance(op, d.EffectOp) else op.name.removeprefix("tile."))
         return True
 
     def flat(self, values: Sequence[SSAValue]) -> list[SSAValue]:
@@ -202,13 +201,17 @@ class _Splitter:
             level = _level(op)
             made = both(lambda part: b.apply(row, level, self.of_part(b, args, part))[0])
         else:
-            raise UnsupportedFeatureError(f"{row.title} of complex numbers is not compiled", span=b.span, help="use pl.real(x) and pl.imag(x), or platform='reference'")
+            raise _refused(b, row.title)
         b.hint = hint
         if isinstance(made, SSAValue):
             replace(op, [made])
             return False
         self.pairs[result] = made
         return True
+
+
+def _refused(b: Builder, what: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(f"{what} of complex numbers is not compiled", span=b.span, help="use pl.real(x) and pl.imag(x), or platform='reference'")
 
 
 def _complex_ones(op: Operation) -> list[SSAValue]:
@@ -305,9 +308,11 @@ def _made(b: Builder, parts: Parts, args: Mapping[str, object]) -> Pair:
     re, im = parts["re"][0], parts["im"][0]
     types = [d.type_of(value) for value in (re, im)]
     shapes = [type.shape if isinstance(type, ShapedType) else None for type in types]
-    if shapes[0] == shapes[1]:
-        return _own(b, re), _own(b, im)
-    return _do(b, "add", re, zero_like(b, im)) if shapes[1] is not None else _own(b, re), _do(b, "add", im, zero_like(b, re)) if shapes[0] is not None else _own(b, im)
+    wide = [shapes[1] not in (None, shapes[0]), shapes[0] not in (None, shapes[1])]
+    return (
+        _do(b, "add", re, zero_like(b, im)) if wide[0] else _own(b, re),
+        _do(b, "add", im, zero_like(b, re)) if wide[1] else _own(b, im),
+    )
 
 
 def _product(name: str) -> Formula:

@@ -18,6 +18,7 @@ NUMBERS = {
     "valid_regions": (),
     "casts": ("half_precision", "four_bits_saturate"),
     "scans_and_atomics": ("exchanged_and_compared", "pairs_of_two_types"),
+    "complex_numbers": ("arithmetic", "carried_by_loops_and_branches"),
 }
 """Cases by topic; all of a topic where none is named."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilejit.dtypes import (
     BF16,
     BOOL,
+    COMPLEX64,
     FP4,
     FP8E4M3FN,
     FP8E5M2,
@@ -36,6 +37,7 @@ _NAMES: dict[DType, tuple[str, str]] = {
     INT64: ("int64", "i64"),
     INDEX: ("int64", "i64"),
     TASK_ID: ("int64", "i64"),
+    COMPLEX64: ("int64", "i64"),
     UINT8: ("uint8", "u8"),
     UINT16: ("uint16", "u16"),
     UINT32: ("uint32", "u32"),
