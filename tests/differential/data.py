@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilejit.dtypes import BOOL, DType, integer_range
+from tilejit.dtypes import BOOL, COMPLEX64, DType, integer_range
 
 NDArray = npt.NDArray[Any]
 
@@ -42,6 +42,9 @@ def cells(rng: np.random.Generator, op: str, role: str, dtype: DType, shape: tup
     kind, _, number = role.partition(" ")
     if kind in ROLES:
         return _stored(ROLES[kind](rng, shape, int(number or 0)), dtype)
+    if dtype is COMPLEX64:
+        # Neither tiny nor endless: the parts of a quotient are rounded in another order than NumPy's.
+        return _stored(rng.uniform(0.2, 2, shape) * np.exp(1j * rng.uniform(0, 2 * np.pi, shape)), dtype)
     if dtype is BOOL:
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.is_float:

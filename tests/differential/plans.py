@@ -11,6 +11,7 @@ from tilejit import ops
 from tilejit.dtypes import (
     BF16,
     BOOL,
+    COMPLEX64,
     FP4,
     FP8E4M3FN,
     FP8E5M2,
@@ -37,7 +38,9 @@ from tilejit.ops.spec import Call, OpSpec, Param, ParamKind, ScalarArg
 from tilejit.types.enums import PadValue
 from tilejit.types.values import ANY, TENSOR_SPACE, BufferType, Dim, ShapedType, TileType, ValueType
 
-EXECUTABLE = (BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, INT4, UINT4, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0)
+EXECUTABLE = (
+    BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, INT4, UINT4, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, COMPLEX64,
+)  # fmt: skip
 """Element types that arrays have; those of less than 8 bits and the 8-bit floats are moved, cast and multiplied with scales only."""
 
 
@@ -138,9 +141,20 @@ def uses(row: OpSpec, level: str, dtype: DType) -> list[Use]:
         except TilejitError:
             continue
         if results is not None:
+            if has_complex_number(args) or (row.facts.of_bytes and COMPLEX64 in _dtypes(dtype, results)):
+                continue  # Pairs have no bytes of their own.
             use = Use(row, level, dtype, tuple(args.items()), results)
             found[str(use)] = use
     return list(found.values())
+
+
+def has_complex_number(args: Arguments) -> bool:
+    """Whether a use would need a complex number as an argument of the call: there are arrays of them only."""
+    return any(isinstance(arg, Number) and arg.dtype is COMPLEX64 for arg in args.values())
+
+
+def _dtypes(dtype: DType, types: tuple[ValueType, ...]) -> list[DType]:
+    return [dtype, *(type.dtype for type in types)]
 
 
 def typed(row: OpSpec, level: str, args: Arguments) -> tuple[ValueType, ...] | None:

@@ -13,6 +13,7 @@ from tests.differential.plans import Use
 from tests.differential.shapes import SIZES
 from tests.hardware import PLATFORM, prepare
 from tilejit.compiler import compile_program
+from tilejit.dtypes import COMPLEX64
 from tilejit.errors import TilejitError
 from tilejit.runtime.config import RunConfig
 from tilejit.types.values import BufferType
@@ -81,7 +82,9 @@ def _compare(bench: Bench, name: str, use: Use, given: list[Any], results: dict[
     type = bench.params[position].type
     assert isinstance(type, BufferType)
     expected, actual = (results[platform][position] for platform in ("reference", PLATFORM))
-    if type.dtype.is_float:
+    if COMPLEX64 in (use.dtype, type.dtype):
+        wrong = np.abs(expected - actual) > 2e-5 * max(1.0, float(np.abs(expected).max(initial=0)))
+    elif type.dtype.is_float:
         prefix = name.replace("out", "x").rpartition("_")[0] + "_"
         inputs = {p.name: value for p, value in zip(bench.params, given, strict=True) if p.name.startswith(prefix)}
         a, b = expected.astype(np.float64), actual.astype(np.float64)

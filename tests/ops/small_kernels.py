@@ -188,7 +188,33 @@ def barrier() -> None:
     _run(body, np.array([1, 2, 3, 4, 2, 3, 4, 1], np.int32), kind="Opaque")
 
 
+CHANGES: dict[str, Callable[[int, int], int]] = {
+    "add": lambda old, v: old + v, "max": max, "min": min, "and": lambda old, v: old & v, "or": lambda old, v: old | v, "xor": lambda old, v: old ^ v,
+    "exchange": lambda old, v: v,
+}  # fmt: skip
+
+
+def _changed(name: str) -> Callable[[], None]:
+    """out[0] is changed by each index in turn, out[1 + i] is what the i-th one found."""
+
+    def run() -> None:
+        now, found = 12, []
+        for index in INDICES[0]:
+            found.append(now)
+            now = CHANGES[name](now, int(index))
+        body = f"for i in pl.range(8):\n    out[i + 1] = pl.atomic_{name}(out, [0], idx[0, i])"
+        _run(body, np.array([now, *found], np.int32), np.full(9, 12, np.int32))
+
+    return run
+
+
+def compared_and_changed() -> None:
+    body = "out[1] = pl.atomic_cas(out, [0], 12, 5)\nout[2] = pl.atomic_cas(out, [0], 12, 6)"
+    _run(body, np.array([5, 12, 5], np.int32), np.full(3, 12, np.int32))
+
+
 KERNELS: dict[str, Callable[[], None]] = {
+    **{f"atomic_{name}": _changed(name) for name in CHANGES}, "atomic_cas": compared_and_changed,
     "load": load, "store": store, "create_tensor": create_tensor, "create_l1": create_l1, "dim": dim, "read": read, "view": view, "no_dep": no_dep,
     "mscatter": mscatter, "get_block_idx": places, "get_block_num": places, "get_subblock_idx": lanes,
     "array_create": fresh_array, "array_get_element": arrays, "array_update_element": arrays,

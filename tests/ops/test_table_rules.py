@@ -199,6 +199,7 @@ def test_what_the_tables_allow_is_read(statement: str) -> None:
     read(statement)
 
 
+_TILES = "INT8, INT16, INT32, UINT8, UINT16, UINT32, FP16, BF16, FP32, FP64, COMPLEX64"
 REFUSED = [
     ("z = pl.cmps(0.5, 2.0)", "cmps compares a tile with a scalar, got two scalars"),
     ("out = pl.scatter_update(out, -2, None, fb)", "scatter_update needs `index`"),
@@ -274,9 +275,9 @@ REFUSED = [
     ("z = pl.shrs(i, -1)", "shr takes a shift of 0 or more, got -1"),
     ("z = pl.shl(tf, tf)", "shl takes INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX as `lhs`, got FP32"),
     ("z = pl.shls(tf, 1)", "shl takes INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, INDEX as `lhs`, got FP32"),
-    ("z = pl.tile.subs(tu, 1)", "sub takes INT8, INT16, INT32, FP16, BF16, FP32, FP64 as `lhs`, got UINT32"),
-    ("z = pl.sub(tl, 1)", "sub takes INT8, INT16, INT32, FP16, BF16, FP32, FP64 as `lhs`, got INT64"),
-    ("z = pl.tensor.subs(us, 1)", "sub takes INT8, INT16, INT32, FP16, BF16, FP32, FP64 as `lhs`, got UINT16"),
+    ("z = pl.tile.subs(tu, 1)", "sub takes INT8, INT16, INT32, FP16, BF16, FP32, FP64, COMPLEX64 as `lhs`, got UINT32"),
+    ("z = pl.sub(tl, 1)", "sub takes INT8, INT16, INT32, FP16, BF16, FP32, FP64, COMPLEX64 as `lhs`, got INT64"),
+    ("z = pl.tensor.subs(us, 1)", "sub takes INT8, INT16, INT32, FP16, BF16, FP32, FP64, COMPLEX64 as `lhs`, got UINT16"),
     ("z = pl.xor(i, i, i)", "pl.xor on tensors has no `tmp`"),
     ("z = pl.xors(i, 3, i)", "pl.xors on tensors has no `tmp`"),
     ("z = pl.assemble(tf, tb8, [9, 0])", "assemble writes [9, 17) of dim 0, which has extent 16"),
@@ -389,7 +390,7 @@ REFUSED = [
     ("z = pl.gemv_bias(col, pl.transpose(tf, 0, 1), row)", "gemv_bias takes a bias [1, 16], got [16, 1]"),
     ("z = pl.matmul(f, f, b_trans=True, out_dtype=3)", "matmul takes a number type as `out_dtype`, got 3"),
     ("z = pl.matmul_mx(tf, tf, tf, tf)", "matmul_mx takes FP4, FP8E4M3FN, FP8E5M2 as `lhs`, got FP32"),
-    ("z = pl.matmul(tbo, pl.transpose(tbo, 0, 1))", "matmul takes INT8, INT16, INT32, UINT8, UINT16, UINT32, FP16, BF16, FP32, FP64 as `lhs`, got BOOL"),
+    ("z = pl.matmul(tbo, pl.transpose(tbo, 0, 1))", "matmul takes " + _TILES + " as `lhs`, got BOOL"),
     ("z = pl.gather(f, 2, i)", "gather takes an axis of 2 dims as `dim`, got 2"),
     ("z = pl.gather(f, 1, f)", "gather takes INT32, INT64 as `index`, got FP32"),
     ("z = pl.gather(f, 1, i, mask_pattern=1)", "gather takes exactly one of `index`, `mask_pattern` and `kvalue`"),

@@ -99,7 +99,9 @@ class _Shaped:
     def col_prod(self) -> Any: ...
     def col_sum(self, tmp_tile: Any = ...) -> Any: ...
     def compare(self, rhs: Any, cmp_type: Any = ...) -> Any: ...
+    def complex(self, im: Any) -> Any: ...
     def concat(self, src1: Any) -> Any: ...
+    def conj(self) -> Any: ...
     def cos(self) -> Any: ...
     def cummax(self, axis: Any = ...) -> Any: ...
     def cummin(self, axis: Any = ...) -> Any: ...
@@ -130,6 +132,7 @@ class _Shaped:
     def gemv_acc(self, lhs: Any, rhs: Any, acc_phase: Any = ...) -> Any: ...
     def gemv_bias(self, rhs: Any, bias: Any, acc_phase: Any = ...) -> Any: ...
     def histogram(self, bins: Any, low: Any, high: Any) -> Any: ...
+    def imag(self) -> Any: ...
     def isnan(self) -> Any: ...
     def log(self, high_precision: Any = ...) -> Any: ...
     def log10(self) -> Any: ...
@@ -169,6 +172,7 @@ class _Shaped:
     def permute(self, *args: Any) -> Any: ...
     def prelu(self, slope: Any, tmp: Any) -> Any: ...
     def prod(self, axis: Any = ..., keepdims: Any = ...) -> Any: ...
+    def real(self) -> Any: ...
     def recip(self, high_precision: Any = ...) -> Any: ...
     def reinterpret_view(self, dtype: Any, *, shape: Any = ...) -> Any: ...
     def relu(self) -> Any: ...
@@ -273,6 +277,7 @@ HF4: _dtypes.DType
 HF8: _dtypes.DType
 INDEX: _dtypes.DType
 TASK_ID: _dtypes.DType
+COMPLEX64: _dtypes.DType
 
 def range(start: Any, stop: Any = ..., step: Any = ..., *, init_values: Any = ...) -> Iterator[Any]:
     """A counted loop, in order."""
@@ -354,7 +359,7 @@ class _tensor:
     def abs(input: Any) -> Any:
         """The magnitude of every element.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -362,7 +367,7 @@ class _tensor:
     def add(lhs: Any, rhs: Any) -> Any:
         """lhs + rhs for every element.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -370,7 +375,7 @@ class _tensor:
     def adds(lhs: Any, rhs: Any) -> Any:
         """lhs + rhs for every element.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -460,7 +465,7 @@ class _tensor:
     def assemble(target: Any, source: Any, offset: Any, *, atomic: Any = ...) -> Any:
         """target with source written at `offset`: the valid region of a tensor, the whole of a tile.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -529,7 +534,7 @@ class _tensor:
         trunc toward zero, odd to the odd neighbour; they apply from float to integer and to narrower floats. Float to integer saturates
         and maps NaN to 0; integers wrap; integers to float round to nearest even; integers and FP64 go to FP16 and narrower through FP32.
 
-        takes: tensors, tiles and scalars of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors, tiles and scalars of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -680,7 +685,7 @@ class _tensor:
     def col_sum(input: Any) -> Any:
         """The sum of each column.
 
-        takes: tensors and tiles of numbers and BOOL
+        takes: tensors and tiles of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: […, M, N] gives […, 1, N]
         """
 
@@ -693,10 +698,26 @@ class _tensor:
         """
 
     @staticmethod
+    def complex(re: Any, im: Any) -> Any:
+        """The complex number of a real and an imaginary part, for every element.
+
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, INDEX
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
+
+    @staticmethod
     def concat(src0: Any, src1: Any) -> Any:
         """The valid columns of src1 after those of src0.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
+        """
+
+    @staticmethod
+    def conj(input: Any) -> Any:
+        """The number with the other sign of its imaginary part, for every element.
+
+        takes: tensors, tiles and scalars of COMPLEX64
+        shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
     @staticmethod
@@ -755,7 +776,7 @@ class _tensor:
     def div(lhs: Any, rhs: Any, high_precision: Any = ...) -> Any:
         """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -763,7 +784,7 @@ class _tensor:
     def divs(lhs: Any, rhs: Any) -> Any:
         """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -790,14 +811,14 @@ class _tensor:
     def every(input: Any, steps: Any) -> Any:
         """The elements that lie `steps[axis]` apart along each axis, from the first one on; a negative step goes from the last one back.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def exp(input: Any) -> Any:
         """e**x for every element.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -813,21 +834,21 @@ class _tensor:
     def expand_clone(src: Any, target: Any) -> Any:
         """src spread over the shape of target, whose elements do not matter.
 
-        takes: tensors of numbers and BOOL
+        takes: tensors of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def expand_dims(input: Any, axis: Any) -> Any:
         """One more axis of extent 1, which becomes axis `axis` of the result.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def expands(target: Any, scalar: Any) -> Any:
         """The scalar in the target's dtype, spread over its shape; the target's elements do not matter.
 
-        takes: tensors and tiles of numbers and BOOL
+        takes: tensors and tiles of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -842,21 +863,21 @@ class _tensor:
     def fillpad(tensor: Any, pad_value: Any = ...) -> Any:
         """The same elements with everything outside the valid region filled by zero or the dtype's extremes (infinities for floats).
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def fillpad_expand(tensor: Any, shape: Any, pad_value: Any = ...) -> Any:
         """The valid region in the corner of a larger value, the rest filled.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def flip(input: Any, axis: Any = ...) -> Any:
         """The elements in reverse order along one axis, several or all.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -887,7 +908,7 @@ class _tensor:
     def full(shape: Any, dtype: Any, value: Any) -> Any:
         """Every element is `value`, converted to `dtype`.
 
-        takes: tensors and tiles of numbers and BOOL
+        takes: tensors and tiles of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -902,14 +923,14 @@ class _tensor:
         """Elements by index along `dim` (with `fill` an index outside gives it, and is no error), columns by pattern, or (indices, counts) of the columns of each row that compare with `kvalue`:
         ascending, plus `offset`, at most `out_cols` of them, undefined past the count.
 
-        takes: tensors of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def gather_row(acc: Any, src: Any, dst_offset: Any, src_offset: Any, shapes: Any, transpose: Any = ..., *, valid_shape: Any = ...) -> Any:
         """dst with a window of the tensor src written at `dst_offset`, transposed on request.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -937,6 +958,14 @@ class _tensor:
         """How many elements lie in each of `bins` equal parts of the range from low to high, as INT32; what lies outside is not counted.
 
         takes: tensors and tiles of floats
+        """
+
+    @staticmethod
+    def imag(input: Any) -> Any:
+        """The imaginary part of every element, as FP32.
+
+        takes: tensors, tiles and scalars of COMPLEX64
+        shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
     @staticmethod
@@ -1013,7 +1042,7 @@ class _tensor:
         """lhs @ rhs. Tensors: the promoted dtype unless `out_dtype` is given, leading dims are batches and broadcast, vectors may be 1-D
         (two of them give [1]). Tiles: 2-D, of one dtype, FP32 (FP64 of FP64) or INT32 out.
 
-        takes: tensors and tiles of integers and floats
+        takes: tensors and tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: [M, K] and [K, N] give [M, N]
         """
 
@@ -1075,7 +1104,7 @@ class _tensor:
     def mul(lhs: Any, rhs: Any) -> Any:
         """lhs * rhs for every element.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -1083,7 +1112,7 @@ class _tensor:
     def muls(lhs: Any, rhs: Any) -> Any:
         """lhs * rhs for every element.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -1091,7 +1120,7 @@ class _tensor:
     def neg(input: Any) -> Any:
         """-x for every element; unsigned integers wrap.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -1142,7 +1171,7 @@ class _tensor:
         """Rows of a paged pool: logical row i lies in row block_table[i // block_size] * block_size + i % block_size; columns from
         `col_off`. The result has `max_indices` rows, valid as far as there are indices.
 
-        takes: tensors of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -1177,7 +1206,7 @@ class _tensor:
     def permute(input: Any, axes: Any = ...) -> Any:
         """The axes in another order: axis axes[i] of the input becomes axis i; all reversed without `axes`, as `x.T` says.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -1223,6 +1252,14 @@ class _tensor:
         """One element as a scalar, by one index per dim or one flat index."""
 
     @staticmethod
+    def real(input: Any) -> Any:
+        """The real part of every element, as FP32.
+
+        takes: tensors, tiles and scalars of COMPLEX64
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
+
+    @staticmethod
     def recip(input: Any, high_precision: Any = ...) -> Any:
         """1 / x for every element.
 
@@ -1234,7 +1271,7 @@ class _tensor:
     def reinterpret_view(data: Any, dtype: Any, *, shape: Any = ...) -> Any:
         """The same bytes as another dtype; without a shape the last extent is rescaled.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -1249,7 +1286,7 @@ class _tensor:
     def reshape(tensor: Any, shape: Any) -> Any:
         """The same elements in row-major order with another shape; a partial valid region must stay a box at the origin.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -1360,7 +1397,7 @@ class _tensor:
     def row_sum(input: Any) -> Any:
         """The sum of each row.
 
-        takes: tensors and tiles of numbers and BOOL
+        takes: tensors and tiles of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: […, M, N] gives […, M, 1]
         """
 
@@ -1377,28 +1414,28 @@ class _tensor:
         """Running results of an associative function along an axis, from the first element on or, reversed, from the last: of one array
         fn(before, element), of several arrays fn(befores…, elements…), which gives as many values.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def scatter(input: Any, dim: Any = ..., index: Any = ..., src: Any = ..., *, mask_pattern: Any = ..., dst: Any = ...) -> Any:
         """input with src's elements at the columns that index names, or dst with input in the columns that a pattern selects.
 
-        takes: tensors of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def scatter_update(input: Any, *args: Any, **kwargs: Any) -> Any:
         """input with row index.flat[k] (over all dims but the last) replaced by row k of src; a tensor in memory is changed itself.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def set_validshape(tensor: Any, valid_rows: Any, valid_cols: Any) -> Any:
         """The same elements, valid in the given rows and columns; cells that were not valid before have undefined content.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -1461,7 +1498,7 @@ class _tensor:
     def slice(tensor: Any, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ..., clamp: Any = ...) -> Any:
         """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -1520,7 +1557,7 @@ class _tensor:
     def squeeze(input: Any, axis: Any = ...) -> Any:
         """The same elements without axes of extent 1: those that are named, or all but one of them.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -1534,7 +1571,7 @@ class _tensor:
     def sub(lhs: Any, rhs: Any) -> Any:
         """lhs - rhs for every element; a scalar never changes the dtype.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -1542,7 +1579,7 @@ class _tensor:
     def subs(lhs: Any, rhs: Any) -> Any:
         """lhs - rhs for every element; a scalar never changes the dtype.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -1588,14 +1625,14 @@ class _tensor:
     def transpose(tensor: Any, axis1: Any, axis2: Any) -> Any:
         """Two axes swapped; negative axes count from the end.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def unsqueeze(input: Any, axis: Any) -> Any:
         """One more axis of extent 1, which becomes axis `axis` of the result.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -1613,7 +1650,7 @@ class _tensor:
     def where(condition: Any, lhs: Any, rhs: Any) -> Any:
         """lhs where the condition is not zero, else rhs. The condition of tiles is BOOL or a mask, that of scalars BOOL, that of tensors any number.
 
-        takes: tensors, tiles and scalars of numbers and BOOL
+        takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -1621,7 +1658,7 @@ class _tensor:
     def write(tensor: Any, indices: Any, value: Any) -> Any:
         """dst with one element replaced, by one index per dim (the front end also takes one flat index).
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -1663,7 +1700,7 @@ class _tile:
     def abs(tile: Any) -> Any:
         """The magnitude of every element.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -1671,7 +1708,7 @@ class _tile:
     def add(lhs: Any, rhs: Any) -> Any:
         """lhs + rhs for every element.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -1687,7 +1724,7 @@ class _tile:
     def adds(lhs: Any, rhs: Any) -> Any:
         """lhs + rhs for every element.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -1703,14 +1740,14 @@ class _tile:
     def aic_gather(x: Any) -> Any:
         """A tile of the vector core on the cube core.
 
-        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def aiv_shard(x: Any) -> Any:
         """A tile of the cube core on the vector core: the half of the running lane inside a pl.split_aiv that divides.
 
-        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -1799,7 +1836,7 @@ class _tile:
     def assemble(target: Any, source: Any, offset: Any) -> Any:
         """target with source written at `offset`: the valid region of a tensor, the whole of a tile.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -1820,7 +1857,7 @@ class _tile:
     def batch_matmul(lhs: Any, rhs: Any) -> Any:
         """lhs @ rhs for each batch of tiles; batches broadcast.
 
-        takes: tiles of integers and floats
+        takes: tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: [M, K] and [K, N] give [M, N]
         """
 
@@ -1852,7 +1889,7 @@ class _tile:
         trunc toward zero, odd to the odd neighbour; they apply from float to integer and to narrower floats. Float to integer saturates
         and maps NaN to 0; integers wrap; integers to float round to nearest even; integers and FP64 go to FP16 and narrower through FP32.
 
-        takes: tensors, tiles and scalars of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors, tiles and scalars of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -2009,7 +2046,7 @@ class _tile:
     def col_sum(tile: Any, tmp_tile: Any = ...) -> Any:
         """The sum of each column.
 
-        takes: tensors and tiles of numbers and BOOL
+        takes: tensors and tiles of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: […, M, N] gives […, 1, N]
         """
 
@@ -2022,10 +2059,26 @@ class _tile:
         """
 
     @staticmethod
+    def complex(re: Any, im: Any) -> Any:
+        """The complex number of a real and an imaginary part, for every element.
+
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, INDEX
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
+
+    @staticmethod
     def concat(src0: Any, src1: Any) -> Any:
         """The valid columns of src1 after those of src0.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
+        """
+
+    @staticmethod
+    def conj(tile: Any) -> Any:
+        """The number with the other sign of its imaginary part, for every element.
+
+        takes: tensors, tiles and scalars of COMPLEX64
+        shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
     @staticmethod
@@ -2040,7 +2093,7 @@ class _tile:
     def create(shape: Any, dtype: Any, target_memory: Any = ..., transpose: Any = ..., *, flat_layout: Any = ...) -> Any:
         """A tile of undefined content.
 
-        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -2079,7 +2132,7 @@ class _tile:
     def div(lhs: Any, rhs: Any, high_precision: Any = ...) -> Any:
         """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -2087,7 +2140,7 @@ class _tile:
     def divs(lhs: Any, rhs: Any) -> Any:
         """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -2110,14 +2163,14 @@ class _tile:
     def every(input: Any, steps: Any) -> Any:
         """The elements that lie `steps[axis]` apart along each axis, from the first one on; a negative step goes from the last one back.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def exp(tile: Any) -> Any:
         """e**x for every element.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -2133,14 +2186,14 @@ class _tile:
     def expand_dims(input: Any, axis: Any) -> Any:
         """One more axis of extent 1, which becomes axis `axis` of the result.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def expands(target: Any, scalar: Any) -> Any:
         """The scalar in the target's dtype, spread over its shape; the target's elements do not matter.
 
-        takes: tensors and tiles of numbers and BOOL
+        takes: tensors and tiles of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -2155,35 +2208,35 @@ class _tile:
     def extract(src: Any, index_row: Any, index_col: Any, shape: Any, *, target_memory: Any) -> Any:
         """A copy of a 2-D part of a tile in another memory space.
 
-        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def fillpad(tile: Any, pad_value: Any = ...) -> Any:
         """The same elements with everything outside the valid region filled by zero or the dtype's extremes (infinities for floats).
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def fillpad_expand(tile: Any, shape: Any, pad_value: Any = ...) -> Any:
         """The valid region in the corner of a larger value, the rest filled.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def fillpad_inplace(tile: Any, pad_value: Any = ...) -> Any:
         """The same elements with everything outside the valid region filled by zero or the dtype's extremes (infinities for floats).
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def flip(input: Any, axis: Any = ...) -> Any:
         """The elements in reverse order along one axis, several or all.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -2214,7 +2267,7 @@ class _tile:
     def full(shape: Any, dtype: Any, value: Any) -> Any:
         """Every element is `value`, converted to `dtype`.
 
-        takes: tensors and tiles of numbers and BOOL
+        takes: tensors and tiles of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -2228,35 +2281,35 @@ class _tile:
     def gather(src: Any, indices: Any, tmp: Any) -> Any:
         """Elements of src by flat row-major index.
 
-        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def gather_compare(src: Any, kvalue: Any, tmp: Any, *, cmp_mode: Any = ..., offset: Any = ..., out_cols: Any, count_dtype: Any = ...) -> Any:
         """(indices, counts) of the columns of each row that compare with `kvalue`: ascending, plus `offset`, at most `out_cols` of them.
 
-        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def gather_mask(src: Any, mask_pattern: Any, *, output_dtype: Any = ...) -> Any:
         """The columns that a pattern selects; `output_dtype` reads their bits as another dtype of the same width.
 
-        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def gather_row(dst: Any, src: Any, dst_offset: Any, src_offset: Any, shapes: Any, transpose: Any = ..., *, valid_shape: Any = ...) -> Any:
         """dst with a window of the tensor src written at `dst_offset`, transposed on request.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def gatherb(src: Any, offset: Any, *, output_dtype: Any = ...) -> Any:
         """32-byte blocks of src by byte offset, side by side.
 
-        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -2308,6 +2361,14 @@ class _tile:
         """How many elements lie in each of `bins` equal parts of the range from low to high, as INT32; what lies outside is not counted.
 
         takes: tensors and tiles of floats
+        """
+
+    @staticmethod
+    def imag(tile: Any) -> Any:
+        """The imaginary part of every element, as FP32.
+
+        takes: tensors, tiles and scalars of COMPLEX64
+        shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
     @staticmethod
@@ -2390,7 +2451,7 @@ class _tile:
         """lhs @ rhs. Tensors: the promoted dtype unless `out_dtype` is given, leading dims are batches and broadcast, vectors may be 1-D
         (two of them give [1]). Tiles: 2-D, of one dtype, FP32 (FP64 of FP64) or INT32 out.
 
-        takes: tensors and tiles of integers and floats
+        takes: tensors and tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: [M, K] and [K, N] give [M, N]
         """
 
@@ -2467,7 +2528,7 @@ class _tile:
         """Rows ("row") or elements ("elem", flat index) of a tensor. Indices outside are an error ("undefined"), or count as unsigned and
         become the last ("clamp"), wrap around ("wrap") or give zeros ("zero").
 
-        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -2498,7 +2559,7 @@ class _tile:
     def move(tile: Any, target_memory: Any, blayout: Any = ..., slayout: Any = ...) -> Any:
         """The same tile in another on-chip memory space.
 
-        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -2512,14 +2573,14 @@ class _tile:
     def mscatter(src: Any, idx: Any, output_tensor: Any) -> Any:
         """Write src's elements into a tensor at flat row-major indices; evaluates to that tensor. Of equal indices the last wins.
 
-        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def mul(lhs: Any, rhs: Any) -> Any:
         """lhs * rhs for every element.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -2527,7 +2588,7 @@ class _tile:
     def muls(lhs: Any, rhs: Any) -> Any:
         """lhs * rhs for every element.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -2535,7 +2596,7 @@ class _tile:
     def neg(tile: Any) -> Any:
         """-x for every element; unsigned integers wrap.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -2609,7 +2670,7 @@ class _tile:
     def permute(input: Any, axes: Any = ...) -> Any:
         """The axes in another order: axis axes[i] of the input becomes axis i; all reversed without `axes`, as `x.T` says.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -2663,6 +2724,14 @@ class _tile:
         """One element as a scalar, by one index per dim or one flat index."""
 
     @staticmethod
+    def real(tile: Any) -> Any:
+        """The real part of every element, as FP32.
+
+        takes: tensors, tiles and scalars of COMPLEX64
+        shapes: operands broadcast as in NumPy; the result has their common shape
+        """
+
+    @staticmethod
     def recip(tile: Any, high_precision: Any = ...) -> Any:
         """1 / x for every element.
 
@@ -2674,7 +2743,7 @@ class _tile:
     def reinterpret_view(data: Any, dtype: Any, *, shape: Any = ...) -> Any:
         """The same bytes as another dtype; without a shape the last extent is rescaled.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -2705,7 +2774,7 @@ class _tile:
     def reshape(tile: Any, shape: Any) -> Any:
         """The same elements in row-major order with another shape; a partial valid region must stay a box at the origin.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -2816,7 +2885,7 @@ class _tile:
     def row_sum(tile: Any, tmp_tile: Any = ...) -> Any:
         """The sum of each row.
 
-        takes: tensors and tiles of numbers and BOOL
+        takes: tensors and tiles of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: […, M, N] gives […, M, 1]
         """
 
@@ -2833,28 +2902,28 @@ class _tile:
         """Running results of an associative function along an axis, from the first element on or, reversed, from the last: of one array
         fn(before, element), of several arrays fn(befores…, elements…), which gives as many values.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def scatter(dst: Any, src: Any, indexes: Any) -> Any:
         """dst with src's elements at flat row-major indices.
 
-        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def scatter_mask(dst: Any, src: Any, mask_pattern: Any) -> Any:
         """dst with src in the columns that a pattern selects.
 
-        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def scatter_update(input: Any, *args: Any, **kwargs: Any) -> Any:
         """input with row index.flat[k] (over all dims but the last) replaced by row k of src; a tensor in memory is changed itself.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -2875,7 +2944,7 @@ class _tile:
     def set_validshape(tile: Any, valid_rows: Any, valid_cols: Any) -> Any:
         """The same elements, valid in the given rows and columns; cells that were not valid before have undefined content.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -2938,7 +3007,7 @@ class _tile:
     def slice(tile: Any, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ...) -> Any:
         """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -2997,7 +3066,7 @@ class _tile:
     def squeeze(input: Any, axis: Any = ...) -> Any:
         """The same elements without axes of extent 1: those that are named, or all but one of them.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -3017,7 +3086,7 @@ class _tile:
     def sub(lhs: Any, rhs: Any) -> Any:
         """lhs - rhs for every element; a scalar never changes the dtype.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -3033,7 +3102,7 @@ class _tile:
     def subs(lhs: Any, rhs: Any) -> Any:
         """lhs - rhs for every element; a scalar never changes the dtype.
 
-        takes: tensors, tiles and scalars of integers and floats
+        takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -3087,14 +3156,14 @@ class _tile:
     def transpose(tile: Any, axis1: Any, axis2: Any, tmp_tile: Any = ...) -> Any:
         """Two axes swapped; negative axes count from the end.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
     def transpose_view(tile: Any) -> Any:
         """The last two axes swapped.
 
-        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -3108,7 +3177,7 @@ class _tile:
     def unsqueeze(input: Any, axis: Any) -> Any:
         """One more axis of extent 1, which becomes axis `axis` of the result.
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -3122,7 +3191,7 @@ class _tile:
     def where(condition: Any, lhs: Any, rhs: Any) -> Any:
         """lhs where the condition is not zero, else rhs. The condition of tiles is BOOL or a mask, that of scalars BOOL, that of tensors any number.
 
-        takes: tensors, tiles and scalars of numbers and BOOL
+        takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: operands broadcast as in NumPy; the result has their common shape
         """
 
@@ -3130,7 +3199,7 @@ class _tile:
     def write(tile: Any, indices: Any, value: Any) -> Any:
         """dst with one element replaced, by one index per dim (the front end also takes one flat index).
 
-        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+        takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         """
 
     @staticmethod
@@ -3313,7 +3382,7 @@ prefetch: type[_prefetch]
 def abs(input: Any) -> Any:
     """The magnitude of every element.
 
-    takes: tensors, tiles and scalars of integers and floats
+    takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     shapes: operands broadcast as in NumPy; the result has their common shape
     example: out[:] = pl.abs(x)  # x: FP32 [4, 8]
     """
@@ -3321,7 +3390,7 @@ def abs(input: Any) -> Any:
 def add(lhs: Any, rhs: Any) -> Any:
     """lhs + rhs for every element.
 
-    takes: tensors, tiles and scalars of integers and floats
+    takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     shapes: operands broadcast as in NumPy; the result has their common shape
     example: out[:] = pl.add(x, x)  # x: FP32 [4, 8]
     """
@@ -3343,7 +3412,7 @@ def addsc(lhs: Any, rhs: Any, rhs2: Any) -> Any:
 def aic_gather(x: Any) -> Any:
     """A tile of the vector core on the cube core.
 
-    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def aic_initialize_pipe(c2v_consumer_buf: Any = ..., v2c_consumer_buf: Any = ..., *, dir_mask: Any, slot_size: Any, slot_num: Any = ..., local_slot_num: Any = ..., id: Any = ...) -> Any:
@@ -3355,7 +3424,7 @@ def aiv_initialize_pipe(c2v_consumer_buf: Any = ..., v2c_consumer_buf: Any = ...
 def aiv_shard(x: Any) -> Any:
     """A tile of the cube core on the vector core: the half of the running lane inside a pl.split_aiv that divides.
 
-    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def all(input: Any, axis: Any = ..., keepdims: Any = ...) -> Any:
@@ -3437,7 +3506,7 @@ def argsort(input: Any, axis: Any = ..., descending: Any = ...) -> Any:
 def assemble(target: Any, source: Any, offset: Any, *, atomic: Any = ...) -> Any:
     """target with source written at `offset`: the valid region of a tensor, the whole of a tile.
 
-    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def atan(input: Any) -> Any:
@@ -3481,7 +3550,7 @@ def atomic_xor(tensor: Any, indices: Any, value: Any) -> Any:
 def batch_matmul(lhs: Any, rhs: Any) -> Any:
     """lhs @ rhs for each batch of tiles; batches broadcast.
 
-    takes: tiles of integers and floats
+    takes: tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     shapes: [M, K] and [K, N] give [M, N]
     """
 
@@ -3502,7 +3571,7 @@ def cast(input: Any, target_type: Any, mode: Any = ...) -> Any:
     trunc toward zero, odd to the odd neighbour; they apply from float to integer and to narrower floats. Float to integer saturates
     and maps NaN to 0; integers wrap; integers to float round to nearest even; integers and FP64 go to FP16 and narrower through FP32.
 
-    takes: tensors, tiles and scalars of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors, tiles and scalars of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     shapes: operands broadcast as in NumPy; the result has their common shape
     """
 
@@ -3641,7 +3710,7 @@ def col_prod(input: Any) -> Any:
 def col_sum(input: Any, tmp_tile: Any = ...) -> Any:
     """The sum of each column.
 
-    takes: tensors and tiles of numbers and BOOL
+    takes: tensors and tiles of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     shapes: […, M, N] gives […, 1, N]
     example: out[:] = pl.col_sum(x)  # x: FP32 [4, 8]
     """
@@ -3654,10 +3723,26 @@ def compare(lhs: Any, rhs: Any, cmp_type: Any = ...) -> Any:
     example: out[:] = pl.compare(x, x)  # x: FP32 [4, 8]
     """
 
+def complex(re: Any, im: Any) -> Any:
+    """The complex number of a real and an imaginary part, for every element.
+
+    takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, INDEX
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.complex(x, x)  # x: FP32 [4, 8]
+    """
+
 def concat(src0: Any, src1: Any) -> Any:
     """The valid columns of src1 after those of src0.
 
-    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
+    """
+
+def conj(input: Any) -> Any:
+    """The number with the other sign of its imaginary part, for every element.
+
+    takes: tensors, tiles and scalars of COMPLEX64
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.conj(x)  # x: INT32 [4, 8]
     """
 
 def cos(input: Any) -> Any:
@@ -3677,7 +3762,7 @@ def create_tensor(shape: Any, dtype: Any, layout: Any = ..., manual_dep: Any = .
 def create_tile(shape: Any, dtype: Any, target_memory: Any = ..., transpose: Any = ..., *, flat_layout: Any = ...) -> Any:
     """A tile of undefined content.
 
-    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def cummax(input: Any, axis: Any = ...) -> Any:
@@ -3718,7 +3803,7 @@ def dim(tensor: Any, axis: Any) -> Any:
 def div(lhs: Any, rhs: Any, high_precision: Any = ...) -> Any:
     """lhs / rhs for every element; integers truncate toward zero, and a zero divisor counts as one.
 
-    takes: tensors, tiles and scalars of integers and floats
+    takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     shapes: operands broadcast as in NumPy; the result has their common shape
     example: out[:] = pl.div(x, x)  # x: FP32 [4, 8]
     """
@@ -3743,13 +3828,13 @@ def erf(input: Any) -> Any:
 def every(input: Any, steps: Any) -> Any:
     """The elements that lie `steps[axis]` apart along each axis, from the first one on; a negative step goes from the last one back.
 
-    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def exp(input: Any) -> Any:
     """e**x for every element.
 
-    takes: tensors, tiles and scalars of integers and floats
+    takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     shapes: operands broadcast as in NumPy; the result has their common shape
     example: out[:] = pl.exp(x)  # x: FP32 [4, 8]
     """
@@ -3765,19 +3850,19 @@ def exp2(input: Any) -> Any:
 def expand_clone(src: Any, target: Any) -> Any:
     """src spread over the shape of target, whose elements do not matter.
 
-    takes: tensors of numbers and BOOL
+    takes: tensors of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def expand_dims(input: Any, axis: Any) -> Any:
     """One more axis of extent 1, which becomes axis `axis` of the result.
 
-    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def expands(target: Any, scalar: Any) -> Any:
     """The scalar in the target's dtype, spread over its shape; the target's elements do not matter.
 
-    takes: tensors and tiles of numbers and BOOL
+    takes: tensors and tiles of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def expm1(input: Any) -> Any:
@@ -3791,19 +3876,19 @@ def expm1(input: Any) -> Any:
 def fillpad(value: Any, pad_value: Any = ...) -> Any:
     """The same elements with everything outside the valid region filled by zero or the dtype's extremes (infinities for floats).
 
-    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def fillpad_expand(value: Any, shape: Any, pad_value: Any = ...) -> Any:
     """The valid region in the corner of a larger value, the rest filled.
 
-    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def flip(input: Any, axis: Any = ...) -> Any:
     """The elements in reverse order along one axis, several or all.
 
-    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     example: out[:] = pl.flip(x, axis=1)  # x: FP32 [4, 8]
     """
 
@@ -3833,7 +3918,7 @@ def fmods(lhs: Any, rhs: Any) -> Any:
 def full(shape: Any, dtype: Any, value: Any) -> Any:
     """Every element is `value`, converted to `dtype`.
 
-    takes: tensors and tiles of numbers and BOOL
+    takes: tensors and tiles of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def full_like(input: Any, value: Any, dtype: Any = ...) -> Any:
@@ -3846,19 +3931,19 @@ def gather(input: Any, dim: Any = ..., index: Any = ..., *, mask_pattern: Any = 
     """Elements by index along `dim` (with `fill` an index outside gives it, and is no error), columns by pattern, or (indices, counts) of the columns of each row that compare with `kvalue`:
     ascending, plus `offset`, at most `out_cols` of them, undefined past the count.
 
-    takes: tensors of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def gather_row(dst: Any, src: Any, dst_offset: Any, src_offset: Any, shapes: Any, transpose: Any = ..., *, valid_shape: Any = ...) -> Any:
     """dst with a window of the tensor src written at `dst_offset`, transposed on request.
 
-    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def gatherb(src: Any, offset: Any, *, output_dtype: Any = ...) -> Any:
     """32-byte blocks of src by byte offset, side by side.
 
-    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def gelu(input: Any, approximate: Any = ...) -> Any:
@@ -3903,6 +3988,14 @@ def histogram(input: Any, bins: Any, low: Any, high: Any) -> Any:
     """How many elements lie in each of `bins` equal parts of the range from low to high, as INT32; what lies outside is not counted.
 
     takes: tensors and tiles of floats
+    """
+
+def imag(input: Any) -> Any:
+    """The imaginary part of every element, as FP32.
+
+    takes: tensors, tiles and scalars of COMPLEX64
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.imag(x)  # x: INT32 [4, 8]
     """
 
 def import_peer_buffer(*, name: Any, peer_func: Any) -> Any:
@@ -3984,7 +4077,7 @@ def matmul(lhs: Any, rhs: Any, out_dtype: Any = ..., a_trans: Any = ..., b_trans
     """lhs @ rhs. Tensors: the promoted dtype unless `out_dtype` is given, leading dims are batches and broadcast, vectors may be 1-D
     (two of them give [1]). Tiles: 2-D, of one dtype, FP32 (FP64 of FP64) or INT32 out.
 
-    takes: tensors and tiles of integers and floats
+    takes: tensors and tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     shapes: [M, K] and [K, N] give [M, N]
     """
 
@@ -4053,7 +4146,7 @@ def mgather(mem: Any, idx: Any, coalesce: Any = ..., *, gather_oob: Any = ..., t
     """Rows ("row") or elements ("elem", flat index) of a tensor. Indices outside are an error ("undefined"), or count as unsigned and
     become the last ("clamp"), wrap around ("wrap") or give zeros ("zero").
 
-    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def min(lhs: Any, rhs: Any) -> Any:
@@ -4081,7 +4174,7 @@ def minimums(lhs: Any, rhs: Any) -> Any:
 def move(tile: Any, target_memory: Any, blayout: Any = ..., slayout: Any = ...) -> Any:
     """The same tile in another on-chip memory space.
 
-    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def mrgsort(src0: Any, src1: Any = ..., src2: Any = ..., src3: Any = ..., tmp: Any = ..., *, exhausted: Any = ..., block_len: Any = ...) -> Any:
@@ -4093,13 +4186,13 @@ def mrgsort(src0: Any, src1: Any = ..., src2: Any = ..., src3: Any = ..., tmp: A
 def mscatter(src: Any, idx: Any, output_tensor: Any) -> Any:
     """Write src's elements into a tensor at flat row-major indices; evaluates to that tensor. Of equal indices the last wins.
 
-    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def mul(lhs: Any, rhs: Any) -> Any:
     """lhs * rhs for every element.
 
-    takes: tensors, tiles and scalars of integers and floats
+    takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     shapes: operands broadcast as in NumPy; the result has their common shape
     example: out[:] = pl.mul(x, x)  # x: FP32 [4, 8]
     """
@@ -4107,7 +4200,7 @@ def mul(lhs: Any, rhs: Any) -> Any:
 def neg(input: Any) -> Any:
     """-x for every element; unsigned integers wrap.
 
-    takes: tensors, tiles and scalars of integers and floats
+    takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     shapes: operands broadcast as in NumPy; the result has their common shape
     example: out[:] = pl.neg(x)  # x: FP32 [4, 8]
     """
@@ -4155,7 +4248,7 @@ def paged_gather(src: Any, indices: Any, block_table: Any, block_size: Any, size
     """Rows of a paged pool: logical row i lies in row block_table[i // block_size] * block_size + i % block_size; columns from
     `col_off`. The result has `max_indices` rows, valid as far as there are indices.
 
-    takes: tensors of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def part_add(lhs: Any, rhs: Any) -> Any:
@@ -4185,7 +4278,7 @@ def part_mul(lhs: Any, rhs: Any) -> Any:
 def permute(input: Any, axes: Any = ...) -> Any:
     """The axes in another order: axis axes[i] of the input becomes axis i; all reversed without `axes`, as `x.T` says.
 
-    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     example: out[:] = pl.permute(x)  # x: FP32 [4, 8]
     """
 
@@ -4234,6 +4327,14 @@ def random(key0: Any, key1: Any, counter0: Any, counter1: Any, counter2: Any, co
 def read(src: Any, offset: Any) -> Any:
     """One element as a scalar, by one index per dim or one flat index."""
 
+def real(input: Any) -> Any:
+    """The real part of every element, as FP32.
+
+    takes: tensors, tiles and scalars of COMPLEX64
+    shapes: operands broadcast as in NumPy; the result has their common shape
+    example: out[:] = pl.real(x)  # x: INT32 [4, 8]
+    """
+
 def recip(input: Any, high_precision: Any = ...) -> Any:
     """1 / x for every element.
 
@@ -4245,7 +4346,7 @@ def recip(input: Any, high_precision: Any = ...) -> Any:
 def reinterpret_view(data: Any, dtype: Any, *, shape: Any = ...) -> Any:
     """The same bytes as another dtype; without a shape the last extent is rescaled.
 
-    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def relu(input: Any) -> Any:
@@ -4276,7 +4377,7 @@ def reserve_buffer(*, name: Any, size: Any, base: Any = ...) -> Any:
 def reshape(input: Any, shape: Any) -> Any:
     """The same elements in row-major order with another shape; a partial valid region must stay a box at the origin.
 
-    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def round(input: Any) -> Any:
@@ -4378,7 +4479,7 @@ def row_prod(input: Any, tmp_tile: Any = ...) -> Any:
 def row_sum(input: Any, tmp_tile: Any = ...) -> Any:
     """The sum of each row.
 
-    takes: tensors and tiles of numbers and BOOL
+    takes: tensors and tiles of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     shapes: […, M, N] gives […, M, 1]
     example: out[:] = pl.row_sum(x)  # x: FP32 [4, 8]
     """
@@ -4395,19 +4496,19 @@ def scan(fn: Any, input: Any, second: Any = ..., third: Any = ..., fourth: Any =
     """Running results of an associative function along an axis, from the first element on or, reversed, from the last: of one array
     fn(before, element), of several arrays fn(befores…, elements…), which gives as many values.
 
-    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def scatter(input: Any, dim: Any = ..., index: Any = ..., src: Any = ..., *, mask_pattern: Any = ..., dst: Any = ...) -> Any:
     """input with src's elements at the columns that index names, or dst with input in the columns that a pattern selects.
 
-    takes: tensors of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def scatter_update(input: Any, *args: Any, **kwargs: Any) -> Any:
     """input with row index.flat[k] (over all dims but the last) replaced by row k of src; a tensor in memory is changed itself.
 
-    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def sel(mask: Any, lhs: Any, rhs: Any, tmp: Any) -> Any:
@@ -4425,7 +4526,7 @@ def sels(mask: Any, src: Any, tmp: Any, scalar: Any) -> Any:
 def set_validshape(input: Any, valid_rows: Any, valid_cols: Any) -> Any:
     """The same elements, valid in the given rows and columns; cells that were not valid before have undefined content.
 
-    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def shl(lhs: Any, rhs: Any) -> Any:
@@ -4485,7 +4586,7 @@ def sin(input: Any) -> Any:
 def slice(input: Any, shape: Any, offset: Any, valid_shape: Any = ..., drop_dims: Any = ..., pad_value: Any = ..., clamp: Any = ...) -> Any:
     """The window of `shape` at `offset`; `pad_value` fills the cells of the window outside its valid region, which stays as it is.
 
-    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def softmax(input: Any, axis: Any = ...) -> Any:
@@ -4541,7 +4642,7 @@ def square(input: Any) -> Any:
 def squeeze(input: Any, axis: Any = ...) -> Any:
     """The same elements without axes of extent 1: those that are named, or all but one of them.
 
-    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     example: out[:] = pl.squeeze(x, axis=1)  # x: FP32 [4, 8]
     """
 
@@ -4560,7 +4661,7 @@ def store(tile: Any, offsets: Any, output_tensor: Any, shapes: Any = ..., *, ato
 def sub(lhs: Any, rhs: Any) -> Any:
     """lhs - rhs for every element; a scalar never changes the dtype.
 
-    takes: tensors, tiles and scalars of integers and floats
+    takes: tensors, tiles and scalars of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     shapes: operands broadcast as in NumPy; the result has their common shape
     example: out[:] = pl.sub(x, x)  # x: FP32 [4, 8]
     """
@@ -4636,7 +4737,7 @@ def tpush_to_aiv(tile: Any, *, split: Any, lane_stride: Any = ..., id: Any = ...
 def transpose(input: Any, axis1: Any, axis2: Any) -> Any:
     """Two axes swapped; negative axes count from the end.
 
-    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def tri(diagonal: Any, shape: Any, valid_shape: Any = ..., dtype: Any = ..., upper: Any = ...) -> Any:
@@ -4648,7 +4749,7 @@ def tri(diagonal: Any, shape: Any, valid_shape: Any = ..., dtype: Any = ..., upp
 def unsqueeze(input: Any, axis: Any) -> Any:
     """One more axis of extent 1, which becomes axis `axis` of the result.
 
-    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def var(input: Any, axis: Any = ..., keepdims: Any = ..., ddof: Any = ...) -> Any:
@@ -4661,14 +4762,14 @@ def var(input: Any, axis: Any = ..., keepdims: Any = ..., ddof: Any = ...) -> An
 def where(condition: Any, lhs: Any, rhs: Any) -> Any:
     """lhs where the condition is not zero, else rhs. The condition of tiles is BOOL or a mask, that of scalars BOOL, that of tensors any number.
 
-    takes: tensors, tiles and scalars of numbers and BOOL
+    takes: tensors, tiles and scalars of BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     shapes: operands broadcast as in NumPy; the result has their common shape
     """
 
 def write(dst: Any, offset: Any, value: Any) -> Any:
     """dst with one element replaced, by one index per dim (the front end also takes one flat index).
 
-    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
+    takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     """
 
 def xor(lhs: Any, rhs: Any, tmp: Any = ...) -> Any:

@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilejit.dtypes import COMPLEX64, FP32
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.ops import table
+from tilejit.ops.complex import FORMULAS
 from tilejit.passes.rewriting import Before, remove, replace
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder, apply_args
@@ -194,10 +195,11 @@ class _Splitter:
     def apply(self, b: Before, op: d.ApplyOp) -> bool:
         args, row, result = apply_args(op), table()[op.op], op.results[0]
         hint, b.hint = op.hint, None
-        formula = _FORMULAS.get(op.op)
+        formula = FORMULAS.get(op.op)
         if formula is not None:
-            made = formula(b, {name: self.pair(b, arg) for name, arg in args.items() if isinstance(arg, SSAValue)}, args)
-        elif len(op.results) == 1 and row.name not in _BYTES:
+            values = [self.pair(b, arg) for arg in args.values() if isinstance(arg, SSAValue)]
+            made = formula(_Parts(b, {name: arg for name, arg in args.items() if not isinstance(arg, SSAValue)}), *values)
+        elif len(op.results) == 1 and not row.facts.of_bytes:
             level = _level(op)
             made = both(lambda part: b.apply(row, level, self.of_part(b, args, part))[0])
         else:
@@ -223,18 +225,52 @@ def _level(op: d.ApplyOp) -> str:
     return type.level if isinstance(type, ShapedType) else "scalar"
 
 
-# formulas -------------------------------------------------------------------------------------------------------------
+# the kit of formulas --------------------------------------------------------------------------------------------------
 
 
 def both(make: Callable[[int], SSAValue]) -> Pair:
     return make(0), make(1)
 
 
+class _Parts:
+    """What formulas of complex rows are written with (ops/complex.py)."""
+
+    def __init__(self, builder: Builder, statics: Mapping[str, object]) -> None:
+        self.b, self.statics = builder, statics
+
+    def __call__(self, name: str, *args: SSAValue | float | int, **statics: object) -> SSAValue:
+        row = table()[name]
+        values = [self.b.const(arg) if isinstance(arg, float) else arg for arg in args]
+        types = [d.type_of(value) for value in values if isinstance(value, SSAValue)]
+        levels = {type.level for type in types if isinstance(type, ShapedType)}
+        level = "tile" if "tile" in levels else "tensor" if levels else "scalar"
+        return self.b.apply(row, level, {**dict(zip(row.param_names, values, strict=False)), **statics})[0]
+
+    def product(self, name: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """A matrix product with the options of the complex one."""
+        return self(name, lhs, rhs, **{key: FP32 if value is COMPLEX64 else value for key, value in self.statics.items()})
+
+    def same(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """Whether two values are equal, for every element."""
+        return self("compare" if isinstance(d.type_of(lhs), ShapedType) else "cmp", lhs, rhs, cmp_type=0)
+
+    def kept(self, value: SSAValue) -> SSAValue:
+        """A value of its own: what is in memory may change."""
+        return self.b.copy(value) if _is_handle(value) else value
+
+    def spread(self, value: SSAValue, over: SSAValue) -> SSAValue:
+        """A value with the shape that it has next to another one."""
+        other, own = d.type_of(over), d.type_of(value)
+        if not isinstance(other, ShapedType) or (isinstance(own, ShapedType) and own.shape == other.shape):
+            return self.kept(value)
+        return self("add", value, zero_like(self.b, over))
+
+
 def as_float(b: Builder, value: SSAValue) -> SSAValue:
     """A real value as FP32."""
     type = d.type_of(value)
     assert isinstance(type, ScalarType | BufferType | TileType)
-    return value if type.dtype is FP32 else _do(b, "cast", value, target_type=FP32, mode="rint" if isinstance(type, ShapedType) else "round")
+    return value if type.dtype is FP32 else _Parts(b, {})("cast", value, target_type=FP32, mode="rint" if isinstance(type, ShapedType) else "round")
 
 
 def zero_like(b: Builder, value: SSAValue) -> SSAValue:
@@ -244,108 +280,3 @@ def zero_like(b: Builder, value: SSAValue) -> SSAValue:
         return b.const(0.0)
     shape = [b.dim(value, axis) for axis in range(type.rank)]
     return b.apply(table()["full"], type.level, {"shape": shape, "dtype": FP32, "value": b.const(0.0)})[0]
-
-
-def _do(b: Builder, name: str, *operands: SSAValue, **statics: object) -> SSAValue:
-    row = table()[name]
-    levels = [type.level for value in operands if isinstance(type := d.type_of(value), ShapedType)]
-    level = "tile" if "tile" in levels else "tensor" if levels else "scalar"
-    return b.apply(row, level, {**dict(zip(row.operands, operands, strict=False)), **statics})[0]
-
-
-def _own(b: Builder, value: SSAValue) -> SSAValue:
-    """A value of its own: what is in memory may change."""
-    return b.copy(value) if _is_handle(value) else value
-
-
-Parts = Mapping[str, Pair]
-Formula = Callable[[Builder, Parts, Mapping[str, object]], Pair | SSAValue]
-
-
-def _mul(b: Builder, x: Pair, y: Pair) -> Pair:
-    return (
-        _do(b, "sub", _do(b, "mul", x[0], y[0]), _do(b, "mul", x[1], y[1])),
-        _do(b, "add", _do(b, "mul", x[0], y[1]), _do(b, "mul", x[1], y[0])),
-    )
-
-
-def _linear(name: str) -> Formula:
-    def formula(b: Builder, parts: Parts, args: Mapping[str, object]) -> Pair:
-        return both(lambda part: _do(b, name, parts["lhs"][part], parts["rhs"][part]))
-
-    return formula
-
-
-def _divided(b: Builder, parts: Parts, args: Mapping[str, object]) -> Pair:
-    """By the divisor over its larger part, so that no square leaves the range."""
-    x, y = parts["lhs"], parts["rhs"]
-    scale = _do(b, "maximum", *both(lambda part: _do(b, "abs", y[part])))
-    c, e = both(lambda part: _do(b, "div", y[part], scale))
-    length = _do(b, "add", _do(b, "mul", c, c), _do(b, "mul", e, e))
-    re, im = _mul(b, x, (c, _do(b, "neg", e)))
-    return _do(b, "div", _do(b, "div", re, length), scale), _do(b, "div", _do(b, "div", im, length), scale)
-
-
-def _magnitude(b: Builder, parts: Parts, args: Mapping[str, object]) -> SSAValue:
-    first, second = both(lambda part: _do(b, "abs", parts["input"][part]))
-    large, small = _do(b, "maximum", first, second), _do(b, "minimum", first, second)
-    one = b.const(1.0)
-    if isinstance(d.type_of(large), ShapedType):
-        ratio = _do(b, "where", _do(b, "compare", small, large, cmp_type=0), one, _do(b, "div", small, large))  # of zeros, and of infinities
-    else:
-        ratio = _do(b, "where", _do(b, "cmp", small, large, cmp_type=0), one, _do(b, "div", small, large))
-    return _do(b, "mul", large, _do(b, "sqrt", _do(b, "add", _do(b, "mul", ratio, ratio), one)))
-
-
-def _exponential(b: Builder, parts: Parts, args: Mapping[str, object]) -> Pair:
-    re, im = parts["input"]
-    size = _do(b, "exp", re)
-    return _do(b, "mul", size, _do(b, "cos", im)), _do(b, "mul", size, _do(b, "sin", im))
-
-
-def _made(b: Builder, parts: Parts, args: Mapping[str, object]) -> Pair:
-    """Two real values: each as large as both."""
-    re, im = parts["re"][0], parts["im"][0]
-    types = [d.type_of(value) for value in (re, im)]
-    shapes = [type.shape if isinstance(type, ShapedType) else None for type in types]
-    wide = [shapes[1] not in (None, shapes[0]), shapes[0] not in (None, shapes[1])]
-    return (
-        _do(b, "add", re, zero_like(b, im)) if wide[0] else _own(b, re),
-        _do(b, "add", im, zero_like(b, re)) if wide[1] else _own(b, im),
-    )
-
-
-def _product(name: str) -> Formula:
-    def formula(b: Builder, parts: Parts, args: Mapping[str, object]) -> Pair:
-        x, y, row = parts["lhs"], parts["rhs"], table()[name]
-        level = d.shaped_type(x[0]).level
-        statics = {key: arg for key, arg in args.items() if key not in parts}
-
-        def product(left: SSAValue, right: SSAValue) -> SSAValue:
-            return b.apply(row, level, {**statics, "lhs": left, "rhs": right})[0]
-
-        return (
-            _do(b, "sub", product(x[0], y[0]), product(x[1], y[1])),
-            _do(b, "add", product(x[0], y[1]), product(x[1], y[0])),
-        )
-
-    return formula
-
-
-_FORMULAS: dict[str, Formula] = {
-    "add": _linear("add"),
-    "sub": _linear("sub"),
-    "mul": lambda b, parts, args: _mul(b, parts["lhs"], parts["rhs"]),
-    "div": _divided,
-    "abs": _magnitude,
-    "exp": _exponential,
-    "conj": lambda b, parts, args: (_own(b, parts["input"][0]), _do(b, "neg", parts["input"][1])),
-    "real": lambda b, parts, args: _own(b, parts["input"][0]),
-    "imag": lambda b, parts, args: _own(b, parts["input"][1]),
-    "complex": _made,
-    "cast": lambda b, parts, args: (_own(b, parts["input"][0]), _own(b, parts["input"][1])),
-    "matmul": _product("matmul"),
-    "batch_matmul": _product("batch_matmul"),
-}
-"""Rows that are no sums of their parts; all others, which move or add elements, are done once for each part."""
-_BYTES = frozenset({"reinterpret_view"})

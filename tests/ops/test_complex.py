@@ -1,0 +1,59 @@
+"""The references of rows on complex numbers compute what Python's own complex numbers do."""
+
+from __future__ import annotations
+
+import cmath
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.ops.harness import value
+from tilejit.dtypes import COMPLEX64
+from tilejit.ops import table
+
+RNG = np.random.default_rng(5)
+X, Y = ((RNG.standard_normal((3, 4)) + 1j * RNG.standard_normal((3, 4))).astype(np.complex64) for _ in range(2))
+R = RNG.standard_normal((3, 1)).astype(np.float32)
+CELLWISE: dict[str, Callable[..., complex | float]] = {
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / y,
+    "neg": lambda x: -x,
+    "abs": abs,
+    "exp": cmath.exp,
+    "conj": lambda x: x.conjugate(),
+    "real": lambda x: x.real,
+    "imag": lambda x: x.imag,
+}
+
+
+def one_by_one(function: Callable[..., complex | float], *arrays: Any) -> Any:
+    return np.array([function(*map(complex, cells)) for cells in zip(*(array.ravel() for array in np.broadcast_arrays(*arrays)), strict=True)]).reshape(X.shape)
+
+
+@pytest.mark.parametrize("name", CELLWISE)
+@pytest.mark.parametrize("level", ["tensor", "tile"])
+def test_elements_are_those_of_python(name: str, level: str) -> None:
+    function, names = CELLWISE[name], table()[name].operands
+    for second in (Y, R):
+        arrays = (X, second)[: len(names)]
+        found = value(name, level, **dict(zip(names, arrays, strict=True)))
+        want = one_by_one(function, *arrays)
+        assert found.dtype == (np.float32 if not np.iscomplexobj(want) else np.complex64)
+        np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+def test_numbers_are_made_of_parts_and_of_real_numbers() -> None:
+    np.testing.assert_array_equal(value("complex", re=X.real.copy(), im=R), X.real + 1j * R)
+    np.testing.assert_array_equal(value("cast", input=R, target_type=COMPLEX64, mode="rint"), R.astype(np.complex64))
+
+
+def test_sums_and_products_add_up() -> None:
+    np.testing.assert_allclose(value("row_sum", input=X)[:, 0], [sum(map(complex, row)) for row in X], rtol=1e-6)
+    np.testing.assert_allclose(value("col_sum", input=X)[0], [sum(map(complex, column)) for column in X.T], rtol=1e-6)
+    product = value("matmul", lhs=X, rhs=np.ascontiguousarray(Y.T))
+    want = [[sum(complex(a) * complex(b) for a, b in zip(row, other, strict=True)) for other in Y] for row in X]
+    np.testing.assert_allclose(product, want, rtol=1e-5, atol=1e-6)
