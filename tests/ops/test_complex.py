@@ -16,7 +16,7 @@ from tilejit.ops import table
 RNG = np.random.default_rng(5)
 X, Y = ((RNG.standard_normal((3, 4)) + 1j * RNG.standard_normal((3, 4))).astype(np.complex64) for _ in range(2))
 R = RNG.standard_normal((3, 1)).astype(np.float32)
-CELLWISE: dict[str, Callable[..., complex | float]] = {
+CELLWISE: dict[str, Callable[..., Any]] = {
     "add": lambda x, y: x + y,
     "sub": lambda x, y: x - y,
     "mul": lambda x, y: x * y,
@@ -30,7 +30,7 @@ CELLWISE: dict[str, Callable[..., complex | float]] = {
 }
 
 
-def one_by_one(function: Callable[..., complex | float], *arrays: Any) -> Any:
+def one_by_one(function: Callable[..., Any], *arrays: Any) -> Any:
     return np.array([function(*map(complex, cells)) for cells in zip(*(array.ravel() for array in np.broadcast_arrays(*arrays)), strict=True)]).reshape(X.shape)
 
 

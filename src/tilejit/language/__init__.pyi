@@ -2309,7 +2309,7 @@ class _tile:
     def gatherb(src: Any, offset: Any, *, output_dtype: Any = ...) -> Any:
         """32-byte blocks of src by byte offset, side by side.
 
-        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
+        takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
         """
 
     @staticmethod
@@ -3943,7 +3943,7 @@ def gather_row(dst: Any, src: Any, dst_offset: Any, src_offset: Any, shapes: Any
 def gatherb(src: Any, offset: Any, *, output_dtype: Any = ...) -> Any:
     """32-byte blocks of src by byte offset, side by side.
 
-    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
+    takes: tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX
     """
 
 def gelu(input: Any, approximate: Any = ...) -> Any:

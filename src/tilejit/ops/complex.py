@@ -23,7 +23,7 @@ _PAIRS = Facts(exact=True, of_pairs=True)
 
 def _joined(re: NDArray, im: NDArray) -> NDArray:
     out = np.array(np.broadcast_to(re, np.broadcast_shapes(re.shape, im.shape)))
-    out.imag = im.real
+    out.imag = np.real(im)
     return out
 
 

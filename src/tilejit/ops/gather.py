@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import FP32, INDEX, INT16, INT32, INT64, UINT32, DType
+from tilejit.dtypes import COMPLEX64, FP32, INDEX, INT16, INT32, INT64, UINT32, DType
 from tilejit.errors import ArgumentError, DTypeError, OutOfBoundsError, ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.compare import COMPARISONS
@@ -240,12 +240,14 @@ def gather_compare(
 
 
 BLOCK_BYTES = 32
+_BLOCKS = STORABLE - {COMPLEX64}
 
 
 def _infer_gatherb(call: Call) -> tuple[ValueType, ...]:
     src, offset = call.shaped("src"), call.shaped("offset")
     dtype = call.arg("output_dtype") or src.dtype
-    if not isinstance(dtype, DType) or dtype not in STORABLE or dtype.bits % 8:
+    require(call, "src", src.dtype, call.row.dtypes)
+    if not isinstance(dtype, DType) or dtype not in call.row.dtypes or dtype.bits % 8:
         raise DTypeError(f"gatherb takes a data type of whole bytes as `output_dtype`, got {dtype}", help="for example output_dtype=pl.INT32")
     require(call, "offset", offset.dtype, {UINT32})
     per_block = BLOCK_BYTES // dtype.get_byte()
@@ -262,7 +264,7 @@ def _gatherb(results: tuple[TileType, ...], src: ArrayValue, offset: ArrayValue,
     return placed(np.ascontiguousarray(blocks).view(dtype.numpy), shape, dtype)
 
 
-@movement(*spell("gatherb", pl="=tile", tile="(src, offset, *, output_dtype=None)"), infer=_infer_gatherb, reference=_gatherb, facts=Facts(fails=Fails.Indices))
+@movement(*spell("gatherb", pl="=tile", tile="(src, offset, *, output_dtype=None)"), infer=_infer_gatherb, reference=_gatherb, dtypes=_BLOCKS, facts=Facts(fails=Fails.Indices))
 def gatherb(src: Value, offset: Value, output_dtype: Static = None) -> object:
     """32-byte blocks of src by byte offset, side by side."""
 

@@ -14,7 +14,7 @@ import numpy as np
 from tilejit.dtypes import BF16, BOOL, COMPLEX64, FP16, FP32, FP64, INDEX, INT8, INT32, INT64, UINT64, DType, promote
 from tilejit.errors import ArgumentError, DTypeError, ShapeError
 from tilejit.ops import numbers
-from tilejit.ops.dtype_rules import ARITHMETIC, NUMBERS, refuse_double_pairs, require
+from tilejit.ops.dtype_rules import ARITHMETIC, NUMBERS, PARTS_HELP, refuse_double_pairs, require
 from tilejit.ops.evaluate import ArrayValue, placed
 from tilejit.ops.facts import Facts, Fails
 from tilejit.ops.numbers import NDArray
@@ -131,8 +131,10 @@ def _infer(call: Call) -> tuple[ValueType, ...]:
     out = accumulator(dtype) if call.level == "tile" else dtype
     wanted = call.arg("out_dtype") if "out_dtype" in call.row.param_names else None
     if wanted is not None:
-        if not isinstance(wanted, DType) or wanted not in NUMBERS:
+        if not isinstance(wanted, DType) or wanted not in ARITHMETIC:
             raise DTypeError(f"{call.row.name} takes a number type as `out_dtype`, got {wanted}", help="for example out_dtype=pl.FP32")
+        if (wanted is COMPLEX64) != (dtype is COMPLEX64):
+            raise DTypeError(f"{call.row.name} of {dtype} has no result in {wanted}", help=PARTS_HELP if dtype is COMPLEX64 else f"convert the operands first: pl.cast(…, pl.{wanted})")
         if call.level == "tile" and wanted is not out:
             raise DTypeError(f"{call.row.name} of {dtype} tiles gives {out}, not {wanted}", help=f"convert the result: pl.cast(…, pl.{wanted.name})")
         out = wanted

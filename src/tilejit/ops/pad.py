@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import DType, integer_range
+from tilejit.dtypes import COMPLEX64, DType, integer_range
 from tilejit.errors import ArgumentError, ShapeError
 from tilejit.ops.evaluate import ArrayValue
 from tilejit.ops.facts import Facts, Fails
@@ -44,6 +44,8 @@ def check_pad(call: Call, dtype: DType) -> None:
     pad = call.arg("pad_value")
     if pad_cell(pad, dtype) is None:
         raise ArgumentError(f"{call.row.name} has no pad value {pad!r}", help="one of pl.PadValue.zero, max, min, or 0, inf, -inf")
+    if dtype is COMPLEX64 and pad_cell(pad, dtype) != 0:
+        raise ArgumentError(f"{call.row.name} pads complex numbers with zero, got {pad!r}", help="there is no largest or smallest of them: pl.PadValue.zero")
 
 
 def padded(value: ArrayValue, shape: tuple[int, ...], pad_value: object, dtype: DType) -> ArrayValue:

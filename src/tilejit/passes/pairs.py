@@ -15,6 +15,7 @@ from tilejit.dtypes import COMPLEX64, FP32
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.ops import table
 from tilejit.ops.complex import FORMULAS
+from tilejit.ops.spec import OpSpec
 from tilejit.passes.rewriting import Before, remove, replace
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import Builder, apply_args
@@ -127,7 +128,7 @@ class _Splitter:
         elif isinstance(op, d.EffectOp) and op.op in table() and table()[op.op].facts.writes is not None:
             args = apply_args(op)
             for part in range(2):
-                b.perform(table()[op.op], "tensor", self.of_part(b, args, part))
+                b.perform(table()[op.op], "tensor", self.of_part(b, table()[op.op], args, part))
         else:
             raise _refused(b, op.op if isinstance(op, d.EffectOp) else op.name.removeprefix("tile."))
         return True
@@ -182,15 +183,15 @@ class _Splitter:
             return both(lambda part: self.part(b, value, part))
         return as_float(b, value), zero_like(b, value)
 
-    def of_part(self, b: Builder, args: Mapping[str, object], part: int) -> dict[str, object]:
-        """Arguments with one part in the place of each complex one."""
+    def of_part(self, b: Builder, row: OpSpec, args: Mapping[str, object], part: int) -> dict[str, object]:
+        """Arguments with one part in the place of each complex one, and of each real one that becomes an element."""
 
-        def chosen(arg: object) -> object:
+        def chosen(name: str, arg: object) -> object:
             if isinstance(arg, SSAValue):
-                return self.pair(b, arg)[part] if _is_complex(arg) else arg
+                return self.pair(b, arg)[part] if _is_complex(arg) or _becomes_elements(row, name) else arg
             return FP32 if arg is COMPLEX64 else arg
 
-        return {name: chosen(arg) for name, arg in args.items()}
+        return {name: chosen(name, arg) for name, arg in args.items()}
 
     def apply(self, b: Before, op: d.ApplyOp) -> bool:
         args, row, result = apply_args(op), table()[op.op], op.results[0]
@@ -201,7 +202,7 @@ class _Splitter:
             made = formula(_Parts(b, {name: arg for name, arg in args.items() if not isinstance(arg, SSAValue)}), *values)
         elif len(op.results) == 1 and not row.facts.of_bytes:
             level = _level(op)
-            made = both(lambda part: b.apply(row, level, self.of_part(b, args, part))[0])
+            made = both(lambda part: b.apply(row, level, self.of_part(b, row, args, part))[0])
         else:
             raise _refused(b, row.title)
         b.hint = hint
@@ -218,6 +219,13 @@ def _refused(b: Builder, what: str) -> UnsupportedFeatureError:
 
 def _complex_ones(op: Operation) -> list[SSAValue]:
     return [value for value in (*op.operands, *op.results) if _is_complex(value)]
+
+
+def _becomes_elements(row: OpSpec, name: str) -> bool:
+    """Whether a number or array becomes elements of the result, and does not only say which."""
+    keep = row.attrs.get("keep", ())
+    assert isinstance(keep, tuple)
+    return name not in keep if row.family == "elementwise" else name in ("value", "scalar")
 
 
 def _level(op: d.ApplyOp) -> str:
@@ -261,7 +269,7 @@ class _Parts:
     def spread(self, value: SSAValue, over: SSAValue) -> SSAValue:
         """A value with the shape that it has next to another one."""
         other, own = d.type_of(over), d.type_of(value)
-        if not isinstance(other, ShapedType) or (isinstance(own, ShapedType) and own.shape == other.shape):
+        if not isinstance(other, ShapedType) or (isinstance(own, ShapedType) and own.shape == other.shape and own.valid == other.valid == own.shape):
             return self.kept(value)
         return self("add", value, zero_like(self.b, over))
 
@@ -274,9 +282,7 @@ def as_float(b: Builder, value: SSAValue) -> SSAValue:
 
 
 def zero_like(b: Builder, value: SSAValue) -> SSAValue:
-    """0 for every element of a value."""
-    type = d.type_of(value)
-    if not isinstance(type, ShapedType):
+    """0 for every element of a value, valid where it is."""
+    if not isinstance(type := d.type_of(value), ShapedType):
         return b.const(0.0)
-    shape = [b.dim(value, axis) for axis in range(type.rank)]
-    return b.apply(table()["full"], type.level, {"shape": shape, "dtype": FP32, "value": b.const(0.0)})[0]
+    return b.apply(table()["expands"], type.level, {"target": as_float(b, value), "scalar": b.const(0.0)})[0]
