@@ -10,7 +10,7 @@ BASE   := $(VENV)/.base-installed
 DEV    := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check stubs bench fuzz soak faults reads ranks sanitize gpu-test pythons clean
+.PHONY: help demo test check stubs bench fuzz soak faults reads ranks sanitize gpu-test pythons docs wheel install-test clean
 
 help:
 	@echo "make demo    run the example kernels and compare them with NumPy"
@@ -25,6 +25,9 @@ help:
 	@echo "make reads   what kernels read of Python: random expressions (READS=20000) and races (RACES=170 rounds, six ways)"
 	@echo "make sanitize  the kernels of the suite and the examples in the sanitizer, which must find nothing"
 	@echo "make ranks   several ranks: every collective with every dtype and size, and jobs of which one process is killed (KILLS=100)"
+	@echo "make docs    the site, in build/site; a warning is an error"
+	@echo "make wheel   the package, in dist/"
+	@echo "make install-test  the wheel in an empty environment: every command of README and tour, and the demo"
 	@echo "make stubs   write the editors' stub of the language anew from the op table"
 
 $(PY):
@@ -85,6 +88,17 @@ sanitize: $(DEV)
 ranks: $(DEV)
 	$(PY) -m tests.ranks.matrix
 	$(PY) -m tests.ranks.kills --rounds $(or $(KILLS),100)
+
+docs: $(DEV)
+	$(PY) -m pip install --quiet --editable '.[docs]'
+	$(PY) -m mkdocs build --strict
+
+wheel: | $(PY)
+	rm -rf dist
+	$(PY) -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+install-test: wheel
+	$(PY) -m tests.docs.commands dist/*.whl
 
 # Without torch, which is large; the whole of the tests on another version: make test PYTHON=python3.12 VENV=.venv-3.12
 PYTHONS ?= python3.12 python3.13

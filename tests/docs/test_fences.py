@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import pytest
 from tilejit.config import SETTINGS
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "tutorials").glob("*.md"))]
 GOLDEN = ROOT / "tests" / "golden"
 
 
@@ -31,15 +31,28 @@ def fences(text: str, language: str) -> list[tuple[int, list[str]]]:
     return found
 
 
+def files_of(text: str) -> dict[str, str]:
+    """Fences that the reader saves under a name."""
+    return {name: content + "\n" for name, content in re.findall(r"<!-- file: (\S+) -->\n```python\n(.*?)\n```", text, flags=re.DOTALL)}
+
+
 @pytest.mark.parametrize("page", [pytest.param(page, marks=[pytest.mark.triton] if page.stem == "cuda" else []) for page in PAGES], ids=lambda page: page.stem)
-def test_the_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
-    lines = [""] * (len(page.read_text(encoding="utf-8").splitlines()) + 1)
-    for before, content in fences(page.read_text(encoding="utf-8"), "python"):
+def test_the_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = page.read_text(encoding="utf-8")
+    lines = [""] * (len(text.splitlines()) + 1)
+    for before, content in fences(text, "python"):
         lines[before : before + len(content)] = content  # the line numbers of the page are those of a failure
-    script = tmp_path / f"{page.stem}.py"
+    script = tmp_path / f"{page.stem.replace('-', '_')}.py"
     script.write_text("\n".join(lines), encoding="utf-8")
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    for name, content in files_of(text).items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        runpy.run_path(str(script), run_name="page")
+    finally:
+        for name in files_of(text):
+            sys.modules.pop(name.removesuffix(".py"), None)
 
 
 SHOWN = re.compile(r"(<!-- message: (\w+) -->\n```text\n)(.*?)(\n```)", re.DOTALL)
@@ -60,11 +73,32 @@ def test_the_table_of_settings_is_the_one_of_the_code() -> None:
     assert listed == [(setting.variable, setting.doc) for setting in SETTINGS]
 
 
-def test_links_between_the_pages_lead_somewhere() -> None:
-    broken = [
-        f"{page.name}: {target}"
-        for page in PAGES
-        for target in re.findall(r"\]\(([^)#]+)", re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE))
-        if "://" not in target and not (page.parent / target).exists()
-    ]
-    assert broken == []
+LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs" / "spec").glob("*.md")), *sorted((ROOT / ".github").rglob("*.md"))]
+
+
+def links_of(page: Path) -> list[str]:
+    return re.findall(r"\]\(([^)\s]+)", re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE))
+
+
+def anchors_of(page: Path) -> set[str]:
+    """What links to parts of a page may say."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in headings}
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in links_of(page):
+        target, _, anchor = link.partition("#")
+        if "://" in target:
+            continue
+        place = (page.parent / target).resolve() if target else page
+        assert place.exists(), link
+        assert not anchor or anchor in anchors_of(place), link
+
+
+def test_the_specification_links_to_nothing_outside() -> None:
+    for page in (ROOT / "docs" / "spec").glob("*.md"):
+        for link in links_of(page):
+            assert "://" not in link and (page.parent / link.partition("#")[0]).resolve().is_relative_to(ROOT), (page.name, link)
+        assert not re.search(r"https?://", page.read_text(encoding="utf-8")), page.name

@@ -1,0 +1,87 @@
+"""The shell commands of the pages, run as a reader runs them: the files of a page are saved, its commands and Python follow in order.
+
+`python -m tests.docs.commands WHEEL` does it from an installed wheel: it makes an empty environment, installs the wheel with what it needs, looks into it,
+and runs the pages and the demo in an empty folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import venv
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = (ROOT / "README.md", ROOT / "docs" / "tour.md")
+INSTALLS = ("make ", "pip ")
+"""Commands that set up an environment; the environment here is one already."""
+FENCE = re.compile(r"(?:<!-- file: (\S+) -->\n)?```(sh|python)\n(.*?)\n```", re.DOTALL)
+
+
+def steps_of(page: Path) -> Iterator[tuple[str, str]]:
+    """What to do on a page, in order: ("sh", command), ("python", all of it so far), or a file's name and its text."""
+    code = ""
+    for name, language, text in FENCE.findall(page.read_text(encoding="utf-8")):
+        if language == "python":
+            code += f"\n{text}\n"
+            if name:
+                yield name, text + "\n"
+        else:
+            for line in text.splitlines():
+                command = line.partition(" #")[0].strip()
+                if command and not command.startswith(INSTALLS):
+                    yield "sh", command
+    yield "python", code
+
+
+def run_page(page: Path, folder: Path, environment: Mapping[str, str], python: bool = True) -> list[str]:
+    """Do all that a page says in `folder`; the commands that ran."""
+    ran: list[str] = []
+    for kind, text in steps_of(page):
+        if kind not in ("sh", "python"):
+            (folder / kind).write_text(text, encoding="utf-8")
+        elif (kind == "sh" and text not in ran) or (kind == "python" and python):
+            command = ["sh", "-c", text] if kind == "sh" else ["python", _saved(folder / f"{page.stem.lower()}_page.py", text)]
+            done = subprocess.run(command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{page.name}: {text}\n{done.stdout}{done.stderr}"
+            ran.append(text)
+    return ran
+
+
+def _saved(path: Path, text: str) -> str:
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def check_contents(wheel: Path) -> None:
+    """The wheel has everything that the package needs at run time, and nothing else."""
+    names = zipfile.ZipFile(wheel).namelist()
+    ours = [name for name in names if name.startswith("tilejit/")]
+    files = [path for path in (ROOT / "src" / "tilejit").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    sources = sorted(path.relative_to(ROOT / "src").as_posix() for path in files)
+    assert sorted(ours) == sources, set(ours) ^ set(sources)
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"tilejit"}
+    assert wheel.name.endswith("py3-none-any.whl")
+
+
+def main(wheel: Path) -> None:
+    check_contents(wheel)
+    with tempfile.TemporaryDirectory() as place:
+        home, folder = Path(place) / "venv", Path(place) / "work"
+        folder.mkdir()
+        venv.create(home, with_pip=True)
+        environment = {"PATH": f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}", "TILEJIT_CACHE_DIR": str(Path(place) / "cache"), "PYTHONPATH": ""}
+        subprocess.run([home / "bin" / "python", "-m", "pip", "install", "--quiet", wheel], check=True)
+        for page in PAGES:
+            print(page.name, *run_page(page, folder, environment)[:-1], sep="\n  ", flush=True)
+        subprocess.run(["tilejit", "demo", "--examples", str(ROOT / "examples")], cwd=folder, env={**os.environ, **environment}, check=True)
+    print("the wheel works in an empty environment")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())
