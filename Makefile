@@ -21,6 +21,7 @@ help:
 	@echo "make soak    16 threads call different kernels at once (SECONDS=60)"
 	@echo "make faults  the disk cache under injected faults (FAULTS=100000)"
 	@echo "make gpu-test  everything on the GPU of this machine; results go to gpu-results/ (OUT=DIR)"
+	@echo "make gpu-sanitize  a sample of kernels and random programs under compute-sanitizer"
 	@echo "make pythons  the tests that call kernels on other versions of Python (PYTHONS='python3.12 python3.13')"
 	@echo "make reads   what kernels read of Python: random expressions (READS=20000) and races (RACES=170 rounds, six ways)"
 	@echo "make sanitize  the kernels of the suite and the examples in the sanitizer, which must find nothing"
@@ -78,6 +79,12 @@ faults: $(DEV)
 gpu-test: $(DEV)
 	$(PY) -m pytest -q -m gpu --junitxml=$(or $(OUT),gpu-results)/pytest.xml tests
 	$(PY) -m tests.gpu --out $(or $(OUT),gpu-results)
+
+# Under NVIDIA's compute-sanitizer, which is part of the CUDA toolkit; a sample, since everything takes many times as long.
+gpu-sanitize: $(DEV)
+	for tool in memcheck racecheck; do \
+	  $(PY) -m tests.gpu --sanitize $$tool --out $(or $(OUT),gpu-results)/$$tool --kinds suite programs || exit 1; \
+	done
 
 reads: $(DEV)
 	TILEJIT_TEST_READS=$(or $(READS),20000) TILEJIT_TEST_RACES=$(or $(RACES),170) $(PY) -m pytest -q -n $(JOBS) tests/jit/test_generated_reads.py tests/jit/test_answers.py

@@ -1,4 +1,6 @@
-"""`python -m examples.training`: fits a curve with a model whose normalisation is a kernel, forward and backward, compiled or not."""
+"""`python -m examples.training [--device cuda]`: fits a curve with a model whose normalisation is a kernel, forward and backward, compiled or not."""
+
+import argparse
 
 import torch
 
@@ -34,6 +36,9 @@ def train(model: torch.nn.Module, steps: int = 200) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m examples.training", description=__doc__)
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, …")
+    torch.set_default_device(parser.parse_args().device)
     torch.manual_seed(0)
     first, last = train(Model())
     print(f"mean squared error {first:.3f} before, {last:.4f} after 200 steps")

@@ -6,12 +6,14 @@ import argparse
 import json
 import os
 import platform
+import shutil
+import signal
 import subprocess
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
 os.environ.setdefault("TEST_PLATFORM", "cuda")
@@ -21,6 +23,9 @@ from tests.hardware import prepare
 
 BROKEN = 3
 """Exit status of a worker whose context a kernel broke: another process goes on behind it."""
+HAZARD = 99
+"""Exit status of a worker in which a sanitizer found something."""
+SANITIZERS = ("memcheck", "racecheck", "synccheck")
 
 
 def work(kind: str, first: int, step: int, end: int) -> int:
@@ -44,10 +49,10 @@ def work(kind: str, first: int, step: int, end: int) -> int:
 
 
 class Workers:
-    """Several processes that share out the jobs of one kind."""
+    """Several processes that share out the jobs of one kind; each may run under another program."""
 
-    def __init__(self, kind: str, jobs: int, every: int, seconds: float) -> None:
-        self.kind, self.every = kind, every
+    def __init__(self, kind: str, jobs: int, every: int, seconds: float, under: Sequence[str] = ()) -> None:
+        self.kind, self.every, self.under = kind, every, tuple(under)
         self.end = KINDS[kind].count()
         self.until = time.monotonic() + seconds
         self.results: dict[int, list[str]] = {}
@@ -61,14 +66,21 @@ class Workers:
 
     def _follow(self, first: int, step: int) -> None:
         while first < self.end and time.monotonic() < self.until:
-            command = [sys.executable, "-m", "tests.gpu", "--worker", self.kind, str(first), str(step), str(self.end)]
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
-            stop = threading.Timer(max(0.0, self.until - time.monotonic()), process.kill)
+            command = [*self.under, sys.executable, "-m", "tests.gpu", "--worker", self.kind, str(first), str(step), str(self.end)]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT, start_new_session=True)
+            stop = threading.Timer(max(0.0, self.until - time.monotonic()), os.killpg, (process.pid, signal.SIGKILL))
             stop.start()
-            for number, found in _lines(process):
-                self.results[number] = found
-                first = number + step
-            if process.wait() not in (0, BROKEN) and time.monotonic() < self.until:
+            started, said = first, list[str]()
+            for line in process.stdout or ():
+                if line.startswith("["):
+                    number, found = json.loads(line)
+                    self.results[number] = found
+                    first = number + step
+                elif line.startswith("========= "):
+                    said.append(line.removeprefix("========= ").strip())
+            if process.wait() == HAZARD:
+                self.results[started] = [f"jobs {started} to {first - step}: {' | '.join(said[:40])}"]
+            elif process.returncode not in (0, BROKEN) and time.monotonic() < self.until:
                 self.results[first] = [f"job {first}: the process died with exit code {process.returncode}"]
                 first += step
             stop.cancel()
@@ -78,14 +90,6 @@ class Workers:
         wrong = sum(1 for found in self.results.values() if any(not text.startswith(REFUSED) for text in found))
         planned = len(range(0, self.end, self.every))
         return f"{self.kind}: {len(self.results) - refused - wrong} right, {wrong} wrong, {refused} refused, of {len(self.results)} run and {planned} planned"
-
-
-def _lines(process: subprocess.Popen[str]) -> Iterator[tuple[int, list[str]]]:
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.startswith("["):
-            number, found = json.loads(line)
-            yield number, found
 
 
 def machine() -> str:
@@ -104,19 +108,27 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "gpu-results")), help="folder for the results")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds", type=float, default=3600.0, help="for each kind of jobs")
-    parser.add_argument("--every", type=int, default=1, help="take only every n-th job of kinds other than examples")
+    parser.add_argument("--every", type=int, help="take only every n-th job of kinds other than examples")
     parser.add_argument("--kinds", nargs="+", choices=tuple(KINDS), default=tuple(KINDS))
+    parser.add_argument("--sanitize", choices=SANITIZERS, help="run under this tool of NVIDIA's compute-sanitizer; every 40th job unless said")
     parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     os.environ["TILEJIT_CACHE"] = "0"
     if options.worker:
         kind, *numbers = options.worker
         return work(kind, *map(int, numbers))
+    under: list[str] = []
+    if options.sanitize:
+        tool = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
+        if tool is None:
+            sys.exit("compute-sanitizer is not here: it comes with the CUDA toolkit")
+        under = [tool, "--tool", options.sanitize, "--error-exitcode", str(HAZARD)]
+    every = options.every or (40 if under else 1)
     options.out.mkdir(parents=True, exist_ok=True)
     lines = [machine(), ""]
     wrong = False
     for kind in options.kinds:
-        workers = Workers(kind, options.jobs, 1 if kind == "examples" else options.every, options.seconds)
+        workers = Workers(kind, options.jobs, 1 if kind == "examples" else every, options.seconds, under)
         started = time.monotonic()
         workers.run()
         found = [text for number in sorted(workers.results) for text in workers.results[number]]

@@ -119,3 +119,8 @@ def test_what_goes_wrong_in_a_kernel_is_reported_and_nothing_is_written_outside(
         "wrong_index OutOfBoundsError gather: index 9 of an extent of 8 left alone",
         "asserts KernelAssertionError only two left alone",
     ], done.stderr
+
+
+def test_lines_of_any_length_loops_that_end_early_and_narrow_atomics_give_the_numbers_of_the_reference() -> None:
+    done = subprocess.run([sys.executable, "-m", "tests.backends.cuda.agreement"], capture_output=True, text=True, check=False)
+    assert done.stdout == "done\n", done.stdout + done.stderr

@@ -16,6 +16,7 @@ NUMBERS = {
     "gather_scatter_sort": ("columns_by_index", "scattered_columns", "thirty_two_sorted", "rows_of_pages"),
     "control_flow": (),
     "valid_regions": (),
+    "masks": (),
     "casts": ("half_precision", "four_bits_saturate"),
     "scans_and_atomics": ("exchanged_and_compared", "pairs_of_two_types"),
     "complex_numbers": ("arithmetic", "carried_by_loops_and_branches"),

@@ -121,7 +121,7 @@ def _valid_part(body: Body, value: SSAValue) -> Buffer:
 
 def _clear(body: Body, room: Buffer) -> None:
     out, cells = body.out, numbers.product(room.shape)
-    size = padded(min(int(cells.const or 1), _CHUNK))
+    size = padded(min(int(cells.const or 1), CHUNK))
     with out.block(f"for {(first := out.fresh('first'))} in range(0, {cells.text}, {size}):"):
         at = f"({first} + {out.arange(size)})"
         out.line(f"tl.store({room.pointer} + {at}, tl.full(({size},), 0, {register(room.dtype)}), mask={at} < {cells.text})")
@@ -158,8 +158,10 @@ def _guarded(where: str, buffer: Buffer) -> str:
     return where if buffer.good is None else f"{where} & {buffer.good}"
 
 
-_CHUNK = 2048
-"""Cells of a line that a program takes at once."""
+CHUNK = 2048
+"""Cells of a line that a program takes at once, to sort or to count them."""
+SCAN_ALONG, SCAN_DOWN = (2, 1024), (64, 32)
+"""Lines, and cells of each, that a program sums up at once: lines that are rows of memory, and others."""
 
 
 # running sums -----------------------------------------------------------------------------------------------------------
@@ -196,8 +198,8 @@ def _scan_block(op: d.ApplyOp) -> tuple[int, int]:
     shape = d.shaped_type(op.args[0]).shape
     axis = scanned_axis(apply_args(op).get("axis", -1), len(shape))
     others = [extent for number, extent in enumerate(shape) if number != axis]
-    sizes = (math.prod(extent if isinstance(extent, int) else _CHUNK for extent in others), shape[axis])
-    most = (2, 1024) if axis == len(shape) - 1 else (64, 32)
+    sizes = (math.prod(extent if isinstance(extent, int) else CHUNK for extent in others), shape[axis])
+    most = SCAN_ALONG if axis == len(shape) - 1 else SCAN_DOWN
     return tuple(min(limit, padded(size)) if isinstance(size, int) else limit for size, limit in zip(sizes, most, strict=True))  # type: ignore[return-value]
 
 
@@ -220,8 +222,7 @@ def scan(body: Body, op: d.ApplyOp, given: Sequence[Buffer], rooms: Sequence[Buf
             cell = out.let("cell", f"({at} + {out.arange(wide)})[None, :]")
             there = out.let("there", _guarded(f"({line} < {count.text}) & ({cell} < {length.text})", source))
             pointers = [
-                f"{_start(buffer)} + {place} + {cell} * {buffer.dims[axis].stride.text}"
-                for buffer, place in zip((source, target), places, strict=True)
+                f"{_start(buffer)} + {place} + {cell} * {buffer.dims[axis].stride.text}" for buffer, place in zip((source, target), places, strict=True)
             ]
             loaded = elementwise.widen(out, memory.load_text(out, pointers[0], there, dtype), dtype)
             cells = out.let("cells", f"tl.where({there}, {loaded}, {neutral(combine, compute)}).to({register(compute)})")
@@ -258,7 +259,7 @@ def sort(body: Body, op: d.ApplyOp, given: Sequence[Buffer], rooms: Sequence[Buf
     count, length, stride = numbers.product(source.shape[:-1]), source.shape[-1], source.dims[-1].stride
     kept = rooms[0].shape[-1]
     descending = bool(args.get("largest", True) if op.op == "topk_rows" else args.get("descending", False))
-    size = padded(min(length.const if isinstance(length.const, int) else _CHUNK, _CHUNK))
+    size = padded(min(length.const if isinstance(length.const, int) else CHUNK, CHUNK))
     line = out.fresh("line")
     with out.block(f"for {line} in {share.blocks(count, 1)}:"):
         row = out.let("row", f"{_start(source)} + {_place(f'tl.full((), {line}, tl.int64)', source.dims[:-1])}")
@@ -342,7 +343,7 @@ def count(body: Body, op: d.ApplyOp, given: Sequence[Buffer], rooms: Sequence[Bu
     """Numbers are added to their bins one by one, in whatever order."""
     out, source, target = body.out, given[0], rooms[0]
     total, length = numbers.product(source.shape), target.shape[0]
-    size = padded(min(int(total.const), _CHUNK)) if isinstance(total.const, int) else _CHUNK
+    size = padded(min(int(total.const), CHUNK)) if isinstance(total.const, int) else CHUNK
     first = out.fresh("first")
     with out.block(f"for {first} in {share.blocks(total, size)}:"):
         cell = out.let("cell", f"({first} + {out.arange(size)}).to(tl.int64)")
@@ -361,4 +362,4 @@ def count(body: Body, op: d.ApplyOp, given: Sequence[Buffer], rooms: Sequence[Bu
 
 SCAN = Lines(scan, cells=lambda op: 4 * _scan_block(op)[0] * _scan_block(op)[1])
 SORT = Lines(sort, warps=8, works_in=True)
-COUNT = Lines(count, cells=lambda op: _CHUNK, sums=True)
+COUNT = Lines(count, cells=lambda op: CHUNK, sums=True)

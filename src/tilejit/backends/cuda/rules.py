@@ -257,9 +257,9 @@ LINES: dict[str, lines.Lines] = {
 
 def hole(row: OpSpec) -> str | None:
     """Why a row does not run on CUDA; None when it does."""
+    if row.spellings and all(spelling.namespace.partition(".")[0] == "pld" for spelling in row.spellings):
+        return "ranks on GPUs need memory that they share, which no engine makes yet"
     rule = ROWS.get(row.name) or EFFECTS.get(row.name)
     if row.family == "structural" or row.compose is not None or row.derived is not None or row.facts.of_pairs or callable(rule):
         return None
-    if row.family == "rank" or row.facts.effect is Effect.Ranks:
-        return "ranks on GPUs need memory that they share, which no engine makes yet"
     return rule or "nobody wrote its rule yet"

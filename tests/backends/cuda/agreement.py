@@ -1,0 +1,146 @@
+"""Kernels in Triton's interpreter beside the reference: prints the names of those whose numbers differ. Lines are cut into several small chunks.
+
+python -m tests.backends.cuda.agreement
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from unittest.mock import patch
+
+os.environ["TRITON_INTERPRET"] = "1"
+
+import numpy as np
+
+import tilejit.language as pl
+from tests.backends.cuda import interpreted
+from tilejit.backends.cuda import lines
+from tilejit.errors import TilejitError
+from tilejit.runtime.config import RunConfig
+
+assert interpreted.TARGET
+N = pl.dynamic("N")
+Array = np.ndarray[Any, Any]
+
+
+@pl.jit
+def running_sums(x: pl.Tensor, a: pl.Out[pl.Tensor], b: pl.Out[pl.Tensor], c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        a[:] = pl.cumsum(x, -1)
+        b[:] = pl.cummax(x, 0)
+        c[:] = pl.cumprod(x, 1)
+
+
+@pl.jit
+def rows_in_order(x: pl.Tensor, a: pl.Out[pl.Tensor], b: pl.Out[pl.Tensor], c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        a[:] = pl.sort(x)
+        b[:] = pl.argsort(x, descending=True)
+        c[:] = pl.topk(x, 7)[0]
+
+
+@pl.jit
+def tiles_in_order(x: pl.Tensor, a: pl.Out[pl.Tensor], b: pl.Out[pl.Tensor], c: pl.Out[pl.Tensor]):
+    for block in pl.spmd(2):
+        t = pl.load(x, [block * 2, 0], [2, 23])
+        pl.store(pl.cummin(t, 1), [block * 2, 0], a)
+        values, places = pl.tile.sort_rows(t, True)
+        pl.store(values, [block * 2, 0], c)
+        pl.store(places, [block * 2, 0], b)
+
+
+@pl.jit
+def counted(x: pl.Tensor, weights: pl.Tensor, a: pl.Out[pl.Tensor], b: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        a[:] = pl.bincount(x, 20)
+        b[:] = pl.bincount(x, 20, weights)
+
+
+@pl.jit
+def early_ends(x: pl.Tensor, a: pl.Out[pl.Tensor], b: pl.Out[pl.Tensor]):
+    for block in pl.spmd(4):
+        t, other = pl.load(x, [block, 0], [1, 23]), pl.load(x, [3 - block, 0], [1, 23])
+        turns = 0
+        for i in pl.range(9):
+            for j in pl.range(5):
+                if j > block:
+                    break
+                t, other = other, t + 1.0
+            if i >= 2 * block:
+                break
+            turns = turns + i
+        pl.store(t, [block, 0], a)
+        pl.write(b, [block], pl.cast(turns, pl.INT32))
+
+
+@pl.jit
+def narrow_sums(x: pl.Tensor, a: pl.InOut[pl.Tensor]):
+    for block in pl.spmd(4):
+        pl.store(pl.load(x, [block, 0], [1, 23]), [0, 1], a, atomic=pl.AtomicType.Add)
+
+
+@pl.jit
+def loops_over_any_extent(x: pl.Tensor[[N, 23], pl.FP32], how: pl.Tensor, a: pl.Out[pl.Tensor[[N, 23], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        v = x
+        for i in pl.range(3):
+            if pl.read(how, [i]) > 1:
+                v = pl.add(v, 2.0)
+            else:
+                v = pl.mul(v, v)
+        a[:] = v
+
+
+@pl.jit
+def whole_products(x: pl.Tensor, y: pl.Tensor, a: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        a[:] = pl.matmul(x, y)
+
+
+def cases() -> list[tuple[Any, list[Array]]]:
+    rng = np.random.default_rng(7)
+    found: list[tuple[Any, list[Array]]] = []
+    for dtype in (np.float32, np.int16):
+        x = (rng.standard_normal((4, 23)) * 30).astype(dtype)
+        if x.dtype.kind == "f":
+            x[1, 3:7] = np.nan, -0.0, 0.0, np.inf
+        kept = np.zeros_like(x)
+        found.append((running_sums, [x, kept, kept, kept]))
+        found.append((rows_in_order, [x, kept, np.zeros(x.shape, np.int32), np.zeros((4, 7), dtype)]))
+        found.append((tiles_in_order, [x, kept, np.zeros(x.shape, np.int32), kept]))
+    x = rng.integers(0, 20, (5, 23)).astype(np.int32)
+    found.append((counted, [x, rng.integers(-9, 9, x.shape).astype(np.int32), np.zeros(20, np.int32), np.zeros(20, np.int32)]))
+    x = rng.standard_normal((4, 23)).astype(np.float32)
+    found.append((early_ends, [x, np.zeros_like(x), np.zeros(4, np.int32)]))
+    found.append((loops_over_any_extent, [x, np.array([1, 2, 0], np.int32), np.zeros_like(x)]))
+    found += [(narrow_sums, [rng.integers(-99, 99, (4, 23)).astype(dtype), np.ones((1, 25), dtype)]) for dtype in (np.int8, np.int16)]
+    sides = [rng.integers(-99, 99, (40, 19)).astype(np.int32), rng.integers(-99, 99, (19, 35)).astype(np.int32)]
+    found.append((whole_products, [*sides, np.zeros((40, 35), np.int32)]))
+    return found
+
+
+def after(kernel: Any, given: list[Array], platform: str) -> list[Array]:
+    copies = [array.copy() for array in given]
+    kernel(*copies, config=RunConfig(platform=platform))
+    return copies
+
+
+def main() -> None:
+    with patch.multiple(lines, CHUNK=16, SCAN_ALONG=(2, 8), SCAN_DOWN=(8, 2)), np.errstate(all="ignore"):
+        for kernel, given in cases():
+            name = f"{kernel.__name__} {given[0].dtype}"
+            try:
+                wanted, got = after(kernel, given, "reference"), after(kernel, given, "triton")
+            except TilejitError as error:
+                print(name, str(error).splitlines()[0])
+                continue
+            exact = given[0].dtype.kind in "iu"
+            for a, b in zip(wanted, got, strict=True):
+                if not np.allclose(b, a, rtol=0 if exact else 1e-5, atol=0 if exact else 1e-5, equal_nan=True):
+                    print(name, "differs")
+    print("done")
+
+
+if __name__ == "__main__":
+    main()
