@@ -93,6 +93,21 @@ def test_a_branch_needs_no_barrier_for_what_was_only_read_before_it() -> None:
     assert "debug_barrier" not in kernel.text and "int64" not in kernel.text
 
 
+def test_blocks_with_most_to_do_start_first() -> None:
+    shape = (64, 32)
+    assert "program = 3 - tl.program_id(0)" in planned(masked_diagonal, *(np.zeros(shape, np.float32) for _ in range(3))).kernels[0].text
+    assert "program = tl.program_id(0)" in planned(falling, *(np.zeros(shape, np.float32) for _ in range(2))).kernels[0].text
+
+
+@pl.jit
+def falling(a: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for block in pl.spmd(4):
+        acc = pl.tile.full([16, 32], dtype=pl.FP32, value=0.0)
+        for j in pl.range(4 - block):
+            acc = pl.add(acc, pl.load(a, [j * 16, 0], [16, 32]))
+        pl.store(acc, [block * 16, 0], out)
+
+
 @pl.jit
 def masked_diagonal(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
     for block in pl.spmd(4):

@@ -24,6 +24,6 @@ class FailureTable:
     def report(self, out: Writer, good: str, failure: Failure, values: Sequence[Scalar] = ()) -> None:
         """Report unless `good`, the text of a scalar flag, holds."""
         errors = out.parameter("errors", "error", "*i64", None)
-        block = out.once("program", "tl.program_id(0)")
+        block = out.program()
         texts = [numbers.wide(value) for value in values[:3]] + ["0"] * (3 - len(values))
         out.line(f"{out.helper('report')}({errors}, ({good}).to(tl.int32), {block}, {self.row(failure)}, {', '.join(texts)})")

@@ -187,5 +187,5 @@ class Making:
         from tilejit.backends.cuda.values import Scalar
 
         most = blocks.bounds[1] if blocks.bounds else (1 << 31) - 1
-        self.body.block_index = Scalar(self.out.once("program", "tl.program_id(0)"), INDEX, (0, max(0, most - 1)))
+        self.body.block_index = Scalar(self.out.program(), INDEX, (0, max(0, most - 1)))
         self.body.block_count = host.take_number(self.out, blocks, "blocks") if blocks.const is None else index(int(blocks.const))

@@ -61,7 +61,7 @@ def launch(
     across = frame.named(host.ceildiv(columns, host.number(chosen.columns)), "across")
     programs = frame.named(host.mul(host.mul(down, across), batches), "programs")
     tall, wide = host.take_number(out, down, "down"), host.take_number(out, across, "across")
-    program = out.once("program", "tl.program_id(0)")
+    program = out.program()
     batch = index(0)
     if batches.const != 1:
         each = numbers.mul(tall, wide)

@@ -44,7 +44,7 @@ def run_grid(frame: Frame, op: d.ForOp, name: str) -> None:
     trips = [_trips(frame, loop) for loop in loops]
     programs = frame.named(host.product(trips), "programs")
     most = programs.bounds[1] if programs.bounds else (1 << 31) - 1
-    rest = Scalar(kernel.out.once("program", "tl.program_id(0)"), INDEX, (0, max(0, most - 1)))
+    rest = Scalar(kernel.out.program(), INDEX, (0, max(0, most - 1)))
     counts = [host.take_number(kernel.out, count, "trips") for count in trips]
     for number in range(len(loops) - 1, -1, -1):
         loop, count = loops[number], counts[number]

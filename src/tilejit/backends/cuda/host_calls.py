@@ -10,6 +10,7 @@ from tilejit.backends.cuda import host
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.frame import Frame
 from tilejit.backends.cuda.host import Number
+from tilejit.backends.cuda.workload import grows
 from tilejit.errors import UnsupportedFeatureError
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.cross_core import Run
@@ -86,6 +87,8 @@ def launch_function(frame: Frame, function: d.FuncOp, blocks: Number | None, op:
         return
     kernel = frame.kernel(function.symbol)
     kernel.over_blocks(blocks)
+    if isinstance(blocks.const, int) and grows(function):
+        kernel.out.last_first = blocks.const
     kernel.body.run(function.body.block)
     frame.finish(kernel, blocks)
 

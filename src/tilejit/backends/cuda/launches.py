@@ -185,7 +185,7 @@ def launch_rows(frame: Frame, members: Sequence[Member], outputs: Sequence[SSAVa
                 nest.sources[operand] = as_buffer(kernel, found, shape)
     programs = frame.named(host.ceildiv(count, host.number(chosen.rows)), "programs")
     most = programs.bounds[1] if programs.bounds else (1 << 31) - 1
-    block = Scalar(kernel.out.once("program", "tl.program_id(0)"), INDEX, (0, max(0, most - 1)))
+    block = Scalar(kernel.out.program(), INDEX, (0, max(0, most - 1)))
     first = numbers.mul(block, index(chosen.rows))
     nest.emit(first if first.const is not None else Scalar(kernel.out.let("first", first.text), INDEX, first.bounds))
     frame.finish(kernel, programs, chosen.warps, note=str(chosen))
@@ -239,7 +239,7 @@ def launch_columns(frame: Frame, op: d.ApplyOp, inner: Sequence[Member], name: s
                 nest.sources[operand] = as_buffer(kernel, found, shape)
     across = frame.named(host.ceildiv(columns, host.number(chosen.columns)), "across")
     programs = frame.named(host.mul(lead, across), "programs")
-    program = kernel.out.once("program", "tl.program_id(0)")
+    program = kernel.out.program()
     wide = host.take_number(kernel.out, across, "across")
     most = columns.bounds[1] if columns.bounds else None
     outer = index(0) if lead.const == 1 else Scalar(kernel.out.let("lead", f"{program} // {wide.text}"), INDEX, (0, lead.bounds[1]) if lead.bounds else None)
@@ -281,7 +281,7 @@ def _fold_parts(frame: Frame, op: d.ApplyOp, partial: Memory, room: Memory, part
     width, combine = 64, str(ops.table()[op.op].attrs["combine"])
     body, out = kernel.body, kernel.out
     source, target = host.take_memory(out, partial), host.take_memory(out, room)
-    program = out.once("program", "tl.program_id(0)")
+    program = out.program()
     limit = host.take_number(out, columns, "columns")
     first = Scalar(out.let("first", f"{program} * {width}"), INDEX, (0, columns.bounds[1]) if columns.bounds else None)
     size = numbers.minimum(numbers.sub(limit, first), index(width))

@@ -124,7 +124,7 @@ def scratch_buffer(out: Writer, shape: Sequence[int], dtype: DType) -> Buffer:
 
 
 def linear_program(out: Writer) -> str:
-    return out.once("program", "tl.program_id(0)")
+    return out.program()
 
 
 def contiguous(extents: Sequence[Scalar]) -> tuple[Dim, ...]:

@@ -270,7 +270,7 @@ def launch_fill(frame: Frame, memory: Memory, value: float, op: Operation) -> No
     flat = host.take_memory(kernel.out, Memory(memory.address, host.contiguous([cells]), memory.dtype, memory.root, memory.name))
     programs = host.ceildiv(cells, host.number(width))
     most = programs.bounds[1] if programs.bounds else (1 << 31) - 1
-    block = Scalar(kernel.out.once("program", "tl.program_id(0)"), INDEX, (0, max(0, most - 1)))
+    block = Scalar(kernel.out.program(), INDEX, (0, max(0, most - 1)))
     first = numbers.mul(block, index(width))
     from tilejit.backends.cuda.rows import filled
 

@@ -66,7 +66,7 @@ def fill(frame: Frame, swaps: bool, name: str, room: Memory, shape: Sequence[Num
     )
     programs = frame.named(host.mul(down, across), "programs")
     out, body = kernel.out, kernel.body
-    program = out.once("program", "tl.program_id(0)")
+    program = out.program()
     wide = host.take_number(out, across, "across")
     row = out.let("row", f"(({program} // {wide.text}).to(tl.int64) * {chosen.rows} + {out.arange(chosen.rows)})[:, None]")
     column = out.let("column", f"(({program} % {wide.text}) * {chosen.columns} + {out.arange(chosen.columns)})[None, :]")

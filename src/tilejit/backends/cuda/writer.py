@@ -13,6 +13,7 @@ from tilejit.backends.cuda.plan import Expr, Parameter
 from tilejit.errors import Span
 
 _RESERVED = frozenset({"tl", "triton", "libdevice", "block", "range", "float", "int", *keyword.kwlist, *library.HELPERS})
+_PROGRAM = "tl.program_id(0)"
 SCRATCH_SIZE = "SCRATCH_BYTES"
 """Stands for the size of a program's scratch memory until that is known."""
 
@@ -31,6 +32,8 @@ class Writer:
     depth: int = 1
     span: Span | None = None
     scratch: int = 0
+    last_first: int = 0
+    """The number of programs, where they are numbered from the last one: those start first."""
 
     # names --------------------------------------------------------------------------------------------------------------
 
@@ -76,6 +79,10 @@ class Writer:
             self.prologue[expression] = self.fresh(hint)
         return self.prologue[expression]
 
+    def program(self) -> str:
+        """The number of this program."""
+        return self.once("program", _PROGRAM)
+
     def arange(self, extent: int) -> str:
         return self.once(f"i{extent}", f"tl.arange(0, {extent})")
 
@@ -111,7 +118,8 @@ class Writer:
         for name in self.helpers:
             head += ["", *library.HELPERS[name].strip().splitlines(), ""]
         head += ["", "@triton.jit", f"def {self.name}({', '.join(parameter.name for parameter, _ in self.parameters)}):"]
-        head += [f"    {name} = {expression}" for expression, name in self.prologue.items()]
+        for expression, name in self.prologue.items():
+            head.append(f"    {name} = {f'{self.last_first - 1} - ' if self.last_first and expression == _PROGRAM else ''}{expression}")
         spans: list[tuple[int, Span]] = []
         body: list[str] = []
         previous: tuple[object, ...] | None = None
