@@ -69,6 +69,7 @@ def load(body: Body, op: d.LoadOp, buffer: Buffer, starts: Sequence[Scalar], sha
         row, height = numbers.add(numbers.mul(row, dim.extent), start), numbers.mul(height, dim.extent)
     made = f"tl.make_tensor_descriptor({buffer.pointer}, [{height.text}, {last.extent.text}], [{lead[-1].stride.text}, 1], [{shape[0]}, {shape[1]}])"
     tiles = body.out.once(f"{buffer.pointer}_tiles", made)
+    body.out.copied += shape[0] * shape[1] * buffer.dtype.get_byte()
     pointers = memory.tile_pointers(body.out, buffer, starts, shape)
     text = f"{body.out.helper('copied')}({tiles}, {pointers}, {row.text}, {starts[-1].text})"
     return Tile(body.out.let(op.hint, text), buffer.dtype, shape, full(shape), zeros=True)

@@ -145,6 +145,9 @@ class Frame:
 
     def finish(self, kernel: Making, programs: Number, warps: int | None = None, stages: int = 3, note: str = "") -> None:
         """Add a kernel to the plan, and launch it."""
+        walkers = schedule.walkers_of(kernel.out.blocks, kernel.out.copied * stages)
+        if walkers and not kernel.out.scratch:
+            kernel.out.walks, programs = True, host.number(walkers)
         text, lines = kernel.out.finish()
         options = {"enable_fp_fusion": self.state.options.fast_math, "enable_reflect_ftz": False}
         parameters = tuple(parameter for parameter, _ in kernel.out.parameters)

@@ -87,8 +87,8 @@ def launch_function(frame: Frame, function: d.FuncOp, blocks: Number | None, op:
         return
     kernel = frame.kernel(function.symbol)
     kernel.over_blocks(blocks)
-    if isinstance(blocks.const, int) and grows(function):
-        kernel.out.last_first = blocks.const
+    if isinstance(blocks.const, int):
+        kernel.out.blocks, kernel.out.last_first = blocks.const, grows(function)
     kernel.body.run(function.body.block)
     frame.finish(kernel, blocks)
 

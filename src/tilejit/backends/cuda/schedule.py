@@ -80,6 +80,16 @@ class ProductSchedule:
 
 PROCESSORS = 132
 """Programs that keep a large GPU busy."""
+_SHARED = 227 << 10
+"""Bytes of shared memory of a processor."""
+
+
+def walkers_of(blocks: int, copied: int) -> int:
+    """Programs that walk over the blocks of a kernel which keeps `copied` bytes of descriptors' copies; 0 where each block is a program.
+
+    Making descriptors takes a program longer than a few turns of its loops. An odd number, so that each gets long and short blocks in turn."""
+    walkers = max(1, _SHARED // max(copied, 1)) * PROCESSORS - 1
+    return walkers if copied and blocks > 4 * walkers else 0
 
 
 def product_of(rows: int | None, inner: int | None, columns: int | None, batches: int | None, dtype: DType, fast: bool) -> ProductSchedule:
@@ -93,14 +103,18 @@ def product_of(rows: int | None, inner: int | None, columns: int | None, batches
     depth = 64 if size == 2 else 128
     if min(m, n) >= 2048 and m * n * many >= 128 * 256 * PROCESSORS:
         return ProductSchedule(128, 256, depth, 8, 4 if size == 2 and k < 8192 else 3)
+    if m <= 32 < n:  # bound by reading the right operand: many narrow blocks, and enough copies under way in each
+        narrow = _fitted(m, n, many, tuple((16 if m <= 16 else 32, columns) for columns in (128, 64, 32)))
+        deep = min(2 * depth, max(32, padded(k)))
+        return ProductSchedule(*narrow, deep, 4, max(3, min(6, (48 << 10) // (narrow[1] * deep * size) + 1)))
     block = _fitted(m, n, many, ((128, 128), (64, 128), (64, 64), (32, 64), (16, 64)))
     return ProductSchedule(*block, min(depth, max(32, padded(k))), 8 if block == (128, 128) else 4, 4 if block != (128, 128) else 3)
 
 
 def _fitted(m: int, n: int, many: int, blocks: tuple[tuple[int, int], ...]) -> tuple[int, int]:
-    """The largest block with which there is work for every processor, no larger than the result."""
+    """The largest block with which there is work for most processors, no larger than the result: half of a block's size costs more than a few idle ones."""
     for rows, columns in blocks:
-        if rows <= max(16, padded(m)) and columns <= max(16, padded(n)) and -(-m // rows) * -(-n // columns) * many >= PROCESSORS:
+        if rows <= max(16, padded(m)) and columns <= max(16, padded(n)) and -(-m // rows) * -(-n // columns) * many >= PROCESSORS * 3 // 4:
             return rows, columns
     rows, columns = blocks[-1]
     return min(rows, max(16, padded(m))), min(columns, max(16, padded(n)))

@@ -32,8 +32,14 @@ class Writer:
     depth: int = 1
     span: Span | None = None
     scratch: int = 0
-    last_first: int = 0
-    """The number of programs, where they are numbered from the last one: those start first."""
+    blocks: int = 0
+    """How many blocks there are, where that is known and programs are blocks of the user."""
+    last_first: bool = False
+    """Whether blocks are numbered from the last one: those start first."""
+    walks: bool = False
+    """Whether a program does several blocks, one after the other."""
+    copied: int = 0
+    """Bytes that one turn of a loop copies by descriptors."""
 
     # names --------------------------------------------------------------------------------------------------------------
 
@@ -118,8 +124,9 @@ class Writer:
         for name in self.helpers:
             head += ["", *library.HELPERS[name].strip().splitlines(), ""]
         head += ["", "@triton.jit", f"def {self.name}({', '.join(parameter.name for parameter, _ in self.parameters)}):"]
-        for expression, name in self.prologue.items():
-            head.append(f"    {name} = {f'{self.last_first - 1} - ' if self.last_first and expression == _PROGRAM else ''}{expression}")
+        head += [f"    {name} = {expression}" for expression, name in self.prologue.items() if expression != _PROGRAM]
+        head += self._numbered()
+        inward = 1 if self.walks else 0
         spans: list[tuple[int, Span]] = []
         body: list[str] = []
         previous: tuple[object, ...] | None = None
@@ -128,14 +135,26 @@ class Writer:
             if span is not None and here != previous:
                 source = _source_line(span)
                 if source:
-                    body.append("    " * depth + f"# {source}")
+                    body.append("    " * (depth + inward) + f"# {source}")
                 spans.append((len(head) + len(body) + 1, span))
                 previous = here
-            body.append("    " * depth + text)
+            body.append("    " * (depth + inward) + text)
         if not self.lines:
-            body.append("    pass")
+            body.append("    " * (1 + inward) + "pass")
         text = "\n".join([*head, *body]) + "\n"
         return text.replace(SCRATCH_SIZE, str(self.scratch)), tuple(spans)
+
+    def _numbered(self) -> list[str]:
+        """What gives a program its number, or leads it from block to block."""
+        name = self.program() if self.walks else self.prologue.get(_PROGRAM)
+        if name is None:
+            return []
+        last = f"{self.blocks - 1} - " if self.last_first else ""
+        if not self.walks:
+            return [f"    {name} = {last}{_PROGRAM}"]
+        turn = self.fresh("turn") if last else name
+        loop = f"    for {turn} in range({_PROGRAM}, {self.blocks}, tl.num_programs(0)):"
+        return [loop, f"        {name} = {last}{turn}"] if last else [loop]
 
 
 def _source_line(span: Span) -> str:
