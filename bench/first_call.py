@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import pkgutil
 import sys
 import tempfile
 import time
@@ -30,16 +31,18 @@ def tensors() -> list[torch.Tensor]:
 
 
 def ours() -> Callable[..., object]:
-    suite = importlib.import_module("suites.cuda")
-    for name in ("compiler", "backends.cuda.target", "jit.specialize.requests", "jit.specialize.build", "frontend.program", "runtime.torch"):
+    """With all that compiling runs imported."""
+    package = importlib.import_module("tilejit.backends.cuda")
+    names = [f"backends.cuda.{module.name}" for module in pkgutil.iter_modules(package.__path__)]
+    for name in ("compiler", "jit.specialize.requests", "jit.specialize.build", "frontend.program", "runtime.torch", "runtime.cuda.entry", *names):
         importlib.import_module(f"tilejit.{name}")
-    return {"add": suite.add, "softmax": suite.softmax, "matmul": suite.product}[KERNEL]
+    return from_disk()
 
 
 def from_disk() -> Callable[..., object]:
-    import tilejit.language as pl
-
-    assert pl.jit
+    """With all that running what is there needs imported."""
+    for name in ("language", "runtime.torch", "runtime.cuda.entry"):
+        importlib.import_module(f"tilejit.{name}")
     suite = importlib.import_module("suites.cuda")
     return {"add": suite.add, "softmax": suite.softmax, "matmul": suite.product}[KERNEL]
 

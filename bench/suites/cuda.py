@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import itertools
 import math
 import os
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -166,19 +170,70 @@ def launches() -> Iterator[Pair]:
     check = close(out, x + y, 1e-6)
     yield Pair("launch, 3 tensors, host", "Triton", ours, theirs, check=check, target=Target(0.35))
     yield Pair("launch, 3 tensors, host", "torch.add(out=)", ours, lambda: torch.add(x, y, out=other), check=check)
-    yield Pair("launch, 3 tensors, host", "cuLaunchKernelEx, ctypes", ours, _bare_launch(x, y, other), check=check)
+    bare, native = _bare_launches(x, y, other)
+    yield Pair("launch, 3 tensors, host", "cuLaunchKernelEx, ctypes", ours, bare, check=check)
+    loop = _host_seconds(lambda: [ours() for _ in range(LAUNCHES)])
+    peer = "cuLaunchKernelEx, native loop"
+    yield Pair("launch, 3 tensors, host", peer, loop, _host_seconds(native), samples=9, self_timed=True, check=check, target=Target(1.15))
 
 
-def _bare_launch(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> Callable[[], object]:
-    """One packed launch of our own kernel, again and again: what the driver costs."""
+LAUNCHES = 500
+
+
+def _host_seconds(launches: Callable[[], object]) -> Callable[[], float]:
+    """Seconds of the host for one of many launches, the GPU idle before the first."""
+
+    def seconds() -> float:
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        launches()
+        return (time.perf_counter() - start) / LAUNCHES
+
+    return seconds
+
+
+def _bare_launches(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> tuple[Callable[[], object], Callable[[], object]]:
+    """One packed launch of our own kernel, again and again: what the driver costs, called from Python and from native code."""
     from tilejit.runtime.cuda.entry import CudaEntry
 
     add(x, y, out)
     runner = next(iter(add._cache.values())).only("call").runner
     assert isinstance(runner, CudaEntry)
-    names: Any = runner.program.on(0).kernels[0].__globals__
+    loaded = runner.program.on(0)
+    names: Any = loaded.kernels[0].__globals__
     block, call, function = names["blocks"][0], names["call"], names["cubin1"].function
-    return lambda: call(block[1], function, block[2], None)
+    run = _native_loop()
+    launch_ex = loaded.device.driver.address("cuLaunchKernelEx")
+    return lambda: call(block[1], function, block[2], None), lambda: run(LAUNCHES, launch_ex, block[1], function, block[2])
+
+
+_LOOP = """
+define void @repeat(i64 %n, ptr %launch, ptr %config, ptr %function, ptr %parameters) {
+entry:
+  br label %turn
+turn:
+  %i = phi i64 [ 0, %entry ], [ %next, %turn ]
+  %status = call i32 %launch(ptr %config, ptr %function, ptr %parameters, ptr null)
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %turn, label %done
+done:
+  ret void
+}
+"""
+
+
+def _native_loop() -> Callable[..., object]:
+    """A loop in machine code around one call of the driver."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(_LOOP), llvm.Target.from_default_triple().create_target_machine())
+    engine.finalize_object()
+    run: Any = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * 4)(engine.get_function_address("repeat"))
+    run.engine = engine  # keeps the code
+    return run
 
 
 def memory_bound() -> Iterator[Pair]:
@@ -307,24 +362,34 @@ def decodes() -> Iterator[Pair]:
 # processes
 
 
+RUNS = 3
+"""Of each process; the first fills caches, and does not count."""
+
+
 def compiles() -> Iterator[Pair]:
-    """The first kernel of a process, imports excluded: ours against Triton's launcher with an empty cache, and from disk."""
-    for kernel in ("add", "softmax", "matmul"):
-        for case, peer, ours, theirs, target in (
-            ("first compile", "Triton", "ours", "triton", Target(0.35)),
-            ("from disk", "Triton, its cache", "disk", "triton disk", Target(9, 3000)),
-        ):
-            times = [lambda kernel=kernel, how=how: _first(kernel, how) for how in (ours, theirs)]
-            yield Pair(f"{case}, {kernel}", peer, *times, samples=3, self_timed=True, target=target)
+    """The first kernel of a process, imports excluded: ours against Triton's launcher with an empty cache, and from disk.
+
+    The processes of a kind run side by side: each takes seconds to import torch, and the GPU is lent for minutes."""
+    kernels = ("add", "softmax", "matmul")
+    for case, peer, hows, target in (
+        ("first compile", "Triton", ("ours", "triton"), Target(0.35)),
+        ("from disk", "Triton, its cache", ("disk", "triton disk"), Target(9, 3000)),
+    ):
+        with ThreadPoolExecutor() as pool:
+            taken = {key: pool.submit(_first_calls, *key) for key in itertools.product(kernels, hows)}
+        for kernel in kernels:
+            ours, theirs = (iter(taken[kernel, how].result()) for how in hows)
+            yield Pair(f"{case}, {kernel}", peer, ours.__next__, theirs.__next__, samples=RUNS - 1, self_timed=True, target=target)
 
 
-def _first(kernel: str, how: str) -> float:
-    """Seconds of the first call in a new process."""
+def _first_calls(kernel: str, how: str) -> list[float]:
+    """Seconds of the first call in new processes, one after the other."""
     script = Path(__file__).parent.parent / "first_call.py"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run([sys.executable, script, kernel, how], capture_output=True, text=True, env=environment, check=False)
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    return float(done.stdout.split()[-1])
-
-
+    found: list[float] = []
+    for _ in range(RUNS):
+        done = subprocess.run([sys.executable, script, kernel, how], capture_output=True, text=True, env=environment, check=False)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        found.append(float(done.stdout.split()[-1]))
+    return found

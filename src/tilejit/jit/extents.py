@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from tilejit.errors import ArtifactError
 from tilejit.jit.definition import Definition
-from tilejit.jit.disk.fingerprint import toolchain, toolchain_text
+from tilejit.jit.disk.fingerprint import reader_text, toolchain
 from tilejit.jit.disk.kernels import TREE, kernel_name
 from tilejit.jit.disk.stores import store
 from tilejit.jit.reads import manifest as manifests
@@ -100,7 +100,7 @@ def _keep(definition: Definition, log: Sequence[Asked], axes: Axes) -> None:
 
 
 def _key(definition: Definition) -> str:
-    text = f"extents of {kernel_name(definition)}\n{definition.digest}\n{toolchain_text()}"
+    text = f"extents of {kernel_name(definition)}\n{definition.digest}\n{reader_text()}"
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

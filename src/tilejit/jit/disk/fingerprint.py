@@ -28,6 +28,12 @@ def toolchain_text(platform: str = DEFAULT, device: str = "cpu") -> str:
     return json.dumps(toolchain(platform, device))
 
 
+@cache
+def reader_text() -> str:
+    """What reading a kernel's text depends on: our own sources and Python, on whatever device it will run."""
+    return f"{_SOURCES} {sys.version_info[:3]}"
+
+
 def sources_changed() -> bool:
     """Whether our files were edited since this process loaded them: what it compiles now belongs to neither version."""
     return _own_sources() != _SOURCES

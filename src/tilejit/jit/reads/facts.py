@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from tilejit.frontend.code_objects import digest_of
 from tilejit.frontend.source import FunctionBlock, FunctionText
-from tilejit.jit.disk.fingerprint import toolchain, toolchain_text
+from tilejit.jit.disk.fingerprint import reader_text, toolchain
 from tilejit.jit.disk.stores import store
 from tilejit.jit.specialize.tree import Tree
 from tilejit.runtime.store.directory import Store
@@ -229,7 +229,7 @@ def _section(there: Store, filename: str, name: str) -> list[bytes]:
 
 
 def _key(filename: str) -> str:
-    return hashlib.sha256(f"functions of {filename}\n{toolchain_text()}".encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(f"functions of {filename}\n{reader_text()}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 _PLAIN = (str, int, bool, type(None))
