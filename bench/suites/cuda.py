@@ -144,7 +144,7 @@ def close(ours: torch.Tensor, theirs: torch.Tensor, tolerance: float) -> Callabl
 
 
 def cases() -> Iterator[Pair]:
-    for group in (launches, memory_bound, products, attentions, decodes, compiles):
+    for group in (launches, memory_bound, products, attentions, decodes, compiles, layers):
         try:
             yield from group()
         except Exception as error:  # the rest still tells something
@@ -356,6 +356,21 @@ def decodes() -> Iterator[Pair]:
     right = close(mine.clone(), scaled_dot_product_attention(asked, first[0], first[1]), 2e-2)
     ours = functools.partial(paged_decode, q, keys, values, table, out)
     yield pair("paged decode, batch 64, 8k", "a copy of as many bytes", ours, lambda: other.copy_(keys), right, 0.8)
+
+
+def layers() -> Iterator[Pair]:
+    """A layer of 218 million weights for the next token of 16 requests with 2,048 tokens each, one program."""
+    from decode_layer import Sizes, arguments, layer, plain
+
+    sizes = Sizes(batch=16, hidden=4096, heads=32, kv_heads=8, inner=14336, length=2048)
+    given = arguments(sizes, DEVICE)
+    want = plain(sizes, [tensor.clone() for tensor in given])
+    layer(*given)
+    right = close(given[-1].clone(), want, 0.1)
+    yield pair("decode layer, batch 16, 2k", "torch eager", lambda: layer(*given), lambda: plain(sizes, given), right, 1.2)
+    graph = layer.compile(*given).graph(*given)
+    compiled = torch.compile(lambda: plain(sizes, given), mode="reduce-overhead")
+    yield pair("decode layer, batch 16, 2k, graph", "torch.compile, reduce-overhead", graph, compiled, right, 1.0)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

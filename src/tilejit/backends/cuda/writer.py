@@ -124,8 +124,9 @@ class Writer:
         for name in self.helpers:
             head += ["", *library.HELPERS[name].strip().splitlines(), ""]
         head += ["", "@triton.jit", f"def {self.name}({', '.join(parameter.name for parameter, _ in self.parameters)}):"]
-        head += [f"    {name} = {expression}" for expression, name in self.prologue.items() if expression != _PROGRAM]
-        head += self._numbered()
+        number = self._numbered()
+        values = [f"    {name} = {expression}" for expression, name in self.prologue.items() if expression != _PROGRAM]
+        head += [*values, *number] if self.walks else [*number, *values]
         inward = 1 if self.walks else 0
         spans: list[tuple[int, Span]] = []
         body: list[str] = []
