@@ -80,7 +80,7 @@ def launch(frame: Frame, op: d.ApplyOp, name: str, lines: Lines) -> None:
     kernel = frame.kernel(name)
     room = host.take_memory(kernel.out, frame.allocate([programs, host.number(2), shape[-1]], INT32, "order")) if lines.works_in else None
     given = [host.take_memory(kernel.out, frame.memory(arg)) for arg in op.args if isinstance(d.type_of(arg), ShapedType)]
-    program = kernel.out.once("program", "tl.program_id(0)")
+    program = kernel.out.program()
     share = Share(program, host.take_number(kernel.out, programs, "programs").text)
     lines.emit(kernel.body, op, given, [host.take_memory(kernel.out, made) for made in rooms], share, room)
     frame.finish(kernel, programs, lines.warps)
