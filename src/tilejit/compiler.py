@@ -11,7 +11,7 @@ from tilejit.frontend.results import as_program
 from tilejit.passes import clock, context, pipeline
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.artifact.directory import Stage
-from tilejit.runtime.config import OptimizationStrategy, RunConfig, warn_about_unknown_settings
+from tilejit.runtime.config import OptimizationStrategy, RunConfig, check_settings
 from tilejit.runtime.targets import place_of
 from tilejit.tile_ir.program import Function, Program
 from tilejit.tile_ir.text import print_text
@@ -23,7 +23,7 @@ def compile_program(
     """Compile every entry of a program for the platform of `config`; with `output_dir` the artifact is written there.
 
     `known` has the machine code of some texts already; with `profile` regions are timed (view/profile.py)."""
-    warn_about_unknown_settings()
+    check_settings()
     config = config or RunConfig()
     whole = as_program(program)
     if not whole.entries:
@@ -65,7 +65,7 @@ def lower_program(program: Program | Function, config: RunConfig | None = None) 
 
 
 def _instruments(config: RunConfig) -> list[pipeline.Instrument]:
-    checked = settings.VERIFY.value or config.strategy is OptimizationStrategy.Debug
+    checked = settings.DEBUG.value >= 3 or config.strategy is OptimizationStrategy.Debug
     return [*([pipeline.VerifyInstrument()] if checked else []), *context.active_instruments()]
 
 

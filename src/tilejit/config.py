@@ -120,14 +120,25 @@ def architectures(text: str) -> str:
     return ",".join(f"sm_{name}" for name in dict.fromkeys(names))
 
 
+def _one_of(*names: str) -> Callable[[str], str]:
+    """A setting with a few values."""
+
+    def parse(text: str) -> str:
+        if text not in names:
+            raise ValueError(f"expected {'one of ' if len(names) > 1 else ''}{', '.join(names)}")
+        return text
+
+    return parse
+
+
+def _dial(text: str) -> int:
+    if text not in ("0", "1", "2", "3"):
+        raise ValueError("expected 0, 1, 2 or 3")
+    return int(text)
+
+
 LEVELS = ("sse", "avx2", "avx512", "dot")
 """Instruction sets of x86-64, each with those before it; `dot` multiplies words of BF16 and bytes, and only matrix units go beyond it."""
-
-
-def _level(text: str) -> str:
-    if text not in LEVELS:
-        raise ValueError(f"expected one of {', '.join(LEVELS)}")
-    return text
 
 
 def schedules(text: str) -> str:
@@ -150,10 +161,9 @@ CHECK_BOUNDS = Setting("check_bounds", _flag, True, True, "check windows and ind
 FAST_MATH = Setting("fast_math", _flag, True, True, "permit reassociated sums, fused multiply-add and polynomial maths")
 ARCH = Setting("arch", architectures, "", True, "GPU architectures to compile for, such as sm_90 or sm_80,sm_90; empty: that of the GPU that is used")
 SCHEDULE = Setting("schedule", schedules, "", True, 'choices of the backend to replace, as JSON by nest, such as {"kernel/nest0": {"lanes": 16}}')
-CPU = Setting("cpu", _level, "", True, "the most that code for x86-64 may use: sse, avx2, avx512, dot (with BF16 and VNNI); empty: all that is there")
+CPU = Setting("cpu", _one_of(*LEVELS), "", True, "the most that code for x86-64 may use: sse, avx2, avx512, dot (with BF16 and VNNI); empty: all that is there")
 NUM_THREADS = Setting("num_threads", _count, 0, False, "threads a call may use; 0: torch's count if torch is loaded, else the CPUs of this process")
 ARENA_BYTES = Setting("arena_bytes", _bytes, 16 << 30, False, "address space reserved per thread for scratch tensors; memory is used only when touched")
-VERIFY = Setting("verify", _flag, False, False, "verify the IR after every pass")
 FASTPATH = Setting("fastpath", _flag, True, False, "let native code dispatch warm calls where the interpreter is known; off: the Python dispatcher")
 CACHE_DIR = Setting("cache_dir", str, "", False, "directory of the disk cache; empty: $XDG_CACHE_HOME/tilejit or ~/.cache/tilejit")
 CACHE_PATH = Setting("cache_path", str, "", False, "read-only cache directories searched after the own one, separated like PATH")
@@ -162,7 +172,8 @@ CACHE_BYTES = Setting("cache_bytes", _bytes, 2 << 30, False, "size above which t
 CACHE_ENTRIES = Setting("cache_entries", _count, 50_000, False, "number of entries above which the least recently used go")
 RUN_ONLY = Setting("run_only", _flag, False, False, "refuse to compile: run only what the caches hold")
 ON_DRIFT = Setting("on_drift", _policy, "raise", False, "when a captured value changed since the first call: raise, recompile or ignore")
-LOG = Setting("log", str, "", False, "what to report on stderr: `recompile` prints one line per compile")
+DEBUG = Setting("debug", _dial, 0, False, "how much to tell on stderr: 1 a line per compile, 2 also stages, loads and whole tracebacks, 3 also verify the IR")
+LOG = Setting("log", _one_of("recompile"), "", False, "what to report on stderr: `recompile` prints one line per compile")
 WAIT_TIMEOUT = Setting("wait_timeout", _seconds, 60.0, False, "seconds a rank waits for another one while nothing changes; 0: for ever")
 ENGINE = Setting("engine", str, "", False, "how ranks run: local, shm or mpi; empty: as the process was started")
 RANKS_PER_NODE = Setting(
@@ -172,12 +183,11 @@ RANK = Setting("rank", _number, -1, False, "set by `tilejit launch`: the rank of
 WORLD = Setting("world", _number, 0, False, "set by `tilejit launch`: how many processes there are")
 JOB = Setting("job", str, "", False, "set by `tilejit launch`: where its processes find the memory that they share")
 PERF_MAP = Setting("perf_map", _flag, False, False, "write where kernels lie to /tmp/perf-PID.map, so that `perf` shows them by name")
-FULL_TRACEBACKS = Setting("full_tracebacks", _flag, False, False, "show the frames of tilejit itself in tracebacks of mistakes in kernels and calls")
 PTOAS = Setting("ptoas", str, "", False, "the program that checks emitted PTO text; empty: `ptoas` if it is on PATH, `off`: none")
 
 SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int] | Setting[float], ...] = (
-    PLATFORM, EAGER, SANITIZE, CHECK_BOUNDS, FAST_MATH, ARCH, SCHEDULE, CPU, NUM_THREADS, ARENA_BYTES, VERIFY, FASTPATH,
-    CACHE, CACHE_DIR, CACHE_PATH, CACHE_BYTES, CACHE_ENTRIES, RUN_ONLY, ON_DRIFT, LOG, PERF_MAP, FULL_TRACEBACKS, PTOAS,
+    PLATFORM, EAGER, SANITIZE, CHECK_BOUNDS, FAST_MATH, ARCH, SCHEDULE, CPU, NUM_THREADS, ARENA_BYTES, FASTPATH,
+    CACHE, CACHE_DIR, CACHE_PATH, CACHE_BYTES, CACHE_ENTRIES, RUN_ONLY, ON_DRIFT, DEBUG, LOG, PERF_MAP, PTOAS,
     WAIT_TIMEOUT, ENGINE, RANKS_PER_NODE, RANK, WORLD, JOB,
 )  # fmt: skip
 
@@ -191,6 +201,11 @@ _READ_BY_CALLS = Watched(setting.variable for setting in SETTINGS if setting.aff
 def code_settings(ignored: Collection[str] = ()) -> tuple[tuple[str, object], ...]:
     """Name and present value of every setting that changes generated code, but for the ignored ones."""
     return tuple((setting.name, setting.value) for setting in SETTINGS if setting.affects_code and setting.name not in ignored)
+
+
+def tells_of_compiles() -> bool:
+    """Whether every compile is worth a line on stderr."""
+    return LOG.value == "recompile" or DEBUG.value >= 1
 
 
 def unknown_variables() -> dict[str, str | None]:

@@ -98,7 +98,7 @@ def shortened(error: TilejitError) -> TilejitError:
 
     What the user wrote keeps its frames: the lines of a kernel that runs eagerly, the function that a cause was raised in.
     """
-    if not config.FULL_TRACEBACKS.value:
+    if config.DEBUG.value < 2:
         error.__traceback__ = _of_the_user(error.__traceback__)
         error.__suppress_context__ = True
         cause = error.__cause__

@@ -68,7 +68,7 @@ def test_a_cause_shows_the_users_frames() -> None:
 
 
 def test_a_setting_brings_all_frames_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILEJIT_FULL_TRACEBACKS", "1")
+    monkeypatch.setenv("TILEJIT_DEBUG", "2")
     assert len(frames_of(wrong, X)[1]) > 5
 
 

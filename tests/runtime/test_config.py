@@ -44,7 +44,7 @@ def test_an_unknown_variable_is_a_warning_with_a_suggestion(monkeypatch: pytest.
     monkeypatch.setenv("TILEJIT_PLATFROM", "cpu")
     monkeypatch.setattr(config, "_warned", set())
     with pytest.warns(TilejitWarning, match="TILEJIT_PLATFROM is set.*did you mean TILEJIT_PLATFORM"):
-        config.warn_about_unknown_settings()
+        config.check_settings()
 
 
 def test_platforms_are_named_and_checked(monkeypatch: pytest.MonkeyPatch) -> None:

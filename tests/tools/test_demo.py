@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,13 @@ def test_the_table_has_one_line_per_case_and_no_escape_codes_outside_a_terminal(
     assert lines[0].split() == ["kernel", "shape", "max", "error", "vs", "NumPy", "compile", "ms", "call", "µs"]
     assert [line.split()[0] for line in lines[1:6]] == ["rmsnorm"] * 3 + ["softmax"] * 2
     assert "\x1b" not in done.stdout
+
+
+def test_json_has_every_case() -> None:
+    done = demo("softmax", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert [(case["kernel"], case["right"]) for case in found["cases"]] == [("softmax", True)] * 2 and found["failed"] == {}
 
 
 def test_a_dynamic_extent_is_compiled_once() -> None:

@@ -192,11 +192,11 @@ class JITFunction(Programs):
 
         return as_torch_op(self, name, backward, in_place, config)
 
-    def with_schedule(self, schedule: Mapping[str, Mapping[str, object]]) -> JITFunction:
-        """This kernel with choices of the backend replaced, by nest, as `RunConfig(schedule=…)` does for a call."""
+    def with_choices(self, defaults: Mapping[str, object], schedule: Mapping[str, Mapping[str, object]]) -> JITFunction:
+        """This kernel with other defaults, and with choices of the backend replaced, by nest, as `RunConfig(schedule=…)` does for a call."""
         definition = self.definition
-        options = {**definition.options, "schedule": RunConfig(schedule=schedule).schedule}
-        return JITFunction(Definition(definition.function, definition.kind, options, definition.extra))
+        options = {**definition.options, "schedule": RunConfig(schedule=schedule).schedule} if schedule else definition.options
+        return JITFunction(Definition(with_defaults(cast("FunctionType", definition.function), defaults), definition.kind, options, definition.extra))
 
     def _specialized(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Specialization:
         with asking(self) as ask:
@@ -360,6 +360,19 @@ def _bound_kernels(instance: object) -> _BoundKernels | None:
         type.__setattr__(instance, _BOUND, made)
     else:
         return None
+    return made
+
+
+def with_defaults(function: FunctionType, defaults: Mapping[str, object]) -> FunctionType:
+    """A copy of a function with other defaults. Parameters before which one has a default get one too if they can be left out: None."""
+    code, own = function.__code__, inspect.signature(function).parameters
+    places = list(own)[: code.co_argcount]
+    first = min((at for at, name in enumerate(places) if name in defaults or own[name].default is not inspect.Parameter.empty), default=len(places))
+    values = [defaults.get(name, None if own[name].default is inspect.Parameter.empty else own[name].default) for name in places[first:]]
+    made = FunctionType(code, function.__globals__, function.__name__, tuple(values) or None, function.__closure__)
+    made.__kwdefaults__ = {**(function.__kwdefaults__ or {}), **{name: value for name, value in defaults.items() if name not in places}} or None  # type: ignore[assignment]
+    for name in ("__module__", "__qualname__", "__doc__", "__annotations__"):
+        setattr(made, name, getattr(function, name))
     return made
 
 

@@ -31,7 +31,7 @@ from tilejit.jit.specialize.dependencies import renew
 from tilejit.runtime.arrays import devices_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.call.autograd import GradNote
-from tilejit.runtime.config import RunConfig
+from tilejit.runtime.config import RunConfig, check_settings
 from tilejit.runtime.store.entry import CacheEntry, fields_text
 from tilejit.runtime.targets import EAGER, code_settings, place_of, row_of
 
@@ -141,6 +141,7 @@ class Programs(Kernel):
         return Found(program, walk)
 
     def _found_or_made(self, trace: Trace, extents: Extents, bound: BoundArguments, config: RunConfig | None, key: disk.Key) -> tuple[CompiledProgram, Trace]:
+        check_settings()
         there = disk.find_artifact(key, trace) if row_of(key.platform).cacheable else None
         if there is not None:
             program = self._from_disk(key, trace, *there)
@@ -196,6 +197,8 @@ class Programs(Kernel):
         program = disk.program_of_entry(entry, key, walk, asked)
         facts.keep()
         self._cache.loaded += 1
+        if settings.DEBUG.value >= 2:
+            print(f"tilejit: loaded {disk.kernel_name(self.definition)} from disk: {entry.key[:12]}", file=sys.stderr)
         return program
 
     def _load_or_compile(self, special: Specialization, walk: Trace, config: RunConfig | None, key: disk.Key, asked: bytes, start: float) -> CompiledProgram:
@@ -229,21 +232,23 @@ class Programs(Kernel):
 
     def _remember(self, entry: CacheEntry) -> None:
         refused = disk.remember(entry)
-        if refused is not None and settings.LOG.value == "recompile":
+        if refused is not None and settings.tells_of_compiles():
             print(f"tilejit: {disk.kernel_name(self.definition)} is not kept on disk: {refused} has another answer each time", file=sys.stderr)
 
     def _compile(self, special: Specialization, walk: Trace, config: RunConfig | None, key: disk.Key, start: float) -> CompiledProgram:
         from tilejit.compiler import compile_program
+        from tilejit.jit.watching import watched_compile
 
         self._refuse_if_run_only(key, walk)
         own = self._own_schedule(config)
         place = replace(config or RunConfig(), platform=key.platform, device_id=int(key.device.partition(":")[2] or 0), **own)
-        compiled = compile_program(self._program(special), place, known=CodeCache(disk.store()))
+        with watched_compile(disk.kernel_name(self.definition)):
+            compiled = compile_program(self._program(special), place, known=CodeCache(disk.store()))
         if own:
             check_schedule(compiled, own["schedule"])
         spent = time.perf_counter() - start
         self._cache.compiled(spent)
-        if settings.LOG.value == "recompile":
+        if settings.tells_of_compiles():
             self._log(key, walk, spent)
         return compiled
 

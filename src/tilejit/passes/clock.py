@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 Times = list[tuple[str, float]]
 _active: ContextVar[Times | None] = ContextVar("tilejit_clock", default=None)
+_watching: ContextVar[Callable[[str], None] | None] = ContextVar("tilejit_watching", default=None)
 
 
 @contextmanager
@@ -23,9 +24,21 @@ def measured() -> Generator[Times]:
 
 
 @contextmanager
+def watched(started: Callable[[str], None]) -> Generator[None]:
+    """`started` is told of every stage that begins inside."""
+    token = _watching.set(started)
+    try:
+        yield
+    finally:
+        _watching.reset(token)
+
+
+@contextmanager
 def stage(name: str) -> Generator[None]:
     """What runs inside is the stage `name`, also when it fails."""
-    times = _active.get()
+    times, started = _active.get(), _watching.get()
+    if started is not None:
+        started(name)
     start = time.perf_counter()
     try:
         yield

@@ -140,8 +140,13 @@ def eager() -> Generator[None]:
 _warned: set[str] = set()
 
 
-def warn_about_unknown_settings() -> None:
-    """One warning per process for each TILEJIT_* variable that nothing reads."""
+def check_settings() -> None:
+    """Name what makes no sense in the environment: a value that a setting does not take is an error, a TILEJIT_* variable that nothing reads a warning."""
+    for setting in config.SETTINGS:
+        try:
+            _ = setting.value
+        except ValueError as error:
+            raise OptionError(str(error), help=f"{setting.variable} is: {setting.doc}") from None
     for name, close in config.unknown_variables().items():
         if name not in _warned:
             _warned.add(name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -17,6 +16,7 @@ from tilejit.jit.explain import differences, flat_fields
 from tilejit.runtime.store.directory import Store
 from tilejit.runtime.store.entry import MAX_ENTRY, CacheEntry, DamagedCacheEntry, decode, encode
 from tilejit.runtime.store.files import FileInfo, Files
+from tilejit.tools.output import as_json, say
 
 _SUFFIX = ".tj"
 
@@ -46,18 +46,22 @@ def run(options: argparse.Namespace) -> int:
 
 def _ls(store: Store, options: argparse.Namespace) -> int:
     rows = [(info, entry) for info, entry in _readable(store) if not disk.is_manifest(entry) and (options.kernel or "") in _name(entry)]
+    lines: list[str] = []
+    listed: list[dict[str, object]] = []
     for info, entry in sorted(rows, key=lambda row: -row[0].stamp):
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.stamp))
-        print(f"{entry.key[:12]}  {used}  {info.size:>9}  {_name(entry)}{_arguments(entry)}")
-    print(f"{len(rows)} entries, {sum(info.size for info, _ in rows)} bytes in {store.root}")
+        lines.append(f"{entry.key[:12]}  {used}  {info.size:>9}  {_name(entry)}{_arguments(entry)}")
+        listed.append({"key": entry.key, "kernel": _name(entry), "arguments": entry.fields.get("arguments"), "bytes": info.size, "used": info.stamp})
+    lines.append(f"{len(rows)} entries, {sum(info.size for info, _ in rows)} bytes in {store.root}")
+    say(options, "\n".join(lines), {"directory": store.root, "entries": listed})
     return 0
 
 
 def _show(store: Store, options: argparse.Namespace) -> int:
     entry = _one(store, options.key)
-    print(json.dumps({"key": entry.key, **entry.fields}, indent=1, ensure_ascii=False))
-    for name, data in entry.sections.items():
-        print(f"section {name}: {len(data)} bytes")
+    sections = {name: len(data) for name, data in entry.sections.items()}
+    fields = {"key": entry.key, **entry.fields}
+    say(options, "\n".join([as_json(fields), *(f"section {name}: {size} bytes" for name, size in sections.items())]), {**fields, "sections": sections})
     return 0
 
 
@@ -68,13 +72,12 @@ def _why(store: Store, options: argparse.Namespace) -> int:
     else:
         others = [found for _, found in _readable(store) if found.key != entry.key and _name(found) == _name(entry)]
         if not others:
-            print(f"{entry.key[:12]} is the only entry of {_name(entry)}")
+            say(options, f"{entry.key[:12]} is the only entry of {_name(entry)}", {"key": entry.key, "other": None, "differences": []})
             return 0
         other = min(others, key=lambda found: len(differences(found.fields, entry.fields)))
-    print(f"{_name(entry)}: {other.key[:12]} → {entry.key[:12]}")
     rows = differences(other.fields, entry.fields)
-    for row in rows:
-        print(f"  {row}")
+    text = "\n".join([f"{_name(entry)}: {other.key[:12]} → {entry.key[:12]}", *(f"  {row}" for row in rows)])
+    say(options, text, {"key": entry.key, "other": other.key, "differences": [str(row) for row in rows]})
     return 0 if rows or flat_fields(entry.fields) == flat_fields(other.fields) else 1
 
 
@@ -82,17 +85,17 @@ def _verify(store: Store, options: argparse.Namespace) -> int:
     before = store.counters.damaged
     keys = [key for key, _ in store.entries()]
     bad = [key for key in keys if store.get(key) is None]
-    for key in bad:
-        print(f"{key[:12]}  damaged, set aside")
     for _, entry in _readable(store):
         if disk.ASKED in entry.sections:
             disk.remember(entry)  # a manifest that was lost is made again
-    print(f"{len(keys) - len(bad)} of {len(keys)} entries are whole")
+    lines = [*(f"{key[:12]}  damaged, set aside" for key in bad), f"{len(keys) - len(bad)} of {len(keys)} entries are whole"]
+    say(options, "\n".join(lines), {"entries": len(keys), "damaged": bad})
     return 1 if bad or store.counters.damaged > before else 0
 
 
 def _gc(store: Store, options: argparse.Namespace) -> int:
-    print(f"removed {store.sweep()} files")
+    removed = store.sweep()
+    say(options, f"removed {removed} files", {"removed": removed})
     return 0
 
 
@@ -106,7 +109,7 @@ def _export(store: Store, options: argparse.Namespace) -> int:
     except OSError as error:
         help = "name a directory that can be written to, or one that can be made"
         raise ArtifactError(f"the entries cannot be written to {directory}: {error.strerror or error}", help=help) from None
-    print(f"exported {len(chosen)} entries to {directory}")
+    say(options, f"exported {len(chosen)} entries to {directory}", {"exported": len(chosen), "directory": str(directory)})
     return 0
 
 
@@ -128,30 +131,30 @@ def _import(store: Store, options: argparse.Namespace) -> int:
     except OSError as error:
         help = "name a directory that `tilejit cache export` wrote"
         raise ArtifactError(f"{directory} cannot be imported: {error.strerror or error}", help=help) from None
-    taken = refused = 0
+    taken, refused = 0, dict[str, str]()
     for path in sorted(directory.glob(f"??/*{_SUFFIX}")):
         try:
             entry = decode(Files().read(str(path), MAX_ENTRY)[0], path.stem)
         except (OSError, DamagedCacheEntry) as error:
-            print(f"{path}: {error}")
-            refused += 1
+            refused[str(path)] = str(error)
             continue
         if disk.is_manifest(entry):
             continue  # made from what is imported: the directory has its own already
         taken += store.put(entry)
         if disk.ASKED in entry.sections:
             disk.remember(entry)
-    print(f"imported {taken} entries" + (f", refused {refused}" if refused else ""))
+    summary = f"imported {taken} entries" + (f", refused {len(refused)}" if refused else "")
+    say(options, "\n".join([*(f"{path}: {error}" for path, error in refused.items()), summary]), {"imported": taken, "refused": refused})
     return 1 if refused else 0
 
 
 def _clear(store: Store, options: argparse.Namespace) -> int:
-    if not options.kernel:
-        print(f"removed {store.clear()} entries")
-        return 0
-    chosen = [entry for _, entry in _readable(store) if options.kernel in _name(entry)]
-    removed = [entry for entry in chosen if store.remove(entry.key)]
-    print(f"removed {sum(not disk.is_manifest(entry) for entry in removed)} entries")
+    if options.kernel:
+        chosen = [entry for _, entry in _readable(store) if options.kernel in _name(entry)]
+        removed = sum(not disk.is_manifest(entry) for entry in chosen if store.remove(entry.key))
+    else:
+        removed = store.clear()
+    say(options, f"removed {removed} entries", {"removed": removed})
     return 0
 
 

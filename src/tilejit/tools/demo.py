@@ -11,11 +11,13 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol, cast
 
 import numpy as np
+
+from tilejit.tools.output import as_json
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.floating]]
 
@@ -141,8 +143,9 @@ COLUMNS = (("kernel", 20), ("shape", 20), ("max error", 10), ("vs NumPy", 9), ("
 class Screen:
     """Prints rows as they come, with a progress line below them on a terminal."""
 
-    def __init__(self) -> None:
-        self.live = sys.stdout.isatty()
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self.live = sys.stdout.isatty() and not quiet
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="replace")  # × and µ on a terminal that has no such letters
         self.colour = self.live and "NO_COLOR" not in os.environ
@@ -153,7 +156,8 @@ class Screen:
 
     def line(self, text: str, code: str = "") -> None:
         self.progress("")
-        print(f"\x1b[{code}m{text}\x1b[0m" if code and self.colour else text, flush=True)
+        if not self.quiet:
+            print(f"\x1b[{code}m{text}\x1b[0m" if code and self.colour else text, flush=True)
 
     def cells(self, values: Sequence[str], code: str = "") -> None:
         padded = (v.ljust(w) if i < 2 else v.rjust(w) for i, (v, (_, w)) in enumerate(zip(values, COLUMNS, strict=True)))
@@ -165,10 +169,15 @@ class Screen:
         self.cells(values, "" if row.right else "1;31")
 
 
+def examples_folder() -> Path:
+    """Where the examples are: beside the sources, or, once installed, in the package."""
+    package = Path(__file__).resolve().parents[1]
+    return next((folder for folder in (package / "examples", package.parents[1] / "examples") if folder.is_dir()), package / "examples")
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the subcommand."""
-    checkout = Path(__file__).resolve().parents[3] / "examples"
-    parser.add_argument("--examples", type=Path, default=checkout, metavar="DIR", help="folder of the example files (default: those of the source checkout)")
+    parser.add_argument("--examples", type=Path, default=examples_folder(), metavar="DIR", help="folder of the example files (default: those of tilejit)")
     parser.add_argument("names", nargs="*", metavar="KERNEL", help="only these examples")
 
 
@@ -179,7 +188,7 @@ def run(options: argparse.Namespace) -> int:
     if not paths:
         print(f"tilejit demo: no examples in {folder}", file=sys.stderr)
         return 2
-    screen = Screen()
+    screen = Screen(quiet=options.json)
     started = time.perf_counter()
     screen.progress("loading the compiler …")
     examples = [load_example(path) for path in paths]
@@ -196,6 +205,9 @@ def run(options: argparse.Namespace) -> int:
         except Exception as error:  # the table goes on; the failure is shown below it and in the exit status
             failures.append((example.name, error))
             screen.line(f"{example.name:<20} failed: {type(error).__name__}", "1;31")
+    if options.json:
+        broken = {name: f"{type(error).__name__}: {error}" for name, error in failures}
+        print(as_json({"cases": [{**asdict(row), "right": row.right} for row in rows], "failed": broken}))
     return summary(screen, rows, failures, time.perf_counter() - started)
 
 

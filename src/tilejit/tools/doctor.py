@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from tilejit import config as settings
 from tilejit.errors import TilejitError
 from tilejit.runtime import machine
 from tilejit.runtime.call.layout import supported
 from tilejit.runtime.store.directory import default_root
 from tilejit.runtime.targets import Finding, TargetRow, compiler_of, findings, rows
+from tilejit.tools.output import as_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print what was found as JSON")
+    """Nothing besides --json."""
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what was found; 0 when every target that is installed can run."""
     if arguments.json:
         found = {", ".join(row.platforms): [asdict(finding) for finding in _target(row)] for row in rows()}
-        print(json.dumps({"machine": [asdict(finding) for finding in _machine()], "targets": found}, indent=1))
+        print(as_json({"machine": [asdict(finding) for finding in _machine()], "targets": found}))
         return 0
     print("this machine")
     for finding in _machine():
@@ -55,6 +56,16 @@ def _machine() -> Iterator[Finding]:
         yield Finding("disk cache", f"{root} cannot be written", "set TILEJIT_CACHE_DIR to a directory of yours")
     else:
         yield Finding("disk cache", root)
+    yield from _settings()
+
+
+def _settings() -> Iterator[Finding]:
+    """What the environment sets, and what of it means nothing."""
+    unknown = settings.unknown_variables()
+    for name in sorted(name for name in os.environ if name.startswith(settings.PREFIX)):
+        close = unknown.get(name)
+        help = None if name not in unknown else f"did you mean {close}?" if close else "unset it"
+        yield Finding(name, os.environ[name] if help is None else "there is no such setting", help)
 
 
 def _target(row: TargetRow) -> Iterator[Finding]:

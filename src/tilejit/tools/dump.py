@@ -13,7 +13,6 @@ from tilejit.tools import kernels
 def configure(parser: argparse.ArgumentParser) -> None:
     kernels.configure(parser)
     parser.add_argument("--stage", metavar="NAME", help="which form; default: the names of all")
-    parser.add_argument("--json", action="store_true", help="print JSON: the texts by name")
 
 
 def run(options: argparse.Namespace) -> int:

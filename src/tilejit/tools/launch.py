@@ -19,6 +19,7 @@ from typing import IO
 from tilejit import config as settings
 from tilejit.runtime.ranks.abi import State, Stop
 from tilejit.runtime.ranks.engine import state_offset
+from tilejit.tools.output import as_json
 
 GRACE_S = 5.0
 """Seconds that the others have to end by themselves when one rank has failed."""
@@ -40,7 +41,10 @@ def run(options: argparse.Namespace) -> int:
     if options.ranks < 1:
         print(f"tilejit launch: -n is at least 1, got {options.ranks}", file=sys.stderr)
         return 2
-    return Job(options).run()
+    status = Job(options).run()
+    if options.json:
+        print(as_json({"ranks": options.ranks, "status": status}))
+    return status
 
 
 class Job:

@@ -56,7 +56,6 @@ def matrix(words: list[str]) -> list[MatrixRow]:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("word", nargs="*", help="only ops whose name contains one of these")
-    parser.add_argument("--json", action="store_true", help="print JSON, with signatures and reasons")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 from tilejit.dtypes import DTYPES
 from tilejit.errors import AbiError, ArgumentError, PtoSyntaxError, SourceNotFoundError
 from tilejit.runtime.targets import row_of
+from tilejit.tools.output import as_json, say
 
 if TYPE_CHECKING:
     from tilejit.tile_ir.pto.module import PtoFile
@@ -65,33 +66,40 @@ def _check(options: argparse.Namespace) -> int:
     from tilejit.tile_ir.pto.spec import A5
     from tilejit.tile_ir.pto.verify import build_level, problems
 
-    wrong = 0
+    lines: list[str] = []
+    rows: list[dict[str, object]] = []
     for path in cast("Sequence[str]", options.files):
         try:
             file = _read(path, options.arch)
             found = list(problems(file))
         except PtoSyntaxError as error:
             file, found = None, [error]
-        for error in found:
-            print(f"{type(error).__name__}: {error}")
-        wrong += bool(found)
+        lines += [f"{type(error).__name__}: {error}" for error in found]
+        row: dict[str, object] = {"file": path, "problems": [{"type": type(error).__name__, "message": error.message} for error in found]}
         if file is not None and not found:
-            entries = ", ".join(f"@{entry.sym_name.data}" for entry in file.entries()) or "no entry"
-            print(f"{path}: ok ({entries}; {'A5' if file.arch == A5 else 'A2/A3'}, level {build_level(file)})")
-    return 1 if wrong else 0
+            names = [entry.sym_name.data for entry in file.entries()]
+            arch, level = "A5" if file.arch == A5 else "A2/A3", build_level(file)
+            lines.append(f"{path}: ok ({', '.join(f'@{name}' for name in names) or 'no entry'}; {arch}, level {level})")
+            row |= {"entries": names, "architecture": arch, "level": level}
+        rows.append(row)
+    say(options, "\n".join(lines), rows)
+    return 1 if any(row["problems"] for row in rows) else 0
 
 
 def _format(options: argparse.Namespace) -> int:
     from tilejit.tile_ir.pto.verify import verify
 
+    texts: dict[str, str] = {}
     for path in cast("Sequence[str]", options.files):
         file = _read(path)
         verify(file)
-        text = file.print(long_tiles=options.long, generic=options.generic)
+        texts[path] = file.print(long_tiles=options.long, generic=options.generic)
         if options.write:
-            Path(path).write_text(text, encoding="utf-8")
-        else:
-            print(text, end="")
+            Path(path).write_text(texts[path], encoding="utf-8")
+    if options.json:
+        print(as_json(texts))
+    elif not options.write:
+        print("".join(texts.values()), end="")
     return 0
 
 
@@ -115,7 +123,11 @@ def _emit(options: argparse.Namespace) -> int:
     else:
         known = [name for name, value in names.items() if isinstance(value, JITFunction | Program | Function)]
         raise ArgumentError(f"{options.file} defines no kernel or program {options.name}", help=f"it defines {', '.join(known) or 'none'}")
-    print(compiled.output_dir if options.out else "\n".join(stage.text() for stage in compiled.kernel_stages()), end="\n" if options.out else "")
+    texts = {stage.name: stage.text() for stage in compiled.kernel_stages()}
+    if options.json:
+        print(as_json({"directory": str(compiled.output_dir) if options.out else None, "kernels": texts}))
+    else:
+        print(compiled.output_dir if options.out else "\n".join(texts.values()), end="\n" if options.out else "")
     return 0
 
 
@@ -157,15 +169,18 @@ def _run_directory(options: argparse.Namespace) -> int:
     values = [_example(text) for text in given]
     before = [value.copy() if isinstance(value, np.ndarray) else value for value in values]
     entry(*values)
-    _write_back(given, values, before)
+    _write_back(options, values, before)
     return 0
 
 
-def _write_back(paths: Sequence[str], values: Sequence[object], before: Sequence[object]) -> None:
-    for path, value, old in zip(paths, values, before):
+def _write_back(options: argparse.Namespace, values: Sequence[object], before: Sequence[object]) -> None:
+    written: list[str] = []
+    for path, value, old in zip(cast("Sequence[str]", options.arguments), values, before):
         if isinstance(value, np.ndarray) and path.endswith(".npy") and value.tobytes() != cast("np.ndarray[Any, Any]", old).tobytes():
             np.save(path, value)
-            print(f"{path} written")
+            written.append(path)
+    if written or options.json:
+        say(options, "\n".join(f"{path} written" for path in written), {"written": written})
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -196,7 +211,7 @@ def _run(options: argparse.Namespace) -> int:
     before = [value.copy() if isinstance(value, np.ndarray) else value for value in values]
     program = PtoProgram(file, entry, tuple(names))
     (program.interpret if options.interpret else program.launch)(values, options.grid)
-    _write_back(given, values, before)
+    _write_back(options, values, before)
     return 0
 
 

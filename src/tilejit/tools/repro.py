@@ -32,7 +32,6 @@ sys.exit(main())
 def configure(parser: argparse.ArgumentParser) -> None:
     kernels.configure(parser)
     parser.add_argument("--out", metavar="ZIP", help="where to write; default: repro-KERNEL.zip")
-    parser.add_argument("--json", action="store_true", help="print what is in it as JSON")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`tilejit run DIR`: runs an artifact directory on .npy files, without any compiler; `tilejit run --pypto SCRIPT`: runs a script that imports `pypto`."""
+"""`tilejit run FILE|DIR`: runs a script, a kernel of a file on made-up data, a PTO file, or an artifact directory on .npy files without any compiler."""
 
 from __future__ import annotations
 
@@ -7,34 +7,96 @@ import importlib
 import runpy
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 
-from tilejit.dtypes import DType
 from tilejit.errors import ArgumentError
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.artifact.entry import CompiledEntry
 from tilejit.runtime.call.signature import ParamInfo
 from tilejit.runtime.config import RunConfig
+from tilejit.runtime.copies import in_numpy
+from tilejit.tools import kernels
+from tilejit.tools.output import say
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", nargs="?", help="artifact directory, written by ir.compile(output_dir=…)")
-    parser.add_argument("--inputs", nargs="*", default=[], metavar="FILE", help="one .npy file per tensor that is read, then one number per scalar")
+    what = "script.py, kernels.py:KERNEL, kernel.pto, or an artifact directory that ir.compile(output_dir=…) wrote"
+    arguments = "of a script (after `--` if they begin with a dash), NAME=VALUE of a kernel (x=64x128:FP32, x=x.npy, n=3), or of a PTO file"
+    inputs = "of a directory: one .npy file per tensor that is read, then one number per scalar"
+    parser.add_argument("what", nargs="?", metavar="FILE|DIR", help=what)
+    parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help=arguments)
+    parser.add_argument("--inputs", nargs="*", default=[], metavar="FILE", help=inputs)
     parser.add_argument("--out", nargs="*", default=[], metavar="FILE", help="one .npy file per tensor that is written, in parameter order, then per result")
-    parser.add_argument("--entry", metavar="NAME", help="which function, when the program has several")
-    parser.add_argument("--platform", metavar="NAME", help="must be the one the program was compiled for")
+    parser.add_argument("--entry", metavar="NAME", help="which function, when a program or a PTO file has several")
+    parser.add_argument("--platform", metavar="NAME", help="where a kernel is to run; of a directory: must be the one it was compiled for")
+    parser.add_argument("--check", action="store_true", help="of a kernel: compare the results with the NumPy reference")
     parser.add_argument("--pypto", nargs=argparse.REMAINDER, metavar="SCRIPT", help="run a script in which `pypto` means tilejit; the rest is for it")
 
 
 def run(options: argparse.Namespace) -> int:
     if options.pypto:
-        return _run_script(options.pypto)
-    if options.directory is None:
-        raise ArgumentError("tilejit run takes an artifact directory", help="tilejit run DIR, or tilejit run --pypto SCRIPT")
-    compiled = CompiledProgram.from_dir(options.directory)
+        importlib.import_module("tilejit.compat.pypto")  # by its name: the facades stand above the tools
+        return _run_script(options.pypto, "tilejit run --pypto script.py")
+    if options.what is None:
+        help = "tilejit run script.py, or tilejit run kernels.py:KERNEL x=64x128"
+        raise ArgumentError("tilejit run takes a script, a kernel, a PTO file or an artifact directory", help=help)
+    what = str(options.what)
+    if what.endswith(".pto"):
+        return _run_pto(options)
+    if what.endswith(".py"):
+        return _run_script([what, *options.arguments], "tilejit run script.py")
+    if not Path(what).is_dir() and what.rpartition(":")[0].endswith(".py"):
+        return _run_kernel(options)
+    if options.arguments:
+        raise ArgumentError(f"an artifact directory takes no {options.arguments[0]}", help="name .npy files after --inputs")
+    return _run_directory(options)
+
+
+def _run_pto(options: argparse.Namespace) -> int:
+    from tilejit.tools import pto
+
+    return pto.run(argparse.Namespace(**vars(options), action="run", file=options.what, grid=1, interpret=False))
+
+
+def _run_kernel(options: argparse.Namespace) -> int:
+    """Run a kernel on what the arguments describe; 1 when --check finds a difference."""
+    kernel = kernels.tunable_at(options.what)
+    given = kernels.random_arguments(kernel, options.arguments)
+    config = kernels.config_of(options)
+    before = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in given.items()}
+    results = _results(kernel, given, config)
+    wrong = ""
+    if options.check:
+        from tilejit.jit.tune.trial import difference
+
+        expected = _results(kernels.kernel_at(options.what), before, replace(config or RunConfig(), platform="reference"))
+        found = ((name, difference(array, other)) for (name, array), (_, other) in zip(results, expected, strict=True))
+        wrong = "; ".join(f"{name}: {text}" for name, text in found if text is not None)
+    data = _given_out(options, options.what.rpartition(":")[2], results)
+    if options.check:
+        data["check"] = wrong or "as the reference"
+    verdict = "" if not options.check else f"\nwrong: {wrong}" if wrong else "\nthe reference computes the same"
+    say(options, _shown(options, results) + verdict, data)
+    return 1 if wrong else 0
+
+
+def _results(kernel: object, given: dict[str, object], config: RunConfig | None) -> list[tuple[str, np.ndarray]]:
+    """Name and content of what a kernel writes and returns."""
+    assert isinstance(kernel, kernels.JITFunction | kernels.Autotuned)
+    returned = kernel(**given, **({"config": config} if config is not None else {}))  # type: ignore[arg-type]
+    params = kernel.definition.params
+    written = [(param.name, in_numpy(given[param.name])) for param in params if param.direction != "In" and param.name in given]
+    new = [param.name for param in params if param.direction == "Out" and param.name not in given]
+    values = returned if isinstance(returned, tuple) else () if returned is None else (returned,)
+    return [*written, *((new[at] if at < len(new) else f"result{at}", in_numpy(value)) for at, value in enumerate(cast("tuple[object, ...]", values)))]
+
+
+def _run_directory(options: argparse.Namespace) -> int:
+    compiled = CompiledProgram.from_dir(options.what)
     if options.entry and options.entry not in compiled.entries:
         raise ArgumentError(f"{compiled.name} has no entry {options.entry!r}", help=f"it has {', '.join(compiled.entries)}")
     entry = compiled[options.entry] if options.entry else compiled.only("run")
@@ -47,23 +109,35 @@ def run(options: argparse.Namespace) -> int:
     values = [_argument(param, text) for param, text in zip(taken, inputs, strict=True)]
     returned = entry(*values, config=RunConfig(platform=options.platform))
     results = list(_written(entry, values, returned))
-    out = cast("list[str]", options.out)
-    if out and len(out) != len(results):
-        raise ArgumentError(f"{entry.signature.name} writes {len(results)} tensors ({', '.join(name for name, _ in results)}), got {len(out)} files for --out")
-    for file, (_, array) in zip(out, results, strict=False):
-        np.save(file, array)
-    if not out:
-        for name, array in results:
-            print(f"{name} = {array}")
+    data = _given_out(options, entry.signature.name, results)
+    say(options, _shown(options, results), data)
     return 0
 
 
-def _run_script(command: list[str]) -> int:
-    """Run a script as Python would, with `pypto` as a name for this package."""
+def _given_out(options: argparse.Namespace, name: str, results: Sequence[tuple[str, np.ndarray]]) -> dict[str, object]:
+    """Save the results where --out says; what there is to tell of them."""
+    out = cast("list[str]", options.out)
+    if out and len(out) != len(results):
+        names = ", ".join(name for name, _ in results)
+        raise ArgumentError(f"{name} writes {len(results)} tensors ({names}), got {len(out)} files for --out", help="name one .npy file for each")
+    for file, (_, array) in zip(out, results, strict=False):
+        np.save(file, array)
+    files = out or [None] * len(results)
+    rows = [{"name": label, "shape": list(array.shape), "dtype": str(array.dtype), "file": file} for (label, array), file in zip(results, files, strict=True)]
+    return {"ran": name, "results": rows}
+
+
+def _shown(options: argparse.Namespace, results: Sequence[tuple[str, np.ndarray]]) -> str:
+    if options.out:
+        return "\n".join(f"{name} → {file}" for (name, _), file in zip(results, options.out, strict=True))
+    return "\n".join(f"{name} = {array}" for name, array in results)
+
+
+def _run_script(command: list[str], usage: str) -> int:
+    """Run a script as Python would."""
     script = command[0]
     if not Path(script).is_file():
-        raise ArgumentError(f"there is no script {script}", help="tilejit run --pypto script.py")
-    importlib.import_module("tilejit.compat.pypto")  # by its name: the facades stand above the tools
+        raise ArgumentError(f"there is no script {script}", help=usage)
     sys.argv, sys.path[0] = command, str(Path(script).parent.resolve())
     runpy.run_path(script, run_name="__main__")
     return 0
@@ -75,21 +149,11 @@ def _usage(params: Sequence[ParamInfo]) -> str:
 
 def _argument(param: ParamInfo, text: str) -> object:
     if param.is_tensor:
-        if not Path(text).is_file():
-            raise ArgumentError(f"there is no file {text} for `{param.name}`")
-        try:
-            return _typed(np.load(text, allow_pickle=False), param.dtype)
-        except (OSError, ValueError) as error:
-            raise ArgumentError(f"{text} is no .npy file that could be read for `{param.name}`: {error}") from None
+        return kernels.loaded(param.name, text, param.dtype)
     try:
         return float(text) if param.dtype.is_float else int(text)
     except ValueError:
         raise ArgumentError(f"`{param.name}` is a number ({param.dtype}), got {text!r}") from None
-
-
-def _typed(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """.npy files know only NumPy's own dtypes: the others (bfloat16, …) come back as raw bytes of the same size."""
-    return array.view(dtype.numpy) if array.dtype.kind == "V" and array.dtype.itemsize == dtype.numpy.itemsize else array
 
 
 def _written(entry: CompiledEntry, values: Sequence[object], returned: object) -> Iterator[tuple[str, np.ndarray]]:

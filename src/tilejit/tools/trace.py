@@ -13,7 +13,6 @@ from tilejit.tools import kernels
 def configure(parser: argparse.ArgumentParser) -> None:
     kernels.configure(parser)
     parser.add_argument("--out", metavar="PAGE", help="where to write; default: trace-KERNEL.html")
-    parser.add_argument("--json", action="store_true", help="print what the page shows as JSON instead of writing it")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -85,9 +85,9 @@ class _Place:
 
 @cache
 def _limits(place: _Place, platform: str, dtype: DType, num_threads: int | None) -> Limits:
-    near = cache_bytes()[1] if place.on_host else 16 << 20
     large = min(max(4 * cache_bytes()[2], 64 << 20), 256 << 20)
-    (far, far_size), (fast, fast_size) = (_seconds(_COPY.format(rows=size // 4096), place, platform, num_threads) for size in (large, near // 4))
+    near = cache_bytes()[1] if place.on_host else 0  # on a GPU, what fits its caches is over before it was started
+    (far, far_size), (fast, fast_size) = (_seconds(_COPY.format(rows=size // 4096), place, platform, num_threads) for size in (large, near // 4 or large))
     wide = "FP64" if dtype.bits == 64 else "FP32"
     n = 768 if place.on_host else 4096
     multiplied, _ = _seconds(_PRODUCT.format(n=n, dtype=dtype.name, out=wide), place, platform, num_threads)

@@ -237,6 +237,49 @@ def test_candidates_that_are_the_same_code_are_timed_once() -> None:
     assert len(set(clock.asked)) == 2
 
 
+def test_a_tuned_parameter_may_stand_before_others() -> None:
+    @pl.jit
+    def late(rows: int, x: pl.Tensor, out: pl.Out[pl.Tensor], *, wrong: bool):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            for i in pl.range(x.shape[0] // rows):
+                pl.store(pl.mul(pl.load(x, [i * rows, 0], [rows, x.shape[1]]), 3.0 if wrong else 2.0), [i * rows, 0], out)
+
+    kernel, _ = tuned(late, configs={"rows": [4, 6], "wrong": [False]})
+    x = data()
+    for _ in range(3):
+        np.testing.assert_allclose(kernel(x=x), 2 * x, rtol=1e-6)
+    assert kernel.best(x=x).arguments == {"rows": 6, "wrong": False}
+
+
+def test_a_kernel_that_is_edited_while_the_process_runs_is_tuned_anew() -> None:
+    def first(x: pl.Tensor, out: pl.Out[pl.Tensor], rows: int = 4):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            for i in pl.range(x.shape[0] // rows):
+                pl.store(pl.mul(pl.load(x, [i * rows, 0], [rows, x.shape[1]]), 2.0), [i * rows, 0], out)
+
+    def second(x: pl.Tensor, out: pl.Out[pl.Tensor], rows: int = 4):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            for i in pl.range(x.shape[0] // rows):
+                pl.store(pl.mul(pl.load(x, [i * rows, 0], [rows, x.shape[1]]), 5.0), [i * rows, 0], out)
+
+    kernel, clock = tuned(pl.jit(on_drift="recompile")(first), configs={"rows": [4, 6]})
+    x = data()
+    np.testing.assert_allclose(kernel(x), 2 * x, rtol=1e-6)
+    timed = len(clock.asked)
+    first.__code__ = second.__code__
+    np.testing.assert_allclose(kernel(x), 5 * x, rtol=1e-6)
+    assert len(clock.asked) > timed
+
+
+def test_later_calls_are_as_native_as_those_of_any_kernel() -> None:
+    kernel, _ = tuned()
+    x = data()
+    for _ in range(5):
+        kernel(x)
+    hits = kernel.variant(kernel.best(x)).kernel._warm
+    assert hits is not None and hits.all_hits >= 2
+
+
 def test_in_another_kernel_it_is_a_helper_with_its_defaults() -> None:
     inner, clock = tuned()
 

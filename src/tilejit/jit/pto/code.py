@@ -97,7 +97,7 @@ class PtoCode:
         start = time.perf_counter()
         self._fresh = self.program.native
         self._because = self.program.interpreted_because
-        if settings.LOG.value == "recompile":
+        if settings.tells_of_compiles():
             outcome = "machine code" if self._fresh is not None else f"interpreted: {self._because}"
             sys.stderr.write(f"tilejit: compiled {self.name} in {1e3 * (time.perf_counter() - start):.0f} ms: {outcome}\n")
         if sources_changed() or (self._fresh is not None and not self._fresh.artifact.portable):

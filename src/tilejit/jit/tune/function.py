@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import re
+import inspect
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tilejit import config as settings
 from tilejit.errors import ArtifactError, TilejitError, TuningError, did_you_mean, shortened
@@ -19,14 +19,14 @@ from tilejit.jit.disk import kernels as disk
 from tilejit.jit.explain import Explanation
 from tilejit.jit.function import JITFunction
 from tilejit.jit.reads.asking import asking
-from tilejit.jit.specialize.arguments import BoundArguments, bind_arguments
+from tilejit.jit.specialize.arguments import bind_arguments
+from tilejit.jit.tune.keys import ITEM, coarse, keyed, signature_of
 from tilejit.jit.tune.progress import progress_of
 from tilejit.jit.tune.record import Record, load
 from tilejit.jit.tune.result import Tuning
 from tilejit.jit.tune.search import EFFORTS, Search
 from tilejit.jit.tune.space import Choice, Point, Space, space_of
 from tilejit.jit.tune.trial import Call, KernelTrials, Timer
-from tilejit.runtime.arrays import view_of
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.bench import BoundCall
 from tilejit.runtime.call.graphs import untraced
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from tilejit.tile_ir.program import Program
     from tilejit.view.profile import Profile
 
-_KEY = re.compile(r"(?P<name>\w+)(\.(shape(\[(?P<axis>-?\d+)\])?|dtype))?")
 _REMEMBERED = 4096
 """Signatures of calls whose choice is known without asking."""
 _SAVE_EVERY = 0.5
@@ -64,7 +63,7 @@ class Options:
         where = f"@pl.autotune of '{definition.name}'"
         names = [param.name for param in definition.params]
         for item in self.key or ():
-            found = _KEY.fullmatch(item) if isinstance(item, str) else None
+            found = ITEM.fullmatch(item) if isinstance(item, str) else None
             if found is None or found["name"] not in names:
                 help = did_you_mean(str(item), names) or f"names of parameters ({', '.join(names)}), or x.shape[0]"
                 raise TuningError(f"{where}: key names `{item}`, which is no parameter", help=help)
@@ -77,15 +76,24 @@ class Options:
         return self
 
 
+class Variant(NamedTuple):
+    """A kernel with the choices of a candidate, and the arguments that a call has to add."""
+
+    kernel: JITFunction
+    arguments: Mapping[str, object]
+
+
 class Autotuned(Kernel):
     """A kernel whose compile-time arguments and schedule are chosen by trying them. Called by another kernel, it is a helper with its defaults."""
+
+    __name__: str
 
     def __init__(self, kernel: JITFunction, space: Space, options: Options) -> None:
         functools.update_wrapper(cast("Callable[..., object]", self), kernel.definition.function)
         self.kernel, self.space, self.options = kernel, space, options
         self.definition = kernel.definition
-        self._variants: dict[str, JITFunction] = {}
-        self._known: dict[object, tuple[JITFunction, Mapping[str, object]]] = {}
+        self._variants: dict[str, Variant] = {}
+        self._known: dict[object, Variant] = {}
         self._decided: dict[str, Choice] = {}
         self._new_lock()
         when_forked(self, Autotuned._new_lock)
@@ -105,19 +113,21 @@ class Autotuned(Kernel):
         named: dict[str, Any] = {**kwargs, **chosen} if config is None else {**kwargs, **chosen, "config": config}
         return kernel(*args, **named)
 
-    def _chosen(self, args: tuple[object, ...], kwargs: Mapping[str, object], config: RunConfig | None) -> tuple[JITFunction, Mapping[str, object]]:
-        """The kernel with its schedule, and the arguments to add."""
-        seen = _signature(args, kwargs, config)
+    def _chosen(self, args: tuple[object, ...], kwargs: Mapping[str, object], config: RunConfig | None) -> Variant:
+        """What a call runs."""
+        if self.kernel.definition.is_replaced:  # edited while the process runs: choices and variants are of the old text
+            self._forget()
+        seen = signature_of(args, kwargs, config)
         found = self._known.get(seen) if seen is not None else None
         if found is not None:
             return found
         if any(name in kwargs for name in self.space.arguments) or len(args) > self._first_tuned or recording() is not None:
-            return self.kernel, {}  # as the caller says
+            return Variant(self.kernel, {})  # as the caller says
         try:
             choice = self._decide(Call(args, kwargs, config))
         except TilejitError as error:
             raise shortened(error)  # noqa: B904 (the same error)
-        found = self.variant(choice), choice.arguments
+        found = self.variant(choice)
         if seen is not None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
@@ -130,16 +140,29 @@ class Autotuned(Kernel):
         places = [at for at, param in enumerate(self.kernel.definition.params) if param.name in self.space.arguments]
         return min(places, default=len(self.kernel.definition.params))
 
-    def variant(self, choice: Choice) -> JITFunction:
-        """The kernel with the schedule of a candidate."""
-        if not choice.schedule:
-            return self.kernel
-        key = str(Choice({}, choice.schedule))
+    def variant(self, choice: Choice) -> Variant:
+        """The kernel with a candidate as its defaults, so that calls need not name it, or with arguments to add where defaults cannot be."""
+        key = str(choice)
         with self._lock:
             found = self._variants.get(key)
             if found is None:
-                found = self._variants[key] = self.kernel.with_schedule(choice.schedule)
+                late = self._late(choice)
+                kernel = self.kernel.with_choices({name: value for name, value in choice.arguments.items() if name not in late}, choice.schedule)
+                found = self._variants[key] = Variant(kernel, {name: choice.arguments[name] for name in late})
         return found
+
+    def _late(self, choice: Choice) -> set[str]:
+        """Arguments that cannot be defaults: something that must be given stands behind them."""
+        params = self.kernel.definition.params
+        needed = [at for at, param in enumerate(params) if param.name not in choice.arguments and param.direction != "Out" and not param.keyword_only]
+        last = max((at for at in needed if params[at].default is inspect.Parameter.empty and not params[at].rest), default=-1)
+        return {param.name for at, param in enumerate(params) if param.name in choice.arguments and at < last and not param.keyword_only}
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._known.clear()
+            self._decided.clear()
+            self._variants.clear()
 
     # choosing -----------------------------------------------------------------------------------------------------------------
 
@@ -240,7 +263,7 @@ class Autotuned(Kernel):
         given = cast("Mapping[str, Mapping[str, object]]", whole.own["arguments"])
         arguments = {name: fields for name, fields in given.items() if name not in self.space.arguments}
         if self.options.key is not None:
-            arguments = {name: _coarse(fields) for name, fields in arguments.items()} | _keyed(self.options.key, bound)
+            arguments = {name: coarse(fields) for name, fields in arguments.items()} | keyed(self.options.key, bound)
         helpers = sorted(definition.digest for definition in extents.definitions)
         own = {
             "kernel": f"tuning of {whole.own['kernel']}",
@@ -251,6 +274,13 @@ class Autotuned(Kernel):
             "threads": call.config.num_threads if call.config and call.config.num_threads else thread_count(),
         }
         return disk.Key(own, whole.platform, whole.device)
+
+    def keep_for(self, module: str, *args: object, config: RunConfig | None = None, **kwargs: object) -> None:
+        """Let the choice for such a call serve where the kernel's file has another name, as a script or as a part of a package."""
+        key = self._key(Call(args, kwargs, config))
+        record = load(key, self.space)
+        record.key = disk.Key({**key.own, "kernel": f"tuning of {module}.{self.kernel.definition.function.__qualname__}"}, key.platform, key.device)
+        record.save()
 
     # like any kernel ----------------------------------------------------------------------------------------------------------
 
@@ -286,10 +316,9 @@ class Autotuned(Kernel):
 
     def cache_clear(self, disk_too: bool = False) -> None:
         """Forget every choice and every compiled program of this process; with `disk_too` on disk as well."""
-        self._known.clear()
-        self._decided.clear()
-        for kernel in (self.kernel, *self._variants.values()):
+        for kernel in (self.kernel, *(found.kernel for found in self._variants.values())):
             kernel.cache_clear(disk_too)
+        self._forget()
         name = f"tuning of {disk.kernel_name(self.kernel.definition)}"
         for entry in disk.entries() if disk_too else ():
             if entry.fields.get("kernel") == name:
@@ -327,44 +356,6 @@ def autotune(
         return Autotuned(kernel, space_of(kernel.definition, configs, schedule), options.check(kernel.definition))
 
     return decorate
-
-
-def _signature(args: tuple[object, ...], kwargs: Mapping[str, object], config: RunConfig | None) -> object | None:
-    """What tells calls apart that may have different choices, cheaply; None: only the key can say it."""
-    out: list[object] = [config, settings.snapshot()] if config is not None else []
-    for name, value in (*enumerate(args), *kwargs.items()):
-        shape = getattr(value, "shape", None)
-        out.append((name, type(value), value) if shape is None else (name, type(value), shape, cast("Any", value).dtype, str(getattr(value, "device", ""))))
-    try:
-        hash(made := tuple(out))
-    except TypeError:
-        return None
-    return made
-
-
-def _coarse(fields: Mapping[str, object]) -> dict[str, object]:
-    """Of an argument that the key does not name: its data type and rank."""
-    shape = fields.get("shape")
-    return {"dtype": fields["dtype"], "rank": len(cast("list[object]", shape))} if shape is not None else {"type": fields.get("type", "")}
-
-
-def _keyed(key: Sequence[str], bound: BoundArguments) -> dict[str, object]:
-    """What the items of a key say of the arguments."""
-    out: dict[str, object] = {}
-    for item in key:
-        found = _KEY.fullmatch(item)
-        value = bound.values.get(found["name"]) if found is not None else None
-        view = view_of(value)
-        if found is None or view is None:
-            out[item] = repr(value)
-        elif found["axis"] is not None:
-            axis = int(found["axis"])
-            if not -len(view.shape) <= axis < len(view.shape):
-                raise TuningError(f"the key `{item}` names an axis that a tensor of rank {len(view.shape)} does not have", help="correct key=")
-            out[item] = view.shape[axis]
-        else:
-            out[item] = str(view.dtype) if item.endswith(".dtype") else list(view.shape)
-    return out
 
 
 def _as_arrays(found: object) -> list[Any]:

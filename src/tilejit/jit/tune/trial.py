@@ -21,7 +21,7 @@ from tilejit.runtime.config import RunConfig
 from tilejit.runtime.copies import copy_of, in_numpy, restore
 
 if TYPE_CHECKING:
-    from tilejit.jit.function import JITFunction
+    from tilejit.jit.tune.function import Variant
 
 Timer = Callable[[Choice, Callable[[], None]], float]
 """Seconds of one run of a candidate, given a function that runs it once."""
@@ -45,16 +45,15 @@ class Call:
 class Prepared:
     """A candidate ready to run on copies: the caller's outputs are never written."""
 
-    def __init__(self, kernel: JITFunction, choice: Choice, call: Call) -> None:
-        self.kernel, self.choice = kernel, choice
-        named = {**call.kwargs, **choice.arguments}
-        self.compiled: CompiledProgram = kernel.compile(*call.args, config=call.config, **named)
-        self._given = call
+    def __init__(self, variant: Variant, choice: Choice, call: Call) -> None:
+        self.kernel, self.choice = variant.kernel, choice
+        self._given = Call(call.args, {**call.kwargs, **variant.arguments}, call.config)
+        self.compiled: CompiledProgram = self.kernel.compile(*call.args, config=call.config, **self._given.kwargs)
 
     def bind(self) -> None:
         """Copy what is written; raises what the caller did wrong."""
         call = self._given
-        bound = bind_arguments(self.kernel.definition, call.args, {**call.kwargs, **self.choice.arguments}, running=True)
+        bound = bind_arguments(self.kernel.definition, call.args, call.kwargs, running=True)
         values = {param.name: bound.values[param.name] for param in self.compiled.param_infos if param.name in bound.values}
         written = {param.name: param.direction for param in self.compiled.param_infos if param.direction != "In" and param.name in values}
         self._copies = {name: copy_of(values[name]) for name in written}
@@ -101,7 +100,7 @@ class Prepared:
 class KernelTrials:
     """The candidates of one call, tried as the search asks for them."""
 
-    def __init__(self, variant: Callable[[Choice], JITFunction], space: Space, call: Call, timer: Timer | None, timings: Timings) -> None:
+    def __init__(self, variant: Callable[[Choice], Variant], space: Space, call: Call, timer: Timer | None, timings: Timings) -> None:
         self.timings = timings
         self.errors: dict[Point, TilejitError] = {}
         self.compiled = 0

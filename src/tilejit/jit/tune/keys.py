@@ -1,0 +1,54 @@
+"""What tells calls apart that may have different choices: by all that is compiled for, or by what `key=` names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from tilejit import config as settings
+from tilejit.errors import TuningError
+from tilejit.jit.specialize.arguments import BoundArguments
+from tilejit.runtime.arrays import view_of
+from tilejit.runtime.config import RunConfig
+
+ITEM = re.compile(r"(?P<name>\w+)(\.(shape(\[(?P<axis>-?\d+)\])?|dtype))?")
+"""What an item of a key may be: `n`, `x`, `x.shape`, `x.shape[0]`, `x.dtype`."""
+
+
+def signature_of(args: tuple[object, ...], kwargs: Mapping[str, object], config: RunConfig | None) -> object | None:
+    """What tells calls apart that may have different choices, cheaply; None: only the key can say it."""
+    out: list[object] = [config, settings.snapshot()] if config is not None else []
+    for name, value in (*enumerate(args), *kwargs.items()):
+        shape = getattr(value, "shape", None)
+        out.append((name, type(value), value) if shape is None else (name, type(value), shape, cast("Any", value).dtype, str(getattr(value, "device", ""))))
+    try:
+        hash(made := tuple(out))
+    except TypeError:
+        return None
+    return made
+
+
+def coarse(fields: Mapping[str, object]) -> dict[str, object]:
+    """Of an argument that the key does not name: its data type and rank."""
+    shape = fields.get("shape")
+    return {"dtype": fields["dtype"], "rank": len(cast("list[object]", shape))} if shape is not None else {"type": fields.get("type", "")}
+
+
+def keyed(key: Sequence[str], bound: BoundArguments) -> dict[str, object]:
+    """What the items of a key say of the arguments."""
+    out: dict[str, object] = {}
+    for item in key:
+        found = ITEM.fullmatch(item)
+        value = bound.values.get(found["name"]) if found is not None else None
+        view = view_of(value)
+        if found is None or view is None:
+            out[item] = repr(value)
+        elif found["axis"] is not None:
+            axis = int(found["axis"])
+            if not -len(view.shape) <= axis < len(view.shape):
+                raise TuningError(f"the key `{item}` names an axis that a tensor of rank {len(view.shape)} does not have", help="correct key=")
+            out[item] = view.shape[axis]
+        else:
+            out[item] = str(view.dtype) if item.endswith(".dtype") else list(view.shape)
+    return out
