@@ -9,7 +9,8 @@ import tilejit.language as pl
 import tilejit.language.distributed as pld
 from tests.ranks import order
 from tilejit import ir
-from tilejit.runtime import DistributedCompiledProgram, DistributedConfig
+from tilejit.errors import ArgumentError
+from tilejit.runtime import DeviceTensor, DistributedCompiledProgram, DistributedConfig
 
 NR = pl.dynamic("NR")
 
@@ -89,3 +90,65 @@ def test_a_sub_worker_can_be_replaced() -> None:
 def test_ids_of_devices_are_different_numbers(given: list[int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         DistributedConfig(given)
+
+
+@pl.program
+class Scaling:
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def scale(self, x: pl.Tensor[[2, 8], pl.FP32], w: pl.Tensor[[8], pl.FP32], total: pl.InOut[pl.Tensor[[2, 8], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            total[:, :] = total + pl.col_expand_mul(x, pl.reshape(w, [1, 8]))
+
+    @pl.function(level=pl.Level.HOST, role=pl.Role.Orchestrator)
+    def all(
+        self, x: pl.Tensor[[NR, 2, 8], pl.FP32], w: pl.Tensor[[NR, 8], pl.FP32], total: pl.InOut[pl.Tensor[[NR, 2, 8], pl.FP32]], shift: pl.Scalar[pl.INT32]
+    ):
+        for r in pl.range(pld.world_size()):
+            self.scale(x[r], w[(r + shift) % pld.world_size()], total[r], device=r)
+
+
+def test_tensors_stay_with_their_ranks() -> None:
+    compiled = ir.compile(Scaling, distributed_config=DistributedConfig([0, 1, 2]))
+    assert isinstance(compiled, DistributedCompiledProgram)
+    random = np.random.default_rng(4)
+    x, w, start = random.standard_normal((3, 2, 8), np.float32), random.standard_normal((3, 8), np.float32), random.standard_normal((3, 2, 8), np.float32)
+    with compiled.prepare() as ranks:
+        weights, total = ranks.alloc_stacked_tensor(w), ranks.alloc_stacked_tensor(start, worker_ids=[0, 1, 2])
+        for _ in range(2):
+            ranks(x, weights, total, 0)
+        found = np.empty_like(start)
+        ranks.copy_stacked_from(total, found)
+        np.testing.assert_array_equal(found, start + x * w[:, None] + x * w[:, None])
+        ranks.copy_to(weights[1], np.zeros(8, np.float32))
+        ranks(x, weights, total, 0)
+        one = np.empty((2, 8), np.float32)
+        ranks.copy_from(total[1], one)
+        np.testing.assert_array_equal(one, found[1])
+        with pytest.raises(ArgumentError, match="stays with rank 1, the launch is on rank 0"):
+            ranks(x, weights, total, 1)
+        ranks.free_stacked_tensor(weights)
+        with pytest.raises(ValueError, match="was freed"):
+            ranks.free_tensor(weights[0])
+
+
+@pytest.mark.parametrize("ids", [[0, 1], [0, 1, 1], [0, 1, 3]])
+def test_every_slice_of_a_stacked_tensor_has_a_rank_of_its_own(ids: list[int]) -> None:
+    compiled = ir.compile(Scaling, distributed_config=DistributedConfig([0, 1, 2]))
+    assert isinstance(compiled, DistributedCompiledProgram)
+    with compiled.prepare() as ranks, pytest.raises(ValueError, match="rank"):
+        ranks.alloc_stacked_tensor(np.ones((3, 8), np.float32), worker_ids=ids)
+
+
+def test_memory_of_a_rank_by_its_address() -> None:
+    with _compiled().prepare() as ranks:
+        address = ranks.malloc(64, worker_id=1)
+        tensor = DeviceTensor(address, (4, 4), pl.FP32)
+        ranks.copy_to(tensor, np.eye(4, dtype=np.float32))
+        found = np.empty((4, 4), np.float32)
+        ranks.copy_from(tensor, found)
+        np.testing.assert_array_equal(found, np.eye(4))
+        ranks.free(address)
+        with pytest.raises(ValueError, match="freed"):
+            ranks.free(address)
+        with pytest.raises(ValueError, match="worker_id=2"):
+            ranks.alloc_tensor([2], pl.FP32, worker_id=2)

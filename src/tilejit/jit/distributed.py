@@ -8,18 +8,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tilejit.errors import ArgumentError
 from tilejit.jit.definition import Definition
 from tilejit.jit.ranks import distributed_config, run_host, run_text
-from tilejit.runtime.arrays import DeviceTensor, view_of
 from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.config import DistributedConfig
-from tilejit.runtime.ranks.engines import Held
-from tilejit.runtime.ranks.host import LaunchParam, Recorder
+from tilejit.runtime.ranks.engines import Held, world_of
+from tilejit.runtime.ranks.host import Recorder
+from tilejit.runtime.ranks.launches import LaunchParam
 from tilejit.runtime.ranks.plan import Plan
+from tilejit.runtime.ranks.resident import Residents
 
 if TYPE_CHECKING:
     from tilejit.runtime.ranks.engine import Engine
@@ -71,7 +70,7 @@ class DistributedCompiledProgram(CompiledProgram):
 
     def __init__(self, compiled: CompiledProgram, program: Program, config: DistributedConfig | None, run: RunConfig | None) -> None:
         super().__init__(compiled.artifact, {name: entry.runner for name, entry in compiled.entries.items()}, program=program)
-        self._config, self._run = config, run
+        self.chosen, self._run = config, run
         self.hosts = {name: Definition(host.python, "host", {}, {**host.enclosing, "self": None}) for name, host in program.hosts.items()}
         self.sub_workers = {name: worker.python for name, worker in program.sub_workers.items()}
         callable_ones = {name: function for name, function in program.functions.items() if name in self.entries}
@@ -101,7 +100,7 @@ class DistributedCompiledProgram(CompiledProgram):
         if unbound:
             raise ValueError(f"the sub-worker `{unbound[0]}` has no body: bind it with prepare(callbacks={{{unbound[0]!r}: …}})")
         used = config or self._run
-        chosen = distributed_config(config) or self._config
+        chosen = distributed_config(config) or self.chosen
         settled = RunConfig(platform=self.platform, num_threads=used.num_threads if used is not None else None, distributed_config=chosen)
         return run_host(self.hosts[name], tuple(args), named, settled, lambda recorder: _Self(self, recorder, callbacks), worker)
 
@@ -169,8 +168,8 @@ class DistributedRunHandle:
         return self._future.done()
 
 
-class DistributedWorker:
-    """Ranks that stay for many calls; a context manager."""
+class DistributedWorker(Residents):
+    """Ranks that stay for many calls, and tensors that stay with them; a context manager."""
 
     def __init__(
         self,
@@ -181,6 +180,7 @@ class DistributedWorker:
         callbacks: Mapping[str, Callable[..., object]],
     ) -> None:
         self._programs, self._config = list(programs), config
+        super().__init__(lambda: world_of(distributed_config(config) or programs[0].chosen))
         self._persistent, self._reset, self._callbacks = persistent, reset, callbacks
         self._lock = threading.RLock()
         self._held: Held | None = None
@@ -189,7 +189,6 @@ class DistributedWorker:
         self._closed = False
         self._queue = ThreadPoolExecutor(1)
         self._under_way: list[Future[Any]] = []
-        self._tensors: set[int] = set()
 
     def __enter__(self) -> DistributedWorker:
         return self
@@ -259,38 +258,6 @@ class DistributedWorker:
             return
         self._queue.shutdown(wait=True)
         self._closed = True
+        self.free_all()
         if self._held is not None:
             self._held.__exit__(None, None, None)
-
-    # resident tensors -----------------------------------------------------------------------------------------------------
-
-    def alloc_tensor(self, shape: Sequence[int], dtype: Any, *, init: object = None, worker_id: int = 0) -> DeviceTensor:
-        """A tensor that stays with a rank."""
-        array = np.zeros(tuple(shape), dtype.numpy if hasattr(dtype, "numpy") else dtype)
-        if init is not None:
-            array[...] = np.asarray(_numpy(init))
-        return self._resident(array, worker_id)
-
-    def _resident(self, array: Any, worker_id: int) -> DeviceTensor:
-        tensor = DeviceTensor(int(array.__array_interface__["data"][0]), tuple(array.shape), _dtype(array))
-        _kept[tensor.data_ptr] = (array, worker_id)
-        self._tensors.add(tensor.data_ptr)
-        return tensor
-
-    def free_tensor(self, tensor: DeviceTensor) -> None:
-        _kept.pop(tensor.data_ptr, None)
-        self._tensors.discard(tensor.data_ptr)
-
-
-_kept: dict[int, tuple[Any, int]] = {}
-
-
-def _numpy(value: object) -> Any:
-    view = view_of(value)
-    return view.numpy() if view is not None else value
-
-
-def _dtype(array: Any) -> Any:
-    from tilejit.dtypes import dtype_of_numpy
-
-    return dtype_of_numpy(array.dtype)

@@ -16,14 +16,17 @@ from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.specialize.arguments import bind_arguments
 from tilejit.jit.specialize.signature import JitParam
-from tilejit.runtime.arrays import ArrayView, allocate, first_array, view_of
+from tilejit.runtime.arrays import ArrayView, DeviceTensor, allocate, first_array, view_of
 from tilejit.runtime.artifact.compiled import CompiledEntry
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.call import Call
 from tilejit.runtime.ranks.config import DistributedConfig
 from tilejit.runtime.ranks.engines import Held
-from tilejit.runtime.ranks.host import LaunchParam, Recorder, recording
-from tilejit.runtime.ranks.plan import HostTensor, Plan, Step, Window, WindowBuffer
+from tilejit.runtime.ranks.host import Recorder
+from tilejit.runtime.ranks.launches import LaunchParam
+from tilejit.runtime.ranks.plan import HostTensor, Plan, StackedTensor, Step, Window, WindowBuffer
+from tilejit.runtime.ranks.recording import recording
+from tilejit.runtime.ranks.resident import StackedDeviceTensor, array_of, home_of
 from tilejit.runtime.ranks.standins import Language, bound
 from tilejit.types.annotations import DynVar, WindowAnnotation
 
@@ -156,6 +159,8 @@ def run_host(
 ) -> object:
     """A call of a host function; `me` is its `self`, `worker` what was prepared for it."""
     check_params(definition)
+    stacks: dict[int, StackedDeviceTensor] = {}
+    args, named = tuple(_unstacked(value, stacks) for value in args), {name: _unstacked(value, stacks) for name, value in named.items()}
     given = bind_arguments(definition, args, named, running=True)
     views = {param.name: view_of(given.values[param.name]) for param in definition.params if param.tensor is not None and param.name in given.values}
     symbols = _symbols(definition.params, views)
@@ -166,10 +171,9 @@ def run_host(
         recorder = Recorder(Plan(engine.world), config, symbols=symbols)
         first = first_array([view for view in views.values() if view is not None])
         recorder.framework = first.framework if first is not None else "numpy"
-        tensors = {
-            name: HostTensor(_array(definition, name, view), name) for name, view in {**views, **{name: view_of(array) for name, array in new.items()}}.items()
-        }
-        recorder.plan.tensors = list(tensors.values())
+        shapes = {**views, **{name: view_of(array) for name, array in new.items()}}
+        tensors = {name: _tensor(definition, name, view, given.values.get(name), stacks) for name, view in shapes.items()}
+        recorder.plan.tensors = [tensor for tensor in tensors.values() if tensor.home is None and not isinstance(tensor, StackedTensor)]
         values = [tensors.get(param.name, given.values.get(param.name)) for param in definition.params]
         with recorder:
             result = run_text(definition, recorder, [*([me(recorder)] if me is not None else []), *values])
@@ -203,6 +207,24 @@ def _returned(result: object, tensors: Mapping[str, HostTensor], new: Mapping[st
     items = result if isinstance(result, tuple) else (result,)
     named = [name for item in items for name, tensor in tensors.items() if item is tensor and name in new]
     return [new[name] for name in dict.fromkeys((*named, *new))]
+
+
+def _unstacked(value: object, stacks: dict[int, StackedDeviceTensor]) -> object:
+    """What stands for a stacked tensor while arguments are bound: an array of its shape, without memory."""
+    if not isinstance(value, StackedDeviceTensor):
+        return value
+    empty = np.broadcast_to(np.empty((), value.shards[0].dtype.numpy), value.full_shape)
+    stacks[id(empty)] = value
+    return empty
+
+
+def _tensor(definition: Definition, name: str, view: ArrayView | None, value: object, stacks: Mapping[int, StackedDeviceTensor]) -> HostTensor:
+    """A parameter as the host function sees it."""
+    stack = stacks.get(id(value))
+    if stack is not None:
+        assert isinstance(value, np.ndarray)
+        return StackedTensor(value, name, shards=[HostTensor(array_of(shard), name, home) for shard, home in zip(stack.shards, stack.worker_ids, strict=True)])
+    return HostTensor(_array(definition, name, view), name, home_of(value) if isinstance(value, DeviceTensor) else None)
 
 
 def _array(definition: Definition, name: str, view: ArrayView | None) -> Any:

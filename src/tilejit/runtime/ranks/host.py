@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import linecache
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from types import CodeType, FrameType
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -16,86 +14,19 @@ from tilejit.dtypes import DType
 from tilejit.errors import (
     ArgumentError,
     DTypeError,
-    InvalidOperationError,
     OutOfBoundsError,
     ParserSyntaxError,
-    ParserTypeError,
-    RankStopped,
     ShapeError,
-    SourceText,
     Span,
     TilejitError,
 )
-from tilejit.ops.ranks import COLLECTIVES
 from tilejit.runtime.artifact.compiled import CompiledEntry
 from tilejit.runtime.config import RunConfig
-from tilejit.runtime.ranks import meeting
-from tilejit.runtime.ranks.plan import GroupOf, HostTensor, Plan, Step, Window, WindowBuffer
+from tilejit.runtime.ranks.launches import HostCollective, Launchable, LaunchParam, extents, in_framework, on_rank, sample, shown, type_of
+from tilejit.runtime.ranks.places import assigned_name, span_of
+from tilejit.runtime.ranks.plan import GroupOf, HostTensor, Plan, StackedTensor, Step, Window, WindowBuffer
 from tilejit.runtime.ranks.recording import record_into, recording
 from tilejit.types.annotations import DynVar
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchParam:
-    """A parameter of a function that can be launched."""
-
-    name: str
-    kind: str
-    """"tensor", "window", "scalar" or "group"."""
-    shape: tuple[object, ...] | None = None
-    """Extents of the annotation: ints, or symbols."""
-    dtype: DType | None = None
-    default: object = ...
-    direction: str = "In"
-
-
-class Launchable(Protocol):
-    """A function that runs on a rank."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def params(self) -> Sequence[LaunchParam]: ...
-
-    def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
-        """The compiled function for such arguments; scalars stay parameters."""
-        ...
-
-    def text(self) -> str:
-        """The program of that function, to be compared between processes."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class HostCollective:
-    """A collective of a host function."""
-
-    name: str
-    operands: tuple[Window | HostTensor, ...]
-    signal: Window
-    op: int
-    root: int
-    ring: bool
-    span: Span | None
-
-    def settle(self, world: int) -> None:
-        """The group is that of the data; a barrier's is that of its signal, or everybody."""
-        windows = [operand for operand in self.operands if isinstance(operand, Window)]
-        members: set[int] = set().union(*(window.buffer.ranks for window in windows if window is not self.signal or len(windows) == 1)) or set(range(world))
-        for window in windows:
-            window.buffer.ranks |= members
-
-    def steps(self) -> list[Step]:
-        return [Step(rank, self.name, self._run, (), (), self.span) for rank in sorted(self.signal.buffer.ranks)]
-
-    def _run(self, call: Any, rank: int) -> None:
-        arrays = [call.window(item, rank) if isinstance(item, Window) else item.array[rank : rank + 1] for item in self.operands]
-        if self.name.startswith("all_to_all"):
-            arrays = [array[0] if isinstance(item, HostTensor) else array for array, item in zip(arrays, self.operands, strict=True)]
-        comm, line = call.context(self.signal.buffer, rank), self.span.line if self.span is not None else 0
-        if not meeting.meet(comm, COLLECTIVES.index(self.name), self.op, self.root, self.ring, line, arrays, False):
-            raise RankStopped(f"is in {self.name}", span=self.span)
 
 
 @dataclass
@@ -131,7 +62,7 @@ class Recorder:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code not in self.codes:
             frame = frame.f_back
-        return _span(frame) if frame is not None else None
+        return span_of(frame) if frame is not None else None
 
     def fail(self, kind: type[TilejitError], message: str, help: str | None = None, **more: Any) -> NoReturn:
         raise kind(message, span=self.here(), help=help, **more)
@@ -164,7 +95,7 @@ class Recorder:
             bits = 8 * self.integer(size, "the size in bytes")
             if bits <= 0:
                 self.fail(ShapeError, f"a window buffer has at least a byte, got {bits // 8}")
-        label = _assigned_name(span) or ""
+        label = assigned_name(span) or ""
         if not label:
             self.fail(ParserSyntaxError, "a window buffer is assigned to a name of its own", help="write data_buf = pld.alloc_window_buffer(…)")
         known = next((buffer for buffer in self.plan.buffers if buffer.name == label), None)
@@ -214,6 +145,11 @@ class Recorder:
             rank = self.integer(device, "`device`")
             if not 0 <= rank < self.plan.world:
                 self.fail(ArgumentError, f"device={rank}: the world has the ranks 0 to {self.plan.world - 1}", help="loop over pl.range(pld.world_size())")
+        for value in values.values():
+            if isinstance(value, StackedTensor):
+                self.fail(ArgumentError, f"the slices of `{value.name}` stay with different ranks", help=f"pass {value.name}[r]")
+            if isinstance(value, HostTensor) and value.home not in (None, rank):
+                self.fail(ArgumentError, f"`{value.name}` stays with rank {value.home}, the launch is on rank {rank}", help=f"launch with device={value.home}")
         for value in windows:
             (value.buffer if isinstance(value, Window) else value.window.buffer).ranks.add(rank)
         entry = self._entry(target, values)
@@ -223,14 +159,14 @@ class Recorder:
         signature, span = entry.signature, self.here()
         order = [values[param.name] for param in signature.params]
         tensors = [(param.direction, value) for param, value in zip(signature.params, order, strict=True) if isinstance(value, HostTensor)]
-        new = [HostTensor(np.zeros(_extents(result.shape, signature, order), result.dtype.numpy), result.name) for result in signature.results]
+        new = [HostTensor(np.zeros(extents(result.shape, signature, order), result.dtype.numpy), result.name) for result in signature.results]
         self.plan.tensors += new
         reads = [value for direction, value in tensors if direction != "Out"]
         writes = [value for direction, value in tensors if direction != "In"]
         config = self.config
 
         def run(call: Any, rank: int) -> None:
-            given = [_on_rank(call, rank, value) for value in order]
+            given = [on_rank(call, rank, value) for value in order]
             made = entry.checked(given, call.run_config(config))
             for tensor, array in zip(new, made if isinstance(made, tuple) else (made,), strict=True) if new else ():
                 tensor.array[...] = np.asarray(array)
@@ -240,10 +176,10 @@ class Recorder:
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
     def _entry(self, target: Launchable, values: dict[str, object]) -> CompiledEntry:
-        key = (target.name, id(target), *(_type_of(value) for value in values.values()))
+        key = (target.name, id(target), *(type_of(value) for value in values.values()))
         if key not in self.compiled:
             self.targets.append(target)
-            self.compiled[key] = target.entry({name: _sample(value) for name, value in values.items()}, self.config)
+            self.compiled[key] = target.entry({name: sample(value) for name, value in values.items()}, self.config)
         return self.compiled[key]
 
     def _bound(self, target: Launchable, args: Sequence[object], named: dict[str, object]) -> dict[str, object]:
@@ -267,19 +203,19 @@ class Recorder:
         what = f"parameter `{param.name}` of `{target.name}`"
         if param.kind == "group":
             if not isinstance(value, GroupOf):
-                self.fail(ArgumentError, f"{what} is a group, got {_shown(value)}", help="pld.get_comm_ctx(window)")
+                self.fail(ArgumentError, f"{what} is a group, got {shown(value)}", help="pld.get_comm_ctx(window)")
             return value
         if param.kind == "window":
             if not isinstance(value, Window):
-                self.fail(ArgumentError, f"{what} needs a window, got {_shown(value)}", help="make it with pld.alloc_window_buffer and pld.window")
+                self.fail(ArgumentError, f"{what} needs a window, got {shown(value)}", help="make it with pld.alloc_window_buffer and pld.window")
             return self._fitted(what, param, value)
         if param.kind == "tensor" or isinstance(value, HostTensor | Window):
             if not isinstance(value, HostTensor | Window):
-                self.fail(ArgumentError, f"{what} is a tensor, got {_shown(value)}")
+                self.fail(ArgumentError, f"{what} is a tensor, got {shown(value)}")
             return value
         number = self.symbols.get(value) if isinstance(value, DynVar) else value
         if not isinstance(number, int | float | bool | np.generic):
-            self.fail(ArgumentError, f"{what} is a number, got {_shown(value)}")
+            self.fail(ArgumentError, f"{what} is a number, got {shown(value)}")
         return number.item() if isinstance(number, np.generic) else number
 
     def _fitted(self, what: str, param: LaunchParam, window: Window) -> Window:
@@ -306,7 +242,7 @@ class Recorder:
         framework = self.framework
 
         def run(call: Any, rank: int) -> None:
-            function(*(_in_framework(arg.array, framework) if isinstance(arg, HostTensor) else arg for arg in args))
+            function(*(in_framework(arg.array, framework) if isinstance(arg, HostTensor) else arg for arg in args))
 
         reads = [tensor for tensor, _ in tensors if isinstance(tensor, HostTensor)]
         writes = [tensor for tensor, direction in tensors if isinstance(tensor, HostTensor) and direction != "In"]
@@ -334,106 +270,3 @@ class Recorder:
                 raise ArgumentError(
                     f"the window buffer `{buffer.name}` is allocated but never used on a rank", span=buffer.span, help="pass a window of it to a launch"
                 )
-
-
-def _on_rank(call: Any, rank: int, value: object) -> object:
-    """An argument as the launched function gets it."""
-    if isinstance(value, Window):
-        return call.window(value, rank)
-    if isinstance(value, GroupOf):
-        return call.context(value.window.buffer, rank)
-    return value.array if isinstance(value, HostTensor) else value
-
-
-def _type_of(value: object) -> object:
-    if isinstance(value, Window):
-        return ("window", value.shape, value.dtype)
-    if isinstance(value, HostTensor):
-        return ("tensor", value.shape, value.array.dtype)
-    return type(value)
-
-
-def _sample(value: object) -> object:
-    """What a compile needs of an argument: its shape and dtype."""
-    if isinstance(value, Window):
-        return np.empty(value.shape, value.dtype.numpy)
-    if isinstance(value, HostTensor):
-        return value.array
-    from tilejit.types.annotations import RUNTIME
-
-    return RUNTIME
-
-
-def _extents(shape: Sequence[object] | None, signature: Any, order: Sequence[object]) -> list[int]:
-    """The shape of a result that is no parameter."""
-    symbols: dict[object, int] = {}
-    for param, value in zip(signature.params, order, strict=True):
-        if isinstance(value, HostTensor | Window) and param.shape is not None:
-            symbols.update({dim: extent for dim, extent in zip(param.shape, value.shape, strict=True) if isinstance(dim, str)})
-    return [dim if isinstance(dim, int) else symbols[dim] for dim in shape or ()]
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, HostTensor):
-        return f"Tensor[{list(value.shape)}, {value.array.dtype}]"
-    return "a window" if isinstance(value, Window) else repr(value)
-
-
-def _in_framework(array: Any, framework: str) -> object:
-    """An array as the caller's framework has it."""
-    if framework != "torch":
-        return array
-    from tilejit.runtime import torch
-
-    return torch.on_device(array, "cpu")
-
-
-def part_of(tensor: HostTensor, index: Any) -> HostTensor:
-    """`x[r]`, `x[a:b]`: a view that lies in one piece."""
-    recorder = recording()
-    assert recorder is not None, "a host tensor outlived its call"
-    items = index if isinstance(index, tuple) else (index,)
-    if len(items) > tensor.array.ndim:
-        recorder.fail(ShapeError, f"`{tensor.name}` has {tensor.array.ndim} dims, got {len(items)} indices")
-    ready: list[Any] = []
-    for axis, item in enumerate(items):
-        extent = tensor.array.shape[axis]
-        if isinstance(item, slice):
-            ready.append(slice(*(None if part is None else recorder.integer(part, "a bound") for part in (item.start, item.stop, item.step))))
-            continue
-        at = recorder.integer(item, "an index")
-        if not -extent <= at < extent:
-            recorder.fail(
-                OutOfBoundsError, f"index {at} of dim {axis} of `{tensor.name}`, which has extent {extent}", help="as many slices as there are ranks are needed"
-            )
-        ready.append(at)
-    found = tensor.array[tuple(ready)]
-    if not isinstance(found, np.ndarray) or found.ndim == 0:
-        recorder.fail(ArgumentError, f"an element of `{tensor.name}` is not known to a host function", help="read it in a function that is launched")
-    if not found.flags.c_contiguous:
-        recorder.fail(ArgumentError, f"this part of `{tensor.name}` does not lie in one piece", help="index leading dims only")
-    return HostTensor(found, tensor.name)
-
-
-def _assigned_name(span: Span | None) -> str | None:
-    """The name on the left of the statement at a place."""
-    if span is None:
-        return None
-    import ast
-
-    text = (span.source.line(span.line) or "").strip()
-    head = text.partition("=")[0].partition(":")[0].strip()
-    return head if head.isidentifier() and "=" in text and ast is not None else None
-
-
-def _span(frame: FrameType) -> Span:
-    """Where a frame is, with the columns that Python knows."""
-    code = frame.f_code
-    line, end_line, column, end_column = next(islice(code.co_positions(), frame.f_lasti // 2, None), (None, None, None, None))
-    number = line or frame.f_lineno
-    lines = tuple(linecache.getlines(code.co_filename)) or ()
-    source = SourceText(code.co_filename, tuple(text.rstrip("\n") for text in lines), 1)
-    return Span(source, number, (column or 0) + 1, end_line or number, (end_column or 0) + 1, code.co_name)
-
-
-__all__ = ["InvalidOperationError", "LaunchParam", "Launchable", "ParserTypeError", "Recorder", "part_of", "recording"]

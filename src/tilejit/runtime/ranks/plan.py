@@ -58,8 +58,8 @@ class HostTensor:
 
     array: NDArray
     name: str
-    owner: object = None
-    """The caller's tensor, where it is whole."""
+    home: int | None = None
+    """The rank that it stays with, if it does."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -76,9 +76,16 @@ class HostTensor:
         return first, first + self.array.nbytes
 
     def __getitem__(self, index: Any) -> HostTensor:
-        from tilejit.runtime.ranks.host import part_of
+        from tilejit.runtime.ranks.parts import part_of
 
         return part_of(self, index)
+
+
+@dataclass(eq=False)
+class StackedTensor(HostTensor):
+    """A tensor whose slices stay with ranks: only they are memory."""
+
+    shards: Sequence[HostTensor] = ()
 
 
 @dataclass(eq=False)

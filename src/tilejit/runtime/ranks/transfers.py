@@ -45,9 +45,7 @@ class Transfers:
     def before(self, step: Step) -> None:
         """Fetch what other processes wrote and this step touches."""
         for other in step.after if self._places else ():
-            if other.rank in self.engine.here:
-                continue
-            for tensor in other.writes:
+            for tensor in other.writes if other.rank not in self.engine.here else ():
                 for own in (*step.reads, *step.writes):
                     self._fetch(other.rank, max(tensor.reach[0], own.reach[0]), min(tensor.reach[1], own.reach[1]))
 
@@ -55,7 +53,8 @@ class Transfers:
         """Publish what this step wrote and other processes need."""
         if step in self._needed and self._places:
             for tensor in step.writes:
-                self._show(*tensor.reach)
+                if tensor.home is None:
+                    self._show(*tensor.reach)
 
     def _show(self, low: int, high: int) -> None:
         if low < high:

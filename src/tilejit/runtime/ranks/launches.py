@@ -1,0 +1,134 @@
+"""What a host function can launch, and how a rank gets the arguments of a launch or takes part in a collective."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tilejit.dtypes import DType
+from tilejit.errors import RankStopped, Span
+from tilejit.ops.ranks import COLLECTIVES
+from tilejit.runtime.artifact.compiled import CompiledEntry
+from tilejit.runtime.config import RunConfig
+from tilejit.runtime.ranks import meeting
+from tilejit.runtime.ranks.plan import GroupOf, HostTensor, Step, Window
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchParam:
+    """A parameter of a function that can be launched."""
+
+    name: str
+    kind: str
+    """"tensor", "window", "scalar" or "group"."""
+    shape: tuple[object, ...] | None = None
+    """Extents of the annotation: ints, or symbols."""
+    dtype: DType | None = None
+    default: object = ...
+    direction: str = "In"
+
+
+class Launchable(Protocol):
+    """A function that runs on a rank."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def params(self) -> Sequence[LaunchParam]: ...
+
+    def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
+        """The compiled function for such arguments; scalars stay parameters."""
+        ...
+
+    def text(self) -> str:
+        """The program of that function, to be compared between processes."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class HostCollective:
+    """A collective of a host function."""
+
+    name: str
+    operands: tuple[Window | HostTensor, ...]
+    signal: Window
+    op: int
+    root: int
+    ring: bool
+    span: Span | None
+
+    def settle(self, world: int) -> None:
+        """The group is that of the data; a barrier's is that of its signal, or everybody."""
+        windows = [operand for operand in self.operands if isinstance(operand, Window)]
+        members: set[int] = set().union(*(window.buffer.ranks for window in windows if window is not self.signal or len(windows) == 1)) or set(range(world))
+        for window in windows:
+            window.buffer.ranks |= members
+
+    def steps(self) -> list[Step]:
+        return [Step(rank, self.name, self._run, (), (), self.span) for rank in sorted(self.signal.buffer.ranks)]
+
+    def _run(self, call: Any, rank: int) -> None:
+        arrays = [call.window(item, rank) if isinstance(item, Window) else item.array[rank : rank + 1] for item in self.operands]
+        if self.name.startswith("all_to_all"):
+            arrays = [array[0] if isinstance(item, HostTensor) else array for array, item in zip(arrays, self.operands, strict=True)]
+        comm, line = call.context(self.signal.buffer, rank), self.span.line if self.span is not None else 0
+        if not meeting.meet(comm, COLLECTIVES.index(self.name), self.op, self.root, self.ring, line, arrays, False):
+            raise RankStopped(f"is in {self.name}", span=self.span)
+
+
+def on_rank(call: Any, rank: int, value: object) -> object:
+    """An argument as the launched function gets it."""
+    if isinstance(value, Window):
+        return call.window(value, rank)
+    if isinstance(value, GroupOf):
+        return call.context(value.window.buffer, rank)
+    return value.array if isinstance(value, HostTensor) else value
+
+
+def type_of(value: object) -> object:
+    """What the compiled function depends on."""
+    if isinstance(value, Window):
+        return ("window", value.shape, value.dtype)
+    if isinstance(value, HostTensor):
+        return ("tensor", value.shape, value.array.dtype)
+    return type(value)
+
+
+def sample(value: object) -> object:
+    """What a compile needs of an argument: its shape and dtype."""
+    if isinstance(value, Window):
+        return np.empty(value.shape, value.dtype.numpy)
+    if isinstance(value, HostTensor):
+        return value.array
+    from tilejit.types.annotations import RUNTIME
+
+    return RUNTIME
+
+
+def extents(shape: Sequence[object] | None, signature: Any, order: Sequence[object]) -> list[int]:
+    """The shape of a result that is no parameter."""
+    symbols: dict[object, int] = {}
+    for param, value in zip(signature.params, order, strict=True):
+        if isinstance(value, HostTensor | Window) and param.shape is not None:
+            symbols.update({dim: extent for dim, extent in zip(param.shape, value.shape, strict=True) if isinstance(dim, str)})
+    return [dim if isinstance(dim, int) else symbols[dim] for dim in shape or ()]
+
+
+def shown(value: object) -> str:
+    """An argument in a message."""
+    if isinstance(value, HostTensor):
+        return f"Tensor[{list(value.shape)}, {value.array.dtype}]"
+    return "a window" if isinstance(value, Window) else repr(value)
+
+
+def in_framework(array: Any, framework: str) -> object:
+    """An array as the caller's framework has it."""
+    if framework != "torch":
+        return array
+    from tilejit.runtime import torch
+
+    return torch.on_device(array, "cpu")

@@ -1,0 +1,37 @@
+"""Where a host function is, in its text."""
+
+from __future__ import annotations
+
+import linecache
+from itertools import islice
+from types import FrameType
+
+from tilejit.errors import SourceText, Span
+
+_texts: dict[str, tuple[list[str], SourceText]] = {}
+"""Texts of files, as long as they are the lines that Python knows."""
+
+
+def _text(filename: str) -> SourceText:
+    lines = linecache.getlines(filename)
+    found = _texts.get(filename)
+    if found is None or found[0] is not lines:
+        found = _texts[filename] = (lines, SourceText(filename, tuple(text.rstrip("\n") for text in lines), 1))
+    return found[1]
+
+
+def assigned_name(span: Span | None) -> str | None:
+    """The name on the left of the statement at a place."""
+    if span is None:
+        return None
+    text = (span.source.line(span.line) or "").strip()
+    head = text.partition("=")[0].partition(":")[0].strip()
+    return head if head.isidentifier() and "=" in text else None
+
+
+def span_of(frame: FrameType) -> Span:
+    """Where a frame is, with the columns that Python knows."""
+    code = frame.f_code
+    line, end_line, column, end_column = next(islice(code.co_positions(), frame.f_lasti // 2, None), (None, None, None, None))
+    number = line or frame.f_lineno
+    return Span(_text(code.co_filename), number, (column or 0) + 1, end_line or number, (end_column or 0) + 1, code.co_name)
