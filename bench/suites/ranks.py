@@ -89,6 +89,17 @@ def reduces(y: pl.Out[pl.Tensor[[NR, 1, 1], pl.FP32]], times: pl.Scalar[pl.INT32
         reduce(y[r], pld.window(data, [ROWS, COLUMNS], dtype=pl.FP32), pld.window(cells, [NR, 1], dtype=pl.INT32), times, device=r)
 
 
+@pl.jit
+def small(x: pl.Tensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]]):
+    y[:] = x * 2.0
+
+
+@pl.jit.host
+def all_small(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        small(x[r], y[r], device=r)
+
+
 def on(world: int) -> RunConfig:
     return RunConfig(distributed_config=DistributedConfig(list(range(world)), threads_per_rank=1))
 
@@ -120,6 +131,8 @@ def cases() -> Iterator[Pair]:
         yield Pair("allreduce of 16 MB, 2 ranks", "torch gloo", ours, lambda: _peer("gloo"), samples=5, self_timed=True, target=Target(1.0))
     if importlib.util.find_spec("mpi4py") is not None and _mpirun() is not None:
         yield Pair("allreduce of 16 MB, 2 ranks", "mpi4py", ours, lambda: _peer("mpi"), samples=5, self_timed=True, target=Target(1 / 0.9))
+    row, out = np.ones((1, 8), np.float32), np.empty((1, 8), np.float32)
+    yield Pair("a warm call of a host function, 1 rank", "its kernel called alone", lambda: all_small(row, out, config=on(1)), lambda: small(row[0], out[0]))
     for world in (2, 4, 8):
         many, alone = np.zeros((world, 1, 1), np.float32), np.zeros((1, 1, 1), np.float32)
         yield Pair(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tilejit.language.distributed as pld
-from tests.ranks import collectives, experts, order, signals
+from tests.ranks import ahead, collectives, experts, order, signals
 from tilejit import ir
 from tilejit.dtypes import FP32
 from tilejit.runtime import RunConfig
@@ -93,6 +93,26 @@ def _collectives(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
     return out, {**wanted, "reduce_scatter": scattered, "all_to_all": np.swapaxes(x, 0, 1).copy()}
 
 
+def _counted(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
+    rows = 4
+    x = _floats(world, world * rows, 5)
+    send = np.random.default_rng(world).integers(0, rows + 4, (world, world, 1)).astype(np.int32)
+    y, got = np.zeros_like(x), np.full((world, world, 1), -1, np.int32)
+    collectives.counted(FP32)(x, send, y, got, config=config)
+    counts = np.minimum(np.swapaxes(send, 0, 1), rows)
+    sent = np.arange(rows) < counts
+    blocks = np.swapaxes(x.reshape(world, world, rows, 5), 0, 1)
+    found = np.where(sent[..., None], y.reshape(world, world, rows, 5), 0)
+    return {"y": found, "got": got}, {"y": np.where(sent[..., None], blocks, 0), "got": counts}
+
+
+def _ahead(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
+    deferred, scoped = np.zeros((world, 1, 1), np.int32), np.zeros((world, 1, 1), np.int32)
+    ahead.run_deferred(deferred, 1, config=config)
+    ahead.run_scoped(scoped, 1, config=config)
+    return {"deferred": deferred, "scoped": scoped}, dict.fromkeys(("deferred", "scoped"), np.full((world, 1, 1), ahead.N, np.int32))
+
+
 def _experts(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
     x = _floats(world, experts.T, experts.D)
     dest = np.random.default_rng(world).integers(0, world, (world, experts.T, 1)).astype(np.int32)
@@ -117,6 +137,8 @@ SCENARIOS: dict[str, Scenario] = {
     "third": _third,
     "adders": _adders,
     "collectives": _collectives,
+    "counted": _counted,
     "experts": _experts,
     "order": _order,
+    "ahead": _ahead,
 }

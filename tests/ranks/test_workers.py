@@ -10,7 +10,7 @@ import tilejit.language.distributed as pld
 from tests.ranks import order
 from tilejit import ir
 from tilejit.errors import ArgumentError
-from tilejit.runtime import DeviceTensor, DistributedCompiledProgram, DistributedConfig
+from tilejit.runtime import DeviceTensor, DistributedCompiledProgram, DistributedConfig, RunConfig
 
 NR = pl.dynamic("NR")
 
@@ -90,6 +90,34 @@ def test_a_sub_worker_can_be_replaced() -> None:
 def test_ids_of_devices_are_different_numbers(given: list[int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         DistributedConfig(given)
+
+
+FACTOR = {"by": 2.0}
+
+
+@pl.jit(on_drift="recompile")
+def times(x: pl.Tensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]]):
+    y[:] = x * FACTOR["by"]
+
+
+@pl.jit.host
+def all_times(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        times(x[r], y[r], device=r)
+
+
+def test_a_warm_launch_sees_what_its_kernel_reads_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(6).standard_normal((2, 8)).astype(np.float32)
+    config = RunConfig(distributed_config=DistributedConfig([0, 1]))
+    for factor in (2.0, 2.0, 2.0, 3.0, 3.0, 2.0):
+        monkeypatch.setitem(FACTOR, "by", factor)
+        np.testing.assert_array_equal(all_times(x, config=config), x * np.float32(factor))
+    misses = times.cache_info().misses
+    all_times(x, config=config)
+    assert times.cache_info().misses == misses
+    times.cache_clear()
+    all_times(x, config=config)
+    assert times.cache_info().misses > 0
 
 
 @pl.program

@@ -130,11 +130,15 @@ class JITFunction(Programs):
 
     def compile(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> CompiledProgram:
         """The compiled program for sample arguments, or for the annotations when there are none; nothing runs."""
+        return self._found(*args, config=config, **kwargs).program
+
+    def _found(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Found:
+        """The compiled program for sample arguments, with what Python was asked for it."""
         try:
             with asking(self) as ask:
                 trace, bound = ask(self._trace()), self._sample(args, kwargs)
                 trace.arguments = bound.objects
-                return self._compiled(trace, bound, config).program
+                return self._compiled(trace, bound, config)
         except TilejitError as error:
             raise shortened(error)  # noqa: B904 (the same error)
 

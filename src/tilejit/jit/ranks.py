@@ -14,10 +14,11 @@ from tilejit.errors import ArgumentError, ParserTypeError, ShapeError
 from tilejit.frontend.hosts import named_values, speaks_of_ranks
 from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.reads.watch import Watch, watch_of
 from tilejit.jit.specialize.arguments import bind_arguments
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.runtime.arrays import ArrayView, DeviceTensor, allocate, first_array, view_of
-from tilejit.runtime.artifact.compiled import CompiledEntry
+from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.call import Call
 from tilejit.runtime.ranks.config import DistributedConfig
@@ -65,17 +66,44 @@ def _speaks(definition: Definition, seen: set[Definition]) -> bool:
 # launches ---------------------------------------------------------------------------------------------------------------
 
 
+class _Known:
+    """A program that a kernel was compiled to, as long as nothing that it stands on has changed; in doubt it is looked up again."""
+
+    def __init__(self, program: CompiledProgram, config: RunConfig | None, seen: list[object], watch: Watch | None) -> None:
+        self.program, self.config = program, config
+        self._seen, self._watch = seen, watch
+        self._ask = watch.asker([watch], set()) if watch is not None else None
+
+    def stands(self, seen: list[object]) -> bool:
+        """First what is in memory, then what has to be asked, then what asking may have changed."""
+        watch = self._watch
+        if watch is None or seen != self._seen or not watch.same_words():
+            return False
+        return self._ask is None or (self._ask() and watch.same_words())
+
+
 class JitLaunch:
     """A kernel as a recorder sees it."""
 
     def __init__(self, kernel: JITFunction) -> None:
         self.kernel = kernel
+        self._known: dict[object, _Known] = {}
+        kernel._cache.when_cleared(self, JitLaunch._forget)
         self.name = kernel.definition.name
         self.params = tuple(_param(param) for param in kernel.definition.params)
 
     def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
-        self._compiled = self.kernel.compile(**values, config=config)  # type: ignore[arg-type]
-        return self._compiled.only("launch")
+        key = tuple((value.shape, value.dtype) if isinstance(value, np.ndarray) else None for value in values.values())
+        known, seen = self._known.get(key), settings.snapshot()
+        if known is None or known.config != config or not known.stands(seen):
+            found = self.kernel._found(**values, config=config)  # type: ignore[arg-type]
+            watch = watch_of(found.trace, ()) if self.kernel._policy() != "ignore" else None
+            known = self._known[key] = _Known(found.program, config, seen, watch)
+        self._compiled = known.program
+        return known.program.only("launch")
+
+    def _forget(self) -> None:
+        self._known.clear()
 
     def text(self) -> str:
         program: Any = self._compiled.program

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import os
-import threading
 from typing import Any
 
 import numpy.typing as npt
@@ -112,16 +112,14 @@ class Call:
 
     def _run_ranks(self) -> None:
         engine = self.engine
-        threads = [threading.Thread(target=self._run_rank, args=(rank,), name=f"tilejit rank {rank}", daemon=True) for rank in engine.here]
-        for thread in threads:
-            thread.start()
+        ends = [engine.seats[rank].run(functools.partial(self._run_rank, rank)) for rank in engine.here]
         try:
-            Watch(engine, self.memory, self.config.timeout).over(threads)
+            Watch(engine, self.memory, self.config.timeout).until(ends)
         except BaseException as error:
             self._interrupted = error
             engine.end(Stop.ERROR, engine.here[0])
-            for thread in threads:
-                thread.join()
+            for end in ends:
+                end.wait()
 
     def _run_rank(self, rank: int) -> None:
         engine, record = self.engine, self.engine.record(rank)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tilejit.errors import RankFailedError
 from tilejit.runtime.ranks import words
 from tilejit.runtime.ranks.abi import Record, State, Stop
+from tilejit.runtime.ranks.seats import Seat
 from tilejit.runtime.ranks.wire import Wire
 
 PAGE = 4096
@@ -49,6 +50,9 @@ class Engine:
         self.nodes = [tuple(node) for node in nodes or [range(world)]]
         self.near = next(node for node in self.nodes if self.here[0] in node)
         """The ranks of this machine."""
+        self.place = {rank: node.index(rank) for node in self.nodes for rank in node}
+        """Which of the ranks of its machine each one is."""
+        self.crowded = world > (os.cpu_count() or 1)
         self._fixed = PAGE + world * (_RECORD_BYTES + REPORT)
         self._fixed = (self._fixed + PAGE - 1) // PAGE * PAGE
         if fd is not None and os.fstat(fd).st_size < self._fixed:
@@ -58,6 +62,7 @@ class Engine:
         self._area: mmap.mmap | None = None
         self._area_bytes = 0
         self._standins: mmap.mmap | None = None
+        self.seats = {rank: Seat(rank) for rank in self.here}
         self.calls = 0
         self._met = 0
         self.wire: Wire | None = None
@@ -72,10 +77,6 @@ class Engine:
     def leads(self) -> bool:
         """Whether this process takes care of what its machine has once."""
         return self.near[0] in self.here
-
-    def node_of(self, rank: int) -> tuple[int, ...]:
-        """The ranks on the machine of a rank."""
-        return next(node for node in self.nodes if rank in node)
 
     def record(self, rank: int) -> int:
         """The address of a rank's record."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from typing import Any
 
 import numpy as np
@@ -61,7 +60,7 @@ class Memory:
 
     def shown(self, buffer: WindowBuffer, rank: int) -> int:
         """Where a rank's copy of a buffer lies in the memory that its process shows to other machines."""
-        return self._windows + self.engine.node_of(rank).index(rank) * self.stride + self._inner[buffer.number]
+        return self._windows + self.engine.place[rank] * self.stride + self._inner[buffer.number]
 
     def copy_of(self, buffer: WindowBuffer, rank: int) -> int:
         """The address of a rank's copy of a buffer, or of its stand-in."""
@@ -105,12 +104,11 @@ class Memory:
         engine, ranks = self.engine, tuple(sorted(buffer.ranks))
         number = self.groups.index(ranks)
         row = np.zeros(int(Comm.BASES) + 2 * len(ranks), np.int64)
-        crowded = engine.world > (os.cpu_count() or 1)
         apart = [q not in engine.near for q in ranks]
         fields = {
             Comm.RANK: ranks.index(rank), Comm.COUNT: len(ranks), Comm.STOP: engine.stop, Comm.RECORD: engine.record(rank),
             Comm.PAUSE: _PAUSE, Comm.YIELD: _YIELD, Comm.MEET: meeting.MEET, Comm.BUFFER: buffer.number,
-            Comm.GROUP: int(self._tables[number, rank].__array_interface__["data"][0]), Comm.SPIN: 20 if crowded else _SPINS,
+            Comm.GROUP: int(self._tables[number, rank].__array_interface__["data"][0]), Comm.SPIN: 20 if engine.crowded else _SPINS,
             Comm.FAR: far.FAR if any(apart) else 0,
         }  # fmt: skip
         for slot, value in fields.items():

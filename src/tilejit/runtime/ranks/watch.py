@@ -24,14 +24,14 @@ class Watch:
     def __init__(self, engine: Engine, memory: Memory, timeout: float) -> None:
         self.engine, self.memory, self.timeout = engine, memory, timeout
 
-    def over(self, threads: Sequence[threading.Thread]) -> None:
+    def until(self, ends: Sequence[threading.Event]) -> None:
         """Until all ranks of this process are through: find deadlocks at once, silence after the timeout, ranks that died."""
         engine = self.engine
         pause, changed, seen = 5e-4, time.monotonic(), None
         while True:
-            for thread in threads:
-                thread.join(pause / len(threads))
-            if not any(thread.is_alive() for thread in threads):
+            for end in ends:
+                end.wait(pause / len(ends))
+            if all(end.is_set() for end in ends):
                 return
             pause = min(pause * 1.5, 0.02)
             if words.word(engine.stop, 0):
