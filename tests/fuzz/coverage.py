@@ -150,6 +150,8 @@ STATEMENTS: dict[str, Test] = {
     "with spmd and predicate": _with("spmd", keyword="predicate"),
     "for spmd": lambda n: isinstance(n, ast.For) and _marker(n.iter) == "spmd",
     "for spmd with predicate": lambda n: isinstance(n, ast.For) and _call("spmd", "predicate")(n.iter),
+    "for spmd of two directions": lambda n: isinstance(n, ast.For) and _marker(n.iter) == "spmd" and len(getattr(n.target, "elts", ())) == 2,
+    "for spmd of three directions": lambda n: isinstance(n, ast.For) and _marker(n.iter) == "spmd" and len(getattr(n.target, "elts", ())) == 3,
     "spmd with core_num": _call("spmd", "core_num"),
     "cluster": _with("cluster"),
     "split_aiv": lambda n: isinstance(n, ast.For) and _marker(n.iter) == "split_aiv",

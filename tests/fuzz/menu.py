@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.fuzz import indexed, movement, numpy_forms, operations, products, shapes, sorting, special
+from tests.fuzz import composed_numbers, indexed, movement, numpy_forms, operations, products, shapes, sorting, special
 from tests.fuzz.values import Val
 from tests.fuzz.writer import Writer
 
@@ -90,6 +90,10 @@ MENU: tuple[tuple[int, Operation], ...] = (
     (2, numpy_forms.in_order),
     (1, numpy_forms.tallied),
     (1, numpy_forms.overhanging),
+    (2, composed_numbers.scanned),
+    (2, composed_numbers.angle),
+    (3, composed_numbers.complex_parts),
+    (3, composed_numbers.changed_element),
 )
 _WEIGHTS = [weight for weight, _ in MENU]
 _OPERATIONS = [operation for _, operation in MENU]

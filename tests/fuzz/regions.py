@@ -169,7 +169,12 @@ class Regions:
                     w.scalars[index] = Val(index, "scalar", "INDEX", 0, count)
                     self.block_body(w, index, count)
         elif kind == "spmd":
-            with w.nested(f"for {index} in pl.spmd({number}{self.options(*predicate)}):"):
+            indices, grid = index, number
+            if number == str(count) and self.rng.random() < 0.3:
+                # The same blocks in a grid of two or three directions.
+                one, other = w.fresh("b"), w.fresh("b")
+                indices, grid = self.rng.choice(((f"{index}, {one}", f"({count}, 1)"), (f"{one}, {index}, {other}", f"(1, {count}, 1)")))
+            with w.nested(f"for {indices} in pl.spmd({grid}{self.options(*predicate)}):"):
                 w.scalars[index] = Val(index, "scalar", "INDEX", 0, count)
                 self.block_body(w, index, count)
         else:

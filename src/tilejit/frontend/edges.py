@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tilejit.errors import ArgumentError, DTypeError
 from tilejit.frontend import buffers, windows
@@ -53,12 +54,36 @@ def padded_load(ctx: Context, source: SSAValue, args: Mapping[str, object], shap
         sizes.append(_least(ctx, _less(ctx, wanted, shift), _less(ctx, extent, start)))
     if all(static_integer(size) == wanted for size, wanted in zip(sizes, shape, strict=True)):
         return windows.window_value(ctx, source, starts, shape, None, False, space)
-    # A tensor of its own takes the value everywhere, then the part that is inside.
-    room = buffers.create(ctx, list(shape), type.dtype)
-    buffers.put(ctx, room, buffers.filled(ctx, list(shape), TileType(shape, type.dtype, shape, space), pad), [0] * len(shape), False)
-    if not any(static_integer(size) == 0 for size in sizes):
-        buffers.put(ctx, room, windows.window_value(ctx, source, starts, shape, sizes, False, space), shifts, False)
-    return windows.window_value(ctx, room, [0] * len(shape), shape, None, False, space)
+    # A tensor of its own takes the window where all of it is inside; else the value everywhere, then the part that is inside.
+    room, corner = buffers.create(ctx, list(shape), type.dtype), [0] * len(shape)
+
+    def at_the_edge() -> None:
+        buffers.put(ctx, room, buffers.filled(ctx, list(shape), TileType(shape, type.dtype, shape, space), pad), corner, False)
+        if not any(static_integer(size) == 0 for size in sizes):
+            buffers.put(ctx, room, windows.window_value(ctx, source, starts, shape, sizes, False, space), shifts, False)
+
+    fits = all(not isinstance(extent, int) or extent >= wanted for extent, wanted in zip(type.shape, shape, strict=True))
+    if not fits or (condition := _all_inside(ctx, sizes, shape)) is None:
+        at_the_edge()
+    else:
+        blocks = [Block(), Block()]
+        with ctx.builder.at(blocks[0]):
+            buffers.put(ctx, room, windows.window_value(ctx, source, starts, shape, list(shape), False, space), corner, False)
+            ctx.builder.yield_([])
+        with ctx.builder.at(blocks[1]):
+            at_the_edge()
+            ctx.builder.yield_([])
+        ctx.builder.if_(condition, *blocks, [])
+    return windows.window_value(ctx, room, corner, shape, None, False, space)
+
+
+def _all_inside(ctx: Context, sizes: Sequence[object], shape: Sequence[int]) -> SSAValue | None:
+    """Whether a window lies in its tensor from end to end; None where that is known."""
+    known = [static_integer(size) for size in sizes]
+    if any(size not in (None, wanted) for size, wanted in zip(known, shape, strict=True)):
+        return None
+    pairs = [(size, wanted) for size, there, wanted in zip(sizes, known, shape, strict=True) if there is None]
+    return reduce(lambda a, b: ctx.scalar_op("and_", a, b), [ctx.scalar_op("cmp", size, wanted) for size, wanted in pairs])
 
 
 def inside(ctx: Context, value: SSAValue, buffer: SSAValue, offsets: Sequence[object]) -> tuple[SSAValue, list[object]]:

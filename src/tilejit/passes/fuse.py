@@ -16,7 +16,7 @@ from tilejit import ops
 from tilejit.ops.expand import must_cover
 from tilejit.ops.facts import Fails, Valid
 from tilejit.ops.reduce import order_matters, reduced_axis
-from tilejit.passes.rewriting import has_uses
+from tilejit.passes.rewriting import has_uses, is_pure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import Aliases, Roots, is_buffer, reads_own_cell, same_window, takes_blocks
 from tilejit.tile_ir.build import constant_of, operand
@@ -158,6 +158,8 @@ class _Fuser:
         if isinstance(op, d.LoadOp | d.ReadOp):
             source = op.buffer if isinstance(op, d.LoadOp) else op.source
             return not self.aliases.roots(source) & group.stored
+        if isinstance(op, d.ApplyOp) and ops.facts(op.op).view_of is not None and is_pure(op):
+            return not self._reads(op) & group.stored  # Windows of tiles: neighbours of a cell are read in one nest.
         return isinstance(op, _PASSED) or (isinstance(op, d.ApplyOp) and isinstance(d.type_of(op.results[0]), ScalarType) and _is_arithmetic(op))
 
     # closing ------------------------------------------------------------------------------------------------------------

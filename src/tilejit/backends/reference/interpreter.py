@@ -274,8 +274,9 @@ class Frame(Memory):
             print(*(in_order(parts, shown) if isinstance(parts, tuple) else shown))
         elif name == "breakpoint":
             _stop({checks.name_of(value).strip("`"): self._shown(value) for value in self.values})
-        elif name == "device_assert" and not self.values[op.args[0]]:
-            raise_failure(checks.assertion_failure(op), ())
+        elif name == "device_assert":
+            if not self.values[op.args[0]]:
+                raise_failure(checks.assertion_failure(op), ())
         elif ops.facts(op.op).effect is Effect.Ranks or ops.table()[op.op].family == "rank":
             ranks.perform(self, op)
         elif (transfer := transfer_of(op, self.function)) is not None:
