@@ -66,14 +66,14 @@ def padded_load(ctx: Context, source: SSAValue, args: Mapping[str, object], shap
     if not fits or (condition := _all_inside(ctx, sizes, shape)) is None:
         at_the_edge()
     else:
-        blocks = [Block(), Block()]
-        with ctx.builder.at(blocks[0]):
+        whole, edge = Block(), Block()
+        with ctx.builder.at(whole):
             buffers.put(ctx, room, windows.window_value(ctx, source, starts, shape, list(shape), False, space), corner, False)
             ctx.builder.yield_([])
-        with ctx.builder.at(blocks[1]):
+        with ctx.builder.at(edge):
             at_the_edge()
             ctx.builder.yield_([])
-        ctx.builder.if_(condition, *blocks, [])
+        ctx.builder.if_(condition, whole, edge, [])
     return windows.window_value(ctx, room, corner, shape, None, False, space)
 
 
