@@ -8,7 +8,7 @@ equal, so that a difference of 0 is 0. Values that also have other uses are turn
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Container, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +19,7 @@ from tilejit.backends.cuda.values import Scalar, Tile, Value
 from tilejit.dtypes import FP32
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, constant_of
-from tilejit.types.values import ShapedType
+from tilejit.types.values import ShapedType, TileType
 
 LOG2_E = math.log2(math.e)
 _LARGEST = 3.4028234663852886e38
@@ -82,17 +82,20 @@ def find(block: Block, exponentials: Iterable[d.ApplyOp]) -> Units:
     wanted = [op for op in exponentials if all(map(_is_float, op.operands))]
     units = Units(exponentials=set(wanted))
     todo = [operand for op in wanted for operand in op.operands]
+    written_here = set(block.walk())
+    if any(map(_is_tensor, (value for op in written_here for value in op.results))):  # its groups may run in chunks, apart from the rest
+        return Units()
     gained = False
     while todo:
         value = todo.pop()
-        before = _origins(value)
+        before = _origins(value, written_here)
         if value in units.scaled or before is None:
             continue
         if isinstance(value.owner, d.ApplyOp):
             units.scaled.add(value)
             gained |= value.owner.op == "mul" and d.shaped_type(value).shape[-1] != 1
         else:  # handed on by a loop or a branch: all that it may be must be held alike
-            if any(_origins(item) is None for item in before):
+            if any(_origins(item, written_here) is None for item in before):
                 return Units()
             units.scaled.update(_together(value))
         todo += before
@@ -112,6 +115,11 @@ def _is_float(value: SSAValue) -> bool:
     return isinstance(type, ShapedType) and type.dtype is FP32 and type.level == "tile"
 
 
+def _is_tensor(value: SSAValue) -> bool:
+    type = d.type_of(value)
+    return isinstance(type, TileType) and type.level == "tensor"
+
+
 def _is_constant(value: SSAValue) -> bool:
     return isinstance(constant_of(value), float)
 
@@ -122,11 +130,13 @@ def _kind(op: d.ApplyOp) -> str:
     return str(combine)
 
 
-def _origins(value: SSAValue) -> list[SSAValue] | None:
-    """What a value is made of, for it to be held scaled; None where it cannot be."""
+def _origins(value: SSAValue, written_here: Container[Operation]) -> list[SSAValue] | None:
+    """What a value is made of, for it to be held scaled; None where it cannot be, as what was written before."""
     owner = value.owner
+    if not _is_float(value):
+        return None
     if isinstance(owner, d.ApplyOp):
-        if not _is_float(value):
+        if owner not in written_here:
             return None
         if absorbing(owner) is not None:
             return []
@@ -135,7 +145,7 @@ def _origins(value: SSAValue) -> list[SSAValue] | None:
             return None
         return [item for item in operands if not _is_constant(item)]
     holder, number = _carrier(value)
-    if holder is None or not _is_float(value):
+    if holder is None or holder not in written_here:
         return None
     ends = [last.operands[number] for region in holder.regions if (last := region.block.last_op) is not None]
     return [*ends, *([holder.inits[number]] if isinstance(holder, d.ForOp) else [])]
