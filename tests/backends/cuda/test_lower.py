@@ -121,6 +121,11 @@ def masked_diagonal(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
         pl.store(acc, [block * 16, 0], out)
 
 
+def test_few_long_rows_are_cut_into_columns_for_many_programs() -> None:
+    done = subprocess.run([sys.executable, "-m", "tests.backends.cuda.long_cells"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_attention_keeps_scores_in_units_of_its_exponential_and_copies_by_descriptors() -> None:
     done = subprocess.run([sys.executable, "-m", "tests.backends.cuda.scores"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

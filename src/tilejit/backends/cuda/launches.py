@@ -16,7 +16,7 @@ from tilejit.backends.cuda.members import Member, folds, is_member, members_of, 
 from tilejit.backends.cuda.merge import inner_of
 from tilejit.backends.cuda.nest import Nest, merged
 from tilejit.backends.cuda.rows import fold, neutral
-from tilejit.backends.cuda.schedule import PROCESSORS, RowSchedule, rows_of
+from tilejit.backends.cuda.schedule import PROCESSORS, RowSchedule, cells_of, rows_of
 from tilejit.backends.cuda.types import computed_in, padded
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, index
 from tilejit.dtypes import BOOL, INDEX
@@ -171,7 +171,9 @@ def launch_rows(frame: Frame, members: Sequence[Member], outputs: Sequence[SSAVa
     count = host.product(shape[:-1])
     read = [found for member in members for value in member.operands if isinstance(found := frame.values.get(value), Memory)]
     width = max((memory.dtype.get_byte() for memory in read), default=4)
-    chosen = rows_of(count.const if isinstance(count.const, int) else None, shape[-1].const if isinstance(shape[-1].const, int) else None, width, len(members))
+    sizes = [size.const if isinstance(size.const, int) else None for size in (count, shape[-1])]
+    cells = cells_of(sizes[0], sizes[1], width) if _cell_by_cell(members) else None
+    chosen = cells or rows_of(sizes[0], sizes[1], width, len(members))
     kernel = frame.kernel(name)
     taken = {value: room_for(frame, value) for value in outputs}
     nest = Nest(kernel.body, members, tuple(host.take_number(kernel.out, extent, f"size{i}") for i, extent in enumerate(shape)), chosen, handed=handed)
@@ -183,14 +185,28 @@ def launch_rows(frame: Frame, members: Sequence[Member], outputs: Sequence[SSAVa
         for operand in member.operands if isinstance(member, d.ApplyOp) else [member.value]:
             if isinstance(found := frame.values.get(operand), Memory) and operand not in nest.inside:
                 nest.sources[operand] = as_buffer(kernel, found, shape)
-    programs = frame.named(host.ceildiv(count, host.number(chosen.rows)), "programs")
+    across = frame.named(host.ceildiv(shape[-1], host.number(chosen.columns)), "across") if cells else host.number(1)
+    programs = frame.named(host.mul(host.ceildiv(count, host.number(chosen.rows)), across), "programs")
     most = programs.bounds[1] if programs.bounds else (1 << 31) - 1
     block = Scalar(kernel.out.program(), INDEX, (0, max(0, most - 1)))
-    first = numbers.mul(block, index(chosen.rows))
-    nest.emit(first if first.const is not None else Scalar(kernel.out.let("first", first.text), INDEX, first.bounds))
+    if cells:
+        wide = host.take_number(kernel.out, across, "across")
+        last = numbers.sub(nest.columns, index(1)).bounds
+        row = Scalar(kernel.out.let("row", f"{block.text} // {wide.text}"), INDEX, (0, most - 1))
+        start = Scalar(kernel.out.let("first", f"({block.text} % {wide.text}) * {chosen.columns}"), INDEX, (0, max(0, last[1])) if last else None)
+        nest.emit(row, start)
+    else:
+        first = numbers.mul(block, index(chosen.rows))
+        nest.emit(first if first.const is not None else Scalar(kernel.out.let("first", first.text), INDEX, first.bounds))
     frame.finish(kernel, programs, chosen.warps, note=str(chosen))
     for value, room in taken.items():
         frame.values[value] = room
+
+
+def _cell_by_cell(members: Sequence[Member]) -> bool:
+    """Whether no cell needs another one of its row, and all results are as wide as the space."""
+    made = [member.results[0] if isinstance(member, d.ApplyOp) else member.value for member in members]
+    return not any(map(folds, members)) and all(d.shaped_type(value).shape[-1] != 1 for value in made)
 
 
 def as_buffer(kernel: Making, memory: Memory, shape: Sequence[Number]) -> Buffer:

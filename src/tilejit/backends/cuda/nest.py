@@ -67,8 +67,8 @@ class Nest:
 
     # a block of rows ------------------------------------------------------------------------------------------------------
 
-    def emit(self, first_row: Scalar) -> None:
-        """Write everything for the block of rows from `first_row` on."""
+    def emit(self, first_row: Scalar, first_column: Scalar | None = None) -> None:
+        """Write everything for the block of rows from `first_row` on, or only for its columns from `first_column` on."""
         body = self.body
         saved, body.nest = body.nest, True
         here = self.schedule.rows
@@ -77,7 +77,9 @@ class Nest:
         self.here = rest if False else body.named("rows", numbers.minimum(rest, index(here)))
         if isinstance(self.rows.const, int) and self.rows.const % here == 0:
             self.here = index(here)
-        if self.schedule.chunked:
+        if first_column is not None:
+            self._columns(first_column, self._size(first_column), self.members)
+        elif self.schedule.chunked:
             self._passes()
         else:
             self._columns(index(0), self.columns, self.members)
@@ -278,9 +280,7 @@ class Nest:
         bounds = (0, columns.bounds[1]) if columns.bounds else None
         with body.out.block(f"for {start} in range(0, {columns.text}, {width}):"):
             first = Scalar(start, INDEX, bounds)
-            size = body.named("size", numbers.minimum(numbers.sub(columns, first), index(width)))
-            if isinstance(columns.const, int) and columns.const % width == 0:
-                size = index(width)
+            size = self._size(first)
             loaded: dict[SSAValue, Tile] = {}
             for op in [op for op in self.members if op in members or op in folded]:
                 self._bind(op, first, size, width, loaded)
@@ -293,6 +293,13 @@ class Nest:
                     self._keep(op, first)
         for op, names in kept.items():
             self._finish(op, names)
+
+    def _size(self, first: Scalar) -> Scalar:
+        """How many columns of a chunk there are."""
+        columns, width = self.columns, self.schedule.columns
+        if isinstance(columns.const, int) and columns.const % width == 0:
+            return index(width)
+        return self.body.named("size", numbers.minimum(numbers.sub(columns, first), index(width)))
 
     def _start(self, op: d.ApplyOp) -> tuple[str, str]:
         """Accumulators of a reduction: one cell per column of a chunk."""

@@ -36,10 +36,24 @@ def rows_of(rows: int | None, columns: int | None, width: int, live: int) -> Row
     wide = padded(columns)
     wanted = max(1, min(4096, 16384 // max(width, 1)) // wide)
     if rows is not None:
-        wanted = min(wanted, padded(rows), max(1, padded(rows) // 264))
+        wanted = min(wanted, padded(rows), max(1, padded(rows) // _FILLED))
     block = 1 << (wanted.bit_length() - 1)
     warps = max(1, min(16, block * wide * max(width, 2) // 2048))
     return RowSchedule(block, wide, False, 1 << int(math.log2(warps)))
+
+
+_FILLED = 264
+"""Programs that fill a large GPU, two for each processor."""
+
+
+def cells_of(rows: int | None, columns: int | None, width: int) -> RowSchedule | None:
+    """Blocks of columns for cells that need nothing of the rest of their row; None where whole rows are as good: there are many, and none is long."""
+    if columns is not None and padded(columns) <= LONGEST_ROW and (rows is None or rows >= _FILLED or columns <= 1024):
+        return None
+    wide = min(16384 // max(width, 1), padded(columns or 16384))
+    while columns is not None and wide > 512 and (rows or 1) * -(-columns // wide) < _FILLED:
+        wide //= 2
+    return RowSchedule(1, wide, True, max(1, min(8, wide * max(width, 2) // 2048)))
 
 
 def pull_of(swaps: bool, rows: int | None, columns: int | None) -> RowSchedule:
