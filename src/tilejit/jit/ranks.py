@@ -72,7 +72,7 @@ class _Known:
     def __init__(self, program: CompiledProgram, config: RunConfig | None, seen: list[object], watch: Watch | None) -> None:
         self.program, self.config = program, config
         self._seen, self._watch = seen, watch
-        self._ask = watch.asker([watch], set()) if watch is not None else None
+        self._ask = watch.asker([watch.questions], set()) if watch is not None else None
 
     def stands(self, seen: list[object]) -> bool:
         """First what is in memory, then what has to be asked, then what asking may have changed."""
