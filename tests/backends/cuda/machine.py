@@ -43,9 +43,11 @@ _cast = interpreter.InterpreterBuilder.cast_impl
 
 
 def _rounded(self: Any, value: Any, type: Any) -> TensorHandle:
-    """FP32 to BF16 rounds to nearest even; the interpreter cuts the bits off."""
+    """FP32 to BF16 rounds to nearest even, and BF16 keeps its least numbers; the interpreter cuts the bits off, and loses those."""
     if value.dtype.scalar == tl.float32 and type.scalar == tl.bfloat16:
         return TensorHandle(value.data.astype(ml_dtypes.bfloat16).view(np.uint16), tl.bfloat16)
+    if value.dtype.scalar == tl.bfloat16 and type.scalar in (tl.float32, tl.float64):
+        return TensorHandle(value.data.view(ml_dtypes.bfloat16).astype(np.float32 if type.scalar == tl.float32 else np.float64), type.scalar)
     return _cast(self, value, type)
 
 

@@ -130,11 +130,11 @@ class Frame:
     def attempt(self, run: Callable[[], None]) -> UnsupportedFeatureError | None:
         """Run what may turn out to be impossible: then nothing of it stays, and the reason is given back."""
         state = self.state
-        saved = list(self.steps), list(state.kernels), list(state.made), list(state.failures.rows)
+        saved = dict(self.values), list(self.steps), list(state.kernels), list(state.made), list(state.failures.rows)
         try:
             run()
         except UnsupportedFeatureError as error:
-            self.steps, state.kernels, state.made, state.failures.rows = saved
+            self.values, self.steps, state.kernels, state.made, state.failures.rows = saved
             return error
         return None
 
