@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.backends.cuda.mistakes import asserts, load_past_the_end, store_past_the_end, wrong_index
+from tests.backends.cuda.failing import asserts, load_past_the_end, store_past_the_end, wrong_index
 from tilejit.errors import KernelAssertionError, OutOfBoundsError
 from tilejit.runtime import synchronise
 
@@ -40,7 +40,7 @@ def test_a_failure_is_raised_at_synchronisation_and_at_the_next_call(kernel: Any
     kernel(x, places, out)
     with pytest.raises(OutOfBoundsError) as found:
         synchronise()
-    assert found.value.message == said and "mistakes.py" in str(found.value)
+    assert found.value.message == said and "failing.py" in str(found.value)
     assert (rest == -1).all()
     synchronise()  # It is raised once.
     kernel(x, places, out)
