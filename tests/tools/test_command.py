@@ -90,6 +90,12 @@ def test_every_command_answers_in_json(folder: Path, capsys: pytest.CaptureFixtu
     assert said["pto"] == [{"file": "empty.pto", "problems": [], "entries": [], "architecture": "A2/A3", "level": said["pto"][0]["level"]}]
 
 
+def test_a_launch_says_its_status_in_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilejit.tools.launch.Job.run", lambda self: 3)
+    assert main(["launch", "--json", "-n", "2", "app.py"]) == 3
+    assert json.loads(capsys.readouterr().out) == {"ranks": 2, "status": 3}
+
+
 def test_the_actions_of_the_cache_answer_in_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer(capsys, "run", "kernels.py:doubled", "x=8x5")
     answer(capsys, "run", "kernels.py:doubled", "x=8x6")

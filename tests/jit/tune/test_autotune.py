@@ -16,6 +16,7 @@ import pytest
 import tilejit.language as pl
 from tests.jit.tune.kernels import COLUMNS, ROWS, SECONDS, counted, data, scaled, whole
 from tilejit import RunConfig, errors
+from tilejit.jit.disk.kernels import entries
 from tilejit.jit.disk.stores import store
 from tilejit.jit.function import JITFunction
 from tilejit.jit.tune.function import Autotuned
@@ -27,9 +28,25 @@ from tilejit.runtime.store.entry import CacheEntry
 GOLDEN = Path(__file__).parents[2] / "golden" / "tuning"
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tuning")
+
+
 @pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "cache"))
+def _cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of these tests: they share what is compiled, and no choice."""
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(folder))
+    forget()
+
+
+def choices() -> list[CacheEntry]:
+    return [entry for entry in entries() if str(entry.fields["kernel"]).startswith("tuning of ")]
+
+
+def forget() -> None:
+    for entry in choices():
+        store().remove(entry.key)
 
 
 class Clock:
@@ -324,7 +341,7 @@ def test_a_search_that_was_stopped_goes_on_where_it_was() -> None:
     again(x)
     assert again.best(x).arguments == {"rows": 6}
     fresh, third = tuned(effort="full")
-    fresh.cache_clear(True)
+    forget()
     fresh(x)
     assert len(clock.asked) + len(second.asked) == len(third.asked), "nothing is timed twice"
 
@@ -366,7 +383,6 @@ def in_a_process(**settings: str) -> str:
 
 
 def test_another_process_uses_what_was_found_without_timing_or_compiling_and_so_does_one_with_exported_kernels(tmp_path: Path) -> None:
-    scaled.cache_clear()  # so that this process writes what it has in memory from other tests
     kernel, clock = tuned()
     kernel(data())
     assert clock.asked
@@ -385,13 +401,21 @@ def test_where_nothing_may_be_compiled_nothing_is_tuned(monkeypatch: pytest.Monk
         kernel(data())
 
 
+def test_clearing_the_cache_on_disk_forgets_choices_too() -> None:
+    kernel, _ = tuned()
+    kernel(data())
+    assert len(choices()) == 1
+    kernel.cache_clear()
+    assert len(choices()) == 1
+    kernel.cache_clear(True)
+    assert choices() == []
+
+
 def test_a_damaged_record_is_as_good_as_none() -> None:
     kernel, _ = tuned()
     kernel(data())
-    key = next(key for key, _ in store().entries() if str((found := store().peek(key)) and found.fields["kernel"]).startswith("tuning of "))
-    entry = store().peek(key)
-    assert entry is not None
-    store().put(CacheEntry(key, entry.fields, {"tuning.json": b'{"candidates": [{"point": [99]}]}'}))
+    (entry,) = choices()
+    store().put(CacheEntry(entry.key, entry.fields, {"tuning.json": b'{"candidates": [{"point": [99]}]}'}))
     again, clock = tuned()
     with pytest.warns(errors.TilejitWarning, match="no search"):
         again(data())
