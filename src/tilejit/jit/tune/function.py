@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tilejit import config as settings
@@ -92,6 +93,8 @@ class Autotuned(Kernel):
         functools.update_wrapper(cast("Callable[..., object]", self), kernel.definition.function)
         self.kernel, self.space, self.options = kernel, space, options
         self.definition = kernel.definition
+        self._function = cast("FunctionType", kernel.definition.function)
+        self._text = self._function.__code__, self._function.__defaults__
         self._variants: dict[str, Variant] = {}
         self._known: dict[object, Variant] = {}
         self._decided: dict[str, Choice] = {}
@@ -115,7 +118,7 @@ class Autotuned(Kernel):
 
     def _chosen(self, args: tuple[object, ...], kwargs: Mapping[str, object], config: RunConfig | None) -> Variant:
         """What a call runs."""
-        if self.kernel.definition.is_replaced:  # edited while the process runs: choices and variants are of the old text
+        if (self._function.__code__, self._function.__defaults__) != self._text:  # edited while the process runs: choices and variants are of the old text
             self._forget()
         seen = signature_of(args, kwargs, config)
         found = self._known.get(seen) if seen is not None else None
@@ -160,6 +163,7 @@ class Autotuned(Kernel):
 
     def _forget(self) -> None:
         with self._lock:
+            self._text = self._function.__code__, self._function.__defaults__
             self._known.clear()
             self._decided.clear()
             self._variants.clear()

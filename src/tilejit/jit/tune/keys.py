@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
+
+import numpy as np
 
 from tilejit import config as settings
 from tilejit.errors import TuningError
@@ -18,15 +20,23 @@ ITEM = re.compile(r"(?P<name>\w+)(\.(shape(\[(?P<axis>-?\d+)\])?|dtype))?")
 
 def signature_of(args: tuple[object, ...], kwargs: Mapping[str, object], config: RunConfig | None) -> object | None:
     """What tells calls apart that may have different choices, cheaply; None: only the key can say it."""
-    out: list[object] = [config, settings.snapshot()] if config is not None else []
-    for name, value in (*enumerate(args), *kwargs.items()):
-        shape = getattr(value, "shape", None)
-        out.append((name, type(value), value) if shape is None else (name, type(value), shape, cast("Any", value).dtype, str(getattr(value, "device", ""))))
+    seen: tuple[object, ...] = tuple(map(_seen, args))
+    if kwargs:
+        seen += (tuple(kwargs), *map(_seen, kwargs.values()))
+    if config is not None:
+        seen += (config, *settings.snapshot())
     try:
-        hash(made := tuple(out))
+        hash(seen)
     except TypeError:
         return None
-    return made
+    return seen
+
+
+def _seen(value: object) -> object:
+    if type(value) is np.ndarray:
+        return value.shape, value.dtype
+    shape = getattr(value, "shape", None)
+    return (type(value), value) if shape is None else (type(value), shape, getattr(value, "dtype", None), str(getattr(value, "device", "")))
 
 
 def coarse(fields: Mapping[str, object]) -> dict[str, object]:
