@@ -5,11 +5,15 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 SHORTEST_SAMPLE = 2e-3
 """Seconds; faster functions are called several times per sample."""
+LONGEST_ROW, FEWEST_SAMPLES = 3.0, 5
+"""Seconds after which a row has enough samples, if there are so many."""
+REST, CALLS = 0.01, 4
+"""Seconds before calls that follow each other, and their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,10 @@ def measure(pair: Pair) -> Row:
     functions = (pair.ours, pair.theirs)
     repeats = [1 if pair.self_timed else _repeats(function) for function in functions]
     times: tuple[list[float], list[float]] = ([], [])
-    for _ in range(pair.samples):
+    start = time.perf_counter()
+    for done in range(pair.samples):
+        if done >= FEWEST_SAMPLES and time.perf_counter() - start > LONGEST_ROW:
+            break
         for function, repeat, seconds in zip(functions, repeats, times, strict=True):
             seconds.append(cast("float", function()) if pair.self_timed else _sample(function, repeat))
     ours, theirs = (statistics.median(seconds) for seconds in times)
@@ -101,6 +108,25 @@ def measure(pair: Pair) -> Row:
         pair.case, pair.peer, theirs / ours, ours * 1e6, theirs * 1e6,
         "" if target is None else str(target), None if target is None else target.met(ours * 1e6, theirs * 1e6),
     )  # fmt: skip
+
+
+def rested(pair: Pair) -> Pair:
+    """Each side in calls that follow each other, after a rest: threads of the other side look for work in vain for a while."""
+    if pair.self_timed:
+        return pair
+
+    def timed(call: Callable[[], object]) -> Callable[[], float]:
+        def seconds() -> float:
+            time.sleep(REST)
+            call()
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                call()
+            return (time.perf_counter() - start) / CALLS
+
+        return seconds
+
+    return replace(pair, ours=timed(pair.ours), theirs=timed(pair.theirs), self_timed=True)
 
 
 def _sample(function: Callable[[], object], repeat: int) -> float:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import torch
-from measure import Pair
+from measure import Pair, Target, rested
 from torch.nn.functional import layer_norm, rms_norm
 
 import tilejit.language as pl
-from suites import products
+from suites import attention, products, streams
 
-torch.set_num_threads(int(os.environ["TILEJIT_NUM_THREADS"]))
+THREADS = int(os.environ["TILEJIT_NUM_THREADS"])
+torch.set_num_threads(THREADS)
 
 
 @pl.jit
@@ -51,6 +53,9 @@ def rmsnorm(x: pl.Tensor, weight: pl.Tensor, out: pl.Out[pl.Tensor]):
         out[:] = pl.col_expand_mul(pl.row_expand_mul(x, scale), weight)
 
 
+NORMS = Target(1 / 1.2)
+
+
 def pair(case: str, peer: str, kernel: Callable[..., object], inputs: tuple[torch.Tensor, ...], out: torch.Tensor, theirs: Callable[[], torch.Tensor]) -> Pair:
     """A kernel and a torch call, compared before they are timed."""
 
@@ -72,8 +77,25 @@ def row_kernels(rows: int, columns: int) -> Iterator[Pair]:
     yield pair(f"rmsnorm {shape}", "torch rms_norm", rmsnorm, (x, gamma), out, lambda: rms_norm(x, (columns,), gamma[0], 1e-6))
 
 
-def cases() -> Iterator[Pair]:
+def against_inductor(rows: int, columns: int) -> Iterator[Pair]:
+    """Norms against what torch compiles for them, where it finds a C++ compiler."""
+    x, gamma, beta, out = torch.randn(rows, columns), torch.randn(1, columns), torch.randn(1, columns), torch.empty(rows, columns)
+    layer, rms = torch.compile(layer_norm), torch.compile(rms_norm)
+    shape, peer = f"{rows}x{columns}", "inductor"
+    yield replace(pair(f"layernorm {shape}", peer, layernorm, (x, gamma, beta), out, lambda: layer(x, (columns,), gamma[0], beta[0])), target=NORMS)
+    yield replace(pair(f"rmsnorm {shape}", peer, rmsnorm, (x, gamma), out, lambda: rms(x, (columns,), gamma[0], 1e-6)), target=NORMS)
+
+
+def pairs() -> Iterator[Pair]:
     torch.manual_seed(0)
     for rows, columns in ((4096, 4096), (256, 1024), (1000, 1001)):
         yield from row_kernels(rows, columns)
-    yield from products.cases()
+    yield from products.cases(THREADS)
+    yield from attention.cases()
+    yield from streams.cases(THREADS)
+    yield from against_inductor(1000, 1001)
+
+
+def cases() -> Iterator[Pair]:
+    """With several threads after a rest each: those of the other side look for work in vain for a while."""
+    return map(rested, pairs()) if THREADS > 1 else pairs()

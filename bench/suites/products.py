@@ -89,20 +89,21 @@ def pair(case: str, ours: Callable[..., object], inputs: tuple[torch.Tensor | in
     return Pair(case, f"torch {function.__name__}", lambda: ours(*inputs, out), theirs, check=check, target=Target(1 / least))
 
 
-def floats() -> Iterator[Pair]:
-    for dtype, name, sizes in ((torch.float32, "f32", (64, 512, 1024, 2048)), (torch.float64, "f64", (1024,))):
+def floats(threads: int) -> Iterator[Pair]:
+    large = (4096,) if threads > 2 else ()
+    for dtype, name, sizes in ((torch.float32, "f32", (64, 512, 1024, 2048, *large)), (torch.float64, "f64", (1024,))):
         for n in sizes:
             a, b, c, kept = (torch.randn(n, n, dtype=dtype) for _ in range(4))
-            yield pair(f"matmul {name} {n}", product, (a, b), c, (mm, (a, b, kept)), 1.0 if n == 64 else 0.97)
+            yield pair(f"matmul {name} {n}", product, (a, b), c, (mm, (a, b, kept)), 1.0 if n == 64 else 0.97 if threads == 1 else 0.9)
     b = torch.randn(4096, 4096)
     for m in (1, 8):
         a, c, kept = (torch.randn(m, 4096) for _ in range(3))
         yield pair(f"matmul f32 {m}x4096x4096", product, (a, b), c, (mm, (a, b, kept)), 0.9)
 
 
-def narrow() -> Iterator[Pair]:
+def narrow(threads: int) -> Iterator[Pair]:
     a, b, c, kept = (torch.randn(1024, 1024).bfloat16() for _ in range(4))
-    yield pair("matmul bf16 1024", rounded, (a, b), c, (mm, (a, b, kept)), 1.0)
+    yield pair("matmul bf16 1024", rounded, (a, b), c, (mm, (a, b, kept)), 1.0 if threads == 1 else 0.85)
     x, y = (torch.randint(-128, 128, (1024, 1024), dtype=torch.int8) for _ in range(2))
     yield pair("matmul int8 1024", whole, (x, y), torch.empty(1024, 1024, dtype=torch.int32), (int_mm, (x, y)), 0.85)
 
@@ -130,6 +131,8 @@ def tile_loops() -> Iterator[Pair]:
         yield pair(f"matmul f32 2048, {name} tile loop", tiles, (a, b, *shape), c, (mm, (a, b, kept)), least)
 
 
-def cases() -> Iterator[Pair]:
-    for rows in (floats, narrow, few_rows, tile_loops):
-        yield from rows()
+def cases(threads: int) -> Iterator[Pair]:
+    yield from floats(threads)
+    yield from narrow(threads)
+    yield from few_rows()
+    yield from tile_loops()

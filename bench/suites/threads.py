@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any
 
 import torch
-from measure import Pair
+from measure import Pair, rested
 
 import tilejit.language as pl
 from suites import products
@@ -17,7 +15,6 @@ from suites.cpu import row_kernels
 from tilejit import RunConfig
 
 COUNT = 2
-REST, CALLS = 0.01, 4
 
 
 @pl.jit
@@ -62,23 +59,6 @@ def speedup(name: str, kernel: Any, inputs: tuple[torch.Tensor, ...], out: torch
     return Pair(name, "one thread", lambda: compiled(*inputs, out, config=two), lambda: compiled(*inputs, alone, config=one), check=check)
 
 
-def rested(pair: Pair) -> Pair:
-    """Each side in calls that follow each other, after a rest: threads of the other side look for work in vain for a while."""
-
-    def timed(call: Callable[[], object]) -> Callable[[], float]:
-        def seconds() -> float:
-            time.sleep(REST)
-            call()
-            start = time.perf_counter()
-            for _ in range(CALLS):
-                call()
-            return (time.perf_counter() - start) / CALLS
-
-        return seconds
-
-    return replace(pair, ours=timed(pair.ours), theirs=timed(pair.theirs), self_timed=True)
-
-
 def cases() -> Iterator[Pair]:
     return map(rested, pairs())
 
@@ -92,6 +72,6 @@ def pairs() -> Iterator[Pair]:
     yield speedup("pl.spmd, 4 blocks of 4x64", little, (torch.randn(16, 64),), torch.empty(16, 64))
     for rows, columns in ((4096, 4096), (1000, 1001)):
         yield from row_kernels(rows, columns)
-    yield from products.floats()
+    yield from products.floats(COUNT)
     os.environ["TILEJIT_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
