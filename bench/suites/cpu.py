@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,46 +10,11 @@ import torch
 from measure import Pair, Target, rested
 from torch.nn.functional import layer_norm, rms_norm
 
-import tilejit.language as pl
 from suites import attention, products, streams
+from suites.kernels import add, gelu_tanh, layernorm, rmsnorm, softmax
 
 THREADS = int(os.environ["TILEJIT_NUM_THREADS"])
 torch.set_num_threads(THREADS)
-
-
-@pl.jit
-def add(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
-    with pl.at(level=pl.Level.CORE_GROUP):
-        out[:] = a + b
-
-
-@pl.jit
-def softmax(x: pl.Tensor, out: pl.Out[pl.Tensor]):
-    with pl.at(level=pl.Level.CORE_GROUP):
-        e = pl.exp(pl.row_expand_sub(x, pl.row_max(x)))
-        out[:] = pl.row_expand_div(e, pl.row_sum(e))
-
-
-@pl.jit
-def gelu_tanh(x: pl.Tensor, out: pl.Out[pl.Tensor]):
-    with pl.at(level=pl.Level.CORE_GROUP):
-        out[:] = 0.5 * x * (1.0 + pl.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
-
-
-@pl.jit
-def layernorm(x: pl.Tensor, gamma: pl.Tensor, beta: pl.Tensor, out: pl.Out[pl.Tensor]):
-    with pl.at(level=pl.Level.CORE_GROUP):
-        centred = pl.row_expand_sub(x, pl.row_sum(x) * (1.0 / x.shape[1]))
-        variance = pl.row_sum(centred * centred) * (1.0 / x.shape[1])
-        normal = pl.row_expand_mul(centred, pl.rsqrt(variance + 1e-5))
-        out[:] = pl.col_expand_add(pl.col_expand_mul(normal, gamma), beta)
-
-
-@pl.jit
-def rmsnorm(x: pl.Tensor, weight: pl.Tensor, out: pl.Out[pl.Tensor]):
-    with pl.at(level=pl.Level.CORE_GROUP):
-        scale = pl.rsqrt(pl.row_sum(x * x) * (1.0 / x.shape[1]) + 1e-6)
-        out[:] = pl.col_expand_mul(pl.row_expand_mul(x, scale), weight)
 
 
 NORMS = Target(1 / 1.2)
