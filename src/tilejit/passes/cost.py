@@ -32,8 +32,8 @@ CONTENDED_BYTES_PER_NS = 4
 """Trips that do little but add to the same memory only hand its cache lines to and fro: less work than this per byte stays on one thread."""
 WORTH_NS = 8_000
 """Work below this stays on one thread."""
-CREW_NS = 20_000
-"""Work that is worth a thread."""
+CREW_NS = 2_500
+"""Work that is worth a thread that is awake."""
 CERTAIN_NS = 100_000
 """Work above this wakes sleeping workers at once; between WORTH_NS and this, the first trip is measured."""
 CHUNK_NS = 2_000

@@ -81,7 +81,12 @@ def _start(code: LoadedBlob) -> int:
 def _ask_torch(address: int) -> None:
     from tilejit.runtime import torch
 
-    _content(address)[Team.COUNT] = torch.thread_count_function()
+    words = _content(address)
+    words[Team.COUNT] = torch.thread_count_function()
+    parallel, number = torch.openmp_functions()
+    owner = threading.main_thread().ident
+    if words[Team.COUNT] and parallel and number and owner:
+        words[Team.NUMBER], words[Team.OWNER], words[Team.OPENMP] = number, owner, parallel
 
 
 def _content(address: int) -> ctypes.Array[ctypes.c_int64]:

@@ -291,6 +291,12 @@ def thread_count_function() -> int:
 
 
 @cache
+def openmp_functions() -> tuple[int, int]:
+    """Addresses of `GOMP_parallel` and `omp_get_thread_num` of the library whose threads torch works with, or 0 where it works otherwise."""
+    return _c_function("libtorch_cpu.so", "GOMP_parallel"), _c_function("libtorch_cpu.so", "omp_get_thread_num")
+
+
+@cache
 def grad_mode_function() -> int:
     """Address of the C function that tells whether torch records operations in this thread, or 0 where torch has it under another name."""
     return _c_function("libc10.so", "_ZN3c108GradMode10is_enabledEv")  # c10::GradMode::is_enabled()

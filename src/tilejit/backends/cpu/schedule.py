@@ -111,7 +111,7 @@ def nest(dtypes: Sequence[DType], wide: bool, folds: bool) -> NestSchedule:
         stream_bytes=24 * _MIB if host().is_x86 else 0,
         prefetch_bytes=1 * _MIB,
         threads=True,
-        stretch=256 if folds else 4096,
+        stretch=64 if folds else 4096,
     )
 
 
@@ -124,7 +124,7 @@ def gemm(accumulator: DType) -> GemmSchedule:
     return GemmSchedule(
         rows=rows, vectors=vectors, kc=kc, mc=mc, nc=1024, unroll=2,
         direct_n=256, direct_k=256, few_rows=8, few_dots=32, tile_rows=48, tile_columns=128, shared_bytes=max(last // 2, 4 * _MIB),
-        pieces=16, stream_pieces=4, least_columns=256, least_rows=120,
+        pieces=16, stream_pieces=16, least_columns=256, least_rows=120,
     )  # fmt: skip
 
 

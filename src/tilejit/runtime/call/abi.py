@@ -44,7 +44,7 @@ LOOKED, DUE, TURNS = 11, 12, 13
 INTERRUPTED = -1
 """What a call returns that was stopped, where it returns that and not something else."""
 
-TEAM_RUN, TEAM_YIELD = "tj_team_run.2", "tj_team_yield.2"
+TEAM_RUN, TEAM_YIELD = "tj_team_run.3", "tj_team_yield.3"
 """Functions of the pool, in the code of every kernel that shares out work; numbered, so that no kernel meets the pool of another version."""
 
 
@@ -68,16 +68,24 @@ class Team(enum.IntEnum):
     """How many were started."""
     INTERRUPT = 4
     """What the call that uses the pool has in its slot of that name."""
+    OPENMP = 5
+    """Address of `GOMP_parallel` of the library whose threads torch uses, or 0: then the pool starts threads of its own."""
+    NUMBER = 6
+    """Address of `omp_get_thread_num` of it."""
+    OWNER = 7
+    """The thread (`pthread_self`) that may use them: the library starts others for every thread that asks."""
     GENERATION = 8
     """Counts the pieces of work; workers sleep until it changes."""
     SLEEPERS = 9
     GATE = 16
     """Number of workers that take part in the present work, and whether it is closed to others."""
-    NEXT = 24
-    """First trip that nobody took yet."""
+    PARTS = 24
+    """How many stretches the trips are cut into, one for each thread that may take part."""
+    MOST = 25
+    LEAST = 26
+    """How many trips may be taken at once."""
     TASK = 32
     ARGS = 33
-    TRIPS = 34
     CHUNK = 35
     """Trips to take at once."""
     LIMIT = 36
@@ -96,14 +104,16 @@ class Team(enum.IntEnum):
     LOCKS = 48
     """LOCK_COUNT locks for atomic adds, a cache line each."""
     RECORDS = 48 + 8 * 64
-    """MAX_WORKERS records of workers."""
-    MEASURED = 48 + 8 * 64 + 32 * 255
+    """Records of workers: MAX_WORKERS of the pool's own threads, then as many of OpenMP's."""
+    MEASURED = 48 + 8 * 64 + 32 * 254
     """MEASURED_COUNT pairs: a task, and the cycles that its first trip took the last time."""
-    SIZE = 48 + 8 * 64 + 32 * 255 + 2 * 64
+    STRETCHES = 48 + 8 * 64 + 32 * 254 + 2 * 64
+    """For each part its first trip that nobody took yet and its end, in a cache line of its own."""
+    SIZE = 48 + 8 * 64 + 32 * 254 + 2 * 64 + 8 * 128
 
 
 LOCK_COUNT = 64
-MAX_WORKERS = 255
+MAX_WORKERS = 127
 MEASURED_COUNT = 64
 
 
@@ -116,6 +126,8 @@ class Worker(enum.IntEnum):
     """Address and size of its scratch memory."""
     SCRATCH_BYTES = 17
     TEAM = 18
+    HOME = 19
+    """The stretch of trips that it takes from first."""
     SIZE = 32
 
 

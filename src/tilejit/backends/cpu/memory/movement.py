@@ -14,7 +14,8 @@ from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.memory.storage import Array, element_count, permuted, row_major, sub_box, wanted_count
 from tilejit.backends.cpu.memory.views import aim_at_store, stays_unchanged
 from tilejit.backends.cpu.nests.nest import copy_box, fill_box
-from tilejit.backends.cpu.nests.transpose import transpose_into
+from tilejit.backends.cpu.nests.transpose import line_of, transpose_into
+from tilejit.backends.cpu.teams.copies import share_copy
 from tilejit.dtypes import DType
 from tilejit.errors import Span
 from tilejit.ops.movement import VALID_HELP
@@ -123,7 +124,7 @@ def write_transpose(f: FunctionWriter, op: d.ApplyOp) -> None:
         f.values[op.results[0]] = view
         return
     target = result_of(f, op, view.shape, view.valid)
-    transpose_into(f.e, target, view, view.valid)
+    share_copy(f, transpose_into, target, view, view.valid, unit=line_of(target.dtype), cost=4)
 
 
 def _only_matmuls(value: SSAValue) -> bool:

@@ -11,11 +11,18 @@ from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.llvm.vector import shuffle
 from tilejit.backends.cpu.memory.storage import Array, sub_box
 from tilejit.backends.cpu.nests.nest import BITS, copy_box
+from tilejit.backends.cpu.nests.stream import LINE
+from tilejit.dtypes import DType
 
 BLOCK = 8
 _PAIRS = ((0, 8, 1, 9, 4, 12, 5, 13), (2, 10, 3, 11, 6, 14, 7, 15))
 _QUADS = ((0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 10, 11, 6, 7, 14, 15))
 _HALVES = ((0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15))
+
+
+def line_of(dtype: DType) -> int:
+    """Elements of a cache line, in whole blocks."""
+    return max(BLOCK, LINE // dtype.get_byte())
 
 
 def transpose_into(e: Emitter, target: Array, source: Array, extents: Sequence[Index]) -> None:
@@ -39,18 +46,27 @@ def _floor(e: Emitter, extent: Index) -> Index:
 
 
 def _blocks(e: Emitter, target: Array, source: Array, whole: Sequence[Index], along: int) -> None:
-    element = target.dtype.llvm
+    """Block by block, in squares that are as wide as a cache line: of rows that lie far apart, the caches do not hold many until they are wanted again."""
+    element, line = target.dtype.llvm, line_of(target.dtype)
     last = target.rank - 1
     with ExitStack() as stack:
         read, write = source.pointer, target.pointer
+        left = dict[int, Index]()
         for axis, extent in enumerate(whole):
-            step = BLOCK if axis in (along, last) else 1
+            step = line if axis in (along, last) else 1
             index = stack.enter_context(e.loop(0, extent, step, name="turn")).iv
-            read = e.offset(read, e.mul(index, source.strides[axis]), element)
-            write = e.offset(write, e.mul(index, target.strides[axis]), element)
+            left[axis] = e.min(e.sub(extent, index), step)
+            read, write = _moved(e, read, write, index, source.strides[axis], target.strides[axis], element)
+        for axis in (last, along) if line > BLOCK else ():
+            index = stack.enter_context(e.loop(0, left[axis], BLOCK, name="block")).iv
+            read, write = _moved(e, read, write, index, source.strides[axis], target.strides[axis], element)
         rows = [load_lanes(e, target.dtype, e.offset(read, e.mul(i, source.strides[last]), element), BLOCK) for i in range(BLOCK)]
         for i, row in enumerate(turned(e, rows)):
             store_lanes(e, target.dtype, e.offset(write, e.mul(i, target.strides[along]), element), row, BLOCK)
+
+
+def _moved(e: Emitter, read: Value, write: Value, index: Value, read_stride: Index, write_stride: Index, element: str) -> tuple[Value, Value]:
+    return e.offset(read, e.mul(index, read_stride), element), e.offset(write, e.mul(index, write_stride), element)
 
 
 def turned(e: Emitter, rows: Sequence[Value]) -> list[Value]:

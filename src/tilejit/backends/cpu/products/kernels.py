@@ -9,6 +9,8 @@ from tilejit.backends.cpu.llvm.vector import binary, select, splat, typed
 from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.schedule import GemmSchedule
 
+LINE = 64
+"""Bytes of a cache line."""
 PARAMS = "ptr a, i64 a_row, i64 a_col, ptr b, i64 b_row, i64 b_col, ptr c, i64 c_row, i64 m, i64 n, i64 k, i1 accumulate, ptr scratch, ptr context"
 """What every product is given (gemm.py)."""
 
@@ -51,8 +53,7 @@ def packed_kernel(module: Module, kind: Elements, block: GemmSchedule) -> str:
     start = [kind.load_acc(e, e.offset(b, v * width, kind.acc), width) if kind.corrected else kind.zero(width) for v in range(block.vectors)]
     sums = start * block.rows
     b = e.offset(b, head_words(kind, columns), kind.word)
-    for i in range(block.rows):
-        prefetch(e, e.offset(c, e.mul(c_row, i), kind.acc), to_write=True)
+    ask_for_block(e, kind, c, c_row, block.rows, columns)
     whole = e.inst("i64", f"and i64 {steps.text}, {-block.unroll}")
     for lower, upper, times in ((0, whole, block.unroll), (whole, steps, 1)):
         with e.loop(lower, upper, times, sums) as loop:
@@ -67,6 +68,13 @@ def packed_kernel(module: Module, kind: Elements, block: GemmSchedule) -> str:
     e.void("ret void")
     e.finish()
     return name
+
+
+def ask_for_block(e: Emitter, kind: Elements, c: Value, c_row: Index, rows: int, columns: int) -> None:
+    """Have a block of C brought into the caches, line by line, while it is computed."""
+    for i in range(rows):
+        for j in range(0, columns, LINE // kind.acc_bytes):
+            prefetch(e, e.offset(c, e.add(e.mul(c_row, i), j), kind.acc), to_write=True)
 
 
 def prefetch(e: Emitter, pointer: Value, *, to_write: bool) -> None:

@@ -15,6 +15,7 @@ from tilejit.backends.cpu.memory.views import is_last_use
 from tilejit.backends.cpu.nests.nest import convert_box, copy_box
 from tilejit.backends.cpu.products.elements import accumulator_of
 from tilejit.backends.cpu.products.gemm import Gemm, call_gemm, scratch_bytes
+from tilejit.backends.cpu.teams.copies import share_copy
 from tilejit.backends.cpu.teams.product import Product
 from tilejit.backends.cpu.teams.products import share_product
 from tilejit.dtypes import FP64, INT8, UINT8, DType, promote
@@ -103,7 +104,7 @@ class _Product:
             if target.dtype is not sum_dtype or target.strides[-1] != 1 or self.drop:
                 work = f.new_array(sum_dtype, self.shape, self.valid, self.op.span)
                 if accumulate is not False:
-                    convert_box(f.e, work, target, target.valid)
+                    share_copy(f, convert_box, work, target, target.valid)
             bias = self.args.get("bias")
             if isinstance(bias, SSAValue):
                 accumulate = True
@@ -111,7 +112,7 @@ class _Product:
             self._multiply(work, left, right, accumulate)
             if work is not target:
                 view = sub_box(f.e, work, [0] * work.rank, self.valid, drop=self.drop)
-                convert_box(f.e, target, view, view.valid)
+                share_copy(f, convert_box, target, view, view.valid)
 
     def _into_accumulator(self, acc: SSAValue) -> tuple[Array, Value | bool]:
         """Memory that holds acc: its own when nobody needs it afterwards, else a copy."""
@@ -127,7 +128,7 @@ class _Product:
             target = source
         else:
             target = f.result_array(result, source.shape, source.valid, op.span)
-            copy_box(f.e, target, source, source.valid)
+            share_copy(f, copy_box, target, source, source.valid)
         f.values[result] = target
         self.valid = target.valid
         condition = self.args.get("init_cond")
@@ -145,7 +146,7 @@ class _Product:
         if (side.dtype is self.operand or as_read) and not side.tokens & target.tokens:
             return side
         copy = self.f.new_array(self.operand, side.shape, side.valid, self.op.span)
-        convert_box(self.f.e, copy, side, side.valid)
+        share_copy(self.f, convert_box, copy, side, side.valid)
         return copy
 
     def _spread_bias(self, work: Array, bias: Array) -> None:

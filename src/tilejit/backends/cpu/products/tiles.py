@@ -10,7 +10,7 @@ from __future__ import annotations
 from tilejit.backends.cpu.llvm.text import Emitter, Module, Value
 from tilejit.backends.cpu.llvm.vector import constant, typed
 from tilejit.backends.cpu.products.elements import Elements
-from tilejit.backends.cpu.products.kernels import function_emitter, params_of
+from tilejit.backends.cpu.products.kernels import ask_for_block, function_emitter, params_of
 
 SIDE = 16
 """Rows of a tile, and words of a row."""
@@ -52,6 +52,7 @@ def tile_kernel(module: Module, kind: Elements) -> str:
     assert kind.dot is not None
     module.declare("llvm.x86.tilezero", "declare void @llvm.x86.tilezero(i8 immarg)")
     module.declare(kind.dot.intrinsic, f"declare void @{kind.dot.intrinsic}(i8 immarg, i8 immarg, i8 immarg)")
+    ask_for_block(e, kind, c, c_row, 2 * SIDE, 2 * SIDE)
     for tile in range(4):
         e.void(f"call void @llvm.x86.tilezero(i8 {tile})")
     with e.loop(0, steps, SIDE) as loop:

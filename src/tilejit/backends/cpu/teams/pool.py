@@ -2,16 +2,20 @@
 
 The first kernel of a process that wants it starts the pool, with a copy of the code that stays; the others find it running.
 
-    i64 @tj_team_run.2(ptr team, ptr task, ptr args, ptr context, ptr arena, i64 trips, i64 chunk, i64 crew)
+    i64 @tj_team_run.3(ptr team, ptr task, ptr args, ptr context, ptr arena, i64 trips, i64 chunk, i64 crew)
 
 runs the trips [0, trips) of `task`, an
 
     i64 @task(ptr args, ptr context, ptr arena, i64 begin, i64 end)
 
-on this thread and on workers, `crew` threads at most, which take `chunk` trips at a time. Of the trips that fail the lowest one counts: a thread takes trips
-in order, so that all before it have run. With `chunk` 0 nobody knows how long a trip takes: the first one is measured, and
+on this thread and on workers, `crew` threads at most, which take `chunk` trips at a time. Every thread has a stretch of the trips that it takes from
+first, and takes from those of others when its own is done; only then do threads write to the same memory. Of the trips that fail the lowest one counts: those
+before it are still run. With `chunk` 0 nobody knows how long a trip takes: the first one is measured, and
 workers that sleep are woken only if the others are worth it, or at once if they were the last time. Work that is over before a
 worker arrives waits for none.
+
+Where torch is in the process and has as many threads, its own do the work (they are OpenMP's, which can be asked): two pools that each keep every
+processor busy while they look for work would be in each other's way.
 
 Who finds the pool in use, by another Python thread or because the task itself shares out work, runs all trips alone.
 """
@@ -34,6 +38,10 @@ WORTH_CYCLES = 200_000
 """About 80 µs: measured work below this is not worth waking anybody."""
 CHUNK_CYCLES = 5_000
 """Work to take at once, where it was measured."""
+WAKE_FACTOR = 8
+"""A thread that sleeps must have so many times more to do than one that is awake."""
+LEAST_BORROWED = 4
+"""With fewer threads two pools hardly meet, and OpenMP, which waits for every one of its threads, suffers more where other programs run."""
 _CLOSED = 1 << 30
 _LARGEST = (1 << 63) - 1
 
@@ -42,7 +50,7 @@ def pool_text() -> str:
     """LLVM text of the module."""
     names = {f"T_{slot.name}": str(int(slot)) for slot in Team} | {f"W_{slot.name}": str(int(slot)) for slot in Worker}
     numbers = {
-        "SPIN": SPIN_CYCLES, "LINGER": LINGER_CYCLES,
+        "SPIN": SPIN_CYCLES, "WAKE": WAKE_FACTOR, "BORROWED": abi.MAX_WORKERS - 1, "LEAST_BORROWED": LEAST_BORROWED, "LINGER": LINGER_CYCLES,
         "WORTH": WORTH_CYCLES, "CHUNK_CYCLES": CHUNK_CYCLES, "MEASURED_MASK": abi.MEASURED_COUNT - 1,
         "CLOSED": _CLOSED, "LAST": _CLOSED + 1, "LARGEST": _LARGEST,
         "MAX_WORKERS": abi.MAX_WORKERS, "ARENA_BASE": abi.ARENA_BASE, "ARENA_END": abi.ARENA_END, "THREADS": abi.THREADS, "TEAM": abi.TEAM,
@@ -70,6 +78,164 @@ done:
   ret i64 %capped
 }
 
+; Where it is kept how long the first trip of a task took the last time.
+define internal ptr @measured(ptr %team, ptr %task) noinline {
+  %word = ptrtoint ptr %task to i64
+  %hash = lshr i64 %word, 4
+  %place = and i64 %hash, $MEASURED_MASK
+  %pair = shl i64 %place, 1
+  %index = add i64 %pair, $T_MEASURED
+  %at = call ptr @slot(ptr %team, i64 %index)
+  ret ptr %at
+}
+
+; How many helpers are worth waking for trips that take so many cycles each.
+define internal i64 @worth(i64 %trips, i64 %took, i1 %borrowed) noinline {
+  %rest = sub i64 %trips, 1
+  %work = mul i64 %rest, %took
+  ; Threads of OpenMP look for work much longer than ours.
+  %least = select i1 %borrowed, i64 $SPIN, i64 $WORTH
+  %enough = icmp ugt i64 %work, %least
+  %helpers = udiv i64 %work, $SPIN
+  %some = select i1 %enough, i64 %helpers, i64 0
+  ret i64 %some
+}
+
+; Run the first trip and see how long it takes: that decides how many are taken at once. 0: it is not there any more, or failed.
+define internal i64 @measure(ptr %team, ptr %context, ptr %arena) noinline {
+entry:
+  %task = get ptr %team $T_TASK
+  %args = get ptr %team $T_ARGS
+  %next.at = call ptr @stretch(ptr %team, i64 0)
+  %end = get i64 %next.at 1
+  %begin = atomicrmw add ptr %next.at, i64 1 monotonic, align 8
+  %some = icmp slt i64 %begin, %end
+  br i1 %some, label %try, label %none
+try:
+  %t0 = call i64 @llvm.readcyclecounter()
+  %begin.end = add i64 %begin, 1
+  %code = call i64 %task(ptr %args, ptr %context, ptr %arena, i64 %begin, i64 %begin.end)
+  %t1 = call i64 @llvm.readcyclecounter()
+  %good = icmp eq i64 %code, 0
+  br i1 %good, label %judge, label %bad
+bad:
+  call void @fail(ptr %team, ptr %context, i64 %begin, i64 %code)
+  br label %none
+none:
+  ret i64 0
+judge:
+  %difference = sub i64 %t1, %t0
+  %took = call i64 @llvm.smax.i64(i64 %difference, i64 1)
+  %at_once = udiv i64 $CHUNK_CYCLES, %took
+  %most = get i64 %team $T_MOST
+  %least = get i64 %team $T_LEAST
+  %fit = call i64 @llvm.smin.i64(i64 %at_once, i64 %most)
+  %pieces = call i64 @llvm.smax.i64(i64 %fit, i64 %least)
+  %chunk.at = call ptr @slot(ptr %team, i64 $T_CHUNK)
+  store atomic i64 %pieces, ptr %chunk.at monotonic, align 8
+  %known.at = call ptr @measured(ptr %team, ptr %task)
+  put ptr %task %known.at 0
+  put i64 %took %known.at 1
+  ret i64 %took
+}
+
+; Take part, let nobody in any more, and wait for those who are inside.
+define internal void @lead(ptr %team, ptr %context, ptr %arena) noinline {
+entry:
+  call void @take_part(ptr %team, ptr %context, ptr %arena, i64 0)
+  %gate = call ptr @slot(ptr %team, i64 $T_GATE)
+  %inside = atomicrmw or ptr %gate, i32 $CLOSED acq_rel, align 4
+  %none = icmp eq i32 %inside, 0
+  br i1 %none, label %over, label %linger
+linger:
+  %start = call i64 @llvm.readcyclecounter()
+  br label %spin
+spin:
+  %now = load atomic i32, ptr %gate acquire, align 4
+  %empty = icmp eq i32 %now, $CLOSED
+  br i1 %empty, label %over, label %wait
+wait:
+  %long = call i1 @rest(i64 %start)
+  br i1 %long, label %sleep, label %spin
+sleep:
+  call void @futex_wait_a_while(ptr %gate, i32 %now)
+  ; Workers see for themselves that they should stop; this thread is the one to ask.
+  %turns = call i64 @$LOOK(ptr %context)
+  br label %spin
+over:
+  ret void
+}
+
+; The function of OpenMP that runs something on the threads that torch works with; null: there are not enough of them, or they are another thread's.
+define internal ptr @openmp(ptr %team, i64 %wanted) noinline {
+entry:
+  %parallel = get ptr %team $T_OPENMP
+  %is_there = icmp ne ptr %parallel, null
+  br i1 %is_there, label %ask, label %none
+ask:
+  %owner = get i64 %team $T_OWNER
+  %self = call i64 @pthread_self()
+  %is_ours = icmp eq i64 %self, %owner
+  br i1 %is_ours, label %count, label %none
+count:
+  %all = call i64 @openmp_count(ptr %team)
+  %enough = icmp sge i64 %all, %wanted
+  %many = icmp sge i64 %all, $LEAST_BORROWED
+  %few = icmp sle i64 %all, $MAX_WORKERS
+  %in_range = and i1 %many, %few
+  %fits = and i1 %enough, %in_range
+  br i1 %fits, label %some, label %none
+some:
+  ret ptr %parallel
+none:
+  ret ptr null
+}
+
+define internal i64 @openmp_count(ptr %team) noinline {
+  %count = get ptr %team $T_COUNT
+  %told = call i32 %count()
+  %all = sext i32 %told to i64
+  ret i64 %all
+}
+
+; Always as many as torch has: fewer would make OpenMP end the others, and start them again for torch.
+define internal void @run_borrowed(ptr %parallel, ptr %team, ptr %context, ptr %arena) noinline {
+  %work = alloca [3 x i64], align 8
+  put ptr %team %work 0
+  put ptr %context %work 1
+  put ptr %arena %work 2
+  %all = call i64 @openmp_count(ptr %team)
+  %count = trunc i64 %all to i32
+  call void %parallel(ptr @member, ptr %work, i32 %count, i32 0)
+  ret void
+}
+
+; What each of the threads does; the first of them is the caller.
+define internal void @member(ptr %work) noinline {
+entry:
+  %mode = alloca i32, align 4
+  %team = get ptr %work 0
+  %ask = get ptr %team $T_NUMBER
+  %told = call i32 %ask()
+  %is_caller = icmp eq i32 %told, 0
+  br i1 %is_caller, label %caller, label %helper
+caller:
+  %context = get ptr %work 1
+  %arena = get ptr %work 2
+  call void @lead(ptr %team, ptr %context, ptr %arena)
+  ret void
+helper:
+  %number = sext i32 %told to i64
+  %place = add i64 %number, $BORROWED
+  %me = call ptr @record(ptr %team, i64 %place)
+  put i64 %number %me $W_HOME
+  ; Its next work may be torch's.
+  call void @llvm.x86.sse.stmxcsr(ptr %mode)
+  call void @join(ptr %team, ptr %me)
+  call void @llvm.x86.sse.ldmxcsr(ptr %mode)
+  ret void
+}
+
 define i64 @$RUN(ptr %team, ptr %task, ptr %args, ptr %context, ptr %arena, i64 %trips, i64 %chunk, i64 %crew) {
 entry:
   %threads = call i64 @thread_count(ptr %team, ptr %context)
@@ -88,15 +254,18 @@ alone:
 
 ours:
   %helpers = sub i64 %wanted, 1
+  %openmp = call ptr @openmp(ptr %team, i64 %wanted)
+  %borrowed = icmp ne ptr %openmp, null
+  br i1 %borrowed, label %describe, label %start
+start:
   call void @start_workers(ptr %team, i64 %helpers)
-  ; The work.
+  br label %describe
+describe:
   put ptr %task %team $T_TASK
   put ptr %args %team $T_ARGS
   %record = get ptr %context $INTERRUPT
   put ptr %record %team $T_INTERRUPT
-  put i64 %trips %team $T_TRIPS
-  %next.at = call ptr @slot(ptr %team, i64 $T_NEXT)
-  store atomic i64 0, ptr %next.at monotonic, align 8
+  call void @cut(ptr %team, i64 %trips, i64 %wanted)
   %failed.at = call ptr @slot(ptr %team, i64 $T_FAILED_AT)
   store atomic i64 $LARGEST, ptr %failed.at monotonic, align 8
   %mode.at = call ptr @slot(ptr %team, i64 $T_FLOAT_MODE)
@@ -116,6 +285,8 @@ ours:
   %most = call i64 @llvm.smax.i64(i64 %share, i64 1)
   %eighth = udiv i64 %most, 8
   %least = call i64 @llvm.smax.i64(i64 %eighth, i64 1)
+  put i64 %most %team $T_MOST
+  put i64 %least %team $T_LEAST
   %fit = call i64 @llvm.smin.i64(i64 %chunk, i64 %most)
   %sized = call i64 @llvm.smax.i64(i64 %fit, i64 %least)
   %unknown = icmp eq i64 %chunk, 0
@@ -135,91 +306,50 @@ ours:
   store atomic i32 0, ptr %gate release, align 4
   %generation = call ptr @slot(ptr %team, i64 $T_GENERATION)
   %g = atomicrmw add ptr %generation, i32 1 seq_cst, align 4
-  %count = trunc i64 %helpers to i32
-  br i1 %unknown, label %probe, label %call
-
-call:
-  %called = phi i32 [ %count, %ours ], [ %measured.count, %judge ]
-  call void @wake(ptr %team, i32 %called)
-  br label %work
+  br i1 %unknown, label %probe, label %certain
+certain:
+  ; Threads that are awake come by themselves. To wake one takes time: it must have more to do.
+  %worth_waking = udiv i64 %crew, $WAKE
+  br label %call
 
 probe:
-  %rest = sub i64 %trips, 1
   %task.word = ptrtoint ptr %task to i64
-  %hash = lshr i64 %task.word, 4
-  %place = and i64 %hash, $MEASURED_MASK
-  %pair = shl i64 %place, 1
-  %pair.at = add i64 %pair, $T_MEASURED
-  %known.at = call ptr @slot(ptr %team, i64 %pair.at)
-  %known.took.at = call ptr @slot(ptr %known.at, i64 1)
-  %known = load i64, ptr %known.at, align 8
-  %known.took = load i64, ptr %known.took.at, align 8
+  %known.at = call ptr @measured(ptr %team, ptr %task)
+  %known = get i64 %known.at 0
+  %known.took = get i64 %known.at 1
   %is_known = icmp eq i64 %known, %task.word
-  %known.took1 = call i64 @llvm.smax.i64(i64 %known.took, i64 1)
-  %known.needed = udiv i64 $WORTH, %known.took1
-  %was_worth = icmp ugt i64 %rest, %known.needed
-  %early = and i1 %is_known, %was_worth
-  br i1 %early, label %call_early, label %measure
+  %past = select i1 %is_known, i64 %known.took, i64 0
+  %early = call i64 @worth(i64 %trips, i64 %past, i1 %borrowed)
+  %is_early = icmp ne i64 %early, 0
+  %asleep = xor i1 %borrowed, true
+  %wake_early = and i1 %is_early, %asleep
+  br i1 %wake_early, label %call_early, label %measure
 call_early:
-  call void @wake(ptr %team, i32 %count)
+  %early.count = trunc i64 %helpers to i32
+  call void @wake(ptr %team, i32 %early.count)
   br label %measure
 measure:
-  %begin = atomicrmw add ptr %next.at, i64 1 monotonic, align 8
-  %some = icmp slt i64 %begin, %trips
-  br i1 %some, label %try, label %close
-try:
-  %t0 = call i64 @llvm.readcyclecounter()
-  %begin.end = add i64 %begin, 1
-  %code.first = call i64 %task(ptr %args, ptr %context, ptr %arena, i64 %begin, i64 %begin.end)
-  %t1 = call i64 @llvm.readcyclecounter()
-  %good = icmp eq i64 %code.first, 0
-  br i1 %good, label %judge, label %bad
-bad:
-  call void @fail(ptr %team, ptr %context, i64 %begin, i64 %code.first)
-  br label %close
-judge:
-  %took = sub i64 %t1, %t0
-  %took1 = call i64 @llvm.smax.i64(i64 %took, i64 1)
-  %at_once = udiv i64 $CHUNK_CYCLES, %took1
-  %fit2 = call i64 @llvm.smin.i64(i64 %at_once, i64 %most)
-  %pieces = call i64 @llvm.smax.i64(i64 %fit2, i64 %least)
-  store atomic i64 %pieces, ptr %chunk.at monotonic, align 8
-  store i64 %task.word, ptr %known.at, align 8
-  store i64 %took1, ptr %known.took.at, align 8
-  %needed = udiv i64 $WORTH, %took1
-  %worth = icmp ugt i64 %rest, %needed
-  %late = xor i1 %early, true
-  %call_now = and i1 %worth, %late
-  ; To wake a thread takes time: no more of them than have something to do.
-  %work.left = mul i64 %rest, %took1
-  %most.useful = udiv i64 %work.left, $SPIN
-  %measured.helpers = call i64 @llvm.smin.i64(i64 %most.useful, i64 %helpers)
-  %measured.count = trunc i64 %measured.helpers to i32
+  %took = call i64 @measure(ptr %team, ptr %context, ptr %arena)
+  %late = call i64 @worth(i64 %trips, i64 %took, i1 %borrowed)
+  %known_late = select i1 %wake_early, i64 0, i64 %late
+  %call_now = icmp ne i64 %known_late, 0
   br i1 %call_now, label %call, label %work
 
-work:
-  call void @take_part(ptr %team, ptr %context, ptr %arena)
-  br label %close
+call:
+  %useful.helpers = phi i64 [ %worth_waking, %certain ], [ %known_late, %measure ]
+  br i1 %borrowed, label %borrow, label %wake_some
+borrow:
+  call void @run_borrowed(ptr %openmp, ptr %team, ptr %context, ptr %arena)
+  br label %over
+wake_some:
+  %some.helpers = call i64 @llvm.smin.i64(i64 %useful.helpers, i64 %helpers)
+  %count = trunc i64 %some.helpers to i32
+  call void @wake(ptr %team, i32 %count)
+  br label %work
 
-close:
-  %inside = atomicrmw or ptr %gate, i32 $CLOSED acq_rel, align 4
-  %none = icmp eq i32 %inside, 0
-  br i1 %none, label %over, label %linger
-linger:
-  %start = call i64 @llvm.readcyclecounter()
-  br label %spin
-spin:
-  %now = load atomic i32, ptr %gate acquire, align 4
-  %empty = icmp eq i32 %now, $CLOSED
-  br i1 %empty, label %over, label %wait
-wait:
-  %long = call i1 @rest(i64 %start)
-  br i1 %long, label %sleep, label %spin
-sleep:
-  call void @futex_wait_a_while(ptr %gate, i32 %now)
-  ; Workers see for themselves that they should stop; this thread is the one to ask.
-  %turns = call i64 @$LOOK(ptr %context)
-  br label %spin
+work:
+  call void @lead(ptr %team, ptr %context, ptr %arena)
+  br label %over
 
 over:
   store ptr %team, ptr %team.at, align 8

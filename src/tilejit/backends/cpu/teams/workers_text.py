@@ -3,6 +3,7 @@
 WORKERS_TEXT = r"""
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(i64)
+declare i64 @pthread_self()
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i64 @syscall(i64, ...)
 declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
@@ -75,34 +76,82 @@ done:
   ret void
 }
 
-; Take trips until there are none, or one failed.
-define internal void @take_part(ptr %team, ptr %context, ptr %arena) noinline {
+; Take trips until there are none: of the own stretch, in order, then of the others, so that the same thread has the same trips in call after call, with
+; what they need in its caches. After a failure only the trips before it count.
+define internal void @take_part(ptr %team, ptr %context, ptr %arena, i64 %home) noinline {
 entry:
-  %next.at = call ptr @slot(ptr %team, i64 $T_NEXT)
   %chunk.at = call ptr @slot(ptr %team, i64 $T_CHUNK)
   %failed.at = call ptr @slot(ptr %team, i64 $T_FAILED_AT)
   %task = get ptr %team $T_TASK
   %args = get ptr %team $T_ARGS
-  %trips = get i64 %team $T_TRIPS
+  %parts = get i64 %team $T_PARTS
+  %own = urem i64 %home, %parts
+  br label %part
+part:
+  %visited = phi i64 [ 0, %entry ], [ %visited1, %next ]
+  %number = phi i64 [ %own, %entry ], [ %following, %next ]
+  %next.at = call ptr @stretch(ptr %team, i64 %number)
+  %end = get i64 %next.at 1
   br label %more
 more:
+  %seen = load atomic i64, ptr %next.at monotonic, align 8
+  %left = icmp slt i64 %seen, %end
+  br i1 %left, label %take, label %next
+take:
   %chunk = load atomic i64, ptr %chunk.at monotonic, align 8
   %begin = atomicrmw add ptr %next.at, i64 %chunk monotonic, align 8
-  %some = icmp slt i64 %begin, %trips
-  br i1 %some, label %there, label %done
+  %some = icmp slt i64 %begin, %end
+  br i1 %some, label %there, label %next
 there:
   %failed = load atomic i64, ptr %failed.at monotonic, align 8
   %counts = icmp slt i64 %begin, %failed
-  br i1 %counts, label %go, label %done
+  br i1 %counts, label %go, label %next
 go:
   %past = add i64 %begin, %chunk
-  %end = call i64 @llvm.smin.i64(i64 %past, i64 %trips)
-  %code = call i64 %task(ptr %args, ptr %context, ptr %arena, i64 %begin, i64 %end)
+  %stop = call i64 @llvm.smin.i64(i64 %past, i64 %end)
+  %code = call i64 %task(ptr %args, ptr %context, ptr %arena, i64 %begin, i64 %stop)
   %good = icmp eq i64 %code, 0
   br i1 %good, label %more, label %bad
 bad:
   call void @fail(ptr %team, ptr %context, i64 %begin, i64 %code)
-  br label %done
+  br label %next
+next:
+  %visited1 = add i64 %visited, 1
+  %up = add i64 %number, 1
+  %following = urem i64 %up, %parts
+  %over = icmp eq i64 %visited1, %parts
+  br i1 %over, label %done, label %part
+done:
+  ret void
+}
+
+define internal ptr @stretch(ptr %team, i64 %number) alwaysinline {
+  %line = shl i64 %number, 3
+  %index = add i64 %line, $T_STRETCHES
+  %at = call ptr @slot(ptr %team, i64 %index)
+  ret ptr %at
+}
+
+; Cut the trips into stretches of about the same length.
+define internal void @cut(ptr %team, i64 %trips, i64 %parts) noinline {
+entry:
+  put i64 %parts %team $T_PARTS
+  %each = udiv i64 %trips, %parts
+  %longer = urem i64 %trips, %parts
+  br label %part
+part:
+  %number = phi i64 [ 0, %entry ], [ %number1, %part ]
+  %begin = phi i64 [ 0, %entry ], [ %end, %part ]
+  %is_longer = icmp ult i64 %number, %longer
+  %one = zext i1 %is_longer to i64
+  %length = add i64 %each, %one
+  %end = add i64 %begin, %length
+  %next.at = call ptr @stretch(ptr %team, i64 %number)
+  store atomic i64 %begin, ptr %next.at monotonic, align 8
+  put i64 %end %next.at 1
+  %number1 = add i64 %number, 1
+  %over = icmp eq i64 %number1, %parts
+  br i1 %over, label %done, label %part
 done:
   ret void
 }
@@ -177,16 +226,11 @@ ready:
   ret i1 true
 }
 
-define internal ptr @worker(ptr %me) noinline {
+; Take part in the present work, unless there is no room or it is over.
+define internal void @join(ptr %team, ptr %me) noinline {
 entry:
-  %team = get ptr %me $W_TEAM
-  %generation = call ptr @slot(ptr %team, i64 $T_GENERATION)
-  %sleepers = call ptr @slot(ptr %team, i64 $T_SLEEPERS)
   %gate = call ptr @slot(ptr %team, i64 $T_GATE)
   %limit.at = call ptr @slot(ptr %team, i64 $T_LIMIT)
-  br label %look
-look:
-  %found = load atomic i32, ptr %generation acquire, align 4
   br label %knock
 knock:
   %inside = load atomic i32, ptr %gate acquire, align 4
@@ -194,7 +238,7 @@ knock:
   %limit = trunc i64 %limit64 to i32
   ; A closed gate has a bit above every limit.
   %room = icmp ult i32 %inside, %limit
-  br i1 %room, label %enter, label %idle
+  br i1 %room, label %enter, label %done
 enter:
   %one_more = add i32 %inside, 1
   %pair = cmpxchg ptr %gate, i32 %inside, i32 %one_more acq_rel acquire, align 4
@@ -212,16 +256,29 @@ work:
   %record = get ptr %team $T_INTERRUPT
   put ptr %record %me $INTERRUPT
   put i64 -1 %me $DUE
-  call void @take_part(ptr %team, ptr %me, ptr %arena)
+  %home = get i64 %me $W_HOME
+  call void @take_part(ptr %team, ptr %me, ptr %arena, i64 %home)
   br label %leave
 leave:
   %before = atomicrmw sub ptr %gate, i32 1 acq_rel, align 4
   %last = icmp eq i32 %before, $LAST
-  br i1 %last, label %report, label %idle
+  br i1 %last, label %report, label %done
 report:
   call void @futex_wake(ptr %gate, i32 1)
-  br label %idle
-idle:
+  br label %done
+done:
+  ret void
+}
+
+define internal ptr @worker(ptr %me) noinline {
+entry:
+  %team = get ptr %me $W_TEAM
+  %generation = call ptr @slot(ptr %team, i64 $T_GENERATION)
+  %sleepers = call ptr @slot(ptr %team, i64 $T_SLEEPERS)
+  br label %look
+look:
+  %found = load atomic i32, ptr %generation acquire, align 4
+  call void @join(ptr %team, ptr %me)
   %start = call i64 @llvm.readcyclecounter()
   br label %spin
 spin:
@@ -236,6 +293,21 @@ sleep:
   call void @futex_wait(ptr %generation, i32 %found)
   %s1 = atomicrmw sub ptr %sleepers, i32 1 seq_cst, align 4
   br label %spin
+}
+
+; The record of a worker.
+define internal ptr @record(ptr %team, i64 %number) noinline {
+  %offset = mul i64 %number, $W_SIZE
+  %at = add i64 %offset, $T_RECORDS
+  %me = call ptr @slot(ptr %team, i64 %at)
+  put ptr %team %me $W_TEAM
+  put i64 1 %me $THREADS
+  put i64 0 %me $TEAM
+  %locks = call ptr @slot(ptr %team, i64 $T_LOCKS)
+  put ptr %locks %me $LOCKS
+  %home = add i64 %number, 1
+  put i64 %home %me $W_HOME
+  ret ptr %me
 }
 
 ; Start workers until there are `wanted`; signals are for the threads of Python.
@@ -257,14 +329,7 @@ next:
   %more = icmp slt i64 %n, %wanted
   br i1 %more, label %start, label %unmask
 start:
-  %offset = mul i64 %n, $W_SIZE
-  %at = add i64 %offset, $T_RECORDS
-  %me = call ptr @slot(ptr %team, i64 %at)
-  put ptr %team %me $W_TEAM
-  put i64 1 %me $THREADS
-  put i64 0 %me $TEAM
-  %locks = call ptr @slot(ptr %team, i64 $T_LOCKS)
-  put ptr %locks %me $LOCKS
+  %me = call ptr @record(ptr %team, i64 %n)
   %rc = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr %me)
   %good = icmp eq i32 %rc, 0
   br i1 %good, label %started, label %unmask
