@@ -243,6 +243,44 @@ def test_the_interpreter_ends_cleanly_while_workers_spin(tmp_path: Path) -> None
         assert _run(tmp_path, code, "-X", "dev") == "done\n"
 
 
+@pytest.mark.torch
+def test_torchs_threads_do_the_work_where_there_are_enough(tmp_path: Path) -> None:
+    """Of the main thread; other threads, a larger number, and the child of a fork, in which they are gone, take threads of our own."""
+    code = """
+        import os, threading, torch
+        from tilejit import RunConfig
+        from tilejit.runtime import threads
+        from tilejit.runtime.call.abi import Team
+        torch.set_num_threads(5)
+        program, given = kernel.compile(x, out), torch.from_numpy(x)
+        alone = np.empty_like(x)
+        program(x, alone, config=RunConfig(num_threads=1))
+
+        def check(count):
+            out[:] = 0
+            before = threads.state()[Team.GENERATION]
+            program(x, out, config=RunConfig(num_threads=count))
+            assert (out == alone).all() and threads.state()[Team.GENERATION] == before + 1
+            assert torch.allclose(given.exp(), torch.from_numpy(np.exp(x)))
+            return threads.state()[Team.WORKERS]
+
+        program(x, out, config=RunConfig(num_threads=5))
+        print([check(count) for count in (5, 3, 5, 2)])
+        child = os.fork()
+        if child == 0:
+            out[:] = 0
+            program(x, out, config=RunConfig(num_threads=5))
+            os._exit(0 if (out == alone).all() and threads.state()[Team.WORKERS] == 4 else 1)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        found = []
+        other = threading.Thread(target=lambda: found.append(check(3)))
+        other.start()
+        other.join()
+        print(found, check(7), check(5))
+    """
+    assert _run(tmp_path, code, "-W", "ignore::DeprecationWarning") == "[0, 0, 0, 0]\n0\n[2] 6 6\n"
+
+
 def test_a_warm_process_shares_work_out_without_a_compiler(tmp_path: Path) -> None:
     code = """
         import sys

@@ -230,7 +230,7 @@ def test_operators_on_whole_tensors_give_the_bits_of_one_thread(kernel: Any, sha
     program(x, alone, config=RunConfig(num_threads=1))
     for count in (2, 3, 8):
         out = np.zeros_like(x)
-        with shared((kernel is not soft_rows or shape[0] > 1) and (kernel is not folded_rows or shape[1] > 200)):
+        with shared(kernel is not soft_rows or shape[0] > 1):
             program(x, out, config=RunConfig(num_threads=count))
         np.testing.assert_array_equal(out, alone)
 

@@ -1,4 +1,4 @@
-"""Small products: A and B are read where they lie, without packing."""
+"""Small products: A is read where it lies, and B too, or a transposed copy of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from tilejit.backends.cpu.llvm.text import Module, Value
 from tilejit.backends.cpu.llvm.vector import splat, typed
+from tilejit.backends.cpu.memory.storage import Array
+from tilejit.backends.cpu.nests.transpose import transpose_into
 from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.products.kernels import PARAMS, added, function_emitter, lane_mask, masked_load, masked_store, params_of, write_block
 from tilejit.backends.cpu.schedule import GemmSchedule
@@ -33,6 +35,23 @@ def direct(module: Module, kind: Elements) -> str:
                 width = e.sub(n, j.iv)
                 values = [left, a_row, a_col, right, b_row, place, c_row, e.i64(rows), e.i64(width), k, accumulate]
                 e.void(f"call void @{kernel}({', '.join(map(str, values))})")
+    e.void("ret void")
+    e.finish()
+    return name
+
+
+def turned(module: Module, kind: Elements) -> str:
+    """The same for a B whose rows are adjacent: it is transposed first, which takes less than packing both."""
+    name = f"gemm.{kind.name}.turned"
+    if name in module.functions:
+        return name
+    params = params_of(PARAMS)
+    a, a_row, a_col, b, _, b_col, c, c_row, m, n, k, accumulate, scratch, context = params
+    e = function_emitter(module, name, "void", params, "nounwind noinline")
+    source = Array(b, kind.operand, (k, n), (1, b_col), (k, n), frozenset())
+    transpose_into(e, Array(scratch, kind.operand, (k, n), (n, 1), (k, n), frozenset()), source, (k, n))
+    values = [a, a_row, a_col, scratch, n, Value("1", "i64"), c, c_row, m, n, k, accumulate, scratch, context]
+    e.void(f"call void @{direct(module, kind)}({', '.join(map(str, values))})")
     e.void("ret void")
     e.finish()
     return name

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.backends.cpu.llvm.vector import binary
 from tilejit.backends.cpu.products import packed as blocks
-from tilejit.backends.cpu.products.direct import direct
+from tilejit.backends.cpu.products.direct import direct, turned
 from tilejit.backends.cpu.products.elements import Elements, accumulator_of
 from tilejit.backends.cpu.products.few import dots, stream
 from tilejit.backends.cpu.products.kernels import PARAMS, function_emitter, params_of
@@ -36,8 +36,9 @@ def schedule_of(module: Module, operand: DType) -> GemmSchedule:
 
 def scratch_bytes(module: Module, operand: DType, right: DType | None, m: _Size = None, n: _Size = None, k: _Size = None) -> int:
     """Bytes of packing memory that one product needs; less when sizes are known."""
-    kind = Elements.of(module, operand, right).packed
-    return blocks.scratch_bytes(kind, blocks.block_of(module, kind), m, n, k)
+    kind, schedule = Elements.of(module, operand, right).packed, schedule_of(module, operand)
+    copied = min(n or schedule.direct_n, schedule.direct_n) * min(k or schedule.direct_k, schedule.direct_k) * kind.acc_bytes if kind.plain else 0
+    return max(copied, blocks.scratch_bytes(kind, blocks.block_of(module, kind), m, n, k))
 
 
 class Gemm(NamedTuple):
@@ -91,14 +92,19 @@ def variants(schedule: GemmSchedule, kind: Elements, a: Sequence[Index], b: Sequ
         out.append("stream")
         if isinstance(m, int) and b[1] == 1:
             return out
+    small = kind.plain and not (isinstance(n, int) and n > schedule.direct_n) and not (isinstance(k, int) and k > schedule.direct_k)
+    known = isinstance(n, int) and isinstance(k, int)
+    if small and not (isinstance(m, int) and m <= schedule.few_rows) and may_be(b[0], 1):
+        out.append("turned")
+        if known and isinstance(m, int) and b[0] == 1:
+            return out
     if not (isinstance(m, int) and m > schedule.few_dots) and may_be(b[0], 1) and may_be(a[1], 1):
         out.append("dots")
         if isinstance(m, int) and b[0] == 1 and a[1] == 1:
             return out
-    small = not (isinstance(n, int) and n > schedule.direct_n) and not (isinstance(k, int) and k > schedule.direct_k)
-    if kind.plain and small and may_be(b[1], 1):
+    if small and may_be(b[1], 1):
         out.append("direct")
-        if isinstance(n, int) and isinstance(k, int) and b[1] == 1:
+        if known and b[1] == 1:
             return out
     return [*out, "packed"]
 
@@ -130,6 +136,8 @@ def applies(e: Emitter, variant: str, operand: DType, a: Sequence[Index], b: Seq
     schedule = schedule_of(e.module, operand)
     if variant == "direct":
         tests = [e.icmp("eq", b[1], 1), e.icmp("sle", n, schedule.direct_n), e.icmp("sle", k, schedule.direct_k)]
+    elif variant == "turned":
+        tests = [e.icmp("eq", b[0], 1), e.icmp("sgt", m, schedule.few_rows), e.icmp("sle", n, schedule.direct_n), e.icmp("sle", k, schedule.direct_k)]
     elif variant == "stream":
         tests = [e.icmp("eq", b[1], 1), e.icmp("sle", m, schedule.few_rows)]
     else:
@@ -140,4 +148,4 @@ def applies(e: Emitter, variant: str, operand: DType, a: Sequence[Index], b: Seq
     return condition
 
 
-_BUILDERS = {"packed": blocks.packed, "direct": direct, "stream": stream, "dots": dots}
+_BUILDERS = {"packed": blocks.packed, "direct": direct, "turned": turned, "stream": stream, "dots": dots}
