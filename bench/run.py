@@ -13,6 +13,8 @@ from pathlib import Path
 
 SUITES = ("cpu", "llama", "newcomers", "tune", "science", "threads", "compile", "dispatch", "start", "ranks", "pto", "cuda")
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "TILEJIT_NUM_THREADS")
+WRITERS: dict[object, str] = {"cpu": "write_cpu", "cuda": "write_cuda"}
+"""Suites whose results are kept beside them, and the functions of results.py that write them."""
 NO_DISK_CACHE = {"TILEJIT_CACHE": "0"}
 
 
@@ -27,8 +29,9 @@ def main() -> int:
     rows: list[dict[str, object]] = []
     for row in run(options.suites, options.only):
         rows.append(row)
-        if row["suite"] == "cuda" and not options.only:  # as far as it got: a GPU may be lent for minutes only
-            write_cuda_results([row for row in rows if row["suite"] == "cuda"])
+        if row["suite"] in WRITERS and not options.only:  # as far as it got: a machine may be lent for minutes only
+            results = importlib.import_module("results")
+            getattr(results, WRITERS[row["suite"]])([other for other in rows if other["suite"] == row["suite"]])
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
     return 0
@@ -55,31 +58,6 @@ def run(suites: list[str], only: str) -> Iterator[dict[str, object]]:
             verdict = f"  {row.target}: {'met' if row.met else 'NOT MET'}" if row.target else ""
             print(f"{row.case:<44} {row.peer:<28} {numbers}{verdict}", flush=True)
             yield {"suite": suite, **asdict(row), "threads": int(os.environ["TILEJIT_NUM_THREADS"]), "load": _load()}
-
-
-def write_cuda_results(rows: list[dict[str, object]]) -> None:
-    """bench/RESULTS-cuda.md: the rows with the machine they come from."""
-    import torch
-    import triton
-
-    from tilejit.runtime.cuda import devices
-
-    gpu = devices.device(0)
-    lines = [
-        "# CUDA results",
-        "",
-        f"{gpu.name}, compute capability {gpu.capability / 10}, {gpu.multiprocessors} multiprocessors; "
-        f"Python {sys.version.split()[0]}, torch {torch.__version__}, Triton {triton.__version__}. "
-        "Written by `python bench/run.py cuda`. Device times come from events, on random data, medians; launches and compiles are host times. "
-        "The ratio is the peer's time over ours: above 1 is in our favour.",
-        "",
-        "| case | peer | ratio | ours µs | peer µs | target |",
-        "|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        verdict = "" if row["met"] is None else f"{row['target']}: {'met' if row['met'] else 'not met'}"
-        lines.append(f"| {row['case']} | {row['peer']} | {row['ratio']:.2f} | {row['ours_us']:.1f} | {row['peer_us']:.1f} | {verdict} |")
-    (Path(__file__).parent / "RESULTS-cuda.md").write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
 def _load() -> float | None:

@@ -56,4 +56,4 @@ def cases() -> Iterator[Pair]:
     torch.manual_seed(0)
     yield pair("attention 16x1024x64, 64x128 blocks", 1024, 1024, (64, 128), 1.0)
     yield pair("attention 16x1024x64, 32x64 blocks", 1024, 1024, (32, 64), 0.95)
-    yield pair("decode attention, cache of 8192", 1, 8192, (1, 128), 1.0)
+    yield pair("decode attention, cache of 8192", 1, 8192, (1, 256), 1.0)

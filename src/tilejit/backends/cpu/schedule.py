@@ -71,7 +71,8 @@ class GemmSchedule:
     pieces: int
     """Stretches that a product is cut into for several threads, if they are not too narrow then."""
     stream_pieces: int
-    """The same where B is read once, row after row: the longer the stretches of a row, the better."""
+    stream_columns: int
+    """The same where B is read once, row after row, and the least columns of one: neighbouring stretches that a thread takes are one."""
     least_columns: int
     least_rows: int
     """The least of each: below, packing the other operand anew for every stretch would show."""
@@ -120,11 +121,11 @@ def gemm(accumulator: DType) -> GemmSchedule:
     rows, vectors = 6, 4 if host().vector_registers == 32 else 2
     word, (_, second, last) = accumulator.get_byte(), cache_bytes()
     kc = 512 if second >= _MIB else 256
-    mc = max(rows, second // 2 // (kc * word) // rows * rows)
+    mc = max(rows, min(second // 2, _MIB // 2) // (kc * word) // rows * rows)
     return GemmSchedule(
-        rows=rows, vectors=vectors, kc=kc, mc=mc, nc=1024, unroll=2,
-        direct_n=256, direct_k=256, few_rows=8, few_dots=32, tile_rows=48, tile_columns=128, shared_bytes=max(last // 2, 4 * _MIB),
-        pieces=16, stream_pieces=16, least_columns=256, least_rows=120,
+        rows=rows, vectors=vectors, kc=kc, mc=mc, nc=2048, unroll=2,
+        direct_n=256, direct_k=256, few_rows=8, few_dots=32, tile_rows=24, tile_columns=64, shared_bytes=max(last // 2, 4 * _MIB),
+        pieces=16, stream_pieces=32, stream_columns=128, least_columns=256, least_rows=120,
     )  # fmt: skip
 
 

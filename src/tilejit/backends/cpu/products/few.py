@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.backends.cpu.llvm.vector import binary, extract, joined, picked, select, shuffle, splat, width_of
 from tilejit.backends.cpu.products.elements import Elements
-from tilejit.backends.cpu.products.kernels import PARAMS, function_emitter, params_of, prefetch
+from tilejit.backends.cpu.products.kernels import LINE, PARAMS, ask_beyond, function_emitter, params_of
 from tilejit.backends.cpu.products.packing import mixed
 
 _ROWS = 4
@@ -24,6 +24,10 @@ def unit(kind: Elements) -> int:
 
 _STREAM_DEPTH = {1: 4, 2: 4, 4: 2}
 """Words along the depth that are read side by side, by the numbers in a word."""
+
+
+_ROWS_AHEAD = 2
+"""Turns along the depth after which rows are read that are asked for now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +81,26 @@ def _sweep(e: Emitter, kind: Elements, operands: _Operands, along: _Range, down:
             totals = [[kind.load_acc(e, place, each) for place in row] for row in places]
             extra = [kind.zero(each)] * pieces
             for u in range(depth):
-                loaded = [kind.b.load(e, e.offset(at, j.iv, kind.b.memory), width) for at in right[u * kind.group : (u + 1) * kind.group]]
+                places_of_b = [e.offset(at, j.iv, kind.b.memory) for at in right[u * kind.group : (u + 1) * kind.group]]
+                if width > 1:
+                    _ask_for_later_rows(e, kind, places_of_b, e.mul(b_row, _ROWS_AHEAD * depth * kind.group), width)
+                loaded = [kind.b.load(e, place, width) for place in places_of_b]
                 words = _vectors(e, kind.words(e, mixed(e, loaded)), each)
                 extra = [kind.correction(e, word, total) for word, total in zip(words, extra, strict=True)] if kind.corrected else extra
                 totals = [[kind.multiply_add(e, spread[r][u], words[v], totals[r][v]) for v in range(pieces)] for r in range(rows)]
             for r in range(rows):
                 for v, total in enumerate(totals[r]):
                     e.store(kind.sub(e, total, extra[v]) if kind.corrected else total, places[r][v], kind.acc_bytes)
+
+
+def _ask_for_later_rows(e: Emitter, kind: Elements, places: Sequence[Value], later: Index, width: int) -> None:
+    """The processor itself sees no order in pieces of rows, as threads that share out columns read them.
+
+    They go to the second cache: rows whose length is a power of two share few places in the first one.
+    """
+    for place in places:
+        for lane in range(0, width, LINE // kind.b.dtype.get_byte()):
+            ask_beyond(e, place, kind.b.memory, e.add(later, lane), near=2)
 
 
 def _word_of_a(e: Emitter, kind: Elements, a: tuple[Value, Value, Value], row: Index, first: Index) -> Value:
@@ -149,7 +166,7 @@ def _dot_products(e: Emitter, kind: Elements, lefts: Sequence[Value], rights: Se
         places = [e.offset(right, at, kind.b.memory) for right in rights]
         if kind.right is not kind.operand:  # Turning them keeps the processor from running ahead to the next ones.
             for place in places:
-                prefetch(e, e.inst("ptr", f"getelementptr i8, ptr {place.text}, i64 {_AHEAD}"), to_write=False)
+                ask_beyond(e, place, "i8", _AHEAD)
         shared = [kind.words(e, kind.b.load(e, place, width)) for place in places]
         own = [kind.words(e, kind.a.load(e, e.offset(left, at, kind.a.memory), width)) for left in lefts]
         out = [kind.multiply_add(e, own[r], shared[v], sums[r * columns + v]) for r in range(rows) for v in range(columns)]

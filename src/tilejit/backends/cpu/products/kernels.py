@@ -77,9 +77,15 @@ def ask_for_block(e: Emitter, kind: Elements, c: Value, c_row: Index, rows: int,
             prefetch(e, e.offset(c, e.add(e.mul(c_row, i), j), kind.acc), to_write=True)
 
 
-def prefetch(e: Emitter, pointer: Value, *, to_write: bool) -> None:
+def prefetch(e: Emitter, pointer: Value, *, to_write: bool, near: int = 3) -> None:
+    """Have memory brought into the caches, the first (`near` 3) or the second one (2)."""
     e.module.declare("llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-    e.void(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 {int(to_write)}, i32 3, i32 1)")
+    e.void(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 {int(to_write)}, i32 {near}, i32 1)")
+
+
+def ask_beyond(e: Emitter, pointer: Value, type: str, elements: Index, near: int = 3) -> None:
+    """Have what lies so many elements further on brought into the caches, should there be anything."""
+    prefetch(e, e.inst("ptr", f"getelementptr {type}, ptr {pointer.text}, {e.i64(elements)}"), to_write=False, near=near)
 
 
 def write_block(e: Emitter, kind: Elements, block: GemmSchedule, sums: Sequence[Value], c: Value, c_row: Index, accumulate: Value) -> None:

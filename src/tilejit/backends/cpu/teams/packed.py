@@ -1,6 +1,6 @@
 """Large matrix products on several threads: A and B are packed once, by all threads, and then all multiply, tile by tile of C.
 
-    pack       trips: panels of A and of B × blocks of the depth      written once, by whoever takes the trip
+    pack       trips: panels of A and pieces of those of B × blocks of the depth      written once, by whoever takes the trip
     multiply   trips: tiles of C (× blocks of the depth, where there are few tiles: each has a C of its own then)
     add        trips: rows of C, only after blocks of the depth were multiplied apart
 
@@ -20,6 +20,7 @@ from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.products.kernels import added, head_words, lane_mask, masked_load, masked_store
 from tilejit.backends.cpu.products.packed import block_function, panel_steps, steps_of
 from tilejit.backends.cpu.products.packing import pack_left, pack_right
+from tilejit.backends.cpu.products.tiles import SIDE
 from tilejit.backends.cpu.schedule import GemmSchedule
 from tilejit.backends.cpu.teams import team
 from tilejit.backends.cpu.teams.counts import nanoseconds, quotient, quotient_up, remainder
@@ -59,6 +60,20 @@ class Plan:
     def tile(self) -> tuple[int, int]:
         rows, columns = self.block.rows, self.columns
         return max(1, self.block.tile_rows // rows) * rows, max(1, self.block.tile_columns // columns) * columns
+
+    @property
+    def cuts(self) -> int:
+        """Pieces along the depth in which a panel of B is packed: as much work as a panel of A. A head is made from the whole of it."""
+        return 1 if self.kind.corrected else 8
+
+    @property
+    def piece(self) -> int:
+        """Steps of the depth in one of them, in whole tiles."""
+        return -(-self.block.kc // (self.cuts * SIDE)) * SIDE * self.kind.group
+
+    def pieces(self, e: Emitter, panels: tuple[Index, Index]) -> Index:
+        """Trips that pack a block of the depth."""
+        return e.add(panels[0], e.mul(panels[1], self.cuts))
 
     def sizes(self, e: Emitter) -> tuple[Index, Index]:
         """Words of a block of the depth of packed A and of packed B."""
@@ -100,6 +115,29 @@ def multiply_together(f: FunctionWriter, product: Product, plan: Plan, crew: Val
             step.add(crew)
 
 
+_SIDE = 4
+"""C is cut into so many times so many squares, and tiles are numbered square by square: whoever takes a stretch of them needs few panels of A and of B."""
+
+
+def _square(e: Emitter, tiles: tuple[Index, Index]) -> tuple[Index, Index]:
+    """Rows and columns of tiles in a square."""
+    return quotient_up(e, tiles[0], _SIDE), quotient_up(e, tiles[1], _SIDE)
+
+
+def _places(e: Emitter, tiles: tuple[Index, Index]) -> Index:
+    """How many numbers the tiles have, with those of places beside C."""
+    return e.mul(e.mul(*_square(e, tiles)), _SIDE * _SIDE)
+
+
+def _place(e: Emitter, number: Index, tiles: tuple[Index, Index]) -> tuple[Index, Index]:
+    """Row and column of the tile of a number: down first, so that panels of B are used again while they are in the caches."""
+    down, across = _square(e, tiles)
+    size = e.mul(down, across)
+    square, inside = quotient(e, number, size), remainder(e, number, size)
+    row = e.add(e.mul(remainder(e, square, _SIDE), down), remainder(e, inside, down))
+    return row, e.add(e.mul(quotient(e, square, _SIDE), across), quotient(e, inside, down))
+
+
 def flag_of(flag: Value | bool) -> Value:
     return flag if isinstance(flag, Value) else Value("true" if flag else "false", "i1")
 
@@ -121,10 +159,10 @@ class _Step:
             g, kind = inner.e, plan.kind
             a, b = captures.array(product.a), captures.array(product.b)
             start, whole = captures.value(first), captures.index(part)
-            panels = tuple(captures.index(count) for count in plan.panels)
+            panels = captures.index(plan.panels[0]), captures.index(plan.panels[1])
             with g.loop(begin, end, name="panels") as loop:
                 g.look()
-                every = g.add(*panels)
+                every = plan.pieces(g, panels)
                 block, number = quotient(g, loop.iv, every), remainder(g, loop.iv, every)
                 k = g.mul(block, plan.deep)
                 depth = g.min(g.sub(whole, k), plan.deep)
@@ -135,23 +173,27 @@ class _Step:
                     g.place(f"{stem}.{label}")
                     left = label == "a"
                     size = plan.block.rows if left else plan.columns
-                    own = number if left else g.sub(number, panels[0])
+                    rest = g.sub(number, panels[0])
+                    own, piece = (number, 0) if left else (quotient(g, rest, plan.cuts), remainder(g, rest, plan.cuts))
+                    first_step = g.mul(piece, plan.piece)
                     across, along = operand.strides[-2:] if left else (operand.strides[-1], operand.strides[-2])
                     extent = captures.index(product.sizes[0 if left else 1])
-                    at = g.add(g.mul(g.mul(own, size), across), g.mul(g.add(start, k), along))
+                    at = g.add(g.mul(g.mul(own, size), across), g.mul(g.add(g.add(start, k), first_step), along))
                     words = captures.index(self.words[0 if left else 1])
                     panel = g.mul(g.mul(own, size), steps if left else panel_steps(g, kind, steps))
+                    panel = g.add(panel, g.mul(quotient(g, first_step, kind.group), size))
+                    here = depth if left or plan.cuts == 1 else g.max(g.min(g.sub(depth, first_step), plan.piece), 0)
                     to = g.offset(captures.value(memory), g.add(g.mul(block, words), panel), kind.word)
                     pack = pack_left(g.module, kind, size) if left else pack_right(g.module, kind, size)
                     count = g.min(g.sub(extent, g.mul(own, size)), size)
-                    values = [to, g.offset(operand.pointer, at, side.memory), *map(g.i64, (across, along, count, depth))]
+                    values = [to, g.offset(operand.pointer, at, side.memory), *map(g.i64, (across, along, count, here))]
                     g.void(f"call void @{pack}({', '.join(map(str, values))})")
                     g.br(f"{stem}.done")
                 g.place(f"{stem}.done")
 
         e = self.f.e
-        estimate = nanoseconds(e, plan.columns, _PACK_PER_STEP, e.min(part, plan.deep))
-        self._run(crew, body, e.mul(e.add(*plan.panels), blocks), estimate)
+        estimate = nanoseconds(e, plan.block.rows, _PACK_PER_STEP, e.min(part, plan.deep))
+        self._run(crew, body, e.mul(plan.pieces(e, plan.panels), blocks), estimate)
 
     def multiply(self, crew: Value) -> None:
         plan, product = self.plan, self.product
@@ -168,9 +210,10 @@ class _Step:
             row_of_c = n if plan.apart else captures.index(product.c.strides[-2])
             run = block_function(g.module, kind, plan.block)
             with g.loop(begin, end, name="tiles") as loop:
-                tiles = g.mul(down, across)
+                tiles = _places(g, (down, across))
                 number, only = (remainder(g, loop.iv, tiles), quotient(g, loop.iv, tiles)) if plan.apart else (loop.iv, 0)
-                i, j = g.mul(remainder(g, number, down), tile[0]), g.mul(quotient(g, number, down), tile[1])
+                i, j = (g.mul(place, side) for place, side in zip(_place(g, number, (down, across)), tile, strict=True))
+                # Places beside C have no rows or columns.
                 height, width = g.min(g.sub(m, i), tile[0]), g.min(g.sub(n, j), tile[1])
                 corner = g.offset(memory[2], g.add(g.mul(i, row_of_c), j), kind.acc)
                 with g.loop(only, g.add(only, 1) if plan.apart else many, name="blocks") as block:
@@ -184,7 +227,7 @@ class _Step:
                     g.void(f"call void @{run}({', '.join(map(str, values))})")
 
         e = self.f.e
-        tiles = e.mul(*plan.tiles)
+        tiles = _places(e, plan.tiles)
         depth = e.min(part, plan.deep) if plan.apart else part
         self._run(crew, body, e.mul(tiles, blocks) if plan.apart else tiles, nanoseconds(e, tile[0], tile[1], depth))
 

@@ -32,7 +32,9 @@ def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]
     by_columns = variant in ("stream", "dots") or (variant == "packed" and not (isinstance(n, int) and n < 2 * schedule.least_columns))
     unit = max(schedule.vectors * kind.lanes, few.unit(kind)) if by_columns else schedule.rows
     whole, across = (n, m) if by_columns else (m, n)
-    least, pieces = schedule.least_columns if by_columns else schedule.least_rows, schedule.pieces if variant != "stream" else schedule.stream_pieces
+    least, pieces = schedule.least_columns if by_columns else schedule.least_rows, schedule.pieces
+    if variant == "stream":
+        least, pieces = schedule.stream_columns, schedule.stream_pieces
     size = _stretch(e, whole, unit, least, pieces)
     parts = quotient_up(e, whole, size)
     count = parts
@@ -40,7 +42,8 @@ def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]
         count = e.mul(count, extent)
     estimate = nanoseconds(e, size, across, k)
     others = [applies(e, name, product.operand, product.a.strides[-2:], product.b.strides[-2:], product.sizes) for name in wanted[:-1]]
-    if variant == "packed" and all(extent == 1 for extent in product.batch):
+    single = all(extent == 1 for extent in product.batch)
+    if variant == "packed" and single:
         return _share_packed(f, product, plan_of(e, kind.packed, block_of(e.module, kind.packed), product.sizes), others, alone)
     if not team.is_worth_it(count, estimate):
         return False
@@ -52,6 +55,10 @@ def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]
         whole = own.sizes[1 if by_columns else 0]
         known = [item if isinstance(item, int) else None for item in own.sizes]
         scratch = inner.allocate(scratch_bytes(g.module, own.operand, own.b.dtype, *known), own.span)
+        if single:  # Stretches that follow each other are one.
+            start = g.mul(begin, length)
+            _write_stretch(inner, own, variant, (0, start, g.sub(g.min(g.mul(end, length), whole), start)), scratch, by_columns=by_columns)
+            return
         with g.loop(begin, end, name="stretches") as loop:
             g.look()
             start = g.mul(remainder(g, loop.iv, many), length)
@@ -59,7 +66,7 @@ def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]
             _write_stretch(inner, own, variant, (quotient(g, loop.iv, many), start, extent), scratch, by_columns=by_columns)
 
     task, args = team.write_range_task(f, [], body)
-    team.run_task(f, task, args, count, estimate, alone, unless=others)
+    team.run_task(f, task, args, count, estimate, alone, unless=others, in_long_pieces=single)
     return True
 
 

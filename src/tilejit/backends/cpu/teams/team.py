@@ -47,11 +47,13 @@ def is_worth_it(count: Index, estimate: Estimate) -> bool:
 
 
 def run_task(
-    f: FunctionWriter, task: str, args: Value, count: Index, estimate: Estimate, alone: Callable[[], None] | None = None, unless: Sequence[Value] = ()
-) -> None:
+    f: FunctionWriter, task: str, args: Value, count: Index, estimate: Estimate, alone: Callable[[], None] | None = None, unless: Sequence[Value] = (),
+    *, in_long_pieces: bool = False,
+) -> None:  # fmt: skip
     """Run the trips [0, count) of a task, on several threads if the call may use them; fails as its lowest failing trip does.
 
-    `alone` writes what one thread does instead of all trips; it is done too where one of `unless` holds."""
+    `alone` writes what one thread does instead of all trips; it is done too where one of `unless` holds. `in_long_pieces`: a thread takes as many at once as
+    leave something for the others, because they cost less together."""
     total: Index = cost.WORTH_NS if estimate is None else f.e.mul(count, estimate)
 
     def run_alone() -> None:
@@ -60,7 +62,7 @@ def run_task(
         else:
             alone()
 
-    run_together(f, [(count, 2), (total, cost.WORTH_NS)], lambda team: run_trips(f, team, task, args, count, estimate), run_alone, unless)
+    run_together(f, [(count, 2), (total, cost.WORTH_NS)], lambda team: run_trips(f, team, task, args, count, estimate, in_long_pieces), run_alone, unless)
 
 
 def run_together(
@@ -86,12 +88,12 @@ def run_together(
     e.place(f"{stem}.done")
 
 
-def run_trips(f: FunctionWriter, team: Value, task: str, args: Value, count: Index, estimate: Estimate) -> None:
+def run_trips(f: FunctionWriter, team: Value, task: str, args: Value, count: Index, estimate: Estimate, in_long_pieces: bool = False) -> None:
     """Run the trips [0, count) of a task on several threads, and wait for all of them."""
     e = f.e
     total: Index = cost.WORTH_NS if estimate is None else e.mul(count, estimate)
     run = e.load("ptr", e.offset(team, int(Team.RUN), "i64"), 8)
-    chunk, crew = _chunk(e, total, estimate), _crew(e, total, estimate)
+    chunk, crew = _chunk(e, total, 1 if in_long_pieces else estimate), _crew(e, total, estimate)
     values = [team, Value(f"@{task}", "ptr"), args, f.context, f.top, e.i64(count), chunk, crew]
     leave_on_failure(e, e.inst("i64", f"call i64 {run.text}({', '.join(map(str, values))})"))
 
