@@ -10,8 +10,8 @@ from typing import cast
 
 SHORTEST_SAMPLE = 2e-3
 """Seconds; faster functions are called several times per sample."""
-LONGEST_ROW, FEWEST_SAMPLES = 3.0, 5
-"""Seconds after which a row has enough samples, if there are so many."""
+FEWEST_SAMPLES = 5
+"""Of a row, however long they take."""
 REST, CALLS = 0.01, 4
 """Seconds before calls that follow each other, and their number."""
 
@@ -88,8 +88,8 @@ def count(row: Count) -> CountRow:
     return CountRow(row.case, row.what, found, f"≤ {row.at_most}" if row.at_most else "0", found <= row.at_most)
 
 
-def measure(pair: Pair) -> Row:
-    """Medians of samples taken in turns, so that both functions see the same machine."""
+def measure(pair: Pair, seconds: float = 3.0) -> Row:
+    """Medians of samples taken in turns, so that both functions see the same machine; after so many seconds there are enough, if there are a few."""
     pair.ours()
     pair.theirs()
     pair.check()
@@ -98,11 +98,11 @@ def measure(pair: Pair) -> Row:
     times: tuple[list[float], list[float]] = ([], [])
     start = time.perf_counter()
     for done in range(pair.samples):
-        if done >= FEWEST_SAMPLES and time.perf_counter() - start > LONGEST_ROW:
+        if done >= FEWEST_SAMPLES and time.perf_counter() - start > seconds:
             break
-        for function, repeat, seconds in zip(functions, repeats, times, strict=True):
-            seconds.append(cast("float", function()) if pair.self_timed else _sample(function, repeat))
-    ours, theirs = (statistics.median(seconds) for seconds in times)
+        for function, repeat, taken in zip(functions, repeats, times, strict=True):
+            taken.append(cast("float", function()) if pair.self_timed else _sample(function, repeat))
+    ours, theirs = (statistics.median(taken) for taken in times)
     target = pair.target
     return Row(
         pair.case, pair.peer, theirs / ours, ours * 1e6, theirs * 1e6,

@@ -24,10 +24,11 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows as JSON too")
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose name contains TEXT")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads for us and for the peers, in the suites cpu and llama")
+    parser.add_argument("--seconds", type=float, default=3.0, metavar="S", help="after so many a row has enough samples, if there are a few")
     options = parser.parse_args()
     os.environ.update(dict.fromkeys(THREADS, str(options.threads)) | NO_DISK_CACHE)  # libraries read them when they are loaded, so before the suites are
     rows: list[dict[str, object]] = []
-    for row in run(options.suites, options.only):
+    for row in run(options.suites, options.only, options.seconds):
         rows.append(row)
         if row["suite"] in WRITERS and not options.only:  # as far as it got: a machine may be lent for minutes only
             results = importlib.import_module("results")
@@ -37,7 +38,7 @@ def main() -> int:
     return 0
 
 
-def run(suites: list[str], only: str) -> Iterator[dict[str, object]]:
+def run(suites: list[str], only: str, seconds: float) -> Iterator[dict[str, object]]:
     from measure import Count, count, measure
 
     for suite in suites:
@@ -50,7 +51,7 @@ def run(suites: list[str], only: str) -> Iterator[dict[str, object]]:
                 numbers = f"{row.count:>7} {'':>12} {'':>12}"
             else:
                 try:
-                    row = measure(case)
+                    row = measure(case, seconds)
                 except Exception as error:  # a case that does not run is told, and the others still count
                     print(f"{case.case:<44} {case.peer:<28} FAILED: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", flush=True)
                     continue

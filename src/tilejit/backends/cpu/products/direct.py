@@ -12,6 +12,9 @@ from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.products.kernels import PARAMS, added, function_emitter, lane_mask, masked_load, masked_store, params_of, write_block
 from tilejit.backends.cpu.schedule import GemmSchedule
 
+_LAST_ROWS = 2
+"""Rows of the blocks of what is left below whole blocks."""
+
 
 def direct(module: Module, kind: Elements) -> str:
     """The columns of B must be adjacent, and operands what they are summed as."""
@@ -24,17 +27,22 @@ def direct(module: Module, kind: Elements) -> str:
     a, a_row, a_col, b, b_row, _, c, c_row, m, n, k, accumulate, *_ = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
     full, part = _direct_kernel(module, kind, block, masked=False), _direct_kernel(module, kind, replace(block, vectors=1), masked=True)
-    whole = e.sub(n, e.inst("i64", f"srem i64 {n.text}, {columns}"))
-    with e.loop(0, m, block.rows, name="i") as i:
-        e.look()
-        rows = e.min(e.sub(m, i.iv), block.rows)
-        left, down = e.offset(a, e.mul(i.iv, a_row), kind.acc), e.offset(c, e.mul(i.iv, c_row), kind.acc)
-        for lower, upper, step, kernel in ((0, whole, columns, full), (whole, n, lanes, part)):
-            with e.loop(lower, upper, step, name="j") as j:
-                right, place = e.offset(b, j.iv, kind.acc), e.offset(down, j.iv, kind.acc)
-                width = e.sub(n, j.iv)
-                values = [left, a_row, a_col, right, b_row, place, c_row, e.i64(rows), e.i64(width), k, accumulate]
-                e.void(f"call void @{kernel}({', '.join(map(str, values))})")
+    # Few rows that are left would take as long as a block.
+    last = _direct_kernel(module, kind, replace(block, rows=_LAST_ROWS), masked=False)
+    whole, blocks = e.sub(n, e.inst("i64", f"srem i64 {n.text}, {columns}")), e.sub(m, e.inst("i64", f"srem i64 {m.text}, {block.rows}"))
+    wide, narrow = (0, whole, columns), (whole, n, lanes)
+    for down, parts in (
+        ((0, blocks, block.rows), ((wide, full), (narrow, part))), ((blocks, m, _LAST_ROWS), ((wide, last),)), ((blocks, m, block.rows), ((narrow, part),)),
+    ):  # fmt: skip
+        with e.loop(*down, name="i") as i:
+            e.look()
+            rows = e.min(e.sub(m, i.iv), down[2])
+            left, place = e.offset(a, e.mul(i.iv, a_row), kind.acc), e.offset(c, e.mul(i.iv, c_row), kind.acc)
+            for across, kernel in parts:
+                with e.loop(*across, name="j") as j:
+                    at, here = e.offset(b, j.iv, kind.acc), e.offset(place, j.iv, kind.acc)
+                    values = [left, a_row, a_col, at, b_row, here, c_row, e.i64(rows), e.i64(e.sub(n, j.iv)), k, accumulate]
+                    e.void(f"call void @{kernel}({', '.join(map(str, values))})")
     e.void("ret void")
     e.finish()
     return name
@@ -59,7 +67,7 @@ def turned(module: Module, kind: Elements) -> str:
 
 def _direct_kernel(module: Module, kind: Elements, block: GemmSchedule, *, masked: bool) -> str:
     """One register block from A and B in place. Missing rows repeat the last one and are not stored; a mask guards the columns."""
-    name = f"gemm.direct.{kind.acc}.{block.vectors}"
+    name = f"gemm.direct.{kind.acc}.{block.rows}x{block.vectors}"
     if name in module.functions:
         return name
     params = params_of("ptr a, i64 a_row, i64 a_col, ptr b, i64 b_row, ptr c, i64 c_row, i64 rows, i64 width, i64 k, i1 accumulate")
