@@ -10,7 +10,7 @@ from typing import cast
 
 SHORTEST_SAMPLE = 2e-3
 """Seconds; faster functions are called several times per sample."""
-FEWEST_SAMPLES = 5
+FEWEST_SAMPLES = 3
 """Of a row, however long they take."""
 REST, CALLS = 0.01, 4
 """Seconds before calls that follow each other, and their number."""

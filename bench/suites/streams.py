@@ -40,8 +40,9 @@ def pair(case: str, peer: str, ours: Callable[[], object], theirs: Callable[[], 
 
 def sums(rows: int, name: str) -> Iterator[Pair]:
     """Of long arrays: against torch, and against a copy of half again as many elements, which moves as many bytes."""
-    a, b, out, kept = (torch.randn(rows, 1024) for _ in range(4))
-    more, to = (torch.randn(rows * 3 // 2, 1024) for _ in range(2))
+    (a, b), (out, kept) = (torch.randn(rows, 1024) for _ in range(2)), (torch.zeros(rows, 1024) for _ in range(2))
+    more = torch.cat([a, b[: rows // 2]])
+    to = torch.zeros_like(more)
     yield pair(f"add of {name} elements", "torch.add(out=)", lambda: add(a, b, out), lambda: torch.add(a, b, out=kept), (out, kept), 1.0)
     yield pair(f"add of {name} elements", "torch copy of as many bytes", lambda: add(a, b, out), lambda: to.copy_(more), (to, more), 1 / 0.9)
 

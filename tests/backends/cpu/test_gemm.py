@@ -100,7 +100,9 @@ def test_the_dispatcher_multiplies_any_sizes_and_strides(dtype: DType, orders: s
 
 
 @pytest.mark.parametrize("dtype", [FP32, FP16, BF16, INT8, UINT8, INT16, INT32, INT64], ids=str)
-@pytest.mark.parametrize(("variant", "orders"), [("packed", "CC"), ("packed", "FF"), ("direct", "CC"), ("direct", "SC"), ("turned", "CF"), ("stream", "SC"), ("dots", "CF")])
+@pytest.mark.parametrize(
+    ("variant", "orders"), [("packed", "CC"), ("packed", "FF"), ("direct", "CC"), ("direct", "SC"), ("turned", "CF"), ("stream", "SC"), ("dots", "CF")]
+)
 def test_every_variant_multiplies_every_operand_type(variant: str, orders: str, dtype: DType, products: Callable[..., Product]) -> None:
     if variant in ("direct", "turned") and not Elements.of(Module(), dtype).plain:
         pytest.skip("reads operands in place, which need no conversion")
