@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
-from tests.jit.tune.kernels import COLUMNS, ROWS, SECONDS, counted, data, scaled, whole
+from tests.jit.tune.kernels import COLUMNS, ROWS, SECONDS, counted, data, lazy, scaled, whole
 from tilejit import RunConfig, errors
 from tilejit.jit.disk.kernels import entries
 from tilejit.jit.disk.stores import store
@@ -175,6 +175,23 @@ def test_results_can_be_compared_with_the_reference_or_a_function_so_that_a_wron
     x = data()
     np.testing.assert_allclose(kernel(x), 2 * x, rtol=1e-6)
     assert kernel.best(x).arguments == {"rows": 8}
+
+
+def test_a_candidate_that_leaves_cells_unwritten_is_wrong_even_where_they_hold_the_right_numbers() -> None:
+    kernel, _ = tuned(lazy, configs=[{"rows": 4}, {"rows": 6, "skipped": 1}])
+    x = data()
+    out = 2 * x
+    found = kernel.tune(x, out)
+    assert found.best.arguments == {"rows": 4}
+    assert any(why.startswith("wrong result: 85.0 instead of ") for _, _, _, why in found.rows)
+    np.testing.assert_array_equal(out, 2 * x)
+
+
+def test_more_candidates_than_stay_in_memory_are_all_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilejit.jit.tune.trial._READY", 1)
+    kernel, _ = tuned(effort="full")
+    found = kernel.tune(data())
+    assert found.best.arguments == {"rows": 6} and found.compiled == len(SECONDS)
 
 
 def test_what_a_kernel_writes_is_left_alone_while_it_is_tuned() -> None:

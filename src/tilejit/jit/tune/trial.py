@@ -18,7 +18,7 @@ from tilejit.jit.tune.space import Choice, Point, Space
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.bench import BoundCall
 from tilejit.runtime.config import RunConfig
-from tilejit.runtime.copies import copy_of, in_numpy, restore
+from tilejit.runtime.copies import copy_of, in_numpy, restore, spoil
 
 if TYPE_CHECKING:
     from tilejit.jit.tune.function import Variant
@@ -29,6 +29,8 @@ Timer = Callable[[Choice, Callable[[], None]], float]
 SHORTEST_SAMPLE = 5e-4
 """Seconds; faster kernels run several times per sample."""
 _MOST_RUNS = 1000
+_READY = 16
+"""Candidates that stay in memory, with the outputs that a call leaves out; others are made ready again when they are needed."""
 _TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
 """How far results may differ, relative to the largest one, by data type; narrower floats are told apart by their own precision."""
 
@@ -50,13 +52,14 @@ class Prepared:
         self._given = Call(call.args, {**call.kwargs, **variant.arguments}, call.config)
         self.compiled: CompiledProgram = self.kernel.compile(*call.args, config=call.config, **self._given.kwargs)
 
-    def bind(self) -> None:
-        """Copy what is written; raises what the caller did wrong."""
+    def bind(self, copies: dict[str, object]) -> None:
+        """Take copies of what is written, new ones where none were made for another candidate; raises what the caller did wrong."""
         call = self._given
         bound = bind_arguments(self.kernel.definition, call.args, call.kwargs, running=True)
         values = {param.name: bound.values[param.name] for param in self.compiled.param_infos if param.name in bound.values}
         written = {param.name: param.direction for param in self.compiled.param_infos if param.direction != "In" and param.name in values}
-        self._copies = {name: copy_of(values[name]) for name in written}
+        self._copies = {name: copies[name] if name in copies else copies.setdefault(name, copy_of(values[name])) for name in written}
+        self._outputs = [name for name, direction in written.items() if direction == "Out"]
         self._changed = [(self._copies[name], values[name]) for name, direction in written.items() if direction == "InOut"]
         self._call = BoundCall(self.compiled.only("tune"), list({**values, **self._copies}.values()), call.config.num_threads if call.config else None)
 
@@ -67,7 +70,9 @@ class Prepared:
         self._call.run()
 
     def results(self) -> list[np.ndarray]:
-        """What a run writes and returns."""
+        """What a run writes and returns; what it leaves as it was must not look right because another run was."""
+        for name in self._outputs:
+            spoil(self._copies[name])
         self.run()
         return [in_numpy(value).copy() for value in (*self._copies.values(), *(getattr(value, "array", value) for value in self._call.results))]
 
@@ -103,7 +108,6 @@ class KernelTrials:
     def __init__(self, variant: Callable[[Choice], Variant], space: Space, call: Call, timer: Timer | None, timings: Timings) -> None:
         self.timings = timings
         self.errors: dict[Point, TilejitError] = {}
-        self.compiled = 0
         self.timed = 0
         """Samples that were taken."""
         self.expected: Sequence[np.ndarray] | None = None
@@ -111,8 +115,15 @@ class KernelTrials:
         self.tried: Callable[[Point], None] = lambda point: None
         """Told of every candidate that something new is known about."""
         self._variant, self._space, self._call, self._timer = variant, space, call, timer
+        self._compiled: set[Point] = set()
+        self._copies: dict[str, object] = {}
         self._ready: dict[Point, Prepared] = {}
         self._same: dict[str, Point] = {}
+
+    @property
+    def compiled(self) -> int:
+        """How many candidates were compiled."""
+        return len(self._compiled)
 
     def ensure(self, point: Point, samples: int) -> None:
         timing = self.timings.setdefault(point, Timing())
@@ -127,27 +138,31 @@ class KernelTrials:
 
     def _prepared(self, point: Point, timing: Timing) -> Prepared | None:
         """The candidate, compiled and found right; None when it is not, or when it is the same code as another one."""
-        found = self._ready.get(point)
+        found = self._ready.pop(point, None)
         if found is not None:
+            self._ready[point] = found  # used just now
             return found
         choice = self._space[point]
         try:
             made = Prepared(self._variant(choice), choice, self._call)
         except TilejitError as error:
             return self._refused(point, error)
-        self.compiled += 1
-        made.bind()
+        self._compiled.add(point)
+        made.bind(self._copies)
         try:
             twin = self._same.setdefault(made.code(), point)
             if twin != point:
                 self.timings[point] = self.timings[twin]  # the same code is timed once
-                return self._ready.get(twin)
-            if (wrong := self._compare(point, made.results())) is not None:
+            elif (wrong := self._compare(point, made.results())) is not None:
                 timing.rejected = wrong
                 return None
         except TilejitError as error:
             return self._refused(point, error)
+        if self.timings[point].rejected:
+            return None
         self._ready[point] = made
+        if len(self._ready) > _READY:
+            del self._ready[next(iter(self._ready))]
         return made
 
     def _refused(self, point: Point, error: TilejitError) -> None:
@@ -169,7 +184,7 @@ class KernelTrials:
 
     def _results(self, choice: Choice, call: Call) -> Sequence[np.ndarray]:
         made = Prepared(self._variant(choice), choice, call)
-        made.bind()
+        made.bind({})
         return made.results()
 
 
