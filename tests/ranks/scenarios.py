@@ -113,6 +113,12 @@ def _ahead(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
     return {"deferred": deferred, "scoped": scoped}, dict.fromkeys(("deferred", "scoped"), np.full((world, 1, 1), ahead.N, np.int32))
 
 
+def _blocks(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
+    y = np.zeros((world, signals.BLOCKS, 1), np.int32)
+    signals.all_crossed(y, 0, config=config)
+    return {"y": y}, {"y": np.broadcast_to(np.arange(signals.BLOCKS, 0, -1, dtype=np.int32)[:, None], y.shape)}
+
+
 def _experts(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
     x = _floats(world, experts.T, experts.D)
     dest = np.random.default_rng(world).integers(0, world, (world, experts.T, 1)).astype(np.int32)
@@ -141,4 +147,5 @@ SCENARIOS: dict[str, Scenario] = {
     "experts": _experts,
     "order": _order,
     "ahead": _ahead,
+    "blocks": _blocks,
 }

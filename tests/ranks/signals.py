@@ -275,3 +275,25 @@ def two_groups(
         swap(x[r], ya[r], pld.window(first, [64], dtype=pl.FP32), pld.window(first_cells, [1, 1], dtype=pl.INT32), 1 - r, me[0, r], device=r)
     for r in pl.range(1, 3):
         swap(x[r], yb[r], pld.window(second, [64], dtype=pl.FP32), pld.window(second_cells, [1, 1], dtype=pl.INT32), 2 - r, me[1, r], device=r)
+
+
+# waits in blocks --------------------------------------------------------------------------------------------------------
+
+BLOCKS = 6
+
+
+@pl.jit
+def crossed(y: pl.Out[pl.Tensor[[BLOCKS, 1], pl.INT32]], sig: pld.DistributedTensor[[BLOCKS, 1], pl.INT32], silent: pl.Scalar[pl.INT32]):
+    ctx = pld.get_comm_ctx(sig)
+    after = (pld.rank(ctx) + 1) % pld.nranks(ctx)
+    for b in pl.spmd(BLOCKS):
+        pld.system.notify(sig, after, [BLOCKS - 1 - b, 0], pl.cast(b, pl.INT32) - silent + 1, op=pld.NotifyOp.AtomicAdd)
+        pld.system.wait(sig, [b, 0], 1, cmp=pld.WaitCmp.Ge)
+        pl.write(y, [b, 0], pl.read(sig, [b, 0]))
+
+
+@pl.jit.host
+def all_crossed(y: pl.Out[pl.Tensor[[NR, BLOCKS, 1], pl.INT32]], silent: pl.Scalar[pl.INT32]):
+    cells = pld.alloc_window_buffer([BLOCKS, 1], dtype=pl.INT32)
+    for r in pl.range(pld.world_size()):
+        crossed(y[r], pld.window(cells, [BLOCKS, 1], dtype=pl.INT32), silent, device=r)

@@ -10,6 +10,7 @@ import tilejit.language.distributed as pld
 from tests.ranks import signals
 from tests.ranks.engines import PLATFORMS, on
 from tilejit.dtypes import DTYPES
+from tilejit.errors import DeadlockError
 
 WORLDS = (1, 2, 3, 8)
 RANDOM = np.random.default_rng(20)
@@ -133,3 +134,20 @@ def test_a_function_that_takes_windows_runs_alone_on_arrays() -> None:
     np.testing.assert_array_equal(y, x)
     np.testing.assert_array_equal(win, x)
     assert sig[0, 0] == 1
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_blocks_that_wait_are_all_under_way(platform: str) -> None:
+    """Each block waits for the one of the rank before that stands furthest from it in the text."""
+    for world in (1, 2, 3):
+        y = np.zeros((world, signals.BLOCKS, 1), np.int32)
+        signals.all_crossed(y, 0, config=on(world, platform))
+        assert y.reshape(world, -1).tolist() == [list(range(signals.BLOCKS, 0, -1))] * world
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_blocks_that_nobody_notifies_are_a_deadlock(platform: str) -> None:
+    for world in (1, 2):
+        with pytest.raises(DeadlockError) as caught:
+            signals.all_crossed(np.zeros((world, signals.BLOCKS, 1), np.int32), 1, config=on(world, platform))
+        assert len(caught.value.where) == world and "sig[5, 0] >= 1, it is 0" in caught.value.where[0]

@@ -1,9 +1,9 @@
 """Which kernels run side by side.
 
 Nothing in the IR marks it. Neighbouring calls, launches or regions of one block whose kernels use FIFOs are a *run*: its members
-are scheduled together, in the order of the text until one has to wait. A launch with blocks whose kernel meets a `syncall` is a run
-too: all its blocks are under way at once. FIFOs belong to one run and one block of it; a vector member that handles halves of
-the tiles of its peer runs as two lanes.
+are scheduled together, in the order of the text until one has to wait. A launch with blocks whose kernel meets a `syncall`, or waits for
+other ranks, is a run too: all its blocks are under way at once. FIFOs belong to one run and one block of it; a vector member that handles
+halves of the tiles of its peer runs as two lanes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.equal import asks_place
 from tilejit.tile_ir.planes import KERNEL_KINDS, called_inside
 from tilejit.tile_ir.program import Program
-from tilejit.tile_ir.transfers import Fifo, Transfer, core_of, crosses, is_half, meets, sync_class, transfer_of
+from tilejit.tile_ir.transfers import Fifo, Transfer, core_of, crosses, is_half, meets, sync_class, transfer_of, waits
 from tilejit.types.values import BufferType, ShapedType
 
+_OTHER_RANKS = "ranks"
+"""What a wait for other ranks counts as beside the barriers: all blocks are under way."""
 Start = d.CallOp | d.LaunchOp | d.RegionOp
 """What can be a member of a run."""
 
@@ -75,8 +77,8 @@ class CrossCore:
         self._transfers: dict[Operation, tuple[Transfer, ...]] = {}
         self._syncs: dict[Operation, Counter[str]] = {}
         self._planned: set[str] = set()
-        self.active = any(crosses(op) for op in program.module.walk())
-        """Whether the program has FIFOs or barriers at all."""
+        self.active = any(crosses(op) or waits(op) for op in program.module.walk())
+        """Whether the program has FIFOs, barriers or waits at all."""
         if self.active:
             self._inner = called_inside(self.functions)
             for name in self.functions:
@@ -128,8 +130,8 @@ class CrossCore:
         total = Counter[str]()
         for inner in _walk_outside(op, self._runs):
             own = sync_class(inner)
-            if own is not None:
-                total |= Counter({own: 1})
+            if own is not None or waits(inner):
+                total |= Counter({own or _OTHER_RANKS: 1})
             elif isinstance(inner, d.CallOp | d.LaunchOp):
                 self._plan(inner.callee.data)
                 total |= self.syncs(self.functions[inner.callee.data])

@@ -137,6 +137,11 @@ def sync_class(op: Operation) -> str | None:
     return CORE_TYPES[str(apply_args(op)["core_type"])]
 
 
+def waits(op: Operation) -> bool:
+    """Whether an op waits for what another rank does."""
+    return isinstance(op, d.EffectOp) and op.op == "wait"
+
+
 def crosses(op: Operation) -> bool:
     """Whether an op concerns another core."""
     return isinstance(op, d.ApplyOp | d.EffectOp) and ops.facts(op.op).effect is Effect.Cross

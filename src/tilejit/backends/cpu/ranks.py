@@ -8,22 +8,17 @@ from contextlib import contextmanager
 from xdsl.ir import SSAValue
 
 from tilejit.backends import ranks
+from tilejit.backends.cpu import ranks_text
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.llvm.host import host
 from tilejit.backends.cpu.llvm.text import Index, Value
 from tilejit.backends.cpu.memory.storage import Array, sub_box
 from tilejit.dtypes import DType
 from tilejit.ops.ranks import COLLECTIVES
-from tilejit.runtime.ranks.abi import BLOCK_WORDS, BYTES_CODE, DTYPE_CODES, FAR_WORDS, HEADER, LOCK, OPERAND_WORDS, Block, Comm, Far, Record, State
+from tilejit.runtime.ranks.abi import BLOCK_WORDS, BYTES_CODE, DTYPE_CODES, FAR_WORDS, HEADER, LOCK, OPERAND_WORDS, Block, Comm, Far
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args, operand, operands
 from tilejit.types.enums import NotifyOp, ReduceOp, WaitCmp
-
-_WAIT, _LOCK = "rank.wait", "rank.lock"
-_YIELDS = 200
-"""Looks between which other threads may run, before a wait sleeps."""
-_SLEEP_US = 1000
-"""The longest sleep between two looks."""
 
 
 def dtype_code(dtype: DType) -> int:
@@ -163,7 +158,12 @@ def write_wait(f: FunctionWriter, op: d.EffectOp) -> None:
     _define(f)
     line = op.span.line if op.span is not None else 0
     greater = int(apply_args(op)["cmp"] is WaitCmp.Ge)
-    stopped = e.inst("i64", f"call i64 @{_WAIT}(ptr {_pointer(f, comm).text}, {cell}, {expected}, i64 {greater}, i64 {line})")
+    given = f"ptr {_pointer(f, comm).text}, {cell}, {expected}, i64 {greater}, i64 {line}"
+    if f.unit.cross.runs:  # blocks that are under way at once take turns
+        f.unit.fibers = True
+        stopped = e.inst("i64", f"call i64 @{ranks_text.TURNS}({f.context}, {given})")
+    else:
+        stopped = e.inst("i64", f"call i64 @{ranks_text.WAIT}({given})")
     now = e.inst("i64", f"sext i32 {e.inst('i32', f'load atomic i32, ptr {cell.text} acquire, align 4').text} to i64")
     wanted = e.inst("i64", f"sext {expected} to i64")
     f.fail_if(e.icmp("ne", stopped, 0), ranks.stopped_wait(op), [*indices[: ranks.shown_indices(len(indices))], wanted, now])
@@ -184,7 +184,7 @@ def write_lock(f: FunctionWriter, op: d.EffectOp) -> None:
     _define(f)
 
     def near() -> None:
-        stopped = f.e.inst("i64", f"call i64 @{_LOCK}(ptr {_pointer(f, comm).text}, {lock})")
+        stopped = f.e.inst("i64", f"call i64 @{ranks_text.LOCK}(ptr {_pointer(f, comm).text}, {lock})")
         f.fail_if(f.e.icmp("ne", stopped, 0), ranks.stopped_in(op), [])
 
     _far(f, op, comm, Far.LOCK, peer, [], near)
@@ -237,165 +237,13 @@ def write_collective(f: FunctionWriter, op: d.EffectOp) -> None:
 
 def _define(f: FunctionWriter) -> None:
     module = f.unit.module
-    if _WAIT in module.functions:
+    if ranks_text.WAIT in module.functions:
         return
     pause = ""
     if host().is_x86:
         module.declare("llvm.x86.sse2.pause", "declare void @llvm.x86.sse2.pause()")
         pause = "call void @llvm.x86.sse2.pause()"
-    module.functions[_WAIT] = _WAIT_TEXT.replace("; pause", pause)
-    module.functions[_LOCK] = _LOCK_TEXT.replace("; pause", pause)
-
-
-_WAIT_TEXT = f"""
-define internal i64 @{_WAIT}(ptr %comm, ptr %cell, i32 %expected, i64 %ge, i64 %line) noinline {{
-start:
-  %asked.of = alloca [4 x i64], align 8
-  %far.at = getelementptr i64, ptr %comm, i64 {int(Comm.FAR)}
-  %far = load ptr, ptr %far.at, align 8
-  %all.near = icmp eq ptr %far, null
-  br i1 %all.near, label %entry, label %ask
-ask:
-  %ask.cell = ptrtoint ptr %cell to i64
-  store i64 %ask.cell, ptr %asked.of, align 8
-  %ask.expected = sext i32 %expected to i64
-  %asked.1 = getelementptr i64, ptr %asked.of, i64 1
-  store i64 %ask.expected, ptr %asked.1, align 8
-  %asked.2 = getelementptr i64, ptr %asked.of, i64 2
-  store i64 %ge, ptr %asked.2, align 8
-  %asked.3 = getelementptr i64, ptr %asked.of, i64 3
-  store i64 %line, ptr %asked.3, align 8
-  %ask.comm = ptrtoint ptr %comm to i64
-  %asked = call i64 %far(i64 %ask.comm, i64 {int(Far.WAIT)}, i64 0, ptr %asked.of)
-  ret i64 %asked
-entry:
-  %spin.at = getelementptr i64, ptr %comm, i64 {int(Comm.SPIN)}
-  %spins = load i64, ptr %spin.at, align 8
-  %is.ge = icmp ne i64 %ge, 0
-  br label %spin
-spin:
-  %n = phi i64 [ 0, %entry ], [ %n1, %again ]
-  %v = load atomic i32, ptr %cell acquire, align 4
-  %eq = icmp eq i32 %v, %expected
-  %more = icmp sge i32 %v, %expected
-  %there = select i1 %is.ge, i1 %more, i1 %eq
-  br i1 %there, label %over, label %next
-next:
-  %n1 = add i64 %n, 1
-  %long = icmp sge i64 %n1, %spins
-  br i1 %long, label %block, label %again
-again:
-  ; pause
-  br label %spin
-over:
-  ret i64 0
-block:
-  %stop.at = getelementptr i64, ptr %comm, i64 {int(Comm.STOP)}
-  %stop = load ptr, ptr %stop.at, align 8
-  %record.at = getelementptr i64, ptr %comm, i64 {int(Comm.RECORD)}
-  %record = load ptr, ptr %record.at, align 8
-  %pause.at = getelementptr i64, ptr %comm, i64 {int(Comm.PAUSE)}
-  %sleep = load ptr, ptr %pause.at, align 8
-  %yield.at = getelementptr i64, ptr %comm, i64 {int(Comm.YIELD)}
-  %yield = load ptr, ptr %yield.at, align 8
-  %rank.at = getelementptr i64, ptr %comm, i64 {int(Comm.RANK)}
-  %rank = load i64, ptr %rank.at, align 8
-  %bases = getelementptr i64, ptr %comm, i64 {int(Comm.BASES)}
-  %base.at = getelementptr i64, ptr %bases, i64 %rank
-  %base = load i64, ptr %base.at, align 8
-  %address = ptrtoint ptr %cell to i64
-  %offset = sub i64 %address, %base
-  %buffer.at = getelementptr i64, ptr %comm, i64 {int(Comm.BUFFER)}
-  %buffer = load i64, ptr %buffer.at, align 8
-  %expected.64 = sext i32 %expected to i64
-  %r.cell = getelementptr i64, ptr %record, i64 {int(Record.CELL)}
-  store i64 %offset, ptr %r.cell, align 8
-  %r.expected = getelementptr i64, ptr %record, i64 {int(Record.EXPECTED)}
-  store i64 %expected.64, ptr %r.expected, align 8
-  %r.cmp = getelementptr i64, ptr %record, i64 {int(Record.CMP)}
-  store i64 %ge, ptr %r.cmp, align 8
-  %r.buffer = getelementptr i64, ptr %record, i64 {int(Record.BUFFER)}
-  store i64 %buffer, ptr %r.buffer, align 8
-  %r.line = getelementptr i64, ptr %record, i64 {int(Record.LINE)}
-  store i64 %line, ptr %r.line, align 8
-  %r.turn = getelementptr i64, ptr %record, i64 {int(Record.TURN)}
-  %turn = atomicrmw add ptr %r.turn, i64 1 seq_cst, align 8
-  %r.state = getelementptr i64, ptr %record, i64 {int(Record.STATE)}
-  store atomic i64 {int(State.WAITING)}, ptr %r.state seq_cst, align 8
-  br label %look
-look:
-  %m = phi i64 [ 0, %block ], [ %m1, %yielded ], [ %m1, %slept ]
-  %us = phi i64 [ 1, %block ], [ %us, %yielded ], [ %us.next, %slept ]
-  %w = load atomic i32, ptr %cell acquire, align 4
-  %w.eq = icmp eq i32 %w, %expected
-  %w.more = icmp sge i32 %w, %expected
-  %w.there = select i1 %is.ge, i1 %w.more, i1 %w.eq
-  br i1 %w.there, label %awake, label %stopped
-stopped:
-  %word = load atomic i64, ptr %stop acquire, align 8
-  %given.up = icmp ne i64 %word, 0
-  br i1 %given.up, label %leave, label %rest
-rest:
-  %m1 = add i64 %m, 1
-  %tired = icmp sgt i64 %m1, {_YIELDS}
-  br i1 %tired, label %doze, label %let
-let:
-  %ignored = call i32 %yield()
-  br label %yielded
-yielded:
-  br label %look
-doze:
-  %us.32 = trunc i64 %us to i32
-  %ignored2 = call i32 %sleep(i32 %us.32)
-  br label %slept
-slept:
-  %twice = shl i64 %us, 1
-  %much = icmp sgt i64 %twice, {_SLEEP_US}
-  %us.next = select i1 %much, i64 {_SLEEP_US}, i64 %twice
-  br label %look
-awake:
-  store atomic i64 {int(State.RUNNING)}, ptr %r.state seq_cst, align 8
-  %turn2 = atomicrmw add ptr %r.turn, i64 1 seq_cst, align 8
-  ret i64 0
-leave:
-  store atomic i64 {int(State.RUNNING)}, ptr %r.state seq_cst, align 8
-  ret i64 1
-}}
-"""
-_LOCK_TEXT = f"""
-define internal i64 @{_LOCK}(ptr %comm, ptr %lock) noinline {{
-entry:
-  %stop.at = getelementptr i64, ptr %comm, i64 {int(Comm.STOP)}
-  %stop = load ptr, ptr %stop.at, align 8
-  %yield.at = getelementptr i64, ptr %comm, i64 {int(Comm.YIELD)}
-  %yield = load ptr, ptr %yield.at, align 8
-  br label %try
-try:
-  %old = atomicrmw xchg ptr %lock, i64 1 seq_cst, align 8
-  %free = icmp eq i64 %old, 0
-  br i1 %free, label %held, label %look
-look:
-  %n = phi i64 [ 0, %try ], [ %n1, %pause ]
-  %now = load atomic i64, ptr %lock monotonic, align 8
-  %seems.free = icmp eq i64 %now, 0
-  br i1 %seems.free, label %try, label %wait
-wait:
-  %n1 = add i64 %n, 1
-  %long = icmp ugt i64 %n1, 200
-  br i1 %long, label %let, label %pause
-pause:
-  ; pause
-  br label %look
-let:
-  %word = load atomic i64, ptr %stop acquire, align 8
-  %given.up = icmp ne i64 %word, 0
-  br i1 %given.up, label %leave, label %go
-go:
-  %ignored = call i32 %yield()
-  br label %try
-held:
-  ret i64 0
-leave:
-  ret i64 1
-}}
-"""
+    module.functions[ranks_text.WAIT] = ranks_text.WAIT_TEXT.replace("; pause", pause)
+    if f.unit.cross.runs:
+        module.functions[ranks_text.TURNS] = ranks_text.TURNS_TEXT
+    module.functions[ranks_text.LOCK] = ranks_text.LOCK_TEXT.replace("; pause", pause)

@@ -74,7 +74,9 @@ def perform(frame: Frame, op: d.EffectOp) -> None:
         address, cell = _cell(frame, op)
         expected = int(frame.values[args["expected"]])  # type: ignore[index]
         line = op.span.line if op.span is not None else 0
-        if not interpreted.wait(comm, address, expected, args["cmp"] is WaitCmp.Ge, line):
+        around = frame.place.around
+        others = None if around is None else around.scheduler.turns
+        if not interpreted.wait(comm, address, expected, args["cmp"] is WaitCmp.Ge, line, others):
             raise_failure(ranks.stopped_wait(op), (*cell[: ranks.shown_indices(len(cell))], expected, interpreted.cell(address)))
     elif op.op in _LOCKS:
         _LOCKS[op.op](comm, _peer(frame, op, comm, args["peer"]))  # type: ignore[arg-type]

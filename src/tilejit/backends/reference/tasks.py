@@ -50,6 +50,8 @@ class Scheduler:
         self.tasks: list[Task] = [Task()]
         self.running = self.tasks[0]
         self.error: BaseException | None = None
+        self.idle = 0
+        """Looks at cells of other ranks, one after the other, that found nothing."""
 
     def run(self, bodies: Sequence[Callable[[], object]]) -> None:
         """Run all bodies side by side, each until it waits, and wait for all."""
@@ -106,6 +108,16 @@ class Scheduler:
         own.turn.acquire()
         if self.error is not None:
             raise _Abandoned
+
+    def turns(self, found: bool) -> bool:
+        """Say whether a look at a cell of other ranks found something, and let others run if not: whether all have looked in vain since one last did."""
+        self.idle = 0 if found else self.idle + 1
+        vain = self.idle >= len(self.tasks)
+        if vain:
+            self.idle = 0
+        if not found:
+            self.pause()
+        return vain
 
     def _go_on(self, position: int) -> None:
         """Hand control to the first task from `position` on, around the ring, that can go on; the root has to deal with a failure."""

@@ -76,6 +76,8 @@ class Record(enum.IntEnum):
     """When another machine last told something about this rank."""
     FACTS = 16
     """What the processes of a call must agree about, a digest each."""
+    ROUNDS = 40
+    """While several blocks of a rank look for cells in turn: how often all have looked in vain."""
     SIZE = 64
 
 
@@ -92,6 +94,8 @@ class State(enum.IntEnum):
     """For a step of another rank."""
     FINISHED = 5
     """With this call."""
+    LOOKING = 7
+    """For several cells in turn: blocks of one kernel wait."""
     LEFT = 6
     """Its process ends."""
 
@@ -119,8 +123,12 @@ class Far(enum.IntEnum):
     FETCH = 4
     """Block: address of a view of the peer's copy, size of an element, rank; then extents, strides, offsets and sizes of a box in it."""
     FLUSH = 5
+    LOOK = 6
+    """As WAIT, but without waiting; the answer may also be LATER."""
 
 
+LATER = 2
+"""What LOOK answers when the cell has not got there."""
 FAR_WORDS = 3
 """Words of FETCH and FLUSH before the four lists."""
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilejit.runtime.ranks import words
-from tilejit.runtime.ranks.abi import FAR_WORDS, HEADER, LOCK, Comm, Far, State
+from tilejit.runtime.ranks.abi import FAR_WORDS, HEADER, LATER, LOCK, Comm, Far, State
 from tilejit.runtime.ranks.engine import Engine
 from tilejit.runtime.ranks.kept import keep_failure
 from tilejit.runtime.ranks.wire import Wire
@@ -66,14 +66,18 @@ def notify(comm: int, peer: int, address: int, value: int, add: bool) -> None:
 
 def wait(comm: int, address: int, expected: int, at_least: bool, line: int) -> bool:
     """Block until the own cell has got there; False: the call ends."""
-    buffer, me = spread[comm], words.word(comm, Comm.RANK)
-    offset = buffer.offsets[me] + address - _own_base(comm)
 
     def there() -> bool:
-        value = buffer.wire.look(offset)
-        return value >= expected if at_least else value == expected
+        return look(comm, address, expected, at_least)
 
     return there() or words.blocked(comm, State.WAITING, words.wait_facts(comm, address, expected, at_least, line), there)
+
+
+def look(comm: int, address: int, expected: int, at_least: bool) -> bool:
+    """Whether the own cell has got there."""
+    buffer = spread[comm]
+    value = buffer.wire.look(buffer.offsets[words.word(comm, Comm.RANK)] + address - _own_base(comm))
+    return value >= expected if at_least else value == expected
 
 
 def lock(comm: int, peer: int) -> bool:
@@ -102,6 +106,9 @@ def _from_kernel(comm: int, kind: int, peer: int, block: int) -> int:
         elif kind == Far.WAIT:
             address, expected, at_least, line = (words.word(block, slot) for slot in range(4))
             return 0 if wait(comm, address, expected, bool(at_least), line) else 1
+        elif kind == Far.LOOK:
+            address, expected, at_least = (words.word(block, slot) for slot in range(3))
+            return 0 if look(comm, address, expected, bool(at_least)) else LATER
         elif kind == Far.LOCK:
             return 0 if lock(comm, peer) else 1
         elif kind == Far.UNLOCK:

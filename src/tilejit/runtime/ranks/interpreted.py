@@ -7,13 +7,13 @@ import fcntl
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy.typing as npt
 
 from tilejit.runtime.ranks import far, meeting
-from tilejit.runtime.ranks.abi import HEADER, LOCK, Comm, State
+from tilejit.runtime.ranks.abi import HEADER, LOCK, Comm, Record, State
 from tilejit.runtime.ranks.words import array_at, blocked, cell, distance, set_word, wait_facts, word
 
 NDArray = npt.NDArray[Any]
@@ -80,16 +80,38 @@ def move(comm: int, peer: int, put: bool, view: NDArray, box: Sequence[int]) -> 
         far.move(comm, peer, put, int(view.__array_interface__["data"][0]), view.itemsize, view.shape, strides, box)
 
 
-def wait(comm: int, address: int, expected: int, at_least: bool, line: int) -> bool:
-    """Block until a cell has got there; False: the call ends."""
-    if comm in far.spread:
-        return far.wait(comm, address, expected, at_least, line)
+def wait(comm: int, address: int, expected: int, at_least: bool, line: int, turns: Callable[[bool], bool] | None = None) -> bool:
+    """Block until a cell has got there; False: the call ends. `turns`: several blocks of this rank are under way, and others run first if they can."""
 
     def there() -> bool:
+        if comm in far.spread:
+            return far.look(comm, address, expected, at_least)
         value = cell(address)
         return value >= expected if at_least else value == expected
 
+    if turns is not None:
+        return _in_turns(comm, wait_facts(comm, address, expected, at_least, line), there, turns)
     return there() or blocked(comm, State.WAITING, wait_facts(comm, address, expected, at_least, line), there)
+
+
+def _in_turns(comm: int, facts: dict[Record, int], there: Callable[[], bool], turns: Callable[[bool], bool]) -> bool:
+    record, stop = word(comm, Comm.RECORD), word(comm, Comm.STOP)
+    pause = 0.0
+    while not there():
+        if word(stop, 0):
+            return False
+        if turns(False):  # nobody can go on: what this rank waits for is a matter of others
+            for slot, value in facts.items():
+                set_word(record, slot, value)
+            set_word(record, Record.STATE, State.LOOKING)
+            set_word(record, Record.ROUNDS, word(record, Record.ROUNDS) + 1)
+            time.sleep(pause)
+            pause = min(max(2 * pause, 5e-6), 1e-3)
+    turns(True)
+    if word(record, Record.STATE) == State.LOOKING:
+        set_word(record, Record.STATE, State.RUNNING)
+        set_word(record, Record.TURN, word(record, Record.TURN) + 1)
+    return True
 
 
 def meet(comm: int, kind: int, op: int, root: int, ring: bool, line: int, arrays: Sequence[NDArray], poison: bool = False) -> bool:

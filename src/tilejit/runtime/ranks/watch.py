@@ -16,6 +16,8 @@ from tilejit.runtime.ranks.engine import Engine
 from tilejit.runtime.ranks.memory import Memory
 
 NDArray = npt.NDArray[Any]
+_ROUNDS = 3
+"""Rounds in which blocks looked in vain, of which one began after the earlier look: a round is counted when the block that ended it has its turn again."""
 
 
 class Watch:
@@ -23,6 +25,8 @@ class Watch:
 
     def __init__(self, engine: Engine, memory: Memory, timeout: float) -> None:
         self.engine, self.memory, self.timeout = engine, memory, timeout
+        self._before: NDArray | None = None
+        """The records at an earlier look at which all were blocked and nobody has moved since."""
 
     def until(self, ends: Sequence[threading.Event]) -> None:
         """Until all ranks of this process are through: find deadlocks at once, silence after the timeout, ranks that died."""
@@ -69,20 +73,32 @@ class Watch:
     def stuck(self) -> NDArray | None:
         """The records if no rank can go on: all are finished or wait for what does not hold, at two looks between which none has moved.
 
-        They are a copy: once another process has said so too, its ranks move."""
+        They are a copy: once another process has said so too, its ranks move. A rank whose blocks look for cells in turn must have looked for all of them
+        while nobody moved: then the looks are further apart, from one round of the watch to the next."""
         first = self.engine.records.copy()
         if not self._all_blocked(first) or np.all(first[:, Record.STATE] == State.FINISHED):
+            self._before = None
             return None
+        looking = first[:, Record.STATE] == State.LOOKING
+        if np.any(looking):
+            before, self._before = self._before, first
+            if before is None or np.any(first[looking, Record.ROUNDS] < before[looking, Record.ROUNDS] + _ROUNDS):
+                self._before = before if before is not None and self._unmoved(before, first) else first
+                return None
+            return first if self._unmoved(before, first) else None
         again = self.engine.records.copy()
+        return again if self._unmoved(first, again) and self._all_blocked(again) else None
+
+    def _unmoved(self, first: NDArray, again: NDArray) -> bool:
         same = [int(Record.STATE), int(Record.TURN), int(Record.DONE), int(Record.CALL)]
-        return again if np.array_equal(first[:, same], again[:, same]) and self._all_blocked(again) else None
+        return np.array_equal(first[:, same], again[:, same])
 
     def _all_blocked(self, records: NDArray) -> bool:
         return all(row[Record.CALL] == self.engine.calls and self._is_blocked(rank, row, records) for rank, row in enumerate(records))
 
     def _is_blocked(self, rank: int, row: NDArray, records: NDArray) -> bool:
         state = row[Record.STATE]
-        if state == State.FINISHED:
+        if state in (State.FINISHED, State.LOOKING):
             return True
         if state == State.WAITING:
             buffer = self.memory.plan.buffers[int(row[Record.BUFFER])]
@@ -124,4 +140,4 @@ class Watch:
 
 
 def _waiting(records: NDArray) -> list[int]:
-    return [rank for rank, row in enumerate(records) if row[Record.STATE] in (State.WAITING, State.MEETING, State.ORDERED)]
+    return [rank for rank, row in enumerate(records) if row[Record.STATE] in (State.WAITING, State.LOOKING, State.MEETING, State.ORDERED)]

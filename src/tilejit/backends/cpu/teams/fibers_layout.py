@@ -35,6 +35,8 @@ class Fiber(enum.IntEnum):
     HEAP = 19
     """Root only: memory for tiles on their way."""
     HEAP_END = 20
+    IDLE = 21
+    """Root only: looks at cells of other ranks, one after the other, that found nothing."""
     SIZE = 24
 
 

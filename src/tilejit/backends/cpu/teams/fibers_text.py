@@ -217,6 +217,7 @@ begin:
   put i64 0 %root $FIBER_FIFOS
   put i64 0 %root $FIBER_BARRIERS
   put i64 0 %root $FIBER_FAILURE
+  put i64 0 %root $FIBER_IDLE
   %end = get i64 %context $CTX_END
   put i64 %end %root $FIBER_ARENA_END
   %first = ptrtoint ptr %top to i64
@@ -290,6 +291,32 @@ alone:
 inside:
   %lane = get i64 %self $FIBER_LANE
   ret i64 %lane
+}
+
+; Let others go on; this one can too, in its turn. The answer: whether all have looked for something in vain since one last found it.
+define internal i1 @fiber_pass(ptr %context, ptr %self) noinline {
+entry:
+  %root = get ptr %self $FIBER_ROOT
+  %before = get i64 %root $FIBER_IDLE
+  %idle = add i64 %before, 1
+  br label %walk
+walk:
+  %fiber = phi ptr [ %root, %entry ], [ %following, %walk ]
+  %count = phi i64 [ 0, %entry ], [ %more, %walk ]
+  %more = add i64 %count, 1
+  %following = get ptr %fiber $FIBER_NEXT
+  %round = icmp eq ptr %following, %root
+  br i1 %round, label %counted, label %walk
+counted:
+  %all = icmp sge i64 %idle, %more
+  %kept = select i1 %all, i64 0, i64 %idle
+  put i64 %kept %root $FIBER_IDLE
+  %done = get ptr %self $FIBER_DONE
+  put ptr %done %self $FIBER_COUNTER
+  put i64 0 %self $FIBER_TARGET
+  put i64 0 %self $FIBER_ROW
+  call void @fiber_next(ptr %context, ptr %self)
+  ret i1 %all
 }
 
 ; Wait until all that take part are here; %count: how many cores those are in soft mode, else 0.
