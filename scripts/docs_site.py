@@ -22,7 +22,7 @@ import numpy as np  # noqa: E402
 
 from tilejit import errors, ops  # noqa: E402
 from tilejit.dtypes import FP32  # noqa: E402
-from tilejit.ops.help import example, help_text  # noqa: E402
+from tilejit.ops.help import example, example_dtype, help_text  # noqa: E402
 from tilejit.ops.spec import OpSpec, Spelling  # noqa: E402
 from tilejit.runtime import RunConfig  # noqa: E402
 from tilejit.tools.ops import entry  # noqa: E402
@@ -67,7 +67,7 @@ def at_root(text: str) -> str:
     text = re.sub(r"\[([^\]]*)\]\(examples[^)]*\)", r"[\1](examples.md)", text)
     for name, place in MADE.items():
         text = text.replace(f"]({name})", f"]({place})")
-    return re.sub(r"\[([^\]]*)\]\((?:docs/spec/[^)]*|LICENSE)\)", r"\1", text)
+    return re.sub(r"\[([^\]]*)\]\((?:docs/spec/[^)]*|bench/[^)]*|LICENSE)\)", r"\1", text)
 
 
 # operators --------------------------------------------------------------------------------------------------------------
@@ -120,7 +120,8 @@ def example_of(row: OpSpec) -> Iterator[str]:
     call = BY_HAND.get(row.name) or next((text for spelling in row.spellings if (text := example(spelling, row)) is not None), None)
     if call is not None:
         text = f"import tilejit.language as pl\n\n@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = {call}\n"
-        x = np.random.default_rng(0).uniform(1, 5, (4, 8)).astype(np.float32 if FP32 in row.dtypes or row.name in BY_HAND else np.int32)
+        kind = FP32 if row.name in BY_HAND else example_dtype(row)
+        x = np.random.default_rng(0).uniform(1, 5, (4, 8)).astype(kind.numpy)
         names: dict[str, Any] = {}
         exec(text, names)
         result = names["kernel"](x, config=RunConfig(platform="reference"))

@@ -25,7 +25,7 @@ HEADER = """\
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, Protocol, TypeAlias, TypeVar
 
 from tilejit import dtypes as _dtypes
 """
@@ -88,12 +88,18 @@ class Scalar(Any):
 class _Blocks(AbstractContextManager[Any], Iterator[Any]): ...
 '''
 
-OWN = ("Tensor", "Tile", "Scalar", "Out", "InOut", "constexpr", "dynamic")
+OWN = ("Tensor", "Tile", "Scalar", "Out", "InOut", "constexpr", "dynamic", "RUNTIME")
 """Names whose stub says more than a re-export would."""
 DYNAMIC = '''
+RUNTIME: Any
+"""In `compile` and `lower`: a number that comes with the call."""
+
 def dynamic(name: str) -> Any:
     """A symbol for an extent that is known only in the call."""
 '''
+NUMBER = "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow lt le gt ge"
+INTEGER = "and rand or ror xor rxor lshift rlshift rshift rrshift"
+"""What Python's numbers, and its integers, can do."""
 RESULTS = {
     **dict.fromkeys(("range", "parallel", "unroll", "pipeline", "while_", "split_aiv"), "Iterator[Any]"),
     **dict.fromkeys(("at", "incore", "cluster", "manual_scope", "scope"), "AbstractContextManager[Any]"),
@@ -121,9 +127,14 @@ def imports() -> Iterator[str]:
 
 
 def dtypes() -> Iterator[str]:
-    yield "\n"
-    for name in DTYPES:
-        yield f"{name}: _dtypes.DType\n"
+    """A dtype is a value (a DType) and, as in `n: pl.INT32 = 3`, the type of a parameter: to a checker it is a class of Python's numbers whose own class is DType."""
+    yield "\nclass _DType(type, _dtypes.DType):  # type: ignore\n    numpy: Any\n"
+    for kind, base, operators in (("_Number", "", NUMBER), ("_Integer", "_Number, ", INTEGER)):
+        yield f"\nclass {kind}({base}Protocol):\n"
+        yield from (f"    def __{name}__(self, other: Any, /) -> Any: ...\n" for name in operators.split())
+    yield "    def __invert__(self) -> Any: ...\n    def __index__(self) -> int: ...\n\n"
+    for name, dtype in DTYPES.items():
+        yield f"class {name}({'_Integer' if dtype.is_integer else '_Number'}, Protocol, metaclass=_DType): ...  # type: ignore\n"
 
 
 def markers() -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The shell commands of the pages, run as a reader runs them: the files of a page are saved, its commands and Python follow in order.
 
 `python -m tests.docs.commands WHEEL` does it from an installed wheel: it makes an empty environment, installs the wheel with what it needs, looks into it,
-and runs the pages and the demo in an empty folder.
+runs the pages and the demo in an empty folder, and lets mypy read a file of a user.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ def main(wheel: Path) -> None:
         for page in PAGES:
             print(page.name, *run_page(page, folder, environment)[:-1], sep="\n  ", flush=True)
         subprocess.run(["tilejit", "demo", "--examples", str(ROOT / "examples")], cwd=folder, env={**os.environ, **environment}, check=True)
+        subprocess.run([home / "bin" / "python", "-m", "pip", "install", "--quiet", "mypy"], check=True)
+        subprocess.run([home / "bin" / "mypy", *(str(ROOT / "tests" / "typing" / name) for name in ("user_file.py", "readme_page.py"))], cwd=folder, check=True)
     print("the wheel works in an empty environment")
 
 

@@ -48,5 +48,5 @@ def test_a_program_and_what_it_gives() -> None:
 
 
 def test_names_of_the_language() -> None:
-    assert_type(pl.FP32, DType)
-    assert isinstance(pl.FP32, DType)
+    kind: DType = pl.FP32  # and, as the annotation of a parameter, a type: user_file.py
+    assert isinstance(kind, DType)

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, Protocol, TypeAlias, TypeVar
 
 from tilejit import dtypes as _dtypes
 from tilejit.frontend.decorators import InlineFunction as InlineFunction, function as function, inline as inline, program as program
@@ -11,7 +11,7 @@ from tilejit.frontend.text import loads as loads, loads_program as loads_program
 from tilejit.jit.decorators import jit as jit
 from tilejit.jit.function import JITFunction as JITFunction
 from tilejit.jit.tune.function import autotune as autotune
-from tilejit.types.annotations import AUTO as AUTO, Array as Array, DynVar as DynVar, MemRef as MemRef, RUNTIME as RUNTIME, TensorView as TensorView, TileView as TileView, Tuple as Tuple, like as like, once as once, untracked as untracked
+from tilejit.types.annotations import AUTO as AUTO, Array as Array, DynVar as DynVar, MemRef as MemRef, TensorView as TensorView, TileView as TileView, Tuple as Tuple, like as like, once as once, untracked as untracked
 from tilejit.types.enums import AtomicType as AtomicType, CompactMode as CompactMode, ForKind as ForKind, FunctionType as FunctionType, Level as Level, MaskPattern as MaskPattern, MemorySpace as MemorySpace, NotifyOp as NotifyOp, PadValue as PadValue, PipeType as PipeType, ReduceOp as ReduceOp, Role as Role, ScopeMode as ScopeMode, SplitMode as SplitMode, TensorLayout as TensorLayout, TileLayout as TileLayout, WaitCmp as WaitCmp
 
 _T = TypeVar("_T")
@@ -251,33 +251,73 @@ class Scalar(Any):
 
 class _Blocks(AbstractContextManager[Any], Iterator[Any]): ...
 
+RUNTIME: Any
+"""In `compile` and `lower`: a number that comes with the call."""
+
 def dynamic(name: str) -> Any:
     """A symbol for an extent that is known only in the call."""
 
-BOOL: _dtypes.DType
-INT4: _dtypes.DType
-INT8: _dtypes.DType
-INT16: _dtypes.DType
-INT32: _dtypes.DType
-INT64: _dtypes.DType
-UINT4: _dtypes.DType
-UINT8: _dtypes.DType
-UINT16: _dtypes.DType
-UINT32: _dtypes.DType
-UINT64: _dtypes.DType
-FP4: _dtypes.DType
-FP8E4M3FN: _dtypes.DType
-FP8E5M2: _dtypes.DType
-FP8E8M0: _dtypes.DType
-FP16: _dtypes.DType
-BF16: _dtypes.DType
-FP32: _dtypes.DType
-FP64: _dtypes.DType
-HF4: _dtypes.DType
-HF8: _dtypes.DType
-INDEX: _dtypes.DType
-TASK_ID: _dtypes.DType
-COMPLEX64: _dtypes.DType
+class _DType(type, _dtypes.DType):  # type: ignore
+    numpy: Any
+
+class _Number(Protocol):
+    def __add__(self, other: Any, /) -> Any: ...
+    def __radd__(self, other: Any, /) -> Any: ...
+    def __sub__(self, other: Any, /) -> Any: ...
+    def __rsub__(self, other: Any, /) -> Any: ...
+    def __mul__(self, other: Any, /) -> Any: ...
+    def __rmul__(self, other: Any, /) -> Any: ...
+    def __truediv__(self, other: Any, /) -> Any: ...
+    def __rtruediv__(self, other: Any, /) -> Any: ...
+    def __floordiv__(self, other: Any, /) -> Any: ...
+    def __rfloordiv__(self, other: Any, /) -> Any: ...
+    def __mod__(self, other: Any, /) -> Any: ...
+    def __rmod__(self, other: Any, /) -> Any: ...
+    def __pow__(self, other: Any, /) -> Any: ...
+    def __rpow__(self, other: Any, /) -> Any: ...
+    def __lt__(self, other: Any, /) -> Any: ...
+    def __le__(self, other: Any, /) -> Any: ...
+    def __gt__(self, other: Any, /) -> Any: ...
+    def __ge__(self, other: Any, /) -> Any: ...
+
+class _Integer(_Number, Protocol):
+    def __and__(self, other: Any, /) -> Any: ...
+    def __rand__(self, other: Any, /) -> Any: ...
+    def __or__(self, other: Any, /) -> Any: ...
+    def __ror__(self, other: Any, /) -> Any: ...
+    def __xor__(self, other: Any, /) -> Any: ...
+    def __rxor__(self, other: Any, /) -> Any: ...
+    def __lshift__(self, other: Any, /) -> Any: ...
+    def __rlshift__(self, other: Any, /) -> Any: ...
+    def __rshift__(self, other: Any, /) -> Any: ...
+    def __rrshift__(self, other: Any, /) -> Any: ...
+    def __invert__(self) -> Any: ...
+    def __index__(self) -> int: ...
+
+class BOOL(_Number, Protocol, metaclass=_DType): ...  # type: ignore
+class INT4(_Integer, Protocol, metaclass=_DType): ...  # type: ignore
+class INT8(_Integer, Protocol, metaclass=_DType): ...  # type: ignore
+class INT16(_Integer, Protocol, metaclass=_DType): ...  # type: ignore
+class INT32(_Integer, Protocol, metaclass=_DType): ...  # type: ignore
+class INT64(_Integer, Protocol, metaclass=_DType): ...  # type: ignore
+class UINT4(_Integer, Protocol, metaclass=_DType): ...  # type: ignore
+class UINT8(_Integer, Protocol, metaclass=_DType): ...  # type: ignore
+class UINT16(_Integer, Protocol, metaclass=_DType): ...  # type: ignore
+class UINT32(_Integer, Protocol, metaclass=_DType): ...  # type: ignore
+class UINT64(_Integer, Protocol, metaclass=_DType): ...  # type: ignore
+class FP4(_Number, Protocol, metaclass=_DType): ...  # type: ignore
+class FP8E4M3FN(_Number, Protocol, metaclass=_DType): ...  # type: ignore
+class FP8E5M2(_Number, Protocol, metaclass=_DType): ...  # type: ignore
+class FP8E8M0(_Number, Protocol, metaclass=_DType): ...  # type: ignore
+class FP16(_Number, Protocol, metaclass=_DType): ...  # type: ignore
+class BF16(_Number, Protocol, metaclass=_DType): ...  # type: ignore
+class FP32(_Number, Protocol, metaclass=_DType): ...  # type: ignore
+class FP64(_Number, Protocol, metaclass=_DType): ...  # type: ignore
+class HF4(_Number, Protocol, metaclass=_DType): ...  # type: ignore
+class HF8(_Number, Protocol, metaclass=_DType): ...  # type: ignore
+class INDEX(_Integer, Protocol, metaclass=_DType): ...  # type: ignore
+class TASK_ID(_Number, Protocol, metaclass=_DType): ...  # type: ignore
+class COMPLEX64(_Number, Protocol, metaclass=_DType): ...  # type: ignore
 
 def range(start: Any, stop: Any = ..., step: Any = ..., *, init_values: Any = ...) -> Iterator[Any]:
     """A counted loop, in order."""
@@ -3742,7 +3782,7 @@ def conj(input: Any) -> Any:
 
     takes: tensors, tiles and scalars of COMPLEX64
     shapes: operands broadcast as in NumPy; the result has their common shape
-    example: out[:] = pl.conj(x)  # x: INT32 [4, 8]
+    example: out[:] = pl.conj(x)  # x: COMPLEX64 [4, 8]
     """
 
 def cos(input: Any) -> Any:
@@ -3995,7 +4035,7 @@ def imag(input: Any) -> Any:
 
     takes: tensors, tiles and scalars of COMPLEX64
     shapes: operands broadcast as in NumPy; the result has their common shape
-    example: out[:] = pl.imag(x)  # x: INT32 [4, 8]
+    example: out[:] = pl.imag(x)  # x: COMPLEX64 [4, 8]
     """
 
 def import_peer_buffer(*, name: Any, peer_func: Any) -> Any:
@@ -4332,7 +4372,7 @@ def real(input: Any) -> Any:
 
     takes: tensors, tiles and scalars of COMPLEX64
     shapes: operands broadcast as in NumPy; the result has their common shape
-    example: out[:] = pl.real(x)  # x: INT32 [4, 8]
+    example: out[:] = pl.real(x)  # x: COMPLEX64 [4, 8]
     """
 
 def recip(input: Any, high_precision: Any = ...) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilejit.dtypes import FP32
+from tilejit.dtypes import COMPLEX64, FP32, INT32, DType
 from tilejit.ops.dtype_rules import FLOATS, INTEGERS, NUMBERS, PLAIN, dtype_names
 from tilejit.ops.spec import OpSpec, ParamKind, Spelling
 
@@ -40,6 +40,11 @@ def example(spelling: Spelling, row: OpSpec) -> str | None:
     return f"pl.{spelling.name}({', '.join(arguments)})"
 
 
+def example_dtype(row: OpSpec) -> DType:
+    """The data type of `x` in the example."""
+    return next(dtype for dtype in (FP32, INT32, COMPLEX64) if dtype in row.dtypes)
+
+
 def help_text(spelling: Spelling, row: OpSpec) -> str:
     """The meaning of an op, what it takes and gives, and an example."""
     lines = [row.doc]
@@ -50,6 +55,5 @@ def help_text(spelling: Spelling, row: OpSpec) -> str:
     if (shapes := _shapes(row)) is not None:
         facts.append(f"shapes: {shapes}")
     if (call := example(spelling, row)) is not None:
-        name = "x: FP32 [4, 8]" if FP32 in row.dtypes else "x: INT32 [4, 8]"
-        facts.append(f"example: out[:] = {call}  # {name}")
+        facts.append(f"example: out[:] = {call}  # x: {example_dtype(row)} [4, 8]")
     return "\n\n".join(["\n".join(lines), "\n".join(facts)]) if facts else row.doc

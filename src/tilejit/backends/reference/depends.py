@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from tilejit.dtypes import BOOL, DType
+from tilejit.dtypes import BOOL, COMPLEX64, DType
 from tilejit.ops.elementwise import value_dtype
 from tilejit.ops.evaluate import ArrayValue, poisoner, usual_poison
 
@@ -28,7 +28,7 @@ def fill(out: NDArray, dtype: DType, which: int) -> None:
         out[...] = which == 0
     elif which == _CONTENTS - 1:
         out[...] = np.zeros((), dtype.numpy)
-    elif dtype.is_float:
+    elif dtype.is_float or dtype is COMPLEX64:
         scale = min(_LARGE, float(ml_dtypes.finfo(dtype.numpy).max) / 4)
         out[...] = ((1 - 2 * which) * scale * rng.uniform(0.5, 1.0, out.shape)).astype(dtype.numpy)
     else:
@@ -72,9 +72,10 @@ def dependent(compute: Callable[[Arguments], Sequence[Any]], arguments: Argument
     """Of each of the `results` that `compute` gave: the valid cells that are others when cells of `unknown` are."""
     runs: list[Sequence[Any]] = []
     for which in range(_CONTENTS):
+        filled = {name: _filled(value, unknown.get(name), which) for name, value in arguments.items()}
         with poisoned(which):
             try:
-                runs.append(compute({name: _filled(value, unknown.get(name), which) for name, value in arguments.items()}))
+                runs.append(compute(filled))
             except Exception:  # an index, say, that does not exist: it depends
                 return [np.ones(_cells(result).shape, bool) for result in results]
     return [_differs([_cells(run[at]) for run in runs], _cells(result).shape) for at, result in enumerate(results)]
