@@ -127,12 +127,13 @@ def imports() -> Iterator[str]:
 
 
 def dtypes() -> Iterator[str]:
-    """A dtype is a value (a DType) and, as in `n: pl.INT32 = 3`, the type of a parameter: to a checker it is a class of Python's numbers whose own class is DType."""
-    yield "\nclass _DType(type, _dtypes.DType):  # type: ignore\n    numpy: Any\n"
-    for kind, base, operators in (("_Number", "", NUMBER), ("_Integer", "_Number, ", INTEGER)):
+    """A dtype is a value (a DType) and, as in `n: pl.INT32 = 3`, a type: to a checker it is a class of Python's numbers whose own class is DType."""
+    yield "\nclass _DType(type, _dtypes.DType):  # type: ignore\n    numpy: Any\n    is_float: Any\n    is_integer: Any\n    is_signed: Any\n"
+    for kind, base, two, one in (("_Number", "", NUMBER, "neg abs"), ("_Integer", "_Number, ", INTEGER, "invert index")):
         yield f"\nclass {kind}({base}Protocol):\n"
-        yield from (f"    def __{name}__(self, other: Any, /) -> Any: ...\n" for name in operators.split())
-    yield "    def __invert__(self) -> Any: ...\n    def __index__(self) -> int: ...\n\n"
+        yield from (f"    def __{name}__(self, other: Any, /) -> Any: ...\n" for name in two.split())
+        yield from (f"    def __{name}__(self) -> Any: ...\n" for name in one.split())
+    yield "\n"
     for name, dtype in DTYPES.items():
         yield f"class {name}({'_Integer' if dtype.is_integer else '_Number'}, Protocol, metaclass=_DType): ...  # type: ignore\n"
 
