@@ -98,7 +98,7 @@ ranks: $(DEV)
 
 docs: $(DEV)
 	$(PY) -m pip install --quiet --editable '.[docs]'
-	$(PY) -m mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict  # the banner of the theme about another program is no warning of ours
 
 wheel: | $(PY)
 	rm -rf dist
