@@ -129,7 +129,7 @@ class Engine:
             word = int(reason) | rank << 8
             words.set_word(self.stop, 0, word)
             if self.wire is not None:
-                self.wire.post(_NOTE.pack(_STOP, 0, word))
+                self.wire.post(lambda: _NOTE.pack(_STOP, 0, word))
 
     # other machines -----------------------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class Engine:
         if self.wire is None:
             return
         where, base = (_CONTROL, self.stop) if self.stop <= address < self.stop + self._fixed else (_AREA, self._area_address())
-        self.wire.post(_NOTE.pack(where, address - base, 0) + ctypes.string_at(address, size))
+        self.wire.post(lambda: _NOTE.pack(where, address - base, 0) + ctypes.string_at(address, size))
 
     def publish_records(self) -> None:
         """Tell other machines what the ranks of this process are doing."""

@@ -64,8 +64,10 @@ class Wire:
     # notes ----------------------------------------------------------------------------------------------------------------
 
     @_serial
-    def post(self, note: bytes) -> None:
-        """Send a note to every other machine; notes of one process arrive in their order."""
+    def post(self, write: Callable[[], bytes]) -> None:
+        """Send a note to every other machine. Notes of one process arrive in their order, and each is written when it is sent: what two threads tell about
+        one thing never goes back in time."""
+        note = write()
         for post in self.posts:
             self._under_way.append((self._notes.Isend([note, self.mpi.BYTE], post, _TAG), note))
 
