@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from tests.jit.read_rows import KERNEL, Row, world
+from tests.jit.read_rows import CALLED, KERNEL, Row, world
 
 LOCAL = """
 @pl.jit
@@ -57,6 +57,11 @@ def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor], n: "{expression}" = 3):
     return out
 """
 PLAIN = "class C:\n    pass\nOBJ = C()\nOBJ.k = 3\n"
+
+EVIL = "class Evil(str):\n    __hash__ = str.__hash__\n    def __eq__(self, other):\n        return True\n"
+SUBCLASS = "import types\nclass G(dict):\n    def __getitem__(self, k):\n        return N if k == 'Q' else dict.__getitem__(self, k)\nN = 3\ndef g():\n    return Q\nf = types.FunctionType(g.__code__, G(Q=3, __builtins__=__builtins__))"
+HELPERS = "def make():\n    @pl.jit.inline\n    def inner(t: pl.Tensor, k: int = 3):\n        return t + float(k)\n    return inner\nA = make()\nB = make()\n"
+TWICE = "x = m.np.ones((2, 3), m.np.float32); [m.kernel(x, x + 1) for _ in range(3)]; "
 
 ODD = [
     ("builtin that a helper has as a default", "N = 3\ndef f(look=globals):\n    return look()['N']", "f()", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3"),
@@ -161,6 +166,17 @@ ODD = [
     ("value of an enum member", "import enum\nclass E(enum.Enum):\n    A = 3", "E.A.value", ("A = 3", "A = 4"), "m.E.A._value_ = 4", "m.E.A._value_ = 3"),
     ("content of a cell", "def make(k):\n    def f():\n        return k\n    return f\nf = make(3)", "f()", ("make(3)", "make(4)"), "m.f.__closure__[0].cell_contents = 4", "m.f.__closure__[0].cell_contents = 3"),
     ("view of an array", "import numpy as np\nB = np.full(6, 3.0)\nA = B[::2]", "A[1]", ("3.0", "4.0"), "m.B[2] = 4.0", "m.B[2] = 3.0"),
+    ("handler of errors of codecs", "import codecs\nN = 3\ncodecs.register_error('row_handler', lambda error: ('x' * N, error.end))", "len('é'.encode('ascii', 'row_handler'))", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3"),
+    ("builtins of a helper's own", "import types, builtins\nB = {**vars(builtins), 'len': lambda text: 3}\ndef g():\n    return len('abcdefg')\nf = types.FunctionType(g.__code__, {'__builtins__': B})", "f()", ("text: 3", "text: 4"), "m.B['len'] = lambda text: 4", "m.B['len'] = lambda text: 3"),
+    ("globals of a helper that compute", SUBCLASS, "f()", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3"),
+    ("static method given another function", "class C:\n    @staticmethod\n    def f():\n        return 3", "C.f()", ("return 3", "return 4"), "vars(m.C)['f'].__init__(lambda: 4)", "vars(m.C)['f'].__init__(lambda: 3)"),
+    ("global beside a key that equals anything", EVIL + "globals()[Evil('zz')] = 3\nNUMBER = 3", "NUMBER", ("NUMBER = 3", "NUMBER = 4"), "m.NUMBER = 4", "m.NUMBER = 3"),
+    ("attribute beside a key that equals anything", EVIL + "class C:\n    pass\nOBJ = C()\nvars(OBJ)[Evil('zz')] = 3\nOBJ.k = 3", "OBJ.k", ("k = 3", "k = 4"), "m.OBJ.k = 4", "m.OBJ.k = 3"),
+    ("default of a helper that took the place of its like", "import numpy as np\n" + HELPERS + "L = A", "L", ("= 3", "= 4"), "m.L = m.B; " + TWICE + "m.B.__wrapped__.__defaults__ = (4,)", ""),
+    ("default of a helper in a list that took the place of its like", "import numpy as np\n" + HELPERS + "L = [A]", "L[0]", ("= 3", "= 4"), "m.L[0] = m.B; " + TWICE + "m.B.__wrapped__.__defaults__ = (4,)", ""),
+    ("name of a group of the language, where words change all the time", "import numpy as np\nOWN = pl.tensor.exp", "pl.tensor.exp", ("OWN =", "pl.tensor.exp = pl.tensor.abs\nOWN ="), "[(setattr(m, f'other_{i}', i), m.kernel(m.np.ones((2, 3), m.np.float32))) for i in range(150)]; m.pl.tensor.exp = m.pl.tensor.abs", "m.pl.tensor.exp = m.OWN"),
+    ("empty text of NumPy that a helper is given", "import numpy as np\nN = np.str_('')\nK = 3\ndef f(text):\n    return len(text) + K", "f(N)", ("K = 3", "K = 4"), "m.K = 4", "m.K = 3"),
+    ("text of NumPy that ends in zeros", "import numpy as np\nN = np.str_('a\\0\\0')\ndef f(text):\n    return len(text)", "f(N)", ("0\\0'", "0\\0\\0'"), "m.N = m.np.str_('a\\0\\0\\0')", "m.N = m.np.str_('a\\0\\0')"),
     ("dtype in a quoted annotation", "T = pl.FP32", "T", ("pl.FP32", "pl.INT32"), "m.T = m.pl.INT32", "m.T = m.pl.FP32"),
 ]  # fmt: skip
 KERNELS = {
@@ -171,6 +187,7 @@ KERNELS = {
     "list that is unpacked": UNPACKED,
     "annotation that is replaced": QUOTED.replace('"{expression}"', "{expression}"),
     "nested members of a list": UNPACKED.replace("a, b =", "(c, a), (d, b) =").replace("float(b)", "float(b) + float(c) + float(d)"),
+    **dict.fromkeys((name for name, *_ in ODD if "place of its like" in name or "name of a group" in name), CALLED),
     "truth of an object": BRANCH,
     "truth of a list": BRANCH,
     "name of the language that is assigned": PATCHED,

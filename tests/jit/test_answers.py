@@ -362,3 +362,31 @@ def test_once_tells_arguments_apart_by_identity(make_kernel: MakeKernel) -> None
             out[:] = x + float(read(A) + read(B))
     """)
     assert called(kernel) == 12.0
+
+
+@pytest.mark.parametrize(
+    ("setup", "expression", "other"),
+    [
+        ("N = int('1000')\nM = N", "3.0 if N is M else 4.0", "M = int('1000')"),
+        ("N = 'ab' * 9\nM = N", "3.0 if N is not M else 4.0", "M = ''.join(['ab'] * 9)"),
+        ("N = (1.5, b'a', range(3))\nM = N", "3.0 if N is M else 4.0", "M = (float('1.5'), bytes([97]), range(3))"),
+        ("import numpy as np\nN = np.float32(3)\nM = N", "3.0 if N is M else 4.0", "M = np.float32(3)"),
+        ("N = float('nan')\nM = (N,)", "3.0 if N in M else 4.0", "M = (float('nan'),)"),
+        ("N = float('nan')\nM = (N,)\nT = (N,)", "3.0 if T == M else 4.0", "M = (float('nan'),)"),
+        ("N = float('nan')\nM = (N,)", "M.count(N)", "M = (float('nan'),)"),
+        ("import math\nN = float('nan')", "math.copysign(3.0, N)", "N = -N"),
+        ("N = complex('nan')\nM = (N,)", "3.0 if N in M else 4.0", "M = (complex('nan'),)"),
+        ("import numpy as np\nN = np.datetime64('nat')\nM = (N,)", "3.0 if N in M else 4.0", "M = (np.datetime64('nat'),)"),
+        ("N = float('nan')\nM = [N]\nT = (N,)", "3.0 if tuple(M) == T else 4.0", "M = [float('nan')]"),
+        ("N = float('nan')\nM = slice(N)\nT = slice(N)", "3.0 if T == M else 4.0", "M = slice(float('nan'))"),
+    ],
+)
+def test_equal_values_mean_the_same_whichever_objects_they_are(setup: str, expression: str, other: str, make_kernel: MakeKernel) -> None:
+    text = ADD.format(options="", expression=expression)
+    first = called(make_kernel(f"{setup}\n{text}"))
+    kernel = make_kernel(f"{setup}\n{other}\n{text}")
+    found = called(kernel)
+    assert kernel.cache_info().loaded == 1, "the key is the same"
+    kernel.cache_clear(disk=True)
+    assert first == found == called(kernel), "and so is what would be compiled anew"
+    assert kernel.cache_info().compile_seconds > 0

@@ -324,3 +324,46 @@ def test_a_jump_out_of_an_expanded_loop_is_decided_while_compiling_or_refused() 
 
     with pytest.raises(UnsupportedFeatureError, match="expanded while compiling"):
         stops(xs)
+
+
+@pl.jit
+def by_key(x: pl.Tensor, weights: Any):
+    return x + weights[1]
+
+
+def test_keys_of_dicts_are_told_apart_by_type_and_value() -> None:
+    x, a, b = data(2, 3), data(2, 3, seed=1), data(2, 3, seed=2)
+    for _ in range(3):
+        np.testing.assert_array_equal(by_key(x, {1: a, "1": b}), x + a)
+        np.testing.assert_array_equal(by_key(x, {"1": a, 1: b}), x + b)
+    with pytest.raises(ParserTypeError, match="there is no 1"):
+        by_key(x, {"1": a})
+    with pytest.raises(ArgumentError, match=r"(?s)one of its keys is a Mode.*numbers, texts"):
+        by_key(x, {Mode.PLUS: a})
+
+
+def scale_of(factor: float) -> type:
+    class Scale(float):
+        def __mul__(self, other: float) -> float:
+            return factor * other
+
+    return Scale
+
+
+@pl.jit
+def scaled_by(x: pl.Tensor, scale: Any):
+    return x * (scale * 2.0)
+
+
+@pl.jit
+def scaled_by_number(x: pl.Tensor, scale: float):
+    return x * (scale * 2.0)
+
+
+def test_a_number_with_a_class_of_its_own_is_asked_and_a_declared_number_is_what_it_holds() -> None:
+    x = data(2, 3)
+    for factor in (3.0, 4.0, 3.0):
+        scale = scale_of(factor)(0.5)
+        np.testing.assert_array_equal(scaled_by(x, scale), x * np.float32(2 * factor))
+        np.testing.assert_array_equal(scaled_by_number(x, scale), x)
+    np.testing.assert_array_equal(scaled_by(x, np.float64(0.25)), x * np.float32(0.5))

@@ -42,6 +42,7 @@ class Namespace(Mapping[str, object]):
         self._extra = extra or {}
         self._enclosing = enclosing or {}
         self._globals: Mapping[str, object] = globals if globals is not None else getattr(function, "__globals__", {})
+        self._builtins: Mapping[str, object] = getattr(function, "__builtins__", vars(builtins))
         code = getattr(function, "__code__", None)
         cells = getattr(function, "__closure__", None) or ()
         self._cells = dict(zip(code.co_freevars, cells, strict=True)) if code is not None else {}
@@ -59,15 +60,17 @@ class Namespace(Mapping[str, object]):
             return self._enclosing[name]
         if name in self._globals:
             return self._globals[name]
-        value = vars(builtins).get(name, MISSING)
-        if value is MISSING:
-            raise KeyError(name)
-        return value
+        return self._builtins[name]
 
     @property
     def globals(self) -> Mapping[str, object]:
         """The module's names."""
         return self._globals
+
+    @property
+    def builtins(self) -> Mapping[str, object]:
+        """What every function of its module sees."""
+        return self._builtins
 
     @property
     def extra(self) -> Mapping[str, object]:
@@ -79,7 +82,7 @@ class Namespace(Mapping[str, object]):
         return None if name in self._extra else self._cells.get(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**vars(builtins), **self._globals, **self._enclosing, **self._cells, **self._extra})
+        return iter({**self._builtins, **self._globals, **self._enclosing, **self._cells, **self._extra})
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -111,6 +114,26 @@ def _lacks(item: Any, container: Any) -> bool:
     return item not in container
 
 
+def _is(one: Any, other: Any) -> bool:
+    """`is` while compiling: of numbers and texts, type and value are known but no identity, so that is what is compared."""
+    kind = type(one)
+    if one is other or kind is not type(other):
+        return one is other
+    if kind is tuple:
+        return len(one) == len(other) and all(map(_is, one, other))
+    if kind is float or kind is complex:
+        return repr(one) == repr(other)
+    if kind is range or kind is slice:
+        return _is((one.start, one.stop, one.step), (other.start, other.stop, other.step))
+    if kind.__module__ in ("numpy", "ml_dtypes") and hasattr(one, "tobytes"):
+        return kind.__name__ != "ndarray" and one.dtype == other.dtype and one.tobytes() == other.tobytes()
+    return kind in (int, str, bytes) and one == other
+
+
+def _is_not(one: Any, other: Any) -> bool:
+    return not _is(one, other)
+
+
 COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -118,8 +141,8 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
-    ast.Is: operator.is_,
-    ast.IsNot: operator.is_not,
+    ast.Is: _is,
+    ast.IsNot: _is_not,
     ast.In: _contains,
     ast.NotIn: _lacks,
 }

@@ -258,9 +258,11 @@ def allocate(like: ArrayView | None, shape: Sequence[int], dtype: DType) -> obje
 
 
 def scalar_of(value: object) -> int | float | bool | None:
-    """The Python number of a Python, NumPy or torch scalar, else None."""
-    if isinstance(value, bool | int | float):
-        return value
+    """The Python number of a Python, NumPy or torch scalar, else None; of a number with a class of its own what it holds."""
+    if type(value) in (int, float, bool):
+        return cast("int | float | bool", value)
+    if isinstance(value, int | float):
+        return int.__int__(value) if isinstance(value, int) else float.__float__(value)
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0 and not is_masked(cast("np.ndarray", value))):
         item: object = value.item()
         return item if isinstance(item, bool | int | float) else None

@@ -95,14 +95,14 @@ def asker_of(questions: Sequence[Questions], refused: set[int]) -> Callable[[], 
 
 
 def is_kin(found: object, known: object) -> bool:
-    """Whether an object is to a key what another one was: kernels by their digests; modules of ours, symbols, functions of programs by themselves."""
+    """Whether an object is to a key what another one was: kernels by digest, unless replaced; modules of ours, symbols, functions of programs by themselves."""
     if found is known:
         return True
     if found is MISSING or is_plain(found) or isinstance(found, Untracked):
         return False
     kernels = [maybe_definition(value) for value in (found, known)]
     if kernels[0] is not None or kernels[1] is not None:
-        return kernels[0] is not None and kernels[1] is not None and kernels[0].digest == kernels[1].digest
+        return kernels[0] is not None and kernels[1] is not None and kernels[0].digest == kernels[1].digest and not kernels[0].is_replaced
     return not any(is_language(value) or (type(value).__module__.startswith("tilejit.") and not isinstance(value, Once)) for value in (found, known))
 
 

@@ -6,6 +6,7 @@ import builtins
 import enum
 import json
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -109,6 +110,8 @@ def encode(value: object, other: Callable[[object], object] | None = None) -> An
         return ["..."]
     if id(value) in _BUILTIN_NAMES:
         return ["builtin", _BUILTIN_NAMES[id(value)]]
+    if kind is np.str_ or kind is np.bytes_:  # an array of one would drop zeros at the end
+        return ["numpy text", str.__str__(cast("str", value))] if kind is np.str_ else ["numpy bytes", bytes(cast("bytes", value)).hex()]
     if isinstance(value, np.generic) and _is_number(value):
         return ["numpy", value.dtype.str if kind.__module__ == "numpy" else f"ml_dtypes.{value.dtype.name}", value.tobytes().hex()]
     if other is None:
@@ -154,6 +157,29 @@ def is_plain(value: object) -> bool:
     if isinstance(value, np.generic):
         return _is_number(value)
     return language_path(value) is not None
+
+
+def steady(value: object) -> object:
+    """The value with one object for each NaN: `in` and `==` of tuples look at identity first, of which no key knows."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is float:
+        return value if value == value else math.nan
+    if kind is tuple or kind is list:
+        made = kind(map(steady, cast("tuple[object, ...]", value)))
+        return value if all(map(operator.is_, made, cast("tuple[object, ...]", value))) else made
+    if kind is dict:
+        return {steady(key): steady(item) for key, item in cast("dict[object, object]", value).items()}
+    if kind is slice:
+        return slice(*map(steady, (value.start, value.stop, value.step)))  # type: ignore[attr-defined]
+    if kind is complex or isinstance(value, np.generic):
+        return value if value == value else _NANS.setdefault(written(value), decode(encode(value)))
+    return value
+
+
+_NANS: dict[str, object] = {}
+"""Those of other types than float, by their writing."""
 
 
 def is_settled(value: object) -> bool:
@@ -238,5 +264,7 @@ _READERS: dict[str, Callable[[list[Any], _Other], object]] = {
     "pl": _of_language,
     "builtin": _builtin,
     "numpy": _numpy,
+    "numpy text": lambda rows, other: np.str_(rows[0]),
+    "numpy bytes": lambda rows, other: np.bytes_(bytes.fromhex(rows[0])),
 }
 """How each tag is read."""

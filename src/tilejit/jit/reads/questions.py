@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator as python_operator
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -105,7 +106,12 @@ def operator(symbol: str, *operands: object, path: str = "") -> object:
     return fold.guarded(path or symbol, OPERATORS[symbol], *operands)
 
 
-OPERATORS: dict[str, Callable[..., object]] = {kind.__name__: function for table in (fold.BINARY, fold.UNARY, fold.COMPARE) for kind, function in table.items()}
+OPERATORS: dict[str, Callable[..., object]] = {
+    **{kind.__name__: function for table in (fold.BINARY, fold.UNARY, fold.COMPARE) for kind, function in table.items()},
+    "Is": python_operator.is_,
+    "IsNot": python_operator.is_not,
+}
+"""By the names of their `ast` classes; of objects `is` means what it says."""
 
 
 def content(value: object, path: str = "") -> object:

@@ -15,7 +15,7 @@ from tilejit.jit.definition import Definition
 from tilejit.jit.reads.handles import Handle, holds_handle, is_handle
 from tilejit.jit.reads.handles import number_of as number_of_handle
 from tilejit.jit.reads.owners import maybe_definition, owner_first, renew
-from tilejit.jit.reads.plain import decode, encode, is_plain
+from tilejit.jit.reads.plain import decode, encode, is_plain, steady
 from tilejit.jit.reads.questions import MISSING, OPERATIONS, SPOKEN, is_language, refusal
 from tilejit.jit.reads.spelling import shown, spelled_as
 from tilejit.jit.reads.stored import has_form, named_by
@@ -267,7 +267,7 @@ class Trace:
             return MISSING, '["missing"]', '["missing"]'
         if by_value or is_plain(raw):
             written = _dumps(encode(raw))
-            return raw, written, written
+            return steady(raw), written, written
         first = self._first.setdefault(id(raw), number)
         kind, mark = self._kind(raw)
         value = raw if kind != "object" else Handle(first)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import types
 import warnings
@@ -76,7 +75,6 @@ class Watch:
         self.asked = asked_of(trace)
         """What it is about."""
         self._seconds = trace.seconds
-        self.functions = FunctionState(trace.definitions)
         self.steps: list[Step] = []
         for number, asked in enumerate(trace.log, 1):
             rows = json.loads(asked.question)
@@ -90,6 +88,8 @@ class Watch:
     def _learn(self, objects: Sequence[object]) -> None:
         """How to tell that the answers hold, for these objects."""
         self._objects = list(objects)
+        found = (maybe_definition(raw) for raw, step in zip(self._objects, (None, *self.steps), strict=True) if step is None or step.gives_object)
+        self.functions = FunctionState(definition for definition in found if definition is not None)
         rows: list[list[_Row] | None] = []
         for step, answer in zip(self.steps, self._objects[1:], strict=True):
             step.answer = answer
@@ -235,8 +235,7 @@ def _rows(step: Step, objects: list[object]) -> list[_Row] | None:
         return []
     owner = objects[step.operands[0].number] if type(step.operands[0]) is Number else None
     if step.operation == "assigned":
-        names = cast("dict[str, object]", vars(cast("types.ModuleType", owner)))
-        return [(names, name.partition(".")[0], names.get(name.partition(".")[0], MISSING), None) for name in step.operands[1:]]
+        return [row for name in step.operands[1:] for row in _language_rows(cast("types.ModuleType", owner), name)]
     if step.operation == "attr" and type(owner) is types.ModuleType:
         names, name = cast("dict[str, object]", vars(owner)), step.operands[1]
         return [(names, name, step.answer, owner)] if name in names else None
@@ -244,7 +243,20 @@ def _rows(step: Step, objects: list[object]) -> list[_Row] | None:
     if definition is None or step.operation not in ("name", "chain") or len(step.operands) != 2:
         return None
     namespace, name = cast("Any", definition.namespace), step.operands[1]
-    if namespace.cell(name) is not None or name in namespace.extra:
+    if namespace.cell(name) is not None or name in namespace.extra or type(namespace.globals) is not dict:
         return None
     here: _Row = (namespace.globals, name, namespace.globals.get(name, MISSING), None)
-    return [here] if here[2] is not MISSING else [here, (cast("dict[str, object]", vars(builtins)), name, step.answer, None)]
+    return [here] if here[2] is not MISSING else [here, (namespace.builtins, name, step.answer, None)]
+
+
+def _language_rows(module: types.ModuleType, path: str) -> list[_Row]:
+    """Lookups for a name of the language, or of a group of it."""
+    rows: list[_Row] = []
+    owner: object = module
+    for name in path.split("."):
+        names = cast("dict[str, object]", vars(owner))
+        owner = names.get(name, MISSING)
+        rows.append((names, name, owner, None))
+        if owner is MISSING:
+            break
+    return rows

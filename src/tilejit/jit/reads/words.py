@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import types
 from typing import TYPE_CHECKING, Any, cast
 
@@ -69,8 +68,13 @@ def _call_words(operands: tuple[Any, ...]) -> list[Word] | None:
     if not all(is_plain(value) and is_settled(value) and not holds_callable(value) for value in (*args, *keywords.values())):
         return None
     if isinstance(function, types.BuiltinMethodType):
-        return [] if type(function.__self__) in (int, float, str, bytes, tuple) and is_plain(function.__self__) and "format" not in function.__name__ else None
+        return [] if type(function.__self__) in (int, float, str, bytes, tuple) and is_plain(function.__self__) and _is_own(function.__name__) else None
     return pure_words(function)
+
+
+def _is_own(method: str) -> bool:
+    """Whether what a method of a number, text or tuple returns follows from these alone: codecs are registered, and formats ask their operands."""
+    return not method.startswith("_") and method not in ("encode", "decode", "format", "format_map")
 
 
 def holds_callable(value: object) -> bool:
@@ -107,16 +111,18 @@ def held_words(words: list[Word] | None, answer: object) -> list[Word] | None:
     return [*words[:-1], HeldWord(words[-1], answer)]
 
 
-def name_words(namespace: Namespace, name: str) -> list[Word]:
-    """Words of a name that a function sees."""
+def name_words(namespace: Namespace, name: str) -> list[Word] | None:
+    """Words of a name that a function sees; None where more than dicts are asked."""
     cell = namespace.cell(name)
     if name in namespace.extra:
         return []
     empty = [] if cell is None else [cell_word(cell)]
     if empty and empty[0][1]:
         return empty
-    module = cast("dict[str, object]", namespace.globals)
-    return [*empty, *binding_words(module, name), *([] if name in module else binding_words(cast("dict[str, object]", vars(builtins)), name))]
+    module, others = cast("dict[str, object]", namespace.globals), cast("dict[str, object]", namespace.builtins)
+    if type(module) is not dict or type(others) is not dict:
+        return None  # a subclass may look elsewhere
+    return [*empty, *binding_words(module, name), *([] if name in module else binding_words(others, name))]
 
 
 def _chain_words(namespace: Namespace, root: str, names: tuple[str, ...]) -> list[Word] | None:
@@ -159,7 +165,7 @@ def _words_in_class(cls: type, name: str) -> list[Word] | None:
     meta, found = type(cls), _raw(cls, name)
     if found is MISSING or not looks_up_like(meta, type) or _raw(meta, name) is not MISSING:
         return None
-    if _is_descriptor(found) and not isinstance(found, types.FunctionType | staticmethod):
+    if _is_descriptor(found) and type(found) is not types.FunctionType:  # a static method can be given another function
         return None
     return _joined([type_word(cls)], version_words(meta), version_words(cls), version_words(type(found)))
 

@@ -12,7 +12,7 @@ from tilejit.dtypes import FP32, INDEX, DType, dtype_of_numpy
 from tilejit.errors import ArgumentError, DTypeError, RangeError, ShapeError, did_you_mean
 from tilejit.jit.definition import Definition
 from tilejit.jit.protocol import adapt, registration_hint
-from tilejit.jit.reads.plain import written
+from tilejit.jit.reads.plain import steady, written
 from tilejit.jit.specialize.compile_time import Parts
 from tilejit.jit.specialize.meta import Bundle, CompileTime, Constant, RuntimeScalar
 from tilejit.jit.specialize.signature import JitParam, as_declared
@@ -165,7 +165,7 @@ def _scalar(definition: Definition, param: JitParam, value: object) -> Argument:
     if stays_runtime(definition, param):
         return RuntimeScalar(param.dtype or (FP32 if isinstance(number, float) else INDEX))
     try:
-        return Constant(as_declared(number, param))
+        return Constant(steady(as_declared(number, param)))
     except (ArgumentError, RangeError) as error:
         raise type(error)(f"@pl.jit function '{definition.name}': {error.message}", help=error.hint) from None
 
@@ -233,7 +233,7 @@ def bind_others(definition: Definition, values: Mapping[str, object]) -> tuple[M
         elif param.kind != "scalar" or (value is None and param.optional):
             out[name] = _classify(parts, param, value, running=False)
         elif isinstance(value, bool | int | float):
-            out[name] = Constant(as_declared(value, param))
+            out[name] = Constant(steady(as_declared(value, param)))
         else:
             what = f"`{name}` must be a number or pl.RUNTIME, got {type(value).__name__}"
             raise ArgumentError(f"@pl.jit function '{definition.name}': {what}", help=f"pass {name}=1, or {name}=pl.RUNTIME to keep it a parameter")
@@ -264,5 +264,5 @@ def argument_fields(argument: Argument, dynamic_axes: Collection[int]) -> dict[s
     if isinstance(argument, CompileTime):
         return {"compile-time": "object"}
     if isinstance(argument, Bundle):
-        return {"kind": argument.kind, "keys": list(map(str, argument.keys)), "members": [argument_fields(member, ()) for member in argument.members]}
+        return {"kind": argument.kind, "keys": list(map(written, argument.keys)), "members": [argument_fields(member, ()) for member in argument.members]}
     return {"run-time scalar": argument.dtype.name}

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 from tilejit.errors import ArgumentError
 from tilejit.jit.definition import Definition
 from tilejit.jit.protocol import registration_hint
-from tilejit.jit.reads.plain import is_plain
+from tilejit.jit.reads.plain import is_plain, steady
 from tilejit.jit.specialize.meta import Bundle, CompileTime, Constant
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.runtime.arrays import scalar_of, view_of
@@ -43,16 +43,16 @@ class Parts:
             wanted = " or ".join(kind.__name__ for kind in (param.only if isinstance(param.only, tuple) else (param.only,)))
             what = f"`{param.name}` is a compile-time {wanted}, got {type(value).__name__}: {value!r}"
             raise ArgumentError(f"@pl.jit function '{self.definition.name}': {what}", help=f"pass a value of {wanted}, or change the annotation")
-        if scalar_of(value) is not None and not isinstance(value, enum.Enum):
+        if scalar_of(value) is not None and not _has_own_class(value):
             return self._number(self.definition, param, value)
         if is_plain(value) and not isinstance(value, tuple):
-            return Constant(value)
+            return Constant(steady(value))
         if param.kind == "other" and _is_tensor(value):
             return self._tensor(self.definition, param, value)
         if any(map(_is_tensor, leaves(value))):
             return self._bundle(param, param.name, value)
         if is_plain(value):
-            return Constant(value)
+            return Constant(steady(value))
         if param.kind == "static" or is_known_kind(value):
             self.objects[param.name] = value
             return CompileTime()
@@ -63,16 +63,26 @@ class Parts:
     def _bundle(self, param: JitParam, name: str, value: object) -> Bundle[Any]:
         """A container, whose tensors are parameters of their own."""
         kind, keys, items = members_of(value)
+        keys = tuple(self._key(param, key) for key in keys)
         names = member_names(self.definition, name, keys or tuple(range(len(items))))
         members = [self._member(param, flat, item) for flat, item in zip(names, items, strict=True)]
         return Bundle(kind, names, tuple(members), keys)
+
+    def _key(self, param: JitParam, key: object) -> object:
+        """A key as the body sees it: a plain value."""
+        if isinstance(key, int | str) and not is_plain(key):
+            return int.__int__(key) if isinstance(key, int) else str.__str__(key)
+        if not is_plain(key):
+            what = f"`{param.name}` is a dict with tensors in it, and one of its keys is a {type(key).__name__}"
+            raise ArgumentError(f"@pl.jit function '{self.definition.name}': {what}", help="let numbers, texts or tuples of these be the keys")
+        return steady(key)
 
     def _member(self, param: JitParam, name: str, value: object) -> Any:
         if _is_tensor(value):
             self._spread.setdefault(param.name, {})[name] = value
             return self._tensor(self.definition, param._replace(name=name), value)
         if is_plain(value):
-            return Constant(value)
+            return Constant(steady(value))
         if any(map(_is_tensor, leaves(value))):
             return self._bundle(param, name, value)
         self.objects[name] = value
@@ -110,8 +120,13 @@ def leaves(value: object, depth: int = 0) -> Iterator[object]:
 
 def is_known_kind(value: object) -> bool:
     """Whether an object is of a kind that is passed for what it says, not for its data."""
-    kinds = (tuple, list, dict, set, frozenset, enum.Enum, SimpleNamespace)
+    kinds = (int, float, tuple, list, dict, set, frozenset, enum.Enum, SimpleNamespace)
     return isinstance(value, kinds) or callable(value) or dataclasses.is_dataclass(value) or is_plain(value)
+
+
+def _has_own_class(value: object) -> bool:
+    """Whether a number is an object too, which may have members and operators of its own."""
+    return isinstance(value, int | float | enum.Enum) and type(value) not in (int, float, bool) and not is_plain(value)
 
 
 def _is_tensor(value: object) -> bool:

@@ -25,7 +25,8 @@ _TP_GETATTRO, _TP_FLAGS, _TP_VERSION_TAG = 144, 168, 384  # PyTypeObject
 MANAGED_DICT, _IMMUTABLE_TYPE = 1 << 4, 1 << 8
 _MA_VERSION, _MA_KEYS, _MA_VALUES = 24, 32, 40  # PyDictObject
 _DK_SHAPE, _DK_INDEX_BYTES, _DK_KIND, _DK_COUNT, _DK_INDICES = 8, 9, 10, 24, 32  # PyDictKeysObject; the version of its names is in the word of its shape
-_GENERAL_KIND, _UNICODE_KIND, _SPLIT_KIND = 0, 1, 2
+_UNICODE_KIND, _SPLIT_KIND = 1, 2
+_ENTRY_SIZE = 16
 _SPLIT_VALUES_AT = 8 if sys.version_info >= (3, 13) else 0
 """Where the values of a split dict begin behind `ma_values`: since 3.13 their sizes stand before them."""
 _FUNCTION_FIELDS = (48, 56, 64)
@@ -116,7 +117,7 @@ def binding_words(namespace: dict[str, object], name: str) -> list[Word]:
         return [dict_word(namespace)] if name in namespace or not _has_version(namespace) else [*where, word(table + _DK_SHAPE)]
     if values != 0:  # of an instance: its class has the names, so a name can be there and its value not
         return [*where, pointer_word(values + _SPLIT_VALUES_AT + 8 * position)]
-    entry = _entries(table) + position * _entry_size(table)
+    entry = _entries(table) + position * _ENTRY_SIZE
     return [*where, word(entry), pointer_word(entry + 8)]
 
 
@@ -142,11 +143,11 @@ def _has_version(namespace: dict[str, object]) -> bool:
 
 def _position(table: int, name: str) -> int | None:
     """Which entry of the table is that of `name`."""
-    if ctypes.c_uint8.from_address(table + _DK_KIND).value not in (_GENERAL_KIND, _UNICODE_KIND, _SPLIT_KIND):
-        return None
-    first, size = _entries(table), _entry_size(table)
+    if ctypes.c_uint8.from_address(table + _DK_KIND).value not in (_UNICODE_KIND, _SPLIT_KIND):
+        return None  # keys of other types, which may say that they equal anything
+    first = _entries(table)
     for position in range(word_at(table + _DK_COUNT)):
-        key = ctypes.c_void_p.from_address(first + position * size).value
+        key = ctypes.c_void_p.from_address(first + position * _ENTRY_SIZE).value
         if key is not None and ctypes.cast(key, ctypes.py_object).value == name:
             return position
     return None
@@ -154,12 +155,7 @@ def _position(table: int, name: str) -> int | None:
 
 def _entries(table: int) -> int:
     """Address of the key of the first entry; its value is the next word."""
-    general = ctypes.c_uint8.from_address(table + _DK_KIND).value == _GENERAL_KIND
-    return table + _DK_INDICES + (1 << ctypes.c_uint8.from_address(table + _DK_INDEX_BYTES).value) + (8 if general else 0)
-
-
-def _entry_size(table: int) -> int:
-    return 24 if ctypes.c_uint8.from_address(table + _DK_KIND).value == _GENERAL_KIND else 16
+    return table + _DK_INDICES + (1 << ctypes.c_uint8.from_address(table + _DK_INDEX_BYTES).value)
 
 
 def type_word(value: object) -> Word:
