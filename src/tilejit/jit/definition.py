@@ -206,6 +206,19 @@ def replaced_part(function: object, parts: tuple[object, ...]) -> tuple[str, obj
     return None
 
 
+def with_defaults(function: FunctionType, defaults: Mapping[str, object]) -> FunctionType:
+    """A copy of a function with other defaults. Parameters before which one has a default get one too if they can be left out: None."""
+    code, own = function.__code__, inspect.signature(function).parameters
+    places = list(own)[: code.co_argcount]
+    first = min((at for at, name in enumerate(places) if name in defaults or own[name].default is not inspect.Parameter.empty), default=len(places))
+    values = [defaults.get(name, None if own[name].default is inspect.Parameter.empty else own[name].default) for name in places[first:]]
+    made = FunctionType(code, function.__globals__, function.__name__, tuple(values) or None, function.__closure__)
+    made.__kwdefaults__ = {**(function.__kwdefaults__ or {}), **{name: value for name, value in defaults.items() if name not in places}} or None  # type: ignore[assignment]
+    for name in ("__module__", "__qualname__", "__doc__", "__annotations__"):
+        setattr(made, name, getattr(function, name))
+    return made
+
+
 def _written(value: object) -> object:
     """An option or default in the key; what is not plain is a question of its own."""
     try:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tilejit import config as settings
 from tilejit.errors import ArgumentError, TilejitError, did_you_mean, shortened
 from tilejit.jit.cache import CacheInfo, MemoryCache, when_forked
-from tilejit.jit.definition import Definition
+from tilejit.jit.definition import Definition, with_defaults
 from tilejit.jit.disk import kernels as disk
 from tilejit.jit.explain import Explanation, nearest
 from tilejit.jit.programs import Found, Programs
@@ -130,7 +130,10 @@ class JITFunction(Programs):
 
     def compile(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> CompiledProgram:
         """The compiled program for sample arguments, or for the annotations when there are none; nothing runs."""
-        return self._found(*args, config=config, **kwargs).program
+        try:
+            return self._found(*args, config=config, **kwargs).program
+        except TilejitError as error:
+            raise shortened(error)  # noqa: B904 (the same error)
 
     def _found(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Found:
         """The compiled program for sample arguments, with what Python was asked for it."""
@@ -364,19 +367,6 @@ def _bound_kernels(instance: object) -> _BoundKernels | None:
         type.__setattr__(instance, _BOUND, made)
     else:
         return None
-    return made
-
-
-def with_defaults(function: FunctionType, defaults: Mapping[str, object]) -> FunctionType:
-    """A copy of a function with other defaults. Parameters before which one has a default get one too if they can be left out: None."""
-    code, own = function.__code__, inspect.signature(function).parameters
-    places = list(own)[: code.co_argcount]
-    first = min((at for at, name in enumerate(places) if name in defaults or own[name].default is not inspect.Parameter.empty), default=len(places))
-    values = [defaults.get(name, None if own[name].default is inspect.Parameter.empty else own[name].default) for name in places[first:]]
-    made = FunctionType(code, function.__globals__, function.__name__, tuple(values) or None, function.__closure__)
-    made.__kwdefaults__ = {**(function.__kwdefaults__ or {}), **{name: value for name, value in defaults.items() if name not in places}} or None  # type: ignore[assignment]
-    for name in ("__module__", "__qualname__", "__doc__", "__annotations__"):
-        setattr(made, name, getattr(function, name))
     return made
 
 

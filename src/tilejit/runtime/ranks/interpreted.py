@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import tempfile
 import threading
 import time
@@ -12,9 +11,15 @@ from typing import Any
 
 import numpy.typing as npt
 
+from tilejit.errors import PlatformError
 from tilejit.runtime.ranks import far, meeting
 from tilejit.runtime.ranks.abi import HEADER, LOCK, Comm, Record, State
 from tilejit.runtime.ranks.words import array_at, blocked, cell, distance, set_word, wait_facts, word
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 NDArray = npt.NDArray[Any]
 _lock = threading.RLock()
@@ -24,6 +29,8 @@ _between: list[Any] = []
 
 def share_lock(path: str | None) -> None:
     """From now on cells are changed under a lock that other processes see."""
+    if path is not None and fcntl is None:
+        raise PlatformError("ranks in several processes need locks of files, and this system has none", help="run the ranks as threads of one process")
     _between[:] = [] if path is None else [open(path, "ab")]  # noqa: SIM115 - open as long as the job
 
 
@@ -32,11 +39,11 @@ class _Held:
 
     def __enter__(self) -> None:
         _lock.acquire()
-        if _between:
+        if _between and fcntl is not None:
             fcntl.lockf(_between[0], fcntl.LOCK_EX)
 
     def __exit__(self, *_: object) -> None:
-        if _between:
+        if _between and fcntl is not None:
             fcntl.lockf(_between[0], fcntl.LOCK_UN)
         _lock.release()
 
