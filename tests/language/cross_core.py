@@ -55,7 +55,8 @@ def run(text: str | Program, *arguments: Array | float, platforms: Sequence[str]
         compiled(*own)
         results.append([item for item in own if isinstance(item, np.ndarray)])
     for first, second in zip(results[0], results[-1], strict=True):
-        np.testing.assert_allclose(first.astype(np.float64), second.astype(np.float64), rtol=2e-5, atol=2e-5)
+        wide = np.complex128 if first.dtype.kind == "c" else np.float64
+        np.testing.assert_allclose(first.astype(wide), second.astype(wide), rtol=2e-5, atol=2e-5)
     return results[-1]
 
 

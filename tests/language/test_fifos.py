@@ -8,7 +8,7 @@ import pytest
 from tests.language.cross_core import numbers, pair, read, run
 from tilejit import ir
 from tilejit.dtypes import DTYPES
-from tilejit.errors import DeadlockError, OutOfBoundsError, ResourceError, ShapeError, TilejitError
+from tilejit.errors import DeadlockError, OutOfBoundsError, ResourceError, ShapeError, TilejitError, UnsupportedFeatureError
 from tilejit.ops.movement import STORABLE
 
 ORDERS = ["self.aic(a, b, n)\nself.aiv(out, n)", "self.aiv(out, n)\nself.aic(a, b, n)"]
@@ -195,9 +195,24 @@ def test_every_data_type_crosses_bit_by_bit(name: str) -> None:
     )
     dtype = DTYPES[name].numpy
     a = np.random.default_rng(5).integers(0, 2 if name == "BOOL" else 100, (6, 5)).astype(dtype)
-    *_, out = run(text, a, np.zeros_like(a), np.zeros_like(a), 0)
+    if name == "COMPLEX64":
+        a = a - 3j * a.T.reshape(6, 5)
+    platforms = ["reference"] if name == "COMPLEX64" else ["reference", "cpu"]
+    *_, out = run(text, a, np.zeros_like(a), np.zeros_like(a), 0, platforms=platforms)
     assert out.dtype == dtype
     np.testing.assert_array_equal(out.view(np.uint8), np.concatenate([a[3:], a[:3]]).view(np.uint8))
+
+
+@pytest.mark.parametrize(("cube", "vector"), [("COMPLEX64", "FP32"), ("FP32", "COMPLEX64")], ids=["push", "pop"])
+def test_complex_numbers_do_not_cross_in_compiled_code(cube: str, vector: str) -> None:
+    text = pair(
+        f"pl.tpush_to_aiv(pl.cast(pl.load(a, [0, 0], [6, 5]), pl.{cube}), split=0)",
+        f"x: pl.Tile[[6, 5], pl.{vector}] = pl.tpop_from_aic(split=0)\nout = pl.store(pl.load(out, [0, 0], [6, 5]), [0, 0], out)",
+        shape="6, 5",
+    )
+    name = "tpush_to_aiv" if cube == "COMPLEX64" else "tpop_from_aic"
+    with pytest.raises(UnsupportedFeatureError, match=f"{name} of complex numbers is not compiled"):
+        ir.compile(read(text), platform="cpu")
 
 
 @pytest.mark.parametrize(("rows", "upper", "lower"), [(11, 8, 3), (6, 6, 0), (16, 8, 8)])

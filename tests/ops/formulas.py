@@ -323,7 +323,7 @@ def cast(use: Any, input: Array, target_type: Any, mode: str = "round") -> Array
     """By a table of all numbers that the target has (up to 16 bits), or Python's own rounding to integers."""
     if target_type.is_float and target_type.bits <= 16:
         return _to_small_float(np.asarray(input), target_type, mode if use.dtype.is_float else "rint")
-    if target_type.is_float:
+    if target_type.is_float or target_type.name == "COMPLEX64":
         return input
     return cellwise(lambda x: _to_integer(x, target_type, mode))(input=input)
 

@@ -18,7 +18,7 @@ from tests.ops.harness import run
 from tests.ops.moves import MOVES
 from tests.ops.small_kernels import KERNELS
 from tilejit import ops
-from tilejit.dtypes import BOOL, COMPLEX64, DType
+from tilejit.dtypes import BOOL, COMPLEX64, FP32, DType
 from tilejit.ops.evaluate import ArrayValue
 from tilejit.ops.facts import Effect
 from tilejit.types.values import ShapedType
@@ -99,6 +99,11 @@ def wrapped(expected: Any, dtype: DType) -> Any:
 def agree(use: Use, got: Any, expected: Any, dtype: DType, given: dict[str, Any]) -> None:
     expected = np.asarray(expected, object)
     assert got.shape == expected.shape, f"{use}: shape {got.shape}, expected {expected.shape}"
+    if dtype is COMPLEX64:
+        for part in ("real", "imag"):
+            cells_of = np.vectorize(lambda cell, part=part: getattr(cell, part), otypes=[object])
+            agree(use, getattr(got, part), cells_of(expected), FP32, given)
+        return
     known = np.vectorize(lambda cell: cell is not None, otypes=[bool])(expected) if expected.size else np.ones(expected.shape, bool)
     if not dtype.is_float:
         wanted = wrapped(np.where(known, expected, 0), dtype)

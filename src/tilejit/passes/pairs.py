@@ -200,7 +200,7 @@ class _Splitter:
         if formula is not None:
             values = [self.pair(b, arg) for arg in args.values() if isinstance(arg, SSAValue)]
             made = formula(_Parts(b, {name: arg for name, arg in args.items() if not isinstance(arg, SSAValue)}), *values)
-        elif len(op.results) == 1 and not row.facts.of_bytes:
+        elif len(op.results) == 1 and not row.facts.of_bytes and row.facts.fifo is None:
             level = _level(op)
             made = both(lambda part: b.apply(row, level, self.of_part(b, row, args, part))[0])
         else:

@@ -19,6 +19,7 @@ from tilejit.backends.cpu.rules import RULES, Nest
 from tilejit.dtypes import (
     BF16,
     BOOL,
+    COMPLEX64,
     FP4,
     FP8E4M3FN,
     FP8E5M2,
@@ -194,8 +195,8 @@ def test_isnan_sees_only_nan() -> None:
 def test_every_lane_of_the_op_table_has_a_rule_for_the_dtypes_it_computes_in() -> None:
     made_by_the_lowering = {"cast", "cmp"}
     for row in ops.table().values():
-        if row.family == "elementwise" and row.derived is None and row.name not in made_by_the_lowering:
-            for dtype in row.dtypes:
+        if row.family == "elementwise" and row.derived is None and row.name not in made_by_the_lowering and not row.facts.of_pairs:
+            for dtype in row.dtypes - {COMPLEX64}:  # pairs of FP32 by then
                 if dtype.is_float or row.name not in ROUNDS_INTEGERS_TO_FLOAT:
                     assert callable(lane_of(row.name).rule(dtype)), (row.name, dtype)
 

@@ -15,8 +15,9 @@ from tests.backends.cpu.harness import Kernel, buffer, check, fused, program, ra
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.cpu.lower import lower
 from tilejit.backends.reference.interpreter import ReferenceExecutable
-from tilejit.dtypes import FP16, FP32, INT16, INT32, INT64, UINT8, DType
+from tilejit.dtypes import COMPLEX64, FP16, FP32, INT16, INT32, INT64, UINT8, DType
 from tilejit.errors import OutOfBoundsError, ResourceError, ShapeError, TilejitError, UnsupportedFeatureError
+from tilejit.passes.pairs import split_complex
 from tilejit.tile_ir.build import function
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import BufferType, ScalarType, ValueType
@@ -250,8 +251,15 @@ def test_what_the_cpu_cannot_run_is_refused_while_compiling() -> None:
     def body(k: Kernel, x: SSAValue) -> None:
         k.effect("print", [x])
 
-    with pytest.raises(UnsupportedFeatureError, match="reference"):
-        lower(program([buffer(2, 2)], body), CompileOptions())
+    source = program([buffer(2, 2, dtype=COMPLEX64)], body)
+    with pytest.raises(UnsupportedFeatureError, match=r"print of complex numbers is not compiled(.|\n)*reference"):
+        split_complex(source)
+
+    def not_split(k: Kernel, x: SSAValue, out: SSAValue) -> None:
+        k.put(k.op("conj", k.tile(x, [0, 0], [2, 2])), out)
+
+    with pytest.raises(UnsupportedFeatureError, match=r"conj does not run on the CPU(.|\n)*reference"):
+        lower(program([buffer(2, 2, dtype=COMPLEX64)] * 2, not_split), CompileOptions())
 
 
 def test_strided_views_look_into_flat_memory() -> None:
