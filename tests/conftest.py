@@ -46,6 +46,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=f"needs {need}"))
         if _calls_kernels(item.path):
             item.add_marker(pytest.mark.dispatch)
+    if os.environ.get("TILEJIT_FASTPATH") == "0":
+        items[:] = [item for item in items if not _tries_both_paths(item)]
+
+
+def _tries_both_paths(item: pytest.Item) -> bool:
+    """Whether a test sets TILEJIT_FASTPATH itself, for each of its values: then once is enough."""
+    return isinstance(item, pytest.Function) and hasattr(item, "callspec") and "fast" in item.callspec.params
 
 
 @cache

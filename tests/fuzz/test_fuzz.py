@@ -9,7 +9,7 @@ from tests.fuzz.mistakes import mistakes
 from tests.fuzz.program import generate
 from tests.fuzz.runner import check
 
-PROGRAMS, CHUNK = 200, 10
+PROGRAMS, CHUNK = 120, 10
 
 
 @pytest.mark.parametrize("first", range(0, PROGRAMS, CHUNK))
