@@ -26,6 +26,7 @@ from tilejit import CompiledProgram, RunConfig
 from tilejit.runtime.call import interrupt
 
 LONG = 1 << 60
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts tests in the background has it ignored
 
 @pl.jit
 def turns(x: pl.Tensor, n: pl.Scalar[pl.INT64], out: pl.Out[pl.Tensor]):
