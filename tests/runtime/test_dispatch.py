@@ -310,7 +310,7 @@ def test_results_of_a_failing_kernel_are_given_back() -> None:
             setup.call(a, b)
     gc.collect()
     after = len(gc.get_objects()), sys.getrefcount(np.zeros), sys.getrefcount(np.dtype(np.float32))
-    assert all(abs(x - y) < 20 for x, y in zip(before, after, strict=True))
+    assert all(abs(x - y) < 150 for x, y in zip(before, after, strict=True))  # a leak is one of each call; other threads make some objects too
 
 
 def test_memory_that_is_not_to_be_had_is_an_error_that_leaves_nothing_behind() -> None:
