@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 from collections.abc import Collection
 from functools import cache
-from pathlib import Path
 
 # LLVM's name of a feature → the kernel's, where the two differ.
 _RENAMED = {"sse4.1": "sse4_1", "sse4.2": "sse4_2", "bmi": "bmi1", "lzcnt": "abm", "cx16": "cx16", "avx512vpopcntdq": "avx512_vpopcntdq",
@@ -53,15 +53,24 @@ def may_use_tiles() -> bool:
 def cache_bytes() -> tuple[int, int, int]:
     """Bytes of the data caches of a core, nearest first, as the system tells them; of a usual processor where it does not."""
     found = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}
-    folder = Path("/sys/devices/system/cpu/cpu0/cache")
-    for place in folder.glob("index*") if folder.is_dir() else ():
-        try:
-            level, kind, size = ((place / name).read_text(encoding="ascii").strip() for name in ("level", "type", "size"))
-            if kind != "Instruction":
+    try:
+        for number in range(16):
+            place = f"/sys/devices/system/cpu/cpu0/cache/index{number}/"
+            if _line(place + "type") != "Instruction":
+                level, size = _line(place + "level"), _line(place + "size")
                 found[int(level)] = int(size.rstrip("KM")) << (20 if size.endswith("M") else 10)
-        except (OSError, ValueError):
-            continue
+    except (OSError, ValueError):  # the numbers end, or the system has none
+        pass
     return found[1], found[2], found[3]
+
+
+def _line(path: str) -> str:
+    """What a small file of the system says; the start of a process waits for it, so without a buffer and a decoder."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(file, 64).decode("ascii", "replace").strip()
+    finally:
+        os.close(file)
 
 
 @cache

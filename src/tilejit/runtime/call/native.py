@@ -137,7 +137,8 @@ class NativeEntry(Placed):
     def run_block(self, block: bytes, num_threads: int | None = None, counters: int = 0) -> None:
         """Run on an argument block."""
         context = _CONTEXT()
-        context[abi.PROFILE] = counters
+        if counters:
+            context[abi.PROFILE] = counters
         if self.needs_arena:
             scratch = arena.this_thread()
             context[abi.ARENA_BASE] = scratch.base
@@ -146,10 +147,11 @@ class NativeEntry(Placed):
             count = num_threads or threads.thread_count()
             if count > 1:
                 context[abi.THREADS], context[abi.TEAM] = count, threads.team(self._code)
-        if not self.brief:
-            context[abi.INTERRUPT] = interrupt.record()
+        record = 0 if self.brief else interrupt.record()
+        if record:
+            context[abi.INTERRUPT] = record
         status = self._listening(block, context) if self.prints else self._function(block, context)
-        if context[abi.INTERRUPT] and interrupt.stopped():
+        if record and interrupt.stopped():
             interrupt.raise_stopped()
         if status != 0:
             self.failed(status, [context[abi.FAILURE_VALUES + i] for i in range(4)])

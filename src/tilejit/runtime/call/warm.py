@@ -125,15 +125,20 @@ class WarmCalls:
         if self._refused and threading.get_ident() in self._refused:
             self._refused.discard(threading.get_ident())
             return False  # native code has just asked
-        if not all(watch.same_words() for watch in self.watches):
-            return all(watch.holds() for watch in self.watches)
-        ask = self._asker()
+        watches, (about, ask) = self.watches, self._ask
+        known = len(about) == len(watches)
+        for number, watch in enumerate(watches):  # at each call: a generator would be felt
+            if not watch.same_words():
+                return all(watch.holds() for watch in watches)
+            known = known and about[number] is watch.questions
+        if not known:
+            ask = self._asker()
         if ask is None:
             return True
         if not ask():
             self._refused.discard(threading.get_ident())
             return False
-        return all(watch.same_words() for watch in self.watches)
+        return all(watch.same_words() for watch in watches)
 
     def _asker(self) -> Callable[[], bool] | None:
         """A function for what the specialisations ask now; the same one while that is the same."""
