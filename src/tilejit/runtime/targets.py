@@ -75,7 +75,7 @@ _rows: list[TargetRow] = [
         device_facts="tilejit.runtime.cuda.devices:fingerprint", libraries=("triton",), extra="cuda", ignores=("cpu",),
         health="tilejit.backends.cuda.health:findings",
     ),
-    TargetRow("reference", ("reference", EAGER, SANITIZE), "tilejit.backends.reference.target", ignores=("arch", "cpu")),
+    TargetRow("reference", ("reference", EAGER, SANITIZE), "tilejit.backends.reference.target", devices=("cpu", "cuda"), ignores=("arch", "cpu")),
     # No part of the disk cache: `ptoas` has its say about the text whenever a program is compiled. Directories can be loaded.
     TargetRow("pto", ("a2a3", "a5"), "tilejit.backends.pto.target", loader="tilejit.backends.pto.target:runners", ignores=("arch", "cpu")),
 ]  # fmt: skip

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tilejit.backends.base import Built, CompileOptions, Target
 from tilejit.backends.cpu import executable
 from tilejit.backends.cpu.rules import hole
 from tilejit.backends.entries import entry_infos, versions
-from tilejit.backends.reference import target as reference
+from tilejit.backends.reference.target import build_stopping
 from tilejit.passes.pipeline import FUSE, FUSE_IN_ORDER, LOWER, PAIRS, SHARE, SIMPLIFY, WHOLE, Pass
 from tilejit.runtime import machine
 from tilejit.runtime.artifact.blob import code_section
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.artifact.sections import Artifact
-from tilejit.runtime.targets import EAGER
-from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Program
 
 PASSES: tuple[Pass, ...] = (*LOWER, PAIRS, SIMPLIFY, WHOLE, FUSE, SHARE)
@@ -24,9 +20,10 @@ PASSES_IN_ORDER: tuple[Pass, ...] = (*LOWER, PAIRS, SIMPLIFY, FUSE_IN_ORDER, SHA
 
 
 def build(program: Program, prepared: Program, options: CompileOptions) -> Built:
-    """Machine code, with the texts it came from. A kernel that stops in the debugger runs where debuggers can stop: line by line."""
-    if any(isinstance(op, d.EffectOp) and op.static("op") == "breakpoint" for function in program.functions.values() for op in function.walk()):
-        return reference.build(program, program, replace(options, platform=EAGER))
+    """Machine code, with the texts it came from."""
+    stopping = build_stopping(program, options)
+    if stopping is not None:
+        return stopping
     made = executable.build(prepared, options)
     lowered, blob = made.lowered, made.blob
     facts, sections = code_section(blob, machine.needed_features(made.features)) if blob else ({}, {})

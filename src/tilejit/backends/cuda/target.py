@@ -9,6 +9,7 @@ from tilejit.backends.cuda.assemble import Assembled, assemble
 from tilejit.backends.cuda.lower import lower
 from tilejit.backends.cuda.rules import hole
 from tilejit.backends.entries import entry_infos, versions
+from tilejit.backends.reference.target import build_stopping
 from tilejit.errors import PlatformError
 from tilejit.passes.pipeline import FUSED
 from tilejit.runtime.artifact.sections import Artifact
@@ -28,6 +29,9 @@ def architectures(options: CompileOptions) -> tuple[int, ...]:
 
 def build(program: Program, prepared: Program, options: CompileOptions) -> Built:
     """Cubins, with the texts they came from."""
+    stopping = build_stopping(program, options)
+    if stopping is not None:
+        return stopping
     ranks.refuse(program, options.platform, hole)
     wanted = architectures(options)
     for arch in wanted:

@@ -13,6 +13,7 @@ from tilejit.dtypes import DTYPES, DType, dtype_of_numpy
 from tilejit.errors import ArgumentError
 from tilejit.runtime.arrays import ArrayView, contiguous_strides, unsupported_dtype
 from tilejit.runtime.cuda import devices, driver
+from tilejit.runtime.cuda.copies import fetch
 from tilejit.runtime.targets import HOST
 
 _DEVICE_OF_POINTER = 9
@@ -150,9 +151,7 @@ class DeviceArray:
     def numpy(self) -> np.ndarray:
         """A copy in the memory of this process, after everything before it on the stream."""
         out = np.empty(self.shape, self.dtype.numpy)
-        with self._device.active():
-            self._device.driver("cuMemcpyDtoHAsync_v2", out.ctypes.data, self.address, self._size, self._stream)
-            self._device.driver("cuStreamSynchronize", self._stream)
+        fetch(self._device, self._stream, self.address, out)
         return out
 
     def __repr__(self) -> str:
