@@ -21,6 +21,7 @@ from triton.runtime.interpreter import TensorHandle
 from tests.backends.cuda.walker import NONE, Walker
 from tilejit.backends.cuda import plan
 from tilejit.backends.cuda.library import DESCRIPTORS
+from tilejit.runtime.cuda import printing
 
 Array = np.ndarray[Any, Any]
 
@@ -86,6 +87,7 @@ class Machine(Walker):
         self.compiled: dict[int, Any] = {}
         self.errors = np.zeros(program.error_words, np.int64)
         self.lock = np.zeros(1, np.int32)
+        self.log = np.zeros(printing.HEADER + printing.PLACES, np.int64)
         self.kept: list[Array] = []
 
     def run(self, entry: str, arguments: Sequence[Any]) -> None:
@@ -103,7 +105,7 @@ class Machine(Walker):
         return np.ctypeslib.as_array((ctypes.c_uint8 * dtype.itemsize).from_address(address)).view(dtype)[0]
 
     def launch(self, kernel: int, grid: tuple[int, ...], given: Sequence[Any]) -> None:
-        facts, rest = self.program.kernels[kernel], iter(given)
+        facts, rest, logs = self.program.kernels[kernel], iter(given), False
         arguments: list[Any] = []
         for parameter in facts.parameters:
             if parameter.kind == "scratch":
@@ -112,12 +114,18 @@ class Machine(Walker):
                 value = self.errors.ctypes.data
             elif parameter.kind == "barrier":
                 value = self.lock.ctypes.data
+            elif parameter.kind == "log":
+                value, logs = self.log.ctypes.data, True
+                self.log[:] = 0
             else:
                 value = next(rest)
             arguments.append(_argument(value, parameter.type))
         if kernel not in self.compiled:
             self.compiled[kernel] = load(facts)
         self.compiled[kernel][grid](*arguments)
+        if logs:
+            used = min(int(self.log[printing.NEXT]), printing.PLACES)
+            printing.show(self.log[printing.HEADER :][:used], int(self.log[printing.LOST]), self.program.failures)
 
 
 def load(kernel: plan.Kernel) -> Any:

@@ -1,7 +1,9 @@
-"""Kernels that fail while they run, in Triton's interpreter: prints what is raised, and whether memory outside was left alone."""
+"""Kernels that fail or print while they run, in Triton's interpreter: what is raised, what was left alone, whether prints are the reference's."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 from typing import Any
 
@@ -9,9 +11,11 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 import numpy as np
 
+from tests.backends.cpu.test_printing import blocks, kinds, product
 from tests.backends.cuda import interpreted
 from tests.backends.cuda.failing import asserts, load_past_the_end, store_past_the_end, wrong_index
 from tilejit.errors import TilejitError
+from tilejit.jit.function import JITFunction
 from tilejit.runtime.config import RunConfig
 
 assert interpreted.TARGET
@@ -33,5 +37,19 @@ def main() -> None:
             print(kernel.__name__, type(error).__name__, str(error).splitlines()[0], "left alone" if (memory[4 * columns :] == -1).all() else "WRITTEN")
 
 
+def said(kernel: JITFunction, platform: str) -> str:
+    shown = io.StringIO()
+    x = np.arange(32, dtype=np.float32).reshape(4, 8)
+    with contextlib.redirect_stdout(shown):
+        kernel(x, np.zeros((4, 4) if kernel is product else (4, 8), np.float32), config=RunConfig(platform=platform))
+    return shown.getvalue()
+
+
+def prints() -> None:
+    for kernel in (blocks, product, kinds):
+        print(kernel.__name__, "says the same" if said(kernel, "triton") == said(kernel, "reference") else said(kernel, "triton"))
+
+
 if __name__ == "__main__":
     main()
+    prints()

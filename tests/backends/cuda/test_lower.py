@@ -131,13 +131,14 @@ def test_attention_keeps_scores_in_units_of_its_exponential_and_copies_by_descri
     assert done.returncode == 0, done.stderr
 
 
-def test_what_goes_wrong_in_a_kernel_is_reported_and_nothing_is_written_outside() -> None:
+def test_what_goes_wrong_in_a_kernel_is_reported_nothing_is_written_outside_and_prints_are_those_of_the_reference() -> None:
     done = subprocess.run([sys.executable, "-m", "tests.backends.cuda.mistakes"], capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == [
         "load_past_the_end OutOfBoundsError load reads outside `x` in dim 0: offset 3, size 2, extent 4 left alone",
         "store_past_the_end OutOfBoundsError store writes outside `out` in dim 0: offset 3, size 2, extent 4 left alone",
         "wrong_index OutOfBoundsError gather: index 9 of an extent of 8 left alone",
         "asserts KernelAssertionError only two left alone",
+        *(f"{kernel} says the same" for kernel in ("blocks", "product", "kinds")),
     ], done.stderr
 
 

@@ -12,7 +12,7 @@ from tilejit.backends.cuda.launch_list import launch_list
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.cuda.program import CubinRow, CudaProgram, EntryRow, KernelRow, ParameterRow
 
-_SUPPLIED = ("scratch", "barrier")
+_SUPPLIED = ("scratch", "barrier", "log")
 """Parameters that take memory."""
 
 

@@ -32,7 +32,7 @@ _COPY_ENGINE = 90
 _INSTALL = "pip install 'tilejit[cuda]'"
 STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
 """Forms of a kernel after its text, in order."""
-_ALLOCATED = ("scratch", "error", "barrier")
+_ALLOCATED = ("scratch", "error", "barrier", "log")
 """Parameters that point to memory of the run time, which is always aligned."""
 _DEFAULTS = {"enable_fp_fusion": True, "enable_reflect_ftz": False}
 """Contraction as fast_math permits it; libdevice keeps tiny numbers."""

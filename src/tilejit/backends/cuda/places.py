@@ -100,15 +100,6 @@ def nothing(body: Body, op: d.EffectOp) -> Sequence[Value]:
     return []
 
 
-def print_(body: Body, op: d.EffectOp) -> Sequence[Value]:
-    statics = op.static("statics", {})
-    words = [str(part) for part in (statics.get("parts") or ()) if part is not None] if isinstance(statics, dict) else []
-    texts = [body.text(value) for arg in op.args if isinstance(value := body[arg], Scalar | Tile)]
-    title = " ".join(words).replace("\\", "/").replace('"', "'") or "value"
-    body.out.line(f'tl.device_print("{title}"{"".join(f", {text}" for text in texts)})')
-    return []
-
-
 def device_assert(body: Body, op: d.EffectOp) -> Sequence[Value]:
     flag = body.scalar(op.args[0])
     if flag.const is None or not flag.const:

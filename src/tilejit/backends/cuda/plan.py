@@ -46,7 +46,7 @@ Expr = int | float | bool | Var | Apply
 
 # kernels ----------------------------------------------------------------------------------------------------------------
 
-ParameterKind = Literal["pointer", "scalar", "scratch", "error", "barrier"]
+ParameterKind = Literal["pointer", "scalar", "scratch", "error", "barrier", "log"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Parameter:
     """A parameter of a kernel in the order of its text.
 
     "pointer": an address; "scalar": a number; both take the next argument of the launch. The run time supplies the others: "scratch" (start of
-    `scratch_bytes` × programs bytes), "error" (the failure words) and "barrier" (an int32 that is 0: where programs meet, or a lock).
+    `scratch_bytes` × programs bytes), "error" (the failure words), "barrier" (an int32 that is 0: where programs meet, or a lock) and "log" (its prints).
     """
 
     name: str

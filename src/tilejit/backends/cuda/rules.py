@@ -22,6 +22,7 @@ from tilejit.backends.cuda import (
     move,
     numbers,
     places,
+    printing,
     pull,
     rows,
     scatter,
@@ -144,7 +145,7 @@ ROWS: dict[str, Rule | str] = _table()
 EFFECTS: dict[str, Rule] = {
     **{name: places.nothing for name, row in ops.table().items() if row.facts.effect is Effect.Order},
     "syncall": places.nothing,
-    "print": places.print_,
+    "print": printing.write_print,
     "device_assert": places.device_assert,
     "mscatter": scatter.mscatter,
     "scatter_update": scatter.scatter_update,

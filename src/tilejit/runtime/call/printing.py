@@ -53,22 +53,34 @@ class PrintLog:
         """Print the records in the order of the run."""
         words, at, end = self._words, HEADER * WORD, int(self._words[NEXT]) - self.address
         while at < end:
-            parts, operands = json.loads(table[int(self._read(np.uint64, at, 1)[0])].text)
-            at += WORD
-            values: list[object] = []
-            for name, rank in operands:
-                value, at = self._operand(DTYPES[name], rank, at)
-                values.append(value)
-            print(*in_order(parts, values))
+            row = table[int(_read(self._memory, np.uint64, at, 1)[0])]
+            said, at = said_in(self._memory, row, at + WORD)
+            print(*said)
         if words[LOST]:
-            print(f"… and {words[LOST]} more, for which there was no room")
+            print(lost_text(int(words[LOST])))
 
-    def _operand(self, dtype: DType, rank: int | None, at: int) -> tuple[Any, int]:
-        if rank is None:
-            return self._read(dtype.numpy, at, 1)[0], at + WORD
-        shape = tuple(int(extent) for extent in self._read(np.int64, at, rank))
-        count, at = int(np.prod(shape, dtype=np.int64)), at + rank * WORD
-        return self._read(dtype.numpy, at, count).reshape(shape), at + -(-count * dtype.numpy.itemsize // WORD) * WORD
 
-    def _read(self, dtype: Any, at: int, count: int) -> Any:
-        return np.frombuffer(self._memory, dtype, count, at).copy()
+def lost_text(count: int) -> str:
+    return f"… and {count} more, for which there was no room"
+
+
+def said_in(memory: bytes | mmap.mmap, row: Failure, at: int) -> tuple[list[object], int]:
+    """What a print of that row said, whose operands start at byte `at` of `memory`, and where they end."""
+    parts, operands = json.loads(row.text)
+    values: list[object] = []
+    for name, rank in operands:
+        value, at = _operand(memory, DTYPES[name], rank, at)
+        values.append(value)
+    return in_order(parts, values), at
+
+
+def _operand(memory: bytes | mmap.mmap, dtype: DType, rank: int | None, at: int) -> tuple[Any, int]:
+    if rank is None:
+        return _read(memory, dtype.numpy, at, 1)[0], at + WORD
+    shape = tuple(int(extent) for extent in _read(memory, np.int64, at, rank))
+    count, at = int(np.prod(shape, dtype=np.int64)), at + rank * WORD
+    return _read(memory, dtype.numpy, at, count).reshape(shape), at + -(-count * dtype.numpy.itemsize // WORD) * WORD
+
+
+def _read(memory: bytes | mmap.mmap, dtype: Any, at: int, count: int) -> Any:
+    return np.frombuffer(memory, dtype, count, at).copy()

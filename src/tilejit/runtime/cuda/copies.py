@@ -21,7 +21,7 @@ def fetch(device: devices.Device, stream: int, address: int, into: np.ndarray) -
 
 @contextmanager
 def on_host(arguments: Sequence[object], written: Sequence[bool]) -> Generator[list[object]]:
-    """The arguments with the host's copies of arrays that are on a GPU. Those that are `written` are copied back, also after an error; memory given twice is one copy."""
+    """The arguments with copies of arrays that are on a GPU; memory given twice is one. Those that are `written` are copied back, also after an error."""
     copies: dict[tuple[int, tuple[int, ...]], np.ndarray] = {}
     back: dict[tuple[int, tuple[int, ...]], ArrayView] = {}
     out: list[object] = []

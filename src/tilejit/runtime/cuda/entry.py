@@ -26,6 +26,7 @@ from tilejit.runtime.cuda.launch_abi import CUDA_DEVICE, FAILED, LAUNCH
 from tilejit.runtime.cuda.launcher import Launcher, LoadedCubin, launcher
 from tilejit.runtime.cuda.memory import memory_for
 from tilejit.runtime.cuda.native import LaunchTable, tapes_of
+from tilejit.runtime.cuda.printing import LaunchLog
 from tilejit.runtime.cuda.program import CudaProgram, architecture_name, read_program, runs_on
 from tilejit.runtime.cuda.scalars import rounded, scalar_op, single
 from tilejit.runtime.cuda.streams import stream_of
@@ -98,7 +99,8 @@ class DeviceProgram:
         self.program, self.failures, self.device = program, tuple(failures), device
         self.words = FailureWords(device, failures)
         self.cubins = [[LoadedCubin(device, row, partial(code, row.file)) for row in kernel.cubins] for kernel in program.kernels]
-        self.kernels = [launcher(device, kernel, loaded, self.words.address) for kernel, loaded in zip(program.kernels, self.cubins, strict=True)]
+        log = LaunchLog(device, self.failures)
+        self.kernels = [launcher(device, kernel, loaded, self.words.address, log) for kernel, loaded in zip(program.kernels, self.cubins, strict=True)]
         self._functions: dict[str, HostFunction] = {}
 
     def function(self, name: str) -> HostFunction:

@@ -11,6 +11,7 @@ from tilejit.errors import ResourceError
 from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.cuda import driver as api
 from tilejit.runtime.cuda.devices import Device, refuse_child
+from tilejit.runtime.cuda.printing import LaunchLog
 from tilejit.runtime.cuda.program import DIVISIBLE, CubinRow, KernelRow
 
 _FORMATS = {
@@ -71,19 +72,19 @@ def _attributes(row: CubinRow) -> ctypes.Array[ctypes.c_uint32] | None:
     return (ctypes.c_uint32 * len(words))(*words)
 
 
-def launcher(device: Device, kernel: KernelRow, loaded: Sequence[LoadedCubin], errors: int) -> Launcher:
-    """The kernel as a function; `errors` is the address of the failure words."""
-    return _Writer(device, kernel, loaded, errors).function()
+def launcher(device: Device, kernel: KernelRow, loaded: Sequence[LoadedCubin], errors: int, log: LaunchLog) -> Launcher:
+    """The kernel as a function; `errors` is the address of the failure words, `log` shows what it prints."""
+    return _Writer(device, kernel, loaded, errors, log).function()
 
 
 class _Writer:
-    def __init__(self, device: Device, kernel: KernelRow, loaded: Sequence[LoadedCubin], errors: int) -> None:
+    def __init__(self, device: Device, kernel: KernelRow, loaded: Sequence[LoadedCubin], errors: int, log: LaunchLog) -> None:
         self.device, self.kernel, self.loaded, self.errors = device, kernel, loaded, errors
         self.formats = [_format(parameter.type) for parameter in kernel.parameters] + ["Q", "Q"]
         self.packer = struct.Struct(_CONFIG + "".join(form + "x" * (8 - struct.calcsize("=" + form)) for form in self.formats))
         self.names: dict[str, object] = {
             "blocks": [], "new_block": self.new_block, "pack": self.packer.pack_into, "call": device.driver.raw("cuLaunchKernelEx"),
-            "recover": self.recover, "zeroed": self.zeroed, "bf16": bfloat16_bits,
+            "recover": self.recover, "zeroed": self.zeroed, "bf16": bfloat16_bits, "begin": log.begin, "show": log.show,
         }  # fmt: skip
 
     def new_block(self) -> tuple[object, int, int, object]:
@@ -102,6 +103,9 @@ class _Writer:
             " try: block = blocks.pop()",
             " except IndexError: block = new_block()",
         ]
+        prints = any(parameter.kind == "log" for parameter in self.kernel.parameters)
+        if prints:
+            lines.insert(2, " log = begin(memory, stream)")
         divisible = [arguments[parameter.name] for parameter in taken if parameter.divisible]
         general, *aligned = self.loaded
         if aligned:
@@ -110,6 +114,8 @@ class _Writer:
             lines.append(" else:")
         lines += self.variant(general, arguments, "  " if aligned else " ", "0")
         lines += [" if status: recover(status, block, function)", " blocks.append(block)"]
+        if prints:
+            lines.append(" show(stream, log)")
         # Names and numbers of this module only.
         exec("\n".join(lines), self.names)
         return self.names["launch"]  # type: ignore[return-value]
@@ -137,6 +143,8 @@ class _Writer:
                 return str(self.errors)
             case "barrier":
                 return "zeroed(memory, stream)"
+            case "log":
+                return "log"
             case _:
                 return f"bf16({arguments[name]})" if type == "bf16" else arguments[name]
 

@@ -42,7 +42,7 @@ class ParameterRow:
 
     name: str
     kind: str
-    """"pointer" and "scalar" are arguments of the launch; "scratch", "error" and "barrier" are supplied by the run time."""
+    """"pointer" and "scalar" are arguments of the launch; "scratch", "error", "barrier" and "log" are supplied by the run time."""
     type: str
     divisible: bool = False
 
