@@ -24,7 +24,7 @@ from tilejit.runtime import DistributedConfig
 NR = pl.dynamic("NR")
 ROWS, COLUMNS = 1024, 4096
 """16 MB of FP32."""
-ROUNDS = 20_000
+ROUNDS = 100_000
 ROUND_TRIP_S = 2e-6
 
 
@@ -165,6 +165,8 @@ def run(rank, path):
         dist.all_reduce(x)
     if rank == 0:
         print(json.dumps((time.perf_counter() - start) / 8))
+    dist.barrier()
+    dist.destroy_process_group()
 if __name__ == "__main__":
     mp.start_processes(run, (sys.argv[1],), nprocs=2, start_method="spawn")
 """,

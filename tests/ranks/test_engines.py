@@ -12,6 +12,8 @@ import pytest
 from tests.patience import HANG
 from tests.ranks.engines import WITHOUT_MPI, launched, mpirun, on
 from tests.ranks.scenarios import SCENARIOS
+from tilejit.errors import PlatformError
+from tilejit.runtime.ranks import interpreted
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -29,6 +31,15 @@ def test_ranks_as_threads_on_the_reference(name: str) -> None:
     found, wanted = SCENARIOS[name](2, on(2, "reference"))
     for key in wanted:
         np.testing.assert_array_equal(found[key], wanted[key])
+
+
+def test_where_files_cannot_be_locked_ranks_are_threads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(interpreted, "fcntl", None)
+    with pytest.raises(PlatformError, match="locks of files") as caught:
+        interpreted.share_lock(str(tmp_path / "lock"))
+    assert caught.value.help is not None and "threads" in caught.value.help
+    found, wanted = SCENARIOS["shifts"](2, on(2, "reference"))
+    np.testing.assert_array_equal(found["put"], wanted["put"])
 
 
 @pytest.fixture(scope="module")

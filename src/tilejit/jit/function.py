@@ -40,6 +40,7 @@ from tilejit.runtime.targets import place_of, row_of
 if TYPE_CHECKING:
     import os
 
+    from tilejit.jit.ranks import JitLaunch
     from tilejit.jit.specialize.program import Specialization
     from tilejit.tile_ir.program import Program
     from tilejit.view.page import Trace as CompileTrace
@@ -56,6 +57,8 @@ class JITFunction(Programs):
         functools.update_wrapper(self, definition.function)
         self._class_caches: dict[type, MemoryCache] = {}
         self._warm: WarmCalls | None = None
+        self._launch: JitLaunch | None = None
+        """How host functions see it, once one has launched it."""
         self._bound_as: tuple[JITFunction, object] | None = None
         """The kernel of a class that this one is, and the object it is bound to."""
         self._bound_ones = weakref.WeakSet[JITFunction]()
@@ -131,11 +134,11 @@ class JITFunction(Programs):
     def compile(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> CompiledProgram:
         """The compiled program for sample arguments, or for the annotations when there are none; nothing runs."""
         try:
-            return self._found(*args, config=config, **kwargs).program
+            return self._found(args, kwargs, config).program
         except TilejitError as error:
             raise shortened(error)  # noqa: B904 (the same error)
 
-    def _found(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> Found:
+    def _found(self, args: tuple[object, ...], kwargs: Mapping[str, object], config: RunConfig | None) -> Found:
         """The compiled program for sample arguments, with what Python was asked for it."""
         try:
             with asking(self) as ask:

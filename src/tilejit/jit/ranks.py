@@ -86,7 +86,7 @@ class JitLaunch:
     """A kernel as a recorder sees it."""
 
     def __init__(self, kernel: JITFunction) -> None:
-        self.kernel = kernel
+        self.kernel, self.definition = kernel, kernel.definition
         self._known: dict[object, _Known] = {}
         kernel._cache.when_cleared(self, JitLaunch._forget)
         self.name = kernel.definition.name
@@ -96,7 +96,7 @@ class JitLaunch:
         key = tuple((value.shape, value.dtype) if isinstance(value, np.ndarray) else None for value in values.values())
         known, seen = self._known.get(key), settings.snapshot()
         if known is None or known.config != config or not known.stands(seen):
-            found = self.kernel._found(**values, config=config)  # type: ignore[arg-type]
+            found = self.kernel._found((), values, config)
             watch = watch_of(found.trace, ()) if self.kernel._policy() != "ignore" else None
             known = self._known[key] = _Known(found.program, config, seen, watch)
         self._compiled = known.program
@@ -122,10 +122,9 @@ def _param(param: JitParam) -> LaunchParam:
 
 def launch_of(kernel: JITFunction) -> JitLaunch:
     """One per kernel and definition, so that recorders know it again."""
-    found = getattr(kernel, "_launch", None)
-    if found is None or found.kernel.definition is not kernel.definition:
-        found = JitLaunch(kernel)
-        kernel._launch = found  # type: ignore[attr-defined]
+    found = kernel._launch
+    if found is None or found.definition is not kernel.definition:
+        found = kernel._launch = JitLaunch(kernel)
     return found
 
 

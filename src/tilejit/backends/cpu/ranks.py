@@ -10,9 +10,9 @@ from xdsl.ir import SSAValue
 from tilejit.backends import ranks
 from tilejit.backends.cpu import ranks_text
 from tilejit.backends.cpu.function import FunctionWriter
-from tilejit.backends.cpu.llvm.host import host
 from tilejit.backends.cpu.llvm.text import Index, Value
 from tilejit.backends.cpu.memory.storage import Array, sub_box
+from tilejit.backends.cpu.teams.atomic import with_pause
 from tilejit.dtypes import DType
 from tilejit.ops.ranks import COLLECTIVES
 from tilejit.runtime.ranks.abi import BLOCK_WORDS, BYTES_CODE, DTYPE_CODES, FAR_WORDS, HEADER, LOCK, OPERAND_WORDS, Block, Comm, Far
@@ -239,11 +239,7 @@ def _define(f: FunctionWriter) -> None:
     module = f.unit.module
     if ranks_text.WAIT in module.functions:
         return
-    pause = ""
-    if host().is_x86:
-        module.declare("llvm.x86.sse2.pause", "declare void @llvm.x86.sse2.pause()")
-        pause = "call void @llvm.x86.sse2.pause()"
-    module.functions[ranks_text.WAIT] = ranks_text.WAIT_TEXT.replace("; pause", pause)
+    module.functions[ranks_text.WAIT] = with_pause(module, ranks_text.WAIT_TEXT)
     if f.unit.cross.runs:
         module.functions[ranks_text.TURNS] = ranks_text.TURNS_TEXT
-    module.functions[ranks_text.LOCK] = ranks_text.LOCK_TEXT.replace("; pause", pause)
+    module.functions[ranks_text.LOCK] = with_pause(module, ranks_text.LOCK_TEXT)

@@ -65,21 +65,22 @@ def _cell(frame: Frame, op: d.EffectOp) -> tuple[int, list[int]]:
 def perform(frame: Frame, op: d.EffectOp) -> None:
     """A statement that concerns other ranks."""
     args = apply_args(op)
-    comm = int(frame.values[args["comm"]])  # type: ignore[index]
+    comm = int(frame.values[operand(op, "comm")])
     if op.op == "notify":
-        peer = _peer(frame, op, comm, args["peer"])  # type: ignore[arg-type]
+        peer = _peer(frame, op, comm, operand(op, "peer"))
         address, _ = _cell(frame, op)
-        interpreted.notify(comm, peer, address, int(frame.values[args["value"]]), args["op"] is NotifyOp.AtomicAdd)  # type: ignore[index]
+        interpreted.notify(comm, peer, address, int(frame.values[operand(op, "value")]), args["op"] is NotifyOp.AtomicAdd)
     elif op.op == "wait":
         address, cell = _cell(frame, op)
-        expected = int(frame.values[args["expected"]])  # type: ignore[index]
+        expected = int(frame.values[operand(op, "expected")])
         line = op.span.line if op.span is not None else 0
         around = frame.place.around
         others = None if around is None else around.scheduler.turns
         if not interpreted.wait(comm, address, expected, args["cmp"] is WaitCmp.Ge, line, others):
             raise_failure(ranks.stopped_wait(op), (*cell[: ranks.shown_indices(len(cell))], expected, interpreted.cell(address)))
     elif op.op in _LOCKS:
-        _LOCKS[op.op](comm, _peer(frame, op, comm, args["peer"]))  # type: ignore[arg-type]
+        if not _LOCKS[op.op](comm, _peer(frame, op, comm, operand(op, "peer"))):
+            raise_failure(ranks.stopped_in(op), ())
     elif table()[op.op].family == "rank":
         box = [int(frame.values[value]) for value in (*operands(op, "offsets"), *operands(op, "shape"))]
         interpreted.move(comm, int(frame.values[operand(op, "peer")]), op.op == "flush", frame.values[operand(op, "view")].array, box)

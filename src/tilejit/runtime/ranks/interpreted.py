@@ -58,26 +58,27 @@ def notify(comm: int, peer: int, address: int, value: int, add: bool) -> None:
         found.value = found.value + value if add else value
 
 
-def lock(comm: int, peer: int) -> None:
-    """Take the lock of a copy."""
+def lock(comm: int, peer: int) -> bool:
+    """Take the lock of a copy; False: the call ends."""
     if comm in far.spread:
-        far.lock(comm, peer)
-        return
+        return far.lock(comm, peer)
     base = word(comm, Comm.BASES + peer)
-    while True:
+    while not word(word(comm, Comm.STOP), 0):
         with _Held():
             if word(base - HEADER, LOCK // 8) == 0:
                 set_word(base - HEADER, LOCK // 8, 1)
-                return
+                return True
         time.sleep(0)
+    return False
 
 
-def unlock(comm: int, peer: int) -> None:
+def unlock(comm: int, peer: int) -> bool:
     """Let the next one have it."""
     if comm in far.spread:
         far.unlock(comm, peer)
     else:
         set_word(word(comm, Comm.BASES + peer) - HEADER, LOCK // 8, 0)
+    return True
 
 
 def move(comm: int, peer: int, put: bool, view: NDArray, box: Sequence[int]) -> None:

@@ -18,6 +18,8 @@ NDArray = npt.NDArray[Any]
 Does = Callable[[Group, Sequence[NDArray], ReduceOp, int, bool], bool]
 REDUCE: dict[ReduceOp, Callable[..., NDArray]] = {ReduceOp.Sum: np.add, ReduceOp.Max: np.maximum, ReduceOp.Min: np.minimum, ReduceOp.Prod: np.multiply}
 _WIDE = ("FP16", "BF16")
+_BLOCK = 1 << 16
+"""Elements that are reduced at once: few enough for a cache, many enough for a call of NumPy."""
 
 
 def single(part: NDArray) -> NDArray:
@@ -42,30 +44,24 @@ def reduced(parts: Sequence[NDArray], op: ReduceOp) -> NDArray:
         return folded((single(part) for part in parts), op).astype(parts[0].dtype, copy=False)
 
 
-def _flat(array: NDArray) -> NDArray:
-    return array.reshape(-1) if array.flags.c_contiguous else array
-
-
 def _barrier(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int, poison: bool) -> bool:
     return True
 
 
 def _allreduce(group: Group, arrays: Sequence[NDArray], op: ReduceOp, root: int, poison: bool) -> bool:
-    """Everybody reduces a chunk of everybody's data, then takes the other chunks from those who have them."""
+    """Everybody reduces a chunk of everybody's data and gives it to everybody, block by block, so that what was read is written while it is near."""
     target = arrays[0]
     if not target.flags.c_contiguous:
         return _allreduce_strided(group, target, op)
-    n, own = group.count, _flat(target)
-    copies = [own if q == group.me else group.theirs(q, own) for q in range(n)]
-    edges = [own.size * q // n for q in range(n + 1)]
-    mine = slice(edges[group.me], edges[group.me + 1])
+    n, own = group.count, target.reshape(-1)
     if n > 1:
-        own[mine] = reduced([copy[mine] for copy in copies], op)
-    if not group.phase():
-        return False
-    for step in range(1, n):
-        q = (group.me + step) % n
-        own[edges[q] : edges[q + 1]] = copies[q][edges[q] : edges[q + 1]]
+        copies = [own if q == group.me else group.theirs(q, own) for q in range(n)]
+        first, last = own.size * group.me // n, own.size * (group.me + 1) // n
+        for start in range(first, last, _BLOCK):
+            block = slice(start, min(start + _BLOCK, last))
+            total = reduced([copy[block] for copy in copies], op)
+            for copy in copies:
+                copy[block] = total
     return group.phase()
 
 

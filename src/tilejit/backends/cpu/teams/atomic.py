@@ -39,12 +39,19 @@ def locked(e: Emitter, locks: Value, pointer: Value, size: int) -> Generator[Non
         e.void(f"call void @{release}({locks}, {pointer}, i64 {size})")
 
 
+def with_pause(module: Module, text: str) -> str:
+    """LLVM text in which `; pause` stands where a thread spins: for processors that have an instruction for that."""
+    if not host().is_x86:
+        return text
+    module.declare("llvm.x86.sse2.pause", "declare void @llvm.x86.sse2.pause()")
+    return text.replace("; pause", "call void @llvm.x86.sse2.pause()")
+
+
 def _functions(module: Module) -> tuple[str, str]:
     names = "atomic.take", "atomic.release"
     if names[0] not in module.functions:
-        module.declare("llvm.x86.sse2.pause", "declare void @llvm.x86.sse2.pause()")
         module.functions["atomic.lock_of"] = _LOCK_OF
-        module.functions["atomic.take_one"] = _TAKE_ONE
+        module.functions["atomic.take_one"] = with_pause(module, _TAKE_ONE)
         module.functions[names[0]] = _TAKE
         module.functions[names[1]] = _RELEASE
     return names
@@ -59,12 +66,16 @@ define internal ptr @atomic.lock_of(ptr %locks, i64 %address) alwaysinline {{
   ret ptr %lock
 }}
 """
-_TAKE_ONE = """
-define internal void @atomic.take_one(ptr %locks, ptr %lock) noinline {
+
+
+def take_text(name: str, parameters: str, result: str, held: str, tired: str) -> str:
+    """A function that takes the lock `%lock` and then does `held`; after long spinning it does `tired`, which may go back to `%try`."""
+    return f"""
+define internal {result} @{name}({parameters}) noinline {{
 entry:
   br label %try
 try:
-  %old = atomicrmw xchg ptr %lock, i64 1 acquire, align 8
+  %old = atomicrmw xchg ptr %lock, i64 1 seq_cst, align 8
   %free = icmp eq i64 %old, 0
   br i1 %free, label %held, label %look
 look:
@@ -76,19 +87,24 @@ wait:
   %n1 = add i64 %n, 1
   ; Its holder may have lost its processor.
   %long = icmp ugt i64 %n1, 200
-  br i1 %long, label %yield, label %pause
+  br i1 %long, label %tired, label %pause
 pause:
-  call void @llvm.x86.sse2.pause()
+  ; pause
   br label %look
-yield:
-  %yield.at = getelementptr i64, ptr %locks, i64 AT
+held:
+  {held}
+tired:
+{tired}
+}}
+"""
+
+
+_TAKE_ONE = take_text("atomic.take_one", "ptr %locks, ptr %lock", "void", "ret void", f"""
+  %yield.at = getelementptr i64, ptr %locks, i64 {Team.YIELD - Team.LOCKS}
   %let_others = load ptr, ptr %yield.at, align 8
   call void %let_others()
   br label %try
-held:
-  ret void
-}
-""".replace("AT", str(Team.YIELD - Team.LOCKS))
+""")
 _TAKE = """
 define internal void @atomic.take(ptr %locks, ptr %pointer, i64 %size) noinline {
 entry:
