@@ -74,7 +74,7 @@ class Nest:
         here = self.schedule.rows
         self.first = first_row
         rest = numbers.sub(self.rows, first_row)
-        self.here = rest if False else body.named("rows", numbers.minimum(rest, index(here)))
+        self.here = body.named("rows", numbers.minimum(rest, index(here)))
         if isinstance(self.rows.const, int) and self.rows.const % here == 0:
             self.here = index(here)
         if first_column is not None:

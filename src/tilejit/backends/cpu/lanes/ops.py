@@ -14,7 +14,7 @@ from tilejit.backends.cpu.lanes import vmath
 from tilejit.backends.cpu.lanes.registers import lane_constant, register_element, register_type, round_to
 from tilejit.backends.cpu.lanes.vmath_blocks import bits_of
 from tilejit.backends.cpu.llvm.text import Emitter, Value
-from tilejit.backends.cpu.llvm.vector import binary, constant, convert, extract, fcmp, icmp, intrinsic, select, shuffle, unary
+from tilejit.backends.cpu.llvm.vector import binary, constant, convert, fcmp, icmp, intrinsic, select, unary
 from tilejit.dtypes import BOOL, DType, integer_range
 from tilejit.errors import InternalError
 
@@ -308,17 +308,5 @@ def reduce_init(name: str, dtype: DType, width: int) -> Value:
 
 
 def combine(e: Emitter, name: str, dtype: DType, a: Value, b: Value, width: int) -> Value:
-    """One step of a reduction. FP16 and BF16 are combined in float: `horizontal` rounds once, at the end."""
+    """One step of a reduction. FP16 and BF16 are combined in float: whoever takes the result rounds once."""
     return _COMBINERS[name].rule(dtype)(Lanes(e, dtype, width), a, b)
-
-
-def horizontal(e: Emitter, name: str, dtype: DType, value: Value, width: int) -> Value:
-    """All lanes of `value` combined into one scalar, by halves, then rounded to `dtype`."""
-    while width > 1:
-        half = width // 2
-        if half == 1:
-            low, high = extract(e, value, 0), extract(e, value, 1)
-        else:
-            low, high = shuffle(e, value, None, range(half)), shuffle(e, value, None, range(half, width))
-        value, width = combine(e, name, dtype, low, high, half), half
-    return round_to(e, dtype, value)

@@ -40,11 +40,6 @@ class Host:
         return 32 if self.vector_bits == 512 or not self.is_x86 else 16
 
     @property
-    def float_lanes(self) -> int:
-        """32-bit lanes of one vector register."""
-        return self.vector_bits // 32
-
-    @property
     def converts_half(self) -> bool:
         """Whether FP16 <-> FP32 conversion is an instruction (otherwise LLVM would call a library)."""
         return not self.is_x86 or self.has("f16c")
