@@ -35,7 +35,7 @@ def test_ranks_as_threads_on_the_reference(name: str) -> None:
 
 def test_where_files_cannot_be_locked_ranks_are_threads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(interpreted, "fcntl", None)
-    with pytest.raises(PlatformError, match="(?s)locks of files.*as threads of one process"):
+    with pytest.raises(PlatformError, match=r"(?s)locks of files.*as threads of one process"):
         interpreted.share_lock(str(tmp_path / "lock"))
     found, wanted = SCENARIOS["shifts"](2, on(2, "reference"))
     np.testing.assert_array_equal(found["put"], wanted["put"])
