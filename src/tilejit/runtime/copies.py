@@ -58,4 +58,8 @@ def in_numpy(value: object) -> np.ndarray:
     if hasattr(value, "__cuda_array_interface__") and hasattr(value, "get"):
         return cast("Any", value).get()
     view = view_of(value)
+    if view is not None and view.device != HOST:
+        from tilejit.runtime.cuda.copies import copied
+
+        return copied(view)
     return view.numpy() if view is not None else np.asarray(value)

@@ -98,6 +98,46 @@ def whole_products(x: pl.Tensor, y: pl.Tensor, a: pl.Out[pl.Tensor]):
         a[:] = pl.matmul(x, y)
 
 
+@pl.jit
+def softmax(x: pl.Tensor, a: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        e = pl.exp(pl.row_expand_sub(x, pl.row_max(x)))
+        a[:] = pl.row_expand_div(e, pl.row_sum(e))
+
+
+@pl.jit
+def column_sums(x: pl.Tensor, a: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        a[:] = pl.col_sum(x)
+
+
+@pl.jit
+def turned(x: pl.Tensor, a: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        a[:] = pl.transpose(x, 0, 1)
+
+
+@pl.jit
+def shifted(x: pl.Tensor, a: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        a[:] = x * 2.0 + 1.0
+
+
+def scheduled() -> list[tuple[Any, list[Array], dict[str, dict[str, object]]]]:
+    """Kernels in other blocks than ours."""
+    rng = np.random.default_rng(8)
+    x, long = rng.standard_normal((37, 90)).astype(np.float32), rng.standard_normal((5, 3000)).astype(np.float32)
+    sides = [rng.standard_normal((70, 50)).astype(np.float32), rng.standard_normal((50, 90)).astype(np.float32)]
+    return [
+        (softmax, [x, np.zeros_like(x)], {"softmax_k0/rows0": {"rows": 4, "warps": 8, "stages": 1}}),
+        (softmax, [x, np.zeros_like(x)], {"softmax_k0/rows0": {"rows": 2, "columns": 32, "chunked": True}}),
+        (column_sums, [x, np.zeros((1, 90), np.float32)], {"column_sums_k0/rows0": {"rows": 8, "columns": 16}}),
+        (turned, [x, np.zeros((90, 37), np.float32)], {"turned_k0/rows0": {"rows": 16, "columns": 8}}),
+        (shifted, [long, np.zeros_like(long)], {"shifted_k0/rows0": {"rows": 4, "columns": 64, "chunked": True}}),
+        (whole_products, [*sides, np.zeros((70, 90), np.float32)], {"whole_products_k0/product0": {"rows": 16, "columns": 32, "inner": 16, "stages": 4}}),
+    ]
+
+
 def cases() -> list[tuple[Any, list[Array]]]:
     rng = np.random.default_rng(7)
     found: list[tuple[Any, list[Array]]] = []
@@ -120,18 +160,18 @@ def cases() -> list[tuple[Any, list[Array]]]:
     return found
 
 
-def after(kernel: Any, given: list[Array], platform: str) -> list[Array]:
+def after(kernel: Any, given: list[Array], platform: str, schedule: dict[str, dict[str, object]]) -> list[Array]:
     copies = [array.copy() for array in given]
-    kernel(*copies, config=RunConfig(platform=platform))
+    kernel(*copies, config=RunConfig(platform=platform, schedule=schedule))
     return copies
 
 
 def main() -> None:
     with patch.multiple(lines, CHUNK=16, SCAN_ALONG=(2, 8), SCAN_DOWN=(8, 2)), np.errstate(all="ignore"):
-        for kernel, given in cases():
+        for kernel, given, schedule in [*((kernel, given, {}) for kernel, given in cases()), *scheduled()]:
             name = f"{kernel.__name__} {given[0].dtype}"
             try:
-                wanted, got = after(kernel, given, "reference"), after(kernel, given, "triton")
+                wanted, got = after(kernel, given, "reference", {}), after(kernel, given, "triton", schedule)
             except TilejitError as error:
                 print(name, str(error).splitlines()[0])
                 continue

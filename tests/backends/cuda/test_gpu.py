@@ -180,3 +180,19 @@ def test_a_second_process_loads_neither_compiler(torch: Any, tmp_path: Path) -> 
     script.write_text(SECOND.format(root=str(ROOT)))
     said = [subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False) for _ in range(2)]
     assert said[1].stdout == "[] 1\n", said[1].stderr
+
+
+@pl.autotune(schedule={"normed_k0/rows0": {"warps": [1, 4], "rows": [1, 4]}}, effort="full", progress=False)
+@pl.jit
+def normed(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.row_expand_div(x, pl.row_sum(x * x))
+
+
+def test_blocks_and_warps_are_tuned_by_the_clock_of_the_gpu(torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path))
+    x = torch.randn(4096, 500, device="cuda")
+    found = normed.tune(x)
+    assert len(found.rows) == 4 and not any("Error" in row[3] or "wrong" in row[3] for row in found.rows)
+    torch.testing.assert_close(normed(x), x / (x * x).sum(1, keepdim=True))
+    assert normed.tune(x).timed == 0  # everything is known

@@ -1,18 +1,16 @@
 """What is chosen before CPU code is written, as data: one frozen value per loop nest, kind of matrix product, transposition, and for all copies.
 
 Each kind of nest has one function here that chooses; emission only follows. A `Book` holds the choices of one program by name, and
-gives others where it was told to: `RunConfig(schedule={"kernel/nest0": {"lanes": 16}})`, or the setting of that name. What the stage
-`schedule` of a compiled program shows has the same form.
+gives others where it was told to (backends/schedules.py).
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from tilejit.backends.cpu.llvm.host import host
+from tilejit.backends.schedules import Choices
 from tilejit.dtypes import DType
 from tilejit.errors import OptionError
 from tilejit.runtime.machine import cache_bytes
@@ -95,7 +93,6 @@ class CopySchedule:
 
 
 Schedule = NestSchedule | GemmSchedule | TransposeSchedule | CopySchedule
-AnySchedule = TypeVar("AnySchedule", NestSchedule, GemmSchedule, TransposeSchedule, CopySchedule)
 
 
 def _lanes(dtypes: Sequence[DType], lanes: int) -> int:
@@ -137,53 +134,27 @@ def copies() -> CopySchedule:
     return CopySchedule(lanes=32, middle=8)
 
 
-@dataclass
-class Book:
+class Book(Choices):
     """The schedules of one program by name: "kernel/nest0", "kernel/transpose0", "gemm FP32", "copies"."""
 
-    replaced: Mapping[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
-    made: dict[str, Schedule] = field(default_factory=dict[str, Schedule])
-
     def nest(self, function: str, dtypes: Sequence[DType], wide: bool, folds: bool) -> NestSchedule:
-        return self._entered(self._numbered(function, "nest"), nest(dtypes, wide, folds))
+        return self.entered(self.numbered(function.removeprefix("k_"), "nest"), nest(dtypes, wide, folds), _takes)
 
     def transpose(self, function: str) -> TransposeSchedule:
-        return self._entered(self._numbered(function, "transpose"), transpose())
+        return self.entered(self.numbered(function.removeprefix("k_"), "transpose"), transpose(), _takes)
 
     def gemm(self, accumulator: DType) -> GemmSchedule:
         name = f"gemm {accumulator.name}"
-        found = self.made.get(name)
-        chosen = found if isinstance(found, GemmSchedule) else self._entered(name, gemm(accumulator))
+        chosen: GemmSchedule = self.made.get(name) or self.entered(name, gemm(accumulator), _takes)
         columns = chosen.vectors * (host().vector_bits // accumulator.bits)
-        if chosen.nc % columns:
-            raise OptionError(f"the schedule of {name!r} has nc={chosen.nc}, no multiple of its {columns} columns of a block", help="blocks are packed whole")
+        for field, whole, unit in (("nc", columns, f"its {columns} columns of a block"), ("mc", chosen.rows, f"rows={chosen.rows}")):
+            if getattr(chosen, field) % whole:
+                raise OptionError(f"the schedule of {name!r} has {field}={getattr(chosen, field)}, no multiple of {unit}", help="blocks are packed whole")
         return chosen
 
     def copies(self, dtypes: Sequence[DType]) -> CopySchedule:
-        found = self.made.get("copies")
-        chosen = found if isinstance(found, CopySchedule) else self._entered("copies", copies())
+        chosen: CopySchedule = self.made.get("copies") or self.entered("copies", copies(), _takes)
         return replace(chosen, lanes=_lanes(dtypes, chosen.lanes))
-
-    def text(self) -> str:
-        """All schedules as JSON, in the form in which others can be given."""
-        return json.dumps({name: asdict(schedule) for name, schedule in self.made.items()}, indent=1) + "\n"
-
-    def _numbered(self, function: str, kind: str) -> str:
-        stem = f"{function.removeprefix('k_')}/{kind}"
-        return f"{stem}{sum(name.startswith(stem) for name in self.made)}"
-
-    def _entered(self, name: str, chosen: AnySchedule) -> AnySchedule:
-        given = self.replaced.get(name, {})
-        known = {item.name: getattr(chosen, item.name) for item in fields(chosen)}
-        for key, value in given.items():
-            if key not in known or type(value) is not type(known[key]) or not _takes(chosen, key, value):
-                ours = ", ".join(f"{known_name}={number}" for known_name, number in known.items())
-                raise OptionError(f"the schedule of {name!r} has no {key}={value!r}", help=f"ours is {ours}")
-        out = replace(chosen, **given)
-        if isinstance(out, GemmSchedule) and out.mc % out.rows:
-            raise OptionError(f"the schedule of {name!r} has mc={out.mc}, no multiple of rows={out.rows}", help="blocks are packed whole")
-        self.made[name] = out
-        return out
 
 
 _POWERS_OF_TWO = ("lanes", "middle", "unroll")

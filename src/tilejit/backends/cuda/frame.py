@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,6 +13,7 @@ from tilejit.backends.cuda import host, plan, schedule
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.failures import FailureTable
 from tilejit.backends.cuda.host import HostValue, Memory, Number
+from tilejit.backends.cuda.schedule import Book, ProductSchedule, RowSchedule
 from tilejit.backends.cuda.values import Value, index
 from tilejit.backends.cuda.writer import Writer
 from tilejit.dtypes import INDEX, DType
@@ -37,6 +39,7 @@ class State:
         self.made: list[plan.Kernel] = []
         """The kernels under the names they asked for."""
         self.cross = CrossCore(self.program)
+        self.book = Book(json.loads(self.options.schedule or "{}"))
 
     def add(self, kernel: plan.Kernel) -> int:
         """The position of a kernel; equal ones share it, others of its name get a number."""
@@ -130,11 +133,11 @@ class Frame:
     def attempt(self, run: Callable[[], None]) -> UnsupportedFeatureError | None:
         """Run what may turn out to be impossible: then nothing of it stays, and the reason is given back."""
         state = self.state
-        saved = dict(self.values), list(self.steps), list(state.kernels), list(state.made), list(state.failures.rows)
+        saved = dict(self.values), list(self.steps), list(state.kernels), list(state.made), list(state.failures.rows), dict(state.book.made)
         try:
             run()
         except UnsupportedFeatureError as error:
-            self.values, self.steps, state.kernels, state.made, state.failures.rows = saved
+            self.values, self.steps, state.kernels, state.made, state.failures.rows, state.book.made = saved
             return error
         return None
 
@@ -143,16 +146,18 @@ class Frame:
     def kernel(self, name: str) -> Making:
         return Making(self, name)
 
-    def finish(self, kernel: Making, programs: Number, warps: int | None = None, stages: int = 3, note: str = "") -> None:
-        """Add a kernel to the plan, and launch it."""
-        walkers = schedule.walkers_of(kernel.out.blocks, kernel.out.copied * stages)
+    def finish(self, kernel: Making, programs: Number, chosen: RowSchedule | ProductSchedule | None = None, warps: int | None = None, note: str = "") -> None:
+        """Add a kernel to the plan, and launch it; without a schedule `warps`, or so many as its largest tile needs."""
+        text, lines = kernel.out.finish()
+        followed = chosen or self.state.book.block(kernel.out.name, warps or schedule.warps_of(text), 3)
+        walkers = schedule.walkers_of(kernel.out.blocks, kernel.out.copied * followed.stages)
         if walkers and not kernel.out.scratch:
             kernel.out.walks, programs = True, host.number(walkers)
-        text, lines = kernel.out.finish()
+            text, lines = kernel.out.finish()
         options = {"enable_fp_fusion": self.state.options.fast_math, "enable_reflect_ftz": False}
         parameters = tuple(parameter for parameter, _ in kernel.out.parameters)
         made = plan.Kernel(
-            kernel.out.name, text, parameters, warps or schedule.warps_of(text), stages, options, kernel.out.scratch, lines=lines, schedule=note
+            kernel.out.name, text, parameters, followed.warps, followed.stages, options, kernel.out.scratch, lines=lines, schedule=f"{note}{followed}"
         )  # fmt: skip
         arguments = tuple(argument for parameter, argument in kernel.out.parameters if parameter.kind in ("pointer", "scalar") and argument is not None)
         self.steps.append(plan.Launch(self.state.add(made), (programs.expr, 1, 1), arguments))

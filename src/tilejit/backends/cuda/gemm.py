@@ -55,8 +55,9 @@ def launch(
     rows, inner, columns = shape
     known = [size.const if isinstance(size.const, int) else None for size in (rows, inner, columns, batches)]
     summed = dtype is FP64 or (dtype.is_integer and dtype is not INT8)
-    chosen = SUMMED if summed else product_of(known[0], known[1], known[2], known[3], dtype, frame.state.options.fast_math)
     out = kernel.out
+    chosen = SUMMED if summed else product_of(known[0], known[1], known[2], known[3], dtype, frame.state.options.fast_math)
+    chosen = frame.state.book.product(out.name, chosen, summed)
     down = frame.named(host.ceildiv(rows, host.number(chosen.rows)), "down")
     across = frame.named(host.ceildiv(columns, host.number(chosen.columns)), "across")
     programs = frame.named(host.mul(host.mul(down, across), batches), "programs")
@@ -71,7 +72,7 @@ def launch(
     product = make(batch)
     tile = accumulate(kernel.body, product, chosen, first_row, first_column)
     epilogue(batch)(kernel.body, tile, first_row, first_column)
-    frame.finish(kernel, programs, chosen.warps, chosen.stages, str(chosen))
+    frame.finish(kernel, programs, chosen)
 
 
 def _grouped(out: object, program: str, tall: Scalar, wide: Scalar, chosen: ProductSchedule, rows: Number, columns: Number) -> tuple[Scalar, Scalar]:

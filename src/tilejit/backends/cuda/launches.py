@@ -173,7 +173,7 @@ def launch_rows(frame: Frame, members: Sequence[Member], outputs: Sequence[SSAVa
     width = max((memory.dtype.get_byte() for memory in read), default=4)
     sizes = [size.const if isinstance(size.const, int) else None for size in (count, shape[-1])]
     cells = cells_of(sizes[0], sizes[1], width) if _cell_by_cell(members) else None
-    chosen = cells or rows_of(sizes[0], sizes[1], width, len(members))
+    chosen = frame.state.book.rows(name, cells or rows_of(sizes[0], sizes[1], width, len(members)))
     kernel = frame.kernel(name)
     taken = {value: room_for(frame, value) for value in outputs}
     nest = Nest(kernel.body, members, tuple(host.take_number(kernel.out, extent, f"size{i}") for i, extent in enumerate(shape)), chosen, handed=handed)
@@ -192,13 +192,14 @@ def launch_rows(frame: Frame, members: Sequence[Member], outputs: Sequence[SSAVa
     if cells:
         wide = host.take_number(kernel.out, across, "across")
         last = numbers.sub(nest.columns, index(1)).bounds
-        row = Scalar(kernel.out.let("row", f"{block.text} // {wide.text}"), INDEX, (0, most - 1))
+        down = f"{block.text} // {wide.text}"
+        row = Scalar(kernel.out.let("row", down if chosen.rows == 1 else f"({down}) * {chosen.rows}"), INDEX, (0, most * chosen.rows - 1))
         start = Scalar(kernel.out.let("first", f"({block.text} % {wide.text}) * {chosen.columns}"), INDEX, (0, max(0, last[1])) if last else None)
         nest.emit(row, start)
     else:
         first = numbers.mul(block, index(chosen.rows))
         nest.emit(first if first.const is not None else Scalar(kernel.out.let("first", first.text), INDEX, first.bounds))
-    frame.finish(kernel, programs, chosen.warps, note=str(chosen))
+    frame.finish(kernel, programs, chosen)
     for value, room in taken.items():
         frame.values[value] = room
 
@@ -246,7 +247,7 @@ def launch_columns(frame: Frame, op: d.ApplyOp, inner: Sequence[Member], name: s
     shape = shape_of(frame, source)
     room = room_for(frame, op.results[0]) if store is None else store_window(frame, store)
     lead, height, columns = host.product(shape[:-2]), shape[-2], shape[-1]
-    chosen = _column_schedule(lead, height, columns)
+    chosen = frame.state.book.rows(name, _column_schedule(lead, height, columns))
     kernel = frame.kernel(name)
     nest = Nest(kernel.body, [*members, op], tuple(host.take_number(kernel.out, extent, f"size{i}") for i, extent in enumerate(shape)), chosen)
     for member in nest.members:
@@ -266,7 +267,7 @@ def launch_columns(frame: Frame, op: d.ApplyOp, inner: Sequence[Member], name: s
     if parts == 1:
         first = Scalar(kernel.out.let("first", first.text), INDEX, first.bounds)
         ColumnNest(nest, op, tall).emit(outer, first, host.take_memory(kernel.out, room))
-        frame.finish(kernel, programs, chosen.warps, note=str(chosen))
+        frame.finish(kernel, programs, chosen)
     else:
         partial = frame.allocate([host.number(parts), columns], computed_in(d.shaped_type(source).dtype), "partial")
         size = -(-int(height.const or 0) // parts // chosen.rows) * chosen.rows
@@ -275,7 +276,7 @@ def launch_columns(frame: Frame, op: d.ApplyOp, inner: Sequence[Member], name: s
         begin = numbers.mul(part, index(size))
         rest = index(size) if size * parts == height.const else numbers.clamp(numbers.sub(tall, begin), index(0), index(size))
         ColumnNest(nest, op, tall).emit(part, column, host.take_memory(kernel.out, partial), (begin, rest))
-        frame.finish(kernel, frame.named(host.mul(host.number(parts), across), "programs"), chosen.warps, note=f"{parts} pieces of rows, {chosen}")
+        frame.finish(kernel, frame.named(host.mul(host.number(parts), across), "programs"), chosen, note=f"{parts} pieces of rows, ")
         _fold_parts(frame, op, partial, room, parts, columns, name)
     if store is None:
         frame.values[op.results[0]] = room
@@ -311,7 +312,7 @@ def _fold_parts(frame: Frame, op: d.ApplyOp, partial: Memory, room: Memory, part
     flat = merged(target, target.rank - 1)
     assert flat is not None
     body.store_tile(Tile(out.let("result", folded), room.dtype, (1, width), (index(1), size)), flat, (index(0), first))
-    frame.finish(kernel, host.ceildiv(columns, host.number(width)), 4)
+    frame.finish(kernel, host.ceildiv(columns, host.number(width)), warps=4)
 
 
 def _producers(frame: Frame, op: d.ApplyOp, inner: Sequence[Member]) -> list[Member]:

@@ -83,7 +83,7 @@ def launch(frame: Frame, op: d.ApplyOp, name: str, lines: Lines) -> None:
     program = kernel.out.program()
     share = Share(program, host.take_number(kernel.out, programs, "programs").text)
     lines.emit(kernel.body, op, given, [host.take_memory(kernel.out, made) for made in rooms], share, room)
-    frame.finish(kernel, programs, lines.warps)
+    frame.finish(kernel, programs, warps=lines.warps)
     frame.values.update(zip(op.results, rooms, strict=True))
 
 

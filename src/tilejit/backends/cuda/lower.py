@@ -20,7 +20,7 @@ def lower(program: Program, options: CompileOptions, interpreted: bool = False) 
     """Plan every entry of a program that the CUDA passes prepared."""
     state = State(program, options, interpreted)
     entries = {name: _entry(state, function) for name, function in program.entries.items()}
-    return plan.Program(tuple(state.kernels), entries, tuple(state.failures.rows))
+    return plan.Program(tuple(state.kernels), entries, tuple(state.failures.rows), state.book.text)
 
 
 def _entry(state: State, function: d.FuncOp) -> plan.EntryPlan:

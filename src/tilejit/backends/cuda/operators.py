@@ -277,4 +277,4 @@ def launch_fill(frame: Frame, memory: Memory, value: float, op: Operation) -> No
     rest = numbers.minimum(numbers.sub(flat.shape[0], first), index(width))
     tile = filled(kernel.body, (width,), memory.dtype, Scalar(repr(value), memory.dtype, None, value), (rest,))
     kernel.body.store_tile(tile, flat, [first])
-    frame.finish(kernel, programs, 4)
+    frame.finish(kernel, programs, warps=4)

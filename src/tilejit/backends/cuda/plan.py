@@ -7,7 +7,7 @@ Nothing here knows xDSL or Triton: a plan can be kept on disk and run by a proce
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -220,6 +220,8 @@ class Program:
     kernels: tuple[Kernel, ...]
     entries: Mapping[str, EntryPlan]
     failures: tuple[Failure, ...] = ()
+    schedules: Callable[[], str] = "{}".__str__
+    """What was chosen for each kernel, as JSON."""
 
     @property
     def error_words(self) -> int:

@@ -60,6 +60,7 @@ def fill(frame: Frame, swaps: bool, name: str, room: Memory, shape: Sequence[Num
     lead, columns = extents[:-1], extents[-1]
     rows = numbers.product(lead)
     chosen = pull_of(swaps, rows.const if isinstance(rows.const, int) else None, columns.const if isinstance(columns.const, int) else None)
+    chosen = frame.state.book.rows(name, chosen)
     count = host.product(shape[:-1])
     down, across = (
         frame.named(host.ceildiv(size, host.number(block)), hint) for size, block, hint in ((count, chosen.rows, "down"), (shape[-1], chosen.columns, "across"))
@@ -87,7 +88,7 @@ def fill(frame: Frame, swaps: bool, name: str, room: Memory, shape: Sequence[Num
     ]
     pointers = f"tl.broadcast_to({target.pointer}{''.join(steps)}, ({chosen.rows}, {chosen.columns},))"
     out.line(memory.store_line(out, pointers, text, there, room.dtype))
-    frame.finish(kernel, programs, chosen.warps, note=str(chosen))
+    frame.finish(kernel, programs, chosen)
 
 
 def _source(body: Body, op: d.ApplyOp, name: str) -> Buffer:

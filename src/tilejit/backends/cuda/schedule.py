@@ -7,7 +7,9 @@ import re
 from dataclasses import dataclass
 
 from tilejit.backends.cuda.types import padded
+from tilejit.backends.schedules import AnySchedule, Choices
 from tilejit.dtypes import DType
+from tilejit.errors import OptionError
 
 MOST_CELLS = 1 << 14
 """Cells of a tensor-level value that a program holds at once in registers."""
@@ -24,6 +26,7 @@ class RowSchedule:
     columns: int
     chunked: bool
     warps: int
+    stages: int = 3
 
     def __str__(self) -> str:
         return f"{self.rows} rows × {self.columns} columns{' in chunks' if self.chunked else ''}, {self.warps} warps"
@@ -62,6 +65,18 @@ def pull_of(swaps: bool, rows: int | None, columns: int | None) -> RowSchedule:
         return RowSchedule(min(64, padded(rows or 64)), min(64, padded(columns or 64)), True, 4)
     wide = min(1024, padded(columns or 1024))
     return RowSchedule(max(1, 2048 // wide), wide, True, 4)
+
+
+@dataclass(frozen=True)
+class BlockSchedule:
+    """A program of the user's own blocks, or one whose blocks are fixed."""
+
+    warps: int
+    stages: int
+    """How many turns of a loop are under way at once, where it copies tiles."""
+
+    def __str__(self) -> str:
+        return f"{self.warps} warps, {self.stages} stages"
 
 
 _SHAPES = re.compile(r"\(((?:\d+, )*\d+),\)")
@@ -132,3 +147,46 @@ def _fitted(m: int, n: int, many: int, blocks: tuple[tuple[int, int], ...]) -> t
             return rows, columns
     rows, columns = blocks[-1]
     return min(rows, max(16, padded(m))), min(columns, max(16, padded(n)))
+
+
+class Book(Choices):
+    """The schedules of one program by kernel: "kernel/rows0", "kernel/product0", "kernel/block0"."""
+
+    def rows(self, kernel: str, chosen: RowSchedule) -> RowSchedule:
+        """Of a nest; rows that fit are held whole unless `chunked` says otherwise."""
+        name = self.numbered(kernel, "rows")
+        out = self.entered(name, chosen, _takes)
+        if not out.chunked and out.columns != chosen.columns:
+            raise OptionError(f"the schedule of {name!r} has columns={out.columns}, but holds rows whole", help="say chunked=True too")
+        return self._within(name, out, out.rows * out.columns)
+
+    def product(self, kernel: str, chosen: ProductSchedule, summed: bool) -> ProductSchedule:
+        """Of a product; `summed` ones hold all products of a step in registers."""
+        name = self.numbered(kernel, "product")
+        out = self.entered(name, chosen, _takes)
+        return self._within(name, out, out.rows * out.columns * (out.inner if summed else 1))
+
+    def block(self, kernel: str, warps: int, stages: int) -> BlockSchedule:
+        return self.entered(self.numbered(kernel, "block"), BlockSchedule(warps, stages), _takes)
+
+    def _within(self, name: str, chosen: AnySchedule, cells: int) -> AnySchedule:
+        if cells > MOST_AT_ONCE:
+            raise OptionError(f"the schedule of {name!r} holds {cells} cells at once", help=f"at most {MOST_AT_ONCE}: smaller blocks")
+        return chosen
+
+
+MOST_AT_ONCE = 1 << 16
+"""Cells of one block: four times what the registers of a processor hold in FP32 would be spilled."""
+_MOST = {"warps": 32, "rows": 1 << 12, "columns": 1 << 15, "inner": 256}
+
+
+def _takes(chosen: RowSchedule | ProductSchedule | BlockSchedule, name: str, value: object) -> bool:
+    """Whether code can follow a value: blocks and warps are powers of two, tensor cores take no fewer than 16, precision and whole rows are not for choice."""
+    if isinstance(value, bool):
+        return value or not getattr(chosen, name)
+    if not isinstance(value, int):
+        return value == getattr(chosen, name)
+    if name == "stages":
+        return 1 <= value <= 8
+    least = 16 if isinstance(chosen, ProductSchedule) and name != "warps" and chosen.inner >= 16 else 1
+    return least <= value <= _MOST[name] and value & (value - 1) == 0

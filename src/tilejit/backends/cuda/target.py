@@ -12,6 +12,7 @@ from tilejit.backends.entries import entry_infos, versions
 from tilejit.backends.reference.target import build_stopping
 from tilejit.errors import PlatformError
 from tilejit.passes.pipeline import FUSED
+from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.artifact.sections import Artifact
 from tilejit.runtime.cuda import devices
 from tilejit.tile_ir.program import Program
@@ -41,7 +42,7 @@ def build(program: Program, prepared: Program, options: CompileOptions) -> Built
     sections = {name: fetch for each in made for name, fetch in each.sections.items()}
     facts = {"programs": [each.program.written() for each in made]}
     artifact = Artifact(program.name, options.platform, entry_infos(prepared, prepared), plan.failures, versions(**triton.versions()), facts, sections)
-    return Built(artifact, made[-1].stages())
+    return Built(artifact, [Stage("schedule", "schedule.json", plan.schedules), *made[-1].stages()])
 
 
 TARGET = Target(lambda options: FUSED, hole, build)

@@ -19,6 +19,14 @@ def fetch(device: devices.Device, stream: int, address: int, into: np.ndarray) -
         device.driver("cuStreamSynchronize", stream)
 
 
+def copied(view: ArrayView) -> np.ndarray:
+    """The cells of a contiguous array on a GPU, in the memory of this process."""
+    out = np.empty(view.shape, view.dtype.numpy)
+    if out.size:
+        fetch(_device(view), stream_of(view), view.address, out)
+    return out
+
+
 @contextmanager
 def on_host(arguments: Sequence[object], written: Sequence[bool]) -> Generator[list[object]]:
     """The arguments with copies of arrays that are on a GPU; memory given twice is one. Those that are `written` are copied back, also after an error."""
@@ -31,9 +39,7 @@ def on_host(arguments: Sequence[object], written: Sequence[bool]) -> Generator[l
             continue
         key = argument.address, argument.shape
         if key not in copies:
-            copies[key] = np.empty(argument.shape, argument.dtype.numpy)
-            if copies[key].size:
-                fetch(_device(argument), stream_of(argument), argument.address, copies[key])
+            copies[key] = copied(argument)
         if changes and copies[key].size:
             back[key] = argument
         out.append(copies[key])
