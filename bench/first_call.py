@@ -1,4 +1,4 @@
-"""`python bench/first_call.py KERNEL HOW`: prints the seconds of the first call of a kernel in this process, imports excluded."""
+"""`python bench/first_call.py KERNEL HOW`: prints the seconds of the first call of a kernel in this process, imports excluded, once it is told to start."""
 
 from __future__ import annotations
 
@@ -64,6 +64,8 @@ def main() -> None:
         for name in ("triton.compiler.code_generator", "triton.backends.compiler", "triton.language.extra.cuda"):
             importlib.import_module(name)
     kernel = {"ours": ours, "disk": from_disk, "triton": tritons, "triton disk": tritons}[HOW]()
+    print("ready", flush=True)
+    sys.stdin.readline()
     start = time.perf_counter()
     kernel(*given)
     torch.cuda.synchronize()

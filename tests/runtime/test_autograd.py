@@ -219,6 +219,27 @@ def test_inference_tensors_are_read_and_written() -> None:
             torch.testing.assert_close(out, x * 100.0)
 
 
+def test_native_calls_take_inference_tensors_also_where_a_process_knows_no_others() -> None:
+    bridge.plain_tensor.cache_clear()
+    scaled = kernel()
+    with torch.inference_mode():
+        for _ in range(3):
+            x, y, out = tensors()
+            scaled(x, y, out)
+        hits = scaled.cache_info().hits
+        for _ in range(4):
+            scaled(x, y, out)
+        assert scaled.cache_info().hits == hits + 4
+        torch.testing.assert_close(out, x * 100.0)
+        found = bridge.plain_tensor()
+    bridge.plain_tensor.cache_clear()
+    assert found == bridge.plain_tensor()
+    if found is not None:
+        with torch.inference_mode():
+            alike = bridge.plain_tensor_like(torch.ones(2))
+        assert alike == found
+
+
 # wrappers --------------------------------------------------------------------------------------------------------------------
 
 

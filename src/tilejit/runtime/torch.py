@@ -200,6 +200,8 @@ class PlainTensor:
     """Byte offset of its set of dispatch keys."""
     keys: int
     """What that set is for a plain tensor."""
+    graded: int
+    """Those of the keys that are about autograd: tensors made in inference mode lack them."""
     grad_at: int
     """Byte offset of the address of what autograd knows about the tensor: 0 as long as it knows nothing."""
     versions_at: int
@@ -215,6 +217,11 @@ _IMPL_WORDS = 26
 @cache
 def plain_tensor() -> PlainTensor | None:
     """Found by looking, at tensors whose keys differ in a known way; None where that is not conclusive."""
+    with torch.inference_mode(False), torch.device("cpu"):
+        return _found_plain()
+
+
+def _found_plain() -> PlainTensor | None:
     samples = [torch.empty(2), torch.empty(3, 1, dtype=torch.int64), torch.empty((), dtype=torch.complex64), torch.empty(4, requires_grad=True)]
     if any(type(sample) is not torch.Tensor or not sample.is_cpu for sample in samples):
         return None
@@ -223,13 +230,16 @@ def plain_tensor() -> PlainTensor | None:
     if len(found) != 1:
         return None
     waiting = (torch._neg_view(first), samples[2].conj())  # type: ignore[reportPrivateImportUsage]
+    with torch.inference_mode():
+        bare = torch.empty(2)
     for at in range(0, 8 * _IMPL_WORDS, 8):
-        keys = _word(first._cdata + at)
-        pending = {_word(other._cdata + at) ^ keys for other in waiting}
-        if len(pending) == 2 and all(bits.bit_count() == 1 for bits in pending) and all(_word(sample._cdata + at) == keys for sample in samples):
-            grad_at = _autograd_at(at)
-            versions = _versions_at()
-            return None if grad_at is None or versions is None else PlainTensor(found[0], at, keys - (1 << 64) if keys >> 63 else keys, grad_at, *versions)
+        keys = word_at(first._cdata + at)
+        pending = {word_at(other._cdata + at) ^ keys for other in waiting}
+        if len(pending) == 2 and all(bits.bit_count() == 1 for bits in pending) and all(word_at(sample._cdata + at) == keys for sample in samples):
+            grad_at, versions, graded = _autograd_at(at), _versions_at(), keys & ~word_at(bare._cdata + at)
+            if grad_at is None or versions is None or word_at(bare._cdata + at) | graded != keys:
+                return None
+            return PlainTensor(found[0], at, keys, graded, grad_at, *versions)
     return None
 
 
@@ -240,7 +250,7 @@ def plain_tensor_like(sample: object) -> PlainTensor | None:
         return None
     if _wrapping(sample) is not None or sample.layout is not torch.strided:
         return None
-    return replace(found, keys=word_at(sample._cdata + found.keys_at))
+    return replace(found, keys=word_at(sample._cdata + found.keys_at) | found.graded)
 
 
 def _autograd_at(end: int) -> int | None:

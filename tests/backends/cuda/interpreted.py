@@ -1,4 +1,4 @@
-"""The target `triton`: CUDA plans on a device of the tests, Triton's interpreter or (with TILEJIT_TESTS_GPU) the GPU of this machine."""
+"""The target `triton`: CUDA plans on a device of the tests, Triton's interpreter or (with TEST_ON_GPU) the GPU of this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilejit.runtime.artifact.sections import Artifact
 from tilejit.runtime.targets import TargetRow, register
 from tilejit.tile_ir.program import Program
 
-ON_GPU = "TILEJIT_TESTS_GPU" in os.environ
+ON_GPU = "TEST_ON_GPU" in os.environ
 
 seen: list[Callable[[str, plan.Program | None], None]] = []
 """Called with the stage a program has reached, and the plan when there is one."""

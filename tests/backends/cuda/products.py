@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 if "--gpu" in sys.argv:
-    os.environ["TILEJIT_TESTS_GPU"] = "1"
+    os.environ["TEST_ON_GPU"] = "1"
 else:
     os.environ["TRITON_INTERPRET"] = "1"
 

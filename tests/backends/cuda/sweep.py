@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 if "--gpu" in sys.argv:
-    os.environ["TILEJIT_TESTS_GPU"] = "1"
+    os.environ["TEST_ON_GPU"] = "1"
 elif "--compile" not in sys.argv:
     os.environ["TRITON_INTERPRET"] = "1"
 

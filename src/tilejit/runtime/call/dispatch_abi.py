@@ -71,7 +71,9 @@ class State(enum.IntEnum):
     INPUT_COUNT = 31
     INPUT_ORDER = 32
     """… and the same for calls with so many arguments; -1: there is no such number."""
-    SIZE = 33
+    TORCH_GRADED = 33
+    """Those of the keys that tensors made in inference mode lack."""
+    SIZE = 34
 
 
 class Row(enum.IntEnum):

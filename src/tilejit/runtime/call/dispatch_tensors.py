@@ -51,7 +51,7 @@ class TensorKinds:
         state[State.REQUIRES_GRAD], state[State.REQUIRES_GRAD_CLOSURE] = _attribute_getter(tensor_type, "requires_grad")
         state[State.TORCH_IMPL_AT], state[State.TORCH_KEYS_AT], state[State.TORCH_KEYS] = plain.impl_at, plain.keys_at, plain.keys
         state[State.TORCH_GRAD_AT], state[State.TORCH_VERSIONS_AT], state[State.TORCH_VERSION_AT] = plain.grad_at, plain.versions_at, plain.version_at
-        state[State.GRAD_MODE] = grad_mode_function()
+        state[State.GRAD_MODE], state[State.TORCH_GRADED] = grad_mode_function(), plain.graded
         state[State.TORCH_DEVICE_KEYS] = state[State.TORCH_DEVICE_KEYS] or plain.keys
         state[State.TORCH_TYPE] = id(tensor_type)  # last: tensors are looked at from here on
         return True

@@ -196,7 +196,7 @@ class _Writer:
             raise _CannotWrite
         self.names |= {"Tensor": type(guard.sample), f"d{position}": guard.sample.dtype}  # type: ignore[attr-defined]
         index = int(self.launch.device.partition(":")[2] or 0)
-        keys = f"WORDS[WORDS[id({value}) + {plain.impl_at} >> 3] + {plain.keys_at} >> 3] == {plain.keys}"
+        keys = f"WORDS[WORDS[id({value}) + {plain.impl_at} >> 3] + {plain.keys_at} >> 3] | {plain.graded} == {plain.keys}"
         grad = f"not {value}.requires_grad" if guard.is_output else f"(not {value}.requires_grad or noted)"
         fits = [f"type({value}) is Tensor", keys, f"{value}.dtype is d{position}", f"{value}.get_device() == {index}"]
         self.require(*fits, f"{value}.is_contiguous()", grad)

@@ -74,13 +74,19 @@ class Driver:
 
     def __init__(self, library: Any) -> None:
         self._library = library
-        for name, types in _FUNCTIONS.items():
-            function = getattr(library, name)
-            function.restype, function.argtypes = c_int, types
+        self._known: dict[str, Any] = {}
 
     def raw(self, name: str) -> Any:
-        """A function that returns its status."""
-        return getattr(self._library, name)
+        """A function that returns its status; its types are told to ctypes at the first use, which for all of them would take longer than a first call may."""
+        found = self._known.get(name)
+        if found is None:
+            try:
+                found = getattr(self._library, name)
+            except AttributeError as error:
+                raise PlatformError(f"the NVIDIA driver is too old: {error}", help="update the driver to one for CUDA 11.8 or newer") from None
+            found.restype, found.argtypes = c_int, _FUNCTIONS[name]
+            self._known[name] = found
+        return found
 
     def address(self, name: str) -> int:
         """Of a function, for native code to call."""
@@ -88,7 +94,7 @@ class Driver:
         return given(name) if given is not None else ctypes.cast(self.raw(name), c_void_p).value or 0
 
     def __call__(self, name: str, *arguments: object) -> None:
-        status = getattr(self._library, name)(*arguments)
+        status = self.raw(name)(*arguments)
         if status:
             raise self.error(status, name)
 
@@ -125,7 +131,7 @@ class Driver:
 
     def _text(self, name: str, status: int) -> str:
         found = c_char_p()
-        if getattr(self._library, name)(status, byref(found)) or found.value is None:
+        if self.raw(name)(status, byref(found)) or found.value is None:
             return f"error {status}"
         return found.value.decode()
 
@@ -159,10 +165,7 @@ def driver() -> Driver:
 
 def started(library: Any) -> Driver:
     """The driver in `library`, ready for use."""
-    try:
-        found = Driver(library)
-    except AttributeError as error:
-        raise PlatformError(f"the NVIDIA driver is too old: {error}", help="update the driver to one for CUDA 11.8 or newer") from None
+    found = Driver(library)
     status = found.raw("cuInit")(0)
     if status == NO_DEVICE:
         raise PlatformError("the NVIDIA driver finds no GPU", help="look at CUDA_VISIBLE_DEVICES and nvidia-smi, or use platform='cpu'")

@@ -25,7 +25,7 @@ from tilejit.runtime.cuda.devices import Device
 from tilejit.runtime.cuda.launch_abi import CUDA_DEVICE, FAILED, LAUNCH
 from tilejit.runtime.cuda.launcher import Launcher, LoadedCubin, launcher
 from tilejit.runtime.cuda.memory import memory_for
-from tilejit.runtime.cuda.native import LaunchTable, tapes_of
+from tilejit.runtime.cuda.native import LaunchTable, numbers_of
 from tilejit.runtime.cuda.printing import LaunchLog
 from tilejit.runtime.cuda.program import CudaProgram, architecture_name, read_program, runs_on
 from tilejit.runtime.cuda.scalars import rounded, scalar_op, single
@@ -97,7 +97,7 @@ class DeviceProgram:
 
     def __init__(self, program: CudaProgram, failures: Sequence[Failure], device: Device, code: Callable[[str], bytes]) -> None:
         self.program, self.failures, self.device = program, tuple(failures), device
-        self.words = FailureWords(device, failures)
+        self.words = FailureWords(device, failures, any(row.kind == "error" for kernel in program.kernels for row in kernel.parameters))
         self.cubins = [[LoadedCubin(device, row, partial(code, row.file)) for row in kernel.cubins] for kernel in program.kernels]
         log = LaunchLog(device, self.failures)
         self.kernels = [launcher(device, kernel, loaded, self.words.address, log) for kernel, loaded in zip(program.kernels, self.cubins, strict=True)]
@@ -241,11 +241,11 @@ class CudaEntry(Placed):
     def table(self, loaded: DeviceProgram, stream: int) -> LaunchTable | None:
         """What native code needs to launch this entry; None where only the host text says what a call does. `stream` is the C function that tells it."""
         row = loaded.program.entries[self.name]
-        tapes = tapes_of(loaded.program, row, self.params, self.places, loaded.words.address)
-        if tapes is None or row.launches is None:
+        numbers = numbers_of(loaded.program, row, self.params, self.places, loaded.words.address)
+        if numbers is None or row.launches is None:
             return None
         kernels = [launch.kernel for launch in row.launches]
-        launches = [(loaded.program.kernels[at], loaded.cubins[at], tape) for at, tape in zip(kernels, tapes, strict=True)]
+        launches = [(loaded.program.kernels[at], loaded.cubins[at], each) for at, each in zip(kernels, numbers, strict=True)]
         return LaunchTable(loaded.device, loaded.words, launches, stream)
 
     def capture(self, arguments: Sequence[Bound], new: tuple[object, ...]) -> CapturedCall:

@@ -1,6 +1,7 @@
 """Layout of the tables from which native code launches what an entry launches; written by native.py, read by backends.cpu.dispatch.launches.py.
 
-All fields are 64-bit slots. A number (an extent of a grid, an argument) is a tape: words in postfix order that end with END.
+All fields are 64-bit slots. A number (an extent of a grid, an argument) is a constant, a slot of the argument block, or a tape: words in postfix order that
+end with END.
 """
 
 from __future__ import annotations
@@ -41,13 +42,31 @@ class Record(enum.IntEnum):
     GENERAL = 0
     """A Variant."""
     ALIGNED = 6
-    """The variant for arguments that are multiples of 16 where DIVISIBLE says so; the same as GENERAL where there is no other."""
-    PARAMETERS = 12
-    DIVISIBLE = 13
-    """A bit for each parameter."""
-    TAPE = 14
-    """Address of the numbers: grid x, y, z, then the parameters."""
-    SIZE = 15
+    """The variant for arguments that are multiples of 16 where they must be; the same as GENERAL where there is no other."""
+    NUMBERS = 12
+    """How many numbers there are: grid x, y, z, then the parameters."""
+    GIVEN = 13
+    """Address of the numbers, with 0 where one is not the same for all calls."""
+    REST = 14
+    """What keeps constant arguments from being multiples of 16: 0 where nothing does."""
+    MOVE_COUNT = 15
+    MOVES = 16
+    """Address of the numbers that are a slot of the argument block, a Move each."""
+    TAPE_COUNT = 17
+    TAPES = 18
+    """Address of those that are computed, one after the other: place, mask, and a tape."""
+    SIZE = 19
+
+
+class Move(enum.IntEnum):
+    """One number."""
+
+    PLACE = 0
+    """Which one."""
+    MASK = 1
+    """15 where it must be a multiple of 16 for the aligned variant, else 0."""
+    SLOT = 2
+    SIZE = 3
 
 
 class Variant(enum.IntEnum):

@@ -9,7 +9,7 @@ from tilejit.runtime.call.signature import ParamInfo
 from tilejit.runtime.cuda.devices import Device
 from tilejit.runtime.cuda.launch_abi import MAX_DEPTH, MAX_PARAMETERS, Op, Record, Table, Variant
 from tilejit.runtime.cuda.launcher import LoadedCubin
-from tilejit.runtime.cuda.program import CudaProgram, EntryRow, KernelRow, LaunchRow, Node
+from tilejit.runtime.cuda.program import DIVISIBLE, CudaProgram, EntryRow, KernelRow, LaunchRow, Node
 from tilejit.runtime.cuda.words import FailureWords
 
 _OPERATIONS = {
@@ -27,6 +27,10 @@ _SAME_BITS = {
 """Narrower ones: the parameter's type that takes the bits of the slot as they are."""
 
 
+Number = list[int]
+"""Words of a tape, without its end."""
+
+
 class _NotExpressible(Exception):
     """Something that only the host text says."""
 
@@ -34,7 +38,7 @@ class _NotExpressible(Exception):
 class LaunchTable:
     """What native code needs to launch an entry on one device; `address` is where it starts."""
 
-    def __init__(self, device: Device, words: FailureWords, launches: Sequence[tuple[KernelRow, Sequence[LoadedCubin], list[int]]], stream: int) -> None:
+    def __init__(self, device: Device, words: FailureWords, launches: Sequence[tuple[KernelRow, Sequence[LoadedCubin], list[Number]]], stream: int) -> None:
         driver = device.driver
         self._words = words  # owns the failure word
         self._records = [_record(*launch) for launch in launches]
@@ -48,27 +52,38 @@ class LaunchTable:
         self.address = ctypes.addressof(table)
 
 
-def _record(kernel: KernelRow, cubins: Sequence[LoadedCubin], tape: list[int]) -> tuple[ctypes.Array[ctypes.c_int64], object]:
+def _record(kernel: KernelRow, cubins: Sequence[LoadedCubin], numbers: Sequence[Number]) -> tuple[ctypes.Array[ctypes.c_int64], object]:
     record = (ctypes.c_int64 * int(Record.SIZE))()
     for place, cubin in ((Record.GENERAL, cubins[0]), (Record.ALIGNED, cubins[-1])):
         facts = cubin.row.facts
         record[place + Variant.FUNCTION], record[place + Variant.THREADS], record[place + Variant.SHARED] = cubin.function, 32 * facts.warps, facts.shared
         record[place + Variant.ATTRIBUTES] = ctypes.addressof(cubin.attributes) if cubin.attributes is not None else 0
         record[place + Variant.ATTRIBUTE_COUNT], record[place + Variant.CLUSTERS] = cubin.attribute_count, facts.clusters
-    record[Record.PARAMETERS] = len(kernel.parameters) + 2
-    record[Record.DIVISIBLE] = sum(1 << at for at, parameter in enumerate(kernel.parameters) if parameter.divisible)
-    words = (ctypes.c_int64 * len(tape))(*tape)
-    record[Record.TAPE] = ctypes.addressof(words)
+    masks = [0, 0, 0, *((DIVISIBLE - 1) * parameter.divisible for parameter in kernel.parameters), 0, 0]
+    given, moves, tapes = [0] * len(numbers), list[int](), list[int]()
+    for place, (number, mask) in enumerate(zip(numbers, masks, strict=True)):
+        if number[0] == Op.CONSTANT and len(number) == 2:
+            given[place] = number[1]
+            record[Record.REST] |= number[1] & mask
+        elif number[0] == Op.SLOT and len(number) == 2:
+            moves += [place, mask, number[1]]
+            record[Record.MOVE_COUNT] += 1
+        else:
+            tapes += [place, mask, *number, Op.END]
+            record[Record.TAPE_COUNT] += 1
+    words = [(ctypes.c_int64 * max(1, len(table)))(*table) for table in (given, moves, tapes)]
+    record[Record.NUMBERS] = len(numbers)
+    record[Record.GIVEN], record[Record.MOVES], record[Record.TAPES] = map(ctypes.addressof, words)
     return record, (words, cubins)
 
 
-def tapes_of(program: CudaProgram, row: EntryRow, params: Sequence[ParamInfo], places: Sequence[int], errors: int) -> list[list[int]] | None:
+def numbers_of(program: CudaProgram, row: EntryRow, params: Sequence[ParamInfo], places: Sequence[int], errors: int) -> list[list[Number]] | None:
     """The numbers of each launch of an entry, over the argument block of its parameters; None where native code cannot compute them."""
     if row.launches is None or row.memory:
         return None
     slots = [_slot(params, places, *given) for given in row.inputs]
     try:
-        return [_tape(program.kernels[launch.kernel], launch, row, params, slots, errors) for launch in row.launches]
+        return [_numbers(program.kernels[launch.kernel], launch, row, params, slots, errors) for launch in row.launches]
     except _NotExpressible:
         return None
 
@@ -77,7 +92,7 @@ def _slot(params: Sequence[ParamInfo], places: Sequence[int], at: int, fact: str
     return places[at] + {"address": 0, "value": 0, "extent": 1 + axis, "stride": 1 + len(params[at].shape or ()) + axis}[fact]
 
 
-def _tape(kernel: KernelRow, launch: LaunchRow, row: EntryRow, params: Sequence[ParamInfo], slots: Sequence[int], errors: int) -> list[int]:
+def _numbers(kernel: KernelRow, launch: LaunchRow, row: EntryRow, params: Sequence[ParamInfo], slots: Sequence[int], errors: int) -> list[Number]:
     if len(kernel.parameters) + 2 > MAX_PARAMETERS:
         raise _NotExpressible
     given = iter(launch.arguments)
@@ -92,27 +107,25 @@ def _tape(kernel: KernelRow, launch: LaunchRow, row: EntryRow, params: Sequence[
             raise _NotExpressible
         return slots[position]
 
-    tape: list[int] = []
-    for number in launch.grid:
-        tape += [*_postfix(number, wide), Op.END]
+    numbers = [_postfix(number, wide) for number in launch.grid]
     for parameter in kernel.parameters:
         if parameter.kind == "error":
-            tape += [Op.CONSTANT, errors, Op.END]
+            numbers.append([Op.CONSTANT, errors])
         elif parameter.kind in ("pointer", "scalar"):
             node = next(given)
             kind = dtype(node[1]) if isinstance(node, tuple) and node[0] == "input" else None  # type: ignore[arg-type]
             if kind is not None and kind not in _WIDE and _SAME_BITS.get(kind) == parameter.type and isinstance(node, tuple):
-                tape += [Op.SLOT, slots[node[1]], Op.END]  # type: ignore[index]
+                numbers.append([Op.SLOT, slots[node[1]]])  # type: ignore[index]
             elif parameter.type.startswith(("*", "i", "u")):
-                tape += [*_postfix(node, wide), Op.END]
+                numbers.append(_postfix(node, wide))
             else:
                 raise _NotExpressible
         else:
             raise _NotExpressible
-    return [int(word) for word in (*tape, Op.CONSTANT, 0, Op.END, Op.CONSTANT, 0, Op.END)]
+    return [*numbers, [Op.CONSTANT, 0], [Op.CONSTANT, 0]]
 
 
-def _postfix(node: Node, slot: Callable[[int], int], depth: int = 1) -> list[int]:
+def _postfix(node: Node, slot: Callable[[int], int], depth: int = 1) -> Number:
     if depth > MAX_DEPTH:
         raise _NotExpressible
     if isinstance(node, int):

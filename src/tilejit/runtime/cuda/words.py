@@ -19,10 +19,11 @@ LATER = "kernels on the GPU run on their own: this one failed before the call or
 class FailureWords:
     """Word 0 is the smallest report, block << 40 | place << 20 | row; row r has its integers in the words 1 + 4 * r …"""
 
-    def __init__(self, device: Device, failures: Sequence[Failure]) -> None:
+    def __init__(self, device: Device, failures: Sequence[Failure], reported: bool) -> None:
+        """`reported`: a kernel is given their address; memory that the GPU can write takes the driver a while."""
         self._device, self._failures = device, tuple(failures)
         count = 1 + _VALUES * len(failures)
-        if failures:
+        if reported:
             self.address = device.host_memory(8 * count)
             self.words = (ctypes.c_int64 * count).from_address(self.address)
         else:  # nobody will ever write it

@@ -94,6 +94,7 @@ class Arguments(Steps):
         e = self.e
         # Views that torch negates when it reads them, functional and batched tensors look plain to DLPack; their dispatch keys tell.
         keys = e.load("i64", e.offset(self.inner(tensor), self.get(self.state, State.TORCH_KEYS_AT), "i8"), 8)
+        keys = e.inst("i64", f"or i64 {keys.text}, {self.get(self.state, State.TORCH_GRADED).text}")  # as if they were not made in inference mode
         here, elsewhere = (self.same(keys, self.get(self.state, slot)) for slot in (State.TORCH_KEYS, State.TORCH_DEVICE_KEYS))
         self.require(e.inst("i1", f"or i1 {here.text}, {elsewhere.text}"), "slow")
         view = e.offset(self.tensors, e.mul(position, DLTENSOR_SLOTS), "i64")

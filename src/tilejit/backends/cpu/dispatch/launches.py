@@ -13,7 +13,7 @@ from collections.abc import Callable
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.runtime.call import abi
 from tilejit.runtime.call.dispatch_abi import SLOW
-from tilejit.runtime.cuda.launch_abi import CUDA_DEVICE, FAILED, LAUNCH, MAX_DEPTH, MAX_PARAMETERS, Op, Record, Table, Variant
+from tilejit.runtime.cuda.launch_abi import CUDA_DEVICE, FAILED, LAUNCH, MAX_DEPTH, MAX_PARAMETERS, Move, Op, Record, Table, Variant
 from tilejit.runtime.cuda.words import CLEAR
 
 _GRID = 3
@@ -30,7 +30,7 @@ class _Launches:
         self.block, self.context = Value("%block", "ptr"), Value("%context", "ptr")
         self.e = Emitter(module, LAUNCH, "i64", [self.block, self.context])
         self.values = self.e.alloca(f"[{_GRID + MAX_PARAMETERS} x i64]")
-        self.places = self.e.alloca(f"[{MAX_PARAMETERS} x i64]")
+        self.places = self.e.alloca(f"[{_GRID + MAX_PARAMETERS} x i64]")
         self.config = self.e.alloca(f"[{_CONFIG_SLOTS} x i64]")
         self.stack = self.e.alloca(f"[{MAX_DEPTH} x i64]")
         self.out = self.e.alloca("i64")
@@ -62,8 +62,6 @@ class _Launches:
         status = e.inst("i32", f"call i32 {self.get(table, Table.STREAM, 'ptr').text}(i32 {CUDA_DEVICE}, {number}, {self.out})")
         self.require(e.inst("i1", f"icmp eq i32 {status.text}, 0"), "slow")
         self.put(self.config, 4, self.get(self.out, 0))
-        with e.loop(0, MAX_PARAMETERS, name="place") as loop:
-            self.put(self.places, loop.iv, self.address(e.offset(self.values, e.add(loop.iv, _GRID), "i64")))
         records = self.get(table, Table.RECORDS, "ptr")
         with e.loop(0, self.get(table, Table.COUNT), name="launch") as loop:
             self.launch(self.get(records, loop.iv, "ptr"), self.get(table, Table.LAUNCH, "ptr"))
@@ -76,33 +74,42 @@ class _Launches:
 
     def launch(self, record: Value, driver: Value) -> None:
         e = self.e
-        count = e.i64(e.add(self.get(record, Record.PARAMETERS), _GRID))
-        with e.loop(0, count, carried=[self.get(record, Record.TAPE, "ptr")], name="number") as loop:
-            loop.next = [self.evaluate(loop.carried[0], loop.iv)]
-        variant = e.offset(record, self.variant_of(record), "i64")
+        variant = e.offset(record, self.numbers(record), "i64")
         whole = [e.icmp("sgt", self.get(self.values, axis), 0) for axis in range(_GRID)]
         some = e.inst("i1", f"and i1 {whole[0].text}, {e.inst('i1', f'and i1 {whole[1].text}, {whole[2].text}').text}")
         launch, launched = e.fresh("go"), e.fresh("launched")
         e.cbr(some, launch, launched)
         e.place(launch)
         self.fill(variant)
-        function = self.get(variant, Variant.FUNCTION, "ptr")
-        status = e.inst("i32", f"call i32 {driver.text}({self.config}, {function}, {self.places}, ptr null)")
+        function, parameters = self.get(variant, Variant.FUNCTION, "ptr"), e.offset(self.places, _GRID, "i64")
+        status = e.inst("i32", f"call i32 {driver.text}({self.config}, {function}, {parameters}, ptr null)")
         self.failure = e.inst("i64", f"add i64 {e.inst('i64', f'zext i32 {status.text} to i64').text}, {FAILED}")
         e.cbr(e.inst("i1", f"icmp eq i32 {status.text}, 0"), launched, "failed")
         e.place(launched)
 
-    def variant_of(self, record: Value) -> Value:
-        """The aligned variant if everything that must be is a multiple of 16."""
+    def numbers(self, record: Value) -> Value:
+        """All numbers of a launch, into `values`; the variant to take: the aligned one if everything that must be is a multiple of 16."""
         e = self.e
-        mask = self.get(record, Record.DIVISIBLE)
-        with e.loop(0, self.get(record, Record.PARAMETERS), carried=[e.i64(0)], name="aligned") as loop:
-            bit = e.inst("i64", f"and i64 {e.inst('i64', f'lshr {mask}, {loop.iv.text}').text}, 1")
-            wanted = e.inst("i64", f"sub i64 0, {bit.text}")
-            kept = e.inst("i64", f"and i64 {wanted.text}, {self.get(self.values, e.add(loop.iv, _GRID)).text}")
-            loop.next = [e.inst("i64", f"or i64 {loop.carried[0].text}, {kept.text}")]
-        rest = e.inst("i64", f"and i64 {loop.results[0].text}, 15")
-        return e.inst("i64", f"select i1 {e.icmp('eq', rest, 0).text}, i64 {int(Record.ALIGNED)}, i64 {int(Record.GENERAL)}")
+        given, moves = self.get(record, Record.GIVEN, "ptr"), self.get(record, Record.MOVES, "ptr")
+        with e.loop(0, self.get(record, Record.NUMBERS), name="given") as loop:
+            self.put(self.values, loop.iv, self.get(given, loop.iv))
+            self.put(self.places, loop.iv, self.address(e.offset(self.values, loop.iv, "i64")))
+        with e.loop(0, self.get(record, Record.MOVE_COUNT), carried=[self.get(record, Record.REST)], name="move") as loop:
+            move = e.offset(moves, e.mul(loop.iv, int(Move.SIZE)), "i64")
+            number = self.get(self.block, self.get(move, Move.SLOT))
+            self.put(self.values, self.get(move, Move.PLACE), number)
+            loop.next = [self.rest(loop.carried[0], number, self.get(move, Move.MASK))]
+        tapes = self.get(record, Record.TAPES, "ptr")
+        with e.loop(0, self.get(record, Record.TAPE_COUNT), carried=[loop.results[0], tapes], name="tape") as loop:
+            before, start = loop.carried
+            number, end = self.evaluate(e.offset(start, 2, "i64"))
+            self.put(self.values, self.get(start, 0), number)
+            loop.next = [self.rest(before, number, self.get(start, 1)), end]
+        return e.inst("i64", f"select i1 {e.icmp('eq', loop.results[0], 0).text}, i64 {int(Record.ALIGNED)}, i64 {int(Record.GENERAL)}")
+
+    def rest(self, before: Value, number: Value, mask: Value) -> Value:
+        kept = self.e.inst("i64", f"and i64 {number.text}, {mask.text}")
+        return self.e.inst("i64", f"or i64 {before.text}, {kept.text}")
 
     def fill(self, variant: Value) -> None:
         """CUlaunchConfig; the stream is there already."""
@@ -116,8 +123,8 @@ class _Launches:
 
     # numbers ----------------------------------------------------------------------------------------------------------------
 
-    def evaluate(self, tape: Value, place: Value) -> Value:
-        """Put the number of a tape at `place` of the values; returns where the next tape starts."""
+    def evaluate(self, tape: Value) -> tuple[Value, Value]:
+        """The number of a tape, and where that ends."""
         e = self.e
         stem = e.fresh("tape")
         head, end = f"{stem}.head", f"{stem}.end"
@@ -145,8 +152,7 @@ class _Launches:
         depths = ", ".join([f"[ 0, %{before} ]", *(f"[ {step.text}, %{label} ]" for label, _, step in steps)])
         e.insert_at(mark, [f"{at.text} = phi ptr {tapes}", f"{depth.text} = phi i64 {depths}"])
         e.place(end)
-        self.put(self.values, place, self.get(self.stack, 0))
-        return e.offset(at, 1, "i64")
+        return self.get(self.stack, 0), e.offset(at, 1, "i64")
 
     def operators(self) -> dict[Op, Callable[[Value, Value], Index]]:
         e = self.e
