@@ -51,11 +51,12 @@ def work(kind: str, first: int, step: int, end: int) -> int:
 class Workers:
     """Several processes that share out the jobs of one kind; each may run under another program."""
 
-    def __init__(self, kind: str, jobs: int, every: int, seconds: float, under: Sequence[str] = ()) -> None:
+    def __init__(self, kind: str, jobs: int, every: int, seconds: float, out: Path, under: Sequence[str] = ()) -> None:
         self.kind, self.every, self.under = kind, every, tuple(under)
-        self.end = KINDS[kind].count()
         self.until = time.monotonic() + seconds
+        self.end = KINDS[kind].count()
         self.results: dict[int, list[str]] = {}
+        self._file = (out / f"{kind}.txt").open("w")
         self.threads = [threading.Thread(target=self._follow, args=(first * every, jobs * every)) for first in range(jobs)]
 
     def run(self) -> None:
@@ -74,16 +75,22 @@ class Workers:
             for line in process.stdout or ():
                 if line.startswith("["):
                     number, found = json.loads(line)
-                    self.results[number] = found
+                    self._add(number, found)
                     first = number + step
                 elif line.startswith("========= "):
                     said.append(line.removeprefix("========= ").strip())
             if process.wait() == HAZARD:
-                self.results[started] = [f"jobs {started} to {first - step}: {' | '.join(said[:40])}"]
+                self._add(started, [f"jobs {started} to {first - step}: {' | '.join(said[:40])}"])
             elif process.returncode not in (0, BROKEN) and time.monotonic() < self.until:
-                self.results[first] = [f"job {first}: the process died with exit code {process.returncode}"]
+                self._add(first, [f"job {first}: the process died with exit code {process.returncode}"])
                 first += step
             stop.cancel()
+
+    def _add(self, number: int, found: list[str]) -> None:
+        """What a job said, in the file at once: the command may be stopped."""
+        self.results[number] = found
+        self._file.writelines(f"{text}\n" for text in found)
+        self._file.flush()
 
     def summary(self) -> str:
         refused = sum(1 for found in self.results.values() if found and all(text.startswith(REFUSED) for text in found))
@@ -128,13 +135,11 @@ def main() -> int:
     lines = [machine(), ""]
     wrong = False
     for kind in options.kinds:
-        workers = Workers(kind, options.jobs, 1 if kind == "examples" else every, options.seconds, under)
+        workers = Workers(kind, options.jobs, 1 if kind == "examples" else every, options.seconds, options.out, under)
         started = time.monotonic()
         workers.run()
-        found = [text for number in sorted(workers.results) for text in workers.results[number]]
-        (options.out / f"{kind}.txt").write_text("\n".join([*found, ""]))
         lines.append(f"{workers.summary()} ({time.monotonic() - started:.0f} s)")
-        wrong |= any(not text.startswith(REFUSED) for text in found)
+        wrong |= any(not text.startswith(REFUSED) for found in workers.results.values() for text in found)
         print(lines[-1], flush=True)
     (options.out / "summary.txt").write_text("\n".join([*lines, ""]))
     return 1 if wrong else 0

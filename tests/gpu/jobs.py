@@ -1,4 +1,4 @@
-"""What runs on a GPU: examples, the suite's kernels, every op with every data type, random programs; each a list of jobs by number."""
+"""What runs on a GPU: examples, the suite's kernels, every op with every data type (once, or in every way), random programs; each a list of jobs by number."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tilejit.errors import UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from tests.differential.plans import Use
 
 ROOT = Path(__file__).parents[2]
 REFUSED = "refused: "
@@ -66,17 +70,24 @@ def _case(number: int) -> list[str]:
 
 
 @cache
-def _batches() -> list[object]:
+def _batches(all: bool) -> list[list[Use]]:
+    """Uses of ops, some together: all of them, or one of each op with each data type, here on tensors and there on tiles, with these arguments and with others."""
     from tests.differential.plans import all_uses
     from tests.differential.runner import batches
 
-    return list(batches(list(all_uses())))
+    uses = list(all_uses())
+    if not all:
+        alike: dict[tuple[str, str], list[Use]] = {}
+        for use in uses:
+            alike.setdefault((use.row.name, use.dtype.name), []).append(use)
+        uses = [group[7 * number % len(group)] for number, group in enumerate(alike.values())]
+    return list(batches(uses))
 
 
-def _batch(number: int) -> list[str]:
+def _batch(all: bool, number: int) -> list[str]:
     from tests.differential.runner import check
 
-    return [_ordered(str(difference)) for difference in check(_batches()[number])]  # type: ignore[arg-type]
+    return [_ordered(str(difference)) for difference in check(_batches(all)[number])]
 
 
 def _ordered(text: str) -> str:
@@ -95,6 +106,7 @@ PROGRAMS = 2000
 KINDS = {
     "examples": Kind(lambda: len(_examples()), _example),
     "suite": Kind(lambda: len(_cases()), _case),
-    "ops": Kind(lambda: len(_batches()), _batch),
+    "pairs": Kind(lambda: len(_batches(False)), partial(_batch, False)),
+    "ops": Kind(lambda: len(_batches(True)), partial(_batch, True)),
     "programs": Kind(lambda: PROGRAMS, _program),
 }
