@@ -71,7 +71,7 @@ def _case(number: int) -> list[str]:
 
 @cache
 def _batches(all: bool) -> list[list[Use]]:
-    """Uses of ops, some together: all of them, or one of each op with each data type, here on tensors and there on tiles, with these arguments and with others."""
+    """Uses of ops, some together: all, or one of each op with each data type, here on tensors and there on tiles, with these and with other arguments."""
     from tests.differential.plans import all_uses
     from tests.differential.runner import batches
 
