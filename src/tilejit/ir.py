@@ -67,12 +67,14 @@ def compile(
     # What is said here goes before what the config says.
     said = {name: value for name, value in given.items() if value != _DEFAULTS[name]}
     chosen = replace(config, **said) if config is not None else RunConfig(**said)  # type: ignore[arg-type]
-    compiled = compile_program(program, chosen, os.fspath(output_dir) if output_dir is not None else None)
-    if isinstance(program, Program) and program.hosts:
+    hosts = isinstance(program, Program) and bool(program.hosts)
+    place = os.fspath(output_dir) if output_dir is not None else None
+    compiled = compile_program(program, chosen, None if hosts else place)
+    if isinstance(program, Program) and hosts:
         found = distributed_config if distributed_config is not None else chosen.distributed_config
         if found is not None and not isinstance(found, DistributedConfig):
             raise TypeError(f"distributed_config is a DistributedConfig, got {type(found).__name__}")
-        return DistributedCompiledProgram(compiled, program, found, chosen)
+        return DistributedCompiledProgram.of_program(compiled, program, found, chosen, place)
     return compiled
 
 

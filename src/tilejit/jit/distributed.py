@@ -1,27 +1,32 @@
-"""Compiled programs with host functions, and workers that run them again and again."""
+"""Compiled programs with host functions, in memory and in artifact directories."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
-from tilejit.errors import ArgumentError
-from tilejit.jit.definition import Definition
-from tilejit.jit.ranks import distributed_config, run_host, run_text
-from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram
+from tilejit.dtypes import FP32
+from tilejit.errors import ArgumentError, ArtifactError
+from tilejit.jit import stored_hosts
+from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.ranks import JitLaunch, distributed_config, recorded_only, run_host, run_text
+from tilejit.jit.workers import DistributedWorker
+from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram, DirectoryPath
+from tilejit.runtime.artifact.directory import Stage
+from tilejit.runtime.artifact.sections import HOSTS, META, Artifact, read_artifact, read_fields
+from tilejit.runtime.call.signature import ParamInfo, Signature
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.config import DistributedConfig
-from tilejit.runtime.ranks.engines import Held, world_of
 from tilejit.runtime.ranks.host import Recorder
 from tilejit.runtime.ranks.launches import LaunchParam
-from tilejit.runtime.ranks.plan import Plan
-from tilejit.runtime.ranks.resident import Residents
+from tilejit.runtime.targets import place_of
+from tilejit.types.annotations import DynVar
 
 if TYPE_CHECKING:
-    from tilejit.runtime.ranks.engine import Engine
     from tilejit.tile_ir.program import Program
 
 _EMPTY: Mapping[str, Any] = {}
@@ -43,7 +48,7 @@ class _Launch:
     def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
         return self._entry
 
-    def text(self) -> str:
+    def text(self, entry: CompiledEntry) -> str:
         return f"{self.name}{self.params}{self._text()}"
 
 
@@ -65,16 +70,116 @@ class _Self:
         raise AttributeError(f"the program has no function `{name}`", name=name)
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What a program with host functions is made of."""
+
+    name: str
+    programs: Sequence[CompiledProgram]
+    """The compiled functions that are launched."""
+    hosts: Mapping[str, Definition]
+    launches: Mapping[str, _Launch]
+    """Those that host functions call on `self`."""
+    windows: Mapping[str, Sequence[str]]
+    """Their parameters that are windows."""
+    sub_workers: Mapping[str, Callable[..., object]]
+    programs_of: Callable[[Kernel], Sequence[int]]
+    """Which of the programs a kernel may be that a host function names."""
+
+
 class DistributedCompiledProgram(CompiledProgram):
     """A compiled program whose host functions launch the others on ranks."""
 
-    def __init__(self, compiled: CompiledProgram, program: Program, config: DistributedConfig | None, run: RunConfig | None) -> None:
-        super().__init__(compiled.artifact, {name: entry.runner for name, entry in compiled.entries.items()}, program=program)
-        self.chosen, self._run = config, run
-        self.hosts = {name: Definition(host.python, "host", {}, {**host.enclosing, "self": None}) for name, host in program.hosts.items()}
-        self.sub_workers = {name: worker.python for name, worker in program.sub_workers.items()}
-        callable_ones = {name: function for name, function in program.functions.items() if name in self.entries}
-        self.launches = {name: _Launch(self.entries[name], _windows(function), program.as_python) for name, function in callable_ones.items()}
+    def __init__(
+        self, parts: Parts, config: DistributedConfig | None, run: RunConfig | None, artifact: Artifact | None = None,
+        *, program: object = None, stages: Iterable[Stage] = (), output_dir: str | None = None,
+    ) -> None:  # fmt: skip
+        self.parts, self.chosen, self._run = parts, config, run
+        super().__init__(artifact or self._joined(), {}, program=program, stages=stages, output_dir=output_dir)
+        self.entries = {name: entry for each in parts.programs for name, entry in each.entries.items()}
+        self.hosts, self.sub_workers, self.launches = parts.hosts, parts.sub_workers, parts.launches
+
+    @classmethod
+    def of_program(
+        cls, compiled: CompiledProgram, program: Program, config: DistributedConfig | None, run: RunConfig | None, output_dir: str | None
+    ) -> DistributedCompiledProgram:
+        """A `@pl.program` with host functions."""
+        hosts = {name: Definition(host.python, "host", {}, {**host.enclosing, "self": None}) for name, host in program.hosts.items()}
+        windows = {name: cast("tuple[str, ...]", op.static("windows", ())) for name, op in program.functions.items() if name in compiled.entries}
+        launches = {name: _Launch(compiled.entries[name], given, program.as_python) for name, given in windows.items()}
+        workers = {name: worker.python for name, worker in program.sub_workers.items()}
+        parts = Parts(compiled.name, [compiled], hosts, launches, windows, workers, lambda kernel: ())
+        made = cls(parts, config, run, program=program, stages=compiled._stages.values(), output_dir=output_dir)
+        if output_dir is not None:
+            _ = made.output_dir
+        return made
+
+    @classmethod
+    def opened(cls, artifact: Artifact, stages: Iterable[Stage], output_dir: str) -> DistributedCompiledProgram:
+        """What an artifact directory has."""
+        programs: list[CompiledProgram] = []
+        while _inner(len(programs), META) in artifact.sections:
+            number = len(programs)
+            fields = read_fields(artifact.section(_inner(number, META)), _inner(number, META))
+            programs.append(CompiledProgram(read_artifact(fields, lambda name, number=number: artifact.section(_inner(number, name)))))
+        firsts = [next(iter(each.entries.values())) for each in programs]
+        data = artifact.section(HOSTS)
+        digest = lambda: hashlib.sha256(b"".join(artifact.section(name) for name in sorted(artifact.sections))).hexdigest()  # noqa: E731
+        try:
+            fields, reader = stored_hosts.read_fields(data, firsts, digest)
+            hosts = {name: reader.definition(number) for name, number in fields["hosts"].items()}
+            workers = {name: reader.function(number) for name, number in fields["sub_workers"].items()}
+            launches = {name: _Launch(programs[0].entries[name], given, digest) for name, given in fields["windows"].items()}
+            ids = fields["device_ids"]
+            parts = Parts(artifact.name, programs, hosts, launches, fields["windows"], workers, lambda kernel: ())
+        except (KeyError, ValueError, TypeError, IndexError, ImportError, SyntaxError) as error:
+            raise ArtifactError(f"the host functions of {artifact.name} cannot be read: {error!r}", help="compile the program again") from None
+        return cls(parts, None if ids is None else DistributedConfig(ids), None, artifact, stages=stages, output_dir=output_dir)
+
+    def _joined(self) -> Artifact:
+        """One artifact of the programs that are launched, and of the host functions; none if one of the programs stays in its process."""
+        parts, first = self.parts, self.parts.programs[0].artifact if self.parts.programs else None
+        sections: dict[str, Callable[[], bytes]] = {}
+        if all(each.artifact.portable for each in parts.programs):
+            sections[HOSTS] = lambda: self._stored
+            for number, each in enumerate(parts.programs):
+                sections[_inner(number, META)] = each.artifact.described
+                sections |= {_inner(number, name): fetch for name, fetch in each.artifact.sections.items()}
+        facts = {"hosts": {name: stored_hosts.described(host) for name, host in parts.hosts.items()}}
+        platform = first.platform if first is not None else place_of(self._run.platform if self._run is not None else None, 0)[0]
+        return Artifact(parts.name, platform, {}, (), first.versions if first is not None else {}, facts, sections)
+
+    @cached_property
+    def _stored(self) -> bytes:
+        parts, writer = self.parts, stored_hosts.Writer(self.parts.programs_of)
+        hosts = {name: writer.function(host.function, host.extra) for name, host in parts.hosts.items()}
+        workers = {name: writer.function(worker, {}) for name, worker in parts.sub_workers.items()}
+        ids = None if self.chosen is None else list(self.chosen.device_ids)
+        fields = {
+            "hosts": hosts, "sub_workers": workers, "functions": writer.functions, "kernels": writer.kernels,
+            "windows": {name: list(given) for name, given in parts.windows.items()}, "device_ids": ids,
+        }  # fmt: skip
+        self._lost = writer.lost
+        return json.dumps(fields, indent=1).encode()
+
+    @property
+    def output_dir(self) -> DirectoryPath:
+        if HOSTS in self.artifact.sections and not self._written:
+            _ = self._stored
+            if self._lost:
+                help = "host functions read constants, symbols, modules and functions; give the rest as parameters"
+                raise ArtifactError(f"{self.name} cannot be stored: {self._lost[0]}, which no other process has", help=help)
+        return super().output_dir
+
+    @property
+    def signatures(self) -> tuple[Signature, ...]:
+        """The signature of every host function."""
+        return tuple(_signature(host) for host in self.hosts.values())
+
+    @property
+    def signature(self) -> Signature:
+        """The signature of the only host function."""
+        return _signature(self.hosts[self._only()])
 
     def __call__(self, *args: object, config: RunConfig | None = None, **named: object) -> Any:
         """The only host function, on all its parameters or without its outputs."""
@@ -102,7 +207,9 @@ class DistributedCompiledProgram(CompiledProgram):
         used = config or self._run
         chosen = distributed_config(config) or self.chosen
         settled = RunConfig(platform=self.platform, num_threads=used.num_threads if used is not None else None, distributed_config=chosen)
-        return run_host(self.hosts[name], tuple(args), named, settled, lambda recorder: _Self(self, recorder, callbacks), worker)
+        host = self.hosts[name]
+        me = (lambda recorder: _Self(self, recorder, callbacks)) if "self" in host.extra else None
+        return run_host(host, tuple(args), named, settled, me, worker)
 
     def __getitem__(self, name: str) -> Any:
         if name in self.hosts:
@@ -137,127 +244,36 @@ class DistributedCompiledProgram(CompiledProgram):
         return DistributedWorker((self, *extra_compiled), config, persistent, reset_persistent_windows is not False, bound)
 
 
-def _windows(function: Any) -> tuple[str, ...]:
-    """Parameters of a function that are windows."""
-    return function.static("windows", ())
+def _inner(number: int, section: str) -> str:
+    """What a section of a program that is launched is called in the whole artifact."""
+    return f"launched/{number}/{section}"
+
+
+def _signature(host: Definition) -> Signature:
+    """A host function as callers see it; what its annotations leave open is open."""
+    params: list[ParamInfo] = []
+    for param in host.params:
+        shape = None if param.tensor is None else tuple(str(dim.name) if isinstance(dim, DynVar) else dim for dim in param.tensor.shape or ())
+        dtype = param.dtype if param.tensor is None else param.tensor.dtype
+        params.append(ParamInfo(param.name, param.direction, dtype or FP32, shape))
+    return Signature(host.name, tuple(params))
+
+
+def compile_host(definition: Definition, args: tuple[object, ...], named: Mapping[str, object], config: RunConfig | None) -> DistributedCompiledProgram:
+    """A host function with the programs that it launches for such arguments; nothing runs."""
+    recorder = recorded_only(definition, args, named, config)
+    programs: list[CompiledProgram] = []
+    kernels: list[tuple[object, int]] = []
+    for target, entry in recorder.launched:
+        assert isinstance(target, JitLaunch)
+        kernels.append((target.kernel, len(programs)))
+        programs.append(target.program_of(entry))
+    numbers = lambda kernel: [number for known, number in kernels if known is kernel]  # noqa: E731
+    parts = Parts(definition.name, programs, {definition.name: definition}, {}, {}, {}, numbers)
+    return DistributedCompiledProgram(parts, distributed_config(config), config)
 
 
 def _is_empty(function: Callable[..., object]) -> bool:
     """Whether the body of a function is `...`."""
     code = getattr(function, "__code__", None)
     return code is not None and not code.co_names and code.co_consts in ((None,), (Ellipsis,), (None, Ellipsis), (Ellipsis, None)) and len(code.co_code) <= 8
-
-
-class DistributedRunHandle:
-    """A call under way."""
-
-    def __init__(self, future: Future[Any]) -> None:
-        self._future = future
-
-    def result(self, timeout: float | None = None) -> Any:
-        """What the call returned, or raised."""
-        if timeout is not None and not 0 <= timeout < float("inf"):
-            raise ValueError(f"timeout is a number of seconds from 0 on, got {timeout}")
-        return self._future.result(timeout)
-
-    def wait(self, timeout: float | None = None) -> None:
-        self.result(timeout)
-
-    @property
-    def done(self) -> bool:
-        return self._future.done()
-
-
-class DistributedWorker(Residents):
-    """Ranks that stay for many calls, and tensors that stay with them; a context manager."""
-
-    def __init__(
-        self,
-        programs: Sequence[DistributedCompiledProgram],
-        config: RunConfig | None,
-        persistent: bool,
-        reset: bool,
-        callbacks: Mapping[str, Callable[..., object]],
-    ) -> None:
-        self._programs, self._config = list(programs), config
-        super().__init__(lambda: world_of(distributed_config(config) or programs[0].chosen))
-        self._persistent, self._reset, self._callbacks = persistent, reset, callbacks
-        self._lock = threading.RLock()
-        self._held: Held | None = None
-        self._engine: Engine | None = None
-        self._layout: object = None
-        self._closed = False
-        self._queue = ThreadPoolExecutor(1)
-        self._under_way: list[Future[Any]] = []
-
-    def __enter__(self) -> DistributedWorker:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    # what a call asks ---------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def held(self, config: DistributedConfig | None) -> Generator[Engine]:
-        """The engine of this worker."""
-        with self._lock:
-            if self._engine is None:
-                self._held = Held(config)
-                self._engine = self._held.__enter__()
-            try:
-                yield self._engine
-            except BaseException:
-                self._layout = None  # windows are zeroed before the next call
-                raise
-
-    def keeps(self, plan: Plan) -> bool:
-        layout = [(buffer.name, buffer.size) for buffer in plan.buffers]
-        kept = self._persistent and not self._reset and layout == self._layout
-        self._layout = layout
-        return kept
-
-    # calls ----------------------------------------------------------------------------------------------------------------
-
-    def _check(self) -> None:
-        if self._closed:
-            raise RuntimeError("this worker is closed")
-
-    def __call__(self, *args: object, config: RunConfig | None = None) -> Any:
-        if len(self._programs) > 1:
-            raise TypeError("this worker has several programs: name one with run(compiled, …)")
-        return self.run(self._programs[0], *args, config=config)
-
-    def run(self, compiled: DistributedCompiledProgram, *args: object, config: RunConfig | None = None) -> Any:
-        """One call of a prepared program."""
-        self._check()
-        if not any(compiled is program for program in self._programs):
-            raise ValueError(f"{compiled.name} is not among the programs that were prepared")
-        with self._lock:
-            return compiled.run_host(compiled._only(), args, {}, config or self._config, self._callbacks, self)
-
-    def register(self, compiled: DistributedCompiledProgram) -> Callable[..., Any]:
-        """A prepared program as a function."""
-        if not any(compiled is program for program in self._programs):
-            raise ValueError(f"{compiled.name} is not among the programs that were prepared")
-        return lambda *args, config=None: self.run(compiled, *args, config=config)
-
-    def submit(self, compiled: DistributedCompiledProgram, *args: object) -> DistributedRunHandle:
-        """Start a call; at most two are under way."""
-        self._check()
-        while len(self._under_way) >= 2:
-            first = self._under_way.pop(0)
-            first.exception()
-        future = self._queue.submit(self.run, compiled, *args)
-        self._under_way.append(future)
-        return DistributedRunHandle(future)
-
-    def close(self) -> None:
-        """Wait for what is under way, and let the ranks go."""
-        if self._closed:
-            return
-        self._queue.shutdown(wait=True)
-        self._closed = True
-        self.free_all()
-        if self._held is not None:
-            self._held.__exit__(None, None, None)

@@ -134,6 +134,10 @@ class JITFunction(Programs):
     def compile(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> CompiledProgram:
         """The compiled program for sample arguments, or for the annotations when there are none; nothing runs."""
         try:
+            if self._ranks and self.definition.kind == "host":
+                from tilejit.jit.distributed import compile_host
+
+                return compile_host(self.definition, args, kwargs, config)
             return self._found(args, kwargs, config).program
         except TilejitError as error:
             raise shortened(error)  # noqa: B904 (the same error)

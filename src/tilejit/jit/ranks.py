@@ -22,7 +22,7 @@ from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.call import Call
 from tilejit.runtime.ranks.config import DistributedConfig
-from tilejit.runtime.ranks.engines import Held
+from tilejit.runtime.ranks.engines import Held, world_of
 from tilejit.runtime.ranks.host import Recorder
 from tilejit.runtime.ranks.launches import LaunchParam
 from tilejit.runtime.ranks.plan import HostTensor, Plan, StackedTensor, Step, Window, WindowBuffer
@@ -99,14 +99,17 @@ class JitLaunch:
             found = self.kernel._found((), values, config)
             watch = watch_of(found.trace, ()) if self.kernel._policy() != "ignore" else None
             known = self._known[key] = _Known(found.program, config, seen, watch)
-        self._compiled = known.program
         return known.program.only("launch")
+
+    def program_of(self, entry: CompiledEntry) -> CompiledProgram:
+        """The program that an entry belongs to."""
+        return next(known.program for known in self._known.values() if known.program.only("launch") is entry)
 
     def _forget(self) -> None:
         self._known.clear()
 
-    def text(self) -> str:
-        program: Any = self._compiled.program
+    def text(self, entry: CompiledEntry) -> str:
+        program: Any = self.program_of(entry).program
         return program.as_python() if program is not None else self.kernel.definition.digest
 
 
@@ -186,33 +189,55 @@ def run_host(
 ) -> object:
     """A call of a host function; `me` is its `self`, `worker` what was prepared for it."""
     check_params(definition)
-    stacks: dict[int, StackedDeviceTensor] = {}
-    args, named = tuple(_unstacked(value, stacks) for value in args), {name: _unstacked(value, stacks) for name, value in named.items()}
-    given = bind_arguments(definition, args, named, running=True)
-    views = {param.name: view_of(given.values[param.name]) for param in definition.params if param.tensor is not None and param.name in given.values}
-    symbols = _symbols(definition.params, views)
-    new = {name: _allocated(definition.param(name), first_array(list(views.values())), symbols) for name in given.omitted}
+    given = _Given(definition, args, named)
     chosen = distributed_config(config)
     with worker.held(chosen) if worker is not None else Held(chosen) as engine:
         settled = chosen or DistributedConfig(list(range(engine.world)))
-        recorder = Recorder(Plan(engine.world), config, symbols=symbols)
-        first = first_array([view for view in views.values() if view is not None])
-        recorder.framework = first.framework if first is not None else "numpy"
-        shapes = {**views, **{name: view_of(array) for name, array in new.items()}}
-        tensors = {name: _tensor(definition, name, view, given.values.get(name), stacks) for name, view in shapes.items()}
-        recorder.plan.tensors = [tensor for tensor in tensors.values() if tensor.home is None and not isinstance(tensor, StackedTensor)]
-        values = [tensors.get(param.name, given.values.get(param.name)) for param in definition.params]
-        with recorder:
-            result = run_text(definition, recorder, [*([me(recorder)] if me is not None else []), *values])
+        recorder, result = given.recorded(engine.world, config, me)
         plan = recorder.finish()
         if engine.several:
             plan.facts = _facts(definition, recorder, given.values)
         keep = worker is not None and worker.keeps(plan)
         Call(engine, plan, settled, keep).run()
-    if not new:
+    if not given.new:
         return None
-    order = _returned(result, tensors, new)
+    order = _returned(result, given.tensors, given.new)
     return order[0] if len(order) == 1 else tuple(order)
+
+
+def recorded_only(definition: Definition, args: tuple[object, ...], named: Mapping[str, object], config: RunConfig | None) -> Recorder:
+    """What a host function does with such arguments, or with arrays as its annotations describe; nothing runs."""
+    check_params(definition)
+    if not args and not named:
+        args = tuple(_allocated(param, None, {}) if param.tensor is not None else 0 for param in definition.params)
+    recorder, _ = _Given(definition, args, named).recorded(world_of(distributed_config(config)), config, None)
+    return recorder
+
+
+class _Given:
+    """The arguments of one call of a host function."""
+
+    def __init__(self, definition: Definition, args: tuple[object, ...], named: Mapping[str, object]) -> None:
+        stacks: dict[int, StackedDeviceTensor] = {}
+        args, named = tuple(_unstacked(value, stacks) for value in args), {name: _unstacked(value, stacks) for name, value in named.items()}
+        bound = bind_arguments(definition, args, named, running=True)
+        self.definition, self.values = definition, bound.values
+        views = {param.name: view_of(self.values[param.name]) for param in definition.params if param.tensor is not None and param.name in self.values}
+        first = first_array([view for view in views.values() if view is not None])
+        self.framework = first.framework if first is not None else "numpy"
+        self.symbols = _symbols(definition.params, views)
+        self.new = {name: _allocated(definition.param(name), first, self.symbols) for name in bound.omitted}
+        """Outputs that the caller left out."""
+        shapes = {**views, **{name: view_of(array) for name, array in self.new.items()}}
+        self.tensors = {name: _tensor(definition, name, view, self.values.get(name), stacks) for name, view in shapes.items()}
+
+    def recorded(self, world: int, config: RunConfig | None, me: Callable[[Recorder], object] | None) -> tuple[Recorder, object]:
+        """Run the text on stand-ins; what the ranks will do, and what it returned."""
+        recorder = Recorder(Plan(world), config, symbols=self.symbols, framework=self.framework)
+        recorder.plan.tensors = [tensor for tensor in self.tensors.values() if tensor.home is None and not isinstance(tensor, StackedTensor)]
+        values = [self.tensors.get(param.name, self.values.get(param.name)) for param in self.definition.params]
+        with recorder:
+            return recorder, run_text(self.definition, recorder, [*([me(recorder)] if me is not None else []), *values])
 
 
 def _facts(definition: Definition, recorder: Recorder, values: Mapping[str, object]) -> dict[str, object]:
@@ -222,7 +247,7 @@ def _facts(definition: Definition, recorder: Recorder, values: Mapping[str, obje
     return {
         "the version of tilejit": (version, settings.code_settings()),
         "the text of the host function": definition.facts.digest,
-        "the kernels that are launched": [target.text() for target in recorder.targets],
+        "the kernels that are launched": [target.text(entry) for target, entry in recorder.launched],
         "the shapes of the arguments": [(tensor.name, tensor.shape, str(tensor.dtype)) for tensor in recorder.plan.tensors],
         "the scalars": scalars,
         "the launches": [(step.rank, step.name) for step in recorder.plan.steps],
@@ -271,7 +296,9 @@ def _symbols(params: Sequence[JitParam], views: Mapping[str, ArrayView | None]) 
         view = views.get(param.name)
         if view is None or param.tensor is None or param.tensor.shape is None:
             continue
-        for axis, (dim, extent) in enumerate(zip(param.tensor.shape, view.shape, strict=False)):
+        if len(view.shape) != len(param.tensor.shape):
+            raise ShapeError(f"`{param.name}` has {len(param.tensor.shape)} dims, got {list(view.shape)}", help="pass a tensor with as many dims")
+        for axis, (dim, extent) in enumerate(zip(param.tensor.shape, view.shape, strict=True)):
             if isinstance(dim, DynVar):
                 known, other = found.setdefault(dim, (extent, param.name))
                 if known != extent:

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
@@ -14,7 +15,7 @@ from tilejit.errors import ArgumentError, ArtifactError, TilejitError, did_you_m
 from tilejit.runtime.artifact import describe, directory
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.artifact.entry import CompiledEntry, Relocations, Shared
-from tilejit.runtime.artifact.sections import Artifact
+from tilejit.runtime.artifact.sections import HOSTS, Artifact
 from tilejit.runtime.call.autograd import GradNote
 from tilejit.runtime.call.graphs import keep_out_of_graphs, untraced
 from tilejit.runtime.call.native import loading
@@ -103,7 +104,10 @@ class CompiledProgram(NativeCallable):
         artifact, stages = directory.open_directory(whole)
         if os.path.dirname(whole) == _own_artifacts():
             directory.note_use(whole)
-        compiled = cls(artifact, stages=stages, output_dir=whole)
+        if HOSTS in artifact.sections:
+            compiled = cast("CompiledProgram", import_module("tilejit.jit.distributed").DistributedCompiledProgram.opened(artifact, stages, whole))
+        else:
+            compiled = CompiledProgram(artifact, stages=stages, output_dir=whole)
         compiled._written = True
         return compiled
 

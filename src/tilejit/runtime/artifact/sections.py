@@ -18,6 +18,8 @@ FORMAT = 2
 """Version of this layout; another one is refused."""
 META = "meta.json"
 """The section with the description; the others are the target's."""
+HOSTS = "hosts.json"
+"""The section of host functions, in artifacts of programs for several ranks."""
 _AGAIN = "compile the program again"
 
 Terms = tuple[tuple[int, tuple[str, ...]], ...]

@@ -44,7 +44,8 @@ class Recorder:
     private: dict[WindowBuffer, Window] = field(default_factory=dict[WindowBuffer, Window])
     """Signals of collectives that were given none, by target."""
     events: list[Step | HostCollective] = field(default_factory=list["Step | HostCollective"])
-    targets: list[Launchable] = field(default_factory=list["Launchable"])
+    launched: list[tuple[Launchable, CompiledEntry]] = field(default_factory=list["tuple[Launchable, CompiledEntry]"])
+    """Every compiled function once."""
     framework: str = "numpy"
 
     def __enter__(self) -> Recorder:
@@ -178,8 +179,9 @@ class Recorder:
     def _entry(self, target: Launchable, values: dict[str, object]) -> CompiledEntry:
         key = (target.name, id(target), *(type_of(value) for value in values.values()))
         if key not in self.compiled:
-            self.targets.append(target)
             self.compiled[key] = target.entry({name: sample(value) for name, value in values.items()}, self.config)
+            if not any(entry is self.compiled[key] for _, entry in self.launched):
+                self.launched.append((target, self.compiled[key]))
         return self.compiled[key]
 
     def _bound(self, target: Launchable, args: Sequence[object], named: dict[str, object]) -> dict[str, object]:

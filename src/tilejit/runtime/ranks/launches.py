@@ -44,8 +44,8 @@ class Launchable(Protocol):
         """The compiled function for such arguments; scalars stay parameters."""
         ...
 
-    def text(self) -> str:
-        """The program of that function, to be compared between processes."""
+    def text(self, entry: CompiledEntry) -> str:
+        """The program of a compiled function, to be compared between processes."""
         ...
 
 

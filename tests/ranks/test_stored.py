@@ -1,0 +1,119 @@
+"""Artifacts of host functions: written once, they run in other processes, in all three ways, without any compiler."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilejit.language as pl
+import tilejit.language.distributed as pld
+from tests.patience import HANG
+from tests.ranks import order, signals
+from tests.ranks.engines import WITHOUT_MPI, launched, mpirun, on
+from tilejit import ir
+from tilejit.errors import ArtifactError, OutOfBoundsError
+from tilejit.runtime import CompiledProgram, DistributedCompiledProgram, DistributedConfig
+
+ROOT = Path(__file__).parent.parent.parent
+NR, K = pl.dynamic("NR"), pl.dynamic("K")
+FACTORS = (2, 3)
+
+
+def picked(number: int) -> int:
+    return FACTORS[number % len(FACTORS)]
+
+
+@pl.jit
+def scaled(x: pl.Tensor, y: pl.Out[pl.Tensor], by: pl.Scalar[pl.INT32]):
+    y[:] = x * pl.cast(by, pl.FP32)
+
+
+@pl.jit.host
+def each(x: pl.Tensor[[NR, K], pl.FP32], y: pl.Out[pl.Tensor[[NR, K], pl.FP32]], first: pl.Scalar[pl.INT32]):
+    for r in pl.range(pld.world_size()):
+        scaled(x[r], y[r], picked(first + r), device=r)
+
+
+@pl.jit.host
+def nested(x: pl.Tensor[[NR, K], pl.FP32], y: pl.Out[pl.Tensor[[NR, K], pl.FP32]], z: pl.Out[pl.Tensor[[4], pl.FP32]]):
+    """A host function in another one, a Python function, a constant of the module, and a kernel in two shapes."""
+    each(x, y, 1)
+    scaled(x[0, 0:4], z, FACTORS[1], device=pld.world_size() - 1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("stored")
+    random = np.random.default_rng(5)
+    x, rows, rounds = (random.standard_normal(shape).astype(np.float32) for shape in ((2, 8, 16), (2, 8), (2, 2, 4, 8)))
+    ir.compile(order.Handed, str(path / "program"), distributed_config=DistributedConfig([0, 1]))
+    for name, compiled in (("kernels", signals.shift.compile(x, config=on(2))), ("nested", nested.compile(rows, config=on(2)))):
+        assert isinstance(compiled, DistributedCompiledProgram)
+        os.rename(compiled.output_dir, path / name)
+    wanted = order.expected(rounds)
+    by = np.array([[3], [2]], np.float32)
+    outputs = {"program.0": wanted.pop("last"), **{f"program.{number}": array for number, array in enumerate(wanted.values(), 1)}}
+    outputs |= {"kernels.0": np.roll(x, 1, axis=0), "nested.0": rows * by, "nested.1": rows[0, :4] * np.float32(3)}
+    np.savez(path / "given.npz", program=rounds, kernels=x, nested=rows, **outputs)  # pyright: ignore[reportArgumentType]
+    return path
+
+
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        pytest.param([sys.executable], id="threads"),
+        pytest.param(launched(2), id="processes"),
+        pytest.param(mpirun(2), id="mpi", marks=pytest.mark.skipif(WITHOUT_MPI, reason="needs mpi4py and mpirun")),
+    ],
+)
+def test_another_process_runs_what_was_stored(launcher: list[str], folder: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}
+    command = [*launcher, "-m", "tests.ranks.stored", str(folder), "2"]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=HANG, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_is_stored_says_what_it_is(folder: Path) -> None:
+    compiled: Any = CompiledProgram.from_dir(folder / "kernels")
+    assert isinstance(compiled, DistributedCompiledProgram)
+    assert [(info.name, info.direction, info.shape) for info in compiled.param_infos] == [("x", "In", ("NR", 8, 16)), ("y", "Out", ("NR", 8, 16))]
+    facts = json.loads((folder / "kernels" / "meta.json").read_text())["facts"]["hosts"]["shift"]
+    assert facts["windows"] == {"data": "[8, 16], dtype=pl.FP32", "cells": "[1, 1], dtype=pl.INT32"}
+    assert facts["launched"] == [{"function": "ring_put", "device": "r", "windows": ["data", "cells"]}]
+    assert facts["groups"] == {"data": ["r"], "cells": ["r"]}
+    program: Any = CompiledProgram.from_dir(folder / "program")
+    assert "def double" in program.stage("python") and program.chosen.device_ids == [0, 1]
+
+
+def test_a_stored_host_function_fails_as_it_did_and_says_where(folder: Path) -> None:
+    compiled: Any = pickle.loads(pickle.dumps(CompiledProgram.from_dir(folder / "kernels")))
+    x = np.zeros((1, 8, 16), np.float32)
+    for call in (signals.shift, compiled):
+        with pytest.raises(OutOfBoundsError, match="index 1 of dim 0 of `x`") as caught:
+            call(x, config=on(2))
+        assert caught.value.span is not None and "ring_put(x[r]" in (caught.value.span.source.line(caught.value.span.line) or "")
+    short: Any = CompiledProgram.from_dir(folder / "nested")
+    with pytest.raises(ArtifactError, match=r"`scaled` was not compiled for x: \[6\] of float32"):
+        short(np.zeros((2, 6), np.float32), config=on(2))
+
+
+def test_what_no_other_process_has_is_not_stored() -> None:
+    marks = {object(): 2}
+
+    @pl.jit.host
+    def reads(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+        for r in pl.range(len(marks) * pld.world_size()):
+            scaled(x[r], y[r], 1, device=r)
+
+    compiled = reads.compile(np.zeros((1, 8), np.float32))
+    with pytest.raises(ArtifactError, match="`marks` of `reads` is a object"):
+        _ = compiled.output_dir
+    assert compiled == compiled and hash(compiled)
