@@ -55,10 +55,11 @@ class Writer:
         self.functions.append(None)
         block = block_of(plain)
         node = parsed(block).node
-        node.decorator_list = []
         namespace = Namespace(plain, extra)
         names: dict[str, object] = {}
-        for name in sorted({item.id for item in ast.walk(node) if isinstance(item, ast.Name)} - {node.name}):
+        around = _named([node.args, *([node.returns] if node.returns is not None else [])])
+        inside = _named(node.body) - {*plain.__code__.co_varnames, *plain.__code__.co_cellvars}
+        for name in sorted((around | inside) - {node.name}):
             value = namespace.get(name, _NOTHING)
             if value is not _NOTHING and value is not getattr(builtins, name, _NOTHING) and not (name == "self" and name in extra):
                 names[name] = encode(value, lambda value, name=name: self._other(f"`{name}` of `{plain.__name__}`", value))
@@ -92,6 +93,10 @@ class Writer:
 
 
 _NOTHING = object()
+
+
+def _named(nodes: Sequence[ast.AST]) -> set[str]:
+    return {item.id for node in nodes for item in ast.walk(node) if isinstance(item, ast.Name)}
 
 
 def _write_param(param: LaunchParam) -> list[object]:
