@@ -48,6 +48,8 @@ class FakeLibrary:
     devices: int = 1
     parameters: int = 0
     """How many values a launch reads; a real driver knows from the cubin."""
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    """The same by symbol, where kernels differ."""
     kernels: dict[str, Kernel] = field(default_factory=dict[str, Kernel])
     calls: list[str] = field(default_factory=list[str])
     launches: list[Launched] = field(default_factory=list[Launched])
@@ -194,7 +196,7 @@ class FakeLibrary:
         words = (ctypes.c_uint32 * 14).from_address(config)
         stream, attributes = (ctypes.c_uint64 * 2).from_address(config + 32)
         symbol = self.symbols[function - 0x3001]
-        places = (ctypes.c_uint64 * self.parameters).from_address(params)
+        places = (ctypes.c_uint64 * self.counts.get(symbol, self.parameters)).from_address(params)
         slots = tuple(ctypes.c_uint64.from_address(place).value for place in places)
         given = {
             int(ctypes.c_uint32.from_address(attributes + 72 * at).value): tuple((ctypes.c_uint32 * 3).from_address(attributes + 72 * at + 8))

@@ -19,12 +19,14 @@ from tilejit.runtime.artifact.blob import Blob
 from tilejit.runtime.call import abi
 from tilejit.runtime.call.dispatch import Dispatcher, NativeCall
 from tilejit.runtime.call.dispatch_abi import SLOW
+from tilejit.runtime.call.dispatch_tensors import torch_calls
 from tilejit.runtime.call.guards import CallForm, RuntimeGuard, TensorGuard
 from tilejit.runtime.call.layout import supported
 from tilejit.runtime.call.native_type import NativeCallable
 from tilejit.runtime.call.signature import ParamInfo
 from tilejit.runtime.cuda.entry import CudaEntry, LoadedProgram
-from tilejit.runtime.cuda.launch_abi import FAILED, LAUNCH
+from tilejit.runtime.cuda.launch_abi import FAILED, HEAR, LAUNCH
+from tilejit.runtime.cuda.native import Calls
 from tilejit.runtime.cuda.program import CudaProgram, EntryRow, KernelRow, LaunchRow, Node, ParameterRow
 
 pytestmark = pytest.mark.skipif(not supported(), reason="needs an interpreter that the native dispatcher knows")
@@ -67,14 +69,43 @@ class Streams:
         return 0
 
 
-def entry(launches: Sequence[LaunchRow], kernel: KernelRow = SCALE, params: Sequence[ParamInfo] = PARAMS, memory: bool = False) -> CudaEntry:
-    row = EntryRow(INPUTS, "def call(*_): pass\n", memory, tuple(launches))
+class Allocator:
+    """A stand-in for torch's allocator, by DLPack's rules: memory of this process, with an owner that takes it back."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, ...]] = []
+        self.returned: list[int] = []
+        self.made: list[Any] = []
+        self.status = 0
+        self.function = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(self._allocate)
+        self._deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._take_back)
+        self.address = ctypes.cast(self.function, ctypes.c_void_p).value or 0
+
+    def _allocate(self, tensor: int, out: int, context: int | None, hear: int | None) -> int:
+        data, device, kind, extents, strides, offset = (ctypes.c_int64 * 6).from_address(tensor)
+        size = ctypes.c_int64.from_address(extents).value
+        self.asked.append((device, kind, size, data, strides, offset))
+        if self.status:
+            return self.status
+        memory = ctypes.create_string_buffer(size + 16)
+        deleter = ctypes.cast(self._deleter, ctypes.c_void_p).value or 0
+        managed = (ctypes.c_int64 * 10)(1, 0, deleter, 0, (ctypes.addressof(memory) + 15) & ~15)
+        self.made.append((managed, memory))
+        ctypes.c_uint64.from_address(out).value = ctypes.addressof(managed)
+        return 0
+
+    def _take_back(self, managed: int) -> None:
+        self.returned.append(managed)
+
+
+def entry(launches: Sequence[LaunchRow], kernel: KernelRow = SCALE, params: Sequence[ParamInfo] = PARAMS, size: Node = 0) -> CudaEntry:
+    row = EntryRow(INPUTS, "def call(*_): pass\n", False, tuple(launches), size)
     return CudaEntry(LoadedProgram("scale", [CudaProgram(90, (kernel,), {"scale": row})], FAILURES, lambda file: file.encode()), "scale", params)
 
 
-def run(made: CudaEntry, block: Sequence[int], streams: Streams) -> int:
+def run(made: CudaEntry, block: Sequence[int], streams: Streams, memory: int = 0) -> int:
     """The native function on an argument block; its status."""
-    table = made.table(made.program.on(0), streams.address)
+    table = made.table(made.program.on(0), Calls(streams.address, memory, path().address(HEAR)))
     assert table is not None
     context = (ctypes.c_int64 * abi.CONTEXT_SLOTS)()
     context[abi.TABLE] = table.address
@@ -141,21 +172,56 @@ def test_what_native_code_cannot_compute_is_left_to_the_host_text(gpu: FakeLibra
     narrow = (*PARAMS[:2], ParamInfo("by", "In", INT32))
     whole = KernelRow("scale", (*POINTERS, ParameterRow("n", "scalar", "i64"), ParameterRow("by", "scalar", "i64")), 0, (GENERAL,))
 
-    def known(launch: LaunchRow, kernel: KernelRow = SCALE, params: Sequence[ParamInfo] = PARAMS, memory: bool = False) -> bool:
-        made = entry([launch], kernel, params, memory)
-        return made.table(made.program.on(0), 0) is not None
+    def known(launch: LaunchRow, kernel: KernelRow = SCALE, params: Sequence[ParamInfo] = PARAMS) -> bool:
+        made = entry([launch], kernel, params)
+        return made.table(made.program.on(0), Calls(0, 0, 0)) is not None
 
-    assert known(SCALED) and not known(SCALED, memory=True)
+    assert known(SCALED)
     assert not known(LaunchRow(0, (("floordiv", N, N), 1, 1), SCALED.arguments))
     assert not known(LaunchRow(0, (BY, 1, 1), SCALED.arguments))  # bits of a float are no extent
     assert known(SCALED, whole, index) and not known(SCALED, whole, narrow)  # a narrow slot has lost its sign
+
+
+def test_memory_of_a_call_is_taken_at_once_and_goes_back_after_the_last_launch(gpu: FakeLibrary) -> None:
+    gpu.parameters, memory = 7, Allocator()
+    size: Node = ("mul", ("ceildiv", ("mul", N, 4), 256), 256)
+    first = LaunchRow(0, (BLOCKS, 1, 1), (X, ("memory", 0), N, BY))
+    second = LaunchRow(0, (BLOCKS, 1, 1), (("memory", size), OUT, N, BY), scratch=("memory", 512))
+    made, block = entry([first, second], size=("add", size, size)), [0x1000, 100, 1, 0x2000, 100, 1, 0]
+    assert run(made, block, Streams(), memory.address) == 0
+    base = memory.made[0][0][4]
+    assert memory.asked == [(2, 1 | 0x10801 << 32, 1024, 0, 0, 0)]
+    assert [launched.slots[:2] for launched in gpu.launches] == [(0x1000, base), (base + 512, 0x2000)]
+    assert [launched.slots[5] for launched in gpu.launches] == [0, base + 512]
+    assert memory.returned == [ctypes.addressof(memory.made[0][0])]
+    gpu.statuses["cuLaunchKernelEx"] = [0, 700]
+    assert run(made, block, Streams(), memory.address) == FAILED + 700 and len(memory.returned) == len(memory.made) == 2
+    memory.status = -1
+    assert run(made, block, Streams(), memory.address) == SLOW and len(memory.returned) == 2 and len(gpu.launches) == 3
+
+
+@pytest.mark.torch
+def test_torch_allocates_as_dlpack_says() -> None:
+    pytest.importorskip("torch")
+    found = torch_calls()
+    if found is None:
+        pytest.skip("this torch has no C exchange")
+    extent = ctypes.c_int64(1000)
+    wanted = (ctypes.c_int64 * 6)(0, 1, 1 | 0x10801 << 32, ctypes.addressof(extent), 0, 0)
+    taken = ctypes.POINTER(ctypes.c_int64)()
+    allocate: Any = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(found[1])
+    assert allocate(wanted, ctypes.byref(taken), None, path().address(HEAR)) == 0
+    ctypes.memset(taken[4], 7, 1000)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(taken[2])(taken)
+    wanted[1] = 99  # a device that there is not
+    assert allocate(wanted, ctypes.byref(taken), None, path().address(HEAR)) != 0
 
 
 @pytest.mark.torch
 def test_the_dispatcher_launches_for_tensors_that_fit(gpu: FakeLibrary) -> None:
     torch: Any = pytest.importorskip("torch")
     gpu.parameters, streams, made = 7, Streams(), entry([SCALED])
-    table = made.table(made.program.on(0), streams.address)
+    table = made.table(made.program.on(0), Calls(streams.address, 0, 0))
     assert table is not None
     x, out = torch.arange(12.0), torch.zeros(12)
     fast = path()

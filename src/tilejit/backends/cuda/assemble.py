@@ -54,7 +54,7 @@ def assemble(program: plan.Program, arch: int) -> Assembled:
         )
         for kernel, label, variants in zip(program.kernels, labels, made, strict=True)
     )
-    return Assembled(CudaProgram(arch, kernels, {name: _entry(entry, kernels) for name, entry in program.entries.items()}), cubins)
+    return Assembled(CudaProgram(arch, kernels, {name: entry_row(entry, kernels) for name, entry in program.entries.items()}), cubins)
 
 
 def _labels(names: Sequence[str]) -> list[str]:
@@ -66,10 +66,11 @@ def _section(label: str, cubin: Cubin) -> str:
     return f"{label}.sm_{cubin.arch}{'.aligned' if cubin.aligned else ''}.cubin"
 
 
-def _entry(entry: plan.EntryPlan, kernels: Sequence[KernelRow]) -> EntryRow:
+def entry_row(entry: plan.EntryPlan, kernels: Sequence[KernelRow]) -> EntryRow:
     used = [kernels[at] for at in set(launched(entry.steps))]
     memory = any(isinstance(step, plan.Allocate) for step in all_steps(entry.steps)) or any(_takes_memory(kernel) for kernel in used)
-    return EntryRow(tuple((given.parameter, given.fact, given.axis) for given in entry.inputs), host_text(entry), memory, launch_list(entry))
+    launches, size = launch_list(entry, kernels) or (None, 0)
+    return EntryRow(tuple((given.parameter, given.fact, given.axis) for given in entry.inputs), host_text(entry), memory, launches, size)
 
 
 def _takes_memory(kernel: KernelRow) -> bool:

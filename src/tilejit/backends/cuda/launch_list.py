@@ -1,39 +1,80 @@
-"""An entry that only computes numbers and launches, as a list of launches whose numbers are terms over the entry's inputs."""
+"""An entry that only computes numbers, asks for memory and launches, as a list of launches whose numbers are terms over the entry's inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from tilejit.backends.cuda.plan import Apply, Compute, EntryPlan, Expr, Launch, Move, Var
-from tilejit.runtime.cuda.program import LaunchRow, Node
+from tilejit.backends.cuda.plan import Allocate, Apply, Compute, EntryPlan, Expr, Launch, Move, Var
+from tilejit.runtime.cuda.program import KernelRow, LaunchRow, Node
 
 _OPERATIONS = ("add", "sub", "mul", "minimum", "maximum", "floordiv", "ceildiv", "mod")
 """Ops on INDEX numbers that a term may have."""
+_ALIGN = 256
+"""Of each piece of memory."""
 
 
 class _NoTerm(Exception):
     """A number that is more than that."""
 
 
-def launch_list(entry: EntryPlan) -> tuple[LaunchRow, ...] | None:
-    """The launches of an entry; None when it does anything else."""
-    names: dict[str, Node | None] = {given.name: ("input", position) for position, given in enumerate(entry.inputs)}
-    found: list[LaunchRow] = []
+def launch_list(entry: EntryPlan, kernels: Sequence[KernelRow]) -> tuple[tuple[LaunchRow, ...], Node] | None:
+    """The launches of an entry, and the bytes that all of it takes, which are taken at once; None when it does anything else."""
+    made = _List(entry, kernels)
     try:
-        for step in entry.steps:
-            match step:
-                case Compute():
-                    names[step.target] = _maybe(step.value, names)
-                case Move():
-                    names |= dict(zip(step.targets, [_maybe(value, names) for value in step.values], strict=True))
-                case Launch():
-                    numbers = [_term(number, names) for number in (*step.grid, *step.arguments)]
-                    found.append(LaunchRow(step.kernel, tuple(numbers[:3]), tuple(numbers[3:])))
-                case _:
-                    return None
+        return tuple(made.launches()), made.bytes
     except _NoTerm:
         return None
-    return tuple(found)
+
+
+class _List:
+    def __init__(self, entry: EntryPlan, kernels: Sequence[KernelRow]) -> None:
+        self.steps, self.kernels = entry.steps, kernels
+        self.names: dict[str, Node | None] = {given.name: ("input", position) for position, given in enumerate(entry.inputs)}
+        self.bytes: Node = 0
+
+    def launches(self) -> list[LaunchRow]:
+        found: list[LaunchRow] = []
+        for step in self.steps:
+            match step:
+                case Compute():
+                    self.names[step.target] = _maybe(step.value, self.names)
+                case Move():
+                    self.names |= dict(zip(step.targets, [_maybe(value, self.names) for value in step.values], strict=True))
+                case Allocate():
+                    self.names[step.target] = self.take(_term(step.bytes, self.names))
+                case Launch():
+                    found.append(self.launch(step))
+                case _:
+                    raise _NoTerm
+        return found
+
+    def launch(self, step: Launch) -> LaunchRow:
+        kernel, given = self.kernels[step.kernel], iter([_term(number, self.names) for number in step.arguments])
+        grid = tuple(_term(number, self.names) for number in step.grid)
+        programs = _times(_times(grid[0], grid[1]), grid[2])
+        arguments: list[Node] = []
+        for parameter in kernel.parameters:
+            if parameter.kind in ("pointer", "scalar"):
+                arguments.append(next(given))
+            elif parameter.kind == "scratch":
+                arguments.append(self.take(_times(programs, kernel.scratch_bytes)))
+            elif parameter.kind != "error":
+                raise _NoTerm  # memory that the host fills or looks at
+        own = max(row.facts.scratch * row.facts.clusters for row in kernel.cubins)
+        return LaunchRow(step.kernel, grid, tuple(arguments), self.take(_times(programs, own)) if own else 0)
+
+    def take(self, size: Node) -> Node:
+        """A place in the memory of the call."""
+        place: Node = ("memory", self.bytes)
+        whole = -(-size // _ALIGN) * _ALIGN if isinstance(size, int) else ("mul", ("ceildiv", size, _ALIGN), _ALIGN)
+        self.bytes = self.bytes + whole if isinstance(self.bytes, int) and isinstance(whole, int) else ("add", whole, self.bytes)
+        return place
+
+
+def _times(left: Node, right: Node) -> Node:
+    if isinstance(left, int) and isinstance(right, int):
+        return left * right
+    return left if right == 1 else right if left == 1 else ("mul", left, right)
 
 
 def _maybe(expression: Expr, names: Mapping[str, Node | None]) -> Node | None:

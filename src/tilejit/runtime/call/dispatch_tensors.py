@@ -75,10 +75,11 @@ def _torch_exchange(tensor_type: type) -> int | None:
     return _exchange_function(tensor_type, 5)
 
 
-def torch_stream() -> int | None:
-    """Address of torch's function (device type, device number, address of the stream) that tells the stream it works on now."""
+def torch_calls() -> tuple[int, int] | None:
+    """Addresses of torch's functions that tell the stream it works on now, and that allocate, as DLPack declares them; None: this torch has none."""
     torch = sys.modules.get("torch")
-    return None if torch is None else _exchange_function(torch.Tensor, 6)
+    found = () if torch is None else (_exchange_function(torch.Tensor, 6), _exchange_function(torch.Tensor, 2))
+    return (found[0], found[1]) if found and found[0] is not None and found[1] is not None else None
 
 
 def _exchange_function(tensor_type: type, position: int) -> int | None:

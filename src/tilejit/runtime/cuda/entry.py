@@ -16,16 +16,16 @@ from tilejit.dtypes import DTYPES, FP32, DType
 from tilejit.errors import ArgumentError, ArtifactError, InternalError, TilejitError, TilejitWarning
 from tilejit.runtime.arrays import ArrayView, view_of
 from tilejit.runtime.artifact.sections import Artifact
-from tilejit.runtime.call.dispatch_tensors import torch_stream
+from tilejit.runtime.call.dispatch_tensors import torch_calls
 from tilejit.runtime.call.failures import Failure, raise_failure
 from tilejit.runtime.call.native import NativeStart, Placed
 from tilejit.runtime.call.signature import Bound, ParamInfo
 from tilejit.runtime.cuda import devices
 from tilejit.runtime.cuda.devices import Device
-from tilejit.runtime.cuda.launch_abi import CUDA_DEVICE, FAILED, LAUNCH
+from tilejit.runtime.cuda.launch_abi import CUDA_DEVICE, FAILED, HEAR, LAUNCH
 from tilejit.runtime.cuda.launcher import Launcher, LoadedCubin, launcher
 from tilejit.runtime.cuda.memory import memory_for
-from tilejit.runtime.cuda.native import LaunchTable, numbers_of
+from tilejit.runtime.cuda.native import Calls, LaunchTable, numbers_of
 from tilejit.runtime.cuda.printing import LaunchLog
 from tilejit.runtime.cuda.program import CudaProgram, architecture_name, read_program, runs_on
 from tilejit.runtime.cuda.scalars import rounded, scalar_op, single
@@ -225,11 +225,11 @@ class CudaEntry(Placed):
 
     def natively(self, first: object, symbol: Callable[[str], int], num_threads: int | None = None) -> NativeStart | None:
         """By the launch list, for torch tensors, where that is all a call does."""
-        view, stream = view_of(first), torch_stream()
-        if view is None or view.framework != "torch" or stream is None:
+        view, known = view_of(first), torch_calls()
+        if view is None or view.framework != "torch" or known is None:
             return None
         loaded = self.program.on(device_index(view.device))
-        table = self.table(loaded, stream)
+        table = self.table(loaded, Calls(*known, symbol(HEAR)))
         if table is None:
             return None
 
@@ -238,15 +238,16 @@ class CudaEntry(Placed):
 
         return NativeStart(symbol(LAUNCH), failed, table, table=table.address, device=CUDA_DEVICE | loaded.device.index << 32)
 
-    def table(self, loaded: DeviceProgram, stream: int) -> LaunchTable | None:
-        """What native code needs to launch this entry; None where only the host text says what a call does. `stream` is the C function that tells it."""
+    def table(self, loaded: DeviceProgram, calls: Calls) -> LaunchTable | None:
+        """What native code needs to launch this entry; None where only the host text says what a call does."""
         row = loaded.program.entries[self.name]
-        numbers = numbers_of(loaded.program, row, self.params, self.places, loaded.words.address)
-        if numbers is None or row.launches is None:
+        found = numbers_of(loaded.program, row, self.params, self.places, loaded.words.address)
+        if found is None or row.launches is None:
             return None
+        numbers, size = found
         kernels = [launch.kernel for launch in row.launches]
         launches = [(loaded.program.kernels[at], loaded.cubins[at], each) for at, each in zip(kernels, numbers, strict=True)]
-        return LaunchTable(loaded.device, loaded.words, launches, stream)
+        return LaunchTable(loaded.device, loaded.words, launches, size, calls)
 
     def capture(self, arguments: Sequence[Bound], new: tuple[object, ...]) -> CapturedCall:
         """The call as a graph."""

@@ -10,6 +10,8 @@ import enum
 
 LAUNCH = "tj_launch"
 """The function that launches, in the code of the dispatcher."""
+HEAR = "tj_unheard"
+"""A function that takes note of nothing."""
 CUDA_DEVICE = 2
 """DLPack's number for memory of a GPU."""
 MAX_PARAMETERS = 64
@@ -33,7 +35,12 @@ class Table(enum.IntEnum):
     COUNT = 6
     RECORDS = 7
     """Address of the addresses of COUNT records."""
-    SIZE = 8
+    BYTES = 8
+    """Address of the tape of the bytes that the launches need; 0: none."""
+    ALLOCATE = 9
+    """DLPack's allocator of the caller's framework, and a function that hears what it says of a failure."""
+    HEAR = 10
+    SIZE = 11
 
 
 class Record(enum.IntEnum):
@@ -97,6 +104,8 @@ class Op(enum.IntEnum):
     """By a positive number, as all that follow."""
     CEILDIV = 9
     MOD = 10
+    MEMORY = 11
+    """The address of the memory of the call."""
 
 
 FAILED = 1 << 20

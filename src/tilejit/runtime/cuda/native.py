@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from tilejit.runtime.call.signature import ParamInfo
 from tilejit.runtime.cuda.devices import Device
@@ -35,10 +36,23 @@ class _NotExpressible(Exception):
     """Something that only the host text says."""
 
 
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """C functions that native code calls besides the driver's."""
+
+    stream: int
+    """(device type, device number, address of the stream): the caller's current one."""
+    allocate: int
+    """(DLTensor, address of the result, what `hear` is given, hear): memory of the caller's framework, as DLPack has it."""
+    hear: int
+
+
 class LaunchTable:
     """What native code needs to launch an entry on one device; `address` is where it starts."""
 
-    def __init__(self, device: Device, words: FailureWords, launches: Sequence[tuple[KernelRow, Sequence[LoadedCubin], list[Number]]], stream: int) -> None:
+    def __init__(
+        self, device: Device, words: FailureWords, launches: Sequence[tuple[KernelRow, Sequence[LoadedCubin], list[Number]]], size: Number, calls: Calls
+    ) -> None:
         driver = device.driver
         self._words = words  # owns the failure word
         self._records = [_record(*launch) for launch in launches]
@@ -46,9 +60,12 @@ class LaunchTable:
         table = (ctypes.c_int64 * int(Table.SIZE))()
         table[Table.WORD], table[Table.CONTEXT] = words.address, device.context
         table[Table.GET_CONTEXT], table[Table.LAUNCH] = driver.address("cuCtxGetCurrent"), driver.address("cuLaunchKernelEx")
-        table[Table.STREAM], table[Table.DEVICE] = stream, device.index
+        table[Table.STREAM], table[Table.DEVICE] = calls.stream, device.index
         table[Table.COUNT], table[Table.RECORDS] = len(self._records), ctypes.addressof(addresses)
-        self._kept = (addresses, table)
+        tape = (ctypes.c_int64 * (len(size) + 1))(*size, Op.END)
+        if size != [Op.CONSTANT, 0]:
+            table[Table.BYTES], table[Table.ALLOCATE], table[Table.HEAR] = ctypes.addressof(tape), calls.allocate, calls.hear
+        self._kept = (addresses, table, tape)
         self.address = ctypes.addressof(table)
 
 
@@ -77,52 +94,61 @@ def _record(kernel: KernelRow, cubins: Sequence[LoadedCubin], numbers: Sequence[
     return record, (words, cubins)
 
 
-def numbers_of(program: CudaProgram, row: EntryRow, params: Sequence[ParamInfo], places: Sequence[int], errors: int) -> list[list[Number]] | None:
-    """The numbers of each launch of an entry, over the argument block of its parameters; None where native code cannot compute them."""
-    if row.launches is None or row.memory:
+def numbers_of(
+    program: CudaProgram, row: EntryRow, params: Sequence[ParamInfo], places: Sequence[int], errors: int
+) -> tuple[list[list[Number]], Number] | None:
+    """The numbers of each launch of an entry, over the argument block of its parameters, and the bytes of all; None: native code cannot compute them."""
+    if row.launches is None:
         return None
-    slots = [_slot(params, places, *given) for given in row.inputs]
+    slots = _Slots(row, params, places)
     try:
-        return [_numbers(program.kernels[launch.kernel], launch, row, params, slots, errors) for launch in row.launches]
+        return [_numbers(program.kernels[launch.kernel], launch, slots, errors) for launch in row.launches], _postfix(row.bytes, slots.wide)
     except _NotExpressible:
         return None
+
+
+class _Slots:
+    """Where the inputs of an entry lie in the argument block."""
+
+    def __init__(self, row: EntryRow, params: Sequence[ParamInfo], places: Sequence[int]) -> None:
+        self._row, self._params = row, params
+        self.places = [_slot(params, places, *given) for given in row.inputs]
+
+    def dtype(self, position: int) -> str | None:
+        """Of a scalar input; None: an address, extent or stride."""
+        at, fact, _ = self._row.inputs[position]
+        return self._params[at].dtype.name if fact == "value" else None
+
+    def wide(self, position: int) -> int:
+        """The slot of an input that holds it as a 64-bit number."""
+        if self.dtype(position) not in (None, *_WIDE):
+            raise _NotExpressible
+        return self.places[position]
 
 
 def _slot(params: Sequence[ParamInfo], places: Sequence[int], at: int, fact: str, axis: int) -> int:
     return places[at] + {"address": 0, "value": 0, "extent": 1 + axis, "stride": 1 + len(params[at].shape or ()) + axis}[fact]
 
 
-def _numbers(kernel: KernelRow, launch: LaunchRow, row: EntryRow, params: Sequence[ParamInfo], slots: Sequence[int], errors: int) -> list[Number]:
+def _numbers(kernel: KernelRow, launch: LaunchRow, slots: _Slots, errors: int) -> list[Number]:
     if len(kernel.parameters) + 2 > MAX_PARAMETERS:
         raise _NotExpressible
+    numbers = [_postfix(number, slots.wide) for number in launch.grid]
     given = iter(launch.arguments)
-
-    def dtype(position: int) -> str | None:
-        """Of a scalar input; None: an address, extent or stride."""
-        at, fact, _ = row.inputs[position]
-        return params[at].dtype.name if fact == "value" else None
-
-    def wide(position: int) -> int:
-        if dtype(position) not in (None, *_WIDE):
-            raise _NotExpressible
-        return slots[position]
-
-    numbers = [_postfix(number, wide) for number in launch.grid]
     for parameter in kernel.parameters:
         if parameter.kind == "error":
             numbers.append([Op.CONSTANT, errors])
-        elif parameter.kind in ("pointer", "scalar"):
-            node = next(given)
-            kind = dtype(node[1]) if isinstance(node, tuple) and node[0] == "input" else None  # type: ignore[arg-type]
-            if kind is not None and kind not in _WIDE and _SAME_BITS.get(kind) == parameter.type and isinstance(node, tuple):
-                numbers.append([Op.SLOT, slots[node[1]]])  # type: ignore[index]
-            elif parameter.type.startswith(("*", "i", "u")):
-                numbers.append(_postfix(node, wide))
-            else:
-                raise _NotExpressible
+            continue
+        node = next(given)
+        position = node[1] if isinstance(node, tuple) and node[0] == "input" else None
+        kind = slots.dtype(position) if isinstance(position, int) else None
+        if isinstance(position, int) and kind is not None and kind not in _WIDE and _SAME_BITS.get(kind) == parameter.type:
+            numbers.append([Op.SLOT, slots.places[position]])
+        elif parameter.type.startswith(("*", "i", "u")):
+            numbers.append(_postfix(node, slots.wide))
         else:
             raise _NotExpressible
-    return [*numbers, [Op.CONSTANT, 0], [Op.CONSTANT, 0]]
+    return [*numbers, _postfix(launch.scratch, slots.wide), [Op.CONSTANT, 0]]
 
 
 def _postfix(node: Node, slot: Callable[[int], int], depth: int = 1) -> Number:
@@ -130,8 +156,10 @@ def _postfix(node: Node, slot: Callable[[int], int], depth: int = 1) -> Number:
         raise _NotExpressible
     if isinstance(node, int):
         return [Op.CONSTANT, node]
-    if node[0] == "input":
-        return [Op.SLOT, slot(node[1])]  # type: ignore[arg-type]
+    if node[0] == "input" and isinstance(node[1], int):
+        return [Op.SLOT, slot(node[1])]
+    if node[0] == "memory":
+        return [Op.MEMORY, *([*_postfix(node[1], slot, depth + 1), Op.ADD] if node[1] != 0 else [])]
     operation, left, right = node  # type: ignore[misc]
     if operation not in _OPERATIONS or (operation in _DIVISIONS and not (isinstance(right, int) and right > 0)):
         raise _NotExpressible

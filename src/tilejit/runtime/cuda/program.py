@@ -59,8 +59,8 @@ class KernelRow:
     """The general variant, then the aligned one where that is another."""
 
 
-Node = int | tuple[str, int] | tuple[str, "Node", "Node"]
-"""A number: a constant, ("input", position), or (operation, left, right)."""
+Node = int | tuple[str, int] | tuple[str, "Node"] | tuple[str, "Node", "Node"]
+"""A number: a constant, ("input", position), ("memory", place in the memory of the call), or (operation, left, right)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,9 @@ class LaunchRow:
     kernel: int
     grid: tuple[Node, ...]
     arguments: tuple[Node, ...]
+    """Of the parameters that are pointers, scalars or scratch."""
+    scratch: Node = 0
+    """Address of the memory that Triton itself wants, where it wants some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,8 @@ class EntryRow:
     """Whether it asks for memory."""
     launches: tuple[LaunchRow, ...] | None = None
     """All that it does, where that is a list of launches; None: only the text says it."""
+    bytes: Node = 0
+    """Memory that the launches need."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +133,7 @@ def read_program(fields: Mapping[str, Any]) -> CudaProgram:
                 entry["text"],
                 entry["memory"],
                 None if entry["launches"] is None else tuple(map(_read_launch, entry["launches"])),
+                _read_node(entry["bytes"]),
             )
             for name, entry in fields["entries"].items()
         },
@@ -135,7 +141,7 @@ def read_program(fields: Mapping[str, Any]) -> CudaProgram:
 
 
 def _read_launch(fields: Mapping[str, Any]) -> LaunchRow:
-    return LaunchRow(fields["kernel"], tuple(map(_read_node, fields["grid"])), tuple(map(_read_node, fields["arguments"])))
+    return LaunchRow(fields["kernel"], tuple(map(_read_node, fields["grid"])), tuple(map(_read_node, fields["arguments"])), _read_node(fields["scratch"]))
 
 
 def _read_node(node: Any) -> Node:
@@ -143,5 +149,7 @@ def _read_node(node: Any) -> Node:
         return node
     if node[0] == "input":
         return "input", int(node[1])
+    if node[0] == "memory":
+        return "memory", _read_node(node[1])
     operation, left, right = node
     return str(operation), _read_node(left), _read_node(right)

@@ -13,16 +13,23 @@ from collections.abc import Callable
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.runtime.call import abi
 from tilejit.runtime.call.dispatch_abi import SLOW
-from tilejit.runtime.cuda.launch_abi import CUDA_DEVICE, FAILED, LAUNCH, MAX_DEPTH, MAX_PARAMETERS, Move, Op, Record, Table, Variant
+from tilejit.runtime.cuda.launch_abi import CUDA_DEVICE, FAILED, HEAR, LAUNCH, MAX_DEPTH, MAX_PARAMETERS, Move, Op, Record, Table, Variant
 from tilejit.runtime.cuda.words import CLEAR
 
 _GRID = 3
 _CONFIG_SLOTS = 7  # CUlaunchConfig: seven 32-bit numbers, padding, stream, attributes, their count
+_BYTES_OF_ROW = 1 | (1 | 8 << 8 | 1 << 16) << 32
+"""Rank and data type of a DLTensor: a vector of bytes."""
+_DELETER, _DATA = 2, 4
+"""Slots of DLManagedTensorVersioned, which starts with its version."""
 
 
 def add_launches(module: Module) -> None:
     """Write the function into `module`."""
     _Launches(module).emit()
+    unheard = Emitter(module, HEAR, "void", [Value(f"%{name}", "ptr") for name in ("context", "kind", "message")])
+    unheard.void("ret void")
+    unheard.finish()
 
 
 class _Launches:
@@ -34,6 +41,11 @@ class _Launches:
         self.config = self.e.alloca(f"[{_CONFIG_SLOTS} x i64]")
         self.stack = self.e.alloca(f"[{MAX_DEPTH} x i64]")
         self.out = self.e.alloca("i64")
+        self.wanted = self.e.alloca("[7 x i64]")
+        """A DLTensor, and its only extent."""
+        self.taken = self.e.alloca("i64")
+        """The memory of the call as DLPack hands it out; 0: none."""
+        self.base = self.e.alloca("i64")
 
     def get(self, base: Value, slot: Index, type: str = "i64") -> Value:
         return self.e.load(type, self.e.offset(base, slot, "i64"), 8)
@@ -62,15 +74,52 @@ class _Launches:
         status = e.inst("i32", f"call i32 {self.get(table, Table.STREAM, 'ptr').text}(i32 {CUDA_DEVICE}, {number}, {self.out})")
         self.require(e.inst("i1", f"icmp eq i32 {status.text}, 0"), "slow")
         self.put(self.config, 4, self.get(self.out, 0))
+        self.allocate(table)
         records = self.get(table, Table.RECORDS, "ptr")
         with e.loop(0, self.get(table, Table.COUNT), name="launch") as loop:
             self.launch(self.get(records, loop.iv, "ptr"), self.get(table, Table.LAUNCH, "ptr"))
-        e.void("ret i64 0")
+        done = e.label
+        e.br("end")
+        e.place("failed")
+        e.br("end")
+        e.place("end")
+        result = e.phi("i64", [(e.i64(0), done), (self.failure, "failed")])
+        self.release()
+        e.void(f"ret {result}")
         e.place("slow")
         e.void(f"ret i64 {SLOW}")
-        e.place("failed")
-        e.void(f"ret i64 {self.failure.text}")
         e.finish()
+
+    # memory -----------------------------------------------------------------------------------------------------------------
+
+    def allocate(self, table: Value) -> None:
+        """What the launches need, at once, from the allocator of the caller's framework."""
+        e = self.e
+        self.put(self.taken, 0, 0)
+        tape = self.get(table, Table.BYTES, "ptr")
+        e.cbr(e.inst("i1", f"icmp eq ptr {tape.text}, null"), "placed", "wanted")
+        e.place("wanted")
+        size, _ = self.evaluate(tape)
+        device = e.inst("i64", f"or i64 {CUDA_DEVICE}, {e.inst('i64', f'shl {self.get(table, Table.DEVICE)}, 32').text}")
+        extent = e.offset(self.wanted, 6, "i64")
+        for slot, value in enumerate((e.i64(0), device, e.i64(_BYTES_OF_ROW), self.address(extent), e.i64(0), e.i64(0), size)):
+            self.put(self.wanted, slot, value)
+        allocate, hear = (self.get(table, slot, "ptr") for slot in (Table.ALLOCATE, Table.HEAR))
+        status = e.inst("i32", f"call i32 {allocate.text}({self.wanted}, {self.taken}, ptr null, {hear})")
+        self.require(e.inst("i1", f"icmp eq i32 {status.text}, 0"), "slow")  # Python asks again, and has the words for it
+        self.put(self.base, 0, self.get(self.get(self.taken, 0, "ptr"), _DATA))
+        e.br("placed")
+        e.place("placed")
+
+    def release(self) -> None:
+        """The framework gives it to nobody who works on another stream before this one is done."""
+        e = self.e
+        taken = self.get(self.taken, 0, "ptr")
+        e.cbr(e.inst("i1", f"icmp eq ptr {taken.text}, null"), "released", "release")
+        e.place("release")
+        e.void(f"call void {self.get(taken, _DELETER, 'ptr').text}({taken})")
+        e.br("released")
+        e.place("released")
 
     def launch(self, record: Value, driver: Value) -> None:
         e = self.e
@@ -136,11 +185,11 @@ class _Launches:
         steps: list[tuple[str, Value, Value]] = []
         rows = " ".join(f"i64 {int(op)}, label %{stem}.{op.name}" for op in Op if op is not Op.END)
         e.void(f"switch i64 {self.get(at, 0).text}, label %{end} [ {rows} ]")
-        for op in (Op.CONSTANT, Op.SLOT):
+        for op in (Op.CONSTANT, Op.SLOT, Op.MEMORY):
             e.place(f"{stem}.{op.name}")
-            word = self.get(at, 1)
-            self.put(self.stack, depth, word if op is Op.CONSTANT else self.get(self.block, word))
-            steps.append((e.label, e.offset(at, 2, "i64"), e.i64(e.add(depth, 1))))
+            word = self.get(self.base, 0) if op is Op.MEMORY else self.get(at, 1)
+            self.put(self.stack, depth, self.get(self.block, word) if op is Op.SLOT else word)
+            steps.append((e.label, e.offset(at, 1 if op is Op.MEMORY else 2, "i64"), e.i64(e.add(depth, 1))))
             e.br(head)
         for op, form in self.operators().items():
             e.place(f"{stem}.{op.name}")
