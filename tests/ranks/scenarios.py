@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 import tilejit.language.distributed as pld
-from tests.ranks import ahead, collectives, experts, order, signals
+from tests.ranks import ahead, collectives, experts, order, resident, signals
 from tilejit import ir
 from tilejit.dtypes import FP32
-from tilejit.runtime import RunConfig
+from tilejit.runtime import DistributedConfig, RunConfig, Sharded
+from tilejit.runtime.ranks import engines
 
 Arrays = dict[str, np.ndarray]
 Scenario = Callable[[int, RunConfig], tuple[Arrays, Arrays]]
@@ -135,6 +136,33 @@ def _order(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
     return out, order.expected(x)
 
 
+def _resident(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
+    """Tensors that stay with their ranks; a process of several also has its own slice of one that is whole nowhere."""
+    x, w, start = _floats(world, 2, 8), _floats(world, 8), _floats(world, 2, 8)
+    compiled = ir.compile(resident.Scaling, platform=config.platform)
+    assert isinstance(compiled, ir.DistributedCompiledProgram)
+    found, one = np.empty_like(start), np.empty((2, 8), np.float32)
+    with compiled.prepare(config) as ranks:
+        weights, total = ranks.alloc_stacked_tensor(w), ranks.alloc_stacked_tensor(start)
+        for _ in range(2):
+            ranks(x, weights, total, 0)
+        ranks.copy_stacked_from(total, found)
+        ranks.copy_to(weights[world - 1], np.zeros(8, np.float32))
+        last = ranks.alloc_tensor([2, 8], FP32, init=start[world - 1], worker_id=world - 1)
+        ranks(x, weights, total, 0)
+        ranks.copy_from(total[world - 1], one)
+        own = np.empty_like(one)
+        ranks.copy_from(last, own)
+    with engines.Held(config.distributed_config if isinstance(config.distributed_config, DistributedConfig) else None) as engine:
+        (mine, *others) = engine.here
+    if not others:
+        local = start[mine].copy()
+        compiled(Sharded(x[mine]), Sharded(w[mine]), Sharded(local), 0, config=config)
+        np.testing.assert_array_equal(local, start[mine] + x[mine] * w[mine])
+    twice = start + x * w[:, None] + x * w[:, None]
+    return {"found": found, "one": one, "own": own}, {"found": twice, "one": twice[world - 1], "own": start[world - 1]}
+
+
 SCENARIOS: dict[str, Scenario] = {
     "hello": _hello,
     "shifts": _shifts,
@@ -148,4 +176,5 @@ SCENARIOS: dict[str, Scenario] = {
     "order": _order,
     "ahead": _ahead,
     "blocks": _blocks,
+    "resident": _resident,
 }

@@ -27,7 +27,7 @@ from tilejit.runtime.ranks.host import Recorder
 from tilejit.runtime.ranks.launches import LaunchParam
 from tilejit.runtime.ranks.plan import HostTensor, Plan, StackedTensor, Step, Window, WindowBuffer
 from tilejit.runtime.ranks.recording import recording
-from tilejit.runtime.ranks.resident import StackedDeviceTensor, array_of, home_of
+from tilejit.runtime.ranks.resident import Sharded, StackedDeviceTensor, array_of, home_of
 from tilejit.runtime.ranks.standins import Language, bound
 from tilejit.types.annotations import DynVar, WindowAnnotation
 
@@ -189,9 +189,9 @@ def run_host(
 ) -> object:
     """A call of a host function; `me` is its `self`, `worker` what was prepared for it."""
     check_params(definition)
-    given = _Given(definition, args, named)
     chosen = distributed_config(config)
     with worker.held(chosen) if worker is not None else Held(chosen) as engine:
+        given = _Given(definition, args, named, engine.world, engine.here)
         settled = chosen or DistributedConfig(list(range(engine.world)))
         recorder, result = given.recorded(engine.world, config, me)
         plan = recorder.finish()
@@ -210,16 +210,18 @@ def recorded_only(definition: Definition, args: tuple[object, ...], named: Mappi
     check_params(definition)
     if not args and not named:
         args = tuple(_allocated(param, None, {}) if param.tensor is not None else 0 for param in definition.params)
-    recorder, _ = _Given(definition, args, named).recorded(world_of(distributed_config(config)), config, None)
+    world = world_of(distributed_config(config))
+    recorder, _ = _Given(definition, args, named, world, range(world)).recorded(world, config, None)
     return recorder
 
 
 class _Given:
     """The arguments of one call of a host function."""
 
-    def __init__(self, definition: Definition, args: tuple[object, ...], named: Mapping[str, object]) -> None:
-        stacks: dict[int, StackedDeviceTensor] = {}
-        args, named = tuple(_unstacked(value, stacks) for value in args), {name: _unstacked(value, stacks) for name, value in named.items()}
+    def __init__(self, definition: Definition, args: tuple[object, ...], named: Mapping[str, object], world: int, here: Sequence[int]) -> None:
+        stacks: Stacks = {}
+        args = tuple(_unstacked(value, stacks, world, here) for value in args)
+        named = {name: _unstacked(value, stacks, world, here) for name, value in named.items()}
         bound = bind_arguments(definition, args, named, running=True)
         self.definition, self.values = definition, bound.values
         views = {param.name: view_of(self.values[param.name]) for param in definition.params if param.tensor is not None and param.name in self.values}
@@ -261,21 +263,34 @@ def _returned(result: object, tensors: Mapping[str, HostTensor], new: Mapping[st
     return [new[name] for name in dict.fromkeys((*named, *new))]
 
 
-def _unstacked(value: object, stacks: dict[int, StackedDeviceTensor]) -> object:
-    """What stands for a stacked tensor while arguments are bound: an array of its shape, without memory."""
-    if not isinstance(value, StackedDeviceTensor):
+Stacks = dict[int, list[tuple[Any, int]]]
+"""By what stands for a tensor whose slices stay with ranks: each slice and its rank."""
+
+
+def _unstacked(value: object, stacks: Stacks, world: int, here: Sequence[int]) -> object:
+    """What stands for a tensor whose slices stay with ranks while arguments are bound: an array of its shape, without memory."""
+    if isinstance(value, StackedDeviceTensor):
+        slices = [(array_of(shard), home) for shard, home in zip(value.shards, value.worker_ids, strict=True)]
+    elif isinstance(value, Sharded):
+        local = view_of(value.local)
+        if local is None or not local.contiguous:
+            raise ArgumentError("Sharded takes a tensor that lies in one piece", help="tilejit.runtime.Sharded(array)")
+        if len(here) != 1:
+            raise ArgumentError(f"a sharded tensor has one slice per process, this one has {len(here)} ranks", help="pass all slices as one tensor")
+        slices = [(local.numpy() if rank in here else np.empty(local.shape, local.dtype.numpy), rank) for rank in range(world)]
+    else:
         return value
-    empty = np.broadcast_to(np.empty((), value.shards[0].dtype.numpy), value.full_shape)
-    stacks[id(empty)] = value
+    empty = np.broadcast_to(np.empty((), slices[0][0].dtype), (len(slices), *slices[0][0].shape))
+    stacks[id(empty)] = slices
     return empty
 
 
-def _tensor(definition: Definition, name: str, view: ArrayView | None, value: object, stacks: Mapping[int, StackedDeviceTensor]) -> HostTensor:
+def _tensor(definition: Definition, name: str, view: ArrayView | None, value: object, stacks: Stacks) -> HostTensor:
     """A parameter as the host function sees it."""
-    stack = stacks.get(id(value))
-    if stack is not None:
+    slices = stacks.get(id(value))
+    if slices is not None:
         assert isinstance(value, np.ndarray)
-        return StackedTensor(value, name, shards=[HostTensor(array_of(shard), name, home) for shard, home in zip(stack.shards, stack.worker_ids, strict=True)])
+        return StackedTensor(value, name, shards=[HostTensor(array, name, home) for array, home in slices])
     return HostTensor(_array(definition, name, view), name, home_of(value) if isinstance(value, DeviceTensor) else None)
 
 

@@ -8,17 +8,22 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from tilejit.jit.ranks import distributed_config
 from tilejit.runtime.config import RunConfig
+from tilejit.runtime.ranks.call import Call
 from tilejit.runtime.ranks.config import DistributedConfig
 from tilejit.runtime.ranks.engines import Held, world_of
-from tilejit.runtime.ranks.plan import Plan
+from tilejit.runtime.ranks.plan import HostTensor, Plan, Step
 from tilejit.runtime.ranks.resident import Residents
 
 if TYPE_CHECKING:
     from tilejit.jit.distributed import DistributedCompiledProgram
     from tilejit.runtime.ranks.engine import Engine
 
+NDArray = npt.NDArray[Any]
 
 class DistributedRunHandle:
     """A call under way."""
@@ -52,7 +57,8 @@ class DistributedWorker(Residents):
         callbacks: Mapping[str, Callable[..., object]],
     ) -> None:
         self._programs, self._config = list(programs), config
-        super().__init__(lambda: world_of(distributed_config(config) or programs[0].chosen))
+        self._chosen = distributed_config(config) or programs[0].chosen
+        super().__init__(lambda: world_of(self._chosen), self._has, self._fetch)
         self._persistent, self._reset, self._callbacks = persistent, reset, callbacks
         self._lock = threading.RLock()
         self._held: Held | None = None
@@ -88,6 +94,28 @@ class DistributedWorker(Residents):
         kept = self._persistent and not self._reset and layout == self._layout
         self._layout = layout
         return kept
+
+    def _has(self, rank: int) -> bool:
+        """Whether a rank is in this process."""
+        with self.held(self._chosen) as engine:
+            return rank in engine.here
+
+    def _fetch(self, copies: Sequence[tuple[NDArray, int, NDArray]]) -> None:
+        """Fill arrays of this process with what ranks have: a call in which they write them."""
+        with self.held(self._chosen) as engine:
+            if not engine.several:
+                for source, _, target in copies:
+                    target[...] = source
+                return
+            plan = Plan(engine.world, facts={"what is copied": [(source.shape, str(source.dtype), home) for source, home, _ in copies]})
+            arrays = [np.empty_like(source) for source, _, _ in copies]
+            for array, (source, home, _) in zip(arrays, copies, strict=True):
+                tensor = HostTensor(array, "a copy")
+                plan.tensors.append(tensor)
+                plan.add(Step(home, "copy_from", lambda call, rank, array=array, source=source: np.copyto(array, source), (), [tensor]))
+            Call(engine, plan, DistributedConfig(list(range(engine.world)), timeout_s=self._chosen.timeout_s if self._chosen is not None else None)).run()
+            for array, (_, _, target) in zip(arrays, copies, strict=True):
+                target[...] = array
 
     # calls ----------------------------------------------------------------------------------------------------------------
 

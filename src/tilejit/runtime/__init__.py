@@ -11,6 +11,7 @@ _NAMES = {
     "CompiledProgram": "tilejit.runtime.artifact.compiled",
     "DeviceArray": "tilejit.runtime.cuda.arrays",
     "DeviceTensor": "tilejit.runtime.arrays",
+    "Sharded": "tilejit.runtime.ranks.resident",
     "StackedDeviceTensor": "tilejit.runtime.ranks.resident",
     "DistributedCompiledProgram": "tilejit.jit.distributed",
     "DistributedConfig": "tilejit.runtime.ranks.config",

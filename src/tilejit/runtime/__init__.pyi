@@ -6,7 +6,7 @@ from tilejit.passes.pipeline import VerifyInstrument as VerifyInstrument
 from tilejit.jit.distributed import DistributedCompiledProgram as DistributedCompiledProgram
 from tilejit.jit.workers import DistributedRunHandle as DistributedRunHandle, DistributedWorker as DistributedWorker
 from tilejit.runtime.ranks.config import DistributedConfig as DistributedConfig
-from tilejit.runtime.ranks.resident import StackedDeviceTensor as StackedDeviceTensor
+from tilejit.runtime.ranks.resident import Sharded as Sharded, StackedDeviceTensor as StackedDeviceTensor
 from tilejit.runtime.arrays import DeviceTensor as DeviceTensor
 from tilejit.runtime.bench import BenchmarkStats as BenchmarkStats
 from tilejit.runtime.bench import benchmark as benchmark

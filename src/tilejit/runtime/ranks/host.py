@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
@@ -19,11 +20,12 @@ from tilejit.errors import (
     ShapeError,
     Span,
     TilejitError,
+    TilejitWarning,
 )
 from tilejit.runtime.artifact.compiled import CompiledEntry
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.launches import HostCollective, Launchable, LaunchParam, extents, in_framework, on_rank, sample, shown, type_of
-from tilejit.runtime.ranks.places import assigned_name, span_of
+from tilejit.runtime.ranks.places import assigned_name, is_nested, span_of
 from tilejit.runtime.ranks.plan import GroupOf, HostTensor, Plan, StackedTensor, Step, Window, WindowBuffer
 from tilejit.runtime.ranks.recording import record_into, recording
 from tilejit.types.annotations import DynVar
@@ -68,6 +70,12 @@ class Recorder:
     def fail(self, kind: type[TilejitError], message: str, help: str | None = None, **more: Any) -> NoReturn:
         raise kind(message, span=self.here(), help=help, **more)
 
+    def warn(self, message: str, span: Span | None) -> None:
+        """Say something once for a place."""
+        if span is not None and (span.filename, span.line, message) not in _WARNED:
+            _WARNED.add((span.filename, span.line, message))
+            warnings.warn_explicit(message, TilejitWarning, span.filename, span.line)
+
     # values ---------------------------------------------------------------------------------------------------------------
 
     def integer(self, value: object, what: str) -> int:
@@ -106,6 +114,8 @@ class Recorder:
             self.fail(ArgumentError, f"there are two window buffers `{label}`", help="rename one of them")
         buffer = WindowBuffer(label, (bits + 7) // 8, span)
         self.plan.buffers.append(buffer)
+        if span is not None and any(code.co_name == span.function and is_nested(code, span) for code in self.codes):
+            self.warn(f"the window buffer `{label}` stands in a loop or a branch: there is one of it in every call", span)
         return buffer
 
     def window(self, buf: object, shape: object, dtype: object) -> Window:
@@ -229,10 +239,12 @@ class Recorder:
             return window
         known = [extent for extent in wanted if isinstance(extent, int)]
         count, fixed = int(np.prod(window.shape, dtype=np.int64)), int(np.prod(known, dtype=np.int64))
-        if len(known) == len(wanted) and fixed == count:
-            return window.reshaped(tuple(known))
-        if len(known) == len(wanted) - 1 and fixed and count % fixed == 0:
-            return window.reshaped(tuple(extent if isinstance(extent, int) else count // fixed for extent in wanted))
+        fits = (len(known) == len(wanted) and fixed == count) or (len(known) == len(wanted) - 1 and bool(fixed) and count % fixed == 0)
+        if fits:
+            shape = tuple(extent if isinstance(extent, int) else count // fixed for extent in wanted)
+            if _without_ones(shape) != _without_ones(window.shape):
+                self.warn(f"{what} is {list(shape)}, the window {list(window.shape)}: the elements are taken in their order", self.here())
+            return window.reshaped(shape)
         shown = ", ".join(str(getattr(extent, "name", extent)) for extent in wanted)
         self.fail(ShapeError, f"{what} is [{shown}], the window {list(window.shape)}", help="both must have as many elements")
 
@@ -263,7 +275,15 @@ class Recorder:
             for step in event.steps() if isinstance(event, HostCollective) else [event]:
                 self.plan.add(step)
         self.check_buffers()
+        self._check_slices()
         return self.plan
+
+    def _check_slices(self) -> None:
+        """A tensor with more slices than there are ranks is cut by rank: then some of it is left alone."""
+        ranks = {step.rank for step in self.plan.steps}
+        for tensor in self.plan.tensors:
+            if tensor.taken and len(tensor.taken) == len(ranks) < tensor.shape[0]:
+                self.warn(f"`{tensor.name}` has {tensor.shape[0]} slices, {len(ranks)} ranks were launched: the other slices stay as they are", tensor.cut_at)
 
     def check_buffers(self) -> None:
         """A buffer that no rank uses is a mistake."""
@@ -272,3 +292,13 @@ class Recorder:
                 raise ArgumentError(
                     f"the window buffer `{buffer.name}` is allocated but never used on a rank", span=buffer.span, help="pass a window of it to a launch"
                 )
+
+
+_WARNED: set[tuple[str, int, str]] = set()
+"""What was said already."""
+
+
+def _without_ones(shape: Sequence[int]) -> tuple[int, ...]:
+    """A shape without its leading ones."""
+    first = next((axis for axis, extent in enumerate(shape) if extent != 1), len(shape))
+    return tuple(shape[first:])

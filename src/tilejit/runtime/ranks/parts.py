@@ -43,4 +43,7 @@ def part_of(tensor: HostTensor, index: Any) -> HostTensor:
         recorder.fail(ArgumentError, f"an element of `{tensor.name}` is not known to a host function", help="read it in a function that is launched")
     if not found.flags.c_contiguous:
         recorder.fail(ArgumentError, f"this part of `{tensor.name}` does not lie in one piece", help="index leading dims only")
+    if items and isinstance(ready[0], int):
+        tensor.taken.add(ready[0] % tensor.shape[0])
+        tensor.cut_at = tensor.cut_at or recorder.here()
     return HostTensor(found, tensor.name, tensor.home)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 from itertools import islice
-from types import FrameType
+from types import CodeType, FrameType
 
 from tilejit.errors import SourceText, Span
 
@@ -27,6 +27,13 @@ def assigned_name(span: Span | None) -> str | None:
     text = (span.source.line(span.line) or "").strip()
     head = text.partition("=")[0].partition(":")[0].strip()
     return head if head.isidentifier() and "=" in text else None
+
+
+def is_nested(code: CodeType, span: Span) -> bool:
+    """Whether the statement at a place is further in than the first ones of its function: in a loop or a branch."""
+    numbers = {line for _, _, line in code.co_lines() if line is not None and line > code.co_firstlineno}
+    indents = {number: len(text) - len(text.lstrip()) for number in numbers if (text := span.source.line(number))}
+    return indents.get(span.line, 0) > min(indents.values(), default=0)
 
 
 def span_of(frame: FrameType) -> Span:

@@ -60,6 +60,9 @@ class HostTensor:
     name: str
     home: int | None = None
     """The rank that it stays with, if it does."""
+    taken: set[int] = field(default_factory=set[int])
+    """Which slices of it were taken by a first index, and where."""
+    cut_at: Span | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilejit.dtypes import DType, dtype_of_numpy
+from tilejit.dtypes import UINT8, DType, dtype_of_numpy
 from tilejit.runtime.arrays import DeviceTensor, view_of
 
 NDArray = npt.NDArray[Any]
@@ -32,6 +32,13 @@ class StackedDeviceTensor:
         return self.shards[index]
 
 
+@dataclass(frozen=True, eq=False)
+class Sharded:
+    """Stands for `[W, *local.shape]` in a job of several processes: each has the slice of its own rank, and nobody gets another one."""
+
+    local: object
+
+
 _homes: dict[int, tuple[NDArray, int]] = {}
 """By address: the memory of a tensor that stays with a rank, and that rank."""
 
@@ -50,17 +57,19 @@ def array_of(tensor: DeviceTensor) -> NDArray:
 
 
 class Residents:
-    """The resident tensors of a worker."""
+    """The resident tensors of a worker: each is filled in the process of its rank only; the others have its address space."""
 
-    def __init__(self, world: Callable[[], int]) -> None:
-        self._world = world
+    def __init__(self, world: Callable[[], int], is_here: Callable[[int], bool], bring: Callable[[Sequence[tuple[NDArray, int, NDArray]]], None]) -> None:
+        self._world, self._is_here, self._bring = world, is_here, bring
+        """`bring` fills arrays of the caller from arrays that are whole on some rank only."""
         self._own: set[int] = set()
 
-    def _keep(self, array: NDArray, worker_id: int) -> DeviceTensor:
+    def _keep(self, shape: Sequence[int], dtype: DType, worker_id: int, init: object = None) -> DeviceTensor:
         if not 0 <= worker_id < self._world():
             raise ValueError(f"worker_id={worker_id}: the world has the ranks 0 to {self._world() - 1}")
-        dtype = dtype_of_numpy(array.dtype)
-        assert dtype is not None
+        array = np.zeros(tuple(shape), dtype.numpy)
+        if init is not None and self._is_here(worker_id):
+            array[...] = _numpy(init)
         tensor = DeviceTensor(int(array.__array_interface__["data"][0]), tuple(array.shape), dtype)
         _homes[tensor.data_ptr] = (array, worker_id)
         self._own.add(tensor.data_ptr)
@@ -68,10 +77,7 @@ class Residents:
 
     def alloc_tensor(self, shape: Sequence[int], dtype: DType, *, init: object = None, worker_id: int = 0) -> DeviceTensor:
         """A tensor that stays with a rank; zero, or what `init` holds."""
-        array = np.zeros(tuple(shape), dtype.numpy)
-        if init is not None:
-            array[...] = _numpy(init)
-        return self._keep(array, worker_id)
+        return self._keep(shape, dtype, worker_id, init)
 
     def free_tensor(self, tensor: DeviceTensor) -> None:
         """Let go of a tensor."""
@@ -79,7 +85,7 @@ class Residents:
 
     def malloc(self, nbytes: int, *, worker_id: int = 0) -> int:
         """The address of memory that stays with a rank."""
-        return self._keep(np.zeros(max(nbytes, 1), np.uint8), worker_id).data_ptr
+        return self._keep([max(nbytes, 1)], UINT8, worker_id).data_ptr
 
     def free(self, address: int) -> None:
         """Let go of memory."""
@@ -90,11 +96,19 @@ class Residents:
 
     def copy_to(self, tensor: DeviceTensor, host: object) -> None:
         """Fill a resident tensor."""
-        array_of(tensor)[...] = _numpy(host)
+        home = home_of(tensor)
+        if home is None or self._is_here(home):
+            array_of(tensor)[...] = _numpy(host)
 
     def copy_from(self, tensor: DeviceTensor, host: object) -> None:
-        """Fill an array of the caller with what a resident tensor holds."""
-        _numpy(host)[...] = array_of(tensor)
+        """Fill an array of the caller with what a resident tensor holds; with several processes, all call this."""
+        self._copy([(tensor, _numpy(host))])
+
+    def _copy(self, pairs: Sequence[tuple[DeviceTensor, NDArray]]) -> None:
+        for tensor, target in pairs:
+            if home_of(tensor) is None:
+                target[...] = array_of(tensor)
+        self._bring([(array_of(tensor), home, target) for tensor, target in pairs if (home := home_of(tensor)) is not None])
 
     def alloc_stacked_tensor(self, host: object, *, worker_ids: Sequence[int] | None = None) -> StackedDeviceTensor:
         """Slice i of an array as a tensor that stays with rank `worker_ids[i]`."""
@@ -102,7 +116,10 @@ class Residents:
         ids = tuple(range(len(array)) if worker_ids is None else worker_ids)
         if array.ndim < 1 or len(ids) != len(array) or len(set(ids)) != len(ids):
             raise ValueError(f"worker_ids names a different rank for each of the {len(array)} slices, got {list(ids)}")
-        shards = tuple(self._keep(part.copy(), rank) for part, rank in zip(array, ids, strict=True))
+        dtype = dtype_of_numpy(array.dtype)
+        if dtype is None:
+            raise ValueError(f"there are no tensors of {array.dtype}")
+        shards = tuple(self._keep(part.shape, dtype, rank, part) for part, rank in zip(array, ids, strict=True))
         return StackedDeviceTensor(shards, tuple(array.shape), ids)
 
     def free_stacked_tensor(self, stacked: StackedDeviceTensor) -> None:
@@ -111,12 +128,11 @@ class Residents:
             self.free_tensor(shard)
 
     def copy_stacked_from(self, stacked: StackedDeviceTensor, host: object) -> None:
-        """Fill an array of the caller with what the shards hold; with several processes, a process has its own rank's only."""
+        """Fill an array of the caller with what the shards hold; with several processes, all call this."""
         target = _numpy(host)
         if tuple(target.shape) != stacked.full_shape:
             raise ValueError(f"the stacked tensor is {list(stacked.full_shape)}, the array {list(target.shape)}")
-        for number, shard in enumerate(stacked.shards):
-            target[number] = array_of(shard)
+        self._copy([(shard, target[number : number + 1].reshape(shard.shape)) for number, shard in enumerate(stacked.shards)])
 
     def free_all(self) -> None:
         """The worker ends."""
