@@ -21,7 +21,6 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 import numpy as np  # noqa: E402
 
 from tilejit import errors, ops  # noqa: E402
-from tilejit.dtypes import FP32  # noqa: E402
 from tilejit.ops.help import example, example_dtype, help_text  # noqa: E402
 from tilejit.ops.spec import OpSpec, Spelling  # noqa: E402
 from tilejit.runtime import RunConfig  # noqa: E402
@@ -32,23 +31,6 @@ MADE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELO
 """Pages of the repository's root, and their places on the site."""
 SHOWN_MESSAGES = 3
 """Messages per class in the catalogue of errors."""
-BY_HAND = {
-    "squeeze": "pl.squeeze(x[0:1], axis=0)",
-    "zeros": "pl.zeros([2, 3], pl.FP32)",
-    "ones": "pl.ones([2, 3], pl.FP32)",
-    "full_like": "pl.full_like(x, 7.0)",
-    "broadcast_to": "pl.broadcast_to(x[0:1], [3, 8])",
-    "expand_dims": "pl.expand_dims(x, 1)",
-    "einsum": 'pl.einsum("ik,jk->ij", x, x)',
-    "bincount": "pl.bincount(pl.cast(x, pl.INT32), 6)",
-    "histogram": "pl.histogram(x, 5, 1.0, 5.0)",
-    "topk": "pl.topk(x, 3)[0]",
-    "rand": "pl.rand(7, [2, 3])",
-    "randn": "pl.randn(7, [2, 3])",
-}
-"""Calls that show operators whose arguments cannot be told from the table."""
-
-
 def pages() -> dict[str, str]:
     """Every page that is made, by its place on the site."""
     operators = {row.name: row for row in ops.table().values() if row.spellings}
@@ -117,11 +99,10 @@ def cell(text: str) -> str:
 
 def example_of(row: OpSpec) -> Iterator[str]:
     """A kernel with the operator and what it gives, run now; or one of the kernels of the repository that the tests run."""
-    call = BY_HAND.get(row.name) or next((text for spelling in row.spellings if (text := example(spelling, row)) is not None), None)
+    call = next((text for spelling in row.spellings if (text := example(spelling, row)) is not None), None)
     if call is not None:
         text = f"import tilejit.language as pl\n\n@pl.jit\ndef kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = {call}\n"
-        kind = FP32 if row.name in BY_HAND else example_dtype(row)
-        x = np.random.default_rng(0).uniform(1, 5, (4, 8)).astype(kind.numpy)
+        x = np.random.default_rng(0).uniform(1, 5, (4, 8)).astype(example_dtype(row).numpy)
         names: dict[str, Any] = {}
         exec(text, names)
         result = names["kernel"](x, config=RunConfig(platform="reference"))

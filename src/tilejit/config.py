@@ -71,6 +71,13 @@ def _flag(text: str) -> bool:
     raise ValueError("expected 1 or 0")
 
 
+def _profiled(text: str) -> str:
+    try:
+        return "jitdump" if text == "jitdump" else "map" if _flag(text) else ""
+    except ValueError:
+        raise ValueError("expected 1, 0 or jitdump") from None
+
+
 POLICIES = ("raise", "recompile", "ignore")
 """What to do about a captured value that changed."""
 
@@ -182,7 +189,9 @@ RANKS_PER_NODE = Setting(
 RANK = Setting("rank", _number, -1, False, "set by `tilejit launch`: the rank of this process")
 WORLD = Setting("world", _number, 0, False, "set by `tilejit launch`: how many processes there are")
 JOB = Setting("job", str, "", False, "set by `tilejit launch`: where its processes find the memory that they share")
-PERF_MAP = Setting("perf_map", _flag, False, False, "write where kernels lie to /tmp/perf-PID.map, so that `perf` shows them by name")
+PERF_MAP = Setting(
+    "perf_map", _profiled, "", False, "let `perf` show kernels by name: 1 writes where they lie to /tmp/perf-PID.map, `jitdump` their code for `perf inject`"
+)
 PTOAS = Setting("ptoas", str, "", False, "the program that checks emitted PTO text; empty: `ptoas` if it is on PATH, `off`: none")
 
 SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int] | Setting[float], ...] = (

@@ -151,6 +151,95 @@ def test_annotations_speak_of_other_parameters(platform: str) -> None:
     np.testing.assert_array_equal(like_another(X, np.array([2, 0, 3, 1], np.int32), config=config), X[[1, 3, 0, 2]])
 
 
+ROWS, TALL, WIDE = 3, 5, 8
+RAGGED = np.random.default_rng(1).standard_normal((13, 21), np.float32)
+
+
+@pl.jit
+def clamped(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range((x.shape[0] + TALL - 1) // TALL):
+            for j in pl.range((x.shape[1] + WIDE - 1) // WIDE):
+                row = i * TALL
+                tile = pl.load(x, [row, j * WIDE], [TALL, WIDE], clamp=True)
+                pl.store(pl.mul(tile, 2.0), [i * 5, j * 8], out)
+
+
+@pl.jit
+def turned(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for block in pl.spmd((x.shape[0] + 3) // 4):
+        tile = pl.slice(x, [4, 32], [block * 4, 0], clamp=True)
+        out[:, block * 4 : block * 4 + 4] = pl.transpose(tile, 0, 1)
+
+
+@pl.jit
+def as_its_ends_say(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for block in pl.spmd((x.shape[0] + 3) // 4):
+        out[block * 4 : block * 4 + 4, 0:32] = pl.slice(x, [4, 32], [block * 4, 0], clamp=True)
+
+
+@pl.jit
+def totals(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range((x.shape[0] + 3) // 4):
+            pl.store(pl.row_sum(pl.load(x, [i * 4, 0], [4, 32], clamp=True)), [i * 4, 0], out)
+
+
+@pl.jit
+def narrowed(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range((x.shape[0] + 3) // 4):
+            rows = pl.min(4, x.shape[0] - i * 4)
+            tile = pl.load(x, [i * 4, 0], [4, 21], valid_shape=[rows, 21])
+            pl.store(pl.neg(tile), [i * 4, 0], out)
+
+
+@pl.jit
+def of_any_height(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    rows = pl.dynamic("ROWS")
+    x.bind_dynamic(0, rows)
+    for i in pl.parallel((rows + 3) // 4):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            pl.store(pl.neg(pl.load(x, [i * 4, 0], [4, 21], clamp=True)), [i * 4, 0], out)
+
+
+@pl.jit
+def the_first_rows(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range(ROWS):
+            pl.store(pl.load(x, [i * 4, 0], [4, 32], clamp=True), [i * 4, 0], out)
+
+
+CUT = [
+    (clamped, lambda x: 2 * x),
+    (turned, lambda x: x.T),
+    (as_its_ends_say, lambda x: np.pad(x, ((0, 0), (0, 11)))),
+    (totals, lambda x: x.sum(1, keepdims=True)),
+    (narrowed, lambda x: -x),
+    (of_any_height, lambda x: -x),
+    (the_first_rows, lambda x: x[:12]),
+]
+
+
+@pytest.mark.parametrize("case", CUT, ids=[kernel.__name__ for kernel, _ in CUT])
+def test_a_tile_that_is_cut_and_written_where_it_was_read_ends_with_its_tensor(case: tuple[JITFunction, Callable[[np.ndarray], np.ndarray]]) -> None:
+    kernel, wanted = case
+    found = kernel(RAGGED)
+    assert found.shape == wanted(RAGGED).shape
+    np.testing.assert_allclose(found, wanted(RAGGED), rtol=1e-5, atol=1e-6)
+
+
+def test_a_tile_that_is_cut_and_written_elsewhere_says_that_its_end_is_not_known() -> None:
+    @pl.jit
+    def moved(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            for i in pl.range(4):
+                pl.store(pl.load(x, [i * 4, 0], [4, 21], clamp=True), [i * 4 + 1, 0], out)
+
+    with pytest.raises(ShapeError, match="where it ends is known only at run time"):
+        moved(RAGGED)
+
+
 def test_where_it_cannot_be_told_the_write_is_named() -> None:
     @pl.jit
     def scattered(x: pl.Tensor, index: pl.Tensor, out: pl.Out[pl.Tensor]):

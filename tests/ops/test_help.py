@@ -15,8 +15,7 @@ from tilejit.ops.help import example, example_dtype, help_text
 from tilejit.runtime import RunConfig
 
 FUNCTIONS = {name: found for name in ops.public_names("pl") if (found := ops.public("pl", name)) is not None}
-EXAMPLES = {name: text for name, found in FUNCTIONS.items() if (text := example(*found.rows[-1])) is not None}
-SAMPLE = sorted(EXAMPLES)[::4]
+EXAMPLES = {(name, row.name): (text, row) for name, found in FUNCTIONS.items() for spelling, row in found.rows if (text := example(spelling, row)) is not None}
 
 
 def test_help_has_signature_meaning_dtypes_shapes_and_example() -> None:
@@ -27,15 +26,15 @@ def test_help_has_signature_meaning_dtypes_shapes_and_example() -> None:
 
 
 def test_most_ops_have_an_example() -> None:
-    assert len(EXAMPLES) >= 60
+    assert len(EXAMPLES) >= 95
 
 
-@pytest.mark.parametrize("name", SAMPLE)
-def test_the_example_runs(name: str) -> None:
-    lines = ["import tilejit.language as pl", "@pl.jit", "def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):", f"    out[:] = {EXAMPLES[name]}"]
+@pytest.mark.parametrize("name", sorted(EXAMPLES), ids="-".join)
+def test_the_example_runs(name: tuple[str, str]) -> None:
+    text, row = EXAMPLES[name]
+    lines = ["import tilejit.language as pl", "@pl.jit", "def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):", f"    out[:] = {text}"]
     kernel = kernel_of("\n".join(lines) + "\n", f"<example of {name}>")
-    dtype = example_dtype(FUNCTIONS[name].rows[-1][1]).numpy
-    x = np.random.default_rng(0).uniform(1, 5, (4, 8)).astype(dtype)
+    x = np.random.default_rng(0).uniform(1, 5, (4, 8)).astype(example_dtype(row).numpy)
     out = kernel(x, config=RunConfig(platform="reference"))
     assert out.size and np.isfinite(out.astype(np.complex128)).all()
 

@@ -3603,12 +3603,14 @@ def bincount(input: Any, length: Any, weights: Any = ...) -> Any:
     """How often each number from 0 to length - 1 occurs, as INT32; with weights the sum of the weights of its places.
 
     takes: tensors and tiles of integers
+    example: out[:] = pl.bincount(pl.cast(x, pl.INT32), 6)  # x: FP32 [4, 8]
     """
 
 def broadcast_to(input: Any, shape: Any) -> Any:
     """The elements repeated along new axes, and along those of extent 1, until the shape is `shape`.
 
     takes: tensors and tiles of integers and floats
+    example: out[:] = pl.broadcast_to(x[0:1], [3, 8])  # x: FP32 [4, 8]
     """
 
 def cast(input: Any, target_type: Any, mode: Any = ...) -> Any:
@@ -3860,6 +3862,7 @@ def einsum(subscripts: Any, lhs: Any, rhs: Any = ...) -> Any:
     """A sum of products written with one letter per axis, as in NumPy: of two operands a matrix product, of one a reduction or another order of its axes.
 
     takes: tensors and tiles of integers and floats
+    example: out[:] = pl.einsum("ik,jk->ij", x, x)  # x: FP32 [4, 8]
     """
 
 def erf(input: Any) -> Any:
@@ -3902,6 +3905,7 @@ def expand_dims(input: Any, axis: Any) -> Any:
     """One more axis of extent 1, which becomes axis `axis` of the result.
 
     takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
+    example: out[:] = pl.expand_dims(x, 1)  # x: FP32 [4, 8]
     """
 
 def expands(target: Any, scalar: Any) -> Any:
@@ -3970,6 +3974,7 @@ def full_like(input: Any, value: Any, dtype: Any = ...) -> Any:
     """An array of the shape of the input, and of its data type unless another is given, in which every element is `value`.
 
     takes: tensors and tiles of integers and floats
+    example: out[:] = pl.full_like(x, 7.0)  # x: FP32 [4, 8]
     """
 
 def gather(input: Any, dim: Any = ..., index: Any = ..., *, mask_pattern: Any = ..., output_dtype: Any = ..., kvalue: Any = ..., cmp_mode: Any = ..., out_cols: Any = ..., offset: Any = ..., count_dtype: Any = ..., fill: Any = ...) -> Any:
@@ -4033,6 +4038,7 @@ def histogram(input: Any, bins: Any, low: Any, high: Any) -> Any:
     """How many elements lie in each of `bins` equal parts of the range from low to high, as INT32; what lies outside is not counted.
 
     takes: tensors and tiles of floats
+    example: out[:] = pl.histogram(x, 5, 1.0, 5.0)  # x: FP32 [4, 8]
     """
 
 def imag(input: Any) -> Any:
@@ -4265,6 +4271,7 @@ def ones(shape: Any, dtype: Any = ...) -> Any:
     """Every element is 1.
 
     takes: tensors and tiles of integers and floats
+    example: out[:] = pl.ones([2, 3], pl.FP32)  # x: FP32 [4, 8]
     """
 
 def ones_like(input: Any, dtype: Any = ...) -> Any:
@@ -4354,12 +4361,14 @@ def rand(seed: Any, shape: Any) -> Any:
     """Random numbers from 0 to 1, without 1, all equally likely; the same seed gives the same numbers on every platform.
 
     takes: tensors and tiles of FP32
+    example: out[:] = pl.rand(7, [2, 3])  # x: FP32 [4, 8]
     """
 
 def randn(seed: Any, shape: Any) -> Any:
     """Random numbers of the normal distribution, of mean 0 and variance 1; the same seed gives the same numbers.
 
     takes: tensors and tiles of FP32
+    example: out[:] = pl.randn(7, [2, 3])  # x: FP32 [4, 8]
     """
 
 def random(key0: Any, key1: Any, counter0: Any, counter1: Any, counter2: Any, counter3: Any, shape: Any, dtype: Any = ..., rounds: Any = ...) -> Any:
@@ -4688,7 +4697,7 @@ def squeeze(input: Any, axis: Any = ...) -> Any:
     """The same elements without axes of extent 1: those that are named, or all but one of them.
 
     takes: tensors and tiles of BOOL, INT4, INT8, INT16, INT32, INT64, UINT4, UINT8, UINT16, UINT32, UINT64, FP4, FP8E4M3FN, FP8E5M2, FP8E8M0, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
-    example: out[:] = pl.squeeze(x, axis=1)  # x: FP32 [4, 8]
+    example: out[:] = pl.squeeze(x[0:1], axis=0)  # x: FP32 [4, 8]
     """
 
 def std(input: Any, axis: Any = ..., keepdims: Any = ..., ddof: Any = ...) -> Any:
@@ -4759,6 +4768,7 @@ def topk(input: Any, k: Any, axis: Any = ..., largest: Any = ...) -> Any:
     """The k largest elements along an axis in descending order (or the smallest in ascending order), and their INT32 indices.
 
     takes: tensors and tiles of integers and floats
+    example: out[:] = pl.topk(x, 3)[0]  # x: FP32 [4, 8]
     """
 
 def topk_rows(input: Any, k: Any, largest: Any = ...) -> Any:
@@ -4836,6 +4846,7 @@ def zeros(shape: Any, dtype: Any = ...) -> Any:
     """Every element is 0.
 
     takes: tensors and tiles of integers and floats
+    example: out[:] = pl.zeros([2, 3], pl.FP32)  # x: FP32 [4, 8]
     """
 
 def zeros_like(input: Any, dtype: Any = ...) -> Any:

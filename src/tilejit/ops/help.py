@@ -17,6 +17,23 @@ _SHAPES = {
 }
 
 
+_WRITTEN = {
+    "squeeze": "pl.squeeze(x[0:1], axis=0)",
+    "zeros": "pl.zeros([2, 3], pl.FP32)",
+    "ones": "pl.ones([2, 3], pl.FP32)",
+    "full_like": "pl.full_like(x, 7.0)",
+    "broadcast_to": "pl.broadcast_to(x[0:1], [3, 8])",
+    "expand_dims": "pl.expand_dims(x, 1)",
+    "einsum": 'pl.einsum("ik,jk->ij", x, x)',
+    "bincount": "pl.bincount(pl.cast(x, pl.INT32), 6)",
+    "histogram": "pl.histogram(x, 5, 1.0, 5.0)",
+    "topk": "pl.topk(x, 3)[0]",
+    "rand": "pl.rand(7, [2, 3])",
+    "randn": "pl.randn(7, [2, 3])",
+}
+"""Calls that show operators whose arguments cannot be told from the table; `x` is FP32."""
+
+
 def _dtypes(row: OpSpec) -> str:
     return next((text for dtypes, text in _SETS if row.dtypes == dtypes), None) or dtype_names(row.dtypes)
 
@@ -28,7 +45,9 @@ def _shapes(row: OpSpec) -> str | None:
 
 
 def example(spelling: Spelling, row: OpSpec) -> str | None:
-    """A call on a tensor `x` that can stand in a kernel, for ops that take nothing else."""
+    """A call on a tensor `x` that can stand in a kernel, for ops that take nothing else, or as it is written above."""
+    if spelling.namespace == "pl" and spelling.name == row.name and row.name in _WRITTEN:
+        return _WRITTEN[row.name]
     if spelling.namespace != "pl" or "tensor" not in row.levels or row.family not in ("elementwise", "reduction", "scan", "composed") or spelling.scalar_only:
         return None
     required = [param for param in row.params if param.required]
@@ -42,7 +61,7 @@ def example(spelling: Spelling, row: OpSpec) -> str | None:
 
 def example_dtype(row: OpSpec) -> DType:
     """The data type of `x` in the example."""
-    return next(dtype for dtype in (FP32, INT32, COMPLEX64) if dtype in row.dtypes)
+    return FP32 if row.name in _WRITTEN else next(dtype for dtype in (FP32, INT32, COMPLEX64) if dtype in row.dtypes)
 
 
 def help_text(spelling: Spelling, row: OpSpec) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tilejit.dtypes import DType
 from tilejit.errors import ShapeError
 from tilejit.jit.definition import Definition
+from tilejit.jit.specialize.edges import Edges
 from tilejit.jit.specialize.expressions import Expressions, Folded
 from tilejit.jit.specialize.infer import items_of
 from tilejit.jit.specialize.program import Specializer, bind_symbols
@@ -20,7 +21,7 @@ from tilejit.jit.specialize.values import Abstract, Items, RuntimeValue, Static
 from tilejit.ops.spec import OpFunction
 from tilejit.types.annotations import DynExpr
 from tilejit.types.python_text import expression
-from tilejit.types.values import BufferType, Dim, TileType
+from tilejit.types.values import ANY, BufferType, Dim, TileType
 
 End = Form | None
 """The first cell past a write in one dimension; None: known only at run time."""
@@ -93,6 +94,7 @@ class _Watching(Statements):
         self.follows_types = True
         self.largest: dict[str, Form] = {}
         """The largest values of names that loops count, or that are bound once to a sum of such."""
+        self.edges = Edges(lambda node: self.fold(node)[0], self._upper)
 
     def _calls_what_runs_here(self, body: Sequence[ast.stmt]) -> bool:
         return True  # Every turn of a `pl.unroll` loop writes at a place of its own.
@@ -107,6 +109,7 @@ class _Watching(Statements):
         out = super().assign(node)
         target = node.targets[0]
         if isinstance(target, ast.Name) and self.bindings_of(target.id) == 1 and isinstance(node.value, ast.BinOp | ast.Name | ast.Call):
+            self.edges.meanings[target.id] = node.value
             found = self._upper(node.value)
             if found is not None:
                 self.largest[target.id] = found
@@ -127,9 +130,13 @@ class _Watching(Statements):
         assert isinstance(node, ast.Call)
         folded = super().call(node)
         _, callee = self.fold(node.func)
-        roles = roles_of_write(callee.value.name) if isinstance(callee, Static) and isinstance(callee.value, OpFunction) else None
+        if not isinstance(callee, Static) or not isinstance(callee.value, OpFunction):
+            return folded
+        roles = roles_of_write(callee.value.name)
         if roles is not None:
             self._note_op(roles, node)
+        if isinstance(folded[1], TileType):
+            return folded[0], self.edges.narrowed(callee.value.rows[-1][1], node, folded[1], lambda part: self.fold(part)[1])
         return folded
 
     def _note_op(self, roles: Mapping[str, str], node: ast.Call) -> None:
@@ -138,16 +145,18 @@ class _Watching(Statements):
         target, value, offsets = given.get("target"), given.get("value"), given.get("offsets")
         if not (isinstance(target, ast.Name) and target.id in self.writes and value is not None and offsets is not None):
             return
-        if isinstance(offsets, ast.List | ast.Tuple):
-            starts = [self._upper(item) for item in offsets.elts]
+        places: Sequence[ast.expr | None] = offsets.elts if isinstance(offsets, ast.List | ast.Tuple) else ()
+        if places:
+            starts = [self._upper(item) for item in places]
         else:
             starts = [form_of(item) for item in items_of(self.fold(offsets)[1])]
         written = self.fold(value)[1]
         if roles is _ELEMENT:
             ends = [_ends(start, Form(1)) for start in starts]
         elif isinstance(written, BufferType | TileType) and len(written.valid) <= len(starts):
-            sizes = (1,) * (len(starts) - len(written.valid)) + tuple(written.valid)
-            ends = [_ends(start, form_of(size)) for start, size in zip(starts, sizes, strict=True)]
+            lead = (1,) * (len(starts) - len(written.valid))
+            rows = zip(places or [None] * len(starts), starts, lead + tuple(written.valid), lead + tuple(written.shape), strict=True)
+            ends = [self._end(*row) for row in rows]
         else:
             ends = [None] * len(starts)
         self.writes[target.id].note(node, ends, written)
@@ -170,7 +179,7 @@ class _Watching(Statements):
         writes.note(target, self._window_ends(parts, value), value)
 
     def _window_ends(self, parts: Sequence[ast.expr], value: Abstract) -> list[End]:
-        sizes = list(value.valid) if isinstance(value, BufferType | TileType) else []
+        sizes: list[tuple[Dim, Dim] | None] = list(zip(value.valid, value.shape, strict=True)) if isinstance(value, BufferType | TileType) else []
         kept = sum(isinstance(part, ast.Slice) for part in parts)
         sizes = sizes[len(sizes) - max(kept, len(sizes)) :] if len(sizes) >= kept else [None] * kept
         ends: list[End] = []
@@ -180,13 +189,23 @@ class _Watching(Statements):
                 continue
             size = sizes.pop(0) if sizes else None
             start = self._upper(part.lower) if part.lower is not None else Form()
-            end = _ends(start, form_of(size)) if size is not None else None
+            end = self._end(part.lower or ast.Constant(0), start, *size) if size is not None else None
+            told = form_of(self.fold(part.upper)[1]) if part.upper is not None and size is not None and size[0] != size[1] else None
+            end = told if told is not None and not told.terms else end  # a number that is written there is an end of the tensor's
             if end is None and part.upper is not None:
                 end = self._upper(part.upper)
             if end is None and part.upper is None and part.lower is None and isinstance(value, Static | RuntimeValue):
                 end = Form()
             ends.append(end)
-        return [*ends, *(form_of(size) if size is not None else None for size in sizes)]
+        return [*ends, *(form_of(size[0]) if size is not None else None for size in sizes)]
+
+    def _end(self, place: ast.expr | None, start: End, size: Dim, extent: Dim) -> End:
+        """Where a write of `size` cells of `extent` ends that starts at `place`, `start` at most; one of a tile cut at an edge ends there."""
+        if size != ANY:
+            return _ends(start, form_of(size))
+        edge = self.edges.of(place, extent) if place is not None else None
+        whole = _ends(start, form_of(extent))
+        return whole if whole is not None and edge is not None and edge.covers(whole) else edge
 
 
 def _ends(start: End, size: End) -> End:

@@ -85,7 +85,7 @@ class LoadedBlob:
         del anchor
         _make_executable(self._base, len(self._memory))
         self._entries = dict(blob.entries)
-        perf_map.note(self._base, len(blob.code), self._entries)
+        perf_map.note(self._base, blob.code, self._entries)
 
     def address(self, name: str) -> int:
         """The address of a function."""
