@@ -18,7 +18,7 @@ from tilejit.ops.facts import Fails, Valid
 from tilejit.ops.reduce import order_matters, reduced_axis
 from tilejit.passes.rewriting import has_uses, is_pure
 from tilejit.tile_ir import dialect as d
-from tilejit.tile_ir.alias import Aliases, Roots, is_buffer, reads_own_cell, same_window, takes_blocks
+from tilejit.tile_ir.alias import Aliases, Roots, is_buffer, never_meet, reads_own_cell, same_window, takes_blocks
 from tilejit.tile_ir.build import constant_of, operand
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import Dim, ScalarType, Shape, ShapedType
@@ -99,7 +99,7 @@ class _Fuser:
         if any(_is_column(value) for value in used) or any(self._stretched(value, space) for value in used):
             return False
         if isinstance(op, d.StoreOp):
-            return op.value in group.values and self._fits(space, key, used) and self._store_fits(op)
+            return (op.value in group.values or self._copies(op)) and self._fits(space, key, used) and self._store_fits(op)
         if self._reads(op) & group.stored:
             return False
         return self._fits(space, key, used, folds=ops.table()[op.op].family == "reduction")
@@ -134,14 +134,20 @@ class _Fuser:
                 out |= self.aliases.roots(value)
         return out
 
+    def _copies(self, store: d.StoreOp) -> bool:
+        """Whether a store belongs to a group that only moves values to where others of it go: parts of complex numbers."""
+        group, roots = self.open, self.aliases.roots(store.buffer)
+        return all(isinstance(op, d.StoreOp) for op in group.ops) and bool(roots & group.stored) and not self.aliases.roots(store.value) & group.stored
+
     def _store_fits(self, store: d.StoreOp) -> bool:
         """A store must not change what the group reads elsewhere, nor meet another store."""
         roots = self.aliases.roots(store.buffer)
-        if roots & self.open.stored:
-            return False
         for op in self.open.ops:
+            if isinstance(op, d.StoreOp) and self.aliases.roots(op.buffer) & roots and not never_meet(op, store):
+                return False
             for value in op.operands:
-                outside = value not in self.open.values and isinstance(d.type_of(value), ShapedType)
+                written = isinstance(op, d.StoreOp) and value is op.buffer
+                outside = not written and value not in self.open.values and isinstance(d.type_of(value), ShapedType)
                 if outside and self.aliases.roots(value) & roots and not (_same_cells(value, store) and reads_own_cell(op, value)):
                     return False
         return True

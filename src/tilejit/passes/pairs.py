@@ -57,6 +57,9 @@ class _Splitter:
 
     def __init__(self) -> None:
         self.pairs: dict[SSAValue, Pair] = {}
+        self.parts: dict[tuple[Block | None, SSAValue, int | None], SSAValue] = {}
+        """The parts of buffers that ops of a block have asked for, and the buffers as FP32: once each, so that others see what lies side by side."""
+        self.within: Block | None = None
 
     def block(self, block: Block) -> None:
         gone: list[Operation] = []
@@ -97,7 +100,7 @@ class _Splitter:
         """Rewrite an op; whether it is to be removed."""
         if not any(_is_complex(value) for value in (*op.operands, *op.results)) or (isinstance(op, _HANDLES) and all(map(_is_handle, _complex_ones(op)))):
             return False
-        b = Before(op)
+        b, self.within = Before(op), op.parent
         if isinstance(op, d.DimOp | d.ValidOp):
             op.operands[0] = self.pairs[op.operands[0]][0]
             return False
@@ -153,8 +156,17 @@ class _Splitter:
 
     # memory ---------------------------------------------------------------------------------------------------------------
 
+    def once(self, buffer: SSAValue, part: int | None, make: Callable[[], SSAValue]) -> SSAValue:
+        key = (self.within, buffer, part)
+        if key not in self.parts:
+            self.parts[key] = make()
+        return self.parts[key]
+
     def whole(self, b: Builder, buffer: SSAValue) -> SSAValue:
         """A complex buffer as one of FP32, with one more dim."""
+        return self.once(buffer, None, lambda: self.seen_whole(b, buffer))
+
+    def seen_whole(self, b: Builder, buffer: SSAValue) -> SSAValue:
         type, owner = d.shaped_type(buffer), buffer.owner
         wide = BufferType((*type.shape, 2), FP32)
         if isinstance(owner, d.WindowOp):
@@ -169,9 +181,13 @@ class _Splitter:
     def part(self, b: Builder, buffer: SSAValue, part: int) -> SSAValue:
         """The real or imaginary parts of a buffer, as a buffer."""
         type = d.shaped_type(buffer)
-        extents = [b.dim(buffer, axis) for axis in range(type.rank)]
-        offsets = [b.const(0) for _ in extents]
-        return b.window(self.whole(b, buffer), [*offsets, b.const(part)], [*extents, b.const(1)], BufferType(type.shape, FP32), (type.rank,))
+
+        def window() -> SSAValue:
+            extents = [b.dim(buffer, axis) for axis in range(type.rank)]
+            offsets = [b.const(0) for _ in extents]
+            return b.window(self.whole(b, buffer), [*offsets, b.const(part)], [*extents, b.const(1)], BufferType(type.shape, FP32), (type.rank,))
+
+        return self.once(buffer, part, window)
 
     # values ---------------------------------------------------------------------------------------------------------------
 

@@ -325,3 +325,36 @@ def same_window(load: d.LoadOp, store: d.StoreOp) -> bool:
         return False
     loaded, stored = d.shaped_type(load.result), d.shaped_type(store.value)
     return loaded.shape == stored.shape and all(same_scalar(a, b) for a, b in zip(load.offsets, store.offsets, strict=True))
+
+
+def never_meet(first: d.StoreOp, second: d.StoreOp) -> bool:
+    """Whether two stores provably write different cells: windows of one buffer that lie apart along some axis."""
+    others = _boxes(second)
+    for buffer, box in _boxes(first).items():
+        for (start, size), (other_start, other_size) in zip(box, others.get(buffer, box), strict=True):
+            if None not in (start, size, other_start, other_size) and (start + size <= other_start or other_start + other_size <= start):  # type: ignore[operator]
+                return True
+    return False
+
+
+def _boxes(store: d.StoreOp) -> dict[SSAValue, list[tuple[int | None, int | None]]]:
+    """Where a store writes in its buffer and in those that this is a window of: first cell and extent per axis, where they are known."""
+    shape, buffer = d.shaped_type(store.value).shape, store.buffer
+    sizes = [1] * (len(store.offsets) - len(shape)) + [dim if isinstance(dim, int) else None for dim in shape]
+    box = [(_known(offset), size) for offset, size in zip(store.offsets, sizes, strict=True)]
+    found = {buffer: box}
+    while isinstance(owner := buffer.owner, d.WindowOp):
+        drop, kept = owner.static("drop", ()), iter(box)
+        assert isinstance(drop, tuple)
+        moved: list[tuple[int | None, int | None]] = []
+        for axis, offset in enumerate(map(_known, owner.offsets)):
+            start, size = (0, 1) if axis in drop else next(kept)
+            moved.append((None if start is None or offset is None else start + offset, size))
+        buffer, box = owner.buffer, moved
+        found[buffer] = box
+    return found
+
+
+def _known(value: SSAValue) -> int | None:
+    number = constant_of(value)
+    return number if isinstance(number, int) else None

@@ -13,7 +13,8 @@ from tests.backends.cpu.native import Array, Native, lane_kernel
 from tilejit import ops
 from tilejit.backends.cpu.lanes.casts import cast_lane
 from tilejit.backends.cpu.lanes.ops import COMPARISONS, WHERE, Lane, apply_lane, combine, reduce_init
-from tilejit.backends.cpu.lanes.registers import lane_constant, load_lanes, load_strided, store_lanes, store_strided
+from tilejit.backends.cpu.lanes.patterns import Pattern, load_pattern, store_pattern
+from tilejit.backends.cpu.lanes.registers import lane_constant, load_lanes, store_lanes
 from tilejit.backends.cpu.llvm.text import Emitter, Module, Value
 from tilejit.backends.cpu.rules import RULES, Nest
 from tilejit.dtypes import (
@@ -249,7 +250,7 @@ def test_strided_loads_and_stores_touch_every_third_element(dtype: DType, stride
     module = Module()
     e = Emitter(module, "move", "void", [Value("%to", "ptr"), Value("%from", "ptr"), Value("%step", "i64")])
     step = Value("%step", "i64") if stride == 3 else stride
-    store_strided(e, dtype, Value("%to", "ptr"), 2, load_strided(e, dtype, Value("%from", "ptr"), step, 8), 8)
+    store_pattern(e, dtype, Value("%to", "ptr"), Pattern(2), load_pattern(e, dtype, Value("%from", "ptr"), Pattern(step), 8), 8)
     e.void("ret void")
     e.finish()
     x = sample(dtype, np.random.default_rng(16), 24)

@@ -1,4 +1,4 @@
-"""Fourier transforms of rows of 256 complex numbers, in two ways."""
+"""Fourier transforms of rows of 256 complex numbers, in three ways."""
 
 from __future__ import annotations
 
@@ -12,7 +12,21 @@ ANGLES = [np.pi / (1 << stage) for stage in range(8)]
 
 @pl.jit
 def butterflies(x: pl.Tensor, out: pl.Out[pl.Tensor]):
-    """Radix 2: a bit-reversed row, then log2(n) stages of butterflies, each on all pairs at once."""
+    """Radix 2: both halves of a row meet in log2(n) stages, each of which puts its results where the next one finds them in order (Stockham)."""
+    half = N // 2
+    turns = pl.exp(pl.complex(0.0, pl.arange(0.0, [1, half], pl.FP32, step=-2 * np.pi / N)))
+    for row in pl.spmd(x.shape[0]):
+        z = x[row : row + 1]
+        for stage in pl.unroll(8):
+            pairs, run = half >> stage, 1 << stage
+            a, b = z[:, :half].reshape(pairs, run), z[:, half:].reshape(pairs, run)
+            z = pl.concat(a + b, (a - b) * turns.reshape(pairs, run)[:, :1]).reshape(1, N)
+        out[row : row + 1] = z
+
+
+@pl.jit
+def reversed_bits(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    """Radix 2 as in the textbook: a bit-reversed row, then stages of butterflies, each on all pairs of all rows at once."""
     rows = x.shape[0]
     # Reversing the bits of an index is a reversal of axes of extent 2.
     a = x.reshape([rows, 2, 2, 2, 2, 2, 2, 2, 2]).permute([0, 8, 7, 6, 5, 4, 3, 2, 1]).reshape(rows, N)

@@ -9,7 +9,8 @@ from xdsl.ir import SSAValue
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.lanes.casts import convert_lane
 from tilejit.backends.cpu.lanes.ops import Lane, apply_lane
-from tilejit.backends.cpu.lanes.registers import lane_constant, register_type, store_strided
+from tilejit.backends.cpu.lanes.patterns import Pattern, store_pattern
+from tilejit.backends.cpu.lanes.registers import lane_constant, register_type, store_lanes
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.llvm.vector import binary, convert, icmp, splat
 from tilejit.backends.cpu.memory.movement import operand, result_of, scalars
@@ -84,7 +85,7 @@ def by_index(f: FunctionWriter, target: Array, extents: Sequence[Index], compute
         stride = box.walks[0].strides[-1]
 
         def body(lanes: int, column: Index, _: list[Value]) -> list[Value]:
-            store_strided(e, target.dtype, e.offset(row, e.mul(column, stride), target.dtype.llvm), stride, compute(indices, column, lanes), lanes)
+            store_pattern(e, target.dtype, e.offset(row, e.mul(column, stride), target.dtype.llvm), Pattern(stride), compute(indices, column, lanes), lanes)
             return []
 
         schedule = e.module.schedules.copies([target.dtype])
@@ -172,7 +173,7 @@ def write_random(f: FunctionWriter, op: d.ApplyOp) -> None:
     box = Box(list(valid), [Walk(target.pointer, target.dtype, list(target.strides))])
     with box.rows(e) as (indices, (row,)), e.loop(0, box.extents[-1], name="word") as loop:
         stride = box.walks[0].strides[-1]
-        store_strided(e, target.dtype, e.offset(row, e.mul(loop.iv, stride), "i32"), stride, compute(indices, loop.iv, 1), 1)
+        store_lanes(e, target.dtype, e.offset(row, e.mul(loop.iv, stride), "i32"), compute(indices, loop.iv, 1), 1)
 
 
 def _philox(e: Emitter, counters: list[Value], key0: Value, key1: Value, rounds: int) -> list[Value]:

@@ -24,7 +24,7 @@ from tilejit.backends.cpu.memory import movement
 from tilejit.backends.cpu.memory.guards import check_box, check_element, clamp
 from tilejit.backends.cpu.memory.printing import write_print
 from tilejit.backends.cpu.memory.storage import Array, checked_product, element_count, row_major, sub_box, wanted_count
-from tilejit.backends.cpu.memory.views import stays_unchanged
+from tilejit.backends.cpu.memory.views import aim_at_concat, stays_unchanged
 from tilejit.backends.cpu.nests import in_order
 from tilejit.backends.cpu.nests.group import write_group
 from tilejit.backends.cpu.nests.nest import fill_box
@@ -175,6 +175,7 @@ def _apply(f: FunctionWriter, op: d.ApplyOp) -> None:
     elif in_order.applies(f, op):
         in_order.write(f, op)
     elif isinstance(rule, Nest):
+        aim_at_concat(f, op.results[0])
         write_group(f, [op], [op.results[0]])
     elif isinstance(rule, Own) and rule.value is not None:
         rule.value(f, op)
@@ -195,6 +196,7 @@ def _group(f: FunctionWriter, op: d.GroupOp) -> None:
         if not isinstance(inner, d.ApplyOp | d.StoreOp | d.YieldOp):
             f.rules[type(inner)](f, inner)
     for result, inner in zip(op.results, last.values, strict=True):
+        aim_at_concat(f, result)
         target = f.targets.pop(result, None)
         if target is not None:
             f.targets[inner] = target

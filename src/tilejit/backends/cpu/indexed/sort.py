@@ -9,7 +9,8 @@ from xdsl.ir import SSAValue
 
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.indexed.cells import address, apart, cells, divide, load_cell, store_cell
-from tilejit.backends.cpu.lanes.registers import load_lanes, load_strided
+from tilejit.backends.cpu.lanes.patterns import Pattern, load_pattern
+from tilejit.backends.cpu.lanes.registers import load_lanes
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.llvm.vector import binary, constant, convert, fcmp, icmp, intrinsic, select, splat
 from tilejit.backends.cpu.memory.movement import operand, result_of
@@ -37,7 +38,7 @@ def write_sort32(f: FunctionWriter, op: d.ApplyOp) -> None:
     target = result_of(f, op, [*source.shape[:-1], e.mul(source.shape[-1], 2)], [*source.shape[:-1], e.mul(source.shape[-1], 2)])
     keys_at = e.alloca(f"[{BLOCK} x i32]")
     with cells(e, source.shape[:-1]) as row, e.loop(0, source.shape[-1], BLOCK, name="block") as block:
-        values = load_strided(e, source.dtype, address(e, source, [*row, block.iv]), source.strides[-1], BLOCK)
+        values = load_pattern(e, source.dtype, address(e, source, [*row, block.iv]), Pattern(source.strides[-1]), BLOCK)
         keys = _key(e, values)
         e.store(keys, keys_at, 64)
         with e.loop(0, BLOCK, name="rank") as each:

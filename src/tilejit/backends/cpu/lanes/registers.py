@@ -10,8 +10,8 @@ import numpy as np
 
 from tilejit.backends.cpu.lanes.narrow import NARROW, from_byte, round_to_narrow, to_byte
 from tilejit.backends.cpu.llvm.host import host
-from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
-from tilejit.backends.cpu.llvm.vector import binary, constant, convert, extract, fcmp, icmp, select, splat, typed
+from tilejit.backends.cpu.llvm.text import Emitter, Value
+from tilejit.backends.cpu.llvm.vector import binary, constant, convert, fcmp, icmp, select, typed
 from tilejit.dtypes import BF16, BOOL, FP16, FP64, DType, integer_range
 
 
@@ -140,27 +140,3 @@ def store_lanes(e: Emitter, dtype: DType, pointer: Value, value: Value, width: i
     """Store lanes to `width` consecutive elements."""
     del width
     e.store(to_memory(e, dtype, value), pointer, dtype.get_byte())
-
-
-def load_strided(e: Emitter, dtype: DType, pointer: Value, stride: Index, width: int) -> Value:
-    """`width` elements that lie `stride` elements apart (0: one element in every lane)."""
-    if width == 1 or stride == 1:
-        return load_lanes(e, dtype, pointer, width)
-    if stride == 0:
-        return splat(e, load_lanes(e, dtype, pointer, 1), width)
-    type = typed(dtype.llvm, width)
-    value = Value("poison", type)
-    for lane in range(width):
-        one = e.load(dtype.llvm, e.offset(pointer, e.mul(lane, stride), dtype.llvm), dtype.get_byte())
-        value = e.inst(type, f"insertelement {value}, {one}, i64 {lane}")
-    return from_memory(e, dtype, value)
-
-
-def store_strided(e: Emitter, dtype: DType, pointer: Value, stride: Index, value: Value, width: int) -> None:
-    """Store lanes to elements that lie `stride` elements apart."""
-    if width == 1 or stride == 1:
-        store_lanes(e, dtype, pointer, value, width)
-        return
-    stored = to_memory(e, dtype, value)
-    for lane in range(width):
-        e.store(extract(e, stored, lane), e.offset(pointer, e.mul(lane, stride), dtype.llvm), dtype.get_byte())

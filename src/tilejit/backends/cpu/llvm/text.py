@@ -18,6 +18,14 @@ _RARELY = 1
 """Number of the metadata that marks a branch as rarely taken."""
 
 
+_SIZES = {"i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float": 4, "i64": 8, "double": 8}
+"""Bytes of the types that memory is counted in."""
+
+
+_LONGEST_TERM = 200
+"""Characters of a term that is remembered."""
+
+
 class Value(NamedTuple):
     """An LLVM operand: its text (`%12`, `3`, `null`) and type (`i64`, `<16 x float>`, `ptr`)."""
 
@@ -88,6 +96,9 @@ class Emitter:
         self._allocas: list[str] = []
         self._lines: list[str] = []
         self._count = 0
+        self._origins: dict[str, tuple[str, int]] = {}
+        self._terms: dict[str, str] = {}
+        """What index arithmetic computes, as text that is the same for the same number."""
         self.label = "entry"
 
     # text -------------------------------------------------------------------------------------------------------------
@@ -149,7 +160,15 @@ class Emitter:
         return Value(int.__repr__(value), "i64") if isinstance(value, int) else value  # str() of an IntEnum is its name in a 3.12 subinterpreter
 
     def _index(self, op: str, a: Index, b: Index) -> Value:
-        return self.inst("i64", f"{op} i64 {self.i64(a).text}, {self.i64(b).text}")
+        found = self.inst("i64", f"{op} i64 {self.i64(a).text}, {self.i64(b).text}")
+        term = f"({op} {self._term(a)} {self._term(b)})"
+        if len(term) < _LONGEST_TERM:
+            self._terms[found.text] = term
+        return found
+
+    def _term(self, value: Index) -> str:
+        text = self.i64(value).text
+        return self._terms.get(text, text)
 
     def add(self, a: Index, b: Index) -> Index:
         if isinstance(a, int) and isinstance(b, int):
@@ -195,7 +214,18 @@ class Emitter:
         """The address `elements` elements of `type` further on."""
         if elements == 0:
             return pointer
-        return self.inst("ptr", f"getelementptr inbounds {type}, ptr {pointer.text}, {self.i64(elements)}")
+        moved = self.inst("ptr", f"getelementptr inbounds {type}, ptr {pointer.text}, {self.i64(elements)}")
+        if type in _SIZES:
+            root, distance = self.origin(pointer)
+            if isinstance(elements, int):
+                self._origins[moved.text] = root, distance + elements * _SIZES[type]
+            else:
+                self._origins[moved.text] = f"{root} + {self._term(elements)} {type}", distance
+        return moved
+
+    def origin(self, pointer: Value) -> tuple[str, int]:
+        """An address that another one lies a known number of bytes behind, and that number: how far two addresses lie apart, if the first is equal."""
+        return self._origins.get(pointer.text, (pointer.text, 0))
 
     def load(self, type: str, pointer: Value, align: int) -> Value:
         return self.inst(type, f"load {type}, ptr {pointer.text}, align {align}")

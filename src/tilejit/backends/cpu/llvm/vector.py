@@ -86,6 +86,19 @@ def joined(e: Emitter, values: Sequence[Value]) -> Value:
     return e.inst(type, f"insertelement {one}, {second}, i64 1")
 
 
+def gathered(e: Emitter, vectors: Sequence[Value], picks: Sequence[tuple[int, int]]) -> Value:
+    """Two or more lanes picked from vectors of one type: (which vector, its lane), or (-1, -1) for nothing in particular."""
+    width = width_of(vectors[0].type)
+    if len(vectors) <= 2:
+        lanes = [-1 if which < 0 else which * width + lane for which, lane in picks]
+        whole = len(vectors) == 1 and lanes == list(range(width))
+        return vectors[0] if whole else shuffle(e, vectors[0], vectors[1] if len(vectors) == 2 else None, lanes)
+    half = (len(vectors) + 1) // 2
+    first = gathered(e, vectors[:half], [pick if pick[0] < half else (-1, -1) for pick in picks])
+    second = gathered(e, vectors[half:], [(which - half, lane) if which >= half else (-1, -1) for which, lane in picks])
+    return shuffle(e, first, second, [at if which < half else len(picks) + at for at, (which, _) in enumerate(picks)])
+
+
 def binary(e: Emitter, op: str, a: Value, b: Value) -> Value:
     return e.inst(a.type, f"{op} {a}, {b.text}")
 

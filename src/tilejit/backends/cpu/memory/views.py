@@ -9,6 +9,7 @@ from tilejit.backends.cpu.memory.guards import check_box
 from tilejit.backends.cpu.memory.storage import sub_box
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import ancestor_in, between, last_use, reads_own_cell, same_window, used_after, views_of
+from tilejit.types.values import static_shape
 
 
 def stays_unchanged(f: FunctionWriter, op: Operation, value: SSAValue) -> bool:
@@ -45,8 +46,28 @@ def _replaces(f: FunctionWriter, load: d.LoadOp, last: Operation) -> bool:
     return reads == [load.result] and by_cell and all(same_window(load, store) for store in stores)
 
 
-def aim_at_store(f: FunctionWriter, value: OpResult) -> None:
-    """Let `value` be computed where the store that uses it puts it, when nothing in between can tell the difference."""
+def aim_at_concat(f: FunctionWriter, value: OpResult) -> None:
+    """Let `value` be computed in its half of the concatenation that is all it is for."""
+    made, uses = value.owner, list(value.uses)
+    op = uses[0].operation if len(uses) == 1 else None
+    if not isinstance(op, d.ApplyOp) or op.op != "concat" or op.parent is not made.parent or value in f.targets:
+        return
+    halves = [d.shaped_type(operand) for operand in op.args]
+    result = op.results[0]
+    assert isinstance(result, OpResult)
+    shape = static_shape(d.shaped_type(result).shape)
+    if shape is None or any(half.valid != half.shape for half in halves):
+        return
+    aim_at_store(f, result, made)
+    if result not in f.targets:
+        f.targets[result] = f.new_array(halves[0].dtype, shape, span=op.span)
+    sizes = static_shape(d.shaped_type(value).shape)
+    assert sizes is not None
+    f.targets[value] = sub_box(f.e, f.targets[result], [0, shape[1] - sizes[1] if value is op.args[1] else 0], sizes)
+
+
+def aim_at_store(f: FunctionWriter, value: OpResult, since: Operation | None = None) -> None:
+    """Let `value` be computed where the store that uses it puts it, when nothing from `since` on can tell the difference."""
     op = value.owner
     if value in f.targets:
         return
@@ -60,7 +81,7 @@ def aim_at_store(f: FunctionWriter, value: OpResult) -> None:
     if not f.known(store.buffer) or not all(f.known(offset) for offset in store.offsets) or any(not isinstance(dim, int) for dim in source.shape):
         return
     roots = f.unit.aliases.roots(store.buffer)
-    for other in (op, *between(op, store)):
+    for other in (since or op, *between(since or op, store)):
         if other is not store and (f.unit.aliases.reads(other) | f.unit.aliases.writes(other)) & roots:
             return
     target = f.array(store.buffer)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from tilejit.backends.cpu.lanes.masks import load_mask
-from tilejit.backends.cpu.lanes.registers import load_lanes, load_strided, store_strided
+from tilejit.backends.cpu.lanes.patterns import Near, load_pattern, store_pattern
+from tilejit.backends.cpu.lanes.registers import load_lanes
 from tilejit.backends.cpu.llvm.text import Index, Value
 from tilejit.backends.cpu.llvm.vector import shuffle, splat
 from tilejit.backends.cpu.nests.plan import Kind
@@ -40,6 +41,7 @@ class Cells:
         self.lanes = lanes
         self.column = column
         self.known: dict[SSAValue, Value] = {}
+        self.loaded: dict[int, dict[int, Value]] = {}
 
     def get(self, value: SSAValue) -> Value:
         """Lanes of a value in register form; what it is computed from comes first, without recursion, as chains may be long."""
@@ -94,14 +96,14 @@ class Cells:
         return self.load(place)
 
     def load(self, place: Place) -> Value:
-        pointer, stride = self._address(place)
-        return load_strided(self.group.e, place.dtype, pointer, stride, self.lanes)
+        group, e = self.group, self.group.e
+        near = group.box.near(place.walk)
+        first, shift = near[0][1], next(distance for distance, walk in near if walk == place.walk)
+        neighbours = Near(self._address(first), shift, near[-1][0], self.loaded.setdefault(first, {})) if len(near) > 1 else None
+        return load_pattern(e, place.dtype, self._address(place.walk), group.box.pattern(place.walk), self.lanes, neighbours)
 
     def store(self, place: Place, value: Value) -> None:
-        pointer, stride = self._address(place)
-        store_strided(self.group.e, place.dtype, pointer, stride, value, self.lanes)
+        store_pattern(self.group.e, place.dtype, self._address(place.walk), self.group.box.pattern(place.walk), value, self.lanes)
 
-    def _address(self, place: Place) -> tuple[Value, Index]:
-        group = self.group
-        stride = group.box.walks[place.walk].strides[-1]
-        return group.e.offset(group.pointers[place.walk], group.e.mul(self.column, stride), place.dtype.llvm), stride
+    def _address(self, walk: int) -> Value:
+        return self.group.address(walk, self.column)

@@ -10,7 +10,8 @@ from xdsl.ir import SSAValue
 from tilejit.backends.cpu.function import FunctionWriter
 from tilejit.backends.cpu.lanes.casts import convert_lane
 from tilejit.backends.cpu.lanes.masks import load_mask, store_mask
-from tilejit.backends.cpu.lanes.registers import load_strided, round_to, store_strided
+from tilejit.backends.cpu.lanes.patterns import Pattern, fill_each_other, load_pattern, store_pattern, store_together
+from tilejit.backends.cpu.lanes.registers import load_lanes, round_to
 from tilejit.backends.cpu.llvm.text import Index, Value
 from tilejit.backends.cpu.llvm.vector import extract
 from tilejit.backends.cpu.memory.guards import check_box
@@ -173,6 +174,9 @@ class GroupWriter:
         """The loops over the box."""
         plan, e = self.plan, self.e
         self._add_row_buffers()
+        if not plan.has_rows and not any(write.store is not None and write.store.static("atomic") for write in plan.writes):
+            self.box.fold(e, self.schedule.lanes)
+            self.streamed = None if self.box.short > 1 else self.streamed
         with self.box.rows(e) as (indices, pointers):
             self.pointers = pointers
             self.row_values = {}
@@ -220,7 +224,7 @@ class GroupWriter:
         if is_mask:
             strides[-1] = 1
         self.places[key] = Place(len(self.box.walks), array.dtype, is_mask)
-        self.box.walks.append(Walk(array.pointer, array.dtype, strides))
+        self.box.walks.append(Walk(array.pointer, array.dtype, strides, origin=self.e.origin(array.pointer)))
 
     def _lane_dtype(self, value: SSAValue) -> DType:
         return BOOL if value in self.by_result and self.by_result[value].is_mask else dtype_of(value)
@@ -240,7 +244,7 @@ class GroupWriter:
         if value not in self.row_values:
             place = self.places[value]
             pointer = self.pointers[place.walk]
-            self.row_values[value] = load_mask(self.e, pointer, 1, 0) if place.is_mask else load_strided(self.e, place.dtype, pointer, 1, 1)
+            self.row_values[value] = load_mask(self.e, pointer, 1, 0) if place.is_mask else load_lanes(self.e, place.dtype, pointer, 1)
         return self.row_values[value]
 
     def _write_rows(self) -> None:
@@ -273,8 +277,7 @@ class GroupWriter:
                 item.step(cells, lanes, column, indices)
             for value, register in rows:
                 cells.store(self.places["kept", value], register)
-            for write, register in values:
-                self._put(write, register, lanes, column)
+            self._put_all(values, lanes, column)
             return out
 
         start, narrow = fold.starter(reductions), fold.narrower(self.e, reductions)
@@ -283,7 +286,7 @@ class GroupWriter:
         if skip != 0:
             with self.e.loop(0, skip, name="align") as loop:
                 body(1, loop.iv, [])
-        results = sweep(self.e, count, (self.schedule.lanes, self.schedule.middle), body, start, narrow, skip)
+        results = sweep(self.e, count, (self.schedule.lanes, self.schedule.middle), body, start, narrow, skip, self.box.short)
         for member, value in zip(reductions, fold.finished(self.e, reductions, results), strict=True):
             self.row_values[member.recipe.result] = value
 
@@ -296,8 +299,29 @@ class GroupWriter:
         for item in self.by_result.values():
             for value in item.inputs:
                 place = self.places.get(value)
-                if place is not None and not place.is_mask and not place.is_block and self.box.walks[place.walk].strides[-1] == 0:
+                if place is not None and not place.is_mask and not place.is_block and self.box.pattern(place.walk).is_one_cell:
                     self._row_operand(value)
+
+    def _put_all(self, values: Sequence[tuple[Write, Value]], lanes: int, column: Index) -> None:
+        """Write lanes; those that fill each other's gaps in memory are stored together."""
+        left = {self.places[self.target(write)].walk: (write, value) for write, value in values if self._is_plain(write)}
+        for write, value in values:
+            walk = self.places[self.target(write)].walk
+            near = [item for item in self.box.near(walk) if item[1] in left] if walk in left and lanes > 1 else []
+            pattern = self.box.pattern(walk)
+            if len(near) > 1 and fill_each_other(pattern, [distance - near[0][0] for distance, _ in near], lanes):
+                parts: list[tuple[int, Value]] = []
+                dtype = self.box.walks[walk].dtype
+                for distance, other in near:
+                    written, part = left.pop(other)
+                    parts.append((distance - near[0][0], convert_lane(self.e, part, dtype_of(written.value), dtype, lanes)))
+                store_together(self.e, dtype, self.address(near[0][1], column), pattern, parts, lanes)
+            elif not self._is_plain(write) or left.pop(walk, None) is not None:
+                self._put(write, value, lanes, column)
+
+    def _is_plain(self, write: Write) -> bool:
+        place = self.places[self.target(write)]
+        return not place.is_mask and write is not self.streamed and not (write.store is not None and write.store.static("atomic"))
 
     def _put(self, write: Write, value: Value, lanes: int, column: Index) -> None:
         """Write lanes to an output or store them, converted to the element type of the buffer."""
@@ -306,28 +330,31 @@ class GroupWriter:
         if place.is_mask:
             store_mask(e, self.pointers[place.walk], value, lanes, column)
             return
-        source = dtype_of(write.value)
-        stride = self.box.walks[place.walk].strides[-1]
-        pointer = e.offset(self.pointers[place.walk], e.mul(column, stride), place.dtype.llvm)
-        value = convert_lane(e, value, source, place.dtype, lanes)
+        pointer = self.address(place.walk, column)
+        value = convert_lane(e, value, dtype_of(write.value), place.dtype, lanes)
+        pattern = self.box.pattern(place.walk)
         if write.store is not None and write.store.static("atomic"):
-            self._add(place.dtype, pointer, stride, value, lanes)
+            self._add(place.dtype, pointer, pattern, value, lanes)
         elif write is self.streamed:
             stream.put(e, place.dtype, pointer, value, lanes)
         else:
-            store_strided(e, place.dtype, pointer, stride, value, lanes)
+            store_pattern(e, place.dtype, pointer, pattern, value, lanes)
 
-    def _add(self, dtype: DType, pointer: Value, stride: Index, value: Value, lanes: int) -> None:
+    def address(self, walk: int, column: Index) -> Value:
+        """Where the lanes from a column on begin."""
+        return self.e.offset(self.pointers[walk], self.box.pattern(walk).at(self.e, column), self.box.walks[walk].dtype.llvm)
+
+    def _add(self, dtype: DType, pointer: Value, pattern: Pattern, value: Value, lanes: int) -> None:
         """Add lanes to what is in memory; one by one under locks, unless they lie side by side."""
-        if self.locks is not None and stride != 1 and lanes > 1:
+        if self.locks is not None and not pattern.is_straight and lanes > 1:
             for lane in range(lanes):
-                self._add(dtype, self.e.offset(pointer, self.e.mul(stride, lane), dtype.llvm), 1, extract(self.e, value, lane), 1)
+                self._add(dtype, self.e.offset(pointer, pattern.lane(self.e, lane), dtype.llvm), Pattern(1), extract(self.e, value, lane), 1)
             return
         e = self.e
         with nullcontext() if self.locks is None else locked(e, self.locks, pointer, lanes * dtype.get_byte()):
-            old = load_strided(e, dtype, pointer, stride, lanes)
+            old = load_pattern(e, dtype, pointer, pattern, lanes)
             total = e.inst(value.type, f"{'fadd' if dtype.is_float else 'add'} {old}, {value.text}")
-            store_strided(e, dtype, pointer, stride, round_to(e, dtype, total), lanes)
+            store_pattern(e, dtype, pointer, pattern, round_to(e, dtype, total), lanes)
 
 
 def _static(shape: Shape) -> tuple[int, ...]:

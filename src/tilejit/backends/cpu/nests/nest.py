@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from tilejit.backends.cpu.lanes.casts import convert_lane
-from tilejit.backends.cpu.lanes.registers import load_strided, store_strided
+from tilejit.backends.cpu.lanes.patterns import Pattern, load_pattern, store_pattern
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
 from tilejit.backends.cpu.llvm.vector import splat
 from tilejit.backends.cpu.memory.storage import Array
@@ -21,6 +21,10 @@ class Walk:
     pointer: Value
     dtype: DType
     strides: list[Index]
+    inner: Index = 0
+    """Its stride inside a short row, in a box that has them."""
+    origin: tuple[str, int] | None = None
+    """What tells how far it lies from others (`Emitter.origin`), where somebody asks."""
 
 
 @dataclass(slots=True)
@@ -29,6 +33,8 @@ class Box:
 
     extents: list[Index]
     walks: list[Walk]
+    short: int = 1
+    """Elements of the short rows that the last dim consists of."""
 
     def merge(self, e: Emitter, keep_last: bool = False) -> None:
         """Join neighbouring dims over which every walk is one straight line; `keep_last` leaves the innermost dim alone."""
@@ -49,6 +55,38 @@ class Box:
         self.extents[axis : axis + 2] = [e.mul(outer, inner)]
         for walk in self.walks:
             walk.strides[axis : axis + 2] = [walk.strides[axis] if inner == 1 else walk.strides[axis + 1]]
+
+    def fold(self, e: Emitter, lanes: int) -> None:
+        """Let one sweep go over many rows, if they are so short that a vector holds several of them."""
+        if len(self.extents) < 2:
+            return
+        short = self.extents[-1]
+        if isinstance(short, int) and 1 < short < lanes and short & (short - 1) == 0:
+            self.short = short
+            self.extents[-2:] = [e.mul(self.extents[-2], short)]
+            for walk in self.walks:
+                walk.inner = walk.strides.pop()
+
+    def pattern(self, walk: int) -> Pattern:
+        """Where the lanes of a vector along the last dim lie."""
+        return Pattern(self.walks[walk].strides[-1], self.short, self.walks[walk].inner)
+
+    def near(self, walk: int) -> list[tuple[int, int]]:
+        """Walks whose lanes lie between each other's, in the order of memory: (cells behind the first of them, which walk)."""
+        own = self.walks[walk]
+        outer, size = own.strides[-1], own.dtype.get_byte()
+        if own.origin is None or not isinstance(outer, int) or outer < 2:
+            return [(0, walk)]
+        root, start = own.origin[0], own.origin[1] // (outer * size) * (outer * size)
+        found: list[tuple[int, int]] = []
+        for at, other in enumerate(self.walks):
+            alike = other.dtype is own.dtype and other.strides == own.strides and other.inner == own.inner
+            if alike and other.origin is not None and other.origin[0] == root:
+                distance = other.origin[1] - start
+                if 0 <= distance < outer * size and distance % size == own.origin[1] % size:
+                    found.append((distance // size, at))
+        found.sort()
+        return [(distance - found[0][0], at) for distance, at in found]
 
     def narrow(self, e: Emitter, axis: int, begin: Index, end: Index) -> None:
         """Keep only [begin, end) of a dim."""
@@ -88,9 +126,9 @@ Narrow = Callable[[list[Value], int, int], list[Value]]
 
 
 def sweep(
-    e: Emitter, count: Index, widths: tuple[int, int], body: Body, start: Start | None = None, narrow: Narrow | None = None, skip: Index = 0
+    e: Emitter, count: Index, widths: tuple[int, int], body: Body, start: Start | None = None, narrow: Narrow | None = None, skip: Index = 0, short: int = 1
 ) -> list[Value]:
-    """Columns 0..count: vectors of both `widths`, then single elements. Returns the accumulators as scalars.
+    """Columns 0..count: vectors of both `widths`, then single elements, or the `short` rows that the columns consist of. Returns the accumulators as scalars.
 
     The first `skip` columns have been seen to: vectors start behind them.
     """
@@ -98,10 +136,10 @@ def sweep(
     width, middle = widths
     held = width
     done = skip
-    for lanes in dict.fromkeys((width, min(width, middle), 1)):
+    for lanes in dict.fromkeys((width, max(min(width, middle), short), short)):
         if isinstance(count, int) and isinstance(done, int):
             end: Index = count - (count - done) % lanes
-        elif lanes == 1:
+        elif lanes == short:
             end = count
         else:
             end = e.add(skip, e.inst("i64", f"and {e.i64(e.sub(count, skip))}, {-lanes}"))
@@ -136,22 +174,23 @@ def each(e: Emitter, target: Array, sources: Sequence[Array], extents: Sequence[
     arrays = [*sources, target]
     box = Box(list(extents), [Walk(array.pointer, array.dtype, list(array.strides)) for array in arrays])
     box.merge(e)
+    schedule = e.module.schedules.copies([array.dtype for array in arrays])
+    box.fold(e, schedule.lanes)
+    patterns = [box.pattern(walk) for walk in range(len(arrays))]
     with box.rows(e) as (_, pointers):
 
         def body(lanes: int, column: Index, _: list[Value]) -> list[Value]:
-            at = [e.offset(pointer, e.mul(column, walk.strides[-1]), walk.dtype.llvm) for pointer, walk in zip(pointers, box.walks, strict=True)]
-            steps = [walk.strides[-1] for walk in box.walks]
-            values = [load_strided(e, array.dtype, pointer, stride, lanes) for array, pointer, stride in zip(sources, at, steps, strict=False)]
-            store_strided(e, target.dtype, at[-1], steps[-1], compute(values, lanes), lanes)
+            at = [e.offset(pointer, pattern.at(e, column), array.dtype.llvm) for pointer, pattern, array in zip(pointers, patterns, arrays, strict=True)]
+            values = [load_pattern(e, array.dtype, pointer, pattern, lanes) for array, pointer, pattern in zip(sources, at, patterns, strict=False)]
+            store_pattern(e, target.dtype, at[-1], patterns[-1], compute(values, lanes), lanes)
             return []
 
-        schedule = e.module.schedules.copies([array.dtype for array in arrays])
-        sweep(e, box.extents[-1], (schedule.lanes, schedule.middle), body)
+        sweep(e, box.extents[-1], (schedule.lanes, schedule.middle), body, short=box.short)
 
 
 def copy_box(e: Emitter, target: Array, source: Array, extents: Sequence[Index]) -> None:
     """Copy a box of elements of one dtype; the arrays are the same cells or do not overlap."""
-    if target.same_place(source):
+    if target.strides == source.strides and e.origin(target.pointer) == e.origin(source.pointer):
         return
     # Bits are moved as they are: no conversion to register form and back.
     bits = BITS[target.dtype.get_byte()]

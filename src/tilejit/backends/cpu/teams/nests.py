@@ -40,7 +40,9 @@ def share(group: GroupWriter, folds: Sequence[ColumnFold]) -> bool:
     def body(inner: FunctionWriter, captures: team.Captures, begin: Value, end: Value) -> None:
         part = copy.copy(group)
         part.f, part.e = inner, inner.e
-        walks = [Walk(captures.value(walk.pointer), walk.dtype, [captures.index(stride) for stride in walk.strides]) for walk in group.box.walks]
+        walks = [
+            Walk(captures.value(walk.pointer), walk.dtype, [captures.index(stride) for stride in walk.strides], origin=walk.origin) for walk in group.box.walks
+        ]
         part.box = Box([captures.index(extent) for extent in extents], walks)
         part.places = dict(group.places)
         if by_columns:
