@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tilejit.backends.cpu.lanes.bytes import bytes_as_bf16, together
 from tilejit.backends.cpu.lanes.registers import from_memory
 from tilejit.backends.cpu.lanes.vmath_blocks import fma
 from tilejit.backends.cpu.llvm.host import Host, host
 from tilejit.backends.cpu.llvm.text import Emitter, Module, Value
-from tilejit.backends.cpu.llvm.vector import binary, constant, convert, element_of, picked, typed, width_of
+from tilejit.backends.cpu.llvm.vector import binary, constant, convert, element_of, typed, width_of
 from tilejit.dtypes import BF16, FP32, INT8, INT16, INT32, INT64, UINT8, DType
 
 
@@ -102,6 +103,11 @@ class Side:
         """LLVM type of an element in a panel."""
         return self.accumulator.llvm if self.dot is None else {"bfloat": "i16"}.get(self.dot.lane, self.dot.lane)
 
+    @property
+    def together(self) -> int:
+        """How many elements are loaded best at a time; 1: any number."""
+        return 1 if self.dot is None or self.memory == self.lane else together()
+
     def load(self, e: Emitter, pointer: Value, width: int) -> Value:
         """Elements as lanes of a panel."""
         value = e.load(typed(self.memory, width), pointer, self.dtype.get_byte())
@@ -109,7 +115,7 @@ class Side:
             return self._as_sums(e, value)
         if self.moved:
             return binary(e, "xor", value, constant(value.type, -128))
-        return value if self.memory == self.lane else self._as_bf16(e, value)
+        return value if self.memory == self.lane else bytes_as_bf16(e, self.dtype, value)
 
     def _as_sums(self, e: Emitter, raw: Value) -> Value:
         value = from_memory(e, self.dtype, raw)
@@ -117,13 +123,6 @@ class Side:
             return value if element_of(value.type) == self.accumulator.llvm else convert(e, "fpext", value, self.accumulator.llvm)
         to_float, to_integer = ("sitofp", "sext") if self.dtype.is_signed else ("uitofp", "zext")
         return convert(e, to_float if self.accumulator.is_float else to_integer, value, self.accumulator.llvm)
-
-    def _as_bf16(self, e: Emitter, raw: Value) -> Value:
-        """Bytes as BF16, which holds them exactly."""
-        wide = convert(e, "sitofp" if self.dtype.is_signed else "uitofp", raw, "float")
-        type = typed("i16", 2 * width_of(wide.type))
-        halves = e.inst(type, f"bitcast {wide} to {type}")
-        return picked(e, halves, None, range(1, 2 * width_of(wide.type), 2))
 
 
 @dataclass(frozen=True, slots=True)

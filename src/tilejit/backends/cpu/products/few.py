@@ -121,8 +121,8 @@ _COLUMNS = 4
 
 They lie far apart, a quarter of B: memory is fetched ahead along four long lines then, and not along four pieces of one page.
 """
-_AHEAD = 1024
-"""Bytes to ask for ahead."""
+_AHEAD = 2048
+"""Bytes to ask for ahead, into the second cache: what the processor itself asks for comes too late."""
 
 
 def dots(module: Module, kind: Elements) -> str:
@@ -157,20 +157,23 @@ def _dot_products(e: Emitter, kind: Elements, lefts: Sequence[Value], rights: Se
     """Rows of A times columns of B: a vector for each row; a sum has the same order however many rows there are."""
     rows, columns = len(lefts), len(rights)
     chains = _COLUMNS // columns
-    width = kind.lanes * kind.group
+    vector = kind.lanes * kind.group
+    width = max(vector, kind.b.together)
     deep = e.inst("i64", f"and i64 {k.text}, {-chains * width}")
     cells = rows * columns
     each = cells + (columns if kind.corrected else 0)
 
     def step(at: Index, sums: Sequence[Value]) -> list[Value]:
         places = [e.offset(right, at, kind.b.memory) for right in rights]
-        if kind.right is not kind.operand:  # Turning them keeps the processor from running ahead to the next ones.
-            for place in places:
-                ask_beyond(e, place, "i8", _AHEAD)
-        shared = [kind.words(e, kind.b.load(e, place, width)) for place in places]
-        own = [kind.words(e, kind.a.load(e, e.offset(left, at, kind.a.memory), width)) for left in lefts]
-        out = [kind.multiply_add(e, own[r], shared[v], sums[r * columns + v]) for r in range(rows) for v in range(columns)]
-        return out + ([kind.correction(e, word, total) for word, total in zip(shared, sums[cells:], strict=True)] if kind.corrected else [])
+        for place in places:
+            ask_beyond(e, place, "i8", _AHEAD, near=2)
+        columns_of_b = [_vectors(e, kind.words(e, kind.b.load(e, place, width)), kind.lanes) for place in places]
+        for part, shared in enumerate(zip(*columns_of_b, strict=True)):
+            here = e.add(at, part * vector)
+            own = [kind.words(e, kind.a.load(e, e.offset(left, here, kind.a.memory), vector)) for left in lefts]
+            extra = [kind.correction(e, word, total) for word, total in zip(shared, sums[cells:], strict=True)] if kind.corrected else []
+            sums = [*(kind.multiply_add(e, own[r], shared[v], sums[r * columns + v]) for r in range(rows) for v in range(columns)), *extra]
+        return list(sums)
 
     with e.loop(0, deep, chains * width, [kind.zero(kind.lanes)] * (chains * each), name="k") as loop:
         loop.next = []
