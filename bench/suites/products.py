@@ -66,11 +66,16 @@ def int_mm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.ops.aten._int_mm(a, b)
 
 
+def int_mm_rows(a: torch.Tensor, b: torch.Tensor, m: int) -> torch.Tensor:
+    """The first rows: torch multiplies bytes from 17 on."""
+    return torch.ops.aten._int_mm(a, b)[:m]
+
+
 def int_mm_turned(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.ops.aten._int_mm(a, b.T)
 
 
-Peer = tuple[Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]
+Peer = tuple[Callable[..., torch.Tensor], tuple[torch.Tensor | int, ...]]
 """A function of torch and its arguments."""
 
 
@@ -122,6 +127,14 @@ def few_rows() -> Iterator[Pair]:
     y, z = torch.randint(-128, 128, (32, n), dtype=torch.int8), torch.empty(32, n, dtype=torch.int32)
     yield pair(f"matmul int8 32x{n}x{n}", whole, (y, x), z, (int_mm, (y, x)), 0.8)
     yield pair(f"matmul int8 32x{n}x{n} transposed", whole_turned, (y, x_turned), z, (int_mm_turned, (y, x_turned)), 0.8)
+    half, b, x, b_turned, x_turned = n // 2, b[:, : n // 2].contiguous(), x[:, : n // 2].contiguous(), b_turned[: n // 2], x_turned[: n // 2]
+    for m in (16, 32):
+        a, c, kept, size = torch.randn(m, n).bfloat16(), torch.empty(m, half), torch.empty(m, half).bfloat16(), f"{m}x{n}x{half}"
+        yield pair(f"matmul bf16 {size}", product, (a, b), c, (mm, (a, b, kept)), 0.8)
+        yield pair(f"matmul bf16 {size} transposed", turned, (a, b_turned), c, (mm_turned, (a, b_turned)), 0.8)
+        y, z = torch.randint(-128, 128, (max(m, 17), n), dtype=torch.int8), torch.empty(m, half, dtype=torch.int32)
+        yield pair(f"matmul int8 {size}", whole, (y[:m], x), z, (int_mm_rows, (y, x, m)), 0.8)
+        yield pair(f"matmul int8 {size} transposed", whole_turned, (y[:m], x_turned), z, (int_mm_rows, (y, x_turned.T, m)), 0.8)
 
 
 def tile_loops() -> Iterator[Pair]:
