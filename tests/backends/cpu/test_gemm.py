@@ -122,6 +122,21 @@ def test_bytes_on_the_right_of_floats_are_turned_as_they_are_read(
         check(products(dtype, variant, right), dtype, size, orders, rng, right)
 
 
+@pytest.mark.parametrize("right", [INT8, UINT8], ids=str)
+@pytest.mark.parametrize("level", ["", "avx512", "avx2", "sse"])
+def test_every_byte_becomes_the_bf16_that_it_is(level: str, right: DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_CPU", level)
+    run = product(BF16, "dots", right)
+    rng = np.random.default_rng(6)
+    deep = 2 * 64 + 32 + 5  # whole tables, whole vectors, and what is left
+    b = np.stack([rng.permutation(256) for _ in range(deep)]).astype(np.uint8).view(right.numpy)
+    for places in np.array_split(np.arange(deep), 6):  # each row of A picks one of B
+        a, c = np.zeros((len(places), deep), BF16.numpy), np.zeros((len(places), 256), np.float32)
+        a[np.arange(len(places)), places] = 1
+        run(a, np.asfortranarray(b), c, False)
+        assert np.array_equal(c, b[places].astype(np.float32))
+
+
 @pytest.mark.parametrize("dtype", [FP32, BF16], ids=str)
 def test_a_row_has_the_same_sum_alone_and_among_others(dtype: DType, products: Callable[..., Product]) -> None:
     rng = np.random.default_rng(5)
