@@ -35,7 +35,8 @@ def _by_tables(e: Emitter, dtype: DType, raw: Value) -> Value:
     bits = np.arange(256, dtype=np.uint8).view(dtype.numpy).astype(np.float32).view(np.uint32) >> 16
     index = shuffle(e, raw, None, [8 * eighth + lane for eighth in (0, 4, 1, 5, 2, 6, 3, 7) for lane in range(8)])
     low, high = (_looked_up(e, index, [int(number) >> shift & 255 for number in bits]) for shift in (0, 8))
-    pairs = [[lane for quarter in range(0, _TABLE, 16) for at in range(8) for lane in (quarter + first + at, quarter + first + at + _TABLE)] for first in (0, 8)]
+    quarters = range(0, _TABLE, 16)
+    pairs = [[lane for quarter in quarters for at in range(quarter + first, quarter + first + 8) for lane in (at, at + _TABLE)] for first in (0, 8)]
     mixed = joined(e, [shuffle(e, low, high, lanes) for lanes in pairs])
     type = typed("i16", _TABLE)
     return e.inst(type, f"bitcast {mixed} to {type}")
