@@ -13,7 +13,8 @@ from tilejit.dtypes import FP32
 from tilejit.errors import ArgumentError, ArtifactError
 from tilejit.jit import stored_hosts
 from tilejit.jit.definition import Definition, Kernel
-from tilejit.jit.ranks import JitLaunch, distributed_config, recorded_only, run_host, run_text
+from tilejit.jit.launching import JitLaunch, run_text
+from tilejit.jit.ranks import distributed_config, recorded_only, run_host
 from tilejit.jit.workers import DistributedWorker
 from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram, DirectoryPath
 from tilejit.runtime.artifact.directory import Stage
@@ -47,6 +48,9 @@ class _Launch:
 
     def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
         return self._entry
+
+    def holds(self, entry: CompiledEntry) -> bool:
+        return True
 
     def text(self, entry: CompiledEntry) -> str:
         return f"{self.name}{self.params}{self._text()}"
@@ -209,7 +213,7 @@ class DistributedCompiledProgram(CompiledProgram):
         settled = RunConfig(platform=self.platform, num_threads=used.num_threads if used is not None else None, distributed_config=chosen)
         host = self.hosts[name]
         me = (lambda recorder: _Self(self, recorder, callbacks)) if "self" in host.extra else None
-        return run_host(host, tuple(args), named, settled, me, worker)
+        return run_host(host, tuple(args), named, settled, me, (*self.launches, *self.hosts), worker)
 
     def __getitem__(self, name: str) -> Any:
         if name in self.hosts:

@@ -40,7 +40,7 @@ from tilejit.runtime.targets import place_of, row_of
 if TYPE_CHECKING:
     import os
 
-    from tilejit.jit.ranks import JitLaunch
+    from tilejit.jit.launching import JitLaunch
     from tilejit.jit.specialize.program import Specialization
     from tilejit.tile_ir.program import Program
     from tilejit.view.page import Trace as CompileTrace
@@ -125,10 +125,10 @@ class JITFunction(Programs):
 
     def _on_ranks(self, args: tuple[object, ...], kwargs: Mapping[str, object], config: RunConfig | None) -> Any:
         """A call in a host function that runs now, of a host function, or of a function that takes windows."""
-        from tilejit.jit import ranks
+        from tilejit.jit import launching, ranks
 
         if recording() is not None:
-            return ranks.launched(self, args, kwargs)
+            return launching.launched(self, args, kwargs)
         return (ranks.call_host if self.definition.kind == "host" else ranks.call_alone)(self, args, kwargs, config)
 
     def compile(self, *args: object, config: RunConfig | None = None, **kwargs: object) -> CompiledProgram:

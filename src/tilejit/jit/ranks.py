@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -14,21 +14,18 @@ from tilejit.errors import ArgumentError, ParserTypeError, ShapeError
 from tilejit.frontend.hosts import named_values, speaks_of_ranks
 from tilejit.frontend.source import unwrapped
 from tilejit.jit.definition import Definition, Kernel
-from tilejit.jit.reads.watch import Watch, watch_of
+from tilejit.jit.launching import launch_of, run_text
+from tilejit.jit.replays import Replay, key_of, replays_of
 from tilejit.jit.specialize.arguments import bind_arguments
 from tilejit.jit.specialize.signature import JitParam
 from tilejit.runtime.arrays import ArrayView, DeviceTensor, allocate, first_array, view_of
-from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks.call import Call
 from tilejit.runtime.ranks.config import DistributedConfig
 from tilejit.runtime.ranks.engines import Held, world_of
 from tilejit.runtime.ranks.host import Recorder
-from tilejit.runtime.ranks.launches import LaunchParam
 from tilejit.runtime.ranks.plan import HostTensor, Plan, StackedTensor, Step, Window, WindowBuffer
-from tilejit.runtime.ranks.recording import recording
 from tilejit.runtime.ranks.resident import Sharded, StackedDeviceTensor, array_of, home_of
-from tilejit.runtime.ranks.standins import Language, bound
 from tilejit.types.annotations import DynVar, WindowAnnotation
 
 if TYPE_CHECKING:
@@ -63,96 +60,6 @@ def _speaks(definition: Definition, seen: set[Definition]) -> bool:
     return speaks_of_ranks(function) or any(_speaks(host, seen) for host in hosts)
 
 
-# launches ---------------------------------------------------------------------------------------------------------------
-
-
-class _Known:
-    """A program that a kernel was compiled to, as long as nothing that it stands on has changed; in doubt it is looked up again."""
-
-    def __init__(self, program: CompiledProgram, config: RunConfig | None, seen: list[object], watch: Watch | None) -> None:
-        self.program, self.config = program, config
-        self._seen, self._watch = seen, watch
-        self._ask = watch.asker([watch.questions], set()) if watch is not None else None
-
-    def stands(self, seen: list[object]) -> bool:
-        """First what is in memory, then what has to be asked, then what asking may have changed."""
-        watch = self._watch
-        if watch is None or seen != self._seen or not watch.same_words():
-            return False
-        return self._ask is None or (self._ask() and watch.same_words())
-
-
-class JitLaunch:
-    """A kernel as a recorder sees it."""
-
-    def __init__(self, kernel: JITFunction) -> None:
-        self.kernel, self.definition = kernel, kernel.definition
-        self._known: dict[object, _Known] = {}
-        kernel._cache.when_cleared(self, JitLaunch._forget)
-        self.name = kernel.definition.name
-        self.params = tuple(_param(param) for param in kernel.definition.params)
-
-    def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
-        key = tuple((value.shape, value.dtype) if isinstance(value, np.ndarray) else None for value in values.values())
-        known, seen = self._known.get(key), settings.snapshot()
-        if known is None or known.config != config or not known.stands(seen):
-            found = self.kernel._found((), values, config)
-            watch = watch_of(found.trace, ()) if self.kernel._policy() != "ignore" else None
-            known = self._known[key] = _Known(found.program, config, seen, watch)
-        return known.program.only("launch")
-
-    def program_of(self, entry: CompiledEntry) -> CompiledProgram:
-        """The program that an entry belongs to."""
-        return next(known.program for known in self._known.values() if known.program.only("launch") is entry)
-
-    def _forget(self) -> None:
-        self._known.clear()
-
-    def text(self, entry: CompiledEntry) -> str:
-        program: Any = self.program_of(entry).program
-        return program.as_python() if program is not None else self.kernel.definition.digest
-
-
-def _param(param: JitParam) -> LaunchParam:
-    import inspect
-
-    default = ... if param.default is inspect.Parameter.empty or param.stays_runtime else param.default
-    if param.tensor is None:
-        return LaunchParam(param.name, "scalar", dtype=param.dtype, default=default)
-    kind = "window" if isinstance(param.tensor, WindowAnnotation) else "tensor"
-    return LaunchParam(param.name, kind, param.tensor.shape, param.tensor.dtype, default, param.direction)
-
-
-def launch_of(kernel: JITFunction) -> JitLaunch:
-    """One per kernel and definition, so that recorders know it again."""
-    found = kernel._launch
-    if found is None or found.definition is not kernel.definition:
-        found = kernel._launch = JitLaunch(kernel)
-    return found
-
-
-def launched(kernel: JITFunction, args: Sequence[object], named: Mapping[str, object]) -> object:
-    """A call of a kernel in a host function that runs now."""
-    recorder = recording()
-    assert recorder is not None
-    if kernel.definition.kind == "host":
-        return run_text(kernel.definition, recorder, list(args), dict(named))
-    if kernel.definition.kind == "inline":
-        recorder.fail(ArgumentError, f"`{kernel.definition.name}` is an inline function and cannot be launched", help="call it in a function that is launched")
-    return recorder.launch(launch_of(kernel), args, named)
-
-
-def run_text(definition: Definition, recorder: Recorder, args: list[object], named: Mapping[str, object] | None = None) -> object:
-    """Run the text of a host function on stand-ins."""
-    function = unwrapped(definition.function)
-    assert isinstance(function, FunctionType)
-    first = function.__code__.co_varnames[:1]
-    if first and first[0] in definition.extra and definition.extra[first[0]] is not None:
-        args = [definition.extra[first[0]], *args]
-    recorder.codes.add(function.__code__)
-    return bound(function, Language(recorder))(*args, **(named or {}))
-
-
 # calls ------------------------------------------------------------------------------------------------------------------
 
 
@@ -185,24 +92,40 @@ def run_host(
     named: Mapping[str, object],
     config: RunConfig | None,
     me: Callable[[Recorder], object] | None = None,
+    methods: Collection[str] = (),
     worker: Worker | None = None,
 ) -> object:
-    """A call of a host function; `me` is its `self`, `worker` what was prepared for it."""
+    """A call of a host function; `me` is its `self` and `methods` what that has, `worker` what was prepared for it."""
     check_params(definition)
     chosen = distributed_config(config)
+    replays = replays_of(definition, methods)
     with worker.held(chosen) if worker is not None else Held(chosen) as engine:
-        given = _Given(definition, args, named, engine.world, engine.here)
         settled = chosen or DistributedConfig(list(range(engine.world)))
-        recorder, result = given.recorded(engine.world, config, me)
-        plan = recorder.finish()
-        if engine.several:
-            plan.facts = _facts(definition, recorder, given.values)
-        keep = worker is not None and worker.keeps(plan)
-        Call(engine, plan, settled, keep).run()
-    if not given.new:
+        plain = definition.in_order(args, named) if not engine.several else None
+        key = key_of(plain, engine.world)
+        replay = replays.pop(key, config)
+        if replay is not None and plain is not None:
+            new = replay.take(plain)
+        else:
+            given = _Given(definition, args, named, engine.world, engine.here)
+            replay, new = _recorded(given, engine, config, me), given.new
+            key = key if plain is not None and replay.again(plain) else None
+        keep = worker is not None and worker.keeps(replay.plan)
+        Call(engine, replay.plan, settled, keep).run()
+    replays.keep(key, replay)
+    if not new:
         return None
-    order = _returned(result, given.tensors, given.new)
+    order = [new[name] for name in replay.order]
     return order[0] if len(order) == 1 else tuple(order)
+
+
+def _recorded(given: _Given, engine: Engine, config: RunConfig | None, me: Callable[[Recorder], object] | None) -> Replay:
+    """Run the text."""
+    recorder, result = given.recorded(engine.world, config, me)
+    plan = recorder.finish()
+    if engine.several:
+        plan.facts = _facts(given.definition, recorder, given.values)
+    return Replay(recorder, plan, given.tensors, given.new, _returned(result, given.tensors, given.new), config)
 
 
 def recorded_only(definition: Definition, args: tuple[object, ...], named: Mapping[str, object], config: RunConfig | None) -> Recorder:
@@ -256,11 +179,11 @@ def _facts(definition: Definition, recorder: Recorder, values: Mapping[str, obje
     }
 
 
-def _returned(result: object, tensors: Mapping[str, HostTensor], new: Mapping[str, object]) -> list[object]:
+def _returned(result: object, tensors: Mapping[str, HostTensor], new: Mapping[str, object]) -> list[str]:
     """New outputs, in the order of the return statement where it names them."""
     items = result if isinstance(result, tuple) else (result,)
     named = [name for item in items for name, tensor in tensors.items() if item is tensor and name in new]
-    return [new[name] for name in dict.fromkeys((*named, *new))]
+    return list(dict.fromkeys((*named, *new)))
 
 
 Stacks = dict[int, list[tuple[Any, int]]]

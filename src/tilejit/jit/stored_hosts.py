@@ -18,7 +18,7 @@ from tilejit.errors import ArtifactError
 from tilejit.frontend.fold import Namespace
 from tilejit.frontend.source import block_of, parsed, unwrapped
 from tilejit.jit.definition import Definition, Kernel
-from tilejit.jit.ranks import launch_of, run_text
+from tilejit.jit.launching import launch_of, run_text
 from tilejit.jit.reads.plain import NotPlain, decode, encode
 from tilejit.runtime.artifact.entry import CompiledEntry
 from tilejit.runtime.config import RunConfig
@@ -128,6 +128,9 @@ class StoredLaunch:
                 return entry
         shapes = ", ".join(f"{name}: {list(value.shape)} of {value.dtype}" for name, value in values.items() if isinstance(value, np.ndarray))
         raise ArtifactError(f"`{self.name}` was not compiled for {shapes}", help="compile the host function with arguments of these shapes and store it again")
+
+    def holds(self, entry: CompiledEntry) -> bool:
+        return True
 
     def text(self, entry: CompiledEntry) -> str:
         return f"{self.name}{self._entries.index(entry)}{self._digest()}"

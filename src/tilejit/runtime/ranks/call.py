@@ -14,7 +14,7 @@ from tilejit.runtime.ranks import reports, transfers, words
 from tilejit.runtime.ranks.abi import Record, State, Stop
 from tilejit.runtime.ranks.config import DistributedConfig
 from tilejit.runtime.ranks.engine import Engine
-from tilejit.runtime.ranks.memory import Memory
+from tilejit.runtime.ranks.memory import Memory, memory_of
 from tilejit.runtime.ranks.plan import Plan, Step, Window, WindowBuffer
 from tilejit.runtime.ranks.watch import Watch
 
@@ -48,8 +48,11 @@ class Call:
 
     def run_config(self, config: RunConfig | None) -> RunConfig:
         """How kernels run: on the threads of their rank."""
-        count = self.config.threads_per_rank or max(1, len(os.sched_getaffinity(0)) // len(self.engine.here))
-        return RunConfig(num_threads=count)
+        return self._run_config
+
+    @functools.cached_property
+    def _run_config(self) -> RunConfig:
+        return RunConfig(num_threads=self.config.threads_per_rank or max(1, len(os.sched_getaffinity(0)) // len(self.engine.here)))
 
     # running --------------------------------------------------------------------------------------------------------------
 
@@ -61,7 +64,7 @@ class Call:
             if engine.wire is not None:  # memory that other machines reach is made by all processes together
                 self.meet()
                 reports.compare(self)
-            self.memory = Memory(engine, self.plan, self.moves.size)
+            self.memory = memory_of(engine, self.plan, self.moves.size)
             self.moves.place(self.memory)
             self.memory.prepare(self._keep)
             self.meet()
@@ -112,6 +115,11 @@ class Call:
 
     def _run_ranks(self) -> None:
         engine = self.engine
+        if engine.world == 1 and not self.plan.buffers:  # nothing that a rank could wait for: nobody has to watch
+            self._run_rank(0)
+            error = self.errors.get(0)
+            self._interrupted = error if isinstance(error, KeyboardInterrupt) else None
+            return
         ends = [engine.seats[rank].run(functools.partial(self._run_rank, rank)) for rank in engine.here]
         try:
             Watch(engine, self.memory, self.config.timeout).until(ends)

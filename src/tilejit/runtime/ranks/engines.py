@@ -42,8 +42,11 @@ def chosen(config: DistributedConfig | None) -> str:
 
 def world_of(config: DistributedConfig | None) -> int:
     """How many ranks a call has."""
-    name = chosen(config)
-    if name == "local":
+    return _world(chosen(config), config)
+
+
+def _world(engine: str, config: DistributedConfig | None) -> int:
+    if engine == "local":
         return len(config.device_ids) if config is not None else 1
     processes = started_with()
     if config is not None and len(config.device_ids) != processes:
@@ -57,7 +60,8 @@ class Held:
     """An engine for one call: threads get one of their own, a job has one."""
 
     def __init__(self, config: DistributedConfig | None) -> None:
-        self.name, self.world = chosen(config), world_of(config)
+        self.name = chosen(config)
+        self.world = _world(self.name, config)
 
     def __enter__(self) -> Engine:
         if self.name != "local":

@@ -49,6 +49,10 @@ class Recorder:
     launched: list[tuple[Launchable, CompiledEntry]] = field(default_factory=list["tuple[Launchable, CompiledEntry]"])
     """Every compiled function once."""
     framework: str = "numpy"
+    parts: list[HostTensor] = field(default_factory=list[HostTensor])
+    """What was cut from tensors, in order."""
+    steady: bool = True
+    """Whether nothing but the text and its arguments has decided what is done."""
 
     def __enter__(self) -> Recorder:
         self._outer = recording()
@@ -254,6 +258,7 @@ class Recorder:
         """A Python function on tensors, on rank 0 after the launches that made its arguments."""
         tensors = [(args[at], directions[at] if at < len(directions) else "InOut") for at in range(len(args)) if isinstance(args[at], HostTensor)]
         framework = self.framework
+        self.steady = False
 
         def run(call: Any, rank: int) -> None:
             function(*(in_framework(arg.array, framework) if isinstance(arg, HostTensor) else arg for arg in args))

@@ -44,6 +44,10 @@ class Launchable(Protocol):
         """The compiled function for such arguments; scalars stay parameters."""
         ...
 
+    def holds(self, entry: CompiledEntry) -> bool:
+        """Whether arguments of the same kinds still lead to that compiled function."""
+        ...
+
     def text(self, entry: CompiledEntry) -> str:
         """The program of a compiled function, to be compared between processes."""
         ...

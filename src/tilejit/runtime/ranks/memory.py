@@ -90,11 +90,13 @@ class Memory:
             if not keep and self.plan.buffers:
                 ctypes.memset(self.copy_of(self.plan.buffers[0], rank) - HEADER, 0, self.stride)
             for number, ranks in enumerate(self.groups):
-                if rank in ranks:
+                if rank in ranks and (number, rank) not in self._tables:
                     self._tables[number, rank] = np.array([number, *(self.block(number, q) for q in ranks)], np.int64)
             for buffer in self.plan.buffers:
                 if rank in buffer.ranks:
-                    self._write_context(buffer, rank)
+                    if (buffer.number, rank) not in self._contexts:
+                        self._write_context(buffer, rank)
+                    self._show_context(buffer, rank)
         if engine.wire is not None:
             for ranks in self.groups:
                 between.communicators(engine, ranks)
@@ -115,11 +117,14 @@ class Memory:
             row[slot] = value
         row[Comm.BASES :] = [*(self.copy_of(buffer, q) for q in ranks), *apart]
         self._contexts[buffer.number, rank] = row
-        address = self.context(buffer, rank)
+
+    def _show_context(self, buffer: WindowBuffer, rank: int) -> None:
+        """Let kernels and collectives find the context of a buffer in this call."""
+        engine, ranks, address = self.engine, tuple(sorted(buffer.ranks)), self.context(buffer, rank)
         words.set_word(self.copy_of(buffer, rank) - HEADER, 0, address)
         words.set_word(self.copy_of(buffer, rank) - HEADER, 1, 0)
-        group.register(number, engine.record(rank), address, buffer.size)
-        if any(apart):
+        group.register(self.groups.index(ranks), engine.record(rank), address, buffer.size)
+        if any(q not in engine.near for q in ranks):
             far.spread[address] = far.Spread(engine, ranks, tuple(self.shown(buffer, q) for q in ranks))
 
     def forget(self) -> None:
@@ -128,3 +133,12 @@ class Memory:
         group.forget(comms)
         for comm in comms:
             far.spread.pop(comm, None)
+
+
+def memory_of(engine: Engine, plan: Plan, more: int) -> Memory:
+    """The memory of a call; a plan that is run again on threads of the same ranks finds everything where it was."""
+    kept = plan.memory
+    if isinstance(kept, Memory) and kept.engine is engine and engine.fd is None and engine.area(kept.more + more) == kept.base:
+        return kept
+    made = plan.memory = Memory(engine, plan, more)
+    return made

@@ -46,4 +46,6 @@ def part_of(tensor: HostTensor, index: Any) -> HostTensor:
     if items and isinstance(ready[0], int):
         tensor.taken.add(ready[0] % tensor.shape[0])
         tensor.cut_at = tensor.cut_at or recorder.here()
-    return HostTensor(found, tensor.name, tensor.home)
+    part = HostTensor(found, tensor.name, tensor.home, tensor, tuple(ready))
+    recorder.parts.append(part)
+    return part

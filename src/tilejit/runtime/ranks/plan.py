@@ -60,6 +60,9 @@ class HostTensor:
     name: str
     home: int | None = None
     """The rank that it stays with, if it does."""
+    whole: HostTensor | None = None
+    """What it is a part of, and which one."""
+    at: Any = ()
     taken: set[int] = field(default_factory=set[int])
     """Which slices of it were taken by a first index, and where."""
     cut_at: Span | None = None
@@ -119,6 +122,8 @@ class Plan:
     """What the caller gave and the host function made."""
     facts: dict[str, object] = field(default_factory=dict[str, object])
     """What all processes of a call must agree about."""
+    memory: object = None
+    """Where its windows lay in the last call."""
 
     def add(self, step: Step) -> None:
         """Take up a step; it comes after those of other ranks that touched what it writes, or wrote what it touches."""

@@ -1,0 +1,118 @@
+"""Kernels that host functions launch: how a recorder sees them, and how the text of a host function is run for it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilejit import config as settings
+from tilejit.errors import ArgumentError
+from tilejit.frontend.source import unwrapped
+from tilejit.jit.definition import Definition
+from tilejit.jit.reads.watch import Watch, watch_of
+from tilejit.jit.specialize.signature import JitParam
+from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram
+from tilejit.runtime.config import RunConfig
+from tilejit.runtime.ranks.host import Recorder
+from tilejit.runtime.ranks.launches import LaunchParam
+from tilejit.runtime.ranks.recording import recording
+from tilejit.runtime.ranks.standins import Language, bound
+from tilejit.types.annotations import WindowAnnotation
+
+if TYPE_CHECKING:
+    from tilejit.jit.function import JITFunction
+
+
+class _Known:
+    """A program that a kernel was compiled to, as long as nothing that it stands on has changed; in doubt it is looked up again."""
+
+    def __init__(self, program: CompiledProgram, config: RunConfig | None, seen: list[object], watch: Watch | None) -> None:
+        self.program, self.config = program, config
+        self._seen, self._watch = seen, watch
+        self._ask = watch.asker([watch.questions], set()) if watch is not None else None
+
+    def stands(self, seen: list[object]) -> bool:
+        """First what is in memory, then what has to be asked, then what asking may have changed."""
+        watch = self._watch
+        if watch is None or seen != self._seen or not watch.same_words():
+            return False
+        return self._ask is None or (self._ask() and watch.same_words())
+
+
+class JitLaunch:
+    """A kernel as a recorder sees it."""
+
+    def __init__(self, kernel: JITFunction) -> None:
+        self.kernel, self.definition = kernel, kernel.definition
+        self._known: dict[object, _Known] = {}
+        kernel._cache.when_cleared(self, JitLaunch._forget)
+        self.name = kernel.definition.name
+        self.params = tuple(_param(param) for param in kernel.definition.params)
+
+    def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
+        key = tuple((value.shape, value.dtype) if isinstance(value, np.ndarray) else None for value in values.values())
+        known, seen = self._known.get(key), settings.snapshot()
+        config = replace(config, distributed_config=None) if config is not None else None  # the same code for every world
+        if known is None or known.config != config or not known.stands(seen):
+            found = self.kernel._found((), values, config)
+            watch = watch_of(found.trace, ()) if self.kernel._policy() != "ignore" else None
+            known = self._known[key] = _Known(found.program, config, seen, watch)
+        return known.program.only("launch")
+
+    def holds(self, entry: CompiledEntry) -> bool:
+        known = next((known for known in self._known.values() if known.program.only("launch") is entry), None)
+        return known is not None and self.kernel.definition is self.definition and known.stands(settings.snapshot())
+
+    def program_of(self, entry: CompiledEntry) -> CompiledProgram:
+        """The program that an entry belongs to."""
+        return next(known.program for known in self._known.values() if known.program.only("launch") is entry)
+
+    def _forget(self) -> None:
+        self._known.clear()
+
+    def text(self, entry: CompiledEntry) -> str:
+        program: Any = self.program_of(entry).program
+        return program.as_python() if program is not None else self.kernel.definition.digest
+
+
+def _param(param: JitParam) -> LaunchParam:
+    default = ... if param.default is inspect.Parameter.empty or param.stays_runtime else param.default
+    if param.tensor is None:
+        return LaunchParam(param.name, "scalar", dtype=param.dtype, default=default)
+    kind = "window" if isinstance(param.tensor, WindowAnnotation) else "tensor"
+    return LaunchParam(param.name, kind, param.tensor.shape, param.tensor.dtype, default, param.direction)
+
+
+def launch_of(kernel: JITFunction) -> JitLaunch:
+    """One per kernel and definition, so that recorders know it again."""
+    found = kernel._launch
+    if found is None or found.definition is not kernel.definition:
+        found = kernel._launch = JitLaunch(kernel)
+    return found
+
+
+def launched(kernel: JITFunction, args: Sequence[object], named: Mapping[str, object]) -> object:
+    """A call of a kernel in a host function that runs now."""
+    recorder = recording()
+    assert recorder is not None
+    if kernel.definition.kind == "host":
+        return run_text(kernel.definition, recorder, list(args), dict(named))
+    if kernel.definition.kind == "inline":
+        recorder.fail(ArgumentError, f"`{kernel.definition.name}` is an inline function and cannot be launched", help="call it in a function that is launched")
+    return recorder.launch(launch_of(kernel), args, named)
+
+
+def run_text(definition: Definition, recorder: Recorder, args: list[object], named: Mapping[str, object] | None = None) -> object:
+    """Run the text of a host function on stand-ins."""
+    function = unwrapped(definition.function)
+    assert isinstance(function, FunctionType)
+    first = function.__code__.co_varnames[:1]
+    if first and first[0] in definition.extra and definition.extra[first[0]] is not None:
+        args = [definition.extra[first[0]], *args]
+    recorder.codes.add(function.__code__)
+    return bound(function, Language(recorder))(*args, **(named or {}))

@@ -1,0 +1,186 @@
+"""Calls of host functions that are done again without their text: only where nothing that the text could know is different."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilejit.language as pl
+import tilejit.language.distributed as pld
+from tests.ranks.engines import on
+from tilejit import ir
+from tilejit.jit import ranks, replays
+
+NR = pl.dynamic("NR")
+FACTOR = 2
+FACTORS = [2, 3]
+Texts = list[str]
+
+
+@pytest.fixture
+def texts(monkeypatch: pytest.MonkeyPatch) -> Texts:
+    """The host functions whose text has run, in order; nothing is kept of earlier calls."""
+    seen: Texts = []
+    monkeypatch.setattr(replays, "_replays", weakref.WeakKeyDictionary())
+    plain: Callable[..., object] = ranks.run_text
+
+    def counted(definition: Any, *args: Any) -> object:
+        seen.append(definition.name)
+        return plain(definition, *args)
+
+    monkeypatch.setattr(ranks, "run_text", counted)
+    return seen
+
+
+def rows(seed: int, count: int = 2) -> Any:
+    return np.random.default_rng(seed).integers(-99, 99, (count, 8)).astype(np.float32)
+
+
+@pl.jit
+def times(x: pl.Tensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]], by: pl.Scalar[pl.INT32]):
+    y[:] = x * pl.cast(by, pl.FP32)
+
+
+@pl.jit
+def plus(x: pl.Tensor[[8], pl.FP32], total: pl.InOut[pl.Tensor[[8], pl.FP32]]):
+    total[:] = total + x
+
+
+def factor_of(rank: int) -> int:
+    return FACTOR + rank
+
+
+@pl.jit.host
+def scaled(x: pl.Tensor[[NR, 8], pl.FP32], more: pl.Scalar[pl.INT32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        times(x[r], y[r], factor_of(r) + more, device=r)
+
+
+def test_the_text_runs_once_for_equal_shapes_and_numbers(texts: Texts) -> None:
+    by = np.array([[2], [3]], np.float32)
+    for seed in range(4):
+        x, y = rows(seed), np.empty((2, 8), np.float32)
+        scaled(x, 0, y=y, config=on(2))
+        np.testing.assert_array_equal(y, x * by)
+        np.testing.assert_array_equal(scaled(x, 5, config=on(2)), x * (by + 5))
+    assert texts == ["scaled"] * 2
+
+
+def test_other_numbers_shapes_and_worlds_run_it_again(texts: Texts) -> None:
+    x = rows(1, 4)
+    for more, world in ((0, 2), (1, 2), (True, 2), (0, 3), (0, 2)):
+        found = scaled(x[:world], more, config=on(world))
+        np.testing.assert_array_equal(found, x[:world] * (np.arange(world, dtype=np.float32)[:, None] + 2 + more))
+    assert len(texts) == 4
+
+
+def test_what_the_text_reads_of_python_counts(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = rows(2)
+    for factor in (2, 2, 7, 7, 2):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        np.testing.assert_array_equal(scaled(x, 0, config=on(2)), x * (np.array([[0], [1]], np.float32) + factor))
+    assert len(texts) >= 2
+    calls = len(texts)
+    scaled(x, 0, config=on(2))
+    assert len(texts) == calls
+    monkeypatch.setattr(factor_of, "__code__", (lambda rank: 10 - rank).__code__)
+    np.testing.assert_array_equal(scaled(x, 0, config=on(2)), x * np.array([[10], [9]], np.float32))
+
+
+def test_what_can_change_unseen_is_read_every_time(texts: Texts) -> None:
+    by = 2
+
+    @pl.jit.host
+    def listed(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+        for r in pl.range(pld.world_size()):
+            times(x[r], y[r], FACTORS[r], device=r)
+
+    @pl.jit.host
+    def enclosed(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+        for r in pl.range(pld.world_size()):
+            times(x[r], y[r], by, device=r)
+
+    x = rows(3)
+    for first in (2, 5, 5):
+        FACTORS[0] = by = first
+        np.testing.assert_array_equal(listed(x, config=on(2)), x * np.array([[first], [3]], np.float32))
+        np.testing.assert_array_equal(enclosed(x, config=on(2)), x * np.float32(first))
+    assert (texts.count("listed"), texts.count("enclosed")) == (3, 2)
+    FACTORS[0] = 2
+
+
+@pl.jit.host
+def chained(x: pl.Tensor[[8], pl.FP32], y: pl.InOut[pl.Tensor[[8], pl.FP32]], z: pl.InOut[pl.Tensor[[8], pl.FP32]]):
+    t = pl.create_tensor([8], dtype=pl.FP32)
+    plus(x, t, device=0)
+    plus(t, y, device=1)
+    plus(y, z, device=0)
+
+
+def test_tensors_that_share_memory_are_ordered_by_it(texts: Texts) -> None:
+    """One array for two parameters makes the steps of another order than two arrays do."""
+    for seed in range(3):
+        x, y, z = rows(seed, 3)
+        wanted = z + (y + x)
+        chained(x, y, z, config=on(2))
+        np.testing.assert_array_equal(z, wanted)
+        x, y, _ = rows(seed, 3)
+        wanted = (y + x) + (y + x)
+        chained(x, y, y, config=on(2))
+        np.testing.assert_array_equal(y, wanted)
+    assert len(texts) == 4
+
+
+def test_arrays_are_let_go_and_results_are_new() -> None:
+    x = rows(4)
+    first = scaled(x, 0, config=on(2))
+    kept, second = first.copy(), scaled(x + 1, 0, config=on(2))
+    np.testing.assert_array_equal(first, kept)
+    gone = weakref.ref(second)
+    del second
+    assert gone() is None
+
+
+def test_calls_at_the_same_time_have_records_of_their_own(texts: Texts) -> None:
+    wrong: list[int] = []
+
+    def call(seed: int) -> None:
+        for turn in range(10):
+            x = rows(100 * seed + turn)
+            if not np.array_equal(scaled(x, seed, config=on(2)), x * (np.array([[2], [3]], np.float32) + seed)):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=call, args=(seed // 2,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and len(texts) <= 4
+
+
+@pl.program
+class Doubled:
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def double(self, x: pl.Tensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            y[:] = x * 2.0
+
+    @pl.function(level=pl.Level.HOST, role=pl.Role.Orchestrator)
+    def all(self, x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+        for r in pl.range(pld.world_size()):
+            self.double(x[r], y[r], device=r)
+
+
+def test_programs_and_failures(texts: Texts) -> None:
+    compiled: Any = ir.compile(Doubled)
+    for seed in range(3):
+        x = rows(seed)
+        np.testing.assert_array_equal(compiled(x, config=on(2)), 2 * x)
+        with pytest.raises(IndexError):
+            compiled(rows(seed, 1), config=on(2))
+    assert len(texts) == 1 + 3
