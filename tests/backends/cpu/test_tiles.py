@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from tests.backends.cpu.native import Native
-from tests.backends.cpu.test_gemm import PARAMS, SIZES, check, scratch_for
+from tests.backends.cpu.test_gemm import PARAMS, SIZES, Product, check, scratch_for
 from tilejit.backends.cpu.llvm.compile import compile_llvm
 from tilejit.backends.cpu.llvm.host import Host, host
 from tilejit.backends.cpu.llvm.text import Emitter, Module
-from tilejit.backends.cpu.products import elements
+from tilejit.backends.cpu.products import elements, few_tiles
 from tilejit.backends.cpu.products.gemm import Gemm, call_variant, scratch_bytes
 from tilejit.backends.cpu.products.kernels import params_of
 from tilejit.dtypes import BF16, INT8, UINT8, DType
@@ -32,12 +32,12 @@ def with_tiles(monkeypatch: pytest.MonkeyPatch) -> Host:
     return has
 
 
-def module_for(operand: DType) -> Module:
+def module_for(operand: DType, variant: str = "packed", right: DType | None = None) -> Module:
     module = Module()
     params = params_of(PARAMS)
     e = Emitter(module, "go", "void", params)
     a, a_row, a_col, b, b_row, b_col, c, c_row, m, n, k, accumulate, scratch = params
-    call_variant(e, "packed", operand, Gemm((a, a_row, a_col), (b, b_row, b_col), (c, c_row), (m, n, k), accumulate, scratch))
+    call_variant(e, variant, operand, Gemm((a, a_row, a_col), (b, b_row, b_col), (c, c_row), (m, n, k), accumulate, scratch), right)
     e.void("ret void")
     e.finish()
     return module
@@ -101,15 +101,28 @@ UNIT = Unit()
 @pytest.mark.parametrize("dtype", [BF16, INT8, UINT8], ids=str)
 @pytest.mark.parametrize("orders", ["CC", "FF", "SS"])
 def test_products_by_tiles_equal_numpys(dtype: DType, orders: str, with_tiles: Host) -> None:
-    module = module_for(dtype)
+    run = emulated(module_for(dtype), dtype)
+    rng = np.random.default_rng(8)
+    for size in [*SIZES[1:6:2], (70, 33, 1200), (0, 4, 4), (4, 4, 0)]:
+        check(run, dtype, size, orders, rng)
+
+
+def emulated(module: Module, dtype: DType, right: DType | None = None) -> Product:
+    """The product that a module has, with the unit's functions in place of the instructions."""
     text = module.text().replace("@llvm.x86.t", "@unit_t").replace("@llvm.x86.ldtilecfg", "@unit_ldtilecfg").replace("i8 immarg", "i8")
     assert "@unit_tdp" in text
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     call = Native(text).function("go", *[pointer, number, number] * 2, pointer, *[number] * 4, ctypes.c_bool, pointer)
-    rng = np.random.default_rng(8)
-    run = scratch_for(call, lambda m, n, k: scratch_bytes(module, dtype, None, m, n, k))
-    for size in [*SIZES[1:6:2], (70, 33, 1200), (0, 4, 4), (4, 4, 0)]:
-        check(run, dtype, size, orders, rng)
+    return scratch_for(call, lambda m, n, k: scratch_bytes(module, dtype, right, m, n, k))
+
+
+@pytest.mark.parametrize(("dtype", "right"), [(BF16, None), (INT8, None), (UINT8, None), (BF16, INT8), (BF16, UINT8)], ids=str)
+def test_few_rows_are_multiplied_by_tiles_as_b_lies_in_memory(dtype: DType, right: DType | None, with_tiles: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(few_tiles, "_STEPS", 64)  # so that a small product has several parts of the depth
+    run = emulated(module_for(dtype, "dots", right), dtype, right)
+    rng = np.random.default_rng(9)
+    for size in [(16, 64, 128), (32, 32, 64), (9, 70, 37), (17, 33, 300), (32, 40, 515), (40, 32, 96), (4, 32, 64), (16, 32, 0), (16, 3, 50), (0, 32, 32)]:
+        check(run, dtype, size, "CF", rng, right)
 
 
 @pytest.mark.parametrize(("dtype", "instruction"), [(BF16, "tdpbf16ps"), (INT8, "tdpbssd"), (UINT8, "tdpbuud")], ids=str)

@@ -18,10 +18,11 @@ from typing import NamedTuple
 
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.backends.cpu.llvm.vector import binary
+from tilejit.backends.cpu.products import few_tiles
 from tilejit.backends.cpu.products import packed as blocks
 from tilejit.backends.cpu.products.direct import direct, turned
 from tilejit.backends.cpu.products.elements import Elements, accumulator_of
-from tilejit.backends.cpu.products.few import dots, stream
+from tilejit.backends.cpu.products.few import stream
 from tilejit.backends.cpu.products.kernels import PARAMS, function_emitter, params_of
 from tilejit.backends.cpu.schedule import GemmSchedule
 from tilejit.dtypes import DType
@@ -38,7 +39,7 @@ def scratch_bytes(module: Module, operand: DType, right: DType | None, m: _Size 
     """Bytes of packing memory that one product needs; less when sizes are known."""
     kind, schedule = Elements.of(module, operand, right).packed, schedule_of(module, operand)
     copied = min(n or schedule.direct_n, schedule.direct_n) * min(k or schedule.direct_k, schedule.direct_k) * kind.acc_bytes if kind.plain else 0
-    return max(copied, blocks.scratch_bytes(kind, blocks.block_of(module, kind), m, n, k))
+    return max(copied, few_tiles.scratch_bytes(kind, m, k), blocks.scratch_bytes(kind, blocks.block_of(module, kind), m, n, k))
 
 
 class Gemm(NamedTuple):
@@ -148,4 +149,4 @@ def applies(e: Emitter, variant: str, operand: DType, a: Sequence[Index], b: Seq
     return condition
 
 
-_BUILDERS = {"packed": blocks.packed, "direct": direct, "turned": turned, "stream": stream, "dots": dots}
+_BUILDERS = {"packed": blocks.packed, "direct": direct, "turned": turned, "stream": stream, "dots": few_tiles.dots}

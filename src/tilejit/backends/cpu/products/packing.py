@@ -50,6 +50,11 @@ def pack_right(module: Module, kind: Elements, size: int) -> str:
     return name
 
 
+def pack_across(module: Module, kind: Elements, size: int) -> str:
+    """The same for rows of A that take the place of columns of B in products by tiles."""
+    return _pack_whole(module, kind, _packing(module, kind, kind.a, size), size)
+
+
 def _pack_whole(module: Module, kind: Elements, pack: str, size: int) -> str:
     """A panel, and zeros up to a whole tile."""
     name = f"{pack}.whole"

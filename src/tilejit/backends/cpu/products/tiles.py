@@ -35,10 +35,23 @@ def end_tiles(e: Emitter) -> None:
     e.void("call void @llvm.x86.tilerelease()")
 
 
-def _move(e: Emitter, name: str, tile: int, pointer: Value, stride: Value | int) -> None:
+def move_tile(e: Emitter, name: str, tile: int, pointer: Value, stride: Value | int) -> None:
+    """`tileloadd` a tile from memory or `tilestored` it there; its rows lie `stride` bytes apart."""
     full = f"llvm.x86.{name}64"
     e.module.declare(full, f"declare void @{full}(i8 immarg, ptr, i64)")
     e.void(f"call void @{full}(i8 {tile}, {pointer}, {e.i64(stride)})")
+
+
+def zero_tiles(e: Emitter, count: int) -> None:
+    e.module.declare("llvm.x86.tilezero", "declare void @llvm.x86.tilezero(i8 immarg)")
+    for tile in range(count):
+        e.void(f"call void @llvm.x86.tilezero(i8 {tile})")
+
+
+def multiply_tiles(e: Emitter, kind: Elements, sums: int, left: int, right: int) -> None:
+    assert kind.dot is not None
+    e.module.declare(kind.dot.intrinsic, f"declare void @{kind.dot.intrinsic}(i8 immarg, i8 immarg, i8 immarg)")
+    e.void(f"call void @{kind.dot.intrinsic}(i8 {sums}, i8 {left}, i8 {right})")
 
 
 def tile_kernel(module: Module, kind: Elements) -> str:
@@ -49,20 +62,16 @@ def tile_kernel(module: Module, kind: Elements) -> str:
     params = params_of("ptr a, ptr b, ptr c, i64 c_row, i64 steps, i1 accumulate")
     a, b, c, c_row, steps, accumulate = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
-    assert kind.dot is not None
-    module.declare("llvm.x86.tilezero", "declare void @llvm.x86.tilezero(i8 immarg)")
-    module.declare(kind.dot.intrinsic, f"declare void @{kind.dot.intrinsic}(i8 immarg, i8 immarg, i8 immarg)")
     ask_for_block(e, kind, c, c_row, 2 * SIDE, 2 * SIDE)
-    for tile in range(4):
-        e.void(f"call void @llvm.x86.tilezero(i8 {tile})")
+    zero_tiles(e, 4)
     with e.loop(0, steps, SIDE) as loop:
         for t, tile in enumerate(_LEFT):
-            _move(e, "tileloadd", tile, e.offset(e.offset(a, e.mul(loop.iv, 2 * SIDE), kind.word), t * SIDE * SIDE, kind.word), ROW_BYTES)
+            move_tile(e, "tileloadd", tile, e.offset(e.offset(a, e.mul(loop.iv, 2 * SIDE), kind.word), t * SIDE * SIDE, kind.word), ROW_BYTES)
         for u, tile in enumerate(_RIGHT):
-            _move(e, "tileloadd", tile, e.offset(e.offset(b, e.mul(loop.iv, 2 * SIDE), kind.word), u * SIDE, kind.word), 2 * ROW_BYTES)
+            move_tile(e, "tileloadd", tile, e.offset(e.offset(b, e.mul(loop.iv, 2 * SIDE), kind.word), u * SIDE, kind.word), 2 * ROW_BYTES)
         for t, left in enumerate(_LEFT):
             for u, right in enumerate(_RIGHT):
-                e.void(f"call void @{kind.dot.intrinsic}(i8 {2 * t + u}, i8 {left}, i8 {right})")
+                multiply_tiles(e, kind, 2 * t + u, left, right)
     kept = e.alloca(f"[{4 * SIDE * SIDE} x {kind.acc}]")
     stem = e.fresh("write")
     e.cbr(accumulate, f"{stem}.add", f"{stem}.set")
@@ -70,7 +79,7 @@ def tile_kernel(module: Module, kind: Elements) -> str:
         e.place(f"{stem}.{label}")
         for tile in range(4):
             at = e.offset(e.offset(to, e.mul(row, tile // 2 * SIDE), kind.acc), tile % 2 * SIDE, kind.acc)
-            _move(e, "tilestored", tile, at, e.mul(row, kind.acc_bytes) if isinstance(row, int) else e.i64(e.mul(row, kind.acc_bytes)))
+            move_tile(e, "tilestored", tile, at, e.mul(row, kind.acc_bytes) if isinstance(row, int) else e.i64(e.mul(row, kind.acc_bytes)))
         if label == "add":
             # Sums of a block are added to C as a whole, as vectors do it: bits must not depend on who adds them.
             with e.loop(0, 2 * SIDE) as i, e.loop(0, 2 * SIDE, SIDE) as j:
