@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.backends.cpu.llvm.vector import binary
@@ -20,6 +20,10 @@ from tilejit.backends.cpu.products.kernels import (
 from tilejit.backends.cpu.products.packing import pack_left, pack_right
 from tilejit.backends.cpu.products.tiles import SIDE, begin_tiles, end_tiles, tile_kernel, whole_steps
 from tilejit.backends.cpu.schedule import GemmSchedule
+
+_FEW_ROWS = 32
+_STRIP = 256
+"""Columns of B that are packed at a time for few rows."""
 
 
 def round_up(value: int, unit: int) -> int:
@@ -64,35 +68,74 @@ def packed(module: Module, kind: Elements) -> str:
     params = params_of(PARAMS)
     a, a_row, a_col, b, b_row, b_col, c, c_row, m, n, k, accumulate, scratch, _ = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
-    pack_a, pack_b, blocks = pack_left(module, kind, block.rows), pack_right(module, kind, columns), block_function(module, kind, block)
     packed_b = e.offset(scratch, _packed_a_bytes(e, kind, block, m, k), "i8")
+    parts = _Parts(e, kind, block, (a, a_row, a_col), (b, b_row, b_col), (c, c_row), (scratch, packed_b))
     clear_without_depth(e, kind, (c, c_row), (m, n, k), accumulate)
+
+    def along(first: Index) -> tuple[Index, Index]:
+        depth = e.min(e.sub(k, first), deep)
+        return depth, steps_of(e, kind, depth)
+
+    with e.when(e.icmp("sle", m, _FEW_ROWS), "few"):
+        # They use a panel of B once: it is multiplied before it leaves the second cache.
+        with e.loop(0, k, deep, name="pc") as pc:
+            depth, steps = along(pc.iv)
+            parts.pack_rows(0, m, pc.iv, depth, steps)
+            with e.loop(0, n, max(columns, _STRIP // columns * columns), name="jc") as jc:
+                width = e.min(e.sub(n, jc.iv), max(columns, _STRIP // columns * columns))
+                parts.pack_columns(jc.iv, width, pc.iv, depth, steps)
+                parts.multiply(0, m, jc.iv, width, steps, binary(e, "or", accumulate, e.icmp("sgt", pc.iv, 0)))
+        e.void("ret void")
+        e.place(e.fresh("unreached"))
     with e.loop(0, n, block.nc, name="jc") as jc:
         width = e.min(e.sub(n, jc.iv), block.nc)
         with e.loop(0, k, deep, name="pc") as pc:
-            depth = e.min(e.sub(k, pc.iv), deep)
-            steps = steps_of(e, kind, depth)
+            depth, steps = along(pc.iv)
             adding = binary(e, "or", accumulate, e.icmp("sgt", pc.iv, 0))
-            with e.loop(0, width, columns, name="pack_b") as loop:
-                e.look()
-                start = e.add(e.mul(pc.iv, b_row), e.mul(e.add(jc.iv, loop.iv), b_col))
-                count = e.min(e.sub(width, loop.iv), columns)
-                to, at = e.offset(packed_b, e.mul(loop.iv, panel_steps(e, kind, steps)), kind.word), e.offset(b, start, kind.b.memory)
-                e.void(f"call void @{pack_b}({to}, {at}, {b_col}, {b_row}, {e.i64(count)}, {e.i64(depth)})")
+            parts.pack_columns(jc.iv, width, pc.iv, depth, steps)
             with e.loop(0, m, block.mc, name="ic") as ic:
                 e.look()
                 height = e.min(e.sub(m, ic.iv), block.mc)
-                with e.loop(0, height, block.rows, name="pack_a") as loop:
-                    start = e.add(e.mul(e.add(ic.iv, loop.iv), a_row), e.mul(pc.iv, a_col))
-                    count = e.min(e.sub(height, loop.iv), block.rows)
-                    to, at = e.offset(scratch, e.mul(loop.iv, steps), kind.word), e.offset(a, start, kind.a.memory)
-                    e.void(f"call void @{pack_a}({to}, {at}, {a_row}, {a_col}, {e.i64(count)}, {e.i64(depth)})")
-                corner = e.offset(c, e.add(e.mul(ic.iv, c_row), jc.iv), kind.acc)
-                values = [scratch, packed_b, corner, c_row, e.i64(height), e.i64(width), e.i64(steps), adding]
-                e.void(f"call void @{blocks}({', '.join(map(str, values))})")
+                parts.pack_rows(ic.iv, height, pc.iv, depth, steps)
+                parts.multiply(ic.iv, height, jc.iv, width, steps, adding)
     e.void("ret void")
     e.finish()
     return name
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Steps of a product: parts of A and B are packed, and multiplied into a part of C."""
+
+    e: Emitter
+    kind: Elements
+    block: GemmSchedule
+    a: tuple[Value, Value, Value]
+    b: tuple[Value, Value, Value]
+    c: tuple[Value, Value]
+    packed: tuple[Value, Value]
+
+    def pack_columns(self, first: Index, width: Index, down: Index, depth: Index, steps: Index) -> None:
+        e, kind, (b, b_row, b_col) = self.e, self.kind, self.b
+        columns = self.block.vectors * kind.lanes
+        with e.loop(0, width, columns, name="pack_b") as loop:
+            e.look()
+            at = e.offset(b, e.add(e.mul(down, b_row), e.mul(e.add(first, loop.iv), b_col)), kind.b.memory)
+            to, count = e.offset(self.packed[1], e.mul(loop.iv, panel_steps(e, kind, steps)), kind.word), e.min(e.sub(width, loop.iv), columns)
+            e.void(f"call void @{pack_right(e.module, kind, columns)}({to}, {at}, {b_col}, {b_row}, {e.i64(count)}, {e.i64(depth)})")
+
+    def pack_rows(self, first: Index, height: Index, down: Index, depth: Index, steps: Index) -> None:
+        e, kind, (a, a_row, a_col), rows = self.e, self.kind, self.a, self.block.rows
+        with e.loop(0, height, rows, name="pack_a") as loop:
+            at = e.offset(a, e.add(e.mul(e.add(first, loop.iv), a_row), e.mul(down, a_col)), kind.a.memory)
+            to, count = e.offset(self.packed[0], e.mul(loop.iv, steps), kind.word), e.min(e.sub(height, loop.iv), rows)
+            e.void(f"call void @{pack_left(e.module, kind, rows)}({to}, {at}, {a_row}, {a_col}, {e.i64(count)}, {e.i64(depth)})")
+
+    def multiply(self, top: Index, height: Index, left: Index, width: Index, steps: Index, adding: Value) -> None:
+        e, kind, (c, c_row) = self.e, self.kind, self.c
+        corner = e.offset(c, e.add(e.mul(top, c_row), left), kind.acc)
+        values = [*self.packed, corner, c_row, e.i64(height), e.i64(width), e.i64(steps), adding]
+        e.void(f"call void @{block_function(e.module, kind, self.block)}({', '.join(map(str, values))})")
 
 
 def panel_steps(e: Emitter, kind: Elements, steps: Index) -> Index:
