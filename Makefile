@@ -22,7 +22,7 @@ help:
 	@echo "make faults  the disk cache under injected faults (FAULTS=100000)"
 	@echo "make gpu-test  everything on the GPU of this machine; results go to gpu-results/ (OUT=DIR)"
 	@echo "make gpu-sanitize  a sample of kernels and random programs under compute-sanitizer"
-	@echo "make pythons  the tests that call kernels on other versions of Python (PYTHONS='python3.12 python3.13')"
+	@echo "make pythons  the tests that call kernels on the other versions of Python that are here (PYTHONS='3.12 3.13' picks some)"
 	@echo "make reads   what kernels read of Python: random expressions (READS=20000) and races (RACES=170 rounds, six ways)"
 	@echo "make sanitize  the kernels of the suite and the examples in the sanitizer, which must find nothing"
 	@echo "make ranks   several ranks: every collective with every dtype and size, and jobs of which one process is killed (KILLS=100)"
@@ -59,6 +59,7 @@ stubs: $(DEV)
 test: check
 	$(PY) -m pytest -q -n $(JOBS) --durations=10
 	TILEJIT_FASTPATH=0 $(PY) -m pytest -q -n $(JOBS) -m "dispatch and not slow"
+	$(PY) scripts/pythons.py --sample
 
 bench: $(DEV)
 	@$(PY) bench/run.py $(or $(SUITE),cpu threads compile dispatch start pto)
@@ -108,13 +109,8 @@ install-test: wheel
 	$(PY) -m tests.docs.commands dist/*.whl
 
 # Without torch, which is large; the whole of the tests on another version: make test PYTHON=python3.12 VENV=.venv-3.12
-PYTHONS ?= python3.12 python3.13
-pythons:
-	@for python in $(PYTHONS); do \
-	  if ! $$python -c '' 2>/dev/null; then echo "$$python: not here"; continue; fi; \
-	  $$python -m venv .venv-$$python && .venv-$$python/bin/pip install --quiet --editable '.[tests]' || exit 1; \
-	  .venv-$$python/bin/python -m pytest -q -n $(JOBS) -m "dispatch and not slow" || exit 1; \
-	done
+pythons: $(DEV)
+	$(PY) scripts/pythons.py --jobs $(JOBS) $(PYTHONS)
 
 clean:
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

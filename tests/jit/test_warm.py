@@ -388,7 +388,7 @@ def hammer(calls: int, threads: int = 4) -> None:
             for number in range(calls // threads // 4):
                 for a, b, out in sets:
                     add(a, b, out)
-                if number % 2000 == 0:
+                if number % 50 == 0:
                     for a, b, out in sets:
                         np.testing.assert_allclose(out, a * np.float32(3) + b, rtol=1e-6)
                         out[:] = np.nan
@@ -398,10 +398,15 @@ def hammer(calls: int, threads: int = 4) -> None:
             errors.append(error)
 
     workers = [threading.Thread(target=work, args=(seed,)) for seed in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # threads take turns between any two lines
+    try:
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    finally:
+        sys.setswitchinterval(before)
     assert not errors, errors[0]
 
 
@@ -411,7 +416,7 @@ def test_four_threads_call_without_a_leak_or_a_crash() -> None:
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     references = [sys.getrefcount(None), sys.getrefcount(np.ndarray)]
-    hammer(200_000)
+    hammer(60_000)
     gc.collect()
     grown = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
@@ -426,11 +431,13 @@ def test_ten_million_calls() -> None:
 
 
 STRICT = """
-import gc, numpy as np, torch
-import tilejit.language as pl
+import gc, importlib.util
 from tests.jit.test_warm import add, three
-for make in (lambda: three(4, 6), lambda: tuple(torch.rand(4, 6) for _ in range(3))):
-    a, b, out = make()
+calls = [three(4, 6)]
+if importlib.util.find_spec("torch"):
+    import torch
+    calls.append([torch.rand(4, 6) for _ in range(3)])
+for a, b, out in calls:
     for _ in range(2000):
         add(a, b, out)
     try:

@@ -44,7 +44,7 @@ def test_an_offset_that_leads_elsewhere_is_noticed(monkeypatch: pytest.MonkeyPat
 
 UNKNOWN = """
 from tilejit.runtime.call import layout
-layout._VERSIONS.clear()
+layout.VERSIONS.clear()
 import numpy as np
 import tilejit.language as pl
 

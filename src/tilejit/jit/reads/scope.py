@@ -95,7 +95,7 @@ class Reads:
         definition = self.definition
         _, quoted = definition.digest, definition.quoted
         decided, same_as_read = quoted.decided, True
-        for path, seen in quoted.chains.items():
+        for path, seen in list(quoted.chains.items()):  # other threads find more of them
             if self.is_language(path[0]) and len(path) <= 2:
                 continue  # one question tells of all names of the language
             found = self.chain(path)

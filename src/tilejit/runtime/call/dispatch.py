@@ -6,6 +6,7 @@ import ctypes
 import itertools
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -31,6 +32,10 @@ _SHOWN = 64
 """Calls the native code looks through, frequent ones first; further ones are found by a dict in Python (warm.py)."""
 _KEPT = 1024
 """Calls after which the tables start anew: a kernel called with ever new shapes must not grow without end."""
+
+
+_tables = threading.RLock()
+"""Whoever changes tables: what they show must be alive after every step, since other threads call between any two of them."""
 
 
 def wanted() -> bool:
@@ -98,12 +103,13 @@ class Dispatcher:
         row = row_of(call, number, self._kinds)
         if row is None:
             return False
-        self._rows[number] = row
-        shown = list(itertools.islice(reversed(self._rows.values()), _SHOWN))
-        for position, known in enumerate(shown):
-            self._table[position] = ctypes.addressof(known.block)
-        self._state[State.ROW_COUNT] = len(shown)
-        self._let_go()
+        with _tables:
+            self._rows[number] = row
+            shown = list(itertools.islice(reversed(self._rows.values()), _SHOWN))
+            for position, known in enumerate(shown):
+                self._table[position] = ctypes.addressof(known.block)
+            self._state[State.ROW_COUNT] = len(shown)
+            self._let_go()
         return True
 
     def grad_noted(self) -> None:
@@ -112,10 +118,11 @@ class Dispatcher:
 
     def clear(self) -> None:
         """Forget all calls. What kernels of other threads still run on is kept until they are done."""
-        self._state[State.ROW_COUNT] = 0
-        self._retired.update(self._rows)
-        self._rows.clear()
-        self._let_go()
+        with _tables:
+            self._state[State.ROW_COUNT] = 0
+            self._retired.update(self._rows)
+            self._rows.clear()
+            self._let_go()
 
     def _let_go(self) -> None:
         if self._state[State.IN_FLIGHT] == 0:
@@ -125,10 +132,11 @@ class Dispatcher:
         """Go to `slow` as soon as one of these memory words (address, content) changes, or `ask` says No; `keep_alive` owns the memory."""
         flat = [len(words), 0 if ask is None else id(ask), *(number for pair in words for number in pair)]
         drift = (ctypes.c_int64 * len(flat))(*flat)
-        # One store switches over: another thread may be called between any two of these lines.
-        self._state[State.DRIFT] = ctypes.addressof(drift)
-        self._state[State.ARENA] = ctypes.addressof(_shared_arena())
-        self._drift, self._words, self._watched = drift, tuple(words), (keep_alive, ask)
+        with _tables:
+            # One store switches over: another thread may be called between any two of these lines.
+            self._state[State.DRIFT] = ctypes.addressof(drift)
+            self._state[State.ARENA] = ctypes.addressof(_shared_arena())
+            self._drift, self._words, self._watched = drift, tuple(words), (keep_alive, ask)
 
     def watching(self) -> bool:
         """Whether every watched word is as it was."""
@@ -198,7 +206,9 @@ def _shared_arena() -> ctypes.Array[ctypes.c_int64]:
 
 
 def _free_arenas() -> None:
-    """A call that used an arena when the process forked does not go on in the child."""
+    """A call that used an arena, or a thread that held the lock, when the process forked does not go on in the child."""
+    global _tables
+    _tables = threading.RLock()
     for memory, slots in _arenas.values():
         slots[0] = memory.base
 

@@ -18,7 +18,7 @@ import numpy as np
 from tilejit.runtime.call import bindings
 from tilejit.runtime.call.memory import word_at
 
-_VERSIONS = {(3, 11), (3, 12), (3, 13)}
+VERSIONS = {(3, 11), (3, 12), (3, 13)}
 """CPython versions whose layouts are known; a new one is a row here once the checks below hold for it."""
 
 
@@ -27,7 +27,7 @@ def supported() -> bool:
     """Whether the native dispatcher may look into the objects of this interpreter."""
     return (
         sys.implementation.name == "cpython"
-        and sys.version_info[:2] in _VERSIONS
+        and sys.version_info[:2] in VERSIONS
         and sys.platform == "linux"
         and platform.machine() == "x86_64"
         and not sys.abiflags  # debug and free-threaded builds have larger object headers
@@ -123,7 +123,7 @@ def _classes() -> bool:
 
 def _arrays() -> bool:
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
-    at, pair = bindings.ARRAY, (_VERSIONS, 1)
+    at, pair = bindings.ARRAY, (VERSIONS, 1)
     return (
         word_at(id(array) + at.DATA) == array.ctypes.data
         and word_at(id(array) + at.RANK) & 0xFFFF_FFFF == array.ndim
