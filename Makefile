@@ -28,7 +28,7 @@ help:
 	@echo "make ranks   several ranks: every collective with every dtype and size, and jobs of which one process is killed (KILLS=100)"
 	@echo "make docs    the site, in build/site; a warning is an error"
 	@echo "make wheel   the package, in dist/"
-	@echo "make install-test  the wheel in an empty environment: every command of README and tour, and the demo"
+	@echo "make install-test  every command of README and tour, in a fresh clone and from the wheel in an empty environment, and the demo"
 	@echo "make stubs   write the editors' stub of the language anew from the op table"
 
 $(PY):

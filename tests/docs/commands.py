@@ -1,7 +1,7 @@
 """The shell commands of the pages, run as a reader runs them: the files of a page are saved, its commands and Python follow in order.
 
-`python -m tests.docs.commands WHEEL` does it from an installed wheel: it makes an empty environment, installs the wheel with what it needs, looks into it,
-runs the pages and the demo in an empty folder, and lets mypy read a file of a user.
+`python -m tests.docs.commands WHEEL` (`make install-test`) does it twice, with the network: in a fresh clone, with the commands that set up an environment
+(`make demo`, `pip install -e .`), and from an installed wheel in an empty environment and an empty folder, where also the demo runs and mypy reads a file of a user.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ INSTALLS = ("make ", "pip ")
 FENCE = re.compile(r"(?:<!-- file: (\S+) -->\n)?```(sh|python)\n(.*?)\n```", re.DOTALL)
 
 
-def steps_of(page: Path) -> Iterator[tuple[str, str]]:
-    """What to do on a page, in order: ("sh", command), ("python", all of it so far), or a file's name and its text."""
+def steps_of(page: Path, installs: bool = False) -> Iterator[tuple[str, str]]:
+    """What to do on a page, in order: ("sh", command), ("python", all of it so far), or a file's name and its text; `installs`: also what sets up an environment."""
     code = ""
     for name, language, text in FENCE.findall(page.read_text(encoding="utf-8")):
         if language == "python":
@@ -34,15 +34,15 @@ def steps_of(page: Path) -> Iterator[tuple[str, str]]:
         else:
             for line in text.splitlines():
                 command = line.partition(" #")[0].strip()
-                if command and not command.startswith(INSTALLS):
+                if command and (installs or not command.startswith(INSTALLS)):
                     yield "sh", command
     yield "python", code
 
 
-def run_page(page: Path, folder: Path, environment: Mapping[str, str], python: bool = True) -> list[str]:
+def run_page(page: Path, folder: Path, environment: Mapping[str, str], python: bool = True, installs: bool = False) -> list[str]:
     """Do all that a page says in `folder`; the commands that ran."""
     ran: list[str] = []
-    for kind, text in steps_of(page):
+    for kind, text in steps_of(page, installs):
         if kind not in ("sh", "python"):
             (folder / kind).write_text(text, encoding="utf-8")
         elif (kind == "sh" and text not in ran) or (kind == "python" and python):
@@ -69,8 +69,19 @@ def check_contents(wheel: Path) -> None:
     assert wheel.name.endswith("py3-none-any.whl")
 
 
+def run_in_clone() -> None:
+    """The pages in a fresh clone, as somebody does who has Python and git: the first command makes the environment that the others use."""
+    with tempfile.TemporaryDirectory() as place:
+        clone = Path(place) / "tilejit"
+        subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
+        environment = {"PATH": f"{clone / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}", "TILEJIT_CACHE_DIR": str(Path(place) / "cache"), "PYTHONPATH": ""}
+        for page in PAGES:
+            print(f"{page.name}, in a clone", *run_page(clone / page.relative_to(ROOT), clone, environment, installs=True)[:-1], sep="\n  ", flush=True)
+
+
 def main(wheel: Path) -> None:
     check_contents(wheel)
+    run_in_clone()
     with tempfile.TemporaryDirectory() as place:
         home, folder = Path(place) / "venv", Path(place) / "work"
         folder.mkdir()
@@ -82,7 +93,7 @@ def main(wheel: Path) -> None:
         subprocess.run(["tilejit", "demo", "--examples", str(ROOT / "examples")], cwd=folder, env={**os.environ, **environment}, check=True)
         subprocess.run([home / "bin" / "python", "-m", "pip", "install", "--quiet", "mypy"], check=True)
         subprocess.run([home / "bin" / "mypy", *(str(ROOT / "tests" / "typing" / name) for name in ("user_file.py", "readme_page.py"))], cwd=folder, check=True)
-    print("the wheel works in an empty environment")
+    print("the pages work in a clone, and from the wheel in an empty environment")
 
 
 if __name__ == "__main__":
