@@ -1,7 +1,7 @@
 """The shell commands of the pages, run as a reader runs them: the files of a page are saved, its commands and Python follow in order.
 
 `python -m tests.docs.commands WHEEL` (`make install-test`) does it twice, with the network: in a fresh clone, with the commands that set up an environment
-(`make demo`, `pip install -e .`), and from an installed wheel in an empty environment and an empty folder, where also the demo runs and mypy reads a file of a user.
+(`make demo`, `pip install -e .`), and from an installed wheel in an empty environment and folder, where also the demo runs and mypy reads a file of a user.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FENCE = re.compile(r"(?:<!-- file: (\S+) -->\n)?```(sh|python)\n(.*?)\n```", re.
 
 
 def steps_of(page: Path, installs: bool = False) -> Iterator[tuple[str, str]]:
-    """What to do on a page, in order: ("sh", command), ("python", all of it so far), or a file's name and its text; `installs`: also what sets up an environment."""
+    """What to do on a page, in order: ("sh", command), ("python", all of it so far), or a file's name and its text; `installs`: all of it."""
     code = ""
     for name, language, text in FENCE.findall(page.read_text(encoding="utf-8")):
         if language == "python":
