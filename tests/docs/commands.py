@@ -59,12 +59,13 @@ def _saved(path: Path, text: str) -> str:
 
 
 def check_contents(wheel: Path) -> None:
-    """The wheel has everything that the package needs at run time, and nothing else."""
+    """The wheel has everything that the package needs at run time, the examples for its demo, and nothing else."""
     names = zipfile.ZipFile(wheel).namelist()
-    ours = [name for name in names if name.startswith("tilejit/")]
-    files = [path for path in (ROOT / "src" / "tilejit").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    sources = sorted(path.relative_to(ROOT / "src").as_posix() for path in files)
-    assert sorted(ours) == sources, set(ours) ^ set(sources)
+    ours = {name for name in names if name.startswith("tilejit/")}
+    places = (("tilejit", ROOT / "src" / "tilejit"), ("tilejit/examples", ROOT / "examples"))
+    files = [(place, path.relative_to(root)) for place, root in places for path in root.rglob("*") if path.is_file()]
+    sources = {f"{place}/{path.as_posix()}" for place, path in files if "__pycache__" not in path.parts}
+    assert ours == sources, ours ^ sources
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"tilejit"}
     assert wheel.name.endswith("py3-none-any.whl")
 
@@ -90,7 +91,7 @@ def main(wheel: Path) -> None:
         subprocess.run([home / "bin" / "python", "-m", "pip", "install", "--quiet", wheel], check=True)
         for page in PAGES:
             print(page.name, *run_page(page, folder, environment)[:-1], sep="\n  ", flush=True)
-        subprocess.run(["tilejit", "demo", "--examples", str(ROOT / "examples")], cwd=folder, env={**os.environ, **environment}, check=True)
+        subprocess.run(["tilejit", "demo"], cwd=folder, env={**os.environ, **environment}, check=True)
         subprocess.run([home / "bin" / "python", "-m", "pip", "install", "--quiet", "mypy"], check=True)
         subprocess.run([home / "bin" / "mypy", *(str(ROOT / "tests" / "typing" / name) for name in ("user_file.py", "readme_page.py"))], cwd=folder, check=True)
     print("the pages work in a clone, and from the wheel in an empty environment")
