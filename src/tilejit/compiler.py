@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 
 from tilejit import config as settings
@@ -47,7 +46,7 @@ def compile_program(
     if output_dir is not None:
         _ = compiled.output_dir
     if config.save_kernels:
-        _save_kernels(compiled, config.save_kernels_dir)
+        compiled.save_kernels(config.save_kernels_dir)
     return compiled
 
 
@@ -82,18 +81,6 @@ def _parse_python(text: str) -> Program:
     found = parse(text)
     assert isinstance(found, Program)
     return found
-
-
-def _save_kernels(compiled: CompiledProgram, directory: str | None) -> None:
-    """Keep the texts of the kernels: in `directory`, else with the artifact."""
-    if directory is None:
-        _ = compiled.output_dir
-        return
-    os.makedirs(directory, exist_ok=True)
-    for stage in compiled.kernel_stages():
-        assert stage.file is not None
-        with open(os.path.join(directory, os.path.basename(stage.file)), "w", encoding="utf-8") as file:
-            file.write(stage.text())
 
 
 def _keep_text(stages: list[Stage], name: str, program: Program) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
 import threading
 import time
@@ -12,7 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tilejit import config as settings
-from tilejit.errors import ArgumentError, ArtifactError, OptionError, StaleCaptureError, UncacheableValueError, did_you_mean
+from tilejit.errors import ArgumentError, ArtifactError, StaleCaptureError, UncacheableValueError
+from tilejit.jit import looking
 from tilejit.jit.cache import MemoryCache
 from tilejit.jit.definition import Definition, Kernel
 from tilejit.jit.disk import kernels as disk
@@ -138,6 +138,8 @@ class Programs(Kernel):
                 extents.keep()
             tree.add([(asked.question, asked.answer) for asked in walk.log[len(trace.log) :]], program)
         self._settle(walk)
+        if config is not None:
+            looking.keep_what_is_asked(program, config)
         return Found(program, walk)
 
     def _found_or_made(self, trace: Trace, extents: Extents, bound: BoundArguments, config: RunConfig | None, key: disk.Key) -> tuple[CompiledProgram, Trace]:
@@ -195,6 +197,7 @@ class Programs(Kernel):
 
     def _loaded(self, entry: CacheEntry, key: disk.Key, walk: Trace, asked: bytes) -> CompiledProgram:
         program = disk.program_of_entry(entry, key, walk, asked)
+        program.made_again(looking.again(key), lacks_forms=True)
         facts.keep()
         self._cache.loaded += 1
         if settings.DEBUG.value >= 2:
@@ -244,8 +247,9 @@ class Programs(Kernel):
         place = replace(config or RunConfig(), platform=key.platform, device_id=int(key.device.partition(":")[2] or 0), **own)
         with watched_compile(disk.kernel_name(self.definition)):
             compiled = compile_program(self._program(special), place, known=CodeCache(disk.store()))
-        if own:
-            check_schedule(compiled, own["schedule"])
+        compiled.made_again(looking.again(key), lacks_forms=False)
+        if own or (config is not None and config.schedule != settings.SCHEDULE.value):  # the setting is for kernels of all names
+            looking.check_schedule(compiled, place.schedule)
         spent = time.perf_counter() - start
         self._cache.compiled(spent)
         if settings.tells_of_compiles():
@@ -358,15 +362,6 @@ class Found(NamedTuple):
 
     program: CompiledProgram
     trace: Trace
-
-
-def check_schedule(compiled: CompiledProgram, schedule: str) -> None:
-    """Refuse a schedule for nests that a program does not have."""
-    known = list(json.loads(compiled.stage("schedule"))) if "schedule" in compiled.stages() else []
-    for nest in json.loads(schedule):
-        if nest not in known:
-            help = did_you_mean(nest, known) or (f"it has {', '.join(known)}" if known else f"on `{compiled.platform}` nothing can be replaced yet")
-            raise OptionError(f"the schedule of {compiled.name} has no {nest!r}", help=help)
 
 
 def _text_digest(special: Specialization, key: disk.Key) -> str | None:

@@ -20,7 +20,7 @@ def run(options: argparse.Namespace) -> int:
     compiled = kernel.compile(config=RunConfig(platform=options.platform), **kernels.sample_arguments(kernel, options.arguments))
     names = compiled.stages()
     if options.stage is not None and options.stage not in names:
-        raise ArgumentError(f"{compiled.name} has no stage `{options.stage}`", help=did_you_mean(options.stage, names) or f"it has {', '.join(names)}")
+        raise ArgumentError(f"{kernel.__name__} has no stage `{options.stage}`", help=did_you_mean(options.stage, names) or f"it has {', '.join(names)}")
     if options.json:
         print(json.dumps({name: compiled.stage(name) for name in ([options.stage] if options.stage else names)}))
     else:

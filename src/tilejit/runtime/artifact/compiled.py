@@ -70,6 +70,9 @@ class CompiledProgram(NativeCallable):
     ) -> None:
         self._artifact = artifact
         self._stages = {stage.name: stage for stage in stages}
+        self._forms: dict[str, Stage] | None = self._stages
+        self._again: Callable[[object], Iterable[Stage]] | None = None
+        self._saved: set[str | None] = set()
         self._path = output_dir
         self._written = False
         self.called = False
@@ -208,18 +211,52 @@ class CompiledProgram(NativeCallable):
         return bool(self.signature.output_indices or self.signature.results)
 
     def stages(self) -> tuple[str, ...]:
-        """Names of the intermediate forms that `stage` can show."""
-        return tuple(self._stages)
+        """Names of the intermediate forms that `stage` can show. Those that no cache keeps are made when somebody asks, by compiling once more."""
+        return tuple(self._shown())
+
+    def forms(self) -> tuple[Stage, ...]:
+        """The intermediate forms themselves."""
+        return tuple(self._shown().values())
 
     def stage(self, name: str) -> str:
         """The text of an intermediate form."""
-        if name not in self._stages:
-            raise KeyError(f"{self.name} has no stage {name!r}; it has {', '.join(self._stages) or 'none'}")
-        return self._stages[name].text()
+        found = self._stages.get(name) or self._shown().get(name)
+        if found is None:
+            raise KeyError(f"{self.name} has no stage {name!r}; it has {', '.join(self._shown()) or 'none'}")
+        return found.text()
 
     def kernel_stages(self) -> tuple[Stage, ...]:
         """The readable forms of the code itself."""
-        return tuple(stage for stage in self._stages.values() if stage.file is not None and stage.file.startswith("kernels/"))
+        return tuple(stage for stage in self.forms() if stage.file is not None and stage.file.startswith("kernels/"))
+
+    def made_again(self, again: Callable[[object], Iterable[Stage]], lacks_forms: bool) -> None:
+        """What compiles its program once more, for all forms, passes too; `lacks_forms`: it has only its text, because it was found on disk."""
+        self._again = again
+        self._forms = None if lacks_forms else self._forms
+
+    def _shown(self) -> dict[str, Stage]:
+        if self._forms is None:
+            self.look_again()
+        return self._forms or self._stages
+
+    def look_again(self) -> None:
+        """Have the program after every pass among the stages, as `RunConfig(dump_passes=True)` asks."""
+        if self._again is not None and not any(name.startswith("passes/") for name in self._forms or ()):
+            self._forms = {**{stage.name: stage for stage in self._again(self.program)}, **self._stages}
+
+    def save_kernels(self, directory: str | None) -> None:
+        """Keep the texts of the kernels: in `directory`, else with the artifact."""
+        if directory in self._saved and (directory is None or os.path.isdir(directory)):
+            return
+        if directory is None:
+            _ = self.output_dir
+        else:
+            os.makedirs(directory, exist_ok=True)
+            for stage in self.kernel_stages():
+                assert stage.file is not None
+                with open(os.path.join(directory, os.path.basename(stage.file)), "w", encoding="utf-8") as file:
+                    file.write(stage.text())
+        self._saved.add(directory)
 
     def __repr__(self) -> str:
         shown = "; ".join(str(signature) for signature in self.signatures)

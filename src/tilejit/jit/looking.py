@@ -1,0 +1,52 @@
+"""Programs of kernels as one looks at them: all forms of what came from a cache, what a call wants to have kept, schedules that name nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import cast
+
+from tilejit import config as settings
+from tilejit.errors import OptionError, did_you_mean
+from tilejit.jit.disk.kernels import Key
+from tilejit.runtime.artifact.compiled import CompiledProgram
+from tilejit.runtime.artifact.directory import Stage
+from tilejit.runtime.config import RunConfig
+
+_CHOICES = ("check_bounds", "fast_math", "arch", "schedule")
+"""Options of a call that a key has."""
+
+
+def again(key: Key) -> Callable[[object], Iterable[Stage]]:
+    """Compiles a program once more as its key says, for its stages."""
+
+    def stages(program: object) -> Iterable[Stage]:
+        if settings.RUN_ONLY.value:
+            return ()
+        from tilejit.compiler import compile_program
+        from tilejit.tile_ir.program import Program
+
+        options = cast("Mapping[str, object]", key.own["options"])
+        chosen = {name: options[name] for name in _CHOICES if name in options}
+        place = RunConfig(platform=key.platform, device_id=int(key.device.partition(":")[2] or 0), dump_passes=True, **chosen)  # type: ignore[arg-type]
+        assert isinstance(program, Program)
+        return compile_program(program, place).forms()
+
+    return stages
+
+
+def keep_what_is_asked(program: CompiledProgram, config: RunConfig) -> None:
+    """What a call wants to see of a compile, also where it was done before."""
+    if config.dump_passes:
+        program.look_again()
+    if config.save_kernels:
+        program.save_kernels(config.save_kernels_dir)
+
+
+def check_schedule(compiled: CompiledProgram, schedule: str) -> None:
+    """Refuse a schedule for nests that a program does not have."""
+    known = list(json.loads(compiled.stage("schedule"))) if "schedule" in compiled.stages() else []
+    for nest in json.loads(schedule or "{}"):
+        if nest not in known:
+            help = did_you_mean(nest, known) or (f"it has {', '.join(known)}" if known else f"on `{compiled.platform}` nothing can be replaced")
+            raise OptionError(f"the schedule of {compiled.name.removeprefix('_jit_')} has no {nest!r}", help=help)

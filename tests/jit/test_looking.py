@@ -1,0 +1,59 @@
+"""Looking at programs that a cache had: all their forms are there, what a call wants kept is kept, and schedules that name nothing are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilejit.language as pl
+from tilejit import RunConfig
+from tilejit.errors import OptionError
+
+X = np.random.default_rng(0).standard_normal((8, 24)).astype(np.float32)
+
+
+@pl.jit
+def halved(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = x * 0.5
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """The kernel is in a cache of its own, and no longer in memory; the stages that it had."""
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "cache"))
+    halved.cache_clear()
+    stages = halved.compile(X).stages()
+    halved.cache_clear()
+    return stages
+
+
+def test_a_program_from_disk_shows_the_forms_that_it_had(on_disk: tuple[str, ...]) -> None:
+    found = halved.compile(X)
+    assert halved.cache_info().loaded == 1
+    assert "halved_k0/nest0" in found.stage("schedule") and "halved_k0" in found.stage("s")
+    assert set(on_disk) <= set(found.stages()) and any(name.startswith("passes/") for name in found.stages())
+    np.testing.assert_array_equal(found(X), X / 2)
+
+
+def test_where_nothing_may_be_compiled_it_shows_what_there_is(on_disk: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_RUN_ONLY", "1")
+    assert halved.compile(X).stages() == ("python",)
+
+
+def test_kernels_and_passes_are_kept_by_every_call_that_asks(on_disk: tuple[str, ...], tmp_path: Path) -> None:
+    for directory in ("first", "second"):  # from disk, then from memory
+        halved(X, config=RunConfig(save_kernels=True, save_kernels_dir=str(tmp_path / directory)))
+        assert "halved_k0" in (tmp_path / directory / "whole-program.s").read_text()
+    halved.cache_clear(True)
+    halved(X)
+    assert not any(name.startswith("passes/") for name in halved.compile(X).stages())
+    assert any(name.startswith("passes/") for name in halved.compile(X, config=RunConfig(dump_passes=True)).stages())
+
+
+def test_a_schedule_of_a_call_names_nests_that_there_are(on_disk: tuple[str, ...]) -> None:
+    for _ in range(2):
+        with pytest.raises(OptionError, match=r"(?s)the schedule of halved has no 'halved_k0/nest9'.*did you mean `halved_k0/nest0`"):
+            halved(X, config=RunConfig(schedule={"halved_k0/nest9": {"lanes": 8}}))
