@@ -40,10 +40,15 @@ class Setting(Generic[T]):
 
 def raw_text(name: str) -> str:
     """What the environment says about the setting `name` now; empty: nothing."""
-    if _DATA is None:
+    if not is_known():
         return os.environ.get(PREFIX + name.upper(), "")
     found = _DATA.get(_ENCODED[name])
     return "" if found is None else os.fsdecode(found)
+
+
+def is_known() -> bool:
+    """Whether the environment is the object that it was at the start, behind whose wrapper one can look; tests put others in its place."""
+    return os.environ is _ENVIRON and os.name == "posix"
 
 
 class Watched:
@@ -55,7 +60,7 @@ class Watched:
 
     def now(self) -> list[object]:
         """What the environment says about them: differs as soon as one was changed."""
-        return list(map(os.environ.get, self._names)) if _DATA is None else list(map(_DATA.get, self._encoded))
+        return list(map(_DATA.get, self._encoded)) if is_known() else list(map(os.environ.get, self._names))
 
 
 def snapshot() -> list[object]:
@@ -202,7 +207,8 @@ SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int] | Setting[float], ..
 
 
 # `os.environ` is a wrapper that encodes names and decodes values in every access: 2 µs that a warm call would spend many times.
-_DATA: dict[bytes, bytes] | None = getattr(os.environ, "_data", None) if os.name == "posix" else None
+_ENVIRON = os.environ
+_DATA: dict[bytes, bytes] = getattr(os.environ, "_data", {})
 _ENCODED = {setting.name: os.fsencode(setting.variable) for setting in SETTINGS}
 _READ_BY_CALLS = Watched(setting.variable for setting in SETTINGS if setting.affects_code or setting in (EAGER, SANITIZE, NUM_THREADS, FASTPATH, ON_DRIFT))
 

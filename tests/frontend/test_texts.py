@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilejit.errors import SourceNotFoundError
+from tilejit.errors import SourceNotFoundError, StaleCaptureError
 
 KERNEL = """
 import numpy as np
@@ -105,6 +105,52 @@ def test_of_two_texts_under_one_name_each_kernel_has_its_own() -> None:
         text = KERNEL.replace("1.0", f"{addend}.0")
         exec(text, names)
     assert [called(names) for names in found] == [43, 44]
+
+
+ANNOTATED = """
+import tilejit.language as pl
+@pl.jit
+def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        part: pl.Scalar[pl.DTYPE] = 0.1
+        out[:] = x + part
+"""
+"""Annotations of locals leave no trace in code."""
+
+
+def test_texts_that_differ_in_annotations_only_are_told_apart() -> None:
+    found = [dict[str, Any](), dict[str, Any]()]
+    for dtype, names in zip((np.float16, np.float32), found):
+        text = ANNOTATED.replace("DTYPE", f"FP{8 * np.dtype(dtype).itemsize}")
+        exec(text, names)
+    assert [called(names) for names in found] == [float(np.float32(20) + np.float32(dtype(0.1))) for dtype in (np.float16, np.float32)]
+    one, other = (ANNOTATED.replace("DTYPE", dtype) for dtype in ("FP16", "BF16"))
+    names: dict[str, Any] = {}
+    exec(compile(other, "<string>", "exec"), names)
+    assert one != other
+    with pytest.raises(SourceNotFoundError):  # which of the two it was nobody can tell
+        called(names)
+
+
+@pytest.mark.parametrize("name", ["<cell 9>", "generated.py", "/nowhere/generated.py"])
+def test_a_text_that_took_the_place_of_another_under_its_name_is_not_taken_for_it(name: str) -> None:
+    def run(text: str) -> dict[str, Any]:
+        names: dict[str, Any] = {}
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        exec(compile(text, name, "exec"), names)
+        return names
+
+    def plain(addend: float) -> str:
+        return f"def kernel(x: pl.Tensor, out: pl.Out[pl.Tensor]):\n    out[:] = pl.add(x, {addend})\n"
+
+    found = [run(f"import tilejit.language as pl\n@pl.jit\n{plain(addend)}") for addend in (3.0, 4.0)]
+    assert [called(names) for names in found] == [23, 24], "each has what linecache held when it was made"
+    later = run(f"import tilejit.language as pl\n\n{plain(5.0)}")
+    run(f"import tilejit.language as pl\n\n{plain(6.0)}")
+    later["kernel"] = later["pl"].jit(later["kernel"])
+    with pytest.raises(StaleCaptureError):
+        called(later)
+    del linecache.cache[name]
 
 
 def test_a_text_that_is_not_that_of_the_code_is_not_taken() -> None:

@@ -176,6 +176,9 @@ ODD = [
     ("default of a helper in a list that took the place of its like", "import numpy as np\n" + HELPERS + "L = [A]", "L[0]", ("= 3", "= 4"), "m.L[0] = m.B; " + TWICE + "m.B.__wrapped__.__defaults__ = (4,)", ""),
     ("empty text of NumPy that a helper is given", "import numpy as np\nN = np.str_('')\nK = 3\ndef f(text):\n    return len(text) + K", "f(N)", ("K = 3", "K = 4"), "m.K = 4", "m.K = 3"),
     ("text of NumPy that ends in zeros", "import numpy as np\nN = np.str_('a\\0\\0')\ndef f(text):\n    return len(text)", "f(N)", ("0\\0'", "0\\0\\0'"), "m.N = m.np.str_('a\\0\\0\\0')", "m.N = m.np.str_('a\\0\\0')"),
+    ("limit of digits that a helper reads", "T = '1' * 1000\ndef f(text):\n    return int(text) % 7", "f(T)", ("1000", "1001"), "sys.set_int_max_str_digits(640)", "sys.set_int_max_str_digits(4300)"),
+    ("limit of digits that a helper makes", "N = 1000\ndef f():\n    n = 10\n    return len('%d' % n ** N)", "f()", ("1000", "1001"), "sys.set_int_max_str_digits(640)", "sys.set_int_max_str_digits(4300)"),
+    ("limit of digits that a kernel reads", "N = 1000", "int('1' * N) % 7", ("1000", "1001"), "sys.set_int_max_str_digits(640)", "sys.set_int_max_str_digits(4300)"),
     ("dtype in a quoted annotation", "T = pl.FP32", "T", ("pl.FP32", "pl.INT32"), "m.T = m.pl.INT32", "m.T = m.pl.FP32"),
 ]  # fmt: skip
 KERNELS = {

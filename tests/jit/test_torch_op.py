@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -62,14 +63,28 @@ def fresh(x: pl.Tensor, count: int = 3):
 
 def test_schema_and_mutation_are_those_of_the_program() -> None:
     wanted = {
-        scaled: "(Tensor x, float scale=2.0) -> Tensor",
+        scaled: "(Tensor x, float? scale=None) -> Tensor",
         accumulate: "(Tensor x, Tensor(a_total!) total) -> ()",
         both: "(Tensor x, Tensor y) -> (Tensor, Tensor)",
         renamed: "(Tensor x) -> Tensor",
-        fresh: "(Tensor x, SymInt count=3) -> (Tensor, Tensor)",
+        fresh: "(Tensor x, SymInt? count=None) -> (Tensor, Tensor)",
     }
     assert {kernel: op_of(kernel, False, None).schema for kernel in wanted} == wanted
-    assert op_of(scaled, True, None).schema == "(Tensor x, Tensor(a_out!) out, float scale=2.0) -> ()"
+    assert op_of(scaled, True, None).schema == "(Tensor x, Tensor(a_out!) out, float? scale=None) -> ()"
+
+
+def test_an_argument_that_equals_the_default_is_passed_all_the_same() -> None:
+    """Torch takes 0.0 for -0.0, and knows nothing of a default that was replaced since."""
+
+    @pl.jit(on_drift="recompile")
+    def signed(x: pl.Tensor, out: pl.Out[pl.Tensor], s: float = -0.0):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = x * math.copysign(3.0, s)
+
+    op, x = signed.as_torch_op("tilejit_tests::signed"), torch.ones(2, 3)
+    assert [op(x, *s)[0, 0].item() for s in ((), (0.0,), (-0.0,), (2.0,))] == [-3, 3, -3, 3]
+    signed.__wrapped__.__defaults__ = (5.0,)
+    assert [op(x, *s)[0, 0].item() for s in ((), (0.0,), (-0.0,), (5.0,))] == [3, 3, -3, 3]
 
 
 def test_torch_checks_every_form_of_operator() -> None:

@@ -71,7 +71,7 @@ def block_of(function: Callable[..., object], known: Callable[[FunctionBlock], b
     if known is not None and known(block):
         return block
     line = _present_line(code, whole)
-    if line is None:  # a file that was replaced by one of the same size and time
+    if line is None and texts.has_file(code):  # one that was replaced by another of the same size and time
         linecache.cache.pop(code.co_filename, None)
         whole = _lines_of(plain)
         line = _present_line(code, whole)
@@ -84,8 +84,8 @@ def block_of(function: Callable[..., object], known: Callable[[FunctionBlock], b
 
 
 def _lines_of(function: PythonFunction) -> list[str]:
-    if texts.is_anonymous(function.__code__):
-        return texts.lines_of(function.__code__)
+    if not texts.has_file(function.__code__):
+        return texts.lines_of(function)
     filename = function.__code__.co_filename
     linecache.checkcache(filename)
     _remember(filename)
@@ -98,10 +98,10 @@ def _block(code: CodeType, whole: list[str], line: int) -> FunctionBlock:
 
 def _present_line(code: CodeType, whole: list[str]) -> int | None:
     """Where the text of a function begins now, whatever the times of the file say; None if it is not there."""
-    if not os.path.isabs(code.co_filename) or not os.path.exists(code.co_filename):
-        return code.co_firstlineno  # a cell of a notebook: linecache holds what was run
-    own = digest_of(code)
-    there = [other for other in _codes_of("".join(whole), code.co_filename) if other.co_qualname == code.co_qualname and digest_of(other) == own]
+    own, codes = digest_of(code), _codes_of("".join(whole), code.co_filename)
+    if not codes and not texts.has_file(code):
+        return code.co_firstlineno  # a cell of a notebook that is not only Python
+    there = [other for other in codes if other.co_qualname == code.co_qualname and digest_of(other) == own]
     if not there and any(name.startswith("@py") for name in (*code.co_names, *code.co_varnames)):
         return code.co_firstlineno  # pytest rewrote its assertions
     return min((other.co_firstlineno for other in there), key=lambda line: abs(line - code.co_firstlineno), default=None)

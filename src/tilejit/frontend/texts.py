@@ -3,12 +3,14 @@ places that may still hold the text are asked, and it counts if it compiles to t
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import linecache
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from types import CodeType, FrameType
 from types import FunctionType as PythonFunction
@@ -24,32 +26,54 @@ _LEVELS = 4
 
 _served: list[str] = []
 """Texts that were found, for other functions of the same text."""
+_kept: dict[int, tuple[weakref.ref[CodeType], list[str]]] = {}
+"""By the address of a code: the lines that it was found in. Two that are equal may have texts that are not: annotations leave no trace in code."""
 
 
-def is_anonymous(code: CodeType) -> bool:
-    """Whether the file name of the code says nothing about its text."""
-    return code.co_filename in ANONYMOUS
+def has_file(code: CodeType) -> bool:
+    """Whether the text of a code is in a file; else it can be replaced by another one of that name, or be forgotten."""
+    return os.path.isabs(code.co_filename) and os.path.exists(code.co_filename)
 
 
 def remember(function: object) -> None:
     """Look for the text of a function now, while those who made it are still running."""
-    if isinstance(function, PythonFunction) and is_anonymous(function.__code__):
-        lines_of(function.__code__)
+    if isinstance(function, PythonFunction) and not has_file(function.__code__):
+        lines_of(function)
 
 
-def lines_of(code: CodeType) -> list[str]:
-    """The lines of the text that the code was compiled from; none if nobody has it any more."""
-    own = digest_of(code)
-    for text in _candidates(code):
-        if any(_same(other, code) and digest_of(other) == own for other in _codes_of(text, code.co_filename)):
-            if text not in _served:
-                _served.append(text)
-            return text.splitlines(keepends=True)
-    return []
+def lines_of(function: PythonFunction) -> list[str]:
+    """The lines of the text that a function was compiled from, which is in no file; none if nobody has it any more."""
+    code = function.__code__
+    kept = _kept.get(id(code))
+    if kept is not None and kept[0]() is code:
+        return kept[1]
+    lines = _anonymous(code) if code.co_filename in ANONYMOUS else linecache.getlines(code.co_filename, function.__globals__) or None
+    if lines is not None:  # whether they are those of the code is for whoever reads them
+        _kept[id(code)] = weakref.ref(code, lambda _, at=id(code): _kept.pop(at, None)), lines
+    return lines or []
 
 
-def _same(other: CodeType, code: CodeType) -> bool:
-    return (other.co_qualname, other.co_firstlineno) == (code.co_qualname, code.co_firstlineno)
+def _anonymous(code: CodeType) -> list[str] | None:
+    """The lines of the text; none if it may be one of several, None if there is no such text."""
+    for texts in _candidates(code):
+        found = [text for text in texts if f"def {code.co_name}" in text and any(_is_same(other, code) for other in _codes_of(text, code.co_filename))]
+        if found:
+            if len({_definition(text, code) for text in found}) > 1:
+                return []
+            if found[0] not in _served:
+                _served.append(found[0])
+            return found[0].splitlines(keepends=True)
+    return None
+
+
+def _is_same(other: CodeType, code: CodeType) -> bool:
+    return (other.co_qualname, other.co_firstlineno) == (code.co_qualname, code.co_firstlineno) and digest_of(other) == digest_of(code)
+
+
+def _definition(text: str, code: CodeType) -> str:
+    """The definition of a code in a text, whatever stands around it."""
+    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef) and node.name == code.co_name]
+    return " ".join(ast.dump(node) for node in functions if min([node.lineno, *(item.lineno for item in node.decorator_list)]) == code.co_firstlineno)
 
 
 @lru_cache(maxsize=64)
@@ -60,11 +84,12 @@ def _codes_of(text: str, filename: str) -> tuple[CodeType, ...]:
         return ()
 
 
-def _candidates(code: CodeType) -> Iterator[str]:
-    name = f"def {code.co_name}"
-    for text in (*reversed(_served), "".join(linecache.getlines(code.co_filename)), *_arguments(), *_stdin(), *_prompt(), *_callers(code)):
-        if name in text:
-            yield text
+def _candidates(code: CodeType) -> Iterator[Iterable[str]]:
+    """Texts that it may come from, the likely ones first; of those in one row none is likelier than another."""
+    yield from _callers(code)
+    for text in ("".join(linecache.getlines(code.co_filename)), *_arguments(), *_stdin(), *_prompt()):
+        yield (text,)
+    yield _served
 
 
 def _arguments() -> Iterator[str]:
@@ -105,15 +130,15 @@ def _end(lines: Sequence[str], start: int) -> int:
     return len(lines)
 
 
-def _callers(code: CodeType) -> Iterator[str]:
-    """Texts at hand where `exec` was called: in variables, and in the code itself."""
+def _callers(code: CodeType) -> Iterator[Iterable[str]]:
+    """Texts at hand where `exec` was called, caller by caller: in variables, in the code itself, in the module."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_filename == code.co_filename and frame.f_code.co_name == "<module>":
             caller = frame.f_back
             for _ in range(_LEVELS):
                 if caller is not None:
-                    found = [*caller.f_code.co_consts, *caller.f_locals.values(), *caller.f_globals.values()]
-                    yield from dict.fromkeys(text for text in found if isinstance(text, str))
+                    for found in (caller.f_locals.values(), caller.f_code.co_consts, caller.f_globals.values()):
+                        yield [text for text in list(found) if isinstance(text, str)]
                     caller = caller.f_back
         frame = frame.f_back

@@ -89,7 +89,8 @@ def _param(param: JitParam) -> LaunchParam:
 
 
 def launch_of(kernel: JITFunction) -> JitLaunch:
-    """One per kernel and definition, so that recorders know it again."""
+    """One per kernel and definition, so that recorders know it again; what was replaced in the kernel since is read again, or an error."""
+    kernel._follow(kernel._policy())
     found = kernel._launch
     if found is None or found.definition is not kernel.definition:
         found = kernel._launch = JitLaunch(kernel)

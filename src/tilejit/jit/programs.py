@@ -83,21 +83,24 @@ class Programs(Kernel):
     def _trace(self) -> Trace:
         """A new trace of questions, on what the kernel stands on; its own code is looked at first."""
         policy = self._policy()
-        replaced = self._functions.replaced() if policy != "ignore" else None
-        if replaced is not None:
-            function, part, old = replaced
-            if policy == "raise":
-                raise replaced_error(disk.kernel_name(self.definition), function, part, old)
-            self._start_anew()
-            self._forget()
-        elif policy != "ignore":
-            renew(self)  # read before it was ever called, by one that failed
+        self._follow(policy)
         trace = self._begun(Answers(), self._table, policy)
         if trace.entry is not self.definition:
             self._start_anew(trace.entry)
             self._forget()
             trace.table = self._table
         return trace
+
+    def _follow(self, policy: str) -> None:
+        """Read the kernel again if its code, defaults or annotations were replaced, or refuse, as the policy says."""
+        replaced = self._functions.replaced() if policy != "ignore" else None
+        if replaced is not None:
+            function, part, old = replaced
+            if policy == "raise":
+                raise replaced_error(disk.kernel_name(self.definition), function, part, old)
+        if replaced is not None or (policy != "ignore" and self.definition.is_replaced):  # the latter: read before it was ever called, by one that failed
+            self._start_anew()
+            self._forget()
 
     def _begun(self, answers: Answers, table: Table, policy: str) -> Trace:
         """A trace that has asked what annotations in quotes stand for, of a definition that was read when they did."""

@@ -42,14 +42,20 @@ class TorchOp:
     @property
     def schema(self) -> str:
         """The signature in torch's own notation."""
-        needed = max((index for index, param in enumerate(self.params) if _default(param) is None), default=-1)
-        given = [self._argument(param, _default(param) if index > needed else None) for index, param in enumerate(self.params)]
+        needed = max((index for index, param in enumerate(self.params) if not _has_default(param)), default=-1)
+        given = [self._argument(param, index > needed) for index, param in enumerate(self.params)]
         returned = ", ".join("Tensor" for _ in self.results)
         return f"({', '.join(given)}) -> {returned if len(self.results) == 1 else f'({returned})'}"
 
-    def _argument(self, param: JitParam, default: str | None) -> str:
+    def _argument(self, param: JitParam, can_be_left_out: bool) -> str:
+        """None stands for the default: torch leaves out what equals a default of the schema, as 0.0 equals -0.0, and the kernel's own may be another by then."""
         kind = f"Tensor(a_{param.name}!)" if param.name in self.mutated else _torch_type(self.kernel.definition, param)
-        return f"{kind} {param.name}" + (f"={default}" if default is not None else "")
+        return f"{kind}? {param.name}=None" if can_be_left_out else f"{kind} {param.name}"
+
+    def default(self, name: str) -> object:
+        """What the kernel takes where an argument was left out, now."""
+        self.kernel._follow(self.kernel._policy())
+        return self.kernel.definition.param(name).default
 
     def call(self, values: Mapping[str, object]) -> Any:
         """The kernel itself."""
@@ -189,8 +195,8 @@ def _torch_type(definition: Definition, param: JitParam) -> str:
     return _PYTHON[cast("type[int]", kind)]
 
 
-def _default(param: JitParam) -> str | None:
-    return repr(param.default) if isinstance(param.default, bool | int | float) else None
+def _has_default(param: JitParam) -> bool:
+    return isinstance(param.default, bool | int | float)
 
 
 # gradients -----------------------------------------------------------------------------------------------------------------------

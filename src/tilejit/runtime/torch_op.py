@@ -40,6 +40,7 @@ class Op(Protocol):
     def call(self, values: Mapping[str, object]) -> Any: ...
     def compiled(self, samples: Mapping[str, object]) -> Signature: ...
     def stays_runtime(self, name: str) -> bool: ...
+    def default(self, name: str) -> object: ...
     def check_count(self, count: int) -> None: ...
 
 
@@ -73,8 +74,9 @@ def register(name: str, op: Op, gradient: Gradient | None = None, backward: str 
 
 
 def _by_name(op: Op, values: Sequence[object]) -> dict[str, object]:
-    """Arguments by name; torch leaves out those at the end that have their default."""
-    return dict(zip((param.name for param in op.params), values, strict=False))
+    """Arguments by name; those that are None, or that torch left out at the end, have their default."""
+    given = dict(zip((param.name for param in op.params), values, strict=False))
+    return {param.name: op.default(param.name) if (value := given.get(param.name)) is None else value for param in op.params}
 
 
 # shapes without data --------------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from pathlib import Path
 
@@ -18,9 +19,8 @@ GM = pto.ptr(pto.f32, "gm")
 
 
 @pytest.fixture
-def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, pto.SourceKernel]:
-    """A kernel whose file counts as settled at once."""
-    monkeypatch.setattr(text, "_SETTLED", -(1 << 62))
+def kernel(tmp_path: Path) -> tuple[Path, pto.SourceKernel]:
+    """A kernel in a file of its own."""
     path = tmp_path / "k.pto"
     path.write_text(TWO)
 
@@ -66,14 +66,17 @@ def test_every_way_of_changing_it_is_seen(kernel: tuple[Path, pto.SourceKernel],
         scale[1, None]
 
 
-def test_a_file_of_this_moment_has_no_stamp_yet(tmp_path: Path) -> None:
-    path = tmp_path / "k.pto"
-    path.write_text(TWO)
-    assert text.read_stamped(str(path), factor)[1] is None, "another change within a step of its clock would not be seen"
+def test_a_writer_who_has_it_mapped_is_seen(kernel: tuple[Path, pto.SourceKernel]) -> None:
+    """After his first write no time of the file changes."""
+    path, scale = kernel
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+        at = mapped.find(b"2.000000e+00")
+        for digit in b"2345":
+            mapped[at] = digit
+            assert [factor(scale), factor(scale)] == [digit - ord("0")] * 2
 
 
 def test_a_place_below_the_working_directory_is_looked_for_at_every_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "_SETTLED", -(1 << 62))
     for folder, content in (("a", TWO), ("b", THREE)):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "k.pto").write_text(content)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tilejit.config import snapshot
 from tilejit.errors import ArgumentError, OptionError, UnsupportedFeatureError
 from tilejit.jit.pto.launcher import Launcher
-from tilejit.jit.pto.text import Source, Stamp, read_source, read_stamped
+from tilejit.jit.pto.text import Content, Source, read_content, read_source
 from tilejit.jit.pto.types import Parameter, parameters_of
 from tilejit.runtime.call.warm import SettingsWatch
 from tilejit.runtime.targets import DEFAULT, code_settings
@@ -67,7 +67,7 @@ class SourceKernel:
         self.options = options
         self._source = source
         self._compiled: dict[tuple[object, object], CompiledKernel] = {}
-        self._latest: tuple[SettingsWatch, Stamp | None, CompiledKernel] | None = None
+        self._latest: tuple[SettingsWatch, Content | None, CompiledKernel] | None = None
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
 
@@ -81,18 +81,18 @@ class SourceKernel:
         if constants:
             raise ArgumentError(f"{self.name} comes from source and has no compile-time constants, got {', '.join(sorted(constants))}")
         latest = self._latest
-        if latest is not None and latest[0].hold() and ((stamp := latest[1]) is None or stamp.holds()):
+        if latest is not None and latest[0].hold() and ((content := latest[1]) is None or content.holds()):
             return latest[2]
         seen = snapshot()
-        source, stamp = read_stamped(self._source, self.function)
+        source, content = read_content(self._source, self.function)
         key = self._key(source)
         under = (key, code_settings(DEFAULT))
         found = self._compiled.get(under)
         if found is None:
             found = self._compiled[under] = CompiledKernel(self, source, key, self._code(source))
         watch = SettingsWatch()
-        stays = source.path is None or stamp is not None  # text that stands in the program does
-        self._latest = (watch, stamp, found) if stays and watch.start(seen) else None
+        stays = source.path is None or content is not None  # text that stands in the program does
+        self._latest = (watch, content, found) if stays and watch.start(seen) else None
         return found
 
     def _key(self, source: Source) -> object:

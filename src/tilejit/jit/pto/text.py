@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -39,44 +38,41 @@ def is_inline(source: str) -> bool:
     return start.startswith(("module {", "builtin.module {")) or ("module {" in source and "func.func @" in source)
 
 
-_SETTLED = 2_000_000_000
-"""Nanoseconds after which a change of a file surely gets another time than the one before: file systems count in steps, of 2 s at the most."""
-
-
 @dataclass(frozen=True, slots=True)
-class Stamp:
-    """A file as it was when it was read: nothing changes its content without changing one of these numbers."""
+class Content:
+    """A file with what it held when it was read. Its times would tell of less: not of a writer who has it mapped, nor of two writes within one step of the clock."""
 
     path: str
-    numbers: tuple[int, ...]
+    data: bytes
 
     def holds(self) -> bool:
-        """Whether the file is as it was."""
-        return _numbers(self.path) == self.numbers
-
-
-def _numbers(path: str) -> tuple[int, ...] | None:
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        """Whether the file holds that still."""
+        try:
+            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except (OSError, ValueError):
+            return False
+        try:
+            return os.read(file, len(self.data) + 1) == self.data
+        except OSError:
+            return False
+        finally:
+            os.close(file)
 
 
 def read_source(source: str, function: Callable[..., object]) -> Source:
     """The text now; relative paths start at the file that declares the function."""
-    return read_stamped(source, function)[0]
+    return read_content(source, function)[0]
 
 
-def read_stamped(source: str, function: Callable[..., object]) -> tuple[Source, Stamp | None]:
-    """The text now, and the stamp of its file; None where it has none, or one that could not tell the next change."""
+def read_content(source: str, function: Callable[..., object]) -> tuple[Source, Content | None]:
+    """The text now, and what its file holds; None where it has none, or where another file may be meant at the next call."""
     if is_inline(source):
         return Source(source, "inline", None), None
     path = source
     try:
         folder = None if os.path.isabs(source) else _folder(function)
         place = source if os.path.isabs(source) else os.path.join(folder or os.getcwd(), source)
-        before, path = _numbers(place), os.path.realpath(place)
+        path = os.path.realpath(place)
         with open(path, "rb") as file:
             raw = file.read()
     except FileNotFoundError:
@@ -86,9 +82,7 @@ def read_stamped(source: str, function: Callable[..., object]) -> tuple[Source, 
         raise SourceNotFoundError(f"the source {source!r} of {function.__name__}{shown}: {getattr(error, 'strerror', None) or error}") from None
     found = Source(decoded(raw, path), "path", path)
     # A place that starts at the working directory may be another one at the next call.
-    stays = folder is not None or os.path.isabs(source)
-    settled = before is not None and before == _numbers(place) and time.time_ns() - before[-1] > _SETTLED
-    return found, Stamp(place, before) if before is not None and stays and settled else None
+    return found, Content(place, raw) if folder is not None or os.path.isabs(source) else None
 
 
 def _folder(function: Callable[..., object]) -> str | None:

@@ -183,10 +183,12 @@ _NANS: dict[str, object] = {}
 
 
 def is_settled(value: object) -> bool:
-    """Whether the text of a plain value follows from the value: that of a NumPy scalar follows print options, that of a very long integer a limit."""
+    """Whether the text of a plain value follows from the value, and the number of a text: NumPy scalars follow print options, very long integers a limit."""
     kind = type(value)
     if kind is int:
         return cast("int", value).bit_length() < _LONG
+    if kind is str or kind is bytes:
+        return len(cast("str", value)) < _LONG_TEXT
     if kind is tuple or kind is list:
         return all(map(is_settled, cast("tuple[object, ...]", value)))
     if kind is dict:
@@ -194,8 +196,8 @@ def is_settled(value: object) -> bool:
     return not isinstance(value, np.generic)
 
 
-_LONG = 2000
-"""Bits of integers that Python writes whatever its limit is."""
+_LONG, _LONG_TEXT = 2000, 600
+"""Bits of integers that Python writes, and characters of those that it reads, whatever its limit is: that is 640 digits or more."""
 
 
 def decode(data: object, other: Callable[[str, list[Any]], object] | None = None) -> object:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dis
 import math
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
 
 from tilejit.frontend.fold import Namespace
 from tilejit.jit.reads.plain import is_plain, is_settled
@@ -28,21 +30,38 @@ _HARMLESS = frozenset(
 """Instructions that turn plain values into plain values and reach nothing else; whatever is called was loaded by one of the others."""
 
 
-def pure_words(function: object) -> list[Word] | None:
-    """The words that decide what calls of `function` with plain arguments return; None where its code may look elsewhere."""
-    return _words(function, set())
+@dataclass(slots=True)
+class _Seen:
+    """What a function and those that it calls were found to do."""
+
+    functions: set[int]
+    has_text: bool
+    converts: bool = False
+    """Whether texts and integers are turned into each other, which follows a limit of the interpreter where they are long."""
+
+    def take(self, value: object) -> None:
+        self.has_text = self.has_text or _holds_text(value)
+        self.converts = self.converts or value is int
 
 
-def _words(function: object, met: set[int]) -> list[Word] | None:
+def pure_words(function: object, given: Sequence[object]) -> list[Word] | None:
+    """The words that decide what calls of `function` with these plain arguments return; None where its code may look elsewhere."""
+    seen = _Seen(set(), _holds_text(tuple(given)))
+    words = _words(function, seen)
+    return None if seen.has_text and seen.converts else words
+
+
+def _words(function: object, seen: _Seen) -> list[Word] | None:
     if not isinstance(function, types.FunctionType):
         return None
-    if id(function) in met:
+    if id(function) in seen.functions:
         return []
-    met.add(id(function))
+    seen.functions.add(id(function))
     code = function.__code__
     defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
     if code.co_flags & (0x20 | 0x80 | 0x200) or code.co_cellvars or not all(map(_is_data, defaults)):
         return None  # a generator, a coroutine, or a function with functions in it or given to it
+    seen.take(defaults)
     out = function_words(function)
     namespace = Namespace(function)
     instructions = [item for item in dis.get_instructions(code) if item.opname != "CACHE"]
@@ -50,7 +69,7 @@ def _words(function: object, met: set[int]) -> list[Word] | None:
     while place < len(instructions):
         this = instructions[place]
         if this.opname in _NAMES:
-            found = _read(namespace, instructions, place, met)
+            found = _read(namespace, instructions, place, seen)
             if found is None:
                 return None
             words, place = found
@@ -58,11 +77,13 @@ def _words(function: object, met: set[int]) -> list[Word] | None:
         elif this.opname not in _HARMLESS:
             return None
         else:
+            seen.take(this.argval if this.opname in ("LOAD_CONST", "RETURN_CONST") else None)
+            seen.converts = seen.converts or (this.opname == "BINARY_OP" and this.argrepr.startswith("%"))
             place += 1
     return out
 
 
-def _read(namespace: Namespace, instructions: list[dis.Instruction], place: int, met: set[int]) -> tuple[list[Word], int] | None:
+def _read(namespace: Namespace, instructions: list[dis.Instruction], place: int, seen: _Seen) -> tuple[list[Word], int] | None:
     """The words of a name and the attributes taken right after it, and where the code goes on."""
     name = str(instructions[place].argval)
     value, words = namespace.get(name, MISSING), name_words(namespace, name)
@@ -81,8 +102,9 @@ def _read(namespace: Namespace, instructions: list[dis.Instruction], place: int,
     if not held:
         return None
     if _usable(value):
+        seen.take(value)
         return held, place
-    inner = _words(value, met)
+    inner = _words(value, seen)
     return None if inner is None else ([*held, *inner], place)
 
 
@@ -90,6 +112,10 @@ def _usable(value: object) -> bool:
     if isinstance(value, Callable):  # type: ignore[arg-type]
         return any(value is function for function in _CALLED) or id(value) in _MATHS
     return _is_data(value) and not isinstance(value, range | slice)
+
+
+def _holds_text(value: object) -> bool:
+    return isinstance(value, str | bytes) or (isinstance(value, tuple | frozenset) and any(map(_holds_text, cast("tuple[object, ...]", value))))
 
 
 def _is_data(value: object) -> bool:

@@ -69,7 +69,7 @@ def _call_words(operands: tuple[Any, ...]) -> list[Word] | None:
         return None
     if isinstance(function, types.BuiltinMethodType):
         return [] if type(function.__self__) in (int, float, str, bytes, tuple) and is_plain(function.__self__) and _is_own(function.__name__) else None
-    return pure_words(function)
+    return pure_words(function, (*args, *keywords.values()))
 
 
 def _is_own(method: str) -> bool:

@@ -179,7 +179,7 @@ class Calls(Operators):
         keywords = {name: cast("Static", value) for name, value in named.items()}
         given, names = tuple(arg.value for arg in args), {name: arg.value for name, arg in keywords.items()}
         own = isinstance(function, BuiltinMethodType) and is_made_here(function.__self__)  # of a list or dict that the kernel made
-        pure = own or (id(function) in PURE and (function is not str or is_settled(given)))
+        pure = own or (id(function) in PURE and (function not in (str, int) or is_settled(given)))
         if is_handle(function) or holds_handle(given) or holds_handle(names) or not pure:
             value = self.specializer.trace.ask("call", function, given, names, path=dotted(node.func))
         else:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from tilejit import config as settings
 from tilejit.errors import ArtifactError, TilejitError, TuningError, did_you_mean, shortened
 from tilejit.jit.cache import when_forked
-from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.definition import Definition, Kernel, replaced_part
 from tilejit.jit.disk import kernels as disk
 from tilejit.jit.explain import Explanation
 from tilejit.jit.function import JITFunction
@@ -94,7 +94,7 @@ class Autotuned(Kernel):
         self.kernel, self.space, self.options = kernel, space, options
         self.definition = kernel.definition
         self._function = cast("FunctionType", kernel.definition.function)
-        self._text = self._function.__code__, self._function.__defaults__
+        self._parts = kernel.definition.parts
         self._variants: dict[str, Variant] = {}
         self._known: dict[object, Variant] = {}
         self._decided: dict[str, Choice] = {}
@@ -118,7 +118,7 @@ class Autotuned(Kernel):
 
     def _chosen(self, args: tuple[object, ...], kwargs: Mapping[str, object], config: RunConfig | None) -> Variant:
         """What a call runs."""
-        if (self._function.__code__, self._function.__defaults__) != self._text:  # edited while the process runs: choices and variants are of the old text
+        if replaced_part(self._function, self._parts) is not None:  # edited while the process runs: choices and variants are of the old text
             self._forget()
         seen = signature_of(args, kwargs, config)
         found = self._known.get(seen) if seen is not None else None
@@ -163,7 +163,8 @@ class Autotuned(Kernel):
 
     def _forget(self) -> None:
         with self._lock:
-            self._text = self._function.__code__, self._function.__defaults__
+            self.kernel._start_anew()
+            self._parts = self.kernel.definition.parts
             self._known.clear()
             self._decided.clear()
             self._variants.clear()

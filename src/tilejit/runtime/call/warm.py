@@ -14,7 +14,7 @@ import numpy as np
 from tilejit import config as settings
 from tilejit.errors import TilejitError
 from tilejit.runtime.arrays import devices_of
-from tilejit.runtime.call.bindings import Word, dict_word
+from tilejit.runtime.call.bindings import Word, binding_words, dict_word
 from tilejit.runtime.call.guards import MISS, CallForm
 from tilejit.runtime.call.layout import supported
 from tilejit.runtime.call.memory import WORDS
@@ -313,7 +313,7 @@ class SettingsWatch:
 
     def hold(self) -> bool:
         """Whether no setting changed; costs one word while nothing in the environment did."""
-        if _ENVIRONMENT is not None and WORDS is not None and WORDS[_ENVIRONMENT] == self._version:
+        if _ENVIRONMENT is not None and WORDS is not None and WORDS[_ENVIRONMENT] == self._version and settings.is_known():
             return True
         version = _environment_version()
         if settings.snapshot() != self._seen:
@@ -345,8 +345,8 @@ def watched_words(watches: Sequence[Watch]) -> list[Word] | None:
         for word in found:
             if words.setdefault(word[0], word)[1] != word[1]:
                 return None  # changed by another thread since the first of them was read
-    if not supported():
+    if not supported() or not settings.is_known():
         return None
-    # Settings are read live: they live in the environment, which is a dict like any other.
+    # Settings are read live: they live in the environment, which is a dict like any other, and a name of `os`.
     environment = cast("dict[str, object]", cast("Any", os.environ)._data)
-    return [*words.values(), dict_word(environment)]
+    return [*words.values(), *binding_words(vars(os), "environ"), dict_word(environment)]

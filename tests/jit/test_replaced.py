@@ -1,0 +1,146 @@
+"""What is replaced in a kernel counts however it is called: by the tuner, by a host function of ranks, before its first call; and so does another environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilejit.language as pl
+import tilejit.language.distributed as pld
+from tilejit.errors import StaleCaptureError
+from tilejit.runtime import DistributedConfig, RunConfig
+
+X = np.zeros((2, 4, 8), np.float32)
+RANKS = pl.dynamic("RANKS")
+ALONE = RunConfig(distributed_config=DistributedConfig([0, 1], engine="local"))
+
+
+def follows(change: Callable[[int], None], call: Callable[[], Any]) -> None:
+    """Every change is in the result of the next call and of those after it."""
+    for value in (3, 4, 3, 5):
+        change(value)
+        assert [float(call().flat[0]) for _ in range(3)] == [value] * 3
+
+
+@pytest.mark.dispatch
+@pytest.mark.parametrize("way", ["in place", "replaced"])
+def test_keyword_defaults_of_a_kernel_that_is_tuned(way: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path))
+
+    @pl.autotune([{"b": 1}, {"b": 2}], progress=False)
+    @pl.jit
+    def tuned(x: pl.Tensor, *, b: int = 1, n: int = 3):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            y = x + float(n + b - b)
+        return y
+
+    plain: Any = tuned.kernel.definition.function
+
+    def change(n: int) -> None:
+        if way == "in place":
+            plain.__kwdefaults__["n"] = n
+        else:
+            plain.__kwdefaults__ = {"b": 1, "n": n}
+
+    follows(change, lambda: tuned(X[0]))
+
+
+def test_the_code_of_a_kernel_that_is_tuned(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path))
+
+    @pl.autotune([{"b": 1}, {"b": 2}], progress=False)
+    @pl.jit
+    def tuned(x: pl.Tensor, *, b: int = 1):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            y = x + float(3) + float(b - b)
+        return y
+
+    def other(x: pl.Tensor, *, b: int = 1):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            y = x + 4.0
+        return y
+
+    assert tuned(X[0])[0, 0] == 3
+    tuned.kernel.definition.function.__code__ = other.__code__
+    assert [tuned(X[0])[0, 0] for _ in range(3)] == [4] * 3
+
+
+def test_a_kernel_that_was_explained_is_read_anew(platform: str) -> None:
+    """Which extents are dynamic is part of what was read."""
+
+    @pl.jit
+    def kernel(x: pl.Tensor):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            y = x + float(3)
+        return y
+
+    def other(x: pl.Tensor):
+        rows = pl.dynamic("rows")
+        x.bind_dynamic(0, rows)
+        with pl.at(level=pl.Level.CORE_GROUP):
+            y = x * 2.0
+        return y
+
+    kernel.explain(X[0])
+    kernel.__wrapped__.__code__ = other.__code__  # type: ignore[attr-defined]
+    found = [kernel(np.ones((rows, 8), np.float32)) for rows in (2, 3, 5)]
+    assert [array.shape[0] for array in found] == [2, 3, 5] and all((array == 2).all() for array in found)
+    assert kernel.cache_info().entries == 1, "one program serves all its extents"
+
+
+@pl.jit(on_drift="recompile")
+def launched(x: pl.Tensor, y: pl.Out[pl.Tensor], n: pl.Scalar[pl.INT32] = 3):  # type: ignore[assignment]
+    with pl.at(level=pl.Level.CORE_GROUP):
+        y[:] = x + pl.cast(n, pl.FP32)
+
+
+@pl.jit.host
+def by_default(x: pl.Tensor[[RANKS, 4, 8], pl.FP32], y: pl.Out[pl.Tensor[[RANKS, 4, 8], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        launched(x[r], y[r], device=r)
+
+
+@pl.jit.host
+def with_default(x: pl.Tensor[[RANKS, 4, 8], pl.FP32], y: pl.Out[pl.Tensor[[RANKS, 4, 8], pl.FP32]], n: int = 3):
+    for r in pl.range(pld.world_size()):
+        launched(x[r], y[r], n, device=r)
+
+
+@pytest.mark.parametrize(("host", "changed"), [(by_default, launched), (with_default, with_default)], ids=["launched", "host"])
+def test_defaults_on_ranks(host: Any, changed: Any) -> None:
+    follows(lambda n: setattr(changed.__wrapped__, "__defaults__", (n,)), lambda: host(X, config=ALONE))
+    changed.__wrapped__.__defaults__ = (3,)
+
+
+SHIFT = 3.0
+
+
+@pl.jit
+def shifted(x: pl.Tensor):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        y = x + SHIFT
+    return y
+
+
+@pytest.mark.dispatch
+def test_another_environment(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests put a plain dict in the place of os.environ; settings are read there then."""
+    global SHIFT
+    shifted.cache_clear()
+    for _ in range(3):
+        shifted(X[0])
+    own = os.environ
+    monkeypatch.setattr(os, "environ", {**own, "TILEJIT_ON_DRIFT": "ignore"})
+    SHIFT = 4.0
+    assert [shifted(X[0])[0, 0] for _ in range(3)] == [3] * 3
+    monkeypatch.setattr(os, "environ", {**own, "TILEJIT_ON_DRIFT": "recompile"})
+    assert [shifted(X[0])[0, 0] for _ in range(3)] == [4] * 3
+    monkeypatch.setattr(os, "environ", own)
+    SHIFT = 3.0
+    for _ in range(2):
+        with pytest.raises(StaleCaptureError):
+            shifted(X[0])
