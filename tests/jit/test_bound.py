@@ -173,3 +173,33 @@ def test_binding_at_every_access_leaves_nothing_behind() -> None:
     kernel = slots.scaled
     assert len(kernel._cache._listeners) == 1
     assert kernel._bound_as is not None and len(kernel._bound_as[0]._bound_ones) == 1
+
+
+_Private__added = 5.0
+
+
+class _Private:
+    __factor = 3.0
+
+    @pl.jit.inline
+    def __plus(self, t: pl.Tensor, *, __more: float = 2.0):
+        return t + __added + __more  # type: ignore[name-defined]  # noqa: F821 (of the module, under its whole name)
+
+    @pl.jit
+    def kernel(self, x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            __scaled = x * self.__factor
+            out[:] = self.__plus(__scaled)
+
+
+def test_private_names_are_those_of_the_class(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Python's compiler has them: attributes, helpers, parameters, locals and globals; on disk too."""
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path))
+    found = _Private()
+    np.testing.assert_array_equal(found.kernel(X), X * 3 + 7)
+    found.kernel.cache_clear()
+    np.testing.assert_array_equal(found.kernel(X), X * 3 + 7)
+    assert found.kernel.cache_info().loaded == 1
+    found._Private__factor = 4.0  # type: ignore[attr-defined]
+    with pytest.raises(StaleCaptureError, match="_Private__factor"):
+        found.kernel(X)

@@ -1,10 +1,10 @@
-"""What is replaced in a kernel counts however it is called: by the tuner, by a host function of ranks, before its first call; and so does another environment."""
+"""What is replaced in a kernel counts however it is called: by the tuner, by a host function of ranks, before its first call; so does another environment."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -116,31 +116,31 @@ def test_defaults_on_ranks(host: Any, changed: Any) -> None:
     changed.__wrapped__.__defaults__ = (3,)
 
 
-SHIFT = 3.0
+shift = 3.0
 
 
 @pl.jit
 def shifted(x: pl.Tensor):
     with pl.at(level=pl.Level.CORE_GROUP):
-        y = x + SHIFT
+        y = x + shift
     return y
 
 
 @pytest.mark.dispatch
 def test_another_environment(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests put a plain dict in the place of os.environ; settings are read there then."""
-    global SHIFT
-    shifted.cache_clear()
+    global shift
+    cast("Any", shifted).cache_clear()
     for _ in range(3):
         shifted(X[0])
     own = os.environ
     monkeypatch.setattr(os, "environ", {**own, "TILEJIT_ON_DRIFT": "ignore"})
-    SHIFT = 4.0
+    shift = 4.0
     assert [shifted(X[0])[0, 0] for _ in range(3)] == [3] * 3
     monkeypatch.setattr(os, "environ", {**own, "TILEJIT_ON_DRIFT": "recompile"})
     assert [shifted(X[0])[0, 0] for _ in range(3)] == [4] * 3
     monkeypatch.setattr(os, "environ", own)
-    SHIFT = 3.0
+    shift = 3.0
     for _ in range(2):
         with pytest.raises(StaleCaptureError):
             shifted(X[0])

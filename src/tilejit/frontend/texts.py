@@ -49,7 +49,8 @@ def lines_of(function: PythonFunction) -> list[str]:
         return kept[1]
     lines = _anonymous(code) if code.co_filename in ANONYMOUS else linecache.getlines(code.co_filename, function.__globals__) or None
     if lines is not None:  # whether they are those of the code is for whoever reads them
-        _kept[id(code)] = weakref.ref(code, lambda _, at=id(code): _kept.pop(at, None)), lines
+        place = id(code)
+        _kept[place] = weakref.ref(code, lambda _: _kept.pop(place, None)), lines
     return lines or []
 
 

@@ -16,6 +16,7 @@ from tilejit import config as settings
 from tilejit.errors import SourceNotFoundError, Span, UnsupportedFeatureError
 from tilejit.frontend.depth import too_deep
 from tilejit.frontend.fold import Namespace
+from tilejit.frontend.private_names import class_of, spell_out, spelled_out
 from tilejit.frontend.source import FunctionBlock, FunctionText, block_of, parsed, span_of, unwrapped
 from tilejit.jit.reads.facts import Facts, block_of_code, facts_of, is_known
 from tilejit.jit.reads.plain import NotPlain, encode
@@ -74,7 +75,9 @@ class Definition:
 
     @lazy
     def text(self) -> FunctionText:
-        return parsed(self.block)
+        found = parsed(self.block)
+        spell_out(found.node, class_of(self._code.co_qualname))
+        return found
 
     @lazy
     def tree(self) -> Tree:
@@ -152,6 +155,14 @@ class Definition:
     @lazy
     def namespace(self) -> Mapping[str, object]:
         return Namespace(self.function, self.extra)
+
+    def has_word(self, word: str) -> bool:
+        """Whether its lines mention a name."""
+        if any(word in line for line in self.block.lines):
+            return True
+        owner = class_of(self._code.co_qualname)
+        written = word.removeprefix(f"_{owner}")
+        return word == spelled_out(written, owner) != written and any(written in line for line in self.block.lines)
 
     def visible_names(self) -> list[str]:
         """Names of the module, for suggestions."""

@@ -48,7 +48,7 @@ class TorchOp:
         return f"({', '.join(given)}) -> {returned if len(self.results) == 1 else f'({returned})'}"
 
     def _argument(self, param: JitParam, can_be_left_out: bool) -> str:
-        """None stands for the default: torch leaves out what equals a default of the schema, as 0.0 equals -0.0, and the kernel's own may be another by then."""
+        """None stands for the default: torch leaves out what equals a default of the schema, as 0.0 equals -0.0, and the kernel's may be another by then."""
         kind = f"Tensor(a_{param.name}!)" if param.name in self.mutated else _torch_type(self.kernel.definition, param)
         return f"{kind}? {param.name}=None" if can_be_left_out else f"{kind} {param.name}"
 

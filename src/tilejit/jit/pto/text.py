@@ -40,7 +40,7 @@ def is_inline(source: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A file with what it held when it was read. Its times would tell of less: not of a writer who has it mapped, nor of two writes within one step of the clock."""
+    """A file with what it held when it was read. Its times tell less: nothing of a writer who has it mapped, nor of two writes within a step of the clock."""
 
     path: str
     data: bytes

@@ -165,8 +165,8 @@ class Trace:
         first = self.raw(operands[0]) if operands and is_handle(operands[0]) else None
         if question in self._values or not has_form(operation, operands, first):
             raise ArtifactError("a question of the cache is none of ours")
-        lines = [line for definition in self.definitions for line in definition.block.lines]
-        if not all(isinstance(word, str) and (word == "len" or any(word in line for line in lines)) for word in named_by(operation, operands)):
+        there = self.definitions
+        if not all(isinstance(word, str) and (word == "len" or any(one.has_word(word) for one in there)) for word in named_by(operation, operands)):
             raise ArtifactError("a question of the cache asks for what the kernel does not name")  # unpacking asks for the length
         return operation, operands
 
