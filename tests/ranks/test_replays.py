@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
+import functools
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -184,3 +186,61 @@ def test_programs_and_failures(texts: Texts) -> None:
         with pytest.raises(IndexError):
             compiled(rows(seed, 1), config=on(2))
     assert len(texts) == 1 + 3
+
+
+# what only looks steady ----------------------------------------------------------------------------------------------------------
+
+
+def by_keyword(*, k: int = 3) -> int:
+    return k
+
+
+offset = 3
+
+
+def shifted(function: Callable[[], int]) -> Callable[[], int]:
+    @functools.wraps(function)
+    def around() -> int:
+        return function() + offset
+
+    return around
+
+
+@shifted
+def nothing() -> int:
+    return 0
+
+
+def with_value() -> int:
+    return 0
+
+
+READS: dict[str, tuple[str, Callable[[dict[str, Any], pytest.MonkeyPatch], None]]] = {
+    "keyword default in place": ("by_keyword()", lambda names, patch: patch.setitem(cast("Any", by_keyword).__kwdefaults__, "k", 4)),
+    "global of a wrapper": ("nothing()", lambda names, patch: patch.setitem(globals(), "offset", 4)),
+    "builtin that the language has too": ("max(3, 2)", lambda names, patch: names.update(max=lambda *of: 4)),
+    "builtin that is patched": ("max(3, 2)", lambda names, patch: patch.setattr(builtins, "max", lambda *of, **more: 4 if of == (3, 2) else OWN(*of, **more))),
+    "attribute of a function": ("with_value.value", lambda names, patch: patch.setattr(with_value, "value", 4)),
+    "attribute of a kernel": ("times.value", lambda names, patch: patch.setattr(times, "value", 4)),
+}
+OWN = max
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_text_whose_names_may_mean_something_else_runs_again(read: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expression, change = READS[read]
+    for owner in (with_value, times):
+        monkeypatch.setattr(owner, "value", 3, raising=False)
+    names: dict[str, Any] = {"pl": pl, "pld": pld, "NR": NR, "by_keyword": by_keyword, "nothing": nothing, "with_value": with_value, "times": times}
+    text = f"""
+@pl.jit.host
+def host(x: pl.Tensor[[NR, 8], pl.FP32], y: pl.Out[pl.Tensor[[NR, 8], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        times(x[r], y[r], {expression}, device=r)
+"""
+    exec(text, names)
+    x = rows(5)
+    for factor in (3, 4):
+        for _ in range(3):
+            np.testing.assert_array_equal(names["host"](x, config=on(2)), x * factor)
+        change(names, monkeypatch)

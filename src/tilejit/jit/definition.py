@@ -59,10 +59,10 @@ class Definition:
 
     @lazy
     def parts(self) -> tuple[CodeType, object, object, object]:
-        """Code, defaults, keyword defaults and annotations of the function as they were when it was read; they can be replaced, the last two in place."""
+        """Those of the function as they were when it was read."""
         plain = unwrapped(self.function)
         assert isinstance(plain, FunctionType)
-        return plain.__code__, plain.__defaults__, dict(plain.__kwdefaults__) if plain.__kwdefaults__ is not None else None, dict(plain.__annotations__)
+        return parts_of(plain)
 
     @property
     def is_replaced(self) -> bool:
@@ -201,6 +201,12 @@ class Definition:
 
     def __repr__(self) -> str:
         return f"Definition({self.function.__module__}.{self.function.__qualname__}, {self.kind})"
+
+
+def parts_of(function: FunctionType) -> tuple[CodeType, object, object, object]:
+    """Code, defaults, keyword defaults and annotations of a function; they can be replaced, the last two in place."""
+    keywords = dict(function.__kwdefaults__) if function.__kwdefaults__ is not None else None
+    return function.__code__, function.__defaults__, keywords, dict(function.__annotations__)
 
 
 def replaced_part(function: object, parts: tuple[object, ...]) -> tuple[str, object] | None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import builtins
 import dis
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from types import CellType, CodeType, FunctionType, ModuleType
 
 from tilejit.frontend.hosts import is_full
 from tilejit.frontend.source import unwrapped
-from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.definition import Definition, Kernel, parts_of, replaced_part
 from tilejit.jit.reads.plain import BUILTINS, PURE, is_plain
 from tilejit.types.annotations import DynVar
 
@@ -29,71 +28,91 @@ class Names:
     """What a text stands on besides its arguments."""
 
     def __init__(self) -> None:
-        self._globals: list[tuple[Mapping[str, object], str, object]] = []
+        self._bindings: list[tuple[Mapping[str, object], str, object]] = []
+        """Dicts with a name in each and what it stands for there; `_NOTHING`: it is not there."""
         self._cells: list[tuple[CellType, object]] = []
-        self._functions: list[tuple[FunctionType, CodeType, object, object]] = []
+        self._functions: list[tuple[FunctionType, tuple[object, ...]]] = []
+        self._owners: dict[int, object] = {}
+        """Objects whose attributes a text may read."""
+        self._attributes: set[str] = set()
 
     def hold(self) -> bool:
         """Whether all of it is what it was."""
-        for space, name, value in self._globals:
-            if space.get(name, builtins) is not value:
+        for space, name, value in self._bindings:
+            if space.get(name, _NOTHING) is not value:
                 return False
         if any(not is_full(cell) or cell.cell_contents is not value for cell, value in self._cells):
             return False
-        parts = [(function.__code__, function.__defaults__, function.__kwdefaults__) for function, *_ in self._functions]
-        return all(now is then for present, (_, *former) in zip(parts, self._functions, strict=True) for now, then in zip(present, former, strict=True))
+        return all(replaced_part(function, parts) is None for function, parts in self._functions)
 
     # reading a text -----------------------------------------------------------------------------------------------------
 
-    def read(self, function: Callable[..., object], methods: Collection[str]) -> None:
+    def read(self, function: object, methods: Collection[str]) -> None:
         """Take up a function; `methods`: what it may call on `self`."""
-        plain = unwrapped(function)
-        if not isinstance(plain, FunctionType):
+        if not isinstance(function, FunctionType):
             raise _Unsteady
-        if any(known is plain for known, *_ in self._functions):
+        if any(known is function for known, _ in self._functions):
             return
-        self._functions.append((plain, plain.__code__, plain.__defaults__, plain.__kwdefaults__))
-        if not all(map(is_plain, (*(plain.__defaults__ or ()), *(plain.__kwdefaults__ or {}).values()))):
+        self._functions.append((function, parts_of(function)))
+        self._owners[id(function)] = function
+        if not all(map(is_plain, (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()))):
             raise _Unsteady
-        for cell in plain.__closure__ or ():
+        for cell in function.__closure__ or ():
             if is_full(cell):
                 self._cells.append((cell, cell.cell_contents))
                 self._take(cell.cell_contents)
-        for code in _codes(plain.__code__):
-            self._read_code(plain, code, methods)
+        for code in _codes(function.__code__):
+            self._read_code(function, code, methods)
 
     def _read_code(self, function: FunctionType, code: CodeType, methods: Collection[str]) -> None:
         for step in dis.get_instructions(code):
             if step.opname in _EFFECTS or (step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in code.co_freevars):
                 raise _Unsteady
-        for name in code.co_names:
-            if name in function.__globals__:
-                self._globals.append((function.__globals__, name, function.__globals__[name]))
-                self._take(function.__globals__[name])
-            elif name not in methods and name not in _MEMBERS and name not in _spelled():
-                self._globals.append((function.__globals__, name, builtins))  # it must not become a global
-                _builtin(name)
+            if step.opname in _NAMES:
+                self._read_name(function, str(step.argval))
+            elif step.argval in code.co_names:
+                if step.argval not in methods and step.argval not in _MEMBERS and step.argval not in _spelled():
+                    raise _Unsteady
+                self._attributes.add(step.argval)
+
+    def _read_name(self, function: FunctionType, name: str) -> None:
+        own: Mapping[str, object] = function.__globals__
+        others: Mapping[str, object] = function.__builtins__
+        self._bindings.append((own, name, own.get(name, _NOTHING)))
+        if name in own:
+            self._take(own[name])
+            return
+        found = others.get(name, _NOTHING)
+        self._bindings.append((others, name, found))
+        if not (id(found) in PURE or id(found) in _PURE_TOO or (isinstance(found, type) and issubclass(found, BaseException))):
+            raise _Unsteady
 
     def _take(self, value: object) -> None:
         if isinstance(value, Kernel):
+            self._owners[id(value)] = value
             if value.definition.kind == "host":
-                self.read(value.definition.function, ())
+                self.read(unwrapped(value.definition.function), ())
         elif isinstance(value, FunctionType):
             self.read(value, ())
         elif isinstance(value, ModuleType):
             if value.__name__ not in _LANGUAGE:
                 raise _Unsteady
+            self._owners.update({id(space): space for space in (value, *map(vars(value).get, _GROUPS)) if space is not None})
         elif id(value) in _IMPURE or not (isinstance(value, DynVar) or is_plain(value)):
             raise _Unsteady
 
+    def watch_attributes(self) -> None:
+        """What is read of the language, of kernels and of functions can be assigned by anybody."""
+        for owner in self._owners.values():
+            names: Mapping[str, object] = vars(owner)
+            self._bindings += [(names, name, names.get(name, _NOTHING)) for name in self._attributes]
 
+
+_NOTHING = object()
+_NAMES = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+_GROUPS = ("tensor", "tile", "system")
+"""Parts of the language that are objects with operators of their own."""
 _IMPURE = frozenset(map(id, BUILTINS)) - PURE - _PURE_TOO
-
-
-def _builtin(name: str) -> None:
-    found = getattr(builtins, name, None)
-    if found is None or not (id(found) in PURE or id(found) in _PURE_TOO or (isinstance(found, type) and issubclass(found, BaseException))):
-        raise _Unsteady
 
 
 def _codes(code: CodeType) -> list[CodeType]:
@@ -119,7 +138,8 @@ def names_of(definition: Definition, methods: Collection[str]) -> Names | None:
     """What the text of a host function stands on besides its arguments; None: nobody can tell."""
     names = Names()
     try:
-        names.read(definition.function, methods)
+        names.read(unwrapped(definition.function), methods)
+        names.watch_attributes()
     except _Unsteady:
         return None
     return names
