@@ -16,6 +16,7 @@ from types import CodeType, FrameType
 from types import FunctionType as PythonFunction
 
 from tilejit.frontend.code_objects import digest_of, nested
+from tilejit.types.python_text import statements
 
 ANONYMOUS = ("<string>", "<stdin>")
 """File names that stand for many texts."""
@@ -73,7 +74,7 @@ def _is_same(other: CodeType, code: CodeType) -> bool:
 
 def _definition(text: str, code: CodeType) -> str:
     """The definition of a code in a text, whatever stands around it."""
-    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef) and node.name == code.co_name]
+    functions = [node for node in ast.walk(statements(text)) if isinstance(node, ast.FunctionDef) and node.name == code.co_name]
     return " ".join(ast.dump(node) for node in functions if min([node.lineno, *(item.lineno for item in node.decorator_list)]) == code.co_firstlineno)
 
 
