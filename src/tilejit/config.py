@@ -181,7 +181,6 @@ CACHE_DIR = Setting("cache_dir", str, "", False, "directory of the disk cache; e
 CACHE_PATH = Setting("cache_path", str, "", False, "read-only cache directories searched after the own one, separated like PATH")
 CACHE = Setting("cache", _flag, True, False, "use the disk cache")
 CACHE_BYTES = Setting("cache_bytes", _bytes, 2 << 30, False, "size above which the least recently used entries of the disk cache go")
-CACHE_ENTRIES = Setting("cache_entries", _count, 50_000, False, "number of entries above which the least recently used go")
 RUN_ONLY = Setting("run_only", _flag, False, False, "refuse to compile: run only what the caches hold")
 ON_DRIFT = Setting("on_drift", _policy, "raise", False, "when a captured value changed since the first call: raise, recompile or ignore")
 DEBUG = Setting("debug", _dial, 0, False, "how much to tell on stderr: 1 a line per compile, 2 also stages, loads and whole tracebacks, 3 also verify the IR")
@@ -201,7 +200,7 @@ PTOAS = Setting("ptoas", str, "", False, "the program that checks emitted PTO te
 
 SETTINGS: tuple[Setting[str] | Setting[bool] | Setting[int] | Setting[float], ...] = (
     PLATFORM, EAGER, SANITIZE, CHECK_BOUNDS, FAST_MATH, ARCH, SCHEDULE, CPU, NUM_THREADS, ARENA_BYTES, FASTPATH,
-    CACHE, CACHE_DIR, CACHE_PATH, CACHE_BYTES, CACHE_ENTRIES, RUN_ONLY, ON_DRIFT, DEBUG, LOG, PERF_MAP, PTOAS,
+    CACHE, CACHE_DIR, CACHE_PATH, CACHE_BYTES, RUN_ONLY, ON_DRIFT, DEBUG, LOG, PERF_MAP, PTOAS,
     WAIT_TIMEOUT, ENGINE, RANKS_PER_NODE, RANK, WORLD, JOB,
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from tilejit.runtime.targets import resolve_platform
 
 
 def test_there_are_few_settings_each_with_its_own_variable_and_meaning() -> None:
-    assert len([setting for setting in settings.SETTINGS if not setting.doc.startswith("set by `tilejit launch`")]) <= 25
+    assert len([setting for setting in settings.SETTINGS if not setting.doc.startswith("set by `tilejit launch`")]) == 24
     assert len({setting.variable for setting in settings.SETTINGS}) == len(settings.SETTINGS)
     assert all(setting.doc and setting.variable.startswith("TILEJIT_") for setting in settings.SETTINGS)
 

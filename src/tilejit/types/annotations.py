@@ -145,14 +145,25 @@ def _dtype(dtype: object, what: str) -> DType:
     return dtype
 
 
-@dataclass(frozen=True, slots=True)
-class OptionalAnnotation:
+class _Spelled:
+    """Shown as it is written."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        from tilejit.types.spelled import text
+
+        return text(self)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OptionalAnnotation(_Spelled):
     """`pl.Tensor[...] | None`: an argument that may be left out."""
 
     inner: object
 
 
-class _MayBeNone:
+class _MayBeNone(_Spelled):
     """What can stand beside `| None` in an annotation."""
 
     __slots__ = ()
@@ -163,7 +174,7 @@ class _MayBeNone:
     __ror__ = __or__
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TensorAnnotation(_MayBeNone):
     """`pl.Tensor[[...], dtype, ...]`; shape and dtype are None for a bare `pl.Tensor`."""
 
@@ -174,13 +185,13 @@ class TensorAnnotation(_MayBeNone):
     memref: MemRef | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class WindowAnnotation(TensorAnnotation):
     """`pld.DistributedTensor[[...], dtype, ...]`: a tensor of which every rank of a group has a copy."""
 
 
-@dataclass(frozen=True, slots=True)
-class TileAnnotation:
+@dataclass(frozen=True, slots=True, repr=False)
+class TileAnnotation(_Spelled):
     """`pl.Tile[[...], dtype, ...]`."""
 
     shape: tuple[DimSpec, ...]
@@ -190,8 +201,8 @@ class TileAnnotation:
     memref: MemRef | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarAnnotation:
+@dataclass(frozen=True, slots=True, repr=False)
+class ScalarAnnotation(_Spelled):
     """`pl.Scalar[dtype]` or a bare dtype."""
 
     dtype: DType
@@ -217,7 +228,7 @@ class Several:
     """`list[pl.Tensor]`, `tuple[pl.Tensor, ...]` in `pl.Out[…]`: as many tensors as the call gives."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class DirectedAnnotation(_MayBeNone):
     """`pl.Out[T]` or `pl.InOut[T]`."""
 

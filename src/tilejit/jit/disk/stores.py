@@ -18,7 +18,7 @@ def store() -> Store:
     return found
 
 
-_SETTINGS = (settings.CACHE, settings.CACHE_DIR, settings.CACHE_PATH, settings.CACHE_BYTES, settings.CACHE_ENTRIES)
+_SETTINGS = (settings.CACHE, settings.CACHE_DIR, settings.CACHE_PATH, settings.CACHE_BYTES)
 _NAMING = settings.Watched([*(setting.variable for setting in _SETTINGS), "XDG_CACHE_HOME", "HOME"])
 """What decides which store it is."""
 _stores: dict[tuple[object, ...], Store] = {}
@@ -26,9 +26,9 @@ _stores: dict[tuple[object, ...], Store] = {}
 
 def _named_store() -> Store:
     layers = tuple(path for path in settings.CACHE_PATH.value.split(os.pathsep) if path)
-    return _store(default_root() if settings.CACHE.value else None, layers, settings.CACHE_BYTES.value, settings.CACHE_ENTRIES.value)
+    return _store(default_root() if settings.CACHE.value else None, layers, settings.CACHE_BYTES.value)
 
 
 @functools.cache
-def _store(root: str | None, layers: tuple[str, ...], max_bytes: int, max_entries: int) -> Store:
-    return Store(root, layers, max_bytes, max_entries)
+def _store(root: str | None, layers: tuple[str, ...], max_bytes: int) -> Store:
+    return Store(root, layers, max_bytes)
