@@ -13,7 +13,7 @@ import pytest
 from tests.patience import HANG
 from tests.ranks import kills, signals
 from tests.ranks.engines import WITHOUT_MPI, launched, mpirun, on
-from tilejit.errors import DeadlockError, DistributedError
+from tilejit.errors import DeadlockError, DistributedError, KernelAssertionError
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -130,6 +130,30 @@ def test_a_process_that_ends_is_not_waited_for() -> None:
     status, said = job(2, launched(2), "leaves")
     assert (status, said["leaves"]) == (3, {0: said["leaves"][0]}), said
     assert said["leaves"][0].startswith("RankFailedError [1] | the process of rank 1 ended")
+
+
+def test_a_rank_that_computes_for_ever_ends_with_the_others() -> None:
+    import tilejit.language as pl
+    import tilejit.language.distributed as pld
+
+    @pl.jit
+    def computes(y: pl.InOut[pl.Tensor[[8, 8], pl.FP32]], me: pl.Scalar[pl.INT32]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            pl.device_assert(me != 1, "rank 1 does not like it")
+            i = pl.cast(me, pl.INT32)
+            while i >= 0:
+                y[:, :] = y * 0.5 + 1.0
+                i = (i + 1) % 1000
+
+    @pl.jit.host
+    def all_compute(y: pl.InOut[pl.Tensor[[2, 8, 8], pl.FP32]]):
+        for r in pl.range(pld.world_size()):
+            computes(y[r], r, device=r)
+
+    for _ in range(2):
+        with pytest.raises(KernelAssertionError, match="rank 1 does not like it") as caught:
+            all_compute(np.zeros((2, 8, 8), np.float32), config=on(2))
+        assert "rank 1 of 2" in str(caught.value)
 
 
 def test_threads_go_on_after_a_failure() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Generator
 from types import GeneratorType
 from typing import NoReturn, cast
 
+from tilejit.errors import RankStopped
 from tilejit.runtime import interpreter
 
 NOTE = "the kernel was stopped while it ran: its outputs may be partly written"
@@ -86,18 +87,28 @@ if hasattr(os, "register_at_fork") and _record[Record.THREAD]:
     os.register_at_fork(after_in_child=lambda: _listen(threading.get_ident()))
 
 
+_own = threading.local()
+
+
+def obey(address: int) -> None:
+    """From now on calls by this thread leave when the word at `address` is set, which is followed by zeros; 0: nothing stops them."""
+    _own.record = address
+
+
 def record() -> int:
-    """The address of the record, for a call by this thread; 0: another thread runs the handlers."""
-    return ADDRESS if _record[Record.THREAD] == threading.get_ident() else 0
+    """The address of the record for a call by this thread: that of signals if it runs the handlers; 0: nothing stops it."""
+    return ADDRESS if _record[Record.THREAD] == threading.get_ident() else getattr(_own, "record", 0)
 
 
-def stopped() -> bool:
+def stopped(record: int) -> bool:
     """Whether the call of this thread that just returned was told to stop."""
-    return bool(_record[Record.STOP])
+    return bool(ctypes.c_int64.from_address(record).value)
 
 
-def raise_stopped() -> NoReturn:
-    """Raise what the handler raised."""
+def raise_stopped(record: int = ADDRESS) -> NoReturn:
+    """Raise what the handler raised; another record than that of signals is the word of ranks that give up together."""
+    if record != ADDRESS:
+        raise RankStopped("is in a kernel")
     _prepare()
     _record[Record.STOP] = 0
     error = _raised.pop()

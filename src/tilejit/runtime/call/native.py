@@ -151,8 +151,8 @@ class NativeEntry(Placed):
         if record:
             context[abi.INTERRUPT] = record
         status = self._listening(block, context) if self.prints else self._function(block, context)
-        if record and interrupt.stopped():
-            interrupt.raise_stopped()
+        if record and interrupt.stopped(record) and not (status > 0 and self.failures[status - 1].kind == "stopped"):  # a wait says what for
+            interrupt.raise_stopped(record)
         if status != 0:
             self.failed(status, [context[abi.FAILURE_VALUES + i] for i in range(4)])
 

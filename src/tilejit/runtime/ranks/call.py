@@ -9,6 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tilejit.errors import RankStopped
+from tilejit.runtime.call import interrupt
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks import reports, transfers, words
 from tilejit.runtime.ranks.abi import Record, State, Stop
@@ -132,6 +133,7 @@ class Call:
     def _run_rank(self, rank: int) -> None:
         engine, record = self.engine, self.engine.record(rank)
         step: Step | None = None
+        interrupt.obey(engine.stop)
         try:
             for step in self.plan.steps:
                 if step.rank != rank:
@@ -149,6 +151,7 @@ class Call:
             if not isinstance(error, RankStopped):
                 engine.end(Stop.ERROR, rank)
         finally:
+            interrupt.obey(0)
             words.set_word(record, Record.TURN, words.word(record, Record.TURN) + 1)
             words.set_word(record, Record.STATE, State.FINISHED)
             engine.publish_records()

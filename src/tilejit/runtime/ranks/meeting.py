@@ -7,7 +7,7 @@ ranks by the one that owns a chunk, so every rank gets the same bits.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,13 +74,21 @@ def _compare(group: Group, line: int) -> None:
         theirs, their_line = group.described(rank)
         for field, a, b in zip(DESCRIBED, mine, theirs, strict=True):
             if a != b:
-                shown = [COLLECTIVES[item] if field == "collective" else DTYPE_CODES[item] if field == "dtype" and item >= 0 else str(item) for item in (a, b)]
+                shown = [_SHOWN.get(field, str)(item) for item in (a, b)]
                 here, there = f"{shown[0]} on rank {group.me} (line {line})", f"{shown[1]} on rank {rank} (line {their_line})"
                 help = "all ranks call the same collectives in the same order, with equal shapes and options"
                 error = CollectiveMismatchError(f"the ranks of a group disagree about a collective: {field} is {here}, {there}", help=help)
                 error.ranks = (group.me, rank)
                 raise error
 
+
+_SHOWN: dict[str, Callable[[int], str]] = {
+    "collective": lambda item: COLLECTIVES[item],
+    "dtype": lambda item: DTYPE_CODES[item] if item >= 0 else "another one",
+    "op": lambda item: ReduceOp(item).name,
+    "mode": lambda item: "ring" if item else "mesh",
+}
+"""How the fields of a collective are spelled that are no plain numbers."""
 
 # shapes -----------------------------------------------------------------------------------------------------------------
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from tilejit.errors import ArgumentError, OutOfBoundsError, ShapeError
+from tilejit.errors import ArgumentError, InvalidOperationError, OutOfBoundsError, ShapeError
 from tilejit.runtime.ranks.host import Recorder
 from tilejit.runtime.ranks.plan import HostTensor, StackedTensor
 from tilejit.runtime.ranks.recording import recording
@@ -18,6 +18,13 @@ def _index(recorder: Recorder, tensor: HostTensor, axis: int, item: object) -> i
         message = f"index {at} of dim {axis} of `{tensor.name}`, which has extent {extent}"
         recorder.fail(OutOfBoundsError, message, help="as many slices as there are ranks are needed")
     return at
+
+
+def refuse(name: str) -> NoReturn:
+    """An operator on a tensor, or a question about what it holds."""
+    recorder = recording()
+    assert recorder is not None, "a host tensor outlived its call"
+    recorder.fail(InvalidOperationError, f"this computes with `{name}`, a host function does not", help="put it in a function that is launched")
 
 
 def part_of(tensor: HostTensor, index: Any) -> HostTensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy.typing as npt
 
@@ -85,6 +85,21 @@ class HostTensor:
         from tilejit.runtime.ranks.parts import part_of
 
         return part_of(self, index)
+
+
+def _refused(self: HostTensor | Window, *_: object) -> NoReturn:
+    from tilejit.runtime.ranks.parts import refuse
+
+    refuse(self.name if isinstance(self, HostTensor) else self.buffer.name)
+
+
+for _operator in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"):
+    for _spelled in (f"__{_operator}__", f"__r{_operator}__", f"__i{_operator}__"):
+        setattr(HostTensor, _spelled, _refused)
+        setattr(Window, _spelled, _refused)
+for _operator in ("neg", "pos", "abs", "invert", "lt", "le", "gt", "ge", "bool", "iter", "setitem", "float", "int"):
+    setattr(HostTensor, f"__{_operator}__", _refused)
+    setattr(Window, f"__{_operator}__", _refused)
 
 
 @dataclass(eq=False)
