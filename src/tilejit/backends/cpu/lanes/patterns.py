@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from tilejit.backends.cpu.lanes.registers import from_memory, load_lanes, store_lanes, to_memory
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Value
-from tilejit.backends.cpu.llvm.vector import gathered, joined, picked, splat, typed
+from tilejit.backends.cpu.llvm.vector import gathered, joined, picked, shuffle, splat, typed
 from tilejit.dtypes import DType
 
 _MOST_LOADS = 4
@@ -91,6 +91,27 @@ def load_pattern(e: Emitter, dtype: DType, pointer: Value, pattern: Pattern, lan
             near.loaded[start] = e.load(typed(dtype.llvm, starts.width), e.offset(near.first, start, dtype.llvm), dtype.get_byte())
     picks = [starts.pick(offset + near.shift) for offset in offsets]
     return from_memory(e, dtype, gathered(e, [near.loaded[start] for start in starts.cells], picks))
+
+
+def load_beside(e: Emitter, dtype: DType, middle: Value, shift: int, lanes: int, width: int, loaded: dict[int, Value]) -> Value:
+    """Lanes side by side that begin `shift` cells behind others, from the registers of those as far as they reach. `width`: lanes of a register.
+
+    A load that begins in the middle of a line of the cache reads two of them.
+    """
+
+    def register(first: int) -> Value:
+        if first not in loaded:
+            loaded[first] = e.load(typed(dtype.llvm, width), e.offset(middle, first, dtype.llvm), dtype.get_byte())
+        return loaded[first]
+
+    parts: list[Value] = []
+    for first in range(shift, shift + lanes, width):
+        below, over = first // width * width, first % width
+        if over and below >= 0 and below + 2 * width <= lanes:
+            parts.append(shuffle(e, register(below), register(below + width), range(over, over + width)))
+        else:
+            parts.append(register(first))
+    return from_memory(e, dtype, joined(e, parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,11 @@ class Host:
         return not self.is_x86 or self.has("f16c")
 
     @property
+    def shifts_registers(self) -> bool:
+        """Whether lanes of two registers side by side are shifted into one by one instruction."""
+        return self.vector_bits == 512
+
+    @property
     def has_fma(self) -> bool:
         return not self.is_x86 or self.has("fma")
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from tilejit.backends.cpu.lanes.masks import load_mask
-from tilejit.backends.cpu.lanes.patterns import Near, load_pattern, store_pattern
+from tilejit.backends.cpu.lanes.patterns import Near, load_beside, load_pattern, store_pattern
 from tilejit.backends.cpu.lanes.registers import load_lanes
+from tilejit.backends.cpu.llvm.host import host
 from tilejit.backends.cpu.llvm.text import Index, Value
 from tilejit.backends.cpu.llvm.vector import shuffle, splat
 from tilejit.backends.cpu.nests.plan import Kind
@@ -96,11 +97,16 @@ class Cells:
         return self.load(place)
 
     def load(self, place: Place) -> Value:
-        group, e = self.group, self.group.e
-        near = group.box.near(place.walk)
+        e, box, pattern = self.group.e, self.group.box, self.group.box.pattern(place.walk)
+        width = host().vector_bits // (8 * place.dtype.get_byte())
+        beside = box.beside(place.walk, width) if pattern.is_straight and host().shifts_registers and self.lanes >= 2 * width else None
+        if beside is not None:
+            middle, shift = beside
+            return load_beside(e, place.dtype, self._address(middle), shift, self.lanes, width, self.loaded.setdefault(middle, {}))
+        near = box.near(place.walk)
         first, shift = near[0][1], next(distance for distance, walk in near if walk == place.walk)
         neighbours = Near(self._address(first), shift, near[-1][0], self.loaded.setdefault(first, {})) if len(near) > 1 else None
-        return load_pattern(e, place.dtype, self._address(place.walk), group.box.pattern(place.walk), self.lanes, neighbours)
+        return load_pattern(e, place.dtype, self._address(place.walk), pattern, self.lanes, neighbours)
 
     def store(self, place: Place, value: Value) -> None:
         store_pattern(self.group.e, place.dtype, self._address(place.walk), self.group.box.pattern(place.walk), value, self.lanes)

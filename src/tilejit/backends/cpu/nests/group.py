@@ -19,7 +19,7 @@ from tilejit.backends.cpu.memory.storage import Array, aligned, sub_box
 from tilejit.backends.cpu.nests import fold, stream
 from tilejit.backends.cpu.nests.cells import Cells, Place
 from tilejit.backends.cpu.nests.extents import space_extents
-from tilejit.backends.cpu.nests.nest import Box, Walk, copy_box, sweep
+from tilejit.backends.cpu.nests.nest import Box, Walk, copy_box, sweep, sweep_again
 from tilejit.backends.cpu.nests.plan import Kind, Write, make_plan, scheduled
 from tilejit.backends.cpu.nests.recipes import Recipe, dtype_of
 from tilejit.backends.cpu.rules import recipe
@@ -30,6 +30,10 @@ from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
 from tilejit.types.values import BufferType, ScalarType, Shape, ShapedType
+
+
+_LONG_ROW = 8
+"""Vectors of a row in which it pays to start where the output is aligned."""
 
 
 def write_group(f: FunctionWriter, ops: Sequence[d.ApplyOp | d.StoreOp], outputs: Sequence[SSAValue]) -> None:
@@ -282,6 +286,11 @@ class GroupWriter:
 
         start, narrow = fold.starter(reductions), fold.narrower(self.e, reductions)
         count = self.box.extents[-1]
+        if isinstance(count, int) and self._may_repeat(writes):
+            long = count >= _LONG_ROW * self.schedule.lanes
+            first = stream.columns_to_alignment(self, writes[0], stream.LINE) if long else 0
+            if sweep_again(self.e, count, self.schedule.lanes, first, lambda lanes, column: body(lanes, column, [])):
+                return
         skip = stream.columns_to_alignment(self, self.streamed) if any(write is self.streamed for write in writes) else 0
         if skip != 0:
             with self.e.loop(0, skip, name="align") as loop:
@@ -289,6 +298,13 @@ class GroupWriter:
         results = sweep(self.e, count, (self.schedule.lanes, self.schedule.middle), body, start, narrow, skip, self.box.short)
         for member, value in zip(reductions, fold.finished(self.e, reductions, results), strict=True):
             self.row_values[member.recipe.result] = value
+
+    def _may_repeat(self, writes: Sequence[Write]) -> bool:
+        """Whether cells may be computed twice: rows mean nothing, and what is written is not read."""
+        if self.plan.has_rows or self.box.short > 1 or not writes:
+            return False
+        arrays = [self.store_boxes[write.store] if write.store else self.output_arrays[write.value] for write in writes]
+        return all(map(self._is_plain, writes)) and not any(array.tokens & self.read_tokens for array in arrays)
 
     def target(self, write: Write) -> object:
         """The key of the place that a write goes to."""

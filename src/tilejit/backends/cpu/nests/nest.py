@@ -73,20 +73,40 @@ class Box:
 
     def near(self, walk: int) -> list[tuple[int, int]]:
         """Walks whose lanes lie between each other's, in the order of memory: (cells behind the first of them, which walk)."""
-        own = self.walks[walk]
-        outer, size = own.strides[-1], own.dtype.get_byte()
-        if own.origin is None or not isinstance(outer, int) or outer < 2:
+        outer, places = self.walks[walk].strides[-1], self._alike(walk)
+        if not isinstance(outer, int) or outer < 2 or not places:
             return [(0, walk)]
-        root, start = own.origin[0], own.origin[1] // (outer * size) * (outer * size)
-        found: list[tuple[int, int]] = []
+        start = next(cell for cell, other in places if other == walk) // outer * outer
+        found = [(cell, other) for cell, other in places if start <= cell < start + outer]
+        return [(cell - found[0][0], other) for cell, other in found]
+
+    def beside(self, walk: int, reach: int) -> tuple[int, int] | None:
+        """Of walks that lie less than `reach` cells apart, one in the middle, and the cells from there to this one; None: it is alone."""
+        places = self._alike(walk)
+        own = next((cell for cell, other in places if other == walk), 0)
+        group: list[tuple[int, int]] = []
+        for cell, other in places:
+            if group and cell - group[0][0] >= reach:
+                if group[0][0] <= own <= group[-1][0]:
+                    break
+                group = []
+            group.append((cell, other))
+        if not group or group[0][0] == group[-1][0]:
+            return None
+        middle, other = group[len(group) // 2]
+        return other, own - middle
+
+    def _alike(self, walk: int) -> list[tuple[int, int]]:
+        """Walks that move as one does, some known distance away, in the order of memory: (cells behind what they all lie behind, which walk)."""
+        own, found = self.walks[walk], list[tuple[int, int]]()
+        if own.origin is None:
+            return found
+        size = own.dtype.get_byte()
         for at, other in enumerate(self.walks):
             alike = other.dtype is own.dtype and other.strides == own.strides and other.inner == own.inner
-            if alike and other.origin is not None and other.origin[0] == root:
-                distance = other.origin[1] - start
-                if 0 <= distance < outer * size and distance % size == own.origin[1] % size:
-                    found.append((distance // size, at))
-        found.sort()
-        return [(distance - found[0][0], at) for distance, at in found]
+            if alike and other.origin is not None and other.origin[0] == own.origin[0] and other.origin[1] % size == own.origin[1] % size:
+                found.append((other.origin[1] // size, at))
+        return sorted(found)
 
     def narrow(self, e: Emitter, axis: int, begin: Index, end: Index) -> None:
         """Keep only [begin, end) of a dim."""
@@ -161,6 +181,18 @@ def sweep(
         accumulators = start(1) if start else []
         held = 1
     return narrow(accumulators, held, 1) if narrow is not None else accumulators
+
+
+def sweep_again(e: Emitter, count: int, lanes: int, first: Index, body: Callable[[int, Index], object]) -> bool:
+    """The same in whole vectors only, some of which overlap: one at the start, others from `first` on, one that ends with the row. False: that is no gain."""
+    if count <= lanes or (first == 0 and count % lanes == 0):
+        return False
+    body(lanes, 0)
+    begin = lanes if first == 0 else e.add(e.inst("i64", f"and {e.i64(e.sub(first, 1))}, {lanes - 1}"), 1)
+    with e.loop(begin, count - lanes, lanes, name="col") as loop:
+        body(lanes, loop.iv)
+    body(lanes, count - lanes)
+    return True
 
 
 BITS = {1: UINT8, 2: UINT16, 4: UINT32, 8: UINT64}

@@ -45,13 +45,13 @@ def _bytes(group: GroupWriter, dtype: DType) -> int:
     return size
 
 
-def columns_to_alignment(group: GroupWriter, write: Write | None) -> Index:
-    """Columns of the current row in front of the first one at which the output is aligned."""
+def columns_to_alignment(group: GroupWriter, write: Write | None, size: int = ALIGN) -> Index:
+    """Columns of the current row in front of the first one at which the output is aligned to so many bytes."""
     assert write is not None
     e = group.e
     place = group.places[group.target(write)]
     address = e.inst("i64", f"ptrtoint {group.pointers[place.walk]} to i64")
-    over = e.inst("i64", f"and {e.i64(e.sub(0, address))}, {ALIGN - 1}")
+    over = e.inst("i64", f"and {e.i64(e.sub(0, address))}, {size - 1}")
     return e.min(e.inst("i64", f"lshr {over}, {place.dtype.get_byte().bit_length() - 1}"), group.box.extents[-1])
 
 
