@@ -19,7 +19,7 @@ from tilejit.ops.reduce import order_matters, reduced_axis
 from tilejit.passes.rewriting import has_uses, is_pure
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import Aliases, Roots, is_buffer, never_meet, reads_own_cell, same_window, takes_blocks
-from tilejit.tile_ir.build import constant_of, operand
+from tilejit.tile_ir.build import apply_args, constant_of, operand
 from tilejit.tile_ir.program import Program
 from tilejit.types.values import Dim, ScalarType, Shape, ShapedType
 
@@ -285,6 +285,9 @@ def _extent_key(value: SSAValue, axis: int, rank: int) -> object:
             else (value, axis)
         )
     if isinstance(owner, d.ApplyOp):
+        asked = apply_args(owner).get("valid_shape") if owner.op == "slice" and not apply_args(owner)["drop_dims"] else None
+        if isinstance(asked, list) and d.shaped_type(owner.args[0]).valid == d.shaped_type(owner.args[0]).shape and not apply_args(owner)["clamp"]:
+            return "at most", constant_of(asked[axis]) if constant_of(asked[axis]) is not None else asked[axis], type.shape[axis]
         match ops.facts(owner.op).valid:
             case Valid.Folded:
                 return _extent_key(owner.args[0], axis, rank)

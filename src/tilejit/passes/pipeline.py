@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tilejit.passes import clock
+from tilejit.passes.edges import keep_edges_apart
 from tilejit.passes.fuse import fuse
 from tilejit.passes.outline import outline
 from tilejit.passes.pairs import split_complex
@@ -35,6 +36,7 @@ class Pass:
 SIMPLIFY = Pass("simplify", simplify)
 RETURNS = Pass("returns", return_through_parameters)
 OUTLINE = Pass("outline", outline)
+EDGES = Pass("edges", keep_edges_apart)
 FUSE = Pass("fuse", fuse)
 FUSE_IN_ORDER = Pass("fuse", fuse, (("in_order", True),))
 SHARE = Pass("share", share)

@@ -31,7 +31,6 @@ from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
 from tilejit.types.values import BufferType, ScalarType, Shape, ShapedType
 
-
 _LONG_ROW = 8
 """Vectors of a row in which it pays to start where the output is aligned."""
 
