@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.fuzz.arguments import packed
 from tests.fuzz.problem import Problem
 from tests.fuzz.program import Case
 from tests.fuzz.regions import SYMBOL
@@ -94,7 +95,7 @@ def _stages(case: Case, text: str) -> Iterator[tuple[str, Problem | None]]:
     tensors = [{name: value for name, value in data.items() if not case.jit or isinstance(value, np.ndarray)} for data in given]
     expected = [_outcome(reference, data) for data in tensors]
     yield "reference", _poison(case, expected)
-    yield "cpu", _cpu(case, module, program, given, expected)
+    yield "cpu", _cpu(case, module, program, given, expected) or (_other_arguments(replace(case, text=text), given, expected) if case.seed % 8 == 3 else None)
     if PLATFORM != "cpu":
         return  # The rest does not depend on where programs run.
     yield "print", round_trip(program) or comments_kept(case, text, program) or other_forms(program, case.seed) or _changed(case, program, tensors, expected)
@@ -172,6 +173,22 @@ def _cpu(case: Case, module: types.ModuleType, program: Any, given: list[Arrays]
                 if problem:
                     return replace(problem, message=f"{problem.message} ({threads} thread{'s' * (threads > 1)})")
     return None
+
+
+def _other_arguments(case: Case, given: list[Arrays], expected: list[Outcome]) -> Problem | None:
+    """The same from a kernel that takes its tensors in a container, and an argument that is decided while compiling."""
+    form = packed(case)
+    if form is None:
+        return None
+    module = load(form.text, f"{case.seed} with other arguments")
+
+    def call(data: Arrays, args: tuple[object, ...]) -> None:
+        positional, keywords = form.pack(module, dict(zip(data, args, strict=True)))
+        module.kernel(*positional, **keywords)
+
+    outcomes = (compare(case, "cpu", wanted, _outcome(lambda *args, data=data: call(data, args), data)) for data, wanted in zip(given, expected, strict=True))
+    problem = next((found for found in outcomes if found), None)
+    return problem and replace(problem, message=f"{problem.message}\n{form.text}")
 
 
 def _with_gaps(case: Case, data: Arrays) -> Arrays:
