@@ -118,9 +118,11 @@ def main() -> int:
     parser.add_argument("--every", type=int, help="take only every n-th job of kinds other than examples")
     parser.add_argument("--kinds", nargs="+", choices=tuple(KINDS), default=tuple(KINDS))
     parser.add_argument("--sanitize", choices=SANITIZERS, help="run under this tool of NVIDIA's compute-sanitizer; every 40th job unless said")
+    parser.add_argument("--cache", help="folder for compiled kernels: what an earlier run compiled is not compiled under a sanitizer; none unless said")
     parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    os.environ["TILEJIT_CACHE"] = "0"
+    if not options.worker:  # which has it from us
+        os.environ |= {"TILEJIT_CACHE": "0"} if options.cache is None else {"TILEJIT_CACHE": "1", "TILEJIT_CACHE_DIR": options.cache}
     if options.worker:
         kind, *numbers = options.worker
         return work(kind, *map(int, numbers))
@@ -129,7 +131,7 @@ def main() -> int:
         tool = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
         if tool is None:
             sys.exit("compute-sanitizer is not here: it comes with the CUDA toolkit")
-        under = [tool, "--tool", options.sanitize, "--error-exitcode", str(HAZARD)]
+        under = [tool, "--tool", options.sanitize, "--error-exitcode", str(HAZARD), "--target-processes", "application-only"]
     every = options.every or (40 if under else 1)
     options.out.mkdir(parents=True, exist_ok=True)
     lines = [machine(), ""]
