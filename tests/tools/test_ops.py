@@ -31,10 +31,19 @@ def test_text_is_one_line_per_op_and_explains_its_marks(capsys: pytest.CaptureFi
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:6] == ["op", "names", "cpu", "cuda", "reference", "pto"]
     assert [line.split()[0] for line in lines[1:3]] == ["sort32", "mgather"]
+    assert lines[-1] == "2 rows: cpu 2 (100.0 %), cuda 2 (100.0 %), reference 2 (100.0 %), pto 2 (100.0 %)"
     main(["ops", "--json"])
     holes = [entry["op"] for entry in json.loads(capsys.readouterr().out) if not all(entry[name]["supported"] for name in ("cpu", "cuda", "pto"))]
     main(["ops", holes[0]])
-    assert capsys.readouterr().out.splitlines()[-1].startswith("no")
+    *_, reason, counts = capsys.readouterr().out.splitlines()
+    assert reason.startswith("no") and reason.endswith(("row)", "rows)")) and " (100.0 %)" in counts
+
+
+def test_cuda_runs_every_row_that_is_not_about_other_ranks(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["ops", "--json"])
+    holes = [entry for entry in json.loads(capsys.readouterr().out) if not entry["cuda"]["supported"]]
+    assert holes and all(name.startswith("pl.pld.") for entry in holes for name in entry["spellings"])
+    assert {entry["cuda"]["reason"] for entry in holes} == {"ranks on GPUs need memory that they share, which no engine makes yet"}
 
 
 def test_an_unknown_word_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:

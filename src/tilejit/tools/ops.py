@@ -79,4 +79,15 @@ def text(found: list[MatrixRow]) -> str:
         rows.append([item.op, names, *(marks[item.support[target]] for target in columns), dtypes, item.doc])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     lines = ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows]
-    return "\n".join([*lines, "", *(f"no{number}: {reason}" for number, reason in enumerate(reasons, 1))])
+    why = [f"no{number}: {reason} ({_rows(sum(reason in item.support.values() for item in found))})" for number, reason in enumerate(reasons, 1)]
+    return "\n".join([*lines, "", *why, f"{_rows(len(found))}: {', '.join(f'{target} {_share(found, target)}' for target in columns)}"])
+
+
+def _rows(count: int) -> str:
+    return f"{count} row{'s' * (count != 1)}"
+
+
+def _share(found: list[MatrixRow], target: str) -> str:
+    """How many rows run on a target."""
+    count = sum(item.support[target] is None for item in found)
+    return f"{count} ({100 * count / len(found):.1f} %)"
