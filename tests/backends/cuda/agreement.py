@@ -93,6 +93,19 @@ def loops_over_any_extent(x: pl.Tensor[[N, 23], pl.FP32], how: pl.Tensor, a: pl.
 
 
 @pl.jit
+def arrays_of_the_host(x: pl.Tensor, how: pl.Tensor, a: pl.Out[pl.Tensor]):
+    places = pl.array.create(5, pl.INDEX)
+    for i in pl.range(5):
+        places[i] = (i * 3 + 1) % 4
+    first = pl.array.get_element(places, pl.cast(pl.read(how, [1]), pl.INDEX))
+    if pl.read(how, [0]) == 1:
+        places[3] = first
+    last = places[3]
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.store(pl.load(x, [first, 0], [1, 23]), [last, 0], a)
+
+
+@pl.jit
 def whole_products(x: pl.Tensor, y: pl.Tensor, a: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         a[:] = pl.matmul(x, y)
@@ -154,6 +167,8 @@ def cases() -> list[tuple[Any, list[Array]]]:
     x = rng.standard_normal((4, 23)).astype(np.float32)
     found.append((early_ends, [x, np.zeros_like(x), np.zeros(4, np.int32)]))
     found.append((loops_over_any_extent, [x, np.array([1, 2, 0], np.int32), np.zeros_like(x)]))
+    found.append((arrays_of_the_host, [x, np.array([1, 2], np.int32), np.zeros_like(x)]))
+    found.append((arrays_of_the_host, [x, np.array([0, 4], np.int32), np.zeros_like(x)]))
     found += [(narrow_sums, [rng.integers(-99, 99, (4, 23)).astype(dtype), np.ones((1, 25), dtype)]) for dtype in (np.int8, np.int16)]
     sides = [rng.integers(-99, 99, (40, 19)).astype(np.int32), rng.integers(-99, 99, (19, 35)).astype(np.int32)]
     found.append((whole_products, [*sides, np.zeros((40, 35), np.int32)]))

@@ -74,6 +74,8 @@ def binary(op: str, a: Expr, b: Expr, **more: Any) -> Apply:
         (binary("minimum", N, 3), 3),
         (binary("maximum", N, 3), 10),
         (binary("ceildiv", N, 4), 3),
+        (binary("array_get_element", Apply("array_update_element", (Apply("array_create", (4,)), 2, N)), 2), 10),
+        (binary("array_get_element", Apply("array_update_element", (Apply("array_create", (4,)), 2, N)), 3), 0),
         (binary("floordiv", Apply("neg", (N,)), 4), -3),
         (binary("mod", Apply("neg", (N,)), 4), 2),
         (binary("cmp", N, 10, dtype="BOOL", statics=(("cmp_type", 3),)), True),

@@ -101,6 +101,12 @@ def number(value: plan.Expr, state: Mapping[str, Any]) -> Any:
     args = [number(arg, state) for arg in value.args]
     if value.op == "ceildiv":
         return -(-int(args[0]) // int(args[1]))
+    if value.op == "array_create":
+        return (0,) * args[0]
+    if value.op == "array_get_element":
+        return args[0][args[1]]
+    if value.op == "array_update_element":
+        return (*args[0][: args[1]], args[2], *args[0][args[1] + 1 :])
     row = ops.table()[value.op]
     dtypes = value.operands or ("INDEX",) * len(args)
     typed = [np.asarray(arg).astype(dtype_named(dtype).numpy)[()] for arg, dtype in zip(args, dtypes, strict=True)]

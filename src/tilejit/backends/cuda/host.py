@@ -57,7 +57,16 @@ class Tasks:
     """An array of task ids: nobody waits for them here, so they all are the id of no task."""
 
 
-HostValue = Number | Memory | Tasks
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A small array of the host program: its elements, as one value."""
+
+    expr: Expr
+    dtype: DType
+    extent: int
+
+
+HostValue = Number | Memory | Tasks | Cells
 
 
 def number(value: int) -> Number:

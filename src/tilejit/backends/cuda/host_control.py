@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.backends.cuda import host, plan
 from tilejit.backends.cuda.frame import Frame
-from tilejit.backends.cuda.host import Axis, HostValue, Memory, Number, Tasks
+from tilejit.backends.cuda.host import Axis, Cells, HostValue, Memory, Number, Tasks
 from tilejit.dtypes import INDEX
 from tilejit.passes.kernels import name_hint
 from tilejit.tile_ir import dialect as d
@@ -23,9 +23,10 @@ def _carry(frame: Frame, arguments: Sequence[SSAValue], values: Sequence[HostVal
         if isinstance(value, Tasks):
             frame.values[argument] = value
             continue
-        if isinstance(value, Number):
+        if isinstance(value, Number | Cells):
             names.append(frame.fresh(base))
-            frame.values[argument] = Number(plan.Var(names[-1]), value.dtype)
+            carried = plan.Var(names[-1])
+            frame.values[argument] = Number(carried, value.dtype) if isinstance(value, Number) else Cells(carried, value.dtype, value.extent)
             continue
         address = frame.fresh(base)
         names.append(address)
@@ -56,7 +57,7 @@ def _flatten(frame: Frame, arguments: Sequence[SSAValue], values: Sequence[HostV
     out: list[plan.Expr] = []
     for argument, value in zip(arguments, values, strict=True):
         target = frame.values[argument]
-        if isinstance(value, Number):
+        if isinstance(value, Number | Cells):
             out.append(value.expr)
             continue
         if isinstance(value, Tasks):

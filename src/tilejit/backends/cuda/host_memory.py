@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xdsl.ir import SSAValue
 
 from tilejit import ops
 from tilejit.backends import checks
 from tilejit.backends.cuda import host, places, plan
 from tilejit.backends.cuda.frame import Frame
-from tilejit.backends.cuda.host import Axis, Memory, Number, Tasks
+from tilejit.backends.cuda.host import Axis, Cells, HostValue, Memory, Number, Tasks
 from tilejit.backends.cuda.views import regrouped
 from tilejit.dtypes import BOOL, INDEX, TASK_ID
 from tilejit.errors import UnsupportedFeatureError
@@ -43,6 +45,9 @@ def apply(frame: Frame, op: d.ApplyOp) -> None:
     if op.op == "array_get_element" and isinstance(type, ScalarType) and type.dtype is TASK_ID:
         frame.values[result] = Number(-1, TASK_ID)
         return
+    if op.op in _ARRAYS:
+        frame.values[result] = _ARRAYS[op.op](frame, op)
+        return
     if not isinstance(type, ScalarType):
         raise UnsupportedFeatureError(f"CUDA does not run `{op.op}` on the control plane yet", span=op.span)
     args = apply_args(op)
@@ -50,6 +55,50 @@ def apply(frame: Frame, op: d.ApplyOp) -> None:
     given = [frame.number(value) for name in names if isinstance(value := args.get(name), SSAValue)]
     made = host.apply_row(op.op, given, type.dtype, {k: v for k, v in args.items() if not isinstance(v, SSAValue)})
     frame.values[result] = frame.named(made, name_hint(result) or "n") if type.dtype is not INDEX or isinstance(made.expr, plan.Apply) else made
+
+
+def _created(frame: Frame, op: d.ApplyOp) -> HostValue:
+    type = d.type_of(op.results[0])
+    assert isinstance(type, ArrayType)
+    return _cells(frame, op, (type.extent,), type)
+
+
+def _element(frame: Frame, op: d.ApplyOp) -> HostValue:
+    array, at = _position(frame, op)
+    return frame.named(Number(plan.Apply(op.op, (array.expr, at.expr)), array.dtype), op.hint or "n")
+
+
+def _updated(frame: Frame, op: d.ApplyOp) -> HostValue:
+    array, at = _position(frame, op)
+    type, value = d.type_of(op.results[0]), apply_args(op)["value"]
+    assert isinstance(type, ArrayType) and isinstance(value, SSAValue)
+    return _cells(frame, op, (array.expr, at.expr, frame.number(value).expr), type)
+
+
+_ARRAYS: dict[str, Callable[[Frame, d.ApplyOp], HostValue]] = {
+    "array_create": _created,
+    "array_get_element": _element,
+    "array_update_element": _updated,
+}
+
+
+def _cells(frame: Frame, op: d.ApplyOp, arguments: tuple[plan.Expr, ...], type: ArrayType) -> Cells:
+    name = frame.fresh(op.hint or "array")
+    frame.steps.append(plan.Compute(name, plan.Apply(op.op, arguments)))
+    return Cells(plan.Var(name), type.dtype, type.extent)
+
+
+def _position(frame: Frame, op: d.ApplyOp) -> tuple[Cells, Number]:
+    """The array that an op is about, and a number that is one of its places."""
+    args = apply_args(op)
+    assert isinstance(args["array"], SSAValue) and isinstance(args["index"], SSAValue)
+    array, at = frame.values[args["array"]], frame.named(frame.number(args["index"]), "at")
+    assert isinstance(array, Cells)
+    if not (at.bounds and at.bounds[0] >= 0 and at.bounds[1] < array.extent):
+        row = frame.state.failures.row(places.index_failure(op, array.extent))
+        for limit, compared in ((0, 5), (array.extent, 2)):
+            frame.check(host.apply_row("cmp", [at, Number(limit, at.dtype)], BOOL, {"cmp_type": compared}), row, [at])
+    return array, at
 
 
 def dim(frame: Frame, op: d.DimOp) -> None:

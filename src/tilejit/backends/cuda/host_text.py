@@ -14,6 +14,13 @@ from tilejit.ops.facts import Fails
 _LOGIC = {"And": "({} and {})", "Or": "({} or {})", "Not": "(not {})"}
 """By Python's operator that a row is."""
 _COMPARED = dict(zip(COMPARISONS.values(), ("==", "!=", "<", "<=", ">", ">="), strict=True))
+_OWN = {
+    "ceildiv": "(-(-{} // {}))",
+    "array_create": "((0,) * {})",
+    "array_get_element": "{}[{}]",
+    "array_update_element": "(*{0}[:{1}], {2}, *{0}[{1} + 1 :])",
+}
+"""What the host computes with no scalar op: the elements of an array are a tuple."""
 _RESERVED = frozenset({"stream", "memory", "words", "CLEAR", "failed", "read", "fail", "scalar_op", "call", "min", "max", "range", "mark", "float"})
 
 
@@ -161,8 +168,8 @@ class _Writer:
         """Python's own form of an op, where it means the same."""
         from tilejit.backends.cuda.rules import INDICES
 
-        if expression.op == "ceildiv":
-            return "(-(-{} // {}))"
+        if expression.op in _OWN:
+            return _OWN[expression.op]
         facts = table()[expression.op].facts
         if expression.operands and all(operand == "BOOL" for operand in expression.operands):
             return _LOGIC.get(facts.operator or "")

@@ -35,14 +35,18 @@ def array_create(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     return [Array(Tile(body.out.let(op.hint or "array", text), dtype, (extent,), (index(extent),)))]
 
 
+def index_failure(op: d.ApplyOp, extent: int) -> Failure:
+    """An index that is outside an array."""
+    return Failure("bounds", f"index {{0}} of an array with {extent} elements", op.span, index_help(extent))
+
+
 def _position(body: Body, op: d.ApplyOp) -> tuple[Tile, Scalar]:
     args = apply_args(op)
     array, at = body[_value(args["array"])], body.index(_value(args["index"]))
     assert isinstance(array, Array)
     extent = array.tile.shape[0]
     if not (at.bounds and at.bounds[0] >= 0 and at.bounds[1] < extent):
-        failure = Failure("bounds", f"index {{0}} of an array with {extent} elements", op.span, index_help(extent))
-        body.check([f"({at.text} >= 0) & ({at.text} < {extent})"], failure, (at,))
+        body.check([f"({at.text} >= 0) & ({at.text} < {extent})"], index_failure(op, extent), (at,))
     return array.tile, at
 
 

@@ -28,8 +28,8 @@ class Var:
 class Apply:
     """A scalar op on numbers: the name of an elementwise row of the op table, with its meaning there, in `dtype` (the name of the result's data type).
 
-    `statics` are the row's compile-time arguments ("cmp_type" of cmp, "mode" of cast). INDEX is by far the most frequent dtype. Besides rows of
-    the table there is one op, "ceildiv" of two INDEX numbers, rounded up.
+    `statics` are the row's compile-time arguments ("cmp_type" of cmp, "mode" of cast). INDEX is by far the most frequent dtype. Besides those
+    rows there are "ceildiv" of two INDEX numbers, rounded up, and the rows of small arrays, whose value is a tuple of integers.
     """
 
     op: str
