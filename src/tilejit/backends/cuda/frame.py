@@ -188,7 +188,8 @@ class Making:
         if isinstance(found, Number):
             return host.take_number(self.out, found, hint)
         if isinstance(found, host.Cells):
-            raise UnsupportedFeatureError("CUDA does not pass an array of the control plane to a kernel yet", help="make the array in the kernel, or pass a tensor")
+            what = "CUDA does not pass an array of the control plane to a kernel yet"
+            raise UnsupportedFeatureError(what, help="make the array in the kernel, or pass a tensor")
         assert isinstance(found, Memory)
         return host.take_memory(self.out, found)
 
