@@ -13,7 +13,7 @@ from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.masks import as_bytes
 from tilejit.backends.cuda.rows import result_dtype
 from tilejit.backends.cuda.types import DECODED, padded, register
-from tilejit.backends.cuda.values import Tile, Value, index
+from tilejit.backends.cuda.values import Scalar, Tile, Value, index
 from tilejit.dtypes import BF16, FP16, FP32, FP64, INT8, INT32, INT64, DType
 from tilejit.runtime.call.failures import Failure
 from tilejit.tile_ir import dialect as d
@@ -36,21 +36,20 @@ class Operands:
 def product(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     """A row of the matmul family."""
     args, dtype = apply_args(op), result_dtype(op)
-    left = _turned(_matrix(_tile(body, args["lhs"]), row=True), bool(args.get("a_trans")))
-    right = _turned(_matrix(_tile(body, args["rhs"]), row=False), bool(args.get("b_trans")))
+    sides = _tile(body, args["lhs"]), _tile(body, args["rhs"])
+    left, right = (_turned(_matrix(side, row), bool(args.get(turned))) for side, row, turned in zip(sides, (True, False), ("a_trans", "b_trans"), strict=True))
     type = d.type_of(op.results[0])
     assert isinstance(type, ShapedType)
     _check_cover(body, op, left, right)
-    acc: str | None = None
+    both = prepared(body, Operands(left, right, work_dtype(left.dtype, right.dtype, dtype)))
+    outer = [*([left.valid[-2]] if sides[0].rank > 1 else []), *([right.valid[-1]] if sides[1].rank > 1 else [])]
+    valid = [*_batch_valid(left, right), *outer] or [index(1)]
     if isinstance(args.get("acc"), SSAValue):
-        acc = _tile(body, args["acc"]).text
-        condition = args.get("init_cond")
-        if isinstance(condition, SSAValue) and (flag := body.scalar(condition)).const is None:
-            acc = body.out.let("acc", f"tl.where({body.text(flag)}, 0, {acc}).to({register(dtype)})")
-        elif isinstance(condition, SSAValue) and body.scalar(condition).const:
-            acc = None
-    both = prepared(body, Operands(left, right, _work(left, right)))
-    text = multiplied(body, both, acc)
+        acc = _tile(body, args["acc"])
+        text = _accumulated(body, both, acc, valid, args.get("init_cond"))
+        valid = list(acc.valid)
+    else:
+        text = multiplied(body, both, None)
     if isinstance(args.get("bias"), SSAValue):
         bias = _tile(body, args["bias"])
         text = f"({text} + {bias.text})"
@@ -59,10 +58,33 @@ def product(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     full_shape = (*_batch(left, right), left.shape[-2], right.shape[-1])
     if full_shape != shape:
         made = f"tl.reshape({made}, {_text(tuple(padded(extent) for extent in shape))})"
-    valid = [*(index(extent) for extent in _batch(left, right)), left.valid[-2], right.valid[-1]]
-    if len(valid) != len(shape):
-        valid = [index(extent) for extent in shape] if all(v.const is not None for v in valid) else valid[-len(shape) :]
     return [Tile(elementwise.held(body.out, made, dtype), dtype, shape, body.valid_of(op, 0, lambda axis: valid[axis]))]
+
+
+def _accumulated(body: Body, both: Operands, acc: Tile, valid: Sequence[Scalar], condition: object) -> str:
+    """The product plus an accumulator, whose valid cells are those of the result: outside the product's own, nothing is added."""
+    flag = body.scalar(condition) if isinstance(condition, SSAValue) else None
+    before: str | None = acc.text
+    if flag is not None and flag.const is None:
+        before = body.out.let("acc", f"tl.where({body.text(flag)}, 0, {acc.text}).to({register(acc.dtype)})")
+    elif flag is not None and flag.const:
+        before = None
+    apart = [axis for axis, (mine, own) in enumerate(zip(valid, acc.valid, strict=True)) if not numbers.same(mine, own) and mine.const != acc.shape[axis]]
+    if not apart:
+        return multiplied(body, both, before)
+    inside = [memory.spread(f"({body.out.arange(acc.padded[axis])} < {valid[axis].text})", axis, acc.rank) for axis in apart]
+    text = f"tl.where({' & '.join(inside)}, {multiplied(body, both, None)}, 0)"
+    return text if before is None else f"({before} + {text})"
+
+
+def _batch_valid(left: Tile, right: Tile) -> list[Scalar]:
+    """Batches that are valid in both operands; an extent of 1 broadcasts."""
+    rank = max(left.rank, right.rank) - 2
+    one, found = (1, index(1)), list[Scalar]()
+    for axis in range(rank):
+        (a, first), (b, second) = (one if (at := axis - rank + side.rank - 2) < 0 else (side.shape[at], side.valid[at]) for side in (left, right))
+        found.append(second if a == 1 else first if b == 1 else numbers.minimum(first, second))
+    return found
 
 
 def _tile(body: Body, value: object) -> Tile:
@@ -87,10 +109,11 @@ def _turned(tile: Tile, transposed: bool) -> Tile:
     return Tile(text, tile.dtype, tuple(tile.shape[axis] for axis in axes), tuple(tile.valid[axis] for axis in axes), tile.zeros)
 
 
-def _work(left: Tile, right: Tile) -> DType:
-    if left.dtype.is_float or right.dtype.is_float:
-        return FP64 if FP64 in (left.dtype, right.dtype) else FP32
-    return INT64 if max(left.dtype.bits, right.dtype.bits) == 64 else INT32
+def work_dtype(left: DType, right: DType, result: DType) -> DType:
+    """What a product is computed in."""
+    if left.is_float or right.is_float:
+        return FP64 if FP64 in (left, right, result) else FP32
+    return INT64 if max(left.bits, right.bits) == 64 else INT32
 
 
 def _check_cover(body: Body, op: d.ApplyOp, left: Tile, right: Tile) -> None:
@@ -120,7 +143,9 @@ def multiplied(body: Body, both: Operands, acc: str | None, precision: str = "ie
     left, right, work = both.left, both.right, both.work
     batch = _batch(left, right)
     native = left.dtype if left.dtype is right.dtype and left.dtype in (FP16, BF16, FP32, INT8) else None
-    if native is None and work is FP32:
+    if work is FP64:
+        native = None
+    elif native is None and work is FP32:
         native = FP16 if {left.dtype, right.dtype} <= {FP16, *DECODED} and "e8m0" not in {DECODED.get(left.dtype), DECODED.get(right.dtype)} else FP32
     if native is None:
         return _summed(body, left, right, work, acc)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Operation, SSAValue
 
 from tilejit import ops
-from tilejit.backends.cuda import elementwise, host, numbers, pull
+from tilejit.backends.cuda import dot, elementwise, host, numbers, pull
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.frame import Frame, Making
 from tilejit.backends.cuda.gather import pattern_of
@@ -17,9 +17,8 @@ from tilejit.backends.cuda.host import Memory, Number
 from tilejit.backends.cuda.inside import is_large
 from tilejit.backends.cuda.move import value_of
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, index
-from tilejit.dtypes import INDEX, INT8, INT32
+from tilejit.dtypes import FP64, INDEX, INT8, INT32
 from tilejit.errors import UnsupportedFeatureError
-from tilejit.ops.matmul import accumulator
 from tilejit.passes.kernels import name_hint
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import apply_args
@@ -99,11 +98,12 @@ def launch_product(frame: Frame, op: d.ApplyOp, name: str, group: Sequence[Opera
     shape = shape_of(frame, op.results[0])
     lead = shape[:-2]
     batches = host.product(lead)
-    work = accumulator(left.dtype)
+    work = dot.work_dtype(left.dtype, right.dtype, d.shaped_type(op.results[0]).dtype)
     sizes = (left.axes[-2].extent, left.axes[-1].extent, right.axes[-1].extent)
     widest = left.dtype if left.dtype.get_byte() >= right.dtype.get_byte() else right.dtype
     if widest is INT8 and left.dtype is not right.dtype:
         widest = INT32
+    widest = FP64 if work is FP64 else widest
 
     def make(batch: Scalar) -> gemm.Product:
         sides = [_batch_of(kernel, host.take_memory(kernel.out, side), lead, batch) for side in (left, right)]
