@@ -91,7 +91,7 @@ def saturated(out: Writer, whole: str, target: DType) -> str:
 _ROUND: dict[str, Callable[[Writer, str], str]] = {
     "none": lambda out, x: f"libdevice.rint({x})",
     "rint": lambda out, x: f"libdevice.rint({x})",
-    "round": lambda out, x: f"{out.helper('round_half_away')}({x})",
+    "round": lambda out, x: f"{out.helper('half_away')}({x})",
     "floor": lambda out, x: f"tl.floor({x})",
     "ceil": lambda out, x: f"tl.ceil({x})",
     "trunc": lambda out, x: x,
@@ -99,10 +99,7 @@ _ROUND: dict[str, Callable[[Writer, str], str]] = {
 }
 
 
-_ROUND_DOUBLE = _ROUND | {
-    "round": lambda out, x: f"{out.helper('double_half_away')}({x})",
-    "odd": lambda out, x: f"{out.helper('double_to_odd')}({x})",
-}
+_ROUND_DOUBLE = _ROUND | {"odd": lambda out, x: f"{out.helper('double_to_odd')}({x})"}
 
 
 def cast(out: Writer, text: str, source: DType, statics: Mapping[str, object]) -> tuple[str, DType]:

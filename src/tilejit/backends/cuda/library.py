@@ -112,11 +112,10 @@ def sigmoid(x):  # no exponential of a large number: the least results would be 
 
 @triton.jit
 def half_away(x):
-    return tl.where(x < 0.0, tl.ceil(x - 0.5), tl.floor(x + 0.5))
-
-@triton.jit
-def round_half_away(x):  # above 2**23 every float is whole, and adding a half would round
-    return tl.where(tl.abs(x) < 8388608.0, tl.where(tl.abs(x) == 0.49999997, 0.0, half_away(x)), x)
+    size = tl.abs(x)
+    low = tl.floor(size)
+    whole = low + tl.where(size - low >= 0.5, 1.0, 0.0)
+    return tl.where(x < 0.0, -whole, whole)
 
 @triton.jit
 def round_to_odd(x):
@@ -126,10 +125,6 @@ def round_to_odd(x):
 """
 
 _DOUBLES = """
-@triton.jit
-def double_half_away(x):  # above 2**52 every double is whole, and adding a half would round
-    return tl.where(tl.abs(x) < 4503599627370496.0, tl.where(tl.abs(x) == 0.49999999999999994, 0.0, half_away(x)), x)
-
 @triton.jit
 def double_to_odd(x):
     low = tl.floor(x)

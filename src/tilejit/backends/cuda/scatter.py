@@ -149,13 +149,19 @@ def scatter_update(body: Body, op: d.ApplyOp | d.EffectOp) -> Sequence[Value]:
         with out.block(f"for {first} in range(0, {width.text}, {columns}):"):
             column = out.let("column", f"{first} + {out.arange(columns)}")
             mask = out.let("there", f"({column} < {width.text}) & {fine}")
-            line = f"tl.load({_start(given)} + {at} * {given.dims[0].stride.text} + {column}, mask={mask}, other=0)"
-            out.line(f"tl.store({_start(rows)} + {wanted} * {rows.dims[0].stride.text} + {column}, {line}, mask={mask})")
+            line = f"tl.load({_start(given)} + {at} * {given.dims[0].stride.text} + {_steps(column, given)}, mask={mask}, other=0)"
+            out.line(f"tl.store({_start(rows)} + {wanted} * {rows.dims[0].stride.text} + {_steps(column, rows)}, {line}, mask={mask})")
     body.order.barrier(out)
     if isinstance(op, d.EffectOp):
         return []
     shape = shape_of(op)
     return [body.load_tile(target, [index(0)] * len(shape), shape, tuple(index(extent) for extent in shape), op.hint)]
+
+
+def _steps(column: str, lines: Buffer) -> str:
+    """Where the cells of columns lie in their line."""
+    stride = lines.dims[1].stride
+    return column if stride.const == 1 else f"{column} * {stride.text}"
 
 
 # sorting ----------------------------------------------------------------------------------------------------------------
