@@ -46,6 +46,22 @@ def test_a_product_of_small_tiles_runs_in_blocks_that_suit_the_gpu() -> None:
 
 
 @pl.jit
+def cell_by_cell(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.exp(a * b + 0.5)
+
+
+def test_multiply_adds_round_once_only_where_sums_are_in_another_order_anyway() -> None:
+    x = np.zeros((64, 64), np.float32)
+    (cells,), (rows,) = planned(cell_by_cell, x, x, x).kernels, planned(normalised, x, x[:1], x).kernels
+    assert cells.options["enable_fp_fusion"] is False and rows.options["enable_fp_fusion"] is True
+    program = pl.parse(normalised.specialized_source(x, x[:1], x))
+    assert isinstance(program, ir.Program)
+    (precise,) = lower(pipeline.run_pipeline(program, pipeline.FUSED), CompileOptions(fast_math=False)).kernels
+    assert precise.options["enable_fp_fusion"] is False
+
+
+@pl.jit
 def normalised(x: pl.Tensor, w: pl.Tensor, out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         wide = pl.cast(x, pl.FP32)

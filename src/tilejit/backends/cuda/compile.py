@@ -34,8 +34,8 @@ STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
 """Forms of a kernel after its text, in order."""
 _ALLOCATED = ("scratch", "error", "barrier", "log")
 """Parameters that point to memory of the run time, which is always aligned."""
-_DEFAULTS = {"enable_fp_fusion": True, "enable_reflect_ftz": False}
-"""Contraction as fast_math permits it; libdevice keeps tiny numbers."""
+_DEFAULTS = {"enable_fp_fusion": False, "enable_reflect_ftz": False}
+"""A multiply-add rounds twice unless the kernel says otherwise; libdevice keeps tiny numbers."""
 
 
 @dataclass(frozen=True)

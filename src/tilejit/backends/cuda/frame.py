@@ -154,13 +154,18 @@ class Frame:
         if walkers and not kernel.out.scratch:
             kernel.out.walks, programs = True, host.number(walkers)
             text, lines = kernel.out.finish()
-        options = {"enable_fp_fusion": self.state.options.fast_math, "enable_reflect_ftz": False}
+        options = {"enable_fp_fusion": self.state.options.fast_math and adds_up(text), "enable_reflect_ftz": False}
         parameters = tuple(parameter for parameter, _ in kernel.out.parameters)
         made = plan.Kernel(
             kernel.out.name, text, parameters, followed.warps, followed.stages, options, kernel.out.scratch, lines=lines, schedule=f"{note}{followed}"
         )  # fmt: skip
         arguments = tuple(argument for parameter, argument in kernel.out.parameters if parameter.kind in ("pointer", "scalar") and argument is not None)
         self.steps.append(plan.Launch(self.state.add(made), (programs.expr, 1, 1), arguments))
+
+
+def adds_up(text: str) -> bool:
+    """Whether a kernel sums or multiplies matrices, in whatever order: only there a multiply-add may round once. All others have the bits of the reference."""
+    return any(f"tl.{name}(" in text for name in ("dot", "sum", "associative_scan"))
 
 
 class Making:
