@@ -45,8 +45,8 @@ def apply(frame: Frame, op: d.ApplyOp) -> None:
     if op.op == "array_get_element" and isinstance(type, ScalarType) and type.dtype is TASK_ID:
         frame.values[result] = Number(-1, TASK_ID)
         return
-    if op.op in _ARRAYS:
-        frame.values[result] = _ARRAYS[op.op](frame, op)
+    if rule in _ARRAYS:
+        frame.values[result] = _ARRAYS[rule](frame, op)
         return
     if not isinstance(type, ScalarType):
         raise UnsupportedFeatureError(f"CUDA does not run `{op.op}` on the control plane yet", span=op.span)
@@ -75,11 +75,8 @@ def _updated(frame: Frame, op: d.ApplyOp) -> HostValue:
     return _cells(frame, op, (array.expr, at.expr, frame.number(value).expr), type)
 
 
-_ARRAYS: dict[str, Callable[[Frame, d.ApplyOp], HostValue]] = {
-    "array_create": _created,
-    "array_get_element": _element,
-    "array_update_element": _updated,
-}
+_ARRAYS: dict[object, Callable[[Frame, d.ApplyOp], HostValue]] = {places.array_create: _created, places.array_get: _element, places.array_update: _updated}
+"""By the rule of the op inside a kernel."""
 
 
 def _cells(frame: Frame, op: d.ApplyOp, arguments: tuple[plan.Expr, ...], type: ArrayType) -> Cells:
