@@ -205,11 +205,10 @@ def _bare_launches(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> tuple
     runner = next(iter(add._cache.values())).only("call").runner
     assert isinstance(runner, CudaEntry)
     loaded = runner.program.on(0)
-    names: Any = loaded.kernels[0].__globals__
-    block, call, function = names["blocks"][0], names["call"], names["cubin1"].function
-    run = _native_loop()
+    launcher, function = loaded.kernels[0], loaded.cubins[0][-1].function
+    block, call, run = launcher.blocks[0], launcher.driver_call, _native_loop()
     launch_ex = loaded.device.driver.address("cuLaunchKernelEx")
-    return lambda: call(block[1], function, block[2], None), lambda: run(LAUNCHES, launch_ex, block[1], function, block[2])
+    return lambda: call(block.config, function, block.places, None), lambda: run(LAUNCHES, launch_ex, block.config, function, block.places)
 
 
 _LOOP = """
@@ -395,8 +394,9 @@ def compiles() -> Iterator[Pair]:
         ("first compile", "Triton", ("ours", "triton"), Target(0.35)),
         ("from disk", "Triton, its cache", ("disk", "triton disk"), Target(9, 3000)),
     ):
-        with ThreadPoolExecutor() as pool:
-            taken = {key: pool.submit(_first_calls, *key) for key in itertools.product(kernels, hows)}
+        together = threading.Barrier(len(kernels) * len(hows))
+        with ThreadPoolExecutor(together.parties) as pool:
+            taken = {key: pool.submit(_first_calls, *key, together) for key in itertools.product(kernels, hows)}
         for kernel in kernels:
             ours, theirs = (iter(taken[kernel, how].result()) for how in hows)
             yield Pair(f"{case}, {kernel}", peer, ours.__next__, theirs.__next__, samples=RUNS - 1, self_timed=True, target=target)
@@ -406,8 +406,8 @@ _ALONE = threading.Lock()
 """Held by the process that is measured: the others wait, and have nothing on the GPU."""
 
 
-def _first_calls(kernel: str, how: str) -> list[float]:
-    """Seconds of the first call in new processes, one after the other."""
+def _first_calls(kernel: str, how: str, together: threading.Barrier) -> list[float]:
+    """Seconds of the first call in new processes, one after the other; none is measured while another one starts."""
     script = Path(__file__).parent.parent / "first_call.py"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     found: list[float] = []
@@ -415,6 +415,7 @@ def _first_calls(kernel: str, how: str) -> list[float]:
         pipe = subprocess.PIPE
         with subprocess.Popen([sys.executable, script, kernel, how], stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment) as process:
             ready = process.stdout.readline() if process.stdout is not None else ""
+            together.wait() if ready else together.abort()
             with _ALONE:
                 said, complaints = process.communicate("go\n" if ready else None)
         if process.returncode:

@@ -74,16 +74,7 @@ class FakeLibrary:
 
     def address_of(self, name: str) -> int:
         """A function for native code to call."""
-        types = {"cuCtxGetCurrent": (ctypes.c_void_p,), "cuLaunchKernelEx": (ctypes.c_void_p,) * 4}[name]
-
-        def call(*arguments: int | None) -> int:
-            if name == "cuLaunchKernelEx":
-                return self.do(name, arguments)
-            self.calls.append(name)
-            ctypes.c_uint64.from_address(arguments[0] or 0).value = self.current
-            return 0
-
-        made = ctypes.CFUNCTYPE(ctypes.c_int, *types)(call)
+        made = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(lambda *arguments: self.do(name, arguments))
         self.kept.append(made)
         return ctypes.cast(made, ctypes.c_void_p).value or 0
 

@@ -156,10 +156,12 @@ def test_python_looks_at_failures_and_at_threads_without_a_context(gpu: FakeLibr
     made.program.on(0).words.words[0] = 1
     assert run(made, block, Streams()) == SLOW
     made.program.on(0).words.words[0] = (1 << 63) - 1
-    gpu.current = 0
-    assert run(made, block, Streams()) == SLOW
-    gpu.current = 0x1000
+    for status in (201, 400):
+        gpu.statuses["cuLaunchKernelEx"] = [status]
+        assert run(made, block, Streams()) == SLOW
     assert gpu.launches == [] and run(made, block, Streams()) == 0
+    gpu.statuses["cuLaunchKernelEx"] = [0, 201]
+    assert run(entry([SCALED, SCALED]), block, Streams()) == FAILED + 201
 
 
 def test_a_status_of_the_driver_comes_back(gpu: FakeLibrary) -> None:

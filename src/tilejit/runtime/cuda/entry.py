@@ -23,7 +23,7 @@ from tilejit.runtime.call.signature import Bound, ParamInfo
 from tilejit.runtime.cuda import devices
 from tilejit.runtime.cuda.devices import Device
 from tilejit.runtime.cuda.launch_abi import CUDA_DEVICE, FAILED, HEAR, LAUNCH
-from tilejit.runtime.cuda.launcher import Launcher, LoadedCubin, launcher
+from tilejit.runtime.cuda.launcher import Launch, Launcher, LoadedCubin
 from tilejit.runtime.cuda.memory import memory_for
 from tilejit.runtime.cuda.native import Calls, LaunchTable, numbers_of
 from tilejit.runtime.cuda.printing import LaunchLog
@@ -100,7 +100,7 @@ class DeviceProgram:
         self.words = FailureWords(device, failures, any(row.kind == "error" for kernel in program.kernels for row in kernel.parameters))
         self.cubins = [[LoadedCubin(device, row, partial(code, row.file)) for row in kernel.cubins] for kernel in program.kernels]
         log = LaunchLog(device, self.failures)
-        self.kernels = [launcher(device, kernel, loaded, self.words.address, log) for kernel, loaded in zip(program.kernels, self.cubins, strict=True)]
+        self.kernels = [Launcher(device, kernel, loaded, self.words.address, log) for kernel, loaded in zip(program.kernels, self.cubins, strict=True)]
         self._functions: dict[str, HostFunction] = {}
 
     def function(self, name: str) -> HostFunction:
@@ -110,7 +110,7 @@ class DeviceProgram:
             found = self._functions[name] = self.function_with(name, self.kernels)
         return found
 
-    def function_with(self, name: str, launchers: Sequence[Launcher]) -> HostFunction:
+    def function_with(self, name: str, launchers: Sequence[Launch]) -> HostFunction:
         """The same, with other launchers."""
         names: dict[str, object] = {f"launch_{at}": kernel for at, kernel in enumerate(launchers)}
         names |= {"words": self.words.words, "CLEAR": CLEAR, "failed": self.words.check, "read": self.read, "fail": self.fail, "scalar_op": scalar_op}
@@ -196,7 +196,7 @@ class CudaEntry(Placed):
         loaded, stream = self.program.on(device_index(first.device)), stream_of(first)
         driver, launched, took = loaded.device.driver, list[tuple[str, int, int]](), ctypes.c_float()
 
-        def watched(kernel: str, launch: Launcher) -> Launcher:
+        def watched(kernel: str, launch: Launch) -> Launch:
             def run(on: int, *rest: object) -> None:
                 start, end = (driver.word("cuEventCreate", 0) for _ in range(2))
                 driver("cuEventRecord", start, on)

@@ -24,23 +24,20 @@ class Table(enum.IntEnum):
 
     WORD = 0
     """Address of the failure word: anything but CLEAR there is for Python to raise."""
-    CONTEXT = 1
-    """The device's context, which must be the current one."""
-    GET_CONTEXT = 2
-    """Addresses of cuCtxGetCurrent and cuLaunchKernelEx."""
-    LAUNCH = 3
-    STREAM = 4
+    LAUNCH = 1
+    """Address of cuLaunchKernelEx."""
+    STREAM = 2
     """C function (device type, device number, address of the stream) that tells the caller's current stream."""
-    DEVICE = 5
-    COUNT = 6
-    RECORDS = 7
+    DEVICE = 3
+    COUNT = 4
+    RECORDS = 5
     """Address of the addresses of COUNT records."""
-    BYTES = 8
+    BYTES = 6
     """Address of the tape of the bytes that the launches need; 0: none."""
-    ALLOCATE = 9
+    ALLOCATE = 7
     """DLPack's allocator of the caller's framework, and a function that hears what it says of a failure."""
-    HEAR = 10
-    SIZE = 11
+    HEAR = 8
+    SIZE = 9
 
 
 class Record(enum.IntEnum):
@@ -110,3 +107,5 @@ class Op(enum.IntEnum):
 
 FAILED = 1 << 20
 """Status: this plus what the driver said."""
+ELSEWHERE = (201, 400)
+"""What the driver says to a thread that works in another context, or in none."""

@@ -1,16 +1,18 @@
-"""A kernel on one device as a Python function of its grid and arguments, written out so that a launch is one pack and one call of the driver."""
+"""A kernel on one device as a Python function of its grid and arguments: one pack and one call of the driver."""
 
 from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tilejit.errors import ResourceError
 from tilejit.runtime.artifact.lazy import lazy
 from tilejit.runtime.cuda import driver as api
 from tilejit.runtime.cuda.devices import Device, refuse_child
+from tilejit.runtime.cuda.memory import Memory
 from tilejit.runtime.cuda.printing import LaunchLog
 from tilejit.runtime.cuda.program import DIVISIBLE, CubinRow, KernelRow
 
@@ -25,8 +27,18 @@ _COOPERATIVE, _CLUSTER = 2, 4
 """Launch attributes."""
 _TOO_LARGE = 720
 
-Launcher = Callable[..., None]
+Launch = Callable[..., None]
 """(stream, memory, grid x, y, z, arguments …)"""
+
+
+class Block(NamedTuple):
+    """What one launch needs while the driver reads it: its configuration, the values behind it, and the addresses of those."""
+
+    content: ctypes.Array[ctypes.c_char]
+    config: int
+    """Address of the content."""
+    places: int
+    kept: object
 
 
 @dataclass(frozen=True)
@@ -56,7 +68,12 @@ class LoadedCubin:
     def attributes(self) -> ctypes.Array[ctypes.c_uint32] | None:
         return _attributes(self.row)
 
-    @property
+    @lazy
+    def attributes_at(self) -> int:
+        """Their address; 0: there are none."""
+        return ctypes.addressof(self.attributes) if self.attributes is not None else 0
+
+    @lazy
     def attribute_count(self) -> int:
         return (self.row.facts.cooperative + (self.row.facts.clusters > 1)) if self.attributes is not None else 0
 
@@ -72,102 +89,86 @@ def _attributes(row: CubinRow) -> ctypes.Array[ctypes.c_uint32] | None:
     return (ctypes.c_uint32 * len(words))(*words)
 
 
-def launcher(device: Device, kernel: KernelRow, loaded: Sequence[LoadedCubin], errors: int, log: LaunchLog) -> Launcher:
-    """The kernel as a function; `errors` is the address of the failure words, `log` shows what it prints."""
-    return _Writer(device, kernel, loaded, errors, log).function()
+class Launcher:
+    """A kernel on one device as a function of stream, memory, grid and arguments."""
 
-
-class _Writer:
     def __init__(self, device: Device, kernel: KernelRow, loaded: Sequence[LoadedCubin], errors: int, log: LaunchLog) -> None:
-        self.device, self.kernel, self.loaded, self.errors = device, kernel, loaded, errors
-        self.formats = [_format(parameter.type) for parameter in kernel.parameters] + ["Q", "Q"]
-        self.packer = struct.Struct(_CONFIG + "".join(form + "x" * (8 - struct.calcsize("=" + form)) for form in self.formats))
-        self.names: dict[str, object] = {
-            "blocks": [], "new_block": self.new_block, "pack": self.packer.pack_into, "call": device.driver.raw("cuLaunchKernelEx"),
-            "recover": self.recover, "zeroed": self.zeroed, "bf16": bfloat16_bits, "begin": log.begin, "show": log.show,
-        }  # fmt: skip
+        """`errors` is the address of the failure words, `log` shows what the kernel prints."""
+        self.device, self.kernel, self.loaded = device, kernel, loaded
+        self._errors, self._log = errors, log
+        given = [parameter for parameter in kernel.parameters if parameter.kind in ("pointer", "scalar")]
+        self._divisible = [at for at, parameter in enumerate(given) if parameter.divisible]
+        self._narrow = [at for at, parameter in enumerate(given) if parameter.type == "bf16"]
+        self._supplied = [(at, parameter.kind) for at, parameter in enumerate(kernel.parameters) if parameter.kind not in ("pointer", "scalar")]
+        self._formats = [_format(parameter.type) for parameter in kernel.parameters] + ["Q", "Q"]
+        self._packer = struct.Struct(_CONFIG + "".join(form + "x" * (8 - struct.calcsize("=" + form)) for form in self._formats))
+        self.driver_call = device.driver.raw("cuLaunchKernelEx")
+        self.blocks: list[Block] = []
+        """What launches need while the driver reads it; those that no launch uses now."""
 
-    def new_block(self) -> tuple[object, int, int, object]:
-        """What one launch needs while the driver reads it: the packed block, and the addresses of the values in it."""
-        block = ctypes.create_string_buffer(self.packer.size)
-        start, first = ctypes.addressof(block), struct.calcsize(_CONFIG)
-        places = (ctypes.c_void_p * len(self.formats))(*(start + first + 8 * at for at in range(len(self.formats))))
-        return block, start, ctypes.addressof(places), places
+    def __call__(self, stream: int, memory: Memory | None, gx: int, gy: int, gz: int, *arguments: int | float) -> None:
+        if gx <= 0 or gy <= 0 or gz <= 0:
+            return
+        cubin, values = self.loaded[-1], list(arguments)
+        for at in self._divisible:
+            if int(values[at]) % DIVISIBLE:
+                cubin = self.loaded[0]
+        for at in self._narrow:
+            values[at] = bfloat16_bits(values[at])
+        facts, programs, log = cubin.row.facts, gx * gy * gz, 0
+        for at, kind in self._supplied:
+            found = self._supply(kind, memory, stream, programs)
+            log = found if kind == "log" else log
+            values.insert(at, found)
+        scratch = memory.take(facts.scratch * facts.clusters * programs) if facts.scratch and memory is not None else 0
+        block = self.blocks.pop() if self.blocks else self._new_block()
+        config = (gx * facts.clusters, gy, gz, 32 * facts.warps, 1, 1, facts.shared, stream, cubin.attributes_at, cubin.attribute_count)
+        self._packer.pack_into(block.content, 0, *config, *values, scratch, 0)
+        status = self.driver_call(block.config, cubin.function, block.places, None)
+        if status:
+            self.recover(status, block, cubin)
+        self.blocks.append(block)
+        if log:
+            self._log.show(stream, log)
 
-    def function(self) -> Launcher:
-        taken = [parameter for parameter in self.kernel.parameters if parameter.kind in ("pointer", "scalar")]
-        arguments = {parameter.name: f"a{at}" for at, parameter in enumerate(taken)}
-        lines = [
-            f"def launch({', '.join(['stream', 'memory', 'gx', 'gy', 'gz', *arguments.values()])}):",
-            " if gx <= 0 or gy <= 0 or gz <= 0: return",
-            " try: block = blocks.pop()",
-            " except IndexError: block = new_block()",
-        ]
-        prints = any(parameter.kind == "log" for parameter in self.kernel.parameters)
-        if prints:
-            lines.insert(2, " log = begin(memory, stream)")
-        divisible = [arguments[parameter.name] for parameter in taken if parameter.divisible]
-        general, *aligned = self.loaded
-        if aligned:
-            lines.append(f" if not ({' | '.join(divisible)}) & {DIVISIBLE - 1}:")
-            lines += self.variant(aligned[0], arguments, "  ", "1")
-            lines.append(" else:")
-        lines += self.variant(general, arguments, "  " if aligned else " ", "0")
-        lines += [" if status: recover(status, block, function)", " blocks.append(block)"]
-        if prints:
-            lines.append(" show(stream, log)")
-        # Names and numbers of this module only.
-        exec("\n".join(lines), self.names)
-        return self.names["launch"]  # type: ignore[return-value]
-
-    def variant(self, cubin: LoadedCubin, arguments: Mapping[str, str], indent: str, suffix: str) -> list[str]:
-        facts = cubin.row.facts
-        self.names[f"cubin{suffix}"] = cubin
-        attributes = ctypes.addressof(cubin.attributes) if cubin.attributes is not None else 0
-        programs = "gx * gy * gz"
-        values = [self.value(parameter.name, parameter.kind, parameter.type, arguments, programs) for parameter in self.kernel.parameters]
-        values += [f"memory.take({facts.scratch * facts.clusters} * {programs})" if facts.scratch else "0", "0"]
-        grid = f"gx * {facts.clusters}, gy, gz" if facts.clusters > 1 else "gx, gy, gz"
-        config = f"{grid}, {32 * facts.warps}, 1, 1, {facts.shared}, stream, {attributes}, {cubin.attribute_count}"
-        return [
-            f"{indent}function = cubin{suffix}.function",
-            f"{indent}pack(block[0], 0, {config}, {', '.join(values)})",
-            f"{indent}status = call(block[1], function, block[2], None)",
-        ]
-
-    def value(self, name: str, kind: str, type: str, arguments: Mapping[str, str], programs: str) -> str:
+    def _supply(self, kind: str, memory: Memory | None, stream: int, programs: int) -> int:
+        if kind == "error":
+            return self._errors
+        assert memory is not None
         match kind:
             case "scratch":
-                return f"memory.take({self.kernel.scratch_bytes} * {programs})"
-            case "error":
-                return str(self.errors)
+                return memory.take(self.kernel.scratch_bytes * programs)
             case "barrier":
-                return "zeroed(memory, stream)"
-            case "log":
-                return "log"
+                return self.zeroed(memory, stream)
             case _:
-                return f"bf16({arguments[name]})" if type == "bf16" else arguments[name]
+                return self._log.begin(memory, stream)
 
-    def zeroed(self, memory: object, stream: int) -> int:
+    def _new_block(self) -> Block:
+        content = ctypes.create_string_buffer(self._packer.size)
+        start, first = ctypes.addressof(content), struct.calcsize(_CONFIG)
+        places = (ctypes.c_void_p * len(self._formats))(*(start + first + 8 * at for at in range(len(self._formats))))
+        return Block(content, start, ctypes.addressof(places), places)
+
+    def zeroed(self, memory: Memory, stream: int) -> int:
         """A counter that stands at 0."""
-        address: int = memory.take(4)  # type: ignore[attr-defined]
+        address = memory.take(4)
         self.device.driver("cuMemsetD8Async", address, 0, 4, stream)
         return address
 
-    def recover(self, status: int, block: tuple[object, int, int, object], function: int) -> None:
+    def recover(self, status: int, block: Block, cubin: LoadedCubin) -> None:
         """A thread that never used the GPU has no context yet; everything else is an error."""
         refuse_child()
         if status == api.INVALID_CONTEXT:
             self.device.activate()
-            status = self.device.driver.raw("cuLaunchKernelEx")(block[1], function, block[2], None)
+            status = self.driver_call(block.config, cubin.function, block.places, None)
         if status == _TOO_LARGE:
-            raise self.too_large(function)
+            raise self.too_large(cubin)
         if status:
             raise self.device.driver.error(status, f"the launch of {self.kernel.name}")
 
-    def too_large(self, function: int) -> ResourceError:
-        facts = next(cubin.row.facts for cubin in reversed(self.loaded) if cubin.function == function)
-        each = self.device.driver.number("cuOccupancyMaxActiveBlocksPerMultiprocessor", function, 32 * facts.warps, facts.shared)
+    def too_large(self, cubin: LoadedCubin) -> ResourceError:
+        facts = cubin.row.facts
+        each = self.device.driver.number("cuOccupancyMaxActiveBlocksPerMultiprocessor", cubin.function, 32 * facts.warps, facts.shared)
         fit = each * self.device.multiprocessors
         what = f"kernel {self.kernel.name} waits for all its blocks, and only {fit} of them run at once on {self.device.name}"
         return ResourceError(what, help=f"use at most {fit} blocks")

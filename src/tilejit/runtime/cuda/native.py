@@ -53,13 +53,11 @@ class LaunchTable:
     def __init__(
         self, device: Device, words: FailureWords, launches: Sequence[tuple[KernelRow, Sequence[LoadedCubin], list[Number]]], size: Number, calls: Calls
     ) -> None:
-        driver = device.driver
         self._words = words  # owns the failure word
         self._records = [_record(*launch) for launch in launches]
         addresses = (ctypes.c_int64 * max(1, len(self._records)))(*(ctypes.addressof(record[0]) for record in self._records))
         table = (ctypes.c_int64 * int(Table.SIZE))()
-        table[Table.WORD], table[Table.CONTEXT] = words.address, device.context
-        table[Table.GET_CONTEXT], table[Table.LAUNCH] = driver.address("cuCtxGetCurrent"), driver.address("cuLaunchKernelEx")
+        table[Table.WORD], table[Table.LAUNCH] = words.address, device.driver.address("cuLaunchKernelEx")
         table[Table.STREAM], table[Table.DEVICE] = calls.stream, device.index
         table[Table.COUNT], table[Table.RECORDS] = len(self._records), ctypes.addressof(addresses)
         tape = (ctypes.c_int64 * (len(size) + 1))(*size, Op.END)
@@ -74,7 +72,7 @@ def _record(kernel: KernelRow, cubins: Sequence[LoadedCubin], numbers: Sequence[
     for place, cubin in ((Record.GENERAL, cubins[0]), (Record.ALIGNED, cubins[-1])):
         facts = cubin.row.facts
         record[place + Variant.FUNCTION], record[place + Variant.THREADS], record[place + Variant.SHARED] = cubin.function, 32 * facts.warps, facts.shared
-        record[place + Variant.ATTRIBUTES] = ctypes.addressof(cubin.attributes) if cubin.attributes is not None else 0
+        record[place + Variant.ATTRIBUTES] = cubin.attributes_at
         record[place + Variant.ATTRIBUTE_COUNT], record[place + Variant.CLUSTERS] = cubin.attribute_count, facts.clusters
     masks = [0, 0, 0, *((DIVISIBLE - 1) * parameter.divisible for parameter in kernel.parameters), 0, 0]
     given, moves, tapes = [0] * len(numbers), list[int](), list[int]()

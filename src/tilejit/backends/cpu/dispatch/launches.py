@@ -13,7 +13,7 @@ from collections.abc import Callable
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.runtime.call import abi
 from tilejit.runtime.call.dispatch_abi import SLOW
-from tilejit.runtime.cuda.launch_abi import CUDA_DEVICE, FAILED, HEAR, LAUNCH, MAX_DEPTH, MAX_PARAMETERS, Move, Op, Record, Table, Variant
+from tilejit.runtime.cuda.launch_abi import CUDA_DEVICE, ELSEWHERE, FAILED, HEAR, LAUNCH, MAX_DEPTH, MAX_PARAMETERS, Move, Op, Record, Table, Variant
 from tilejit.runtime.cuda.words import CLEAR
 
 _GRID = 3
@@ -46,6 +46,8 @@ class _Launches:
         self.taken = self.e.alloca("i64")
         """The memory of the call as DLPack hands it out; 0: none."""
         self.base = self.e.alloca("i64")
+        self.begun = self.e.alloca("i64")
+        """1: something was launched."""
 
     def get(self, base: Value, slot: Index, type: str = "i64") -> Value:
         return self.e.load(type, self.e.offset(base, slot, "i64"), 8)
@@ -67,14 +69,12 @@ class _Launches:
         e = self.e
         table = self.get(self.context, abi.TABLE, "ptr")
         self.require(e.icmp("eq", self.get(self.get(table, Table.WORD, "ptr"), 0), CLEAR), "slow")
-        status = e.inst("i32", f"call i32 {self.get(table, Table.GET_CONTEXT, 'ptr').text}({self.out})")
-        self.require(e.inst("i1", f"icmp eq i32 {status.text}, 0"), "slow")
-        self.require(e.icmp("eq", self.get(self.out, 0), self.get(table, Table.CONTEXT)), "slow")
         number = e.inst("i32", f"trunc {self.get(table, Table.DEVICE)} to i32")
         status = e.inst("i32", f"call i32 {self.get(table, Table.STREAM, 'ptr').text}(i32 {CUDA_DEVICE}, {number}, {self.out})")
         self.require(e.inst("i1", f"icmp eq i32 {status.text}, 0"), "slow")
         self.put(self.config, 4, self.get(self.out, 0))
         self.allocate(table)
+        self.put(self.begun, 0, 0)
         records = self.get(table, Table.RECORDS, "ptr")
         with e.loop(0, self.get(table, Table.COUNT), name="launch") as loop:
             self.launch(self.get(records, loop.iv, "ptr"), self.get(table, Table.LAUNCH, "ptr"))
@@ -132,9 +132,18 @@ class _Launches:
         self.fill(variant)
         function, parameters = self.get(variant, Variant.FUNCTION, "ptr"), e.offset(self.places, _GRID, "i64")
         status = e.inst("i32", f"call i32 {driver.text}({self.config}, {function}, {parameters}, ptr null)")
-        self.failure = e.inst("i64", f"add i64 {e.inst('i64', f'zext i32 {status.text} to i64').text}, {FAILED}")
+        self.failure = self.failed(e.inst("i64", f"zext i32 {status.text} to i64"))
+        self.put(self.begun, 0, 1)
         e.cbr(e.inst("i1", f"icmp eq i32 {status.text}, 0"), launched, "failed")
         e.place(launched)
+
+    def failed(self, status: Value) -> Value:
+        """What a status of the driver means: the first launch of a thread that works elsewhere is left to Python, which goes where the kernel is."""
+        e = self.e
+        first, second = (e.icmp("eq", status, number) for number in ELSEWHERE)
+        elsewhere = e.inst("i1", f"or i1 {first.text}, {second.text}")
+        again = e.inst("i1", f"and i1 {elsewhere.text}, {e.icmp('eq', self.get(self.begun, 0), 0).text}")
+        return e.inst("i64", f"select i1 {again.text}, i64 {SLOW}, i64 {e.i64(e.add(status, FAILED)).text}")
 
     def numbers(self, record: Value) -> Value:
         """All numbers of a launch, into `values`; the variant to take: the aligned one if everything that must be is a multiple of 16."""
