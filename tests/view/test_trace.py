@@ -45,6 +45,16 @@ def test_the_record_has_every_step_with_lines_that_lead_to_the_source(trace: Any
     assert "vfmadd" in record.texts["s"] or "fmla" in record.texts["s"]
 
 
+@pytest.mark.triton
+def test_a_compile_for_a_gpu_shows_schedule_source_and_code(tmp_path: Path) -> None:
+    x = np.zeros((64, 128), np.float32)
+    kernel = load_example(EXAMPLE.with_name("silu.py")).kernel
+    assert isinstance(kernel, pl.JITFunction)
+    texts = kernel.trace(x, x.copy(), path=tmp_path / "page.html", config=RunConfig(platform="cuda", arch="sm_90")).record.texts
+    forms = {name.partition(".")[2] for name in texts}
+    assert {"host.py", "py", "ttir", "ttgir", "ptx"} <= forms and '"warps"' in texts["schedule"]
+
+
 def test_times_are_those_of_named_stages(trace: Any) -> None:
     times = dict(trace.record.times)
     assert {"front end", "load the target", "fuse", "write LLVM", "LLVM", "other"} <= times.keys()

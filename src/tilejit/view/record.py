@@ -26,6 +26,7 @@ from tilejit.view.listing import listing
 
 _NUMBERED = re.compile(r"%\d+\b")
 _ALWAYS = ("python", "ir", "passes")
+_SCHEDULE = "schedule"
 _MOST = 400_000
 """Characters of one text that a page holds."""
 
@@ -125,8 +126,8 @@ def record(name: str, make: Callable[[], Program], config: RunConfig | None) -> 
 def _code(compiled: CompiledProgram, functions: set[str]) -> dict[str, str]:
     """The target's own forms; those of single functions only where there is no whole."""
     own = [name for name in compiled.stages() if name not in _ALWAYS and not name.startswith("passes/")]
-    whole = [name for name in own if name.partition(".")[0] not in functions]
-    return {name: _cut(compiled.stage(name)) for name in whole or own}
+    whole = [name for name in own if name != _SCHEDULE and name.partition(".")[0] not in functions]
+    return {name: _cut(compiled.stage(name)) for name in own if name in whole or not whole or name == _SCHEDULE}
 
 
 def _cut(text: str) -> str:
