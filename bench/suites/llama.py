@@ -16,6 +16,7 @@ from examples.llama.__main__ import random_config
 from examples.llama.model import Cache, Model
 from examples.llama.plain import Plain
 from examples.llama.weights import random_weights
+from suites.products import turned
 
 torch.set_num_threads(int(os.environ["TILEJIT_NUM_THREADS"]))
 BATCH, TOKENS, ROOM = 4, 128, 512
@@ -54,6 +55,17 @@ def cases() -> Iterator[Pair]:
 
     yield Pair("llama prefill 4x128, bf16", "torch eager", prefill(models[16]), prefill(None), samples=7, target=Target(1.0))
     yield Pair("llama decode, bf16", "torch eager", decode(models[16]), decode(None), target=Target(1 / 1.1))
+    matrices = [part for layer in models[16].layers for parts in layer for part in parts if part.dtype == torch.bfloat16] + [models[16].head[1]]
+    plenty = torch.ones(sum(matrix.numel() for matrix in matrices) // 2)  # FP32: as many bytes
+    rows = {matrix.shape[1]: torch.randn(BATCH, matrix.shape[1]).bfloat16() for matrix in matrices}
+    outs = [torch.empty(BATCH, matrix.shape[0]) for matrix in matrices]
+
+    def products() -> None:
+        for matrix, out in zip(matrices, outs, strict=True):
+            turned(rows[matrix.shape[1]], matrix, out)
+
+    yield Pair("the products of llama decode, bf16", "reading as many bytes (torch sum)", products, plenty.sum, target=Target(1 / 0.85))
+    yield Pair("llama decode, bf16, whole step", "reading as many bytes (torch sum)", decode(models[16]), plenty.sum, target=Target(1 / 0.85))
     yield Pair("llama decode, int8 weights", "ours in bf16", decode(models[8]), decode(models[16]), target=Target(1 / 1.6))
     yield Pair("llama decode, int4 weights", "ours in bf16", decode(models[4]), decode(models[16]))
 

@@ -123,6 +123,8 @@ They lie far apart, a quarter of B: memory is fetched ahead along four long line
 """
 _AHEAD = 2048
 """Bytes to ask for ahead, into the second cache: what the processor itself asks for comes too late."""
+_NEAR = 512
+"""The same, into the first cache."""
 
 
 def dots(module: Module, kind: Elements) -> str:
@@ -167,6 +169,8 @@ def _dot_products(e: Emitter, kind: Elements, lefts: Sequence[Value], rights: Se
         places = [e.offset(right, at, kind.b.memory) for right in rights]
         for place in places:
             ask_beyond(e, place, "i8", _AHEAD, near=2)
+            if kind.right is not kind.operand:  # Turning them keeps the processor from running ahead to the next ones.
+                ask_beyond(e, place, "i8", _NEAR)
         columns_of_b = [_vectors(e, kind.words(e, kind.b.load(e, place, width)), kind.lanes) for place in places]
         for part, shared in enumerate(zip(*columns_of_b, strict=True)):
             here = e.add(at, part * vector)
