@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from examples.llama.__main__ import random_config
 from examples.llama.model import Cache, Model
-from examples.llama.plain import Plain
+from examples.llama.peer import Plain
 from examples.llama.weights import random_weights
 from suites.products import turned
 

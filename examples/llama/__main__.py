@@ -7,13 +7,14 @@ import shutil
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 import torch
 
 from .config import Config, read_config
 from .model import Cache, Model, choose
-from .plain import Plain
+from .peer import Plain
 from .weights import random_weights, read_weights
 
 Step = Callable[[Sequence[Sequence[int]]], torch.Tensor]
@@ -57,10 +58,8 @@ def main() -> None:
     config = read_config(given.folder) if given.folder else random_config(given.layers, given.hidden)
     weights = read_weights(given.folder, config) if given.folder else random_weights(config, given.seed)
     random = torch.Generator().manual_seed(given.seed)
-    lengths = [max(1, int(given.length * 0.75**r)) for r in range(given.batch)]
-    prompts: list[list[int]] = [torch.randint(config.vocabulary, (n,), generator=random).tolist() for n in lengths]
-    if given.prompt:
-        prompts = [[int(token) for token in ids.split(",")] for ids in given.prompt]
+    made_up = (torch.randint(config.vocabulary, (max(1, int(given.length * 0.75**r)),), generator=random).tolist() for r in range(given.batch))
+    prompts = [[int(token) for token in ids.split(",")] for ids in given.prompt or ()] or list(made_up)
     requests, room, model = len(prompts), max(map(len, prompts)) + given.new + 2, Model(config, weights, given.bits, given.device)
 
     def steps() -> dict[str, Step]:
@@ -86,8 +85,7 @@ def main() -> None:
         for row, tokens in zip(made, fresh, strict=True):
             row += tokens
     for prompt, row in zip(prompts, made, strict=True):
-        end = next((place for place, token in enumerate(row) if token in config.ends), None)
-        print(f"{len(prompt)} tokens, then:", *row[:end])
+        print(f"{len(prompt)} tokens, then:", *takewhile(lambda token: token not in config.ends, row))
     print(f"\n{'tokens per second':<18}{'prefill':>10}{'decode':>10}")
     for name, seconds in times.items():
         print(f"{name:<18}{sum(map(len, prompts)) / seconds[0]:>10.1f}{requests / statistics.median(seconds[1:] or seconds):>10.1f}")

@@ -28,12 +28,9 @@ class Config:
     theta: float = 10000.0
     positions: int = 2048
     tied: bool = False
-    bias: bool = False
-    """The projections of queries, keys and values have biases (Qwen2)."""
-    head_norms: bool = False
-    """Queries and keys are normalised head by head (Qwen3)."""
-    stretch: tuple[float, ...] | None = None
-    """Rotary scaling of LLaMA 3.1 and later: factor, low and high frequency factors, original positions."""
+    bias: bool = False  # of the projections of queries, keys and values (Qwen2)
+    head_norms: bool = False  # queries and keys are normalised head by head (Qwen3)
+    stretch: tuple[float, ...] | None = None  # rotary scaling (LLaMA 3.1): factor, low and high frequency factors, original positions
     ends: tuple[int, ...] = ()
 
     @property
@@ -64,8 +61,7 @@ def read_config(folder: Path) -> Config:
     rope_type = rope.get("rope_type", rope.get("type", "default"))
     if rope_type not in ("default", "llama3"):
         raise ValueError(f"{folder}: rotary scaling {rope_type!r}; known are default and llama3")
-    keys = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
-    stretch = tuple(float(rope[key]) for key in keys) if rope_type == "llama3" else None
+    scaling = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings") if rope_type == "llama3" else ()
     ends = raw.get("eos_token_id")
     return Config(
         hidden=raw["hidden_size"], layers=raw["num_hidden_layers"], heads=raw["num_attention_heads"],
@@ -74,5 +70,5 @@ def read_config(folder: Path) -> Config:
         inner=raw["intermediate_size"], vocabulary=raw["vocab_size"], eps=raw.get("rms_norm_eps", 1e-6),
         theta=rope.get("rope_theta", raw.get("rope_theta", 10000.0)), positions=raw.get("max_position_embeddings", 2048),
         tied=raw.get("tie_word_embeddings", False), bias=raw.get("attention_bias", kind == "qwen2"), head_norms=kind == "qwen3",
-        stretch=stretch, ends=() if ends is None else tuple(ends) if isinstance(ends, list) else (ends,),
+        stretch=tuple(float(rope[key]) for key in scaling) or None, ends=() if ends is None else tuple(ends) if isinstance(ends, list) else (ends,),
     )  # fmt: skip

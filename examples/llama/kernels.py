@@ -16,10 +16,9 @@ def take(rows: pl.Tensor, table: pl.Tensor, out: pl.Out[pl.Tensor]):
     rows.bind_dynamic(0, ROWS)
     out.bind_dynamic(0, ROWS)
     table.bind_dynamic(0, TOKENS)
-    for r in pl.parallel(rows.shape[0]):
-        with pl.at(level=pl.Level.CORE_GROUP):
-            row = pl.load(table, [pl.cast(pl.read(rows, [r]), pl.INDEX), 0], [1, table.shape[1]])
-            pl.store(pl.cast(row, pl.FP32), [r, 0], out)
+    for r in pl.spmd(rows.shape[0]):
+        row = pl.load(table, [pl.cast(pl.read(rows, [r]), pl.INDEX), 0], [1, table.shape[1]])
+        pl.store(pl.cast(row, pl.FP32), [r, 0], out)
     return out
 
 
@@ -92,30 +91,28 @@ def project(
     q.bind_dynamic(0, TOKENS)
     keys.bind_dynamic(0, POOL)
     values.bind_dynamic(0, POOL)
-    kv_heads, page, d = keys.shape[1], keys.shape[2], keys.shape[3]
-    heads = q.shape[1]
+    heads, kv_heads, page, d = q.shape[1], keys.shape[1], keys.shape[2], keys.shape[3]
     y = pl.create_tensor(x.shape, dtype=pl.BF16)
     with pl.at(level=pl.Level.CORE_GROUP):
         y[:] = pl.cast(normalised(x, norm, eps), pl.BF16)
     qkv = pl.create_tensor([x.shape[0], weight.shape[0]], dtype=pl.FP32)
     qkv = product(y, weight, scale, qkv)
-    for t in pl.parallel(x.shape[0]):
-        with pl.at(level=pl.Level.CORE_GROUP):
-            position = pl.cast(pl.read(positions, [t]), pl.INDEX)
-            slot = pl.cast(pl.read(slots, [t]), pl.INDEX)
-            row = pl.add(pl.load(qkv, [t, 0], [1, weight.shape[0]]), pl.load(bias, [0, 0], [1, weight.shape[0]]))
-            tc = pl.load(cos, [position, 0], [1, d // 2])
-            ts = pl.load(sin, [position, 0], [1, d // 2])
-            queries = pl.reshape(pl.tile.slice(row, [1, heads * d], [0, 0]), [heads, d])
-            first, second = turned(queries, tc, ts, q_norm, norms, eps)
-            pl.store(pl.reshape(first, [1, heads, d // 2]), [t, 0, 0], q)
-            pl.store(pl.reshape(second, [1, heads, d // 2]), [t, 0, d // 2], q)
-            fresh = pl.reshape(pl.tile.slice(row, [1, kv_heads * d], [0, heads * d]), [kv_heads, d])
-            first, second = turned(fresh, tc, ts, k_norm, norms, eps)
-            pl.store(pl.reshape(first, [1, kv_heads, 1, d // 2]), [slot // page, 0, slot % page, 0], keys)
-            pl.store(pl.reshape(second, [1, kv_heads, 1, d // 2]), [slot // page, 0, slot % page, d // 2], keys)
-            fresh = pl.cast(pl.tile.slice(row, [1, kv_heads * d], [0, (heads + kv_heads) * d]), pl.BF16)
-            pl.store(pl.reshape(fresh, [1, kv_heads, 1, d]), [slot // page, 0, slot % page, 0], values)
+    for t in pl.spmd(x.shape[0]):
+        position = pl.cast(pl.read(positions, [t]), pl.INDEX)
+        slot = pl.cast(pl.read(slots, [t]), pl.INDEX)
+        row = pl.add(pl.load(qkv, [t, 0], [1, weight.shape[0]]), pl.load(bias, [0, 0], [1, weight.shape[0]]))
+        tc = pl.load(cos, [position, 0], [1, d // 2])
+        ts = pl.load(sin, [position, 0], [1, d // 2])
+        queries = pl.reshape(pl.tile.slice(row, [1, heads * d], [0, 0]), [heads, d])
+        first, second = turned(queries, tc, ts, q_norm, norms, eps)
+        pl.store(pl.reshape(first, [1, heads, d // 2]), [t, 0, 0], q)
+        pl.store(pl.reshape(second, [1, heads, d // 2]), [t, 0, d // 2], q)
+        fresh = pl.reshape(pl.tile.slice(row, [1, kv_heads * d], [0, heads * d]), [kv_heads, d])
+        first, second = turned(fresh, tc, ts, k_norm, norms, eps)
+        pl.store(pl.reshape(first, [1, kv_heads, 1, d // 2]), [slot // page, 0, slot % page, 0], keys)
+        pl.store(pl.reshape(second, [1, kv_heads, 1, d // 2]), [slot // page, 0, slot % page, d // 2], keys)
+        fresh = pl.cast(pl.tile.slice(row, [1, kv_heads * d], [0, (heads + kv_heads) * d]), pl.BF16)
+        pl.store(pl.reshape(fresh, [1, kv_heads, 1, d]), [slot // page, 0, slot % page, 0], values)
     return q
 
 

@@ -12,8 +12,7 @@ from .config import Config
 from .weights import EMBEDDING, HEAD, LAST_NORM, Weights, quantised
 
 PAGE = 64
-ROWS = 64
-"""Rows of the matrices that attention over prompts works on: tokens × heads that share a key head."""
+ROWS = 64  # of the matrices that attention over prompts works on: tokens × heads that share a key head
 
 
 def filled(kernel: Callable[..., object], shape: Sequence[int], first: torch.Tensor, *rest: object, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -37,8 +36,7 @@ class Cache:
 
     def extend(self, fresh: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """Room for `fresh[r]` more tokens of each request: their positions and their slots, page · size + place in the page."""
-        positions: list[int] = []
-        slots: list[int] = []
+        positions, slots = list[int](), list[int]()
         for r, count in enumerate(fresh):
             for position in range(self.lengths[r], self.lengths[r] + count):
                 if position % self.page == 0:
@@ -86,9 +84,8 @@ class Model:
         total, ends = sum(counts), list(accumulate(counts))
         queries = 1 if total == len(counts) else max(1, ROWS // config.group)
         places = cache.extend(counts)
-        blocks: list[tuple[int, ...]] = []
-        for r, count in enumerate(counts):
-            blocks += [(r, ends[r] - count + first, before[r] + first, min(queries, count - first)) for first in range(0, count, queries)]
+        parts = [(r, count, first) for r, count in enumerate(counts) for first in range(0, count, queries)]
+        blocks = [(r, ends[r] - count + first, before[r] + first, min(queries, count - first)) for r, count, first in parts]
         pages = (cache.table.to(self.device), cache.whole(blocks), queries)
         x = filled(kernels.take, (total, config.hidden), cache.whole([token for tokens in fresh for token in tokens]), self.embedding)
         for (project, finish), cached in zip(self.layers, cache.layers, strict=True):

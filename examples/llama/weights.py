@@ -11,8 +11,7 @@ from .config import Config
 
 Weights = dict[str, torch.Tensor]
 EMBEDDING, HEAD, LAST_NORM = "model.embed_tokens.weight", "lm_head.weight", "model.norm.weight"
-GROUP = 64
-"""Weights that share a scale when they have 4 bits; those of 8 bits share one per row."""
+GROUP = 64  # weights that share a scale when they have 4 bits; those of 8 bits share one per row
 
 
 def shapes(config: Config) -> dict[str, tuple[int, ...]]:
@@ -23,18 +22,11 @@ def shapes(config: Config) -> dict[str, tuple[int, ...]]:
         found[HEAD] = (config.vocabulary, config.hidden)
     for layer in range(config.layers):
         start = f"model.layers.{layer}."
-        for name, rows, columns in (
-            ("self_attn.q_proj", queries, config.hidden),
-            ("self_attn.k_proj", keys, config.hidden),
-            ("self_attn.v_proj", keys, config.hidden),
-            ("self_attn.o_proj", config.hidden, queries),
-            ("mlp.gate_proj", config.inner, config.hidden),
-            ("mlp.up_proj", config.inner, config.hidden),
-            ("mlp.down_proj", config.hidden, config.inner),
-        ):
-            found[f"{start}{name}.weight"] = (rows, columns)
-            if config.bias and name[-6:] in ("q_proj", "k_proj", "v_proj"):
-                found[f"{start}{name}.bias"] = (rows,)
+        projections = {"q": queries, "k": keys, "v": keys}
+        feeds = {"gate": (config.inner, config.hidden), "up": (config.inner, config.hidden), "down": (config.hidden, config.inner)}
+        found |= {f"{start}self_attn.{name}_proj.weight": (rows, config.hidden) for name, rows in projections.items()}
+        found |= {f"{start}self_attn.{name}_proj.bias": (rows,) for name, rows in projections.items() if config.bias}
+        found |= {f"{start}self_attn.o_proj.weight": (config.hidden, queries)} | {f"{start}mlp.{name}_proj.weight": shape for name, shape in feeds.items()}
         found |= {f"{start}{name}.weight": (config.hidden,) for name in ("input_layernorm", "post_attention_layernorm")}
         if config.head_norms:
             found |= {f"{start}self_attn.{name}.weight": (config.head_dim,) for name in ("q_norm", "k_norm")}
@@ -57,9 +49,7 @@ def read_weights(folder: Path, config: Config) -> Weights:
 
     index = folder / "model.safetensors.index.json"
     files = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())) if index.exists() else ["model.safetensors"]
-    found: Weights = {}
-    for file in files:
-        found |= load_file(folder / file)
+    found: Weights = {name: weight for file in files for name, weight in load_file(folder / file).items()}
     wanted = shapes(config)
     wrong = [name for name, shape in wanted.items() if name not in found or tuple(found[name].shape) != shape]
     if wrong:
@@ -83,11 +73,3 @@ def quantised(weight: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tens
         return whole.to(torch.int8), scale
     low, high = (whole + 8).to(torch.uint8).chunk(2, 1)
     return (low | high << 4).contiguous(), scale
-
-
-def restored(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """The matrix that a quantised one stands for, in float32."""
-    if weight.dtype == torch.bfloat16:
-        return weight.float()
-    whole = weight.float() if weight.dtype == torch.int8 else torch.cat([weight & 15, weight >> 4], 1).float() - 8
-    return (whole.reshape(len(whole), scale.shape[1], -1) * scale[:, :, None]).reshape(whole.shape)

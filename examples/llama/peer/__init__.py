@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 
-from .config import Config
-from .weights import EMBEDDING, HEAD, LAST_NORM, Weights
+from ..config import Config  # noqa: TID252 - the package has the name of where it lies
+from ..weights import EMBEDDING, HEAD, LAST_NORM, Weights  # noqa: TID252
 
 
 class Plain:
