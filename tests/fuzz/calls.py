@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 from tests.fuzz.regions import AT, SYMBOL, Helper, Regions, shape_text
@@ -22,12 +23,13 @@ class Calls(Regions):
             self.body(w)
             self.write_results(w, True)
         else:
-            start = len(w.lines)
-            with w.nested(AT):
+            scope = kind == "inline" and self.jit and self.rng.random() < 0.3
+            with w.nested("with pl.scope():") if scope else nullcontext(), w.nested(AT):
                 self.body(w)
-                created = self.write_results(w, True)
-            w.lines[start:start] = created
+                self.write_results(w, True)
         helper = self.finished(kind, w)
+        if kind == "inline" and self.jit and any(line.strip() == "with pl.scope():" for line in w.lines):
+            helper.options = "(auto_scope=False)"
         self.start(helper)
         if self.rng.random() < 0.15 and not any(p.direction == "InOut" for p in w.params):
             self.start(helper)

@@ -108,7 +108,7 @@ def cut(w: Writer) -> Val | None:
 
 
 def reshape(w: Writer) -> Val | None:
-    x = w.pick(lambda v: v.full and not v.gaps and len(v.shape) == 2 and all(isinstance(d, int) for d in v.shape))
+    x = w.pick(lambda v: v.full and len(v.shape) == 2 and all(isinstance(d, int) for d in v.shape))
     if x is None:
         return None
     rows, cols = int(x.shape[0]), int(x.shape[1])
@@ -116,7 +116,7 @@ def reshape(w: Writer) -> Val | None:
     first = w.rng.choice(factors)
     shape = (first, rows * cols // first) if w.chance(0.5) else (rows * cols // first, first)
     reshaped = w.shaped_like(x, f"pl.reshape({x.text}, [{shape[0]}, {shape[1]}])", shape=shape, valid=shape)
-    return replace(reshaped, level=x.level)
+    return replace(reshaped, level="tensor" if x.gaps else x.level, gaps=False)  # what has gaps is made dense first
 
 
 def transpose(w: Writer) -> Val | None:

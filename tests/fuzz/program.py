@@ -127,7 +127,7 @@ class Composer(SideBySide):
             for helper in self.helpers:
                 bare = helper.kind == "inline"
                 parameters = ", ".join(f"{p.name}: {annotation(replace(p, direction='In') if bare else p, False)}" for p in helper.writer.params)
-                lines += ["", f"@pl.jit.{helper.kind}", f"def {helper.name}({parameters}):", *self.documented(helper.writer), ""]
+                lines += ["", f"@pl.jit.{helper.kind}{helper.options}", f"def {helper.name}({parameters}):", *self.documented(helper.writer), ""]
             bare_ok = self.rng.random() < 0.5
             parameters = ", ".join(f"{p.name}: {annotation(p, bare_ok and SYMBOL not in p.shape)}" for p in self.entry.params)
             lines += ["", "@pl.jit", f"def kernel({parameters}):", *self.documented(self.entry), ""]

@@ -29,6 +29,8 @@ class Helper:
     """It has no return: a call of it stands for its outputs."""
     value: Val | None = None
     """What it returns that is no parameter."""
+    options: str = ""
+    """Of its decorator."""
 
 
 def shape_text(shape: tuple[Dim, ...]) -> str:
@@ -269,7 +271,10 @@ class Regions:
         )
         if value.level == "tile":
             assign = f"{name} = " if self.rng.random() < 0.4 else ""
-            w.emit(f"{assign}pl.store({value.text}, {offsets}, {name})")
+            part = ""
+            if value.full and SYMBOL not in value.shape and name.startswith("o") and self.rng.random() < 0.1:
+                part = f", shapes={[self.rng.randint(1, int(extent)) for extent in value.shape]}"
+            w.emit(f"{assign}pl.store({value.text}, {offsets}, {name}{part})")
         elif shape == value.shape and self.rng.random() < 0.6:
             w.emit(f"{name}[:] = {value.text}")
         elif SYMBOL not in shape and self.rng.random() < 0.5:

@@ -130,7 +130,11 @@ class Writer:
         name = name or self.fresh(prefix)
         note = ""
         if value.level == "tile" and value.full and self.chance(0.1):
-            note = f": pl.Tile[[{', '.join(map(str, value.shape))}], pl.{value.dtype}]"
+            slot = ""
+            if self.loop_vars and self.chance(0.5):  # one of several buffers, which only the run knows
+                count = self.rng.randint(2, 3)
+                slot = f', pl.MemRef("{self.fresh("ring")}", slots={count})[{self.rng.choice(list(self.loop_vars))} % {count}]'
+            note = f": pl.Tile[[{', '.join(map(str, value.shape))}], pl.{value.dtype}{slot}]"
         text = respelled(value.text, value.level) if value.level in ("tile", "tensor") and self.chance(0.2) else value.text
         self.emit(f"{name}{note} = {text}")
         bound = value.named(name)
