@@ -15,7 +15,7 @@ MAY = {
     "runtime/test_bench.py": "gives `benchmark` a clock of its own",
     "differential/__main__.py": "prints how long the run took",
     "fuzz/__main__.py": "prints how long the run took; a process that said nothing for minutes is stuck",
-    "ranks/kills.py": "prints how long the longest job took; a process is killed at some moment",
+    "ranks/kills.py": "prints how soon after a kill the last process ended; a process is killed at some moment",
     "view/test_measure.py": "gives `bench` a clock of its own",
     "soak/run.py": "how long to go on, once every thread has done its share",
 }

@@ -139,17 +139,17 @@ def _order(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
 def _resident(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
     """Tensors that stay with their ranks; a process of several also has its own slice of one that is whole nowhere."""
     x, w, start = _floats(world, 2, 8), _floats(world, 8), _floats(world, 2, 8)
-    compiled = ir.compile(resident.Scaling, platform=config.platform)
+    compiled = resident.scaled.compile(x, w, start, config=config)
     assert isinstance(compiled, ir.DistributedCompiledProgram)
     found, one = np.empty_like(start), np.empty((2, 8), np.float32)
     with compiled.prepare(config) as ranks:
         weights, total = ranks.alloc_stacked_tensor(w), ranks.alloc_stacked_tensor(start)
         for _ in range(2):
-            ranks(x, weights, total, 0)
+            ranks(x, weights, total)
         ranks.copy_stacked_from(total, found)
         ranks.copy_to(weights[world - 1], np.zeros(8, np.float32))
         last = ranks.alloc_tensor([2, 8], FP32, init=start[world - 1], worker_id=world - 1)
-        ranks(x, weights, total, 0)
+        ranks(x, weights, total)
         ranks.copy_from(total[world - 1], one)
         own = np.empty_like(one)
         ranks.copy_from(last, own)
@@ -157,10 +157,26 @@ def _resident(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
         (mine, *others) = engine.here
     if not others:
         local = start[mine].copy()
-        compiled(Sharded(x[mine]), Sharded(w[mine]), Sharded(local), 0, config=config)
+        compiled(Sharded(x[mine]), Sharded(w[mine]), Sharded(local), config=config)
         np.testing.assert_array_equal(local, start[mine] + x[mine] * w[mine])
     twice = start + x * w[:, None] + x * w[:, None]
     return {"found": found, "one": one, "own": own}, {"found": twice, "one": twice[world - 1], "own": start[world - 1]}
+
+
+def _kept(world: int, config: RunConfig) -> tuple[Arrays, Arrays]:
+    """Windows that keep what they hold from call to call, and a counter that each rank takes down by itself."""
+    seen, cells = np.full((2, 3, world, 1, 1), -1, np.int32), np.full((3, world, 1, 2), -1, np.int32)
+    compiled, clearing = resident.counted.compile(seen[0, 0], config=config), signals.counters.compile(cells[0], config=config)
+    assert isinstance(compiled, ir.DistributedCompiledProgram) and isinstance(clearing, ir.DistributedCompiledProgram)
+    for reset in (0, 1):
+        with compiled.prepare(config, persistent=True, reset_persistent_windows=bool(reset)) as ranks:
+            for turn in range(3):
+                ranks(seen[reset, turn])
+    with clearing.prepare(config, persistent=True, reset_persistent_windows=False) as ranks:
+        for turn in range(3):
+            ranks(cells[turn])
+    wanted = np.broadcast_to(np.array([[0, 5, 10], [0, 0, 0]], np.int32)[:, :, None, None, None], seen.shape)
+    return {"seen": seen, "cells": cells[..., 1]}, {"seen": wanted, "cells": np.zeros((3, world, 1), np.int32)}
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -177,4 +193,5 @@ SCENARIOS: dict[str, Scenario] = {
     "ahead": _ahead,
     "blocks": _blocks,
     "resident": _resident,
+    "kept": _kept,
 }

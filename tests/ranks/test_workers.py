@@ -8,7 +8,6 @@ import pytest
 import tilejit.language as pl
 import tilejit.language.distributed as pld
 from tests.ranks import order
-from tests.ranks.resident import Scaling
 from tilejit import ir
 from tilejit.errors import ArgumentError
 from tilejit.runtime import DeviceTensor, DistributedCompiledProgram, DistributedConfig, RunConfig
@@ -119,6 +118,21 @@ def test_a_warm_launch_sees_what_its_kernel_reads_of_python(monkeypatch: pytest.
     times.cache_clear()
     all_times(x, config=config)
     assert times.cache_info().misses > 0
+
+
+@pl.program
+class Scaling:
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def scale(self, x: pl.Tensor[[2, 8], pl.FP32], w: pl.Tensor[[8], pl.FP32], total: pl.InOut[pl.Tensor[[2, 8], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            total[:, :] = total + pl.col_expand_mul(x, pl.reshape(w, [1, 8]))
+
+    @pl.function(level=pl.Level.HOST, role=pl.Role.Orchestrator)
+    def all(
+        self, x: pl.Tensor[[NR, 2, 8], pl.FP32], w: pl.Tensor[[NR, 8], pl.FP32], total: pl.InOut[pl.Tensor[[NR, 2, 8], pl.FP32]], shift: pl.Scalar[pl.INT32]
+    ):
+        for r in pl.range(pld.world_size()):
+            self.scale(x[r], w[(r + shift) % pld.world_size()], total[r], device=r)
 
 
 def test_tensors_stay_with_their_ranks() -> None:
