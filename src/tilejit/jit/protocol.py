@@ -115,6 +115,8 @@ def _described(slots: object) -> str:
 def registration_hint(value: object) -> str:
     """What to do about an argument of an unknown class."""
     name = type(value).__qualname__
+    if type(value).__module__ in ("builtins", "numpy"):
+        return "pass a NumPy array, such as np.asarray(…, np.float32), a torch tensor, or an object with DLPack or the array interface"
     return (
         "pass a NumPy array, a torch tensor, or an object with DLPack or the array interface; "
         f"for a class of your own: tilejit.register_argument({name}, convert), or methods __cache_signature__ and __abi_slots__"

@@ -12,6 +12,7 @@ import torch
 
 from tests.backends.cuda.walker import NONE, Walker
 from tilejit.backends.cuda import plan
+from tilejit.runtime.cuda import printing
 
 _TYPES = {
     "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64, "u8": torch.uint8, "u16": torch.uint16, "u32": torch.uint32,
@@ -61,7 +62,7 @@ class Gpu(Walker):
         return cell.numpy().view(dtype)[0]
 
     def launch(self, kernel: int, grid: tuple[int, ...], given: Sequence[Any]) -> None:
-        facts, rest = self.program.kernels[kernel], iter(given)
+        facts, rest, log = self.program.kernels[kernel], iter(given), None
         arguments: list[Any] = []
         for parameter in facts.parameters:
             if parameter.kind == "scratch":
@@ -70,6 +71,9 @@ class Gpu(Walker):
                 arguments.append(self.errors)
             elif parameter.kind == "barrier":
                 arguments.append(torch.zeros(1, dtype=torch.int32, device="cuda"))
+            elif parameter.kind == "log":
+                log = torch.zeros(printing.HEADER + printing.PLACES, dtype=torch.int64, device="cuda")
+                arguments.append(log)
             else:
                 value = next(rest)
                 arguments.append(
@@ -78,6 +82,9 @@ class Gpu(Walker):
         if kernel not in self.compiled:
             self.compiled[kernel] = load(facts)
         self.compiled[kernel][grid](*arguments, num_warps=facts.num_warps, num_stages=facts.num_stages, **facts.options)
+        if log is not None:
+            said = log.cpu().numpy()
+            printing.show(said[printing.HEADER :][: said[printing.NEXT]], int(said[printing.LOST]), self.program.failures)
 
 
 def _copy(cell: torch.Tensor, address: int) -> None:
