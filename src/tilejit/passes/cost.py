@@ -30,7 +30,7 @@ CELL_PS, WORK_PS = 100, 1000 // OPERATIONS_PER_NS
 """Picoseconds of moving a cell through a nest, and of a unit of work on it (see `Facts.cost`)."""
 CONTENDED_BYTES_PER_NS = 4
 """Trips that do little but add to the same memory only hand its cache lines to and fro: less work than this per byte stays on one thread."""
-WORTH_NS = 8_000
+WORTH_NS = 12_000
 """Work below this stays on one thread."""
 CREW_NS = 2_500
 """Work that is worth a thread that is awake."""

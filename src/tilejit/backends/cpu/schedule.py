@@ -32,6 +32,8 @@ class NestSchedule:
     """From this size on an output is stored past the caches; 0: never."""
     prefetch_bytes: int
     """From this size on the next row of an input is asked for while this one is computed on; 0: never."""
+    prefetch_outputs: bool
+    """Whether that of an output is too: where the second cache is large the last one is slow."""
     threads: bool
     """Whether the nest may be shared out."""
     stretch: int
@@ -74,6 +76,8 @@ class GemmSchedule:
     least_columns: int
     least_rows: int
     """The least of each: below, packing the other operand anew for every stretch would show."""
+    thin_rows: int
+    """Up to this many rows every thread packs A, which is little, and its own columns of B as it needs them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,7 @@ def nest(dtypes: Sequence[DType], wide: bool, folds: bool) -> NestSchedule:
         recompute=3,
         stream_bytes=24 * _MIB if host().is_x86 else 0,
         prefetch_bytes=1 * _MIB,
+        prefetch_outputs=cache_bytes()[1] >= 2 * _MIB,
         threads=True,
         stretch=64 if folds else 4096,
     )
@@ -122,7 +127,7 @@ def gemm(accumulator: DType) -> GemmSchedule:
     return GemmSchedule(
         rows=rows, vectors=vectors, kc=kc, mc=mc, nc=2048, unroll=2,
         direct_n=256, direct_k=256, few_rows=8, few_dots=32, tile_rows=24, tile_columns=64, shared_bytes=max(last // 2, 4 * _MIB),
-        pieces=16, stream_pieces=32, stream_columns=128, least_columns=256, least_rows=120,
+        pieces=16, stream_pieces=32, stream_columns=128, least_columns=256, least_rows=120, thin_rows=64,
     )  # fmt: skip
 
 
@@ -158,7 +163,7 @@ class Book(Choices):
 
 
 _POWERS_OF_TWO = ("lanes", "middle", "unroll")
-_MAY_BE_NOTHING = ("recompute", "stream_bytes", "prefetch_bytes", "direct_n", "direct_k", "few_rows", "few_dots")
+_MAY_BE_NOTHING = ("recompute", "stream_bytes", "prefetch_bytes", "direct_n", "direct_k", "few_rows", "few_dots", "thin_rows")
 
 
 def _takes(chosen: Schedule, name: str, value: object) -> bool:

@@ -68,23 +68,26 @@ def prefetch_next_row(group: GroupWriter, stage: int, lanes: int, column: Index)
 
     The first sweep over a row waits for memory and the later ones for arithmetic; this lets both go on at once.
     """
-    least = group.schedule.prefetch_bytes
-    if not least or stage != 1 or lanes == 1 or len(group.box.extents) < 2:
+    if not group.schedule.prefetch_bytes or stage != 1 or lanes == 1 or len(group.box.extents) < 2:
         return
-    e = group.e
-    seen: set[int] = set()
-    for value in dict.fromkeys(value for item in group.by_result.values() for value in item.inputs if value not in group.by_result):
-        place = group.places.get(value)
-        if place is None or place.is_mask or place.walk in seen:
-            continue
-        seen.add(place.walk)
-        strides, size = group.box.walks[place.walk].strides, place.dtype.get_byte()
-        if strides[-1] != 1 or strides[-2] == 0 or 0 < _bytes(group, place.dtype) < least:
-            continue
-        e.module.declare("llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        ahead = e.offset(group.pointers[place.walk], e.add(column, strides[-2]), place.dtype.llvm)
-        for line in range(0, lanes * size, LINE):
-            e.void(f"call void @llvm.prefetch.p0({e.offset(ahead, line // size, place.dtype.llvm)}, i32 0, i32 2, i32 1)")
+    read = dict.fromkeys(value for item in group.by_result.values() for value in item.inputs if value not in group.by_result)
+    for walk in dict.fromkeys(place.walk for value in read if (place := group.places.get(value)) is not None and not place.is_mask):
+        _ask_for_next_row(group, walk, lanes, column, to_write=False)
+    for write in group.plan.writes if group.schedule.prefetch_outputs else ():
+        place = group.places[group.target(write)]
+        if write is not group.streamed and not place.is_mask and not group.is_row_write(write):
+            _ask_for_next_row(group, place.walk, lanes, column, to_write=True)
+
+
+def _ask_for_next_row(group: GroupWriter, number: int, lanes: int, column: Index, *, to_write: bool) -> None:
+    e, walk = group.e, group.box.walks[number]
+    strides, dtype, size = walk.strides, walk.dtype, walk.dtype.get_byte()
+    if strides[-1] != 1 or strides[-2] == 0 or 0 < _bytes(group, dtype) < group.schedule.prefetch_bytes:
+        return
+    e.module.declare("llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    ahead = e.offset(group.pointers[number], e.add(column, strides[-2]), dtype.llvm)
+    for line in range(0, lanes * size, LINE):
+        e.void(f"call void @llvm.prefetch.p0({e.offset(ahead, line // size, dtype.llvm)}, i32 {int(to_write)}, i32 2, i32 1)")
 
 
 def finish(e: Emitter) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tilejit.backends.cpu.llvm.host import host
 from tilejit.backends.cpu.llvm.text import Emitter, Index, Module, Value
 from tilejit.backends.cpu.llvm.vector import binary, extract, joined, picked, select, shuffle, splat, width_of
 from tilejit.backends.cpu.products.elements import Elements
 from tilejit.backends.cpu.products.kernels import LINE, PARAMS, ask_beyond, function_emitter, params_of
 from tilejit.backends.cpu.products.packing import mixed
 
-_ROWS = 4
+TOGETHER = 4
 """Rows of A that share what was read of B."""
 
 
@@ -23,11 +24,13 @@ def unit(kind: Elements) -> int:
 # B row after row --------------------------------------------------------------------------------------------------------
 
 _STREAM_DEPTH = {1: 4, 2: 4, 4: 2}
-"""Words along the depth that are read side by side, by the numbers in a word."""
-
-
+"""Words along the depth that are read side by side for a single row, by the numbers in a word."""
 _ROWS_AHEAD = 2
 """Turns along the depth after which rows are read that are asked for now."""
+_DEPTH = 64
+"""Words along the depth after which sums go back to memory."""
+_AHEAD_PIECES = 4
+"""Pieces of B, as wide as what is computed together and as deep, after which the one comes that is asked for now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class _Operands:
 
 
 def stream(module: Module, kind: Elements) -> str:
-    """Columns of B are adjacent: row after row of it is read once, and C, which is small, is updated in place."""
+    """Columns of B are adjacent: it is read once, in pieces from left to right, and C, which is small, is updated in place."""
     name = f"gemm.{kind.name}.stream"
     if name in module.functions:
         return name
@@ -49,13 +52,19 @@ def stream(module: Module, kind: Elements) -> str:
         e.store(kind.zero(1), e.offset(c, e.add(e.mul(i.iv, c_row), j.iv), kind.acc), kind.acc_bytes)
     operands = _Operands((a, a_row, a_col), (b, b_row), (c, c_row))
     depth, single = _STREAM_DEPTH[kind.group], replace(kind, dot=None)
-    deep = e.inst("i64", f"and i64 {k.text}, {-depth * kind.group}")
+    whole, deep = (e.inst("i64", f"and i64 {k.text}, {-many}") for many in (kind.group, depth * kind.group))
     wide = e.inst("i64", f"and i64 {n.text}, {-unit(kind)}")
-    together = e.inst("i64", f"and i64 {m.text}, {-_ROWS}")
-    for lower, upper, rows in ((0, together, _ROWS), (together, m, 1)):
-        _sweep(e, kind, operands, (0, deep, depth), (lower, upper, rows), (0, wide, unit(kind)))
-        _sweep(e, single, operands, (deep, k, 1), (lower, upper, rows), (0, wide, unit(kind)))
-        _sweep(e, single, operands, (0, k, 1), (lower, upper, rows), (wide, n, 1))
+    lower: Index = 0
+    for rows in (2 * TOGETHER, TOGETHER) if kind.group < 4 and host().vector_registers == 32 else (TOGETHER,):
+        upper = e.inst("i64", f"and i64 {m.text}, {-rows}")
+        _blocks(e, kind, operands, (0, whole), (lower, upper, rows), (0, wide, unit(kind)))
+        if kind.dot is not None:
+            _blocks(e, single, operands, (whole, k), (lower, upper, rows), (0, wide, unit(kind)))
+        _blocks(e, single, operands, (0, k), (lower, upper, rows), (wide, n, 1))
+        lower = upper
+    _sweep(e, kind, operands, (0, deep, depth), (lower, m, 1), (0, wide, unit(kind)))
+    _sweep(e, single, operands, (deep, k, 1), (lower, m, 1), (0, wide, unit(kind)))
+    _sweep(e, single, operands, (0, k, 1), (lower, m, 1), (wide, n, 1))
     e.void("ret void")
     e.finish()
     return name
@@ -65,8 +74,41 @@ _Range = tuple[Index, Index, int]
 """From, to, how many at a time."""
 
 
+def _blocks(e: Emitter, kind: Elements, operands: _Operands, along: tuple[Index, Index], down: _Range, across: _Range) -> None:
+    """Add to a part of C the products of a part of the depth: the sums of some rows and columns stay in registers while a piece of B is read."""
+    (b, b_row), (c, c_row) = operands.b, operands.c
+    rows, width = down[2], across[2]
+    pieces, each = (width // kind.lanes, kind.lanes) if width > 1 else (1, 1)
+    words = e.alloca(f"[{_DEPTH * rows} x {kind.word}]")
+    with e.loop(along[0], along[1], _DEPTH * kind.group, name="k") as part, e.loop(down[0], down[1], rows, name="i") as i:
+        e.look()
+        steps = e.inst("i64", f"udiv i64 {e.i64(e.min(e.sub(along[1], part.iv), _DEPTH * kind.group)).text}, {kind.group}")
+        with e.loop(0, steps, name="word") as step:
+            for r in range(rows):
+                word = _word_of_a(e, kind, operands.a, e.add(i.iv, r), e.add(part.iv, e.mul(step.iv, kind.group)))
+                e.store(word, e.offset(words, e.add(e.mul(step.iv, rows), r), kind.word), kind.acc_bytes)
+        top = e.offset(b, e.mul(part.iv, b_row), kind.b.memory)
+        outs = [e.offset(c, e.mul(e.add(i.iv, r), c_row), kind.acc) for r in range(rows)]
+        with e.loop(across[0], across[1], width, name="j") as j:
+            later = _later(e, j.iv, across, b_row, kind) if width > 1 else 0
+            places = [e.offset(out, e.add(j.iv, v * each), kind.acc) for out in outs for v in range(pieces)]
+            start = [kind.load_acc(e, place, each) for place in places] + ([kind.zero(each)] * pieces if kind.corrected else [])
+            with e.loop(0, steps, 1, start, name="k") as step:
+                rights = [e.offset(top, e.add(e.mul(e.add(e.mul(step.iv, kind.group), u), b_row), j.iv), kind.b.memory) for u in range(kind.group)]
+                if width > 1:
+                    _ask_for_later(e, kind, rights, later, width)
+                right = _vectors(e, kind.words(e, mixed(e, [kind.b.load(e, place, width) for place in rights])), each)
+                ones = [splat(e, kind.load_words(e, e.offset(words, e.add(e.mul(step.iv, rows), r), kind.word), 1), each) for r in range(rows)]
+                sums = [kind.multiply_add(e, ones[r], right[v], step.carried[r * pieces + v]) for r in range(rows) for v in range(pieces)]
+                extra = step.carried[rows * pieces :]
+                step.next = sums + [kind.correction(e, word, total) for word, total in zip(right, extra, strict=bool(extra))]
+            totals, extra = step.results[: rows * pieces], step.results[rows * pieces :]
+            for cell, (place, total) in enumerate(zip(places, totals, strict=True)):
+                e.store(kind.sub(e, total, extra[cell % pieces]) if extra else total, place, kind.acc_bytes)
+
+
 def _sweep(e: Emitter, kind: Elements, operands: _Operands, along: _Range, down: _Range, across: _Range) -> None:
-    """Add to a part of C the products of a part of the depth, some words at a time."""
+    """The same for rows one by one: B is read row after row, some words at a time."""
     (a, a_row, a_col), (b, b_row), (c, c_row) = operands.a, operands.b, operands.c
     depth, rows, width = along[2], down[2], across[2]
     with e.loop(along[0], along[1], depth * kind.group, name="k") as step, e.loop(down[0], down[1], rows, name="i") as i:
@@ -83,7 +125,7 @@ def _sweep(e: Emitter, kind: Elements, operands: _Operands, along: _Range, down:
             for u in range(depth):
                 places_of_b = [e.offset(at, j.iv, kind.b.memory) for at in right[u * kind.group : (u + 1) * kind.group]]
                 if width > 1:
-                    _ask_for_later_rows(e, kind, places_of_b, e.mul(b_row, _ROWS_AHEAD * depth * kind.group), width)
+                    _ask_for_later(e, kind, places_of_b, e.mul(b_row, _ROWS_AHEAD * depth * kind.group), width)
                 loaded = [kind.b.load(e, place, width) for place in places_of_b]
                 words = _vectors(e, kind.words(e, mixed(e, loaded)), each)
                 extra = [kind.correction(e, word, total) for word, total in zip(words, extra, strict=True)] if kind.corrected else extra
@@ -93,8 +135,15 @@ def _sweep(e: Emitter, kind: Elements, operands: _Operands, along: _Range, down:
                     e.store(kind.sub(e, total, extra[v]) if kind.corrected else total, places[r][v], kind.acc_bytes)
 
 
-def _ask_for_later_rows(e: Emitter, kind: Elements, places: Sequence[Value], later: Index, width: int) -> None:
-    """The processor itself sees no order in pieces of rows, as threads that share out columns read them.
+def _later(e: Emitter, column: Value, across: _Range, b_row: Value, kind: Elements) -> Index:
+    """Elements to the place of the piece that comes some pieces later: to the right of this one, or below, at the left."""
+    ahead = _AHEAD_PIECES * across[2]
+    below = e.sub(e.add(e.mul(b_row, _DEPTH * kind.group), ahead), e.sub(across[1], across[0]))
+    return e.inst("i64", f"select {e.icmp('slt', e.add(column, ahead), across[1])}, i64 {ahead}, {e.i64(below)}")
+
+
+def _ask_for_later(e: Emitter, kind: Elements, places: Sequence[Value], later: Index, width: int) -> None:
+    """The processor itself sees no order in pieces of rows.
 
     They go to the second cache: rows whose length is a power of two share few places in the first one.
     """
@@ -135,13 +184,13 @@ def dots(module: Module, kind: Elements) -> str:
     params = params_of(PARAMS)
     a, a_row, _, b, _, b_col, c, c_row, m, n, k, accumulate, *_ = params
     e = function_emitter(module, name, "void", params, "nounwind noinline")
-    together, wide = (e.inst("i64", f"and i64 {size.text}, {-many}") for size, many in ((m, _ROWS), (n, _COLUMNS)))
+    together, wide = (e.inst("i64", f"and i64 {size.text}, {-many}") for size, many in ((m, TOGETHER), (n, _COLUMNS)))
     apart = e.inst("i64", f"sdiv i64 {wide.text}, {_COLUMNS}")
     for left, right, columns in ((0, apart, _COLUMNS), (wide, n, 1)):
         with e.loop(left, right, 1, name="j") as j:
             places = [e.add(j.iv, e.mul(apart, v)) for v in range(columns)]
             rights = [e.offset(b, e.mul(at, b_col), kind.b.memory) for at in places]
-            for lower, upper, rows in ((0, together, _ROWS), (together, m, 1)):
+            for lower, upper, rows in ((0, together, TOGETHER), (together, m, 1)):
                 with e.loop(lower, upper, rows, name="i") as i:
                     e.look()
                     lefts = [e.offset(a, e.mul(e.add(i.iv, r), a_row), kind.a.memory) for r in range(rows)]

@@ -29,6 +29,9 @@ def params_of(text: str) -> list[Value]:
     return [Value(f"%{part.split()[1]}", part.split()[0]) for part in text.split(", ")]
 
 
+_STEPS_AHEAD = 16
+"""Steps along the depth after which the part of a panel of A is used that is asked for now."""
+
 # micro-kernels ----------------------------------------------------------------------------------------------------------
 
 
@@ -60,6 +63,7 @@ def packed_kernel(module: Module, kind: Elements, block: GemmSchedule) -> str:
             sums = loop.carried
             at_a = e.offset(a, e.mul(loop.iv, block.rows), kind.word)
             at_b = e.offset(b, e.mul(loop.iv, columns), kind.word)
+            ask_beyond(e, at_a, kind.word, _STEPS_AHEAD * block.rows)
             for u in range(times):
                 sums = step(sums, e.offset(at_a, u * block.rows, kind.word), e.offset(at_b, u * columns, kind.word))
             loop.next = sums

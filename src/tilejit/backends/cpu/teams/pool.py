@@ -36,6 +36,8 @@ LINGER_CYCLES = 500_000
 """About 200 µs: how long it goes on looking, now letting others have the processor, before it sleeps. To wake it takes its waker 10 to 30 µs."""
 WORTH_CYCLES = 200_000
 """About 80 µs: measured work below this is not worth waking anybody."""
+WORTH_AWAKE_CYCLES = 20_000
+"""The same where threads of OpenMP would do it."""
 CHUNK_CYCLES = 5_000
 """Work to take at once, where it was measured."""
 WAKE_FACTOR = 8
@@ -51,7 +53,7 @@ def pool_text() -> str:
     names = {f"T_{slot.name}": str(int(slot)) for slot in Team} | {f"W_{slot.name}": str(int(slot)) for slot in Worker}
     numbers = {
         "SPIN": SPIN_CYCLES, "WAKE": WAKE_FACTOR, "BORROWED": abi.MAX_WORKERS - 1, "LEAST_BORROWED": LEAST_BORROWED, "LINGER": LINGER_CYCLES,
-        "WORTH": WORTH_CYCLES, "CHUNK_CYCLES": CHUNK_CYCLES, "MEASURED_MASK": abi.MEASURED_COUNT - 1,
+        "WORTH": WORTH_CYCLES, "WORTH_AWAKE": WORTH_AWAKE_CYCLES, "CHUNK_CYCLES": CHUNK_CYCLES, "MEASURED_MASK": abi.MEASURED_COUNT - 1,
         "CLOSED": _CLOSED, "LAST": _CLOSED + 1, "LARGEST": _LARGEST,
         "MAX_WORKERS": abi.MAX_WORKERS, "ARENA_BASE": abi.ARENA_BASE, "ARENA_END": abi.ARENA_END, "THREADS": abi.THREADS, "TEAM": abi.TEAM,
         "VALUES": abi.FAILURE_VALUES, "LOCKS": abi.LOCKS, "RUN": abi.TEAM_RUN, "YIELD": abi.TEAM_YIELD,
@@ -94,9 +96,10 @@ define internal i64 @worth(i64 %trips, i64 %took, i1 %borrowed) noinline {
   %rest = sub i64 %trips, 1
   %work = mul i64 %rest, %took
   ; Threads of OpenMP look for work much longer than ours.
-  %least = select i1 %borrowed, i64 $SPIN, i64 $WORTH
+  %least = select i1 %borrowed, i64 $WORTH_AWAKE, i64 $WORTH
   %enough = icmp ugt i64 %work, %least
-  %helpers = udiv i64 %work, $SPIN
+  %each = select i1 %borrowed, i64 $WORTH_AWAKE, i64 $SPIN
+  %helpers = udiv i64 %work, %each
   %some = select i1 %enough, i64 %helpers, i64 0
   ret i64 %some
 }
@@ -226,13 +229,24 @@ caller:
   ret void
 helper:
   %number = sext i32 %told to i64
+  %limit.at = call ptr @slot(ptr %team, i64 $T_LIMIT)
+  %limit = load atomic i64, ptr %limit.at monotonic, align 8
+  %is_wanted = icmp sle i64 %number, %limit
+  br i1 %is_wanted, label %help, label %done
+help:
   %place = add i64 %number, $BORROWED
   %me = call ptr @record(ptr %team, i64 %place)
   put i64 %number %me $W_HOME
   ; Its next work may be torch's.
   call void @llvm.x86.sse.stmxcsr(ptr %mode)
-  call void @join(ptr %team, ptr %me)
+  ; Nobody shuts them out, since OpenMP waits for all of its threads: to be counted takes one write.
+  %gate = call ptr @slot(ptr %team, i64 $T_GATE)
+  %inside = atomicrmw add ptr %gate, i32 1 acq_rel, align 4
+  call void @work(ptr %team, ptr %me)
+  call void @leave(ptr %gate)
   call void @llvm.x86.sse.ldmxcsr(ptr %mode)
+  br label %done
+done:
   ret void
 }
 

@@ -33,7 +33,7 @@ def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]
     unit = max(schedule.vectors * kind.lanes, few.unit(kind)) if by_columns else schedule.rows
     whole, across = (n, m) if by_columns else (m, n)
     least, pieces = schedule.least_columns if by_columns else schedule.least_rows, schedule.pieces
-    if variant == "stream":
+    if variant == "stream" and not (isinstance(m, int) and m >= few.TOGETHER):
         least, pieces = schedule.stream_columns, schedule.stream_pieces
     size = _stretch(e, whole, unit, least, pieces)
     parts = quotient_up(e, whole, size)
@@ -43,7 +43,8 @@ def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]
     estimate = nanoseconds(e, size, across, k)
     others = [applies(e, name, product.operand, product.a.strides[-2:], product.b.strides[-2:], product.sizes) for name in wanted[:-1]]
     single = all(extent == 1 for extent in product.batch)
-    if variant == "packed" and single:
+    thin = isinstance(m, int) and m <= schedule.thin_rows and isinstance(n, int) and n >= schedule.pieces * schedule.least_columns
+    if variant == "packed" and single and not thin:
         return _share_packed(f, product, plan_of(e, kind.packed, block_of(e.module, kind.packed), product.sizes), others, alone)
     if not team.is_worth_it(count, estimate):
         return False

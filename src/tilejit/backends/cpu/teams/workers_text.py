@@ -226,29 +226,13 @@ ready:
   ret i1 true
 }
 
-; Take part in the present work, unless there is no room or it is over.
-define internal void @join(ptr %team, ptr %me) noinline {
+; Do a share of the present work, with memory of its own; without any there is none to do.
+define internal void @work(ptr %team, ptr %me) noinline {
 entry:
-  %gate = call ptr @slot(ptr %team, i64 $T_GATE)
-  %limit.at = call ptr @slot(ptr %team, i64 $T_LIMIT)
-  br label %knock
-knock:
-  %inside = load atomic i32, ptr %gate acquire, align 4
-  %limit64 = load atomic i64, ptr %limit.at monotonic, align 8
-  %limit = trunc i64 %limit64 to i32
-  ; A closed gate has a bit above every limit.
-  %room = icmp ult i32 %inside, %limit
-  br i1 %room, label %enter, label %done
-enter:
-  %one_more = add i32 %inside, 1
-  %pair = cmpxchg ptr %gate, i32 %inside, i32 %one_more acq_rel acquire, align 4
-  %entered = extractvalue { i32, i1 } %pair, 1
-  br i1 %entered, label %prepare, label %knock
-prepare:
   %bytes = get i64 %team $T_SCRATCH
   %ready = call i1 @have_scratch(ptr %me, i64 %bytes)
-  br i1 %ready, label %work, label %leave
-work:
+  br i1 %ready, label %go, label %done
+go:
   %mode.at = call ptr @slot(ptr %team, i64 $T_FLOAT_MODE)
   call void @llvm.x86.sse.ldmxcsr(ptr %mode.at)
   %arena = get ptr %me $ARENA_BASE
@@ -258,13 +242,44 @@ work:
   put i64 -1 %me $DUE
   %home = get i64 %me $W_HOME
   call void @take_part(ptr %team, ptr %me, ptr %arena, i64 %home)
-  br label %leave
-leave:
+  br label %done
+done:
+  ret void
+}
+
+define internal void @leave(ptr %gate) noinline {
+entry:
   %before = atomicrmw sub ptr %gate, i32 1 acq_rel, align 4
   %last = icmp eq i32 %before, $LAST
   br i1 %last, label %report, label %done
 report:
   call void @futex_wake(ptr %gate, i32 1)
+  br label %done
+done:
+  ret void
+}
+
+; Take part in the present work, unless there is no room or it is over.
+define internal void @join(ptr %team, ptr %me) noinline {
+entry:
+  %gate = call ptr @slot(ptr %team, i64 $T_GATE)
+  %limit.at = call ptr @slot(ptr %team, i64 $T_LIMIT)
+  br label %knock
+knock:
+  %count = load atomic i32, ptr %gate acquire, align 4
+  %limit64 = load atomic i64, ptr %limit.at monotonic, align 8
+  %limit = trunc i64 %limit64 to i32
+  ; A closed gate has a bit above every limit.
+  %room = icmp ult i32 %count, %limit
+  br i1 %room, label %enter, label %done
+enter:
+  %one_more = add i32 %count, 1
+  %pair = cmpxchg ptr %gate, i32 %count, i32 %one_more acq_rel acquire, align 4
+  %entered = extractvalue { i32, i1 } %pair, 1
+  br i1 %entered, label %inside, label %knock
+inside:
+  call void @work(ptr %team, ptr %me)
+  call void @leave(ptr %gate)
   br label %done
 done:
   ret void
