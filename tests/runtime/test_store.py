@@ -398,6 +398,58 @@ def test_waiting_for_a_lock_is_bounded_and_ends_in_a_build_of_ones_own(tmp_path:
     store.files.unlock(held)
 
 
+def test_whoever_waits_does_so_while_the_holder_computes(tmp_path: Path) -> None:
+    """However long that takes: no clock decides."""
+    answers = [(b"1",), (b"2",), (b"2", b"3"), (b"4",), (b"4",)]
+
+    class Slow(Files):
+        def progress(self, path: str) -> tuple[bytes, ...] | None:
+            return answers.pop(0)
+
+    store = Store(str(tmp_path / "cache"), files=Slow(), lock_timeout=0.0)
+    assert store.put(entry_of(1, hashlib.sha256(b"other").hexdigest()))
+    (tmp_path / "cache" / "locks").mkdir(mode=0o700)
+    held = Files().try_lock(str(tmp_path / "cache" / "locks" / f"{KEY}.lock"))
+    assert held is not None
+    assert store.get_or_build(KEY, lambda: entry_of(4)) == entry_of(4)
+    assert not answers, "it gave up as soon as nothing was done"
+    Files().unlock(held)
+
+
+HOLDER = """
+import sys
+from tilejit.runtime.store.files import Files
+held = Files().try_lock(sys.argv[1])
+for line in sys.stdin:
+    for _ in range(int(line)):
+        hash("x" * 1000)
+    print("done", flush=True)
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
+def test_what_a_holder_does_is_seen_from_outside(tmp_path: Path) -> None:
+    path = str(tmp_path / "key.lock")
+    with subprocess.Popen([sys.executable, "-c", HOLDER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdin is not None and holder.stdout is not None
+
+        def work(turns: int) -> tuple[bytes, ...] | None:
+            print(turns, file=holder.stdin, flush=True)
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "done\n"
+            return Files().progress(path)
+
+        before = work(1)
+        assert before is not None
+        while work(100_000) == before:
+            pass
+        holder.stdin.close()
+    assert Files().progress(path) is None, "there is no such process any more"
+    own = Files().try_lock(path)
+    assert own is not None and Files().progress(path) is None, "of itself a process cannot tell"
+    Files().unlock(own)
+
+
 def test_a_lock_that_was_held_during_a_fork_is_free_when_its_holder_is_done(tmp_path: Path) -> None:
     path = str(tmp_path / "key.lock")
     held = Files().try_lock(path)

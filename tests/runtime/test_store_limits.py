@@ -120,10 +120,8 @@ def test_an_interpreter_that_is_never_destroyed_does_not_keep_the_process(tmp_pa
 CROWD = """
 import multiprocessing, sys
 from script import check, kernel
-from tilejit.jit.disk.stores import store
 
 def one(barrier, results):
-    store().lock_timeout = 3600.0  # however long the one that compiles takes on a busy machine
     barrier.wait()
     check()
     results.put(kernel.cache_info().misses)

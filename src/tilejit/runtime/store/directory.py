@@ -182,7 +182,7 @@ class Store:
     def building(self, key: str) -> Generator[bool]:
         """Hold the lock of `key`; yields whether somebody may have written the entry meanwhile.
 
-        Waiting is bounded: after `lock_timeout` the caller compiles for itself.
+        Whoever waits does so as long as the holder lives and computes; when it did nothing for `lock_timeout`, the caller compiles for itself.
         """
         descriptor, waited = self._lock(key)
         try:
@@ -196,14 +196,16 @@ class Store:
         if not self._ready() or self.root is None:
             return None, False
         path = os.path.join(self.root, "locks", key + ".lock")
-        deadline = time.monotonic() + self.lock_timeout
-        pause = 0.001
+        deadline, pause, done = 0.0, 0.001, None
         try:
             self.files.make_directory(os.path.dirname(path))
             while (descriptor := self.files.try_lock(path)) is None:
                 self.counters.waits += 1
                 if time.monotonic() > deadline:
-                    return None, True
+                    before, done = done, self.files.progress(path)
+                    if deadline and (done is None or done == before):
+                        return None, True
+                    deadline = time.monotonic() + self.lock_timeout
                 time.sleep(pause)
                 pause = min(pause * 1.5, 0.05)
         except OSError as error:

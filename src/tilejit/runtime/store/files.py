@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import stat
 from collections.abc import Iterator
@@ -112,6 +113,8 @@ class Files:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Sweeping may have removed the file between open and flock: then this lock guards nothing.
             if os.fstat(descriptor).st_ino == os.stat(path, follow_symlinks=False).st_ino:
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, f"{os.getpid()} {_machine()}".encode(), 0)
                 return descriptor
         except (BlockingIOError, FileNotFoundError):
             pass
@@ -121,6 +124,21 @@ class Files:
         os.close(descriptor)
         return None
 
+    def progress(self, path: str) -> tuple[bytes, ...] | None:
+        """Something that is different after the process that holds a lock has computed; None where that cannot be told.
+
+        Locks of processes that died are free at once, whatever this says.
+        """
+        try:
+            pid, _, machine = self.read(path, 1 << 10)[0].decode("ascii").partition(" ")
+            if machine != _machine() or not machine or int(pid) == os.getpid():  # whoever waits computes a little, too
+                return None
+            with open(f"/proc/{int(pid)}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except (OSError, ValueError):
+            return None
+        return fields[_USER_TIME], fields[_SYSTEM_TIME], fields[_START_TIME]
+
     def unlock(self, descriptor: int) -> None:
         try:
             # Closing is not enough: a process forked meanwhile has the descriptor too, and with it the lock.
@@ -128,6 +146,20 @@ class Files:
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
         finally:
             os.close(descriptor)
+
+
+_USER_TIME, _SYSTEM_TIME, _START_TIME = 11, 12, 19
+"""Of /proc/PID/stat, after the name of the program."""
+
+
+@functools.cache
+def _machine() -> str:
+    """Where the number of a process means the same process: this start of this machine, and the processes that see each other; empty: not known."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
+    except (OSError, ValueError):
+        return ""
 
 
 def _upwards(path: str) -> Iterator[str]:
