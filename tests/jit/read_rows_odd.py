@@ -176,6 +176,8 @@ ODD = [
     ("default of a helper in a list that took the place of its like", "import numpy as np\n" + HELPERS + "L = [A]", "L[0]", ("= 3", "= 4"), "m.L[0] = m.B; " + TWICE + "m.B.__wrapped__.__defaults__ = (4,)", ""),
     ("empty text of NumPy that a helper is given", "import numpy as np\nN = np.str_('')\nK = 3\ndef f(text):\n    return len(text) + K", "f(N)", ("K = 3", "K = 4"), "m.K = 4", "m.K = 3"),
     ("text of NumPy that ends in zeros", "import numpy as np\nN = np.str_('a\\0\\0')\ndef f(text):\n    return len(text)", "f(N)", ("0\\0'", "0\\0\\0'"), "m.N = m.np.str_('a\\0\\0\\0')", "m.N = m.np.str_('a\\0\\0')"),
+    ("count of a NaN", "T = (float('nan'), 1.0)\nN = float('nan')", "3 + T.count(N) * T.index(N)", ("(float('nan'), 1.0)", "(1.0, float('nan'))"), "m.T = (1.0, float('nan'))", "m.T = (float('nan'), 1.0)"),
+    ("codec that is registered", "import codecs\nN = 3\nCODEC = f'row_{id(globals())}'\ndef search(name):\n    return codecs.CodecInfo(lambda text, errors='strict': (b'x' * N, len(text)), None, name=name) if name == CODEC else None\ncodecs.register(search)\ndef f():\n    return len('ab'.encode(CODEC))", "f()", ("N = 3", "N = 4"), "m.N = 4", "m.N = 3"),
     ("limit of digits that a helper reads", "T = '1' * 1000\ndef f(text):\n    return int(text) % 7", "f(T)", ("1000", "1001"), "sys.set_int_max_str_digits(640)", "sys.set_int_max_str_digits(4300)"),
     ("limit of digits that a helper makes", "N = 1000\ndef f():\n    n = 10\n    return len('%d' % n ** N)", "f()", ("1000", "1001"), "sys.set_int_max_str_digits(640)", "sys.set_int_max_str_digits(4300)"),
     ("limit of digits that a kernel reads", "N = 1000", "int('1' * N) % 7", ("1000", "1001"), "sys.set_int_max_str_digits(640)", "sys.set_int_max_str_digits(4300)"),

@@ -198,3 +198,29 @@ def test_the_hash_is_the_same_in_another_process() -> None:
     code = "from tests.tile_ir.programs import ragged; from tilejit.tile_ir.equal import structural_hash; print(structural_hash(ragged()))"
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env={"PYTHONPATH": "src:.", "PYTHONHASHSEED": "7"})
     assert int(found.stdout) == structural_hash(ragged())
+
+
+COUNTED = """
+import tilejit.language as pl
+@pl.program
+class p:
+    @pl.function
+    def main(self, x: pl.Tensor[[8], pl.INT32], flag: pl.Scalar[pl.BOOL], out: pl.Out[pl.Tensor[[9], pl.INT32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+{lines}
+            out[:] = pl.full([9], dtype=pl.INT32, value=1)
+"""
+FORMS = {
+    "nothing": [],
+    "clipped": ["a = pl.bincount(pl.clip(x, 0, 8), 9)"],
+    "as it is": ["a = pl.bincount(x, 9)"],
+    "used by what is not used": ["a = pl.bincount(x, 9) + 1"],
+    "in a branch": ["if flag:", "    a = pl.bincount(x, 9)", "    out[:] = a"],
+    "before a branch": ["a = pl.bincount(x, 9)", "if flag:", "    out[:] = a"],
+}
+
+
+def test_what_may_fail_counts_though_nobody_uses_it_and_so_does_whether_it_runs() -> None:
+    programs = {name: pl.parse(COUNTED.format(lines="\n".join(f"            {line}" for line in lines))) for name, lines in FORMS.items()}
+    equal = [(one, other) for one in FORMS for other in FORMS if one < other and structural_equal(programs[one], programs[other])]
+    assert equal == [("as it is", "used by what is not used")]

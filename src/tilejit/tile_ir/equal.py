@@ -2,9 +2,9 @@
 
 A launch of a kernel is the same as a call of it, and blocks of calls the same as a launch with blocks (the form before and after
 outlining). A function is written down as canonical lines, one per op whose place in the order matters (everything that reads or
-changes memory, control flow). Constants, and pure ops on values, are expressions: they appear where they are first
-needed, and equal ones are one. Spans, names, comments, and extents and valid regions that follow from the operands are
-left out; so are extent checks, which follow from the ops they guard. Symbols are numbered as they appear.
+changes memory, control flow). Constants, and pure ops on values, are expressions: they appear where they are first needed, and equal
+ones are one; those that may fail appear in their own block, needed or not. Spans, names, comments, and extents and valid regions that
+follow from the operands are left out; so are extent checks, which follow from the ops they guard. Symbols are numbered as they appear.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilejit import ops
-from tilejit.ops.facts import Effect
+from tilejit.ops.facts import Effect, Fails
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.build import constant_of
 from tilejit.tile_ir.literal import write_literal, write_type
@@ -172,12 +172,24 @@ class _Writer:
     def block(self, block: Block, indent: str, name: str) -> None:
         outer = self.path
         number = 0
+        failing: list[Operation] = []
         for op in block.ops:
-            if not isinstance(op, d.CheckOp) and not is_expression(op):
+            if is_expression(op):
+                failing += [op] if _may_fail(op) else []
+            elif not isinstance(op, d.CheckOp):
                 self.path = (*outer, f"{name}[{number}]")
+                self.needed(failing if op.regions else [], indent)
                 self.statement(op, indent)
                 number += 1
+        self.needed(failing, indent)
         self.path = outer
+
+    def needed(self, failing: list[Operation], indent: str) -> None:
+        """Write down expressions that may fail, used or not: where they stand decides whether they run at all."""
+        for op in failing:
+            for result in op.results:
+                self.use(result, indent)
+        failing.clear()
 
     def statement(self, op: Operation, indent: str) -> None:
         launch = _launch(op)
@@ -270,6 +282,10 @@ def _launch(op: Operation) -> tuple[str, Sequence[SSAValue], SSAValue | None] | 
 def asks_place(op: d.ApplyOp) -> bool:
     """Whether an op asks where the code runs (block index, …) or takes from a FIFO: its place in the program is part of its meaning."""
     return ops.facts(op.op).effect is not Effect.Nothing
+
+
+def _may_fail(op: Operation) -> bool:
+    return isinstance(op, d.ApplyOp) and ops.facts(op.op).fails not in (Fails.Never, Fails.Divisor)
 
 
 def is_expression(op: Operation) -> bool:
