@@ -174,7 +174,7 @@ def store_narrow(w: Writer) -> None:
     """A statement: a value goes to memory in a narrow type."""
     name = w.rng.choice([n for n in NARROW if n != "FP8E8M0"])
     wide = "INT32" if "INT" in name else "FP32"
-    x = w.pick(lambda v: v.exact and v.full and v.dtype == wide and len(v.shape) == 2 and isinstance(v.shape[0], int) and int(v.shape[1]) % 2 == 0)
+    x = w.pick(lambda v: v.exact and v.full and v.dtype == wide and len(v.shape) == 2 and all(isinstance(n, int) for n in v.shape) and int(v.shape[1]) % 2 == 0)
     if x is None or w.block is not None:
         return
     param = w.output(x.shape, name)

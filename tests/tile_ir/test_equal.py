@@ -221,6 +221,6 @@ FORMS = {
 
 
 def test_what_may_fail_counts_though_nobody_uses_it_and_so_does_whether_it_runs() -> None:
-    programs = {name: pl.parse(COUNTED.format(lines="\n".join(f"            {line}" for line in lines))) for name, lines in FORMS.items()}
+    programs: dict[str, Any] = {name: pl.parse(COUNTED.format(lines="\n".join(f"            {line}" for line in lines))) for name, lines in FORMS.items()}
     equal = [(one, other) for one in FORMS for other in FORMS if one < other and structural_equal(programs[one], programs[other])]
     assert equal == [("as it is", "used by what is not used")]
