@@ -106,6 +106,24 @@ def arrays_of_the_host(x: pl.Tensor, how: pl.Tensor, a: pl.Out[pl.Tensor]):
 
 
 @pl.jit
+def windows_of_products(x: pl.Tensor, y: pl.Tensor, z: pl.Tensor, how: pl.Tensor, a: pl.InOut[pl.Tensor], b: pl.InOut[pl.Tensor]):
+    """The accumulator says what is valid; batches may be fewer too."""
+    with pl.at(level=pl.Level.CORE_GROUP):
+        rows = pl.cast(pl.read(how, [0]), pl.INDEX)
+        acc = pl.load(z, [0, 0], [16, 16], valid_shape=[rows, 5])
+        left, right = pl.load(x, [0, 0, 0], [1, 16, 16], valid_shape=[1, rows, 16]), pl.load(y, [0, 0, 0], [1, 16, 16])
+        pl.store(pl.matmul_acc(acc, pl.reshape(left, [16, 16]), pl.reshape(right, [16, 16])), [0, 0], a)
+        batches = pl.load(x, [0, 0, 0], [4, 16, 16], valid_shape=[rows - 1, 16, 16])
+        pl.store(pl.batch_matmul(batches, pl.load(y, [0, 0, 0], [4, 16, 16])), [0, 0, 0], b)
+
+
+@pl.jit
+def rows_of_pairs(x: pl.Tensor, places: pl.Tensor, rows: pl.Tensor, a: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        a[:] = pl.scatter_update(x, -2, places, rows)
+
+
+@pl.jit
 def whole_products(x: pl.Tensor, y: pl.Tensor, a: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         a[:] = pl.matmul(x, y)
@@ -170,6 +188,12 @@ def cases() -> list[tuple[Any, list[Array]]]:
     found.append((arrays_of_the_host, [x, np.array([1, 2], np.int32), np.zeros_like(x)]))
     found.append((arrays_of_the_host, [x, np.array([0, 4], np.int32), np.zeros_like(x)]))
     found += [(narrow_sums, [rng.integers(-99, 99, (4, 23)).astype(dtype), np.ones((1, 25), dtype)]) for dtype in (np.int8, np.int16)]
+    x, y = (rng.standard_normal((4, 16, 16)).astype(np.float32) for _ in range(2))
+    found.append((windows_of_products, [x, y, x[1].copy(), np.array([3], np.int32), np.full((16, 16), 7.0, np.float32), np.full((4, 16, 16), 7.0, np.float32)]))
+    pairs = [(rng.standard_normal((count, 5)) + 1j * rng.standard_normal((count, 5))).astype(np.complex64) for count in (9, 4)]
+    found.append((rows_of_pairs, [pairs[0], np.array([[2, 7], [0, 2]], np.int32), pairs[1], np.zeros_like(pairs[0])]))
+    large = [rng.integers(-(1 << 62), 1 << 62, shape) for shape in ((12, 7), (7, 9))]
+    found.append((whole_products, [*large, np.zeros((12, 9), np.int64)]))
     sides = [rng.integers(-99, 99, (40, 19)).astype(np.int32), rng.integers(-99, 99, (19, 35)).astype(np.int32)]
     found.append((whole_products, [*sides, np.zeros((40, 35), np.int32)]))
     return found

@@ -12,6 +12,7 @@ from tilejit.backends.cuda.lower import lower
 from tilejit.backends.entries import entry_infos, fused, versions
 from tilejit.backends.reference.target import ArrayRunner, hole
 from tilejit.passes.pipeline import FUSED
+from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.artifact.sections import Artifact
 from tilejit.runtime.targets import TargetRow, register
 from tilejit.tile_ir.program import Program
@@ -44,7 +45,7 @@ def build(program: Program, prepared: Program, options: CompileOptions) -> Built
         _tell("agree")
 
     artifact = Artifact(program.name, options.platform, entry_infos(prepared, fused(program)), versions=versions())
-    return Built(artifact, runners={name: ArrayRunner(run, name) for name in prepared.entries})
+    return Built(artifact, [Stage("schedule", "schedule.json", made.schedules)], runners={name: ArrayRunner(run, name) for name in prepared.entries})
 
 
 TARGET = Target(lambda options: FUSED, hole, build)

@@ -46,8 +46,7 @@ def product(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     valid = [*_batch_valid(left, right), *outer] or [index(1)]
     if isinstance(args.get("acc"), SSAValue):
         acc = _tile(body, args["acc"])
-        text = _accumulated(body, both, acc, valid, args.get("init_cond"))
-        valid = list(acc.valid)
+        text, valid = multiplied(body, both, _before(body, acc, args.get("init_cond"))), list(acc.valid)
     else:
         text = multiplied(body, both, None)
     if isinstance(args.get("bias"), SSAValue):
@@ -61,20 +60,14 @@ def product(body: Body, op: d.ApplyOp) -> Sequence[Value]:
     return [Tile(elementwise.held(body.out, made, dtype), dtype, shape, body.valid_of(op, 0, lambda axis: valid[axis]))]
 
 
-def _accumulated(body: Body, both: Operands, acc: Tile, valid: Sequence[Scalar], condition: object) -> str:
-    """The product plus an accumulator, whose valid cells are those of the result: outside the product's own, nothing is added."""
+def _before(body: Body, acc: Tile, condition: object) -> str | None:
+    """What the product is added to; None: nothing."""
     flag = body.scalar(condition) if isinstance(condition, SSAValue) else None
-    before: str | None = acc.text
-    if flag is not None and flag.const is None:
-        before = body.out.let("acc", f"tl.where({body.text(flag)}, 0, {acc.text}).to({register(acc.dtype)})")
-    elif flag is not None and flag.const:
-        before = None
-    apart = [axis for axis, (mine, own) in enumerate(zip(valid, acc.valid, strict=True)) if not numbers.same(mine, own) and mine.const != acc.shape[axis]]
-    if not apart:
-        return multiplied(body, both, before)
-    inside = [memory.spread(f"({body.out.arange(acc.padded[axis])} < {valid[axis].text})", axis, acc.rank) for axis in apart]
-    text = f"tl.where({' & '.join(inside)}, {multiplied(body, both, None)}, 0)"
-    return text if before is None else f"({before} + {text})"
+    if flag is None:
+        return acc.text
+    if flag.const is not None:
+        return None if flag.const else acc.text
+    return body.out.let("acc", f"tl.where({body.text(flag)}, 0, {acc.text}).to({register(acc.dtype)})")
 
 
 def _batch_valid(left: Tile, right: Tile) -> list[Scalar]:
