@@ -81,10 +81,12 @@ gpu-test: $(DEV)
 	$(PY) -m pytest -q -m gpu --junitxml=$(or $(OUT),gpu-results)/pytest.xml tests
 	$(PY) -m tests.gpu --out $(or $(OUT),gpu-results)
 
-# Under NVIDIA's compute-sanitizer, which is part of the CUDA toolkit; a sample, since everything takes many times as long.
+# Under NVIDIA's compute-sanitizer, which is part of the CUDA toolkit: every third kernel of the suite, compiled before, and a sample of random programs.
 gpu-sanitize: $(DEV)
+	$(PY) -m tests.gpu --out $(or $(OUT),gpu-results)/plain --cache $(or $(OUT),gpu-results)/kernels --every 3 --kinds suite
 	for tool in memcheck racecheck; do \
-	  $(PY) -m tests.gpu --sanitize $$tool --out $(or $(OUT),gpu-results)/$$tool --kinds suite programs || exit 1; \
+	  $(PY) -m tests.gpu --sanitize $$tool --out $(or $(OUT),gpu-results)/$$tool --cache $(or $(OUT),gpu-results)/kernels --every 3 --kinds suite || exit 1; \
+	  $(PY) -m tests.gpu --sanitize $$tool --out $(or $(OUT),gpu-results)/$$tool --kinds programs || exit 1; \
 	done
 
 reads: $(DEV)
