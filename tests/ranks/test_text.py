@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import tilejit.language as pl
+import tilejit.language.distributed as pld
 from tests.ranks import signals
+from tests.ranks.engines import PLATFORMS, on
 from tilejit import RunConfig, ir
 from tilejit.errors import UnsupportedFeatureError
 
@@ -26,6 +28,32 @@ def test_the_specialised_text_says_which_parameters_are_windows() -> None:
     text = signals.ring_put.specialized_source(X, X.copy(), X.copy(), SIG)
     assert "import tilejit.language.distributed as pld" in text
     assert "win: pld.DistributedTensor[[8, 16], pl.FP32]" in text
+
+
+def test_scripts_find_the_classes_where_they_look_for_them() -> None:
+    from tilejit.ir.distributed_compiled_program import DistributedCompiledProgram, DistributedConfig
+    from tilejit.runtime import DistributedWorker
+
+    assert DistributedCompiledProgram is ir.DistributedCompiledProgram and DistributedConfig is ir.DistributedConfig
+    prepared = signals.hello.compile(np.zeros((2, 8, 16), np.float32), config=on(2))
+    assert isinstance(prepared, DistributedCompiledProgram) and isinstance(prepared.prepare(), DistributedWorker)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_prints_say_which_rank_they_are_of(platform: str, capsys: pytest.CaptureFixture[str]) -> None:
+    @pl.jit
+    def said(y: pl.Out[pl.Tensor[[1, 1], pl.INT32]], me: pl.Scalar[pl.INT32]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            pl.print(me + 5)
+            pl.write(y, [0, 0], me)
+
+    @pl.jit.host
+    def all_said(y: pl.Out[pl.Tensor[[3, 1, 1], pl.INT32]]):
+        for r in pl.range(pld.world_size()):
+            said(y[r], r, device=r)
+
+    all_said(config=on(3, platform))
+    assert sorted(capsys.readouterr().out.split("\n")) == ["", "5", "[1] 6", "[2] 7"]
 
 
 @pytest.mark.parametrize(("platform", "reason"), [("cuda", "ranks on GPUs"), ("a2a3", "PTO text")])

@@ -22,6 +22,7 @@ _TARGETS = {
     f"{ROOT}.language": "tilejit.language",
     f"{ROOT}.language.distributed": "tilejit.language.distributed",
     f"{ROOT}.ir": "tilejit.ir",
+    f"{ROOT}.ir.distributed_compiled_program": "tilejit.ir.distributed_compiled_program",
     f"{ROOT}.runtime": "tilejit.runtime",
     f"{ROOT}.backend": "tilejit.compat.pypto",
 }

@@ -22,7 +22,7 @@ from tilejit.ops.evaluate import ArrayValue, evaluate, whole
 from tilejit.ops.facts import Effect
 from tilejit.ops.sizes import HELP
 from tilejit.runtime.call.failures import NOTE, raise_failure
-from tilejit.runtime.call.printing import in_order
+from tilejit.runtime.call.printing import in_order, say
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.alias import written_by
 from tilejit.tile_ir.build import apply_args
@@ -271,7 +271,7 @@ class Frame(Memory):
             statics = op.static("statics", {})
             parts = statics.get("parts") if isinstance(statics, dict) else None
             shown = [self._shown(arg) for arg in op.args]
-            print(*(in_order(parts, shown) if isinstance(parts, tuple) else shown))
+            say(*(in_order(parts, shown) if isinstance(parts, tuple) else shown))
         elif name == "breakpoint":
             _stop({checks.name_of(value).strip("`"): self._shown(value) for value in self.values})
         elif name == "device_assert":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import mmap
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,6 +39,20 @@ def in_order(parts: Sequence[object], operands: Sequence[object]) -> list[object
     return [next(rest) if part is None else part for part in parts]
 
 
+_voice = threading.local()
+
+
+def speak_as(prefix: str) -> None:
+    """What this thread says in front of every print from now on: who it is, if there are several."""
+    _voice.prefix = prefix
+
+
+def say(*words: object) -> None:
+    """Show what a kernel prints, in one piece: other threads may print too."""
+    prefix = getattr(_voice, "prefix", "")
+    print(" ".join(map(str, (prefix, *words) if prefix else words)) + "\n", end="")
+
+
 class PrintLog:
     """The memory of one call."""
 
@@ -55,9 +70,9 @@ class PrintLog:
         while at < end:
             row = table[int(_read(self._memory, np.uint64, at, 1)[0])]
             said, at = said_in(self._memory, row, at + WORD)
-            print(*said)
+            say(*said)
         if words[LOST]:
-            print(lost_text(int(words[LOST])))
+            say(lost_text(int(words[LOST])))
 
 
 def lost_text(count: int) -> str:

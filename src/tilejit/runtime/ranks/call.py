@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tilejit.errors import RankStopped
-from tilejit.runtime.call import interrupt
+from tilejit.runtime.call import interrupt, printing
 from tilejit.runtime.config import RunConfig
 from tilejit.runtime.ranks import reports, transfers, words
 from tilejit.runtime.ranks.abi import Record, State, Stop
@@ -134,6 +134,7 @@ class Call:
         engine, record = self.engine, self.engine.record(rank)
         step: Step | None = None
         interrupt.obey(engine.stop)
+        printing.speak_as(f"[{rank}]" if rank and engine.name != "shm" else "")  # processes of the launcher are told apart by it
         try:
             for step in self.plan.steps:
                 if step.rank != rank:
@@ -152,6 +153,7 @@ class Call:
                 engine.end(Stop.ERROR, rank)
         finally:
             interrupt.obey(0)
+            printing.speak_as("")
             words.set_word(record, Record.TURN, words.word(record, Record.TURN) + 1)
             words.set_word(record, Record.STATE, State.FINISHED)
             engine.publish_records()
