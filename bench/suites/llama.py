@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import torch
-from measure import Pair, Target
+from measure import Pair, Target, rested
+
+import tilejit.language as pl
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from examples.llama import kernels
 from examples.llama.__main__ import random_config
 from examples.llama.model import Cache, Model
 from examples.llama.peer import Plain
@@ -53,8 +59,8 @@ def cases() -> Iterator[Pair]:
 
         return in_inference(one)
 
-    yield Pair("llama prefill 4x128, bf16", "torch eager", prefill(models[16]), prefill(None), samples=7, target=Target(1.0))
-    yield Pair("llama decode, bf16", "torch eager", decode(models[16]), decode(None), target=Target(1 / 1.1))
+    yield rested(Pair("llama prefill 4x128, bf16", "torch eager", prefill(models[16]), prefill(None), samples=7, target=Target(1.0)))
+    yield rested(Pair("llama decode, bf16", "torch eager", decode(models[16]), decode(None), target=Target(1 / 1.1)))
     matrices = [part for layer in models[16].layers for parts in layer for part in parts if part.dtype == torch.bfloat16] + [models[16].head[1]]
     plenty = torch.ones(sum(matrix.numel() for matrix in matrices) // 2)  # FP32: as many bytes
     rows = {matrix.shape[1]: torch.randn(BATCH, matrix.shape[1]).bfloat16() for matrix in matrices}
@@ -64,10 +70,48 @@ def cases() -> Iterator[Pair]:
         for matrix, out in zip(matrices, outs, strict=True):
             turned(rows[matrix.shape[1]], matrix, out)
 
-    yield Pair("the products of llama decode, bf16", "reading as many bytes (torch sum)", products, plenty.sum, target=Target(1 / 0.85))
-    yield Pair("llama decode, bf16, whole step", "reading as many bytes (torch sum)", decode(models[16]), plenty.sum, target=Target(1 / 0.85))
-    yield Pair("llama decode, int8 weights", "ours in bf16", decode(models[8]), decode(models[16]), target=Target(1 / 1.6))
-    yield Pair("llama decode, int4 weights", "ours in bf16", decode(models[4]), decode(models[16]))
+    for name, step in (("the products of llama decode, bf16", products), ("llama decode, bf16, whole step", decode(models[16]))):
+        yield rested(Pair(name, "reading as many bytes (sum)", step, plenty.sum, target=Target(1 / 0.85)))
+    yield rested(Pair("llama decode, int8 weights", "ours in bf16", decode(models[8]), decode(models[16]), target=Target(1 / 1.6)))
+    yield rested(Pair("llama decode, int4 weights", "ours in bf16", decode(models[4]), decode(models[16])))
+    yield from compiles(Model(config, weights), prompts)
+
+
+def compiles(model: Model, prompts: list[list[int]]) -> Iterator[Pair]:
+    """All kernels of a prefill and of a single step: compiled anew, and read from disk."""
+    calls: list[tuple[pl.JITFunction, tuple[object, ...]]] = []
+
+    def noting(kernel: pl.JITFunction) -> Callable[..., object]:
+        def call(*args: object) -> object:
+            known = kernel.cache_info().misses
+            result = kernel(*args)
+            if kernel.cache_info().misses > known:
+                calls.append((kernel, args))
+            return result
+
+        return call
+
+    every = {name: getattr(kernels, name) for name in ("take", "project", "attend", "finish", "head")}
+    with mock.patch.dict(vars(kernels), {name: noting(kernel) for name, kernel in every.items()}), torch.inference_mode():
+        cache = Cache(model.config, BATCH, ROOM)
+        for kernel in every.values():
+            kernel.cache_clear()
+        for fresh in (prompts, [[5]] * BATCH):
+            model.step(cache, fresh)
+
+    def again(cached: bool) -> Step:
+        def step() -> None:
+            with mock.patch.dict(os.environ, {"TILEJIT_CACHE": str(int(cached))}):
+                for kernel in every.values():
+                    kernel.cache_clear()
+                for kernel, args in calls:
+                    kernel.compile(*args)
+
+        return step
+
+    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, {"TILEJIT_CACHE_DIR": folder}):
+        yield Pair("compile of the whole llama step", "none: 3 s", again(False), lambda: None, samples=3, target=Target(math.inf, 3_000_000))
+        yield Pair("the whole llama step from disk", "compiled anew", again(True), again(False), samples=3, target=Target(1, 30_000))
 
 
 def in_inference(step: Step) -> Step:
