@@ -163,6 +163,29 @@ def unsigned_ranges_of_tiles(n: pl.Tensor, a: pl.Out[pl.Tensor[[1, 16], pl.UINT3
     return a, b
 
 
+@CASES(i32(1, low=0, high=9), expected=lambda n: (np.arange(64, dtype=np.uint16) + np.uint16(n[0])).reshape(4, 16))
+@pl.jit
+def unsigned_ranges_that_go_on(n: pl.Tensor, out: pl.Out[pl.Tensor[[4, 16], pl.UINT16]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range(4):
+            first = pl.cast(n[0], pl.INDEX) + i * 16
+            pl.store(pl.tile.ci(first, [1, 16], dtype=pl.UINT16), [i, 0], out)
+    return out
+
+
+@CASES(f32(3, 8), expected=lambda x: np.repeat(x.sum(dtype=float32).reshape(1, 1), 8, 1), more=[(f32(6, 8),)], compiles=1, tol=1e-5)
+@pl.jit
+def an_extent_as_a_bound(x: pl.Tensor[[M, 8], pl.FP32], out: pl.Out[pl.Tensor[[1, 8], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        m: pl.Scalar[pl.INT64] = pl.tensor.dim(x, 0)
+        total = pl.tile.full([1, 8], dtype=pl.FP32, value=0.0)
+        for i in pl.range(pl.cast(m, pl.INDEX)):
+            row = pl.load(x, [i, 0], [1, 8])
+            total = pl.row_expand_add(total, pl.row_sum(row, pl.create_tile([1, 8], dtype=pl.FP32)))
+        pl.store(total, [0, 0], out)
+    return out
+
+
 @CASES(f32(3, 8), expected=lambda x: x * float32(len(x) * 8), more=[(f32(7, 8),)], compiles=1)
 @pl.jit
 def an_extent_as_a_wide_integer(x: pl.Tensor[[M, 8], pl.FP32], out: pl.Out[pl.Tensor[[M, 8], pl.FP32]]):
@@ -212,6 +235,20 @@ def a_matrix_is_prefetched(x: pl.Tensor, out: pl.Out[pl.Tensor]):
         event = pl.prefetch.async_prefetch(x, context)
         pl.prefetch.wait(event, pl.prefetch.session(context))
         out[:] = x + 1.0
+    return out
+
+
+@CASES(f32(24), f32(2, 3, 8), expected=lambda x, y: x.reshape(3, 8) + y[1])
+@pl.jit
+def lines_and_cubes_are_prefetched(x: pl.Tensor, y: pl.Tensor, out: pl.Out[pl.Tensor[[3, 8], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        context = pl.prefetch.make_context()
+        first = pl.prefetch.async_prefetch(x, context)
+        second = pl.prefetch.async_prefetch(y, context)
+        session = pl.prefetch.session(context)
+        pl.prefetch.wait(first, session)
+        pl.prefetch.wait(second, session)
+        out[:] = pl.reshape(x, [3, 8]) + y[1]
     return out
 
 

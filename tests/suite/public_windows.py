@@ -144,6 +144,19 @@ def a_slot_of_a_tensor_in_blocks(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     return out
 
 
+@CASES(f32(24, 8), 5, expected=lambda x, n: x[: 4 * n] * float32(3), more=[(f32(24, 8), 2)])
+@pl.jit(runtime_scalars=("n",))
+def a_slot_from_a_while(x: pl.Tensor, n: pl.INDEX, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        i = 0
+        while i < n:
+            t: pl.Tile[[4, 8], pl.FP32, pl.MemRef("ring", slots=3)[(i + n) % 3]] = pl.load(x, [i * 4, 0], [4, 8])
+            u: pl.Tile[[4, 8], pl.FP32, pl.MemRef("other", slots=2)[pl.min(i, 1)]] = pl.mul(t, 3.0)
+            pl.store(u, [i * 4, 0], out)
+            i = i + 1
+    return out
+
+
 # extents behind casts -------------------------------------------------------------------------------------------------
 
 
@@ -180,6 +193,18 @@ def a_row_written_at_a_place_from_data(x: pl.Tensor, n: pl.Tensor, out: pl.InOut
     with pl.at(level=pl.Level.CORE_GROUP):
         pos = pl.read(n, [0])
         out[pos : pos + 1, :] = pl.load(x, [3, 0], [1, 16])
+
+
+@CASES(f32(3, 6, 8), i32(2, low=0, high=2), expected=lambda x, n: x[n[0], n[1] + 1 : n[1] + 3] + x[n[1], n[0] : n[0] + 2])
+@pl.jit
+def planes_at_a_place_from_data(x: pl.Tensor, n: pl.Tensor, out: pl.Out[pl.Tensor[[2, 8], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        plane = pl.cast(pl.read(n, [0]), pl.INDEX)
+        row = pl.cast(pl.cast(n[1], pl.INT64), pl.INDEX)
+        one = x[plane : plane + 1, row + 1 : 3 + row, 0:8]
+        other = x[row : row + 1, plane : 2 + plane, 0:8]
+        out[:] = pl.reshape(one + other, [2, 8])
+    return out
 
 
 # `shapes` of a store is the part written ------------------------------------------------------------------------------
