@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from tilejit.dtypes import INDEX, DType
 from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, TilejitError, UnsupportedFeatureError
-from tilejit.frontend import composing, effects, fold, functions, markers, masks, structural, windows
+from tilejit.frontend import composing, effects, fold, foreign, functions, markers, masks, structural, windows
 from tilejit.frontend.context import Context
 from tilejit.frontend.packed import unpacked
 from tilejit.frontend.values import (
@@ -29,7 +29,7 @@ from tilejit.frontend.values import (
     shaped,
     with_wide_literals,
 )
-from tilejit.ops import public
+from tilejit.ops import public, spelled
 from tilejit.ops.binding import Kind, bind
 from tilejit.ops.dtype_rules import as_index
 from tilejit.ops.evaluate import evaluate
@@ -52,6 +52,8 @@ def call(ctx: Context, node: ast.Call) -> object:
     if isinstance(function, Marker):
         return markers.expand(ctx, function, node)
     args, keywords = arguments(ctx, node)
+    if isinstance(node.func, ast.Attribute) and node.func.attr in spelled("attribute") and isinstance(function, SSAValue) and not args and not keywords:
+        return function
     if isinstance(function, OpFunction):
         return op_call(ctx, function, args, keywords, node)
     if isinstance(function, composing.Method):
@@ -93,7 +95,7 @@ _CASTS: Mapping[object, str] = {int: "INDEX", float: "FP32", bool: "BOOL"}
 def _python_call(ctx: Context, function: object, args: Sequence[object], keywords: Mapping[str, object], node: ast.Call) -> object:
     path = ast.unparse(node.func)
     if not callable(function):
-        ctx.fail(ParserTypeError, f"`{path}` is {describe_value(function)} and cannot be called", node.func)
+        ctx.fail(ParserTypeError, f"`{path}` is {describe_value(function)} and cannot be called", node.func, help=foreign.missing_name(path.split(".")[-1]))
     if hasattr(function, "specialized_source"):
         ctx.fail(
             InvalidOperationError, f"`{path}` is a @pl.jit function and cannot be called from a program", node.func, help="call it from a @pl.jit function"
@@ -134,6 +136,10 @@ def _hashable(value: object) -> bool:
 def _scalar_builtin(ctx: Context, name: str, path: str, args: Sequence[object], node: ast.Call) -> object:
     if len(args) == 1 and isinstance(args[0], tuple | list):
         args = args[0]
+    if name == "abs" and shaped(args[0]) is not None:
+        meant = public("pl", name)
+        assert meant is not None
+        return op_call(ctx, meant, args, {}, node)
     for arg in args:
         if shaped(arg) is not None:
             ctx.fail(ParserTypeError, f"`{path}` works on scalars, got {describe_value(arg)}", node, help=f"pl.{name} works on tensors and tiles")

@@ -23,7 +23,7 @@ from tilejit.frontend.values import (
     shaped,
     with_wide_literals,
 )
-from tilejit.ops import COMPARISONS, method, operators, public, step, table
+from tilejit.ops import COMPARISONS, method, operators, public, spelled, step, table
 from tilejit.ops.spec import OpFunction, Spelling
 from tilejit.tile_ir import dialect as d
 from tilejit.types.annotations import DynVar, Untracked
@@ -105,6 +105,8 @@ def _property(ctx: Context, value: SSAValue, node: ast.Attribute) -> object:
         return tuple(v if isinstance(v, int) else ctx.builder.valid(value, axis) for axis, v in enumerate(type.valid))
     if node.attr == "T":
         return calls.op_call(ctx, step(type.level, "permute"), [value], {}, node)
+    if node.attr in spelled("attribute"):
+        return calls.op_call(ctx, step(type.level, node.attr), [value], {}, node)
     if (function := method(node.attr)) is not None:
         return composing.Method(function, value)
     help = fold.did_you_mean(node.attr, ("shape", "dtype", "ndim", "valid_shape", "T"))

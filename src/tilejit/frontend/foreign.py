@@ -29,6 +29,8 @@ ADVICE: dict[str, str] = {
     "t": _TRANSPOSE, "mT": _TRANSPOSE, "swapaxes": _TRANSPOSE, "trans": _TRANSPOSE,
     "view": _RESHAPE, "flatten": _RESHAPE, "ravel": _RESHAPE,
     "concatenate": _JOIN, "cat": _JOIN, "stack": _JOIN, "hstack": _JOIN, "vstack": _JOIN,
+    "tile": f"it is the namespace of operators on tiles; to repeat an array, {_JOIN}", "repeat": f"to repeat an array, {_JOIN}",
+    "sign": "write pl.where(x > 0, 1.0, pl.where(x < 0, -1.0, 0.0))",
     "expand": "write pl.broadcast_to(x, [rows, columns])",
     "item": "x[i, j] reads one element", "size": "x.shape has the extents", "numel": "x.shape has the extents", "ndim": "len(x.shape)",
     "len": "x.shape[0] is the number of rows",

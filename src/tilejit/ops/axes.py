@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilejit.dtypes import BOOL, FP32
+from tilejit.dtypes import BOOL, COMPLEX64, FP32
 from tilejit.errors import ArgumentError
 from tilejit.ops.compose import Handle, Kit, axes_of, axis_of, composed, product, rank_of, require_values, reshaped, shape_of
 from tilejit.ops.dtype_rules import FLOATS, NUMBERS
@@ -136,13 +136,15 @@ def argmin(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) 
 
 def _in_single(k: Kit, value: Handle) -> Handle:
     """What a mean is computed in."""
-    return value if k.type(value).dtype.bits >= 32 and k.type(value).dtype.is_float else k("cast", value, FP32)
+    dtype = k.type(value).dtype
+    return value if dtype is COMPLEX64 or (dtype.is_float and dtype.bits >= 32) else k("cast", value, FP32)
 
 
 def _count(k: Kit, value: Handle, axis: object) -> Handle:
     """How many elements a mean is taken of, as a float."""
     count = product(k, [k.valid(value, place) for place in axes_of(k, axis, rank_of(k, value))])
-    return float(count) if isinstance(count, int) else k("cast", count, k.type(value).dtype)
+    dtype = k.type(value).dtype
+    return float(count) if isinstance(count, int) else k("cast", count, FP32 if dtype is COMPLEX64 else dtype)
 
 
 def _rounded(k: Kit, value: Handle, like: Handle) -> Handle:
@@ -159,7 +161,7 @@ def _average(k: Kit, value: Handle, axis: object, keepdims: object, less: Handle
 @composed(*_spelled("mean"))
 def mean(k: Kit, input: Value, axis: Static = None, keepdims: Static = False) -> object:
     """The mean over one axis, several or all, summed in FP32 where the elements are narrower; that of integers is FP32."""
-    require_values(k, input, NUMBERS)
+    require_values(k, input, [*NUMBERS, COMPLEX64])
     return _rounded(k, _average(k, _in_single(k, input), axis, keepdims), input)
 
 

@@ -6,6 +6,7 @@ A complex number is a pair of FP32. The reference has NumPy's; for other targets
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from tilejit.ops.numbers import NDArray
 from tilejit.ops.spec import Operand, spell
 
 _PAIRS = Facts(exact=True, of_pairs=True)
+_OF_PAIRS = replace(_PAIRS, attribute=True)
 
 
 def _joined(re: NDArray, im: NDArray) -> NDArray:
@@ -46,12 +48,12 @@ def conj(input: Operand) -> object:
     """The number with the other sign of its imaginary part, for every element."""
 
 
-@elementwise(reference=np.real, dtypes={COMPLEX64}, spellings=unary("real"), result=lambda call: FP32, compute="own", facts=_PAIRS)
+@elementwise(reference=np.real, dtypes={COMPLEX64}, spellings=unary("real"), result=lambda call: FP32, compute="own", facts=_OF_PAIRS)
 def real(input: Operand) -> object:
     """The real part of every element, as FP32."""
 
 
-@elementwise(reference=np.imag, dtypes={COMPLEX64}, spellings=unary("imag"), result=lambda call: FP32, compute="own", facts=_PAIRS)
+@elementwise(reference=np.imag, dtypes={COMPLEX64}, spellings=unary("imag"), result=lambda call: FP32, compute="own", facts=_OF_PAIRS)
 def imag(input: Operand) -> object:
     """The imaginary part of every element, as FP32."""
 

@@ -80,6 +80,8 @@ class Facts:
     """Elements are patterns of bits: masks are as good as numbers."""
     operator: str | None = None
     """The class of Python's `ast` that spells it between operands."""
+    attribute: bool = False
+    """Arrays have it as an attribute too: `x.real`, without a call."""
     of_pairs: bool = False
     """It makes or takes apart complex numbers, which most targets have as pairs of values (passes/pairs.py): they never see the op."""
     fifo: Fifo | None = None

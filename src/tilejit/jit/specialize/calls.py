@@ -87,6 +87,8 @@ class Calls(Operators):
             return new, yielded(positional)
         if callee.value is len and len(positional) == 1 and not named and isinstance(positional[0], Items):
             return new, Static(len(positional[0].items))
+        if callee.value is abs and len(positional) == 1 and isinstance(whole := self.opened(positional[0]), (BufferType, TileType)):
+            return new, infer.method(whole, "abs", [], {}, self.specializer.fresh)
         everything = [*positional, *named.values()]
         plain = len(named) == len(keywords) and not any(isinstance(argument, ast.Starred) for argument in node.args)
         if not plain or is_language(callee.value) or _is_ours(callee.value) or not (is_handle(callee.value) or callable(callee.value)):

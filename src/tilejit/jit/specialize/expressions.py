@@ -7,6 +7,7 @@ import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
+from tilejit import ops
 from tilejit.dtypes import FP32
 from tilejit.errors import ParserTypeError, ShapeError, TilejitError, UndefinedVariableError, did_you_mean, in_body
 from tilejit.frontend import fold
@@ -183,6 +184,8 @@ class Expressions(Objects):
                 return same, Static(value.dtype, local=owner not in self.params)
             if node.attr == "T":
                 return same, infer.method(value, "permute", [], {}, self.specializer.fresh)
+            if node.attr in ops.spelled("attribute"):
+                return same, infer.method(value, node.attr, [], {}, self.specializer.fresh)
         return same, UNKNOWN
 
     def _shape(self, same: ast.expr, type: BufferType | TileType, node: ast.expr, known: bool) -> Folded:
