@@ -125,11 +125,12 @@ def test_few_rows_are_multiplied_by_tiles_as_b_lies_in_memory(dtype: DType, righ
         check(run, dtype, size, "CF", rng, right)
 
 
+@pytest.mark.parametrize("variant", ["packed", "dots"])
 @pytest.mark.parametrize(("dtype", "instruction"), [(BF16, "tdpbf16ps"), (INT8, "tdpbssd"), (UINT8, "tdpbuud")], ids=str)
-def test_processors_with_a_matrix_unit_use_it(dtype: DType, instruction: str, with_tiles: Host) -> None:
+def test_processors_with_a_matrix_unit_use_it(dtype: DType, instruction: str, variant: str, with_tiles: Host) -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    parsed = llvm.parse_assembly(module_for(dtype).text())
+    parsed = llvm.parse_assembly(module_for(dtype, variant).text())
     machine = llvm.Target.from_triple(host().triple).create_target_machine(cpu="sapphirerapids", features="+amx-tile,+amx-bf16,+amx-int8", opt=2)
     assembly = machine.emit_assembly(parsed)
     for wanted in (instruction, "ldtilecfg", "tileloadd", "tilestored", "tilerelease"):

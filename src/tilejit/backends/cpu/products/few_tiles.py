@@ -75,13 +75,13 @@ def _tile_dots(module: Module, kind: Elements) -> str:
             start = e.offset(a, e.add(e.mul(e.add(i.iv, first), a_row), e.mul(pc.iv, a_col)), kind.a.memory)
             e.void(f"call void @{pack_across(module, kind, SIDE)}({panel}, {start}, {a_row}, {a_col}, {e.i64(there)}, {e.i64(depth)})")
         adding = binary(e, "or", accumulate, e.icmp("sgt", pc.iv, 0))
-        begin_tiles(e)
         with e.loop(0, n, _COLUMNS, name="j") as j:
-            e.look()
+            e.look()  # Whoever is asked there may use tiles too.
+            begin_tiles(e)
             columns = e.offset(b, e.add(e.mul(j.iv, b_col), pc.iv), kind.b.memory)
             work.sums(columns, b_col, panels, e.i64(depth))
             work.write(e.offset(c, e.add(e.mul(i.iv, c_row), j.iv), kind.acc), c_row, e.i64(rows), adding)
-        end_tiles(e)
+            end_tiles(e)
     e.void("ret void")
     e.finish()
     return name
