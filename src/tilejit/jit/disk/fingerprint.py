@@ -105,6 +105,8 @@ def _versions() -> dict[str, str]:
                 package, _, version = name[: -len(".dist-info")].partition("-")
                 if package in wanted:
                     found.setdefault(package, version)
+        if len(found) == len(wanted):
+            break  # the rest of the path is not asked
     return found
 
 

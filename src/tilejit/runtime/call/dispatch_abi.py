@@ -177,7 +177,9 @@ class Argument(enum.IntEnum):
     FLAGS = 6
     OBJECT = 7
     DEVICE = 8
-    SIZE = 9
+    END = 9
+    """First address past its elements, once it fits a guard."""
+    SIZE = 10
 
 
 NUMPY_DENSE, NUMPY_ALIGNED, NUMPY_WRITEABLE = 0x1, 0x100, 0x400

@@ -180,14 +180,21 @@ class _Dispatcher(NewTensors):
         e.br("slow")
 
     def call_kernel(self, entry: Value, kernel: Value) -> Value:
-        """Without the GIL, unless the kernel is over before another thread could take it."""
+        """Without the GIL, unless the kernel is over before another thread could take it. Launches on a GPU hear of no signals: they do not wait for it."""
         e = self.e
-        brief, long, ran = e.fresh("brief"), e.fresh("long"), e.fresh("ran")
+        brief, long, ran, there, here = (e.fresh(name) for name in ("brief", "long", "ran", "there", "here"))
         e.cbr(self.same(self.get(entry, Row.BRIEF), 1), brief, long)
         e.place(brief)
         first = e.inst("i64", f"call i64 {kernel.text}({self.block}, {self.context})")
         e.br(ran)
         e.place(long)
+        e.cbr(self.same(self.get(entry, Row.TABLE), 0), here, there)
+        e.place(there)
+        thread = e.inst("ptr", "call ptr @PyEval_SaveThread()")
+        launched = e.inst("i64", f"call i64 {kernel.text}({self.block}, {self.context})")
+        e.void(f"call void @PyEval_RestoreThread({thread})")
+        e.br(ran)
+        e.place(here)
         # Signals are for one thread; what another one runs is not stopped.
         record = self.get(self.state, State.INTERRUPT)
         mine = self.same(e.inst("i64", "call i64 @PyThread_get_thread_ident()"), self.get(self.pointer(record), int(Record.THREAD)))
@@ -200,7 +207,7 @@ class _Dispatcher(NewTensors):
         second = e.inst("i64", f"select {stopped}, i64 {abi.INTERRUPTED}, {finished}")
         e.br(ran)
         e.place(ran)
-        return e.inst("i64", f"phi i64 [ {first.text}, %{brief} ], [ {second.text}, %{long} ]")
+        return e.phi("i64", [(first, brief), (launched, there), (second, here)])
 
     def raise_failure(self, entry: Value, status: Value) -> None:
         """Hand the failure to Python, which raises."""

@@ -98,11 +98,15 @@ class Guards(Arguments):
         self.guard_extent(guard, 0, count)
         self.put(self.block, e.add(slot, 1), count)
         self.put(self.block, e.add(slot, 2), Value("1", "i64"))
+        in_row = e.label
         e.br("tensor_fits")
         e.place("shaped")
-        self.guard_axes(guard, note, rank, slot)
+        cells = self.guard_axes(guard, note, rank, slot)
+        in_shape = e.label
         e.br("tensor_fits")
         e.place("tensor_fits")
+        whole = e.phi("i64", [(count, in_row), (cells, in_shape)])
+        self.put(note, Argument.END, e.i64(e.add(self.get(note, Argument.DATA), e.mul(whole, self.get(guard, Guard.ITEM_SIZE)))))
 
     def guard_axes(self, guard: Value, note: Value, rank: Value, slot: Value | None) -> Value:
         """A dense tensor of so many axes, in the block at `slot` if there is one, each extent as the guard wants it; how many elements it has."""
@@ -155,7 +159,7 @@ class Guards(Arguments):
             self.check_grad(guard, outer.iv)
             e.cbr(self.same(self.get(guard, Guard.IS_OUTPUT), 1), label, "not_output")
             e.place(label)
-            low, high = self.range_of(guard)
+            low, high = self.range_of(outer.iv)
             with e.loop(0, self.count, name="against") as inner:
                 other = self.guard_of(entry, inner.iv)
                 is_tensor = e.icmp("sle", self.get(other, Guard.KIND), int(Kind.TORCH))
@@ -164,7 +168,7 @@ class Guards(Arguments):
                 compare = e.fresh("compare")
                 e.cbr(both, compare, "apart")
                 e.place(compare)
-                other_low, other_high = self.range_of(other)
+                other_low, other_high = self.range_of(inner.iv)
                 first = e.inst("i1", f"icmp ult i64 {low.text}, {other_high.text}")
                 second = e.inst("i1", f"icmp ult i64 {other_low.text}, {high.text}")
                 overlap = e.inst("i1", f"and i1 {first.text}, {second.text}")
@@ -173,14 +177,10 @@ class Guards(Arguments):
             e.br("not_output")
             e.place("not_output")
 
-    def range_of(self, guard: Value) -> tuple[Value, Value]:
+    def range_of(self, position: Value) -> tuple[Value, Value]:
         """First address of a tensor and first past it."""
-        e = self.e
-        slot, rank = self.get(guard, Guard.SLOT), self.get(guard, Guard.RANK)
-        with e.loop(0, rank, carried=[self.get(guard, Guard.ITEM_SIZE)], name="size") as loop:
-            loop.next = [e.i64(e.mul(loop.carried[0], self.get(self.block, e.add(e.add(slot, 1), loop.iv))))]
-        low = self.get(self.block, slot)
-        return low, e.i64(e.add(low, loop.results[0]))
+        note = self.e.offset(self.notes, self.e.mul(position, int(Argument.SIZE)), "i64")
+        return self.get(note, Argument.DATA), self.get(note, Argument.END)
 
     def check_grad(self, guard: Value, position: Value) -> None:
         e = self.e
