@@ -60,6 +60,16 @@ def run(name: str, *arrays: Array, width: int = 16, precise: bool = False) -> Ar
     return lane_kernel([FP32] * len(arrays), FP32, body, width, precise)(*arrays)
 
 
+@pytest.mark.parametrize("level", ["", "avx2", "sse"])
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_angles_are_reduced_at_every_level(name: str, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to 2**30 by parts of pi/2, whose products some processors round before they add them."""
+    monkeypatch.setenv("TILEJIT_CPU", level)
+    x = np.random.default_rng(8).uniform(-(2.0**30), 2.0**30, 20_000).astype(np.float32)
+    want = EXACT[name][0](x.astype(np.float64))
+    assert np.max(np.abs(run(name, x) - want) / np.spacing(np.abs(want).astype(np.float32))) <= EXACT[name][1]
+
+
 def assert_within(got: Array, exact: Wide, ulps: float, x: Array) -> None:
     """Finite results within `ulps` units of the last place; infinite, NaN and zero ones equal, with the sign of zero."""
     with np.errstate(all="ignore"):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 from tilejit.backends.cpu.lanes import coefficients as c
 from tilejit.backends.cpu.lanes.vmath_blocks import any_lane, at_least, at_most, bits_of, fabs, fma, polynomial
+from tilejit.backends.cpu.llvm.host import host
 from tilejit.backends.cpu.llvm.text import Emitter, Value
 from tilejit.backends.cpu.llvm.vector import binary, constant, convert, extract, fcmp, icmp, intrinsic, like, select, typed, unary, width_of
 
@@ -16,6 +18,19 @@ _INF = float("inf")
 
 _FAR = 2.0**30
 """Beyond this the argument is reduced with the digits of 2/pi that matter for it."""
+
+
+def _short_parts(whole: Fraction) -> list[float]:
+    """A number between 1 and 2 as three numbers of 23 bits, whose products with whole numbers of 30 bits are exact, and the rest."""
+    parts: list[float] = []
+    for bits in (22, 45, 68):
+        parts.append(float(Fraction(int(whole * 2**bits), 2**bits)))
+        whole -= Fraction(parts[-1])
+    return [*parts, float(whole)]
+
+
+_SHORT_PARTS = _short_parts(sum(map(Fraction, c.HALF_PI_WIDE), Fraction(0)))
+"""pi/2 for processors that round products before they add them."""
 
 
 def trigonometric(quarter: int) -> Callable[[Emitter, Value], Value]:
@@ -32,8 +47,9 @@ def reduced(e: Emitter, x: Value) -> tuple[Value, Value]:
     """x modulo pi/2 as double lanes between -pi/4 and pi/4, and how often pi/2 was taken away, as i32 lanes."""
     wide = convert(e, "fpext", x, "double")
     turns = intrinsic(e, "roundeven", binary(e, "fmul", wide, constant(wide.type, 1 / c.HALF_PI_WIDE[0])))
-    near = fma(e, turns, constant(wide.type, -c.HALF_PI_WIDE[0]), wide)
-    near = fma(e, turns, constant(wide.type, -c.HALF_PI_WIDE[1]), near)
+    near = wide
+    for part in c.HALF_PI_WIDE[:2] if host().has_fma else _SHORT_PARTS:
+        near = fma(e, turns, constant(wide.type, -part), near)
     # NaN and far arguments give poison here, which freeze turns into some integer.
     count = unary(e, "freeze", convert(e, "fptosi", turns, "i32"))
     far = fcmp(e, "ogt", fabs(e, x), constant(x.type, _FAR))
