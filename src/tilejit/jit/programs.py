@@ -252,7 +252,7 @@ class Programs(Kernel):
             compiled = compile_program(self._program(special), place, known=CodeCache(disk.store()))
         compiled.made_again(looking.again(key), lacks_forms=False)
         if own or (config is not None and config.schedule != settings.SCHEDULE.value):  # the setting is for kernels of all names
-            looking.check_schedule(compiled, place.schedule)
+            looking.check_schedule(compiled, place.schedule, bool(own))
         spent = time.perf_counter() - start
         self._cache.compiled(spent)
         if settings.tells_of_compiles():
