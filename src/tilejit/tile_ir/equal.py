@@ -3,7 +3,7 @@
 A launch of a kernel is the same as a call of it, and blocks of calls the same as a launch with blocks (the form before and after
 outlining). A function is written down as canonical lines, one per op whose place in the order matters (everything that reads or
 changes memory, control flow). Constants, and pure ops on values, are expressions: they appear where they are first needed, and equal
-ones are one; those that may fail appear in their own block, needed or not. Spans, names, comments, and extents and valid regions that
+ones are one; those that data may make fail appear also where nobody needs them. Spans, names, comments, and extents and valid regions that
 follow from the operands are left out; so are extent checks, which follow from the ops they guard. Symbols are numbered as they appear.
 """
 
@@ -172,24 +172,16 @@ class _Writer:
     def block(self, block: Block, indent: str, name: str) -> None:
         outer = self.path
         number = 0
-        failing: list[Operation] = []
         for op in block.ops:
-            if is_expression(op):
-                failing += [op] if _may_fail(op) else []
-            elif not isinstance(op, d.CheckOp):
+            if not isinstance(op, d.CheckOp) and not is_expression(op):
                 self.path = (*outer, f"{name}[{number}]")
-                self.needed(failing if op.regions else [], indent)
                 self.statement(op, indent)
                 number += 1
-        self.needed(failing, indent)
+        for op in block.ops:
+            if is_expression(op) and _may_fail(op):  # what nobody uses fails all the same
+                for result in op.results:
+                    self.use(result, indent)
         self.path = outer
-
-    def needed(self, failing: list[Operation], indent: str) -> None:
-        """Write down expressions that may fail, used or not: where they stand decides whether they run at all."""
-        for op in failing:
-            for result in op.results:
-                self.use(result, indent)
-        failing.clear()
 
     def statement(self, op: Operation, indent: str) -> None:
         launch = _launch(op)
@@ -285,7 +277,8 @@ def asks_place(op: d.ApplyOp) -> bool:
 
 
 def _may_fail(op: Operation) -> bool:
-    return isinstance(op, d.ApplyOp) and ops.facts(op.op).fails not in (Fails.Never, Fails.Divisor)
+    """Whether data decides if an op fails; where extents and regions do, the text of a program says as much."""
+    return isinstance(op, d.ApplyOp) and ops.facts(op.op).fails is Fails.Indices
 
 
 def is_expression(op: Operation) -> bool:
