@@ -132,6 +132,19 @@ def arguments(sizes: Sizes, device: str) -> list[torch.Tensor]:
     ]  # fmt: skip
 
 
+class Layer(torch.nn.Module):
+    """The same as a module of torch: weights and caches are its buffers, which torch may write to within a graph that it captures."""
+
+    def __init__(self, sizes: Sizes, given: list[torch.Tensor]) -> None:
+        super().__init__()
+        self.sizes = sizes
+        for number, tensor in enumerate(given[1:]):
+            self.register_buffer(f"held{number}", tensor.clone())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return plain(self.sizes, [x, *self.buffers()])
+
+
 def plain(sizes: Sizes, given: list[torch.Tensor]) -> torch.Tensor:
     """The same in torch."""
     x, norm, w_qkv, cos, sin, keys, values, w_out, norm_2, w_in, w_down, _ = given

@@ -12,6 +12,8 @@ SHORTEST_SAMPLE = 2e-3
 """Seconds; faster functions are called several times per sample."""
 FEWEST_SAMPLES = 3
 """Of a row, however long they take."""
+SAME = 0.05
+"""Part of a ratio by which two runs of the same may differ."""
 REST, CALLS = 0.01, 4
 """Seconds before calls that follow each other, and their number."""
 
@@ -69,6 +71,8 @@ class Row:
     target: str = ""
     met: bool | None = None
     """None: there is no target."""
+    runs: tuple[float, float] = (0.0, 0.0)
+    """The ratios of the first half of the samples and of the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +107,12 @@ def measure(pair: Pair, seconds: float = 3.0) -> Row:
         for function, repeat, taken in zip(functions, repeats, times, strict=True):
             taken.append(cast("float", function()) if pair.self_timed else _sample(function, repeat))
     ours, theirs = (statistics.median(taken) for taken in times)
-    target = pair.target
+    target, half = pair.target, len(times[0]) // 2
+    parts = (slice(half), slice(half, None)) if half else (slice(None),) * 2
+    halves = [statistics.median(times[1][part]) / statistics.median(times[0][part]) for part in parts]
     return Row(
         pair.case, pair.peer, theirs / ours, ours * 1e6, theirs * 1e6,
-        "" if target is None else str(target), None if target is None else target.met(ours * 1e6, theirs * 1e6),
+        "" if target is None else str(target), None if target is None else target.met(ours * 1e6, theirs * 1e6), (halves[0], halves[1]),
     )  # fmt: skip
 
 

@@ -34,9 +34,22 @@ def write_cuda(rows: Rows) -> None:
     machine = (
         f"{gpu.name}, compute capability {gpu.capability / 10}, {gpu.multiprocessors} multiprocessors; "
         f"Python {sys.version.split()[0]}, torch {torch.__version__}, Triton {triton.__version__}. "
-        f"Written by `python bench/run.py cuda`. Device times come from events, on random data, medians; launches and compiles are host times. {MEANING}"
+        f"Written by `python bench/run.py cuda`. Device times come from events, on random data, medians; launches and compiles are host times. {MEANING} "
+        "Each row was measured twice; where the two differ by more than a twentieth, it says so."
     )
-    (FOLDER / "RESULTS-cuda.md").write_text("\n".join(["# CUDA results", "", machine, "", *table(rows), ""]), encoding="utf-8")
+    (FOLDER / "RESULTS-cuda.md").write_text("\n".join(["# CUDA results", "", machine, "", *_twice(rows), ""]), encoding="utf-8")
+
+
+def _twice(rows: Rows) -> list[str]:
+    """The table with one more column: the ratio in the first half of the samples and in the second, which are two runs of the same."""
+    from measure import SAME
+
+    head, line, *lines = table(rows)
+    found = [head + " two runs |", line + "---|"]
+    for text, row in zip(lines, rows, strict=True):
+        first, second = row["runs"]  # type: ignore[misc]
+        found.append(f"{text} {first:.2f}, {second:.2f}{'' if max(first, second) <= min(first, second) * (1 + SAME) else ': differ'} |")
+    return found
 
 
 def write_cpu(rows: Rows) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.ops.harness import infer, partial, random_array, tensor, value
-from tilejit.dtypes import BF16, FP16, FP32, INT8, INT32, DType
+from tilejit.dtypes import BF16, FP8E4M3FN, FP8E5M2, FP16, FP32, INT8, INT32, DType
+from tilejit.errors import DTypeError
 from tilejit.ops.spec import ExtentCheck
 
 
@@ -20,7 +21,7 @@ def loops(a: Any, b: Any) -> Any:
     return out
 
 
-@pytest.mark.parametrize("dtype", [FP32, FP16, BF16], ids=str)
+@pytest.mark.parametrize("dtype", [FP32, FP16, BF16, FP8E4M3FN, FP8E5M2], ids=str)
 def test_float_tiles_multiply_into_fp32(dtype: DType) -> None:
     a, b = random_array((5, 13), dtype), random_array((13, 7), dtype)
     out = value("matmul", lhs=a, rhs=b)
@@ -41,6 +42,15 @@ def test_tensors_keep_the_promoted_dtype_unless_told_otherwise() -> None:
     np.testing.assert_allclose(value("matmul", "tensor", lhs=a, rhs=b, out_dtype=FP32), loops(a, b), rtol=1e-5, atol=1e-4)
     small = random_array((4, 3), INT8)
     np.testing.assert_array_equal(value("matmul", "tensor", lhs=small, rhs=small.T.copy()), loops(small, small.T).astype(np.int64).astype(np.int8))
+
+
+def test_factors_of_8_bits_give_what_is_asked_for_and_agree() -> None:
+    a, b = random_array((5, 8), FP8E4M3FN), random_array((8, 7), FP8E4M3FN)
+    np.testing.assert_allclose(value("matmul", "tensor", lhs=a, rhs=b, out_dtype=FP32), loops(a, b), rtol=1e-5, atol=1e-4)
+    with pytest.raises(DTypeError, match="matmul of FP8E4M3FN tensors does not say what it gives"):
+        value("matmul", "tensor", lhs=a, rhs=b)
+    with pytest.raises(DTypeError, match="matmul of FP8E4M3FN and FP8E5M2 takes operands of one dtype"):
+        value("matmul", "tensor", lhs=a, rhs=random_array((8, 7), FP8E5M2), out_dtype=FP32)
 
 
 def test_integers_wrap_at_the_width_of_their_accumulator() -> None:

@@ -199,7 +199,7 @@ def test_what_the_tables_allow_is_read(statement: str) -> None:
     read(statement)
 
 
-_TILES = "INT8, INT16, INT32, UINT8, UINT16, UINT32, FP16, BF16, FP32, FP64, COMPLEX64"
+_TILES = "INT8, INT16, INT32, UINT8, UINT16, UINT32, FP8E4M3FN, FP8E5M2, FP16, BF16, FP32, FP64, COMPLEX64"
 REFUSED = [
     ("z = pl.cmps(0.5, 2.0)", "cmps compares a tile with a scalar, got two scalars"),
     ("out = pl.scatter_update(out, -2, None, fb)", "scatter_update needs `index`"),

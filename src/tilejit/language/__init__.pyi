@@ -1087,7 +1087,7 @@ class _tensor:
         """lhs @ rhs. Tensors: the promoted dtype unless `out_dtype` is given, leading dims are batches and broadcast, vectors may be 1-D
         (two of them give [1]). Tiles: 2-D, of one dtype, FP32 (FP64 of FP64) or INT32 out.
 
-        takes: tensors and tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
+        takes: tensors and tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP8E4M3FN, FP8E5M2, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: [M, K] and [K, N] give [M, N]
         """
 
@@ -1095,7 +1095,7 @@ class _tensor:
     def matmul_acc(acc: Any, lhs: Any, rhs: Any, a_trans: Any = ..., b_trans: Any = ..., init_cond: Any = ...) -> Any:
         """acc + lhs @ rhs in FP32 (FP64 for FP64) or INT32; where `init_cond` is true, lhs @ rhs alone.
 
-        takes: tensors and tiles of integers and floats
+        takes: tensors and tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP8E4M3FN, FP8E5M2, FP16, BF16, FP32, FP64, INDEX
         shapes: [M, K] and [K, N] give [M, N]
         """
 
@@ -1902,7 +1902,7 @@ class _tile:
     def batch_matmul(lhs: Any, rhs: Any) -> Any:
         """lhs @ rhs for each batch of tiles; batches broadcast.
 
-        takes: tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
+        takes: tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP8E4M3FN, FP8E5M2, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: [M, K] and [K, N] give [M, N]
         """
 
@@ -1910,7 +1910,7 @@ class _tile:
     def batch_matmul_acc(acc: Any, lhs: Any, rhs: Any) -> Any:
         """acc + lhs @ rhs for each batch of tiles; acc is not broadcast.
 
-        takes: tiles of integers and floats
+        takes: tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP8E4M3FN, FP8E5M2, FP16, BF16, FP32, FP64, INDEX
         shapes: [M, K] and [K, N] give [M, N]
         """
 
@@ -2496,7 +2496,7 @@ class _tile:
         """lhs @ rhs. Tensors: the promoted dtype unless `out_dtype` is given, leading dims are batches and broadcast, vectors may be 1-D
         (two of them give [1]). Tiles: 2-D, of one dtype, FP32 (FP64 of FP64) or INT32 out.
 
-        takes: tensors and tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
+        takes: tensors and tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP8E4M3FN, FP8E5M2, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
         shapes: [M, K] and [K, N] give [M, N]
         """
 
@@ -2504,7 +2504,7 @@ class _tile:
     def matmul_acc(acc: Any, lhs: Any, rhs: Any, init_cond: Any = ...) -> Any:
         """acc + lhs @ rhs in FP32 (FP64 for FP64) or INT32; where `init_cond` is true, lhs @ rhs alone.
 
-        takes: tensors and tiles of integers and floats
+        takes: tensors and tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP8E4M3FN, FP8E5M2, FP16, BF16, FP32, FP64, INDEX
         shapes: [M, K] and [K, N] give [M, N]
         """
 
@@ -2512,7 +2512,7 @@ class _tile:
     def matmul_bias(lhs: Any, rhs: Any, bias: Any) -> Any:
         """lhs @ rhs + bias, with bias [1, N] in the accumulator's dtype.
 
-        takes: tiles of integers and floats
+        takes: tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP8E4M3FN, FP8E5M2, FP16, BF16, FP32, FP64, INDEX
         shapes: [M, K] and [K, N] give [M, N]
         """
 
@@ -3595,7 +3595,7 @@ def atomic_xor(tensor: Any, indices: Any, value: Any) -> Any:
 def batch_matmul(lhs: Any, rhs: Any) -> Any:
     """lhs @ rhs for each batch of tiles; batches broadcast.
 
-    takes: tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
+    takes: tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP8E4M3FN, FP8E5M2, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     shapes: [M, K] and [K, N] give [M, N]
     """
 
@@ -4128,21 +4128,21 @@ def matmul(lhs: Any, rhs: Any, out_dtype: Any = ..., a_trans: Any = ..., b_trans
     """lhs @ rhs. Tensors: the promoted dtype unless `out_dtype` is given, leading dims are batches and broadcast, vectors may be 1-D
     (two of them give [1]). Tiles: 2-D, of one dtype, FP32 (FP64 of FP64) or INT32 out.
 
-    takes: tensors and tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
+    takes: tensors and tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP8E4M3FN, FP8E5M2, FP16, BF16, FP32, FP64, INDEX, COMPLEX64
     shapes: [M, K] and [K, N] give [M, N]
     """
 
 def matmul_acc(acc: Any, lhs: Any, rhs: Any, a_trans: Any = ..., b_trans: Any = ..., init_cond: Any = ...) -> Any:
     """acc + lhs @ rhs in FP32 (FP64 for FP64) or INT32; where `init_cond` is true, lhs @ rhs alone.
 
-    takes: tensors and tiles of integers and floats
+    takes: tensors and tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP8E4M3FN, FP8E5M2, FP16, BF16, FP32, FP64, INDEX
     shapes: [M, K] and [K, N] give [M, N]
     """
 
 def matmul_bias(lhs: Any, rhs: Any, bias: Any) -> Any:
     """lhs @ rhs + bias, with bias [1, N] in the accumulator's dtype.
 
-    takes: tiles of integers and floats
+    takes: tiles of INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP8E4M3FN, FP8E5M2, FP16, BF16, FP32, FP64, INDEX
     shapes: [M, K] and [K, N] give [M, N]
     """
 

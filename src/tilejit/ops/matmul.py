@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.dtypes import BF16, BOOL, COMPLEX64, FP16, FP32, FP64, INDEX, INT8, INT32, INT64, UINT64, DType, promote
+from tilejit.dtypes import BF16, BOOL, COMPLEX64, FP8E4M3FN, FP8E5M2, FP16, FP32, FP64, INDEX, INT8, INT32, INT64, UINT64, DType, promote
 from tilejit.errors import ArgumentError, DTypeError, ShapeError
 from tilejit.ops import numbers
 from tilejit.ops.dtype_rules import ARITHMETIC, NUMBERS, PARTS_HELP, refuse_double_pairs, require
@@ -24,6 +24,9 @@ from tilejit.types.values import ANY, Dim, Shape, ShapedType, TileType, ValueTyp
 
 GEMV_DTYPES = frozenset({INT8, FP16, BF16, FP32, FP64})
 WIDE = frozenset({INT64, UINT64, INDEX})
+NARROW = frozenset({FP8E4M3FN, FP8E5M2})
+"""Floats that are factors only: sums are in FP32, and a result in one of these would have to be asked for by a cast."""
+FACTORS = NUMBERS | NARROW
 PHASES = ("unspecified", "partial", "final")
 
 
@@ -105,6 +108,8 @@ def _operand_dtypes(call: Call) -> DType:
         require(call, name, call.shaped(name).dtype, call.row.dtypes - WIDE if narrow else call.row.dtypes)
     if call.level == "tile" and left is not right:
         raise DTypeError(f"{call.row.name} of tiles takes operands of one dtype, got {left} and {right}", help=f"convert one: pl.cast(…, pl.{left})")
+    if left is not right and {left, right} & NARROW:
+        raise DTypeError(f"{call.row.name} of {left} and {right} takes operands of one dtype", help=f"convert both first: pl.cast(…, pl.{FP16})")
     refuse_double_pairs(call, promote(left, right), (left, right))
     return promote(left, right)
 
@@ -129,6 +134,8 @@ def _infer(call: Call) -> tuple[ValueType, ...]:
     dtype = _operand_dtypes(call)
     shape, valid = _contracted(call)
     out = accumulator(dtype) if call.level == "tile" else dtype
+    if out in NARROW and "acc" not in call.row.param_names and call.arg("out_dtype") is None:
+        raise DTypeError(f"{call.row.name} of {dtype} tensors does not say what it gives", help="name it, for example out_dtype=pl.FP32")
     wanted = call.arg("out_dtype") if "out_dtype" in call.row.param_names else None
     if wanted is not None:
         if not isinstance(wanted, DType) or wanted not in ARITHMETIC:
@@ -234,7 +241,7 @@ def _reference(name: str) -> Callable[..., ArrayValue]:
 
 
 def matrix_product(
-    spellings: Sequence[Spelling], dtypes: Iterable[DType] = NUMBERS, ranks: tuple[int, ...] | None = (2,), one_row: bool = False, operator: str | None = None
+    spellings: Sequence[Spelling], dtypes: Iterable[DType] = FACTORS, ranks: tuple[int, ...] | None = (2,), one_row: bool = False, operator: str | None = None
 ) -> Callable[[Callable[..., object]], OpSpec]:
     """Declare a product; `ranks` of its tiles, `one_row`: lhs is a vector [1, K]."""
 
@@ -257,7 +264,7 @@ _MATMUL = "(lhs, rhs, out_dtype=None, a_trans=False, b_trans=False, c_matrix_nz=
 _ACC = "(acc, lhs, rhs, a_trans=False, b_trans=False, init_cond=None)"
 
 
-@matrix_product(spell("matmul", pl=_MATMUL, tensor=_MATMUL, tile="(lhs, rhs, out_dtype=None)"), dtypes=ARITHMETIC, operator="MatMult")
+@matrix_product(spell("matmul", pl=_MATMUL, tensor=_MATMUL, tile="(lhs, rhs, out_dtype=None)"), dtypes=ARITHMETIC | NARROW, operator="MatMult")
 def matmul(
     lhs: Value, rhs: Value, out_dtype: Static = None, a_trans: Static = False, b_trans: Static = False, c_matrix_nz: Static = False
 ) -> object:
@@ -292,7 +299,7 @@ def gemv_bias(lhs: Value, rhs: Value, bias: Value, acc_phase: Static = "unspecif
     """The vector lhs [1, K] times rhs [K, N], plus bias [1, N]."""
 
 
-@matrix_product(spell("batch_matmul", pl="(lhs, rhs)", tile="(lhs, rhs)"), dtypes=ARITHMETIC, ranks=(2, 3, 4, 5))
+@matrix_product(spell("batch_matmul", pl="(lhs, rhs)", tile="(lhs, rhs)"), dtypes=ARITHMETIC | NARROW, ranks=(2, 3, 4, 5))
 def batch_matmul(lhs: Value, rhs: Value) -> object:
     """lhs @ rhs for each batch of tiles; batches broadcast."""
 

@@ -70,7 +70,8 @@ class Gpu(Walker):
             elif parameter.kind == "error":
                 arguments.append(self.errors)
             elif parameter.kind == "barrier":
-                arguments.append(torch.zeros(1, dtype=torch.int32, device="cuda"))
+                words = max(4, facts.meeting_bytes * math.prod(grid)) // np.dtype(np.int32).itemsize
+                arguments.append(torch.zeros(words, dtype=torch.int32, device="cuda").view(torch.int32 if parameter.type == "*i32" else torch.int64))
             elif parameter.kind == "log":
                 log = torch.zeros(printing.HEADER + printing.PLACES, dtype=torch.int64, device="cuda")
                 arguments.append(log)
@@ -81,7 +82,10 @@ class Gpu(Walker):
                 )
         if kernel not in self.compiled:
             self.compiled[kernel] = load(facts)
-        self.compiled[kernel][grid](*arguments, num_warps=facts.num_warps, num_stages=facts.num_stages, **facts.options)
+        if facts.gang > 1:  # one gang surely runs at once
+            grid = (facts.gang, 1, 1)
+        options = {"num_warps": facts.num_warps, "num_stages": facts.num_stages, "launch_cooperative_grid": facts.gang > 1}
+        self.compiled[kernel][grid](*arguments, **options, **facts.options)
         if log is not None:
             said = log.cpu().numpy()
             printing.show(said[printing.HEADER :][: said[printing.NEXT]], int(said[printing.LOST]), self.program.failures)

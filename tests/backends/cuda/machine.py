@@ -86,7 +86,6 @@ class Machine(Walker):
         super().__init__(program)
         self.compiled: dict[int, Any] = {}
         self.errors = np.zeros(program.error_words, np.int64)
-        self.lock = np.zeros(1, np.int32)
         self.log = np.zeros(printing.HEADER + printing.PLACES, np.int64)
         self.kept: list[Array] = []
 
@@ -96,8 +95,8 @@ class Machine(Walker):
         self.start(entry, arguments, [item.ctypes.data if isinstance(item, np.ndarray) else 0 for item in arguments])
         self.failed(self.errors.tolist())
 
-    def allocate(self, size: int) -> int:
-        memory = np.full(size + 256, 0xA5, np.uint8)
+    def allocate(self, size: int, byte: int = 0xA5) -> int:
+        memory = np.full(size + 256, byte, np.uint8)
         self.kept.append(memory)
         return -(-memory.ctypes.data // 256) * 256
 
@@ -113,7 +112,7 @@ class Machine(Walker):
             elif parameter.kind == "error":
                 value = self.errors.ctypes.data
             elif parameter.kind == "barrier":
-                value = self.lock.ctypes.data
+                value = self.allocate(max(4, facts.meeting_bytes * math.prod(grid)), byte=0)
             elif parameter.kind == "log":
                 value, logs = self.log.ctypes.data, True
                 self.log[:] = 0

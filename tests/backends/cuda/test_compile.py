@@ -77,7 +77,7 @@ def test_as_many_stages_as_shared_memory_holds(arch: int, stages: int) -> None:
 
 
 def test_options_reach_triton() -> None:
-    cubin = compile_kernel(replace(ADD_KERNEL, num_warps=8, cooperative=True), 90, aligned=True)
+    cubin = compile_kernel(replace(ADD_KERNEL, num_warps=8, gang=2), 90, aligned=True)
     assert cubin.facts.warps == 8 and cubin.facts.cooperative
 
 

@@ -54,6 +54,34 @@ def test_warm_and_cold_calls_agree_with_torch(shape: tuple[int, int], offset: in
         assert torch.equal(add(x, y), x + y)
 
 
+@pl.jit
+def softmax(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        e = pl.exp(pl.row_expand_sub(x, pl.row_max(x)))
+        out[:] = pl.row_expand_div(e, pl.row_sum(e))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 100_000), (70, 16_500), (300, 50_001), (3, 131_000), (2, 400_000)])
+def test_rows_that_gangs_of_programs_hold_agree_with_torch(rows: int, columns: int, torch: Any) -> None:
+    for _ in range(5):
+        x = torch.randn(rows, columns, device="cuda") * 4
+        assert torch.allclose(softmax(x, torch.full_like(x, float("nan"))), torch.softmax(x.double(), 1).float(), rtol=1e-5, atol=1e-9)
+
+
+@pl.jit
+def product_of_bytes(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.matmul(a, b, out_dtype=pl.FP32)
+
+
+@pytest.mark.parametrize("kind", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize(("m", "k", "n"), [(1024, 2048, 1024), (300, 515, 70), (16, 32, 16), (2048, 256, 4096)])
+def test_products_of_8_bits_are_within_their_bound(kind: str, m: int, k: int, n: int, torch: Any) -> None:
+    a, b = (torch.randn(*shape, device="cuda").to(getattr(torch, kind)) for shape in ((m, k), (k, n)))
+    got, exact = product_of_bytes(a, b, torch.full((m, n), float("nan"), device="cuda")).double(), a.double() @ b.double()
+    assert ((got - exact).abs() <= (a.double().abs() @ b.double().abs()) * 2.0**-11).all()
+
+
 def test_warm_calls_are_native(torch: Any) -> None:
     x, y, out = tensors(torch, 64, 64)
     for _ in range(4):

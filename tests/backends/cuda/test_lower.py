@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
+import ml_dtypes
 import numpy as np
+import pytest
 
 import tilejit.language as pl
 from tilejit import ir
 from tilejit.backends.base import CompileOptions
+from tilejit.backends.cuda import compile as compiling
 from tilejit.backends.cuda import numbers, plan
+from tilejit.backends.cuda.compile import check_triton, compile_kernel
 from tilejit.backends.cuda.lower import lower
 from tilejit.backends.cuda.values import Scalar, index
 from tilejit.dtypes import INDEX
@@ -76,9 +81,66 @@ def test_a_norm_is_one_kernel_over_its_rows() -> None:
     assert "normalised" in kernel.name and "# 46: wide" not in kernel.text and "wide = pl.cast(x, pl.FP32)" in kernel.text
 
 
-def test_long_rows_run_in_chunks() -> None:
+def test_long_rows_are_held_by_several_programs_and_read_once() -> None:
     made = planned(normalised, np.zeros((4, 50_000), np.float16), np.zeros((1, 50_000), np.float16), np.zeros((4, 50_000), np.float16))
-    assert "in chunks" in made.kernels[0].schedule and made.kernels[0].text.count("for column") == 2
+    (kernel,) = made.kernels
+    assert kernel.schedule == "1 rows × 3872 columns in 13 programs, 4 warps" and kernel.gang == 13 and kernel.meeting_bytes == 32
+    assert kernel.text.count("tell(") == 3 and kernel.text.count("hear(") == 2 and "for column" not in kernel.text  # The first row is told before the loop.
+    (launch,) = made.entries["normalised"].steps
+    assert isinstance(launch, plan.Launch) and launch.grid == (4 * 13, 1, 1)
+
+
+@pl.jit
+def largest(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.row_max(x)
+
+
+def test_rows_that_are_only_folded_or_too_long_for_a_gang_run_in_chunks() -> None:
+    folded = planned(largest, np.zeros((4, 50_000), np.float32), np.zeros((4, 1), np.float32))
+    wide = [np.zeros((rows, 600_000), np.float16) for rows in (2, 1, 2)]
+    for made, passes in ((folded, 1), (planned(normalised, *wide), 2)):
+        assert "in chunks" in made.kernels[0].schedule and made.kernels[0].text.count("for column") == passes
+
+
+@pl.jit
+def scores(q: pl.Tensor, k: pl.Tensor, v: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for block in pl.spmd(q.shape[0] // 128):
+        tq = pl.load(q, [block * 128, 0], [128, 64])
+        o = pl.tile.full([128, 64], dtype=pl.FP32, value=0.0)
+        for j in pl.range(block + 1):
+            s = pl.matmul(tq, pl.transpose(pl.load(k, [j * 64, 0], [64, 64]), 0, 1))
+            if j == block:
+                s = pl.mul(s, 2.0)
+            o = pl.add(o, pl.matmul(pl.cast(s, pl.BF16), pl.load(v, [j * 64, 0], [64, 64])))
+        pl.store(pl.cast(o, pl.BF16), [block * 128, 0], out)
+
+
+def test_warps_of_two_products_in_a_loop_have_different_work_where_triton_makes_it_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    side = np.zeros((1024, 64), ml_dtypes.bfloat16)
+    (kernel,) = planned(scores, side, side, side, side).kernels
+    assert "warp_specialize=SPECIALISED" in kernel.text and "tl.where(n_3, s_1, s)" in kernel.text, kernel.text
+    version = tuple(int(part) for part in check_triton().split(".")[:2])
+    monkeypatch.setattr(compiling, "_SPECIALISES", {90: (version,)})
+    special = compile_kernel(kernel, 90, aligned=True)
+    assert special.facts.warps == 12 and special.kernel.num_stages == 2
+    monkeypatch.setattr(compiling, "_SPECIALISES", {90: ()})
+    assert compile_kernel(kernel, 90, aligned=True).facts.warps == kernel.num_warps
+
+
+@pl.jit
+def by_bytes(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.matmul(a, b, out_dtype=pl.FP32, b_trans=True)
+
+
+@pytest.mark.parametrize(("dtype", "arch", "instruction"), [
+    (ml_dtypes.float8_e4m3fn, 90, "k32.f32.e4m3.e4m3"), (ml_dtypes.float8_e5m2, 90, "k32.f32.e5m2.e5m2"), (ml_dtypes.float8_e4m3fn, 80, "f32.f16.f16.f32"),
+])  # fmt: skip
+def test_floats_of_8_bits_are_multiplied_as_they_are_where_the_gpu_can(dtype: Any, arch: int, instruction: str) -> None:
+    side = np.zeros((1024, 64), dtype)
+    (kernel,) = planned(by_bytes, side, side, np.zeros((1024, 1024), np.float32)).kernels
+    assert instruction in compile_kernel(kernel, arch, aligned=True).ptx
 
 
 @pl.jit
@@ -139,6 +201,11 @@ def masked_diagonal(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
 
 def test_few_long_rows_are_cut_into_columns_for_many_programs() -> None:
     done = subprocess.run([sys.executable, "-m", "tests.backends.cuda.long_cells"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_rows_of_gangs_and_products_of_8_bits_give_the_numbers_of_the_reference() -> None:
+    done = subprocess.run([sys.executable, "-m", "tests.backends.cuda.long_rows"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -126,6 +126,17 @@ def test_cooperative_launches_and_clusters_say_so(gpu: FakeLibrary) -> None:
     assert gpu.launches[0].attributes[2][0] == 1 and gpu.launches[0].attributes[4] == (2, 1, 1)
 
 
+def test_only_as_many_whole_gangs_are_launched_as_run_at_once_and_their_words_are_zero(gpu: FakeLibrary) -> None:
+    facts = replace(GENERAL.facts, cooperative=True)
+    kernel = KernelRow("scale", (*SCALE.parameters, ParameterRow("b", "barrier", "*i64")), 0, (CubinRow("general", facts),), gang=3, meeting_bytes=16)
+    gpu.parameters = 7
+    seen: list[tuple[int, bytes]] = []
+    gpu.kernels["general"] = lambda launched: seen.append((launched.grid[0], ctypes.string_at(launched.slots[4], launched.grid[0] * 16)))
+    for count in (400, 12):  # 100 and 3 programs; 8 run at once
+        program(kernel, memory=True).run(arguments(count)[0])
+    assert seen == [(6, bytes(6 * 16)), (3, bytes(3 * 16))]
+
+
 def test_more_blocks_than_fit_at_once_are_refused_with_the_number_that_does(gpu: FakeLibrary) -> None:
     gpu.statuses["cuLaunchKernelEx"] = [720]
     with pytest.raises(ResourceError, match="only 8 of them run at once on Fake GPU"):

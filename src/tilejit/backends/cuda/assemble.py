@@ -51,6 +51,8 @@ def assemble(program: plan.Program, arch: int) -> Assembled:
             tuple(ParameterRow(row.name, row.kind, row.type, row.divisible) for row in kernel.parameters),
             kernel.scratch_bytes,
             tuple(CubinRow(_section(label, cubin), cubin.facts, cubin.aligned) for cubin in variants),
+            kernel.gang,
+            kernel.meeting_bytes,
         )
         for kernel, label, variants in zip(program.kernels, labels, made, strict=True)
     )

@@ -18,7 +18,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from tilejit.backends.cuda.library import DESCRIPTORS
+from tilejit.backends.cuda.library import DESCRIPTORS, EIGHTS, SPECIALISED
 from tilejit.backends.cuda.plan import Kernel
 from tilejit.errors import PartialCodegenError, PlatformError
 from tilejit.runtime.cuda.program import DIVISIBLE, LaunchFacts
@@ -29,6 +29,10 @@ OLDEST_ARCH = 80
 """Compute capability 8.0: asynchronous copies, bfloat16."""
 _COPY_ENGINE = 90
 """Compute capability 9.0: copies of whole tiles by descriptors."""
+_SPECIALISES = {90: ((3, 6),)}
+"""Architectures, and the versions of Triton whose specialised loops were seen to be right there."""
+_NARROW_PRODUCTS = 89
+"""Compute capability 8.9: tensor cores for floats of 8 bits."""
 _INSTALL = "pip install 'tilejit[cuda]'"
 STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
 """Forms of a kernel after its text, in order."""
@@ -84,6 +88,8 @@ def compile_kernel(kernel: Kernel, arch: int, aligned: bool) -> Cubin:
     """One variant of a kernel; what Triton does not take is a PartialCodegenError that names the file with the kernel's text."""
     if arch < kernel.least_capability:
         raise _too_old(f"kernel {kernel.name} needs", kernel.least_capability, arch)
+    if aligned and arch in _SPECIALISES and (found := _specialised(kernel, arch)) is not None:
+        return found
     log = _Log()
     try:
         with log:
@@ -94,6 +100,20 @@ def compile_kernel(kernel: Kernel, arch: int, aligned: bool) -> Cubin:
     if facts.shared > shared_memory(arch) and kernel.num_stages > 1:
         return compile_kernel(replace(kernel, num_stages=kernel.num_stages - 1), arch, aligned)
     return Cubin(kernel, arch, aligned, code, facts, ptx)
+
+
+def _specialised(kernel: Kernel, arch: int) -> Cubin | None:
+    """The variant whose warps have different work; None where Triton does not make one, for whatever reason: there is the other."""
+    if f"{SPECIALISED} = " not in kernel.text or _numbers(check_triton()) not in _SPECIALISES[arch]:
+        return None
+    own = replace(kernel, num_warps=4, num_stages=2, specialised=True)
+    try:
+        with _Log():
+            code, notes, ptx = _run(own, arch, True, "cubin")
+    except Exception:  # Triton raises whatever its passes raise
+        return None
+    facts = _facts(notes)
+    return Cubin(own, arch, True, code, facts, ptx) if facts.warps > own.num_warps and facts.shared <= shared_memory(arch) else None
 
 
 def shared_memory(arch: int) -> int:
@@ -154,15 +174,16 @@ def _run(kernel: Kernel, arch: int, aligned: bool, last: str) -> tuple[Any, dict
     ir: Any = import_module("triton._C.libtriton").ir
     target = backends.GPUTarget("cuda", arch, 32)
     backend: Any = triton.make_backend(target)
-    given = {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages, "launch_cooperative_grid": kernel.cooperative}
+    given = {"num_warps": kernel.num_warps, "num_stages": kernel.num_stages, "launch_cooperative_grid": kernel.gang > 1}
     options = backend.parse_options({**_DEFAULTS, **given, **kernel.options})
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
     divisible = [at for at, row in enumerate(kernel.parameters) if row.kind in _ALLOCATED or (aligned and row.divisible)]
     attributes = {(at,): [["tt.divisibility", DIVISIBLE]] for at in divisible}
+    flags = {DESCRIPTORS: aligned and arch >= _COPY_ENGINE, EIGHTS: arch >= _NARROW_PRODUCTS, SPECIALISED: kernel.specialised}
     with _READING:
-        source = triton.ASTSource(_function(kernel, aligned and arch >= _COPY_ENGINE), kernel.signature, {}, attributes)
+        source = triton.ASTSource(_function(kernel, flags), kernel.signature, {}, attributes)
         module: Any = source.make_ir(target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, backends.Language.TRITON)
@@ -177,15 +198,16 @@ def _run(kernel: Kernel, arch: int, aligned: bool, last: str) -> tuple[Any, dict
     return module, notes, ptx
 
 
-def _function(kernel: Kernel, descriptors: bool) -> Any:
-    """The kernel as a Triton function, with or without descriptors. Its text is put into linecache, where Triton reads it, under the name in line tables."""
+def _function(kernel: Kernel, flags: Mapping[str, bool]) -> Any:
+    """The kernel as a Triton function, with the flags of its text set. Its text is put into linecache, where Triton reads it, under the name in line tables."""
     file = f"<tilejit {kernel.name}>"
     namespace: dict[str, Any] = {"__name__": f"tilejit_kernels.{kernel.name}"}
     linecache.cache[file] = (len(kernel.text), None, kernel.text.splitlines(True), file)
     # The text was written by our own emitter; what it has of the user's kernel are identifiers and numbers.
     exec(compile(kernel.text, file, "exec"), namespace)
-    if DESCRIPTORS in namespace:
-        namespace[DESCRIPTORS] = import_module("triton.language").constexpr(descriptors)
+    for flag, value in flags.items():
+        if flag in namespace:
+            namespace[flag] = import_module("triton.language").constexpr(value)
     return namespace[kernel.name]
 
 

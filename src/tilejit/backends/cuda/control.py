@@ -8,8 +8,9 @@ from dataclasses import replace
 from xdsl.ir import Block, SSAValue
 
 from tilejit.backends import checks
-from tilejit.backends.cuda import memory, numbers
+from tilejit.backends.cuda import memory, numbers, specialise
 from tilejit.backends.cuda.body import Body, constant_extent
+from tilejit.backends.cuda.library import SPECIALISED
 from tilejit.backends.cuda.masks import as_bytes
 from tilejit.backends.cuda.types import fits32
 from tilejit.backends.cuda.values import Array, Buffer, Scalar, Tile, Value, index
@@ -165,7 +166,8 @@ def _range(body: Body, op: d.ForOp, induction: str, lower: Scalar, upper: Scalar
         bounds = (lower.bounds[0], max(upper.bounds[1] - 1, lower.bounds[0])) if lower.bounds and upper.bounds else None
         narrow = fits32(bounds) and lower.narrow and upper.narrow
         low, high = (lower.text, upper.text) if narrow else (numbers.wide(lower), numbers.wide(upper))
-        return f"for {induction} in range({low}, {high}, {step.text}):", Scalar(induction, INDEX, bounds if narrow else None), nothing
+        shared = f"tl.range({low}, {high}, {step.text}, warp_specialize={body.out.helper(SPECIALISED)})" if specialise.suits(op) else None
+        return f"for {induction} in {shared or f'range({low}, {high}, {step.text})'}:", Scalar(induction, INDEX, bounds if narrow else None), nothing
     if step.const is None:
         good = body.out.let("moves", f"{step.text} != 0")
         body.failures.report(body.out, good, checks.step_failure(op))
@@ -333,6 +335,24 @@ def if_(body: Body, op: d.IfOp) -> Sequence[Value]:
     condition = body.scalar(op.condition)
     if condition.const is not None:
         return body.run(op.then.block if condition.const else op.orelse.block)
+    if specialise.suits(op.parent_op()):
+        return _selected(body, op, condition)
+    return _branches(body, op, condition)
+
+
+def _selected(body: Body, op: d.IfOp, condition: Scalar) -> Sequence[Value]:
+    """A branch that is a selection where groups of warps run apart: both results, and one of them."""
+    with body.out.block(f"if {body.out.helper(SPECIALISED)}:"):
+        first, second = body.run(op.then.block), body.run(op.orelse.block)
+        carried = Carried(body, list(op.results), first, [name_hint(result) for result in op.results])
+        for name, yes, no in zip(carried.names, carried.texts(first), carried.texts(second), strict=True):
+            body.out.line(f"{name} = tl.where({body.text(condition)}, {yes}, {no})")
+    with body.out.block("else:"):
+        carried.assign(_branches(body, op, condition))
+    return carried.values
+
+
+def _branches(body: Body, op: d.IfOp, condition: Scalar) -> Sequence[Value]:
     carried: Carried | None = None
     before = body.order.now()
     with body.out.block(f"if {body.text(condition)}:"):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from tilejit import ops
-from tilejit.backends.cuda import memory, numbers
+from tilejit.backends.cuda import memory, numbers, specialise
 from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.types import register
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, full, index
@@ -42,7 +42,9 @@ def _narrow(value: Scalar) -> bool:
 
 
 def _feeds_products(op: d.LoadOp) -> bool:
-    """Whether a loop has several products, and uses the tile for nothing else."""
+    """Whether a loop has several products, and uses the tile for nothing else; or the tile is what all of them share."""
+    if specialise.left_of(op):
+        return True
     loop = op.parent_op()
     if not isinstance(loop, d.ForOp):
         return False
@@ -69,7 +71,8 @@ def load(body: Body, op: d.LoadOp, buffer: Buffer, starts: Sequence[Scalar], sha
         row, height = numbers.add(numbers.mul(row, dim.extent), start), numbers.mul(height, dim.extent)
     made = f"tl.make_tensor_descriptor({buffer.pointer}, [{height.text}, {last.extent.text}], [{lead[-1].stride.text}, 1], [{shape[0]}, {shape[1]}])"
     tiles = body.out.once(f"{buffer.pointer}_tiles", made)
-    body.out.copied += shape[0] * shape[1] * buffer.dtype.get_byte()
+    if isinstance(op.parent_op(), d.ForOp):
+        body.out.copied += shape[0] * shape[1] * buffer.dtype.get_byte()
     pointers = memory.tile_pointers(body.out, buffer, starts, shape)
     text = f"{body.out.helper('copied')}({tiles}, {pointers}, {row.text}, {starts[-1].text})"
     return Tile(body.out.let(op.hint, text), buffer.dtype, shape, full(shape), zeros=True)

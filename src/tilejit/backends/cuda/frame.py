@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -146,18 +147,22 @@ class Frame:
     def kernel(self, name: str) -> Making:
         return Making(self, name)
 
-    def finish(self, kernel: Making, programs: Number, chosen: RowSchedule | ProductSchedule | None = None, warps: int | None = None, note: str = "") -> None:
-        """Add a kernel to the plan, and launch it; without a schedule `warps`, or so many as its largest tile needs."""
+    def finish(
+        self, kernel: Making, programs: Number, chosen: RowSchedule | ProductSchedule | None = None, warps: int | None = None, note: str = "", meeting: int = 0,
+        options: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
+        """Add a kernel to the plan, and launch it; without a schedule `warps`, or so many as its largest tile needs; `meeting`: bytes of each of a gang."""
         text, lines = kernel.out.finish()
         followed = chosen or self.state.book.block(kernel.out.name, warps or schedule.warps_of(text), 3)
         walkers = schedule.walkers_of(kernel.out.blocks, kernel.out.copied * followed.stages)
         if walkers and not kernel.out.scratch:
             kernel.out.walks, programs = True, host.number(walkers)
             text, lines = kernel.out.finish()
-        options = {"enable_fp_fusion": self.state.options.fast_math and adds_up(text), "enable_reflect_ftz": False}
+        options = {"enable_fp_fusion": self.state.options.fast_math and adds_up(text), "enable_reflect_ftz": False, **options}
         parameters = tuple(parameter for parameter, _ in kernel.out.parameters)
         made = plan.Kernel(
-            kernel.out.name, text, parameters, followed.warps, followed.stages, options, kernel.out.scratch, lines=lines, schedule=f"{note}{followed}"
+            kernel.out.name, text, parameters, followed.warps, followed.stages, options, kernel.out.scratch,
+            max(1, chosen.parts) if isinstance(chosen, RowSchedule) else 1, meeting, lines, f"{note}{followed}",
         )  # fmt: skip
         arguments = tuple(argument for parameter, argument in kernel.out.parameters if parameter.kind in ("pointer", "scalar") and argument is not None)
         self.steps.append(plan.Launch(self.state.add(made), (programs.expr, 1, 1), arguments))

@@ -10,12 +10,16 @@ from tilejit.backends.cuda.body import Body
 from tilejit.backends.cuda.frame import Frame, Making
 from tilejit.backends.cuda.host import Number
 from tilejit.backends.cuda.schedule import ProductSchedule, product_of
-from tilejit.backends.cuda.types import register
+from tilejit.backends.cuda.types import DECODED, register
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, index
 from tilejit.dtypes import FP32, FP64, INDEX, INT8, DType
+from tilejit.ops.matmul import NARROW
 
 GROUP = 8
 """Rows of blocks that are worked on together, so that they share what they load of the right operand."""
+
+TOGETHER = 1024
+"""Products of 8 bits along K whose sum tensor cores keep in fewer bits than FP32 before it is taken over: as many times 2⁻¹⁵ of it are lost at most."""
 
 SUMMED = ProductSchedule(32, 32, 8, 4, 1)
 """Blocks of products that no tensor core does: all products of a step are in registers before they are summed up."""
@@ -108,19 +112,46 @@ def accumulate(body: Body, product: Product, chosen: ProductSchedule, row: Scala
     work = product.work
     acc, k = out.fresh("acc"), out.fresh("k")
     valid = (body.named("rows", part(product.rows, row, chosen.rows)), body.named("columns", part(product.columns, column, chosen.columns)))
-    out.line(f"{acc} = tl.zeros({_text(shape)}, {register(work)})")
+    nothing = f"tl.zeros({_text(shape)}, {register(work)})"
+    out.line(f"{acc} = {nothing}")
     bounds = (0, product.inner.bounds[1]) if product.inner.bounds else None
+    kind = _eights(body, product)
+    short = isinstance(product.inner.const, int) and product.inner.const <= TOGETHER
+    sums = acc if kind is None or short else out.let("sums", nothing)
+    left, right = (_as_eights(body, side, kind) for side in (product.left, product.right))
     with out.block(f"for {k} in range(0, {product.inner.text}, {chosen.inner}):"):
         step = Scalar(k, INDEX, bounds)
         inner = part(product.inner, step, chosen.inner)
         if inner.const is None:
             inner = body.named("inner", inner)
-        a = body.load_tile(product.left, (row, step), (chosen.rows, chosen.inner), (valid[0], inner), "a")
-        b = body.load_tile(product.right, (step, column), (chosen.inner, chosen.columns), (inner, valid[1]), "b")
-        both = dot.Operands(a, b, work)
-        out.line(f"{acc} = {dot.multiplied(body, both, acc, chosen.precision)}")
+        a = body.load_tile(left, (row, step), (chosen.rows, chosen.inner), (valid[0], inner), "a")
+        b = body.load_tile(right, (step, column), (chosen.inner, chosen.columns), (inner, valid[1]), "b")
+        if kind is not None:
+            out.line(f'{sums} = {out.helper("dot_eights")}({a.text}, {b.text}, {sums}, "{kind}")')
+            if sums != acc:
+                with out.block(f"if {k} % {TOGETHER} == {TOGETHER - chosen.inner}:"):
+                    out.line(f"{acc} += {sums}")
+                    out.line(f"{sums} = {nothing}")
+        else:
+            out.line(f"{acc} = {dot.multiplied(body, dot.Operands(a, b, work), acc, chosen.precision)}")
+    if sums != acc:
+        out.line(f"{acc} += {sums}")
     body.order.read.clear()
     return Tile(acc, work, shape, valid)
+
+
+def _eights(body: Body, product: Product) -> str | None:
+    """The kind of two operands of 8 bits that tensor cores multiply as they are, less exactly than FP32: None where they may not, or it is another product."""
+    same = product.left.dtype is product.right.dtype and product.left.dtype in NARROW
+    return DECODED[product.left.dtype] if same and body.options.fast_math else None
+
+
+def _as_eights(body: Body, side: Buffer, kind: str | None) -> Buffer:
+    """An operand as memory of floats instead of their bits: a load that is turned into something else would not be under way while others are used."""
+    if kind is None:
+        return side
+    pointer = body.out.once(f"{side.pointer}_{kind}", f'{body.out.helper("as_eights")}({side.pointer}, "{kind}")')
+    return replace(side, pointer=pointer)
 
 
 def _text(sizes: tuple[int, ...]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from xdsl.ir import Operation, SSAValue
 
 from tilejit import ops
 from tilejit.backends import checks
-from tilejit.backends.cuda import elementwise, host, numbers
+from tilejit.backends.cuda import elementwise, gangs, host, numbers
 from tilejit.backends.cuda.columns import ColumnNest
 from tilejit.backends.cuda.frame import Frame, Making
 from tilejit.backends.cuda.host import Axis, Memory, Number
@@ -16,7 +17,7 @@ from tilejit.backends.cuda.members import Member, folds, is_member, members_of, 
 from tilejit.backends.cuda.merge import inner_of
 from tilejit.backends.cuda.nest import Nest, merged
 from tilejit.backends.cuda.rows import fold, neutral
-from tilejit.backends.cuda.schedule import PROCESSORS, RowSchedule, cells_of, rows_of
+from tilejit.backends.cuda.schedule import LONGEST_ROW, PROCESSORS, RowSchedule, cells_of, rows_of
 from tilejit.backends.cuda.types import computed_in, padded
 from tilejit.backends.cuda.values import Buffer, Scalar, Tile, index
 from tilejit.dtypes import BOOL, INDEX
@@ -173,10 +174,11 @@ def launch_rows(frame: Frame, members: Sequence[Member], outputs: Sequence[SSAVa
     width = max((memory.dtype.get_byte() for memory in read), default=4)
     sizes = [size.const if isinstance(size.const, int) else None for size in (count, shape[-1])]
     cells = cells_of(sizes[0], sizes[1], width) if _cell_by_cell(members) else None
-    chosen = frame.state.book.rows(name, cells or rows_of(sizes[0], sizes[1], width, len(members)))
+    shared = gangs.schedule_of(sizes[1], width, frame.state.interpreted) if _is_long(sizes[1]) and gangs.suits(members) else None
+    suited = cells or shared or rows_of(sizes[0], sizes[1], width, len(members))
     kernel = frame.kernel(name)
     taken = {value: room_for(frame, value) for value in outputs}
-    nest = Nest(kernel.body, members, tuple(host.take_number(kernel.out, extent, f"size{i}") for i, extent in enumerate(shape)), chosen, handed=handed)
+    nest = Nest(kernel.body, members, tuple(host.take_number(kernel.out, extent, f"size{i}") for i, extent in enumerate(shape)), suited, handed=handed)
     for value, room in taken.items():
         nest.outputs[value] = as_buffer(kernel, room, shape)
     for member in members:
@@ -185,6 +187,15 @@ def launch_rows(frame: Frame, members: Sequence[Member], outputs: Sequence[SSAVa
         for operand in member.operands if isinstance(member, d.ApplyOp) else [member.value]:
             if isinstance(found := frame.values.get(operand), Memory) and operand not in nest.inside:
                 nest.sources[operand] = as_buffer(kernel, found, shape)
+    gang = gangs.Gang(nest) if shared else None
+    if gang and not gang.possible:
+        suited = rows_of(sizes[0], sizes[1], width, len(members))
+    chosen = nest.schedule = frame.state.book.rows(name, suited)
+    if gang and chosen.parts:
+        gang.emit()
+        frame.finish(kernel, host.mul(count, host.number(chosen.parts)), chosen, meeting=gang.told, options=gang.options)
+        frame.values.update(taken)
+        return
     across = frame.named(host.ceildiv(shape[-1], host.number(chosen.columns)), "across") if cells else host.number(1)
     programs = frame.named(host.mul(host.ceildiv(count, host.number(chosen.rows)), across), "programs")
     most = programs.bounds[1] if programs.bounds else (1 << 31) - 1
@@ -202,6 +213,10 @@ def launch_rows(frame: Frame, members: Sequence[Member], outputs: Sequence[SSAVa
     frame.finish(kernel, programs, chosen)
     for value, room in taken.items():
         frame.values[value] = room
+
+
+def _is_long(columns: int | None) -> TypeGuard[int]:
+    return columns is not None and padded(columns) > LONGEST_ROW
 
 
 def _cell_by_cell(members: Sequence[Member]) -> bool:

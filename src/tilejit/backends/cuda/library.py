@@ -193,6 +193,20 @@ def release(lock):
     tl.atomic_xchg(lock, 0)
 """
 
+_GANGS = """
+@triton.jit
+def tell(word, value, turn, KIND: tl.constexpr):  # the number of the turn comes with it
+    bits = value.to(tl.int32, bitcast=True) if KIND == "float" else value.to(tl.int32)
+    tl.store(word + tl.zeros((1, 1), tl.int32), (turn.to(tl.int64) << 32) | (bits.to(tl.int64) & 0xFFFFFFFF))
+
+@triton.jit
+def hear(words, there, turn, KIND: tl.constexpr):  # asks until all have told
+    found = tl.load(words, mask=there, other=0, volatile=True)
+    while tl.min(tl.where(there & ((found >> 32) != turn), 0, 1)) == 0:
+        found = tl.load(words, mask=there, other=0, volatile=True)
+    return found.to(tl.int32).to(tl.float32, bitcast=True) if KIND == "float" else found.to(tl.int32)
+"""
+
 
 def _split(text: str) -> dict[str, str]:
     pieces = re.split(r"\n(?=@triton\.jit\n)", text.strip())
@@ -248,12 +262,47 @@ def copied(tiles, pointers, row, column):
         return tl.load(pointers)
 """
 
+SPECIALISED = "SPECIALISED"
+"""The flag of a module that says whether the warps of its loops have different work."""
+
+_SPECIALISED = f"{SPECIALISED} = tl.constexpr(False)  # set where some warps copy and others compute"
+
+EIGHTS = "EIGHTS"
+"""The flag of a module that says whether its kernels multiply floats of 8 bits as they are."""
+
+_EIGHTS = f"""
+{EIGHTS} = tl.constexpr(False)  # set where tensor cores take floats of 8 bits
+
+
+@triton.jit
+def as_eights(pointer, KIND: tl.constexpr):
+    if {EIGHTS}:
+        return pointer.to(tl.pointer_type(tl.float8e4nv if KIND == "e4m3" else tl.float8e5))
+    else:
+        return pointer
+"""
+
+_EIGHTS_DOT = f"""
+@triton.jit
+def dot_eights(a, b, acc, KIND: tl.constexpr):
+    if {EIGHTS}:
+        return tl.dot(a, b, acc)
+    elif KIND == "e4m3":
+        return tl.dot(e4m3_to_f32(a).to(tl.float16), e4m3_to_f32(b).to(tl.float16), acc)
+    else:
+        return tl.dot(e5m2_to_f32(a).to(tl.float16), e5m2_to_f32(b).to(tl.float16), acc)
+"""
+
 HELPERS: dict[str, str] = {
     "copied": _COPIES,
+    SPECIALISED: _SPECIALISED,
+    "as_eights": _EIGHTS,
+    "dot_eights": _EIGHTS_DOT,
     **_split(_ARITHMETIC),
     **_split(_DOUBLES),
     **_split(_COMBINERS),
     **_split(_FAILURES),
+    **_split(_GANGS),
     **_split(FLOAT_HELPERS),
     **{f"to_{name}": _saturate(name, *bounds) for name, bounds in _INTEGERS.items()},
 }

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tilejit.backends.cuda import numbers
-from tilejit.backends.cuda.types import memory, padded, register
+from tilejit.backends.cuda.types import memory, padded
 from tilejit.backends.cuda.values import Buffer, Dim, Scalar, Tile, index
 from tilejit.backends.cuda.writer import SCRATCH_SIZE, Writer
 from tilejit.dtypes import BOOL, INT4, DType
@@ -98,7 +98,7 @@ def tile_pointers(out: Writer, buffer: Buffer, starts: Sequence[Scalar], shape: 
 
 def load_text(out: Writer, pointers: str, where: str | None, dtype: DType, options: str = "") -> str:
     """Cells in memory as they are held in registers; what the mask leaves out is 0."""
-    zero = "0.0" if register(dtype) in ("tl.float16", "tl.bfloat16", "tl.float32", "tl.float64") else "0"
+    zero = "0.0" if dtype.is_float else "0"
     text = f"tl.load({pointers}{options})" if where is None else f"tl.load({pointers}, mask={where}, other={zero}{options})"
     if dtype is BOOL:
         return f"({text} != 0)"

@@ -54,7 +54,8 @@ class Parameter:
     """A parameter of a kernel in the order of its text.
 
     "pointer": an address; "scalar": a number; both take the next argument of the launch. The run time supplies the others: "scratch" (start of
-    `scratch_bytes` × programs bytes), "error" (the failure words), "barrier" (an int32 that is 0: where programs meet, or a lock) and "log" (its prints).
+    `scratch_bytes` × programs bytes), "error" (the failure words), "barrier" (memory that is 0: `meeting_bytes` of each program, or an int32 that is
+    a lock) and "log" (its prints).
     """
 
     name: str
@@ -79,12 +80,16 @@ class Kernel:
     """Further options of Triton's backend, such as `enable_fp_fusion`."""
     scratch_bytes: int = 0
     """Scratch memory of each program, a multiple of 128."""
-    cooperative: bool = False
-    """All programs must be resident at once."""
+    gang: int = 1
+    """Programs that wait for each other: whole gangs are launched, as many as run at once, and share the work."""
+    meeting_bytes: int = 0
+    """What each program has of the memory that is 0 at first, where the gangs meet."""
     lines: tuple[tuple[int, Span], ...] = ()
     """First line of the text (counted from 1) that belongs to each place in the source, ascending."""
     schedule: str = ""
     """In words, for people: blocks, warps, stages."""
+    specialised: bool = False
+    """Whether the warps of its loops have different work."""
     least_capability: int = 80
     """Compute capability it needs, times ten."""
 

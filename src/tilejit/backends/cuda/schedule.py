@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilejit.backends.cuda.types import padded
 from tilejit.backends.schedules import AnySchedule, Choices
@@ -27,9 +27,12 @@ class RowSchedule:
     chunked: bool
     warps: int
     stages: int = 3
+    parts: int = 0
+    """Programs that hold a row together; 0: each has rows of its own."""
 
     def __str__(self) -> str:
-        return f"{self.rows} rows × {self.columns} columns{' in chunks' if self.chunked else ''}, {self.warps} warps"
+        how = f" in {self.parts} programs" if self.parts else " in chunks" if self.chunked else ""
+        return f"{self.rows} rows × {self.columns} columns{how}, {self.warps} warps"
 
 
 def rows_of(rows: int | None, columns: int | None, width: int, live: int) -> RowSchedule:
@@ -41,10 +44,14 @@ def rows_of(rows: int | None, columns: int | None, width: int, live: int) -> Row
     if rows is not None:
         wanted = min(wanted, padded(rows), max(1, padded(rows) // _FILLED))
     block = 1 << (wanted.bit_length() - 1)
+    if width == 2 and block * wide == _WIDEST and (rows or 0) >= 4 * _FILLED:  # what rows share is read once for two
+        return RowSchedule(2, wide, False, 32)
     warps = max(1, min(16, block * wide * max(width, 2) // 2048))
     return RowSchedule(block, wide, False, 1 << int(math.log2(warps)))
 
 
+_WIDEST = 8192
+"""Cells of 16 bits in a row for which two rows at once were measured to be faster."""
 _FILLED = 264
 """Programs that fill a large GPU, two for each processor."""
 
@@ -156,6 +163,8 @@ class Book(Choices):
         """Of a nest; rows that fit are held whole unless `chunked` says otherwise."""
         name = self.numbered(kernel, "rows")
         out = self.entered(name, chosen, _takes)
+        if chosen.parts and (out.rows, out.columns, out.parts) != (chosen.rows, chosen.columns, chosen.parts):  # other blocks, and no gang
+            out = replace(out, parts=0, columns=CHUNK if out.columns == chosen.columns else out.columns)
         if not out.chunked and out.columns != chosen.columns:
             raise OptionError(f"the schedule of {name!r} has columns={out.columns}, but holds rows whole", help="say chunked=True too")
         return self._within(name, out, out.rows * out.columns)
@@ -182,11 +191,13 @@ _MOST = {"warps": 32, "rows": 1 << 12, "columns": 1 << 15, "inner": 256}
 
 def _takes(chosen: RowSchedule | ProductSchedule | BlockSchedule, name: str, value: object) -> bool:
     """Whether code can follow a value: blocks and warps are powers of two, tensor cores take no fewer than 16, precision and whole rows are not for choice."""
+    if value == getattr(chosen, name) or (name == "parts" and value == 0):
+        return True
     if isinstance(value, bool):
         return value or not getattr(chosen, name)
     if not isinstance(value, int):
-        return value == getattr(chosen, name)
+        return False
     if name == "stages":
         return 1 <= value <= 8
     least = 16 if isinstance(chosen, ProductSchedule) and name != "warps" and chosen.inner >= 16 else 1
-    return least <= value <= _MOST[name] and value & (value - 1) == 0
+    return least <= value <= _MOST.get(name, 0) and value & (value - 1) == 0

@@ -26,6 +26,8 @@ _CONFIG = "=IIIIIIIxxxxQQIxxxx"
 _COOPERATIVE, _CLUSTER = 2, 4
 """Launch attributes."""
 _TOO_LARGE = 720
+_LOCK = 4
+"""Bytes of a lock."""
 
 Launch = Callable[..., None]
 """(stream, memory, grid x, y, z, arguments …)"""
@@ -63,6 +65,14 @@ class LoadedCubin:
                     raise ResourceError(what, help="use smaller tiles, or compile for this GPU")
                 driver("cuFuncSetAttribute", function, api.DYNAMIC_SHARED, facts.shared)
         return function
+
+    @lazy
+    def resident(self) -> int:
+        """Blocks that run at once."""
+        device, facts = self.device, self.row.facts
+        with device.active():
+            each = device.driver.number("cuOccupancyMaxActiveBlocksPerMultiprocessor", self.function, 32 * facts.warps, facts.shared)
+        return each * device.multiprocessors
 
     @lazy
     def attributes(self) -> ctypes.Array[ctypes.c_uint32] | None:
@@ -115,6 +125,8 @@ class Launcher:
                 cubin = self.loaded[0]
         for at in self._narrow:
             values[at] = bfloat16_bits(values[at])
+        if self.kernel.gang > 1:
+            gx = min(gx, max(1, cubin.resident // self.kernel.gang) * self.kernel.gang)
         facts, programs, log = cubin.row.facts, gx * gy * gz, 0
         for at, kind in self._supplied:
             found = self._supply(kind, memory, stream, programs)
@@ -139,7 +151,7 @@ class Launcher:
             case "scratch":
                 return memory.take(self.kernel.scratch_bytes * programs)
             case "barrier":
-                return self.zeroed(memory, stream)
+                return self.zeroed(memory, stream, self.kernel.meeting_bytes * programs or _LOCK)
             case _:
                 return self._log.begin(memory, stream)
 
@@ -149,10 +161,10 @@ class Launcher:
         places = (ctypes.c_void_p * len(self._formats))(*(start + first + 8 * at for at in range(len(self._formats))))
         return Block(content, start, ctypes.addressof(places), places)
 
-    def zeroed(self, memory: Memory, stream: int) -> int:
-        """A counter that stands at 0."""
-        address = memory.take(4)
-        self.device.driver("cuMemsetD8Async", address, 0, 4, stream)
+    def zeroed(self, memory: Memory, stream: int, size: int) -> int:
+        """Bytes that are 0."""
+        address = memory.take(size)
+        self.device.driver("cuMemsetD8Async", address, 0, size, stream)
         return address
 
     def recover(self, status: int, block: Block, cubin: LoadedCubin) -> None:
@@ -167,9 +179,7 @@ class Launcher:
             raise self.device.driver.error(status, f"the launch of {self.kernel.name}")
 
     def too_large(self, cubin: LoadedCubin) -> ResourceError:
-        facts = cubin.row.facts
-        each = self.device.driver.number("cuOccupancyMaxActiveBlocksPerMultiprocessor", cubin.function, 32 * facts.warps, facts.shared)
-        fit = each * self.device.multiprocessors
+        fit = cubin.resident
         what = f"kernel {self.kernel.name} waits for all its blocks, and only {fit} of them run at once on {self.device.name}"
         return ResourceError(what, help=f"use at most {fit} blocks")
 

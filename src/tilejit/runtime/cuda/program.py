@@ -57,6 +57,10 @@ class KernelRow:
     """Of each program."""
     cubins: tuple[CubinRow, ...]
     """The general variant, then the aligned one where that is another."""
+    gang: int = 1
+    """Programs that wait for each other: the grid is cut to as many gangs as run at once."""
+    meeting_bytes: int = 0
+    """Of each program, where they meet."""
 
 
 Node = int | tuple[str, int] | tuple[str, "Node"] | tuple[str, "Node", "Node"]
@@ -124,6 +128,8 @@ def read_program(fields: Mapping[str, Any]) -> CudaProgram:
                 tuple(ParameterRow(**parameter) for parameter in kernel["parameters"]),
                 kernel["scratch_bytes"],
                 tuple(CubinRow(row["file"], LaunchFacts(**row["facts"]), row["aligned"]) for row in kernel["cubins"]),
+                kernel["gang"],
+                kernel["meeting_bytes"],
             )
             for kernel in fields["kernels"]
         ),

@@ -1,0 +1,91 @@
+"""`python -m tests.backends.cuda.long_rows`: rows that a gang of programs holds, and products of 8 bits, in Triton's interpreter against the reference.
+
+Programs run one after the other there, so a gang is one program that has the whole row; test_gpu.py has several.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["TRITON_INTERPRET"] = "1"
+
+import ml_dtypes
+import numpy as np
+
+import tilejit.language as pl
+from tests.backends.cuda import interpreted
+from tilejit.backends.cuda import launches
+from tilejit.runtime.config import RunConfig
+
+assert interpreted.TARGET
+
+
+@pl.jit
+def softmax(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        e = pl.exp(pl.row_expand_sub(x, pl.row_max(x)))
+        out[:] = pl.row_expand_div(e, pl.row_sum(e))
+
+
+@pl.jit
+def layernorm(x: pl.Tensor, gamma: pl.Tensor, beta: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        wide = pl.cast(x, pl.FP32)
+        centred = pl.row_expand_sub(wide, pl.row_sum(wide) * (1.0 / x.shape[1]))
+        normal = pl.row_expand_mul(centred, pl.rsqrt(pl.row_sum(centred * centred) * (1.0 / x.shape[1]) + 1e-5))
+        out[:] = pl.cast(pl.col_expand_add(pl.col_expand_mul(normal, pl.cast(gamma, pl.FP32)), pl.cast(beta, pl.FP32)), pl.BF16, mode="rint")
+
+
+@pl.jit
+def shifted(x: pl.Tensor, least: pl.Out[pl.Tensor], out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        low = pl.row_min(x)
+        out[:] = pl.row_expand_sub(x, low)
+        least[:] = low
+
+
+@pl.jit
+def product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.matmul(a, b, out_dtype=pl.FP32)
+
+
+@pl.jit
+def tile_product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    m, k = a.shape
+    n = b.shape[1]
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.store(pl.matmul(pl.load(a, [0, 0], [m, k]), pl.load(b, [0, 0], [k, n])), [0, 0], c)
+
+
+def agree(kernel: object, given: list[np.ndarray], results: list[np.ndarray], tolerance: float) -> None:
+    """The same on both, in results that begin as something else."""
+    found: list[list[np.ndarray]] = []
+    for platform in ("triton", "reference"):
+        made = [np.full_like(result, 77) for result in results]
+        kernel(*given, *made, config=RunConfig(platform=platform))  # type: ignore[operator]
+        found.append([result.astype(np.float32) for result in made])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+def main() -> None:
+    launches.LONGEST_ROW = 64  # as if no program held 301 columns
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((2, 301), np.float32)
+    half = x.astype(ml_dtypes.bfloat16)
+    agree(softmax, [x], [x], 1e-6)
+    masked = np.where(np.arange(301) < 170, -np.inf, x).astype(np.float32)
+    masked[1] = -np.inf  # a row of nothing else
+    agree(softmax, [masked], [masked], 1e-6)
+    agree(layernorm, [half, *(rng.standard_normal((1, 301)).astype(ml_dtypes.bfloat16) for _ in range(2))], [half], 2e-2)
+    whole = rng.integers(-(1 << 30), 1 << 30, (2, 301), np.int32)
+    agree(shifted, [whole], [whole[:, :1], whole], 0)
+    for dtype in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
+        a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((33, 70), (70, 40)))
+        for kernel in (product, tile_product):
+            agree(kernel, [a, b], [np.zeros((33, 40), np.float32)], 1e-5)
+
+
+if __name__ == "__main__":
+    main()
