@@ -31,6 +31,8 @@ _COPY_ENGINE = 90
 """Compute capability 9.0: copies of whole tiles by descriptors."""
 _SPECIALISES = {90: ((3, 6),)}
 """Architectures, and the versions of Triton whose specialised loops were seen to be right there."""
+_UNASKED = (8, 3)
+"""Warps and stages of loops that may be specialised, unless somebody asked for others."""
 _NARROW_PRODUCTS = 89
 """Compute capability 8.9: tensor cores for floats of 8 bits."""
 _INSTALL = "pip install 'tilejit[cuda]'"
@@ -104,7 +106,8 @@ def compile_kernel(kernel: Kernel, arch: int, aligned: bool) -> Cubin:
 
 def _specialised(kernel: Kernel, arch: int) -> Cubin | None:
     """The variant whose warps have different work; None where Triton does not make one, for whatever reason: there is the other."""
-    if f"{SPECIALISED} = " not in kernel.text or _numbers(check_triton()) not in _SPECIALISES[arch]:
+    asked = (kernel.num_warps, kernel.num_stages) != _UNASKED
+    if f"{SPECIALISED} = " not in kernel.text or asked or _numbers(check_triton()) not in _SPECIALISES[arch]:
         return None
     own = replace(kernel, num_warps=4, num_stages=2, specialised=True)
     try:
