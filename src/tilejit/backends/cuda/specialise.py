@@ -20,8 +20,8 @@ ROWS = 128
 _SIZES = (64, 128)
 """Columns of their factors."""
 _PLAIN = (d.ApplyOp, d.ConstOp, d.GroupOp, d.YieldOp)
-_CELLS, _FILLS = ("elementwise", "expand"), ("tri", "full")
-"""Families of ops, and single ones, that may run though nobody asked for their result."""
+_CELLS = ("elementwise", "expand")
+"""Families of ops that may run though nobody asked for their result; those that make a tile of numbers may too."""
 
 
 def suits(loop: Operation | None) -> bool:
@@ -63,7 +63,8 @@ def _selects(op: d.IfOp) -> bool:
     types = [d.type_of(result) for result in op.results]
     known = all(isinstance(type, TileType) and type.dtype is FP32 and all(isinstance(extent, int) for extent in type.valid) for type in types)
     inner = [each for region in op.regions for each in region.walk()]
-    cells = all(each.op in _FILLS or ops.table()[each.op].family in _CELLS for each in inner if isinstance(each, d.ApplyOp))
+    applied = [each for each in inner if isinstance(each, d.ApplyOp)]
+    cells = all(ops.table()[each.op].family in _CELLS or not any(isinstance(d.type_of(arg), ShapedType) for arg in each.args) for each in applied)
     return bool(types) and known and cells and all(isinstance(each, _PLAIN) for each in inner)
 
 
