@@ -13,6 +13,7 @@ import pytest
 
 from tests.backends.cpu.native import Native
 from tests.backends.cpu.test_gemm import PARAMS, SIZES, Product, check, scratch_for
+from tilejit.backends.cpu.llvm import host as processor
 from tilejit.backends.cpu.llvm.compile import compile_llvm
 from tilejit.backends.cpu.llvm.host import Host, host
 from tilejit.backends.cpu.llvm.text import Emitter, Module
@@ -116,6 +117,7 @@ def emulated(module: Module, dtype: DType, right: DType | None = None) -> Produc
     return scratch_for(call, lambda m, n, k: scratch_bytes(module, dtype, right, m, n, k))
 
 
+@pytest.mark.skipif(not host().has("avx512bf16") or not host().has("avx512vnni"), reason="columns beside the tiles are multiplied by these instructions")
 @pytest.mark.parametrize(("dtype", "right"), [(BF16, None), (INT8, None), (UINT8, None), (BF16, INT8), (BF16, UINT8)], ids=str)
 def test_few_rows_are_multiplied_by_tiles_as_b_lies_in_memory(dtype: DType, right: DType | None, with_tiles: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(few_tiles, "_STEPS", 64)  # so that a small product has several parts of the depth
@@ -137,7 +139,18 @@ def test_processors_with_a_matrix_unit_use_it(dtype: DType, instruction: str, va
         assert f"\t{wanted}" in assembly, wanted
 
 
-def test_the_setting_takes_the_matrix_unit_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILEJIT_CPU", "dot")
-    assert "tdp" not in module_for(BF16).text()
-    assert compile_llvm(module_for(BF16).text()).object_bytes
+@pytest.mark.parametrize("variant", ["packed", "dots"])
+@pytest.mark.parametrize("level", ["", "dot", "avx512", "avx2", "sse"])
+def test_every_level_of_a_processor_with_a_matrix_unit_is_compiled_for_and_only_the_whole_uses_it(
+    level: str, variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = llvm.get_host_cpu_features()
+    found.update(dict.fromkeys(("amx-tile", "amx-bf16", "amx-int8", "avx512bf16", "avx512vnni"), True))
+    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: found)
+    monkeypatch.setattr(processor, "may_use_tiles", lambda: True)
+    monkeypatch.setattr(processor, "_host", processor._host.__wrapped__)
+    monkeypatch.setenv("TILEJIT_CPU", level)
+    for dtype, right in ((BF16, None), (INT8, None), (UINT8, None), (BF16, INT8)):
+        text = module_for(dtype, variant, right).text()
+        assert ("llvm.x86.tdp" in text) == (level == "") and ("dpb" in text) == (level in ("", "dot"))
+        assert compile_llvm(text).object_bytes

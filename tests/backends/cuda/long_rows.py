@@ -51,6 +51,12 @@ def product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
 
 
 @pl.jit
+def of_columns(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.matmul(a, b, out_dtype=c.dtype, a_trans=True)
+
+
+@pl.jit
 def tile_product(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
     m, k = a.shape
     n = b.shape[1]
@@ -85,6 +91,9 @@ def main() -> None:
         a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((33, 70), (70, 40)))
         for kernel in (product, tile_product):
             agree(kernel, [a, b], [np.zeros((33, 40), np.float32)], 1e-5)
+        whole = [rng.integers(-3, 4, (70, side)).astype(dtype) for side in (33, 40)]
+        for result in (np.float64, np.int32):
+            agree(of_columns, whole, [np.zeros((33, 40), result)], 0)
 
 
 if __name__ == "__main__":

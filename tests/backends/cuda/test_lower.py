@@ -145,6 +145,22 @@ def test_floats_of_8_bits_are_multiplied_as_they_are_where_the_gpu_can(dtype: An
 
 
 @pl.jit
+def of_columns(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.matmul(a, b, out_dtype=c.dtype, a_trans=True)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
+@pytest.mark.parametrize(("result", "work"), [(np.float64, "tl.float64"), (np.int32, "tl.float32"), (np.uint8, "tl.float32")])
+def test_floats_of_8_bits_are_widened_where_the_result_is_more_exact_than_their_sums(dtype: Any, result: Any, work: str) -> None:
+    a, b = (np.zeros((2048, side), dtype) for side in (33, 40))
+    (kernel,) = planned(of_columns, a, b, np.zeros((33, 40), result)).kernels
+    assert "eights" not in kernel.text and work in kernel.text
+    ptx = compile_kernel(kernel, 90, aligned=True).ptx
+    assert "e4m3.e4m3" not in ptx and "e5m2.e5m2" not in ptx
+
+
+@pl.jit
 def steps_that_depend(x: pl.InOut[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         for i in pl.range(3):

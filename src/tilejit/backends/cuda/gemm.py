@@ -38,6 +38,8 @@ class Product:
     columns: Scalar
     inner: Scalar
     work: DType = FP32
+    to_integers: bool = False
+    """What is lost in a sum may be a whole number of the result."""
 
 
 def turned(buffer: Buffer) -> Buffer:
@@ -143,7 +145,8 @@ def accumulate(body: Body, product: Product, chosen: ProductSchedule, row: Scala
 def _eights(body: Body, product: Product) -> str | None:
     """The kind of two operands of 8 bits that tensor cores multiply as they are, less exactly than FP32: None where they may not, or it is another product."""
     same = product.left.dtype is product.right.dtype and product.left.dtype in NARROW
-    return DECODED[product.left.dtype] if same and body.options.fast_math else None
+    rough = body.options.fast_math and product.work is FP32 and not product.to_integers
+    return DECODED[product.left.dtype] if same and rough else None
 
 
 def _as_eights(body: Body, side: Buffer, kind: str | None) -> Buffer:

@@ -98,7 +98,8 @@ def launch_product(frame: Frame, op: d.ApplyOp, name: str, group: Sequence[Opera
     shape = shape_of(frame, op.results[0])
     lead = shape[:-2]
     batches = host.product(lead)
-    work = dot.work_dtype(left.dtype, right.dtype, d.shaped_type(op.results[0]).dtype)
+    result = d.shaped_type(op.results[0]).dtype
+    work = dot.work_dtype(left.dtype, right.dtype, result)
     sizes = (left.axes[-2].extent, left.axes[-1].extent, right.axes[-1].extent)
     widest = left.dtype if left.dtype.get_byte() >= right.dtype.get_byte() else right.dtype
     if widest is INT8 and left.dtype is not right.dtype:
@@ -108,7 +109,7 @@ def launch_product(frame: Frame, op: d.ApplyOp, name: str, group: Sequence[Opera
     def make(batch: Scalar) -> gemm.Product:
         sides = [_batch_of(kernel, host.take_memory(kernel.out, side), lead, batch) for side in (left, right)]
         rows, inner, columns = (host.take_number(kernel.out, size, hint) for size, hint in zip(sizes, ("m", "k", "n"), strict=True))
-        return gemm.Product(sides[0], sides[1], rows, columns, inner, work)
+        return gemm.Product(sides[0], sides[1], rows, columns, inner, work, result.is_integer)
 
     ends = _Ending(frame, kernel, op, group, shape)
     gemm.launch(frame, kernel, make, sizes, widest, ends.at, batches)
