@@ -45,7 +45,9 @@ class Calls(Regions):
     def finished(self, kind: str, w: Writer) -> Helper:
         """The helper that `w` wrote; it says what it returns, unless that goes without saying."""
         results = [p.name for p in w.params if p.direction == "Out"]
-        silent = kind != "inline" and self.rng.random() < 0.15 and not any(p.direction == "InOut" for p in w.params)
+        # Rows replaced by index change what they are given: such an input is an output too.
+        only_outputs = not any(p.direction == "InOut" for p in w.params) and not any("pl.scatter_update(" in line for line in w.lines)
+        silent = kind != "inline" and self.rng.random() < 0.15 and only_outputs
         if not silent:
             w.emit(f"return {', '.join(results)}" if results else "return")
         helper = Helper(self.fresh("helper"), kind, w, results, silent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import types
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -186,8 +187,9 @@ def _other_arguments(case: Case, given: list[Arrays], expected: list[Outcome]) -
         positional, keywords = form.pack(module, dict(zip(data, args, strict=True)))
         module.kernel(*positional, **keywords)
 
-    outcomes = (compare(case, "cpu", wanted, _outcome(lambda *args, data=data: call(data, args), data)) for data, wanted in zip(given, expected, strict=True))
-    problem = next((found for found in outcomes if found), None)
+    actual = (_outcome(lambda *args, data=data: call(data, args), data) for data in given)
+    problems = (compare(case, "cpu", wanted, got, same_names=False) for wanted, got in zip(expected, actual, strict=True))
+    problem = next((found for found in problems if found), None)
     return problem and replace(problem, message=f"{problem.message}\n{form.text}")
 
 
@@ -240,11 +242,15 @@ def _poison(case: Case, results: list[Outcome]) -> Problem | None:
     return None
 
 
-def compare(case: Case, stage: str, expected: Outcome, actual: Outcome, exact: bool = False) -> Problem | None:
-    """Whether all arrays agree: outputs within their tolerance, inputs untouched; or whether the same error was found."""
+def compare(case: Case, stage: str, expected: Outcome, actual: Outcome, exact: bool = False, same_names: bool = True) -> Problem | None:
+    """Whether all arrays agree: outputs within their tolerance, inputs untouched; or whether the same error was found.
+
+    Without `same_names` the sides come from two texts, in which a tensor is the parameter `x` or a member of one, and errors call it so.
+    """
     if isinstance(expected, OutOfBoundsError) or isinstance(actual, OutOfBoundsError):
         texts = [str(side.message) if isinstance(side, OutOfBoundsError) else "no error" for side in (expected, actual)]
-        return Problem(stage, "error", f"reference: {texts[0]}; {stage}: {texts[1]}") if texts[0] != texts[1] else None
+        compared = texts if same_names else [re.sub("`[^`]*`", "a tensor", text) for text in texts]
+        return Problem(stage, "error", f"reference: {texts[0]}; {stage}: {texts[1]}") if compared[0] != compared[1] else None
     for name, wanted in expected.items():
         got = actual[name]
         if not isinstance(wanted, np.ndarray):

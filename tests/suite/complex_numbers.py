@@ -96,3 +96,10 @@ def one_number_after_the_other(x: pl.Tensor, out: pl.Out[pl.Tensor[[1], pl.COMPL
 @pl.jit
 def scanned(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     out[:] = pl.scan(pl.add, x, axis=0)
+
+
+@CASES(c64(3, 5), expected=lambda x: (x * (1 + 0.5 - 1.5) + x * 3 - x * (-2 + 4j)).astype(np.complex64), tol=1e-5)
+@pl.jit
+def numbers_known_while_compiling(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    nothing = pl.cast(1, pl.COMPLEX64) + 0.5 - pl.const(1.5, pl.COMPLEX64)
+    out[:] = x * nothing + x * pl.const(3, pl.COMPLEX64) - x * (pl.complex(-1.0, 2.0) * 2)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
-from tilejit.dtypes import INDEX, DType
+from tilejit.dtypes import COMPLEX64, INDEX, DType
 from tilejit.errors import ArgumentError, InvalidOperationError, ParserTypeError, TilejitError, UnsupportedFeatureError
 from tilejit.frontend import composing, effects, fold, foreign, functions, markers, masks, structural, windows
 from tilejit.frontend.context import Context
@@ -220,6 +220,8 @@ def computed(ctx: Context, row: OpSpec, args: Mapping[str, object]) -> object:
     except TilejitError as error:
         raise ctx.builder.misuse(error, {}) from None
     assert isinstance(type, ScalarType)
+    if type.dtype is COMPLEX64:
+        return ctx.scalar_op("complex", float(value.real), float(value.imag))
     number = plain_number(value.item())
     default = number_dtype(number)
     return number if default is type.dtype else TypedConstant(number, type.dtype)

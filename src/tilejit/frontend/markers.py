@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import BlockArgument, SSAValue
 
-from tilejit.dtypes import DType
+from tilejit.dtypes import COMPLEX64, DType
 from tilejit.errors import ArgumentError, DTypeError, ParserError, ParserSyntaxError, ParserTypeError, StaticAssertionError, did_you_mean
 from tilejit.frontend import tasks
 from tilejit.frontend.context import Context
@@ -76,6 +76,8 @@ def _const(ctx: Context, node: ast.Call) -> object:
         raise ParserTypeError(f"pl.const takes a compile-time number, got {describe_value(value)}", help="pl.cast converts run-time scalars")
     if not isinstance(dtype, DType):
         raise DTypeError(f"pl.const takes a data type such as pl.INT32, got {describe_value(dtype)}")
+    if dtype is COMPLEX64:
+        return ctx.scalar(value, dtype)
     return TypedConstant(constant_as(plain_number(value), dtype), dtype)
 
 
