@@ -44,14 +44,10 @@ def rows_of(rows: int | None, columns: int | None, width: int, live: int) -> Row
     if rows is not None:
         wanted = min(wanted, padded(rows), max(1, padded(rows) // _FILLED))
     block = 1 << (wanted.bit_length() - 1)
-    if width == 2 and block * wide == _WIDEST and (rows or 0) >= 4 * _FILLED:  # what rows share is read once for two
-        return RowSchedule(2, wide, False, 32)
     warps = max(1, min(16, block * wide * max(width, 2) // 2048))
     return RowSchedule(block, wide, False, 1 << int(math.log2(warps)))
 
 
-_WIDEST = 8192
-"""Cells of 16 bits in a row for which two rows at once were measured to be faster."""
 _FILLED = 264
 """Programs that fill a large GPU, two for each processor."""
 
