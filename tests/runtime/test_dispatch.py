@@ -305,7 +305,7 @@ def test_results_of_a_failing_kernel_are_given_back() -> None:
     setup.serve(a, b, ABSENT, kernel="fail", new=(result((4, 6)), result((4, 6))))
 
     def held_after_calls() -> np.ndarray:
-        for _ in range(200):
+        for _ in range(60):
             with pytest.raises(RuntimeError, match="status 3"):
                 setup.call(a, b)
         gc.collect()

@@ -35,6 +35,12 @@ _LONG_ROW = 8
 """Vectors of a row in which it pays to start where the output is aligned."""
 
 
+def _fills_rows(store: d.StoreOp) -> bool:
+    """Whether a store writes its buffer from the first column to the last: only then may the buffer be that of an input (`passes/in_place.py`)."""
+    columns, whole = d.shaped_type(store.value).shape[-1:], d.shaped_type(store.buffer).shape[-1:]
+    return constant_of(store.offsets[-1]) == 0 and not (all(isinstance(size, int) for size in (*columns, *whole)) and columns < whole)
+
+
 def write_group(f: FunctionWriter, ops: Sequence[d.ApplyOp | d.StoreOp], outputs: Sequence[SSAValue]) -> None:
     """Code for ops that form one nest; `outputs` are the results that are used elsewhere."""
     replaced = {store.value: f.array(store.value) for store in ops if isinstance(store, d.StoreOp) and _moves_within(f, store)}
@@ -299,8 +305,8 @@ class GroupWriter:
             self.row_values[member.recipe.result] = value
 
     def _may_repeat(self, writes: Sequence[Write]) -> bool:
-        """Whether cells may be computed twice: rows mean nothing, and what is written is not read."""
-        if self.plan.has_rows or self.box.short > 1 or not writes:
+        """Whether cells may be computed twice: rows mean nothing, and what is written is not read, not even where a caller gives an input as output."""
+        if self.plan.has_rows or self.box.short > 1 or not writes or any(write.store is not None and _fills_rows(write.store) for write in writes):
             return False
         arrays = [self.store_boxes[write.store] if write.store else self.output_arrays[write.value] for write in writes]
         return all(map(self._is_plain, writes)) and not any(array.tokens & self.read_tokens for array in arrays)
