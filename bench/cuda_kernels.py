@@ -1,23 +1,10 @@
-"""The kernels of the CUDA suite, as a user writes them."""
+"""The kernels of the CUDA suite, as a user writes them, besides those that it shares with the CPU's (suites/kernels.py)."""
 
 from __future__ import annotations
 
 import math
 
 import tilejit.language as pl
-
-
-@pl.jit
-def add(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
-    with pl.at(level=pl.Level.CORE_GROUP):
-        out[:] = a + b
-
-
-@pl.jit
-def softmax(x: pl.Tensor, out: pl.Out[pl.Tensor]):
-    with pl.at(level=pl.Level.CORE_GROUP):
-        e = pl.exp(pl.row_expand_sub(x, pl.row_max(x)))
-        out[:] = pl.row_expand_div(e, pl.row_sum(e))
 
 
 @pl.jit

@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 from cuda_kernels import (
-    add,
     column_sum,
     layernorm,
     linear_gelu,
@@ -26,7 +25,6 @@ from cuda_kernels import (
     narrow_tiles,
     product,
     rmsnorm,
-    softmax,
     tiled_product,
     transpose,
     wide_product,
@@ -34,6 +32,8 @@ from cuda_kernels import (
 from measure import Pair, Target
 from peers_triton import add_kernel, attention, matmul, softmax_kernel
 from torch.nn.functional import gelu, layer_norm, rms_norm, scaled_dot_product_attention
+
+from suites.kernels import add, softmax
 
 DEVICE = "cuda"
 N = 8192

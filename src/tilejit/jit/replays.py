@@ -41,8 +41,8 @@ def key_of(args: Sequence[object] | None, world: int) -> Key | None:
             reaches.append((first, first + array.nbytes))
         elif kind is int or kind is bool:
             parts.append((kind, value))
-        elif kind is float:
-            parts.append(value.hex())  # type: ignore[attr-defined]
+        elif kind is float and isinstance(value, float):
+            parts.append(value.hex())
         else:
             return None
     reaches.sort()

@@ -9,8 +9,9 @@ A maximum and the sum of the exponentials of what is left without it are told to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from xdsl.ir import SSAValue
 
@@ -21,6 +22,7 @@ from tilejit.backends.cuda.nest import Nest
 from tilejit.backends.cuda.schedule import RowSchedule
 from tilejit.backends.cuda.types import computed_in, padded
 from tilejit.backends.cuda.values import Scalar, Tile, index
+from tilejit.backends.cuda.writer import Writer
 from tilejit.dtypes import FP32, INDEX, INT32
 from tilejit.tile_ir import dialect as d
 from tilejit.types.values import ShapedType
@@ -32,6 +34,7 @@ _MOST_PARTS, _MOST_STAGES = 64, 2
 _REGISTERS = {16: 80, 32: 128}
 """Of a thread at most, by the cells that it holds of a row, where one row is asked for while the next is begun: the more programs at once the better."""
 _Key = SSAValue | tuple[str, SSAValue]
+K = TypeVar("K")
 
 
 def suits(members: Sequence[Member]) -> bool:
@@ -218,15 +221,15 @@ class Gang:
     def _rows(self, loaded: dict[SSAValue, Tile], carried: list[dict[_Key, Tile]]) -> None:
         """The loop: what a turn leaves for the next one is carried."""
         out, nest = self.out, self.nest
-        held = [_named(out, tiles) for tiles in [loaded, *carried]]
+        row_held, held = _named(out, loaded), [_named(out, tiles) for tiles in carried]
         turn, row = out.fresh("turn"), out.fresh("row")
         out.line(f"{turn} = tl.full((), 0, tl.int32)")
         with out.block(f"for {row} in range({self.gang}, {nest.rows.text}, {self.gangs}):"):
             out.line(f"{turn} += 1")
-            following, made = self._turn(row, turn, 0, self.last, held[0], held[1:])  # type: ignore[arg-type]
-            for before, after in reversed(list(zip(held, [following, *made], strict=True))):  # what one stage leaves may come from the one before it
-                for key, tile in before.items():
-                    out.line(f"{tile.text} = {after[key].text}")  # type: ignore[index]
+            following, made = self._turn(row, turn, 0, self.last, row_held, held)
+            for before, after in reversed(list(zip(held, made, strict=True))):  # what one stage leaves may come from the one before it
+                _hand_over(out, before, after)
+            _hand_over(out, row_held, following)
 
     def _turn(
         self, row: str, turn: str, shift: int, active: int, loaded: dict[SSAValue, Tile], carried: list[dict[_Key, Tile]]
@@ -368,12 +371,15 @@ class Gang:
         self.nest._made(pair.power.results[0], replace(power, text=f"({power.text} * {factor})"))
 
 
-def _named(out: object, tiles: dict[SSAValue, Tile] | dict[_Key, Tile]) -> dict[_Key, Tile]:
-    """Tiles under names of their own, for a loop to change."""
-    from tilejit.backends.cuda.writer import Writer
+def _hand_over(out: Writer, before: Mapping[K, Tile], after: Mapping[K, Tile]) -> None:
+    """What a turn made is what the next one has."""
+    for key, tile in before.items():
+        out.line(f"{tile.text} = {after[key].text}")
 
-    assert isinstance(out, Writer)
-    found: dict[_Key, Tile] = {}
+
+def _named(out: Writer, tiles: Mapping[K, Tile]) -> dict[K, Tile]:
+    """Tiles under names of their own, for a loop to change."""
+    found: dict[K, Tile] = {}
     for key, tile in tiles.items():
         name = out.fresh("held")
         out.line(f"{name} = {tile.text}")
