@@ -34,9 +34,10 @@ def tensors() -> list[torch.Tensor]:
 def ours() -> Callable[..., object]:
     """With all that compiling runs imported."""
     package = importlib.import_module("tilejit.backends.cuda")
-    names = [f"backends.cuda.{module.name}" for module in pkgutil.iter_modules(package.__path__)]
-    for name in ("compiler", "jit.specialize.requests", "jit.specialize.build", "frontend.program", "runtime.torch", "runtime.cuda.entry", *names):
-        importlib.import_module(f"tilejit.{name}")
+    names = [module.name for module in pkgutil.walk_packages(package.__path__, "tilejit.backends.cuda.")]
+    own = ("compiler", "jit.specialize.requests", "jit.specialize.build", "frontend.program", "runtime.torch", "runtime.cuda.entry")
+    for name in (*(f"tilejit.{part}" for part in own), *names):
+        importlib.import_module(name)
     return from_disk()
 
 

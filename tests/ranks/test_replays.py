@@ -16,7 +16,7 @@ import tilejit.language as pl
 import tilejit.language.distributed as pld
 from tests.ranks.engines import on
 from tilejit import ir
-from tilejit.jit import ranks, replays
+from tilejit.jit.hosts import ranks, replays
 
 NR = pl.dynamic("NR")
 FACTOR = 2

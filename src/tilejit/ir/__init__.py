@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 
 from tilejit.compiler import compile_program
-from tilejit.jit.distributed import DistributedCompiledProgram
+from tilejit.jit.hosts.distributed import DistributedCompiledProgram
 from tilejit.passes.context import PassContext
 from tilejit.runtime.artifact.compiled import CompiledProgram
 from tilejit.runtime.config import OptimizationStrategy, RunConfig, check_options

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilejit.jit.distributed import DistributedCompiledProgram
+from tilejit.jit.hosts.distributed import DistributedCompiledProgram
 from tilejit.runtime.ranks.config import DistributedConfig
 
 __all__ = ["DistributedCompiledProgram", "DistributedConfig"]

@@ -40,7 +40,7 @@ from tilejit.runtime.targets import place_of, row_of
 if TYPE_CHECKING:
     import os
 
-    from tilejit.jit.launching import JitLaunch
+    from tilejit.jit.hosts.launching import JitLaunch
     from tilejit.jit.specialize.program import Specialization
     from tilejit.tile_ir.program import Program
     from tilejit.view.page import Trace as CompileTrace
@@ -119,13 +119,13 @@ class JITFunction(Programs):
         """Whether a call is one of several ranks."""
         if self.definition.kind != "host":  # most kernels: what only ranks need is not imported for them
             return self.definition.takes_windows
-        from tilejit.jit import ranks
+        from tilejit.jit.hosts import ranks
 
         return ranks.is_distributed(self.definition) or self.definition.takes_windows
 
     def _on_ranks(self, args: tuple[object, ...], kwargs: Mapping[str, object], config: RunConfig | None) -> Any:
         """A call in a host function that runs now, of a host function, or of a function that takes windows."""
-        from tilejit.jit import launching, ranks
+        from tilejit.jit.hosts import launching, ranks
 
         if recording() is not None:
             return launching.launched(self, args, kwargs)
@@ -135,7 +135,7 @@ class JITFunction(Programs):
         """The compiled program for sample arguments, or for the annotations when there are none; nothing runs."""
         try:
             if self._ranks and self.definition.kind == "host":
-                from tilejit.jit.distributed import compile_host
+                from tilejit.jit.hosts.distributed import compile_host
 
                 return compile_host(self.definition, args, kwargs, config)
             return self._found(args, kwargs, config).program

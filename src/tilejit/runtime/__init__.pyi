@@ -3,8 +3,8 @@ from tilejit.compiler import run as run
 from tilejit.passes.context import CallbackInstrument as CallbackInstrument
 from tilejit.passes.context import PassContext as PassContext
 from tilejit.passes.pipeline import VerifyInstrument as VerifyInstrument
-from tilejit.jit.distributed import DistributedCompiledProgram as DistributedCompiledProgram
-from tilejit.jit.workers import DistributedRunHandle as DistributedRunHandle, DistributedWorker as DistributedWorker
+from tilejit.jit.hosts.distributed import DistributedCompiledProgram as DistributedCompiledProgram
+from tilejit.jit.hosts.workers import DistributedRunHandle as DistributedRunHandle, DistributedWorker as DistributedWorker
 from tilejit.runtime.ranks.config import DistributedConfig as DistributedConfig
 from tilejit.runtime.ranks.resident import Sharded as Sharded, StackedDeviceTensor as StackedDeviceTensor
 from tilejit.runtime.arrays import DeviceTensor as DeviceTensor

@@ -15,7 +15,7 @@ import numpy as np
 
 import tilejit.language as pl
 from tests.backends.cuda import interpreted
-from tilejit.backends.cuda import lines
+from tilejit.backends.cuda.indexed import lines
 from tilejit.errors import TilejitError
 from tilejit.runtime.config import RunConfig
 

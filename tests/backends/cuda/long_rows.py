@@ -14,7 +14,7 @@ import numpy as np
 
 import tilejit.language as pl
 from tests.backends.cuda import interpreted
-from tilejit.backends.cuda import launches
+from tilejit.backends.cuda.nests import launches
 from tilejit.runtime.config import RunConfig
 
 assert interpreted.TARGET

@@ -20,7 +20,7 @@ from triton.runtime.interpreter import TensorHandle
 
 from tests.backends.cuda.walker import NONE, Walker
 from tilejit.backends.cuda import plan
-from tilejit.backends.cuda.library import DESCRIPTORS
+from tilejit.backends.cuda.text.library import DESCRIPTORS
 from tilejit.runtime.cuda import printing
 
 Array = np.ndarray[Any, Any]

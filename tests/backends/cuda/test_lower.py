@@ -15,10 +15,11 @@ import tilejit.language as pl
 from tilejit import ir
 from tilejit.backends.base import CompileOptions
 from tilejit.backends.cuda import compile as compiling
-from tilejit.backends.cuda import numbers, plan
+from tilejit.backends.cuda import plan
 from tilejit.backends.cuda.compile import check_triton, compile_kernel
 from tilejit.backends.cuda.lower import lower
-from tilejit.backends.cuda.values import Scalar, index
+from tilejit.backends.cuda.text import numbers
+from tilejit.backends.cuda.text.values import Scalar, index
 from tilejit.dtypes import INDEX
 from tilejit.jit.function import JITFunction
 from tilejit.passes import pipeline

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from tilejit.backends.cuda import plan
 from tilejit.backends.cuda.compile import STAGES, Cubin, compile_all
-from tilejit.backends.cuda.host_text import all_steps, host_text, launched
-from tilejit.backends.cuda.launch_list import launch_list
+from tilejit.backends.cuda.control_plane.launch_list import launch_list
+from tilejit.backends.cuda.control_plane.text import all_steps, host_text, launched
 from tilejit.runtime.artifact.directory import Stage
 from tilejit.runtime.cuda.program import CubinRow, CudaProgram, EntryRow, KernelRow, ParameterRow
 

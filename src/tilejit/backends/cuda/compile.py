@@ -18,8 +18,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from tilejit.backends.cuda.library import DESCRIPTORS, EIGHTS, SPECIALISED
 from tilejit.backends.cuda.plan import Kernel
+from tilejit.backends.cuda.text.library import DESCRIPTORS, EIGHTS, SPECIALISED
 from tilejit.errors import PartialCodegenError, PlatformError
 from tilejit.runtime.cuda.program import DIVISIBLE, LaunchFacts
 

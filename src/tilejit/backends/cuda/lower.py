@@ -7,9 +7,10 @@ from collections.abc import Callable
 from xdsl.ir import Operation
 
 from tilejit.backends.base import CompileOptions
-from tilejit.backends.cuda import host, host_calls, host_control, host_memory, plan
-from tilejit.backends.cuda.frame import Frame, State
-from tilejit.backends.cuda.host import Axis, Memory, Number
+from tilejit.backends.cuda import plan
+from tilejit.backends.cuda.control_plane import calls, control, host, memory
+from tilejit.backends.cuda.control_plane.frame import Frame, State
+from tilejit.backends.cuda.control_plane.host import Axis, Memory, Number
 from tilejit.dtypes import INDEX
 from tilejit.tile_ir import dialect as d
 from tilejit.tile_ir.program import Program
@@ -58,20 +59,20 @@ def _entry(state: State, function: d.FuncOp) -> plan.EntryPlan:
         frame.values[argument] = Memory(plan.Var(own), axes, type.dtype, own, str(name))
     kind = function.static("kind")
     if kind in ("incore", "aic", "aiv"):
-        host_calls.launch_function(frame, function, None, function)
+        calls.launch_function(frame, function, None, function)
     else:
         frame.block(function.body.block)
     return plan.EntryPlan(function.symbol, tuple(inputs), tuple(frame.steps))
 
 
 def _group_on_host(frame: Frame, op: Operation) -> None:
-    from tilejit.backends.cuda.launches import step_on_host
+    from tilejit.backends.cuda.nests.launches import step_on_host
 
     step_on_host(frame, op)
 
 
 def _effect(frame: Frame, op: d.EffectOp) -> None:
-    from tilejit.backends.cuda.places import nothing
+    from tilejit.backends.cuda.program.places import nothing
     from tilejit.backends.cuda.rules import EFFECTS
 
     if EFFECTS.get(op.op) is not nothing:
@@ -79,19 +80,19 @@ def _effect(frame: Frame, op: d.EffectOp) -> None:
 
 
 RULES: dict[type[Operation], Callable[[Frame, object], None]] = {
-    d.ConstOp: host_memory.const,
-    d.ApplyOp: host_memory.apply,
-    d.DimOp: host_memory.dim,
-    d.CreateOp: host_memory.create,
-    d.WindowOp: host_memory.window,
-    d.ViewOp: host_memory.view,
-    d.StridedOp: host_memory.strided,
-    d.ReadOp: host_memory.read,
-    d.CheckOp: host_memory.check_op,
-    d.ForOp: host_control.for_,
-    d.WhileOp: host_control.while_,
-    d.IfOp: host_control.if_,
-    d.CallOp: host_calls.call,
-    d.LaunchOp: host_calls.launch,
+    d.ConstOp: memory.const,
+    d.ApplyOp: memory.apply,
+    d.DimOp: memory.dim,
+    d.CreateOp: memory.create,
+    d.WindowOp: memory.window,
+    d.ViewOp: memory.view,
+    d.StridedOp: memory.strided,
+    d.ReadOp: memory.read,
+    d.CheckOp: memory.check_op,
+    d.ForOp: control.for_,
+    d.WhileOp: control.while_,
+    d.IfOp: control.if_,
+    d.CallOp: calls.call,
+    d.LaunchOp: calls.launch,
     d.EffectOp: _effect,
 }  # type: ignore[assignment]

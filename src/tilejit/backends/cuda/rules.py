@@ -9,28 +9,14 @@ from typing import Any
 from xdsl.ir import Operation
 
 from tilejit import ops
-from tilejit.backends.cuda import (
-    buffers,
-    control,
-    crossing,
-    dot,
-    elementwise,
-    gather,
-    host,
-    lines,
-    masks,
-    move,
-    numbers,
-    places,
-    printing,
-    pull,
-    rows,
-    scatter,
-    structure,
-)
-from tilejit.backends.cuda.body import Body
-from tilejit.backends.cuda.host import Number
-from tilejit.backends.cuda.values import Scalar, Value
+from tilejit.backends.cuda.control_plane import host
+from tilejit.backends.cuda.control_plane.host import Number
+from tilejit.backends.cuda.indexed import gather, lines, move, pull, scatter
+from tilejit.backends.cuda.products import dot
+from tilejit.backends.cuda.program import buffers, control, crossing, masks, places, printing, rows, structure
+from tilejit.backends.cuda.program.body import Body
+from tilejit.backends.cuda.text import elementwise, numbers
+from tilejit.backends.cuda.text.values import Scalar, Value
 from tilejit.ops.facts import Effect
 from tilejit.ops.spec import OpSpec
 from tilejit.tile_ir import dialect as d

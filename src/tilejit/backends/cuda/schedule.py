@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass, replace
 
-from tilejit.backends.cuda.types import padded
+from tilejit.backends.cuda.text.types import padded
 from tilejit.backends.schedules import AnySchedule, Choices
 from tilejit.dtypes import DType
 from tilejit.errors import OptionError

@@ -108,7 +108,7 @@ class CompiledProgram(NativeCallable):
         if os.path.dirname(whole) == _own_artifacts():
             directory.note_use(whole)
         if HOSTS in artifact.sections:
-            compiled = cast("CompiledProgram", import_module("tilejit.jit.distributed").DistributedCompiledProgram.opened(artifact, stages, whole))
+            compiled = cast("CompiledProgram", import_module("tilejit.jit.hosts.distributed").DistributedCompiledProgram.opened(artifact, stages, whole))
         else:
             compiled = CompiledProgram(artifact, stages=stages, output_dir=whole)
         compiled._written = True

@@ -114,7 +114,7 @@ class DeviceProgram:
         """The same, with other launchers."""
         names: dict[str, object] = {f"launch_{at}": kernel for at, kernel in enumerate(launchers)}
         names |= {"words": self.words.words, "CLEAR": CLEAR, "failed": self.words.check, "read": self.read, "fail": self.fail, "scalar_op": scalar_op}
-        # Written by the compiler (backends/cuda/host_text.py) and kept in the artifact; like the machine code there, it is trusted.
+        # Written by the compiler (backends/cuda/control_plane/text.py) and kept in the artifact; like the machine code there, it is trusted.
         exec(compile(self.program.entries[name].text, f"<tilejit host {name}>", "exec"), names)
         return cast("HostFunction", names["call"])
 

@@ -1,0 +1,1 @@
+"""The host program of an entry: what it computes, allocates and launches."""

@@ -1,0 +1,156 @@
+"""Loops and branches of the control plane: what they carry gets a variable each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from tilejit.backends.cuda import plan
+from tilejit.backends.cuda.control_plane import host
+from tilejit.backends.cuda.control_plane.frame import Frame
+from tilejit.backends.cuda.control_plane.host import Axis, Cells, HostValue, Memory, Number, Tasks
+from tilejit.dtypes import INDEX
+from tilejit.passes.kernels import name_hint
+from tilejit.tile_ir import dialect as d
+from tilejit.types.values import ShapedType
+
+
+def _carry(frame: Frame, arguments: Sequence[SSAValue], values: Sequence[HostValue], hints: Sequence[str | None]) -> list[str]:
+    """Variables for carried values: the arguments stand for them."""
+    names: list[str] = []
+    for argument, value, hint in zip(arguments, values, hints, strict=True):
+        base = hint or "carried"
+        if isinstance(value, Tasks):
+            frame.values[argument] = value
+            continue
+        if isinstance(value, Number | Cells):
+            names.append(frame.fresh(base))
+            carried = plan.Var(names[-1])
+            frame.values[argument] = Number(carried, value.dtype) if isinstance(value, Number) else Cells(carried, value.dtype, value.extent)
+            continue
+        address = frame.fresh(base)
+        names.append(address)
+        axes: list[Axis] = []
+        type = d.type_of(argument)
+        assert isinstance(type, ShapedType)
+        for i, (axis, extent) in enumerate(zip(value.axes, type.shape, strict=True)):
+            parts: list[Number] = []
+            for part, own in (("size", axis.extent), ("stride", axis.stride)):
+                if part == "size" and isinstance(extent, int):
+                    parts.append(host.number(extent))
+                    continue
+                names.append(frame.fresh(f"{address}_{part}{i}"))
+                parts.append(Number(plan.Var(names[-1]), INDEX, host.EXTENT if part == "size" else own.bounds and None))
+            axes.append(Axis(parts[0], parts[1]))
+        if host.is_contiguous(value) and all(axis.extent.const is not None for axis in axes):
+            # Constant shapes without gaps need no variables for their strides; those made above stay unused.
+            kept = host.contiguous([axis.extent for axis in axes])
+            for axis in axes:
+                if isinstance(axis.stride.expr, plan.Var):
+                    names.remove(axis.stride.expr.name)
+            axes = list(kept)
+        frame.values[argument] = Memory(plan.Var(address), tuple(axes), value.dtype, f"any:{address}", base)
+    return names
+
+
+def _flatten(frame: Frame, arguments: Sequence[SSAValue], values: Sequence[HostValue]) -> tuple[plan.Expr, ...]:
+    out: list[plan.Expr] = []
+    for argument, value in zip(arguments, values, strict=True):
+        target = frame.values[argument]
+        if isinstance(value, Number | Cells):
+            out.append(value.expr)
+            continue
+        if isinstance(value, Tasks):
+            continue
+        assert isinstance(target, Memory)
+        out.append(value.address)
+        for own, given in zip(target.axes, value.axes, strict=True):
+            out += [
+                part.expr
+                for want, part in ((own.extent, given.extent), (own.stride, given.stride))
+                if isinstance(want.expr, plan.Var) and str(want.expr.name).startswith(str(_name(target)))
+            ]
+    return tuple(out)
+
+
+def for_(frame: Frame, op: d.ForOp) -> None:
+    from tilejit.backends.cuda.grids.loops import loop_as_grid
+
+    if loop_as_grid(frame, op):
+        return
+    block = op.body.block
+    inits = [frame.values[init] for init in op.inits]
+    names = _carry(frame, block.args[1:], inits, [name_hint(argument) for argument in block.args[1:]])
+    if names:
+        frame.steps.append(plan.Move(tuple(names), _flatten(frame, block.args[1:], inits)))
+    lower, upper, step = (frame.number(item) for item in (op.lower, op.upper, op.step))
+    target = frame.fresh(name_hint(block.args[0]) or "i")
+    known = lower.bounds and upper.bounds and isinstance(step.const, int) and step.const > 0
+    bounds = (lower.bounds[0], max(lower.bounds[0], upper.bounds[1] - 1)) if known and lower.bounds and upper.bounds else None
+    frame.values[block.args[0]] = host.variable(target, INDEX, bounds)
+
+    def run() -> None:
+        yielded = frame.block(block)
+        if names:
+            frame.steps.append(plan.Move(tuple(names), _flatten(frame, block.args[1:], yielded)))
+
+    frame.steps.append(plan.For(target, lower.expr, upper.expr, step.expr, frame.inner(run)))
+    for result, argument in zip(op.results, block.args[1:], strict=True):
+        frame.values[result] = frame.values[argument]
+
+
+def while_(frame: Frame, op: d.WhileOp) -> None:
+    before, block = op.before.block, op.body.block
+    inits = [frame.values[init] for init in op.inits]
+    names = _carry(frame, before.args, inits, [name_hint(argument) for argument in before.args])
+    if names:
+        frame.steps.append(plan.Move(tuple(names), _flatten(frame, before.args, inits)))
+    found: list[HostValue] = []
+
+    def test() -> None:
+        found.extend(frame.block(before))
+
+    first = frame.inner(test)
+    condition, *values = found
+    assert isinstance(condition, Number)
+    for argument, value in zip(block.args, values, strict=True):
+        frame.values[argument] = value
+
+    def run() -> None:
+        yielded = frame.block(block)
+        if names:
+            frame.steps.append(plan.Move(tuple(names), _flatten(frame, before.args, yielded)))
+
+    frame.steps.append(plan.While(first, condition.expr, frame.inner(run)))
+    for result, value in zip(op.results, values, strict=True):
+        frame.values[result] = value
+
+
+def if_(frame: Frame, op: d.IfOp) -> None:
+    condition = frame.number(op.condition)
+    if condition.const is not None:
+        values = frame.block(op.then.block if condition.const else op.orelse.block)
+        for result, value in zip(op.results, values, strict=True):
+            frame.values[result] = value
+        return
+    names: list[str] = []
+
+    def then() -> None:
+        values = frame.block(op.then.block)
+        names.extend(_carry(frame, op.results, values, [name_hint(result) for result in op.results]))
+        if names:
+            frame.steps.append(plan.Move(tuple(names), _flatten(frame, op.results, values)))
+
+    def orelse() -> None:
+        values = frame.block(op.orelse.block)
+        if names:
+            frame.steps.append(plan.Move(tuple(names), _flatten(frame, op.results, values)))
+
+    first = frame.inner(then)
+    frame.steps.append(plan.If(condition.expr, first, frame.inner(orelse)))
+
+
+def _name(memory: Memory) -> str:
+    assert isinstance(memory.address, plan.Var)
+    return memory.address.name

@@ -1,0 +1,1 @@
+"""How work is shared out over the programs of a GPU."""

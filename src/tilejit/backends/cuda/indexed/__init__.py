@@ -1,0 +1,1 @@
+"""Ops that rearrange cells, or reach them by index."""

@@ -1,0 +1,1 @@
+"""Loop nests over boxes of elements: merged, planned, launched."""

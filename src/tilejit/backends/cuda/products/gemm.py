@@ -1,0 +1,163 @@
+"""Large products: blocks of the result in grouped order, `tl.dot` in a pipelined loop over K, and an epilogue on the accumulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tilejit.backends.cuda.control_plane import host
+from tilejit.backends.cuda.control_plane.frame import Frame, Making
+from tilejit.backends.cuda.control_plane.host import Number
+from tilejit.backends.cuda.products import dot
+from tilejit.backends.cuda.program.body import Body
+from tilejit.backends.cuda.schedule import ProductSchedule, product_of
+from tilejit.backends.cuda.text import numbers
+from tilejit.backends.cuda.text.types import DECODED, register
+from tilejit.backends.cuda.text.values import Buffer, Scalar, Tile, index
+from tilejit.dtypes import FP32, FP64, INDEX, INT8, DType
+from tilejit.ops.matmul import NARROW
+
+GROUP = 8
+"""Rows of blocks that are worked on together, so that they share what they load of the right operand."""
+
+TOGETHER = 1024
+"""Products of 8 bits along K whose sum tensor cores keep in fewer bits than FP32 before it is taken over: as many times 2⁻¹⁵ of it are lost at most."""
+
+SUMMED = ProductSchedule(32, 32, 8, 4, 1)
+"""Blocks of products that no tensor core does: all products of a step are in registers before they are summed up."""
+
+Epilogue = Callable[[Body, Tile, Scalar, Scalar], None]
+"""Takes the accumulator of a block, and its first row and column."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """[M, K] times [K, N]; operands are windows in memory that start at the first row and column of the whole."""
+
+    left: Buffer
+    right: Buffer
+    rows: Scalar
+    columns: Scalar
+    inner: Scalar
+    work: DType = FP32
+    to_integers: bool = False
+    """What is lost in a sum may be a whole number of the result."""
+
+
+def turned(buffer: Buffer) -> Buffer:
+    """The last two dims swapped."""
+    *lead, rows, columns = buffer.dims
+    return replace(buffer, dims=(*lead, columns, rows))
+
+
+def launch(
+    frame: Frame,
+    kernel: Making,
+    make: Callable[[Scalar], Product],
+    shape: tuple[Number, Number, Number],
+    dtype: DType,
+    epilogue: Callable[[Scalar], Epilogue],
+    batches: Number,
+) -> None:
+    """Write and launch the kernel of a product of M × K × N; `make` gives the operands of a batch."""
+    rows, inner, columns = shape
+    known = [size.const if isinstance(size.const, int) else None for size in (rows, inner, columns, batches)]
+    summed = dtype is FP64 or (dtype.is_integer and dtype is not INT8)
+    out = kernel.out
+    chosen = SUMMED if summed else product_of(known[0], known[1], known[2], known[3], dtype, frame.state.options.fast_math)
+    chosen = frame.state.book.product(out.name, chosen, summed)
+    down = frame.named(host.ceildiv(rows, host.number(chosen.rows)), "down")
+    across = frame.named(host.ceildiv(columns, host.number(chosen.columns)), "across")
+    programs = frame.named(host.mul(host.mul(down, across), batches), "programs")
+    tall, wide = host.take_number(out, down, "down"), host.take_number(out, across, "across")
+    program = out.program()
+    batch = index(0)
+    if batches.const != 1:
+        each = numbers.mul(tall, wide)
+        batch = Scalar(out.let("batch", f"{program} // {each.text}"), INDEX, (0, batches.bounds[1]) if batches.bounds else None)
+        program = out.let("tile", f"{program} % {each.text}")
+    first_row, first_column = _grouped(out, program, tall, wide, chosen, rows, columns)
+    product = make(batch)
+    tile = accumulate(kernel.body, product, chosen, first_row, first_column)
+    epilogue(batch)(kernel.body, tile, first_row, first_column)
+    frame.finish(kernel, programs, chosen)
+
+
+def _grouped(out: object, program: str, tall: Scalar, wide: Scalar, chosen: ProductSchedule, rows: Number, columns: Number) -> tuple[Scalar, Scalar]:
+    """The first row and column of a program's block: programs that run at once work on few rows of blocks."""
+    from tilejit.backends.cuda.text.writer import Writer
+
+    assert isinstance(out, Writer)
+    most = [size.bounds[1] if size.bounds else (1 << 31) - 1 for size in (rows, columns)]
+    if tall.const == 1 or wide.const == 1:
+        row, column = ("0", program) if tall.const == 1 else (program, "0")
+    else:
+        group = out.let("group", f"{program} // ({GROUP} * {wide.text})")
+        height = out.let("height", f"tl.minimum({tall.text} - {group} * {GROUP}, {GROUP})")
+        row = out.let("block_row", f"{group} * {GROUP} + ({program} % ({GROUP} * {wide.text})) % {height}")
+        column = out.let("block_column", f"({program} % ({GROUP} * {wide.text})) // {height}")
+    return (
+        Scalar(out.let("row", f"{row} * {chosen.rows}"), INDEX, (0, most[0])) if row != "0" else index(0),
+        Scalar(out.let("column", f"{column} * {chosen.columns}"), INDEX, (0, most[1])) if column != "0" else index(0),
+    )
+
+
+def part(size: Scalar, first: Scalar, block: int) -> Scalar:
+    """How much of a block lies inside."""
+    if isinstance(size.const, int) and size.const % block == 0:
+        return index(block)
+    return numbers.minimum(numbers.sub(size, first), index(block))
+
+
+def accumulate(body: Body, product: Product, chosen: ProductSchedule, row: Scalar, column: Scalar) -> Tile:
+    """The sum over K of one block."""
+    out = body.out
+    shape = (chosen.rows, chosen.columns)
+    work = product.work
+    acc, k = out.fresh("acc"), out.fresh("k")
+    valid = (body.named("rows", part(product.rows, row, chosen.rows)), body.named("columns", part(product.columns, column, chosen.columns)))
+    nothing = f"tl.zeros({_text(shape)}, {register(work)})"
+    out.line(f"{acc} = {nothing}")
+    bounds = (0, product.inner.bounds[1]) if product.inner.bounds else None
+    kind = _eights(body, product)
+    short = isinstance(product.inner.const, int) and product.inner.const <= TOGETHER
+    sums = acc if kind is None or short else out.let("sums", nothing)
+    left, right = (_as_eights(body, side, kind) for side in (product.left, product.right))
+    with out.block(f"for {k} in range(0, {product.inner.text}, {chosen.inner}):"):
+        step = Scalar(k, INDEX, bounds)
+        inner = part(product.inner, step, chosen.inner)
+        if inner.const is None:
+            inner = body.named("inner", inner)
+        a = body.load_tile(left, (row, step), (chosen.rows, chosen.inner), (valid[0], inner), "a")
+        b = body.load_tile(right, (step, column), (chosen.inner, chosen.columns), (inner, valid[1]), "b")
+        if kind is not None:
+            out.line(f'{sums} = {out.helper("dot_eights")}({a.text}, {b.text}, {sums}, "{kind}")')
+            if sums != acc:
+                with out.block(f"if {k} % {TOGETHER} == {TOGETHER - chosen.inner}:"):
+                    out.line(f"{acc} += {sums}")
+                    out.line(f"{sums} = {nothing}")
+        else:
+            out.line(f"{acc} = {dot.multiplied(body, dot.Operands(a, b, work), acc, chosen.precision)}")
+    if sums != acc:
+        out.line(f"{acc} += {sums}")
+    body.order.read.clear()
+    return Tile(acc, work, shape, valid)
+
+
+def _eights(body: Body, product: Product) -> str | None:
+    """The kind of two operands of 8 bits that tensor cores multiply as they are, less exactly than FP32: None where they may not, or it is another product."""
+    same = product.left.dtype is product.right.dtype and product.left.dtype in NARROW
+    rough = body.options.fast_math and product.work is FP32 and not product.to_integers
+    return DECODED[product.left.dtype] if same and rough else None
+
+
+def _as_eights(body: Body, side: Buffer, kind: str | None) -> Buffer:
+    """An operand as memory of floats instead of their bits: a load that is turned into something else would not be under way while others are used."""
+    if kind is None:
+        return side
+    pointer = body.out.once(f"{side.pointer}_{kind}", f'{body.out.helper("as_eights")}({side.pointer}, "{kind}")')
+    return replace(side, pointer=pointer)
+
+
+def _text(sizes: tuple[int, ...]) -> str:
+    return f"({', '.join(map(str, sizes))},)"

@@ -1,0 +1,1 @@
+"""Triton text: its lines, types, values and numbers, and the functions that it calls."""

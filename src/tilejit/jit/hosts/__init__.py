@@ -1,0 +1,1 @@
+"""Host functions, and the ranks that they launch."""

@@ -1,0 +1,283 @@
+"""Compiled programs with host functions, in memory and in artifact directories."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from tilejit.dtypes import FP32
+from tilejit.errors import ArgumentError, ArtifactError
+from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.hosts import stored_hosts
+from tilejit.jit.hosts.launching import JitLaunch, run_text
+from tilejit.jit.hosts.ranks import distributed_config, recorded_only, run_host
+from tilejit.jit.hosts.workers import DistributedWorker
+from tilejit.runtime.artifact.compiled import CompiledEntry, CompiledProgram, DirectoryPath
+from tilejit.runtime.artifact.directory import Stage
+from tilejit.runtime.artifact.sections import HOSTS, META, Artifact, read_artifact, read_fields
+from tilejit.runtime.call.signature import ParamInfo, Signature
+from tilejit.runtime.config import RunConfig
+from tilejit.runtime.ranks.config import DistributedConfig
+from tilejit.runtime.ranks.host import Recorder
+from tilejit.runtime.ranks.launches import LaunchParam
+from tilejit.runtime.targets import place_of
+from tilejit.types.annotations import DynVar
+
+if TYPE_CHECKING:
+    from tilejit.tile_ir.program import Program
+
+_EMPTY: Mapping[str, Any] = {}
+
+
+class _Launch:
+    """A function of a compiled program as a recorder sees it."""
+
+    def __init__(self, entry: CompiledEntry, windows: Sequence[str], text: Callable[[], str]) -> None:
+        self._text = text
+        self.name = entry.signature.name
+        self._entry = entry
+        declared = entry.info.signature.code_params[: len(entry.signature.params)]
+        self.params = tuple(
+            LaunchParam(p.name, "scalar" if p.shape is None else "window" if p.name in windows else "tensor", p.shape, p.dtype, ..., p.direction)
+            for p in declared
+        )
+
+    def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
+        return self._entry
+
+    def holds(self, entry: CompiledEntry) -> bool:
+        return True
+
+    def text(self, entry: CompiledEntry) -> str:
+        return f"{self.name}{self.params}{self._text()}"
+
+
+class _Self:
+    """`self` of a host function that runs now."""
+
+    def __init__(self, program: DistributedCompiledProgram, recorder: Recorder, callbacks: Mapping[str, Callable[..., object]]) -> None:
+        self._program, self._recorder, self._callbacks = program, recorder, callbacks
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        program, recorder = self._program, self._recorder
+        if name in program.launches:
+            return lambda *args, **named: recorder.launch(program.launches[name], args, named)
+        if name in program.hosts:
+            return lambda *args, **named: run_text(program.hosts[name], recorder, [self, *args], named)
+        if name in program.sub_workers:
+            function = self._callbacks.get(name) or program.sub_workers[name]
+            return lambda *args: recorder.sub_worker(name, function, args, program.directions_of(name))
+        raise AttributeError(f"the program has no function `{name}`", name=name)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a program with host functions is made of."""
+
+    name: str
+    programs: Sequence[CompiledProgram]
+    """The compiled functions that are launched."""
+    hosts: Mapping[str, Definition]
+    launches: Mapping[str, _Launch]
+    """Those that host functions call on `self`."""
+    windows: Mapping[str, Sequence[str]]
+    """Their parameters that are windows."""
+    sub_workers: Mapping[str, Callable[..., object]]
+    programs_of: Callable[[Kernel], Sequence[int]]
+    """Which of the programs a kernel may be that a host function names."""
+
+
+class DistributedCompiledProgram(CompiledProgram):
+    """A compiled program whose host functions launch the others on ranks."""
+
+    def __init__(
+        self, parts: Parts, config: DistributedConfig | None, run: RunConfig | None, artifact: Artifact | None = None,
+        *, program: object = None, stages: Iterable[Stage] = (), output_dir: str | None = None,
+    ) -> None:  # fmt: skip
+        self.parts, self.chosen, self._run = parts, config, run
+        super().__init__(artifact or self._joined(), {}, program=program, stages=stages, output_dir=output_dir)
+        self.entries = {name: entry for each in parts.programs for name, entry in each.entries.items()}
+        self.hosts, self.sub_workers, self.launches = parts.hosts, parts.sub_workers, parts.launches
+
+    @classmethod
+    def of_program(
+        cls, compiled: CompiledProgram, program: Program, config: DistributedConfig | None, run: RunConfig | None, output_dir: str | None
+    ) -> DistributedCompiledProgram:
+        """A `@pl.program` with host functions."""
+        hosts = {name: Definition(host.python, "host", {}, {**host.enclosing, "self": None}) for name, host in program.hosts.items()}
+        windows = {name: cast("tuple[str, ...]", op.static("windows", ())) for name, op in program.functions.items() if name in compiled.entries}
+        launches = {name: _Launch(compiled.entries[name], given, program.as_python) for name, given in windows.items()}
+        workers = {name: worker.python for name, worker in program.sub_workers.items()}
+        parts = Parts(compiled.name, [compiled], hosts, launches, windows, workers, lambda kernel: ())
+        made = cls(parts, config, run, program=program, stages=compiled._stages.values(), output_dir=output_dir)
+        if output_dir is not None:
+            _ = made.output_dir
+        return made
+
+    @classmethod
+    def opened(cls, artifact: Artifact, stages: Iterable[Stage], output_dir: str) -> DistributedCompiledProgram:
+        """What an artifact directory has."""
+        programs: list[CompiledProgram] = []
+        while _inner(len(programs), META) in artifact.sections:
+            number = len(programs)
+            fields = read_fields(artifact.section(_inner(number, META)), _inner(number, META))
+            programs.append(CompiledProgram(read_artifact(fields, lambda name, number=number: artifact.section(_inner(number, name)))))
+        firsts = [next(iter(each.entries.values())) for each in programs]
+        data = artifact.section(HOSTS)
+        digest = lambda: hashlib.sha256(b"".join(artifact.section(name) for name in sorted(artifact.sections))).hexdigest()  # noqa: E731
+        try:
+            fields, reader = stored_hosts.read_fields(data, firsts, digest)
+            hosts = {name: reader.definition(number) for name, number in fields["hosts"].items()}
+            workers = {name: reader.function(number) for name, number in fields["sub_workers"].items()}
+            launches = {name: _Launch(programs[0].entries[name], given, digest) for name, given in fields["windows"].items()}
+            ids = fields["device_ids"]
+            parts = Parts(artifact.name, programs, hosts, launches, fields["windows"], workers, lambda kernel: ())
+        except (KeyError, ValueError, TypeError, IndexError, ImportError, SyntaxError) as error:
+            raise ArtifactError(f"the host functions of {artifact.name} cannot be read: {error!r}", help="compile the program again") from None
+        return cls(parts, None if ids is None else DistributedConfig(ids), None, artifact, stages=stages, output_dir=output_dir)
+
+    def _joined(self) -> Artifact:
+        """One artifact of the programs that are launched, and of the host functions; none if one of the programs stays in its process."""
+        parts, first = self.parts, self.parts.programs[0].artifact if self.parts.programs else None
+        sections: dict[str, Callable[[], bytes]] = {}
+        if all(each.artifact.portable for each in parts.programs):
+            sections[HOSTS] = lambda: self._stored
+            for number, each in enumerate(parts.programs):
+                sections[_inner(number, META)] = each.artifact.described
+                sections |= {_inner(number, name): fetch for name, fetch in each.artifact.sections.items()}
+        facts = {"hosts": {name: stored_hosts.described(host) for name, host in parts.hosts.items()}}
+        platform = first.platform if first is not None else place_of(self._run.platform if self._run is not None else None, 0)[0]
+        return Artifact(parts.name, platform, {}, (), first.versions if first is not None else {}, facts, sections)
+
+    @cached_property
+    def _stored(self) -> bytes:
+        parts, writer = self.parts, stored_hosts.Writer(self.parts.programs_of)
+        hosts = {name: writer.function(host.function, host.extra) for name, host in parts.hosts.items()}
+        workers = {name: writer.function(worker, {}) for name, worker in parts.sub_workers.items()}
+        ids = None if self.chosen is None else list(self.chosen.device_ids)
+        fields = {
+            "hosts": hosts, "sub_workers": workers, "functions": writer.functions, "kernels": writer.kernels,
+            "windows": {name: list(given) for name, given in parts.windows.items()}, "device_ids": ids,
+        }  # fmt: skip
+        self._lost = writer.lost
+        return json.dumps(fields, indent=1).encode()
+
+    @property
+    def output_dir(self) -> DirectoryPath:
+        if HOSTS in self.artifact.sections and not self._written:
+            _ = self._stored
+            if self._lost:
+                help = "host functions read constants, symbols, modules and functions; give the rest as parameters"
+                raise ArtifactError(f"{self.name} cannot be stored: {self._lost[0]}, which no other process has", help=help)
+        return super().output_dir
+
+    @property
+    def signatures(self) -> tuple[Signature, ...]:
+        """The signature of every host function."""
+        return tuple(_signature(host) for host in self.hosts.values())
+
+    @property
+    def signature(self) -> Signature:
+        """The signature of the only host function."""
+        return _signature(self.hosts[self._only()])
+
+    def __call__(self, *args: object, config: RunConfig | None = None, **named: object) -> Any:
+        """The only host function, on all its parameters or without its outputs."""
+        return self.run_host(self._only(), args, named, config, _EMPTY)
+
+    def _only(self) -> str:
+        if len(self.hosts) != 1:
+            names = ", ".join(self.hosts)
+            raise ArgumentError(f"cannot call {self.name}: it has several host functions: {names}", help=f"name one: compiled[{next(iter(self.hosts), '')!r}]")
+        return next(iter(self.hosts))
+
+    def run_host(
+        self,
+        name: str,
+        args: Sequence[object],
+        named: Mapping[str, object],
+        config: RunConfig | None,
+        callbacks: Mapping[str, Any],
+        worker: DistributedWorker | None = None,
+    ) -> Any:
+        """One call of a host function."""
+        unbound = [worker for worker, function in self.sub_workers.items() if worker not in callbacks and _is_empty(function)]
+        if unbound:
+            raise ValueError(f"the sub-worker `{unbound[0]}` has no body: bind it with prepare(callbacks={{{unbound[0]!r}: …}})")
+        used = config or self._run
+        chosen = distributed_config(config) or self.chosen
+        settled = RunConfig(platform=self.platform, num_threads=used.num_threads if used is not None else None, distributed_config=chosen)
+        host = self.hosts[name]
+        me = (lambda recorder: _Self(self, recorder, callbacks)) if "self" in host.extra else None
+        return run_host(host, tuple(args), named, settled, me, (*self.launches, *self.hosts), worker)
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self.hosts:
+            return lambda *args, config=None, **named: self.run_host(name, args, named, config, _EMPTY)
+        return super().__getitem__(name)
+
+    def directions_of(self, worker: str) -> list[str]:
+        """What a sub-worker does with its parameters, by its annotations."""
+        return [param.direction for param in Definition(self.sub_workers[worker], "opaque").params]
+
+    def prepare(
+        self,
+        config: RunConfig | None = None,
+        *,
+        extra_compiled: Sequence[DistributedCompiledProgram] = (),
+        persistent: bool = False,
+        reset_persistent_windows: bool | None = None,
+        callbacks: Mapping[str, Callable[..., object]] | None = None,
+        sub_worker_overrides: Mapping[str, Callable[..., object]] | None = None,
+        startup_timeout_s: float | None = None,
+    ) -> DistributedWorker:
+        """Start the ranks once, for many calls."""
+        if reset_persistent_windows and not persistent:
+            raise ValueError("reset_persistent_windows needs persistent=True")
+        bound = dict(callbacks or sub_worker_overrides or {})
+        for name in bound:
+            if name not in self.sub_workers:
+                raise ValueError(f"there is no sub-worker `{name}`; the program has {', '.join(self.sub_workers) or 'none'}")
+        missing = [name for name, function in self.sub_workers.items() if _is_empty(function) and name not in bound]
+        if missing:
+            raise ValueError(f"the sub-worker `{missing[0]}` has no body: bind it with callbacks={{{missing[0]!r}: …}}")
+        return DistributedWorker((self, *extra_compiled), config, persistent, reset_persistent_windows is not False, bound)
+
+
+def _inner(number: int, section: str) -> str:
+    """What a section of a program that is launched is called in the whole artifact."""
+    return f"launched/{number}/{section}"
+
+
+def _signature(host: Definition) -> Signature:
+    """A host function as callers see it; what its annotations leave open is open."""
+    params: list[ParamInfo] = []
+    for param in host.params:
+        shape = None if param.tensor is None else tuple(str(dim.name) if isinstance(dim, DynVar) else dim for dim in param.tensor.shape or ())
+        dtype = param.dtype if param.tensor is None else param.tensor.dtype
+        params.append(ParamInfo(param.name, param.direction, dtype or FP32, shape))
+    return Signature(host.name, tuple(params))
+
+
+def compile_host(definition: Definition, args: tuple[object, ...], named: Mapping[str, object], config: RunConfig | None) -> DistributedCompiledProgram:
+    """A host function with the programs that it launches for such arguments; nothing runs."""
+    recorder = recorded_only(definition, args, named, config)
+    programs: list[CompiledProgram] = []
+    kernels: list[tuple[object, int]] = []
+    for target, entry in recorder.launched:
+        assert isinstance(target, JitLaunch)
+        kernels.append((target.kernel, len(programs)))
+        programs.append(target.program_of(entry))
+    numbers = lambda kernel: [number for known, number in kernels if known is kernel]  # noqa: E731
+    parts = Parts(definition.name, programs, {definition.name: definition}, {}, {}, {}, numbers)
+    return DistributedCompiledProgram(parts, distributed_config(config), config)
+
+
+def _is_empty(function: Callable[..., object]) -> bool:
+    """Whether the body of a function is `...`."""
+    code = getattr(function, "__code__", None)
+    return code is not None and not code.co_names and code.co_consts in ((None,), (Ellipsis,), (None, Ellipsis), (Ellipsis, None)) and len(code.co_code) <= 8

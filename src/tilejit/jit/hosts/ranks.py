@@ -1,0 +1,301 @@
+"""`@pl.jit.host`: a host function is run on stand-ins to find out what the ranks do; functions that are launched compile themselves as usual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from importlib import import_module
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import numpy as np
+
+from tilejit import config as settings
+from tilejit.errors import ArgumentError, ParserTypeError, ShapeError
+from tilejit.frontend.hosts import named_values, speaks_of_ranks
+from tilejit.frontend.source import unwrapped
+from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.hosts.launching import launch_of, run_text
+from tilejit.jit.hosts.replays import Replay, key_of, replays_of
+from tilejit.jit.specialize.arguments import bind_arguments
+from tilejit.jit.specialize.dependencies import renew
+from tilejit.jit.specialize.signature import JitParam
+from tilejit.runtime.arrays import ArrayView, DeviceTensor, allocate, first_array, view_of
+from tilejit.runtime.config import RunConfig
+from tilejit.runtime.ranks.call import Call
+from tilejit.runtime.ranks.config import DistributedConfig
+from tilejit.runtime.ranks.engines import Held, world_of
+from tilejit.runtime.ranks.host import Recorder
+from tilejit.runtime.ranks.plan import HostTensor, Plan, StackedTensor, Step, Window, WindowBuffer
+from tilejit.runtime.ranks.resident import Sharded, StackedDeviceTensor, array_of, home_of
+from tilejit.types.annotations import DynVar, WindowAnnotation
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from tilejit.jit.function import JITFunction
+    from tilejit.runtime.ranks.engine import Engine
+
+
+class Worker(Protocol):
+    """Ranks that were started for several calls."""
+
+    def held(self, config: DistributedConfig | None) -> AbstractContextManager[Engine]: ...
+
+    def keeps(self, plan: Plan) -> bool:
+        """Whether windows keep what they hold from the last call."""
+        ...
+
+
+def is_distributed(definition: Definition) -> bool:
+    """Whether a host function speaks of ranks; others are orchestrations of one device."""
+    return definition.kind == "host" and _speaks(definition, set())
+
+
+def _speaks(definition: Definition, seen: set[Definition]) -> bool:
+    function = unwrapped(definition.function)
+    assert isinstance(function, FunctionType)
+    if definition in seen:
+        return False
+    seen.add(definition)
+    hosts = [value.definition for value in named_values(function) if isinstance(value, Kernel) and value.definition.kind == "host"]
+    return speaks_of_ranks(function) or any(_speaks(host, seen) for host in hosts)
+
+
+# calls ------------------------------------------------------------------------------------------------------------------
+
+
+def distributed_config(config: RunConfig | None) -> DistributedConfig | None:
+    found = config.distributed_config if config is not None else None
+    if found is not None and not isinstance(found, DistributedConfig):
+        raise ArgumentError(f"distributed_config is a DistributedConfig, got {type(found).__name__}", help="from tilejit.runtime import DistributedConfig")
+    return found
+
+
+def call_host(kernel: JITFunction, args: tuple[object, ...], named: Mapping[str, object], config: RunConfig | None) -> object:
+    """One call of a host function: record, run, hand out."""
+    renew(kernel)  # it is run anew at each call, so its defaults and annotations count as they are
+    return run_host(kernel.definition, args, named, config)
+
+
+def check_params(definition: Definition) -> None:
+    """A host function takes no windows."""
+    for param in definition.params:
+        if isinstance(param.tensor, WindowAnnotation):
+            raise ParserTypeError(
+                f"`{param.name}` of a host function is a window: windows are made inside",
+                span=definition.span(definition.node_of(param)),
+                help="pld.alloc_window_buffer and pld.window make one",
+            )
+
+
+def run_host(
+    definition: Definition,
+    args: tuple[object, ...],
+    named: Mapping[str, object],
+    config: RunConfig | None,
+    me: Callable[[Recorder], object] | None = None,
+    methods: Collection[str] = (),
+    worker: Worker | None = None,
+) -> object:
+    """A call of a host function; `me` is its `self` and `methods` what that has, `worker` what was prepared for it."""
+    check_params(definition)
+    chosen = distributed_config(config)
+    replays = replays_of(definition, methods)
+    with worker.held(chosen) if worker is not None else Held(chosen) as engine:
+        settled = chosen or DistributedConfig(list(range(engine.world)))
+        plain = definition.in_order(args, named) if not engine.several else None
+        key = key_of(plain, engine.world)
+        replay = replays.pop(key, config)
+        if replay is not None and plain is not None:
+            new = replay.take(plain)
+        else:
+            given = _Given(definition, args, named, engine.world, engine.here)
+            replay, new = _recorded(given, engine, config, me), given.new
+            key = key if plain is not None and replay.again(plain) else None
+        keep = worker is not None and worker.keeps(replay.plan)
+        Call(engine, replay.plan, settled, keep).run()
+    replays.keep(key, replay)
+    if not new:
+        return None
+    order = [new[name] for name in replay.order]
+    return order[0] if len(order) == 1 else tuple(order)
+
+
+def _recorded(given: _Given, engine: Engine, config: RunConfig | None, me: Callable[[Recorder], object] | None) -> Replay:
+    """Run the text."""
+    recorder, result = given.recorded(engine.world, config, me)
+    plan = recorder.finish()
+    if engine.several:
+        plan.facts = _facts(given.definition, recorder, given.values)
+    return Replay(recorder, plan, given.tensors, given.new, _returned(result, given.tensors, given.new), config)
+
+
+def recorded_only(definition: Definition, args: tuple[object, ...], named: Mapping[str, object], config: RunConfig | None) -> Recorder:
+    """What a host function does with such arguments, or with arrays as its annotations describe; nothing runs."""
+    check_params(definition)
+    if not args and not named:
+        args = tuple(_allocated(param, None, {}) if param.tensor is not None else 0 for param in definition.params)
+    world = world_of(distributed_config(config))
+    recorder, _ = _Given(definition, args, named, world, range(world)).recorded(world, config, None)
+    return recorder
+
+
+class _Given:
+    """The arguments of one call of a host function."""
+
+    def __init__(self, definition: Definition, args: tuple[object, ...], named: Mapping[str, object], world: int, here: Sequence[int]) -> None:
+        stacks: Stacks = {}
+        args = tuple(_unstacked(value, stacks, world, here) for value in args)
+        named = {name: _unstacked(value, stacks, world, here) for name, value in named.items()}
+        bound = bind_arguments(definition, args, named, running=True)
+        self.definition, self.values = definition, bound.values
+        views = {param.name: view_of(self.values[param.name]) for param in definition.params if param.tensor is not None and param.name in self.values}
+        first = first_array([view for view in views.values() if view is not None])
+        self.framework = first.framework if first is not None else "numpy"
+        self.symbols = _symbols(definition.params, views)
+        self.new = {name: _allocated(definition.param(name), first, self.symbols) for name in bound.omitted}
+        """Outputs that the caller left out."""
+        shapes = {**views, **{name: view_of(array) for name, array in self.new.items()}}
+        self.tensors = {name: _tensor(definition, name, view, self.values.get(name), stacks) for name, view in shapes.items()}
+
+    def recorded(self, world: int, config: RunConfig | None, me: Callable[[Recorder], object] | None) -> tuple[Recorder, object]:
+        """Run the text on stand-ins; what the ranks will do, and what it returned."""
+        recorder = Recorder(Plan(world), config, symbols=self.symbols, framework=self.framework)
+        recorder.plan.tensors = [tensor for tensor in self.tensors.values() if tensor.home is None and not isinstance(tensor, StackedTensor)]
+        values = [self.tensors.get(param.name, self.values.get(param.name)) for param in self.definition.params]
+        with recorder:
+            return recorder, run_text(self.definition, recorder, [*([me(recorder)] if me is not None else []), *values])
+
+
+def _facts(definition: Definition, recorder: Recorder, values: Mapping[str, object]) -> dict[str, object]:
+    """What the processes of a call compare."""
+    version = import_module("tilejit").__version__
+    scalars = {param.name: values.get(param.name) for param in definition.params if param.tensor is None}
+    return {
+        "the version of tilejit": (version, settings.code_settings()),
+        "the text of the host function": definition.facts.digest,
+        "the kernels that are launched": [target.text(entry) for target, entry in recorder.launched],
+        "the shapes of the arguments": [(tensor.name, tensor.shape, str(tensor.dtype)) for tensor in recorder.plan.tensors],
+        "the scalars": scalars,
+        "the launches": [(step.rank, step.name) for step in recorder.plan.steps],
+    }
+
+
+def _returned(result: object, tensors: Mapping[str, HostTensor], new: Mapping[str, object]) -> list[str]:
+    """New outputs, in the order of the return statement where it names them."""
+    items = result if isinstance(result, tuple) else (result,)
+    named = [name for item in items for name, tensor in tensors.items() if item is tensor and name in new]
+    return list(dict.fromkeys((*named, *new)))
+
+
+Stacks = dict[int, list[tuple[Any, int]]]
+"""By what stands for a tensor whose slices stay with ranks: each slice and its rank."""
+
+
+def _unstacked(value: object, stacks: Stacks, world: int, here: Sequence[int]) -> object:
+    """What stands for a tensor whose slices stay with ranks while arguments are bound: an array of its shape, without memory."""
+    if isinstance(value, StackedDeviceTensor):
+        slices = [(array_of(shard), home) for shard, home in zip(value.shards, value.worker_ids, strict=True)]
+    elif isinstance(value, Sharded):
+        local = view_of(value.local)
+        if local is None or not local.contiguous:
+            raise ArgumentError("Sharded takes a tensor that lies in one piece", help="tilejit.runtime.Sharded(array)")
+        if len(here) != 1:
+            raise ArgumentError(f"a sharded tensor has one slice per process, this one has {len(here)} ranks", help="pass all slices as one tensor")
+        slices = [(local.numpy() if rank in here else np.empty(local.shape, local.dtype.numpy), rank) for rank in range(world)]
+    else:
+        return value
+    empty = np.broadcast_to(np.empty((), slices[0][0].dtype), (len(slices), *slices[0][0].shape))
+    stacks[id(empty)] = slices
+    return empty
+
+
+def _tensor(definition: Definition, name: str, view: ArrayView | None, value: object, stacks: Stacks) -> HostTensor:
+    """A parameter as the host function sees it."""
+    slices = stacks.get(id(value))
+    if slices is not None:
+        assert isinstance(value, np.ndarray)
+        return StackedTensor(value, name, shards=[HostTensor(array, name, home) for array, home in slices])
+    return HostTensor(_array(definition, name, view), name, home_of(value) if isinstance(value, DeviceTensor) else None)
+
+
+def _array(definition: Definition, name: str, view: ArrayView | None) -> Any:
+    if view is None:
+        raise ArgumentError(f"@pl.jit.host function '{definition.name}': `{name}` must be a tensor")
+    if not view.contiguous:
+        if definition.param(name).direction != "In":
+            raise ArgumentError(f"output `{name}` is not contiguous (strides {view.strides})", help="pass a contiguous array and copy the result back")
+        return np.ascontiguousarray(view.numpy())
+    return view.numpy()
+
+
+def _symbols(params: Sequence[JitParam], views: Mapping[str, ArrayView | None]) -> dict[DynVar, int]:
+    """The extents that dynamic symbols stand for in this call; they agree wherever they appear."""
+    found: dict[DynVar, tuple[int, str]] = {}
+    for param in params:
+        view = views.get(param.name)
+        if view is None or param.tensor is None or param.tensor.shape is None:
+            continue
+        if len(view.shape) != len(param.tensor.shape):
+            raise ShapeError(f"`{param.name}` has {len(param.tensor.shape)} dims, got {list(view.shape)}", help="pass a tensor with as many dims")
+        for axis, (dim, extent) in enumerate(zip(param.tensor.shape, view.shape, strict=True)):
+            if isinstance(dim, DynVar):
+                known, other = found.setdefault(dim, (extent, param.name))
+                if known != extent:
+                    raise ShapeError(
+                        f"dynamic extent `{dim.name}` is {known} in `{other}` but {extent} in dim {axis} of `{param.name}`",
+                        help="pass tensors whose extents agree",
+                    )
+            elif dim != extent:
+                raise ShapeError(
+                    f"dim {axis} of `{param.name}` must be {dim}, got {extent}", help="pass a tensor of that shape, or make the extent dynamic with pl.dynamic"
+                )
+    return {symbol: extent for symbol, (extent, _) in found.items()}
+
+
+def _allocated(param: JitParam, like: ArrayView | None, symbols: Mapping[DynVar, int]) -> object:
+    tensor = param.tensor
+    if tensor is None or tensor.shape is None or tensor.dtype is None:
+        raise ArgumentError(f"cannot allocate `{param.name}`: its annotation has no shape and dtype", help=f"pass `{param.name}`")
+    shape = [symbols.get(dim) if isinstance(dim, DynVar) else dim for dim in tensor.shape]
+    if None in shape:
+        raise ShapeError(f"cannot allocate `{param.name}`: no argument has all its extents", help=f"pass `{param.name}`")
+    return allocate(like, cast("list[int]", shape), tensor.dtype)
+
+
+def call_alone(kernel: JITFunction, args: tuple[object, ...], named: Mapping[str, object], config: RunConfig | None) -> object:
+    """A function that takes windows, called directly: a world of one whose windows are the arrays that were given."""
+    definition = kernel.definition
+    given = bind_arguments(definition, args, named, running=True)
+    target = launch_of(kernel)
+    values: dict[str, object] = {}
+    copies: list[tuple[Window, Any]] = []
+    plan = Plan(1)
+    for param in target.params:
+        value = given.values.get(param.name)
+        view = view_of(value) if param.kind in ("tensor", "window") else None
+        if param.kind == "window" and view is not None:
+            buffer = WindowBuffer(param.name, max(view.numpy().nbytes, 1), viewed=True, ranks={0})
+            plan.buffers.append(buffer)
+            window = Window(buffer, view.shape, view.dtype)
+            copies.append((window, view.numpy()))
+            values[param.name] = window
+        else:
+            values[param.name] = HostTensor(view.numpy(), param.name) if view is not None else value
+    with Held(DistributedConfig([0], engine="local")) as engine:
+        recorder = Recorder(plan, config)
+        with recorder:
+            recorder.launch(target, [], {**values, "device": 0})
+        (step,) = recorder.events
+        assert isinstance(step, Step)
+
+        def run(call: Any, rank: int, inner: Any = step.run) -> None:
+            for window, array in copies:
+                call.window(window, rank)[...] = array
+            inner(call, rank)
+            for window, array in copies:
+                array[...] = call.window(window, rank)
+
+        step.run = run
+        Call(engine, recorder.finish(), DistributedConfig([0])).run()
+    return None

@@ -1,0 +1,247 @@
+"""Host functions in artifacts: their texts and what the names in them stand for, as JSON, so that another process can run them without any compiler."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import json
+import linecache
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from types import FunctionType, ModuleType
+from typing import Any, cast
+
+import numpy as np
+
+from tilejit.dtypes import DTYPES
+from tilejit.errors import ArtifactError
+from tilejit.frontend.fold import Namespace
+from tilejit.frontend.source import block_of, parsed, unwrapped
+from tilejit.jit.definition import Definition, Kernel
+from tilejit.jit.hosts.launching import launch_of, run_text
+from tilejit.jit.reads.plain import NotPlain, decode, encode
+from tilejit.runtime.artifact.entry import CompiledEntry
+from tilejit.runtime.config import RunConfig
+from tilejit.runtime.ranks.launches import LaunchParam
+from tilejit.runtime.ranks.recording import recording
+from tilejit.types.annotations import DynVar
+
+_LATER_NAMES = annotations.compiler_flag
+"""Whether annotations are text until somebody asks: as the module of the function has it."""
+
+
+class Writer:
+    """The functions of one artifact; each is written once, whoever names it."""
+
+    def __init__(self, programs_of: Callable[[Kernel], Sequence[int]]) -> None:
+        self._programs_of = programs_of
+        """Which of the compiled programs of the artifact a kernel may be."""
+        self._known: list[object] = []
+        self._symbols: list[DynVar] = []
+        self.functions: list[object] = []
+        self.kernels: list[dict[str, object]] = []
+        self._kernels: list[Kernel] = []
+        self.lost: list[str] = []
+        """What no other process could have."""
+
+    def function(self, function: Callable[..., object], extra: Mapping[str, object]) -> int:
+        """The number of a function."""
+        plain = unwrapped(function)
+        assert isinstance(plain, FunctionType)
+        if plain in self._known:
+            return self._known.index(plain)
+        number = len(self._known)
+        self._known.append(plain)
+        self.functions.append(None)
+        block = block_of(plain)
+        node = parsed(block).node
+        namespace = Namespace(plain, extra)
+        names: dict[str, object] = {}
+        around = _named([node.args, *([node.returns] if node.returns is not None else [])])
+        inside = _named(node.body) - {*plain.__code__.co_varnames, *plain.__code__.co_cellvars}
+        for name in sorted((around | inside) - {node.name}):
+            value = namespace.get(name, _NOTHING)
+            if value is not _NOTHING and value is not getattr(builtins, name, _NOTHING) and not (name == "self" and name in extra):
+                names[name] = encode(value, lambda value, name=name: self._other(f"`{name}` of `{plain.__name__}`", value))
+        text = "".join(block.whole[node.lineno - 1 : node.end_lineno])
+        self.functions[number] = {
+            "name": plain.__name__, "file": block.filename, "line": node.lineno, "text": text, "names": names,
+            "later": bool(plain.__code__.co_flags & _LATER_NAMES), "method": "self" in extra,
+        }  # fmt: skip
+        return number
+
+    def _other(self, what: str, value: object) -> object:
+        if isinstance(value, ModuleType):
+            return ["module", value.__name__]
+        if isinstance(value, DynVar):
+            if value not in self._symbols:
+                self._symbols.append(value)
+            return ["dynamic", value.name, self._symbols.index(value)]
+        if isinstance(value, Kernel):
+            return ["host", self.function(value.definition.function, value.definition.extra)] if value.definition.kind == "host" else self._kernel(value)
+        if isinstance(value, FunctionType):
+            return ["function", self.function(value, {})]
+        self.lost.append(f"{what} is a {type(value).__name__}")
+        return ["lost"]
+
+    def _kernel(self, kernel: Kernel) -> object:
+        if kernel not in self._kernels:
+            self._kernels.append(kernel)
+            params = [_write_param(param) for param in launch_of(cast("Any", kernel)).params]
+            self.kernels.append({"name": kernel.definition.name, "params": params, "programs": list(self._programs_of(kernel))})
+        return ["kernel", self._kernels.index(kernel)]
+
+
+_NOTHING = object()
+
+
+def _named(nodes: Sequence[ast.AST]) -> set[str]:
+    return {item.id for node in nodes for item in ast.walk(node) if isinstance(item, ast.Name)}
+
+
+def _write_param(param: LaunchParam) -> list[object]:
+    shape = None if param.shape is None else [extent if isinstance(extent, int) else str(getattr(extent, "name", extent)) for extent in param.shape]
+    try:
+        default = encode(param.default)
+    except NotPlain:
+        default = encode(...)
+    return [param.name, param.kind, shape, param.dtype.name if param.dtype is not None else None, default, param.direction]
+
+
+def _read_param(row: Sequence[Any]) -> LaunchParam:
+    name, kind, shape, dtype, default, direction = row
+    return LaunchParam(name, kind, None if shape is None else tuple(shape), DTYPES[dtype] if dtype is not None else None, decode(default), direction)
+
+
+# reading ----------------------------------------------------------------------------------------------------------------
+
+
+class StoredLaunch:
+    """A kernel of an artifact as a recorder sees it: one of some compiled programs."""
+
+    def __init__(self, name: str, params: Sequence[LaunchParam], entries: Sequence[CompiledEntry], digest: Callable[[], str]) -> None:
+        self.name, self.params, self._entries, self._digest = name, tuple(params), entries, digest
+
+    def entry(self, values: Mapping[str, object], config: RunConfig | None) -> CompiledEntry:
+        for entry in self._entries:
+            if _takes(entry, values):
+                return entry
+        shapes = ", ".join(f"{name}: {list(value.shape)} of {value.dtype}" for name, value in values.items() if isinstance(value, np.ndarray))
+        raise ArtifactError(f"`{self.name}` was not compiled for {shapes}", help="compile the host function with arguments of these shapes and store it again")
+
+    def holds(self, entry: CompiledEntry) -> bool:
+        return True
+
+    def text(self, entry: CompiledEntry) -> str:
+        return f"{self.name}{self._entries.index(entry)}{self._digest()}"
+
+
+def _takes(entry: CompiledEntry, values: Mapping[str, object]) -> bool:
+    """Whether a compiled function takes arguments of these shapes and dtypes."""
+    symbols: dict[str, int] = {}
+    for param in entry.signature.params:
+        value = values[param.name]
+        if isinstance(value, np.ndarray):
+            if param.shape is None or value.dtype != param.dtype.numpy or len(param.shape) != value.ndim:
+                return False
+            if any((symbols.setdefault(dim, extent) if isinstance(dim, str) else dim) != extent for dim, extent in zip(param.shape, value.shape, strict=True)):
+                return False
+    return True
+
+
+class Reader:
+    """The functions of an artifact."""
+
+    def __init__(self, fields: Mapping[str, Any], launches: Sequence[StoredLaunch]) -> None:
+        self._rows, self._launches = fields["functions"], launches
+        self._made: dict[int, dict[str, object]] = {}
+        self._symbols: dict[int, DynVar] = {}
+
+    def definition(self, number: int) -> Definition:
+        """A host function."""
+        return Definition(self.function(number), "host", {}, {"self": None} if self._rows[number]["method"] else {})
+
+    def function(self, number: int) -> Callable[..., object]:
+        """A function, in a module of its own."""
+        row = self._rows[number]
+        name = row["name"]
+        if number in self._made:  # being made now: they call each other
+            space = self._made[number]
+            return cast("Any", space[name]) if name in space else lambda *args, **named: cast("Any", space[name])(*args, **named)
+        space = self._made[number] = {"__name__": "tilejit.stored"}
+        for known, data in row["names"].items():
+            space[known] = decode(data, self._other)
+        indented = row["text"][:1].isspace()
+        text = "\n" * (row["line"] - 1 - indented) + "if True:\n" * indented + row["text"]
+        file = _kept(f"{row['file']} (stored {name})", text.splitlines(keepends=True))
+        exec(compile(text, file, "exec", _LATER_NAMES if row["later"] else 0, dont_inherit=True), space)
+        return cast("Any", space[name])
+
+    def _other(self, tag: str, rows: list[Any]) -> object:
+        if tag == "module":
+            return import_module(rows[0])
+        if tag == "dynamic":
+            return self._symbols.setdefault(rows[1], DynVar(rows[0]))
+        if tag == "host":
+            definition = self.definition(rows[0])
+            return lambda *args, **named: run_text(definition, _recorder(definition.name), list(args), named)
+        if tag == "function":
+            return self.function(rows[0])
+        if tag == "kernel":
+            launch = self._launches[rows[0]]
+            return lambda *args, **named: _recorder(launch.name).launch(launch, args, named)
+        raise ValueError(tag)
+
+
+def _kept(file: str, lines: list[str]) -> str:
+    """Keep a text for messages, under a name of its own: the same file may have been stored at different times."""
+    number, name = 1, file
+    while name in linecache.cache and linecache.getlines(name) != lines:
+        number, name = number + 1, f"{file} {number + 1}"
+    linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
+    return name
+
+
+def _recorder(name: str) -> Any:
+    found = recording()
+    if found is None:
+        raise ArtifactError(f"`{name}` of an artifact is launched by its host function only")
+    return found
+
+
+def read_fields(data: bytes, entries: Sequence[CompiledEntry], digest: Callable[[], str]) -> tuple[dict[str, Any], Reader]:
+    """What an artifact says of its host functions."""
+    fields = json.loads(data)
+    launches = [
+        StoredLaunch(row["name"], [_read_param(param) for param in row["params"]], [entries[number] for number in row["programs"]], digest)
+        for row in fields["kernels"]
+    ]
+    return fields, Reader(fields, launches)
+
+
+# what people read -------------------------------------------------------------------------------------------------------
+
+
+def described(definition: Definition) -> dict[str, object]:
+    """Windows, launches and groups of a host function as its text has them: sizes and devices are expressions."""
+    node = definition.text.node
+    windows: dict[str, str] = {}
+    views: dict[str, str] = {}
+    launched: list[dict[str, object]] = []
+    groups: dict[str, list[str]] = {}
+    for item in ast.walk(node):
+        if isinstance(item, ast.Assign) and isinstance(item.value, ast.Call) and isinstance(item.targets[0], ast.Name):
+            called, name = ast.unparse(item.value.func).rpartition(".")[2], item.targets[0].id
+            if called == "alloc_window_buffer":
+                windows[name] = ", ".join(ast.unparse(part) for part in (*item.value.args, *item.value.keywords))
+            elif called == "window" and item.value.args:
+                views[name] = ast.unparse(item.value.args[0])
+    for item in ast.walk(node):
+        device = next((ast.unparse(word.value) for word in item.keywords if word.arg == "device"), None) if isinstance(item, ast.Call) else None
+        if isinstance(item, ast.Call) and device is not None:
+            given = [ast.unparse(part) for part in (*item.args, *(word.value for word in item.keywords))]
+            used = [name for name in windows if any(views.get(text) == name or name in text for text in given)]
+            launched.append({"function": ast.unparse(item.func).removeprefix("self."), "device": device, "windows": used})
+            for name in used:
+                groups.setdefault(name, []).append(device)
+    return {"windows": windows, "launched": launched, "groups": groups}
