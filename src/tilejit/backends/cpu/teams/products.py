@@ -20,16 +20,43 @@ from tilejit.backends.cpu.teams.product import Product
 from tilejit.passes.cost import CERTAIN_NS
 
 
+_BY_COLUMNS = ("stream", "dots")
+"""Variants for few rows, which are not cut."""
+
+
 def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]) -> bool:
     """Write a product as a task if it may be worth it, with `alone` as the code for one thread; False: nothing was written."""
     e = f.e
-    schedule = schedule_of(e.module, product.operand)
+    strides = product.a.strides[-2:], product.b.strides[-2:]
     kind = Elements.of(e.module, product.operand, product.b.dtype)
-    wanted = variants(schedule, kind, product.a.strides[-2:], product.b.strides[-2:], product.sizes)
-    variant = wanted[-1]
+    *others, last = variants(schedule_of(e.module, product.operand), kind, *strides, product.sizes)
+    conditions = [applies(e, name, product.operand, *strides, product.sizes) for name in others]
+    if not set(_BY_COLUMNS) & set(others):
+        return _share_variant(f, product, kind, last, conditions, alone)
+    stem = e.fresh("variant")
+    for name, condition in zip(others, conditions, strict=True):
+        e.cbr(condition, f"{stem}.{name}", f"{stem}.not_{name}")
+        e.place(f"{stem}.{name}")
+        with f.scope():
+            if name not in _BY_COLUMNS or not _share_variant(f, product, kind, name, (), alone):
+                alone()
+        e.br(f"{stem}.done")
+        e.place(f"{stem}.not_{name}")
+    with f.scope():
+        if not _share_variant(f, product, kind, last, (), alone):
+            alone()
+    e.br(f"{stem}.done")
+    e.place(f"{stem}.done")
+    return True
+
+
+def _share_variant(f: FunctionWriter, product: Product, kind: Elements, variant: str, others: Sequence[Value], alone: Callable[[], None]) -> bool:
+    """The same for one variant, where none of `others` holds."""
+    e = f.e
+    schedule = schedule_of(e.module, product.operand)
     m, n, k = product.sizes
-    # Few rows are not cut, and the columns of a small B would be too narrow.
-    by_columns = variant in ("stream", "dots") or (variant == "packed" and not (isinstance(n, int) and n < 2 * schedule.least_columns))
+    # The columns of a small B would be too narrow.
+    by_columns = variant in _BY_COLUMNS or (variant == "packed" and not (isinstance(n, int) and n < 2 * schedule.least_columns))
     unit = max(schedule.vectors * kind.lanes, few.unit(kind)) if by_columns else schedule.rows
     whole, across = (n, m) if by_columns else (m, n)
     least, pieces = schedule.least_columns if by_columns else schedule.least_rows, schedule.pieces
@@ -41,7 +68,6 @@ def share_product(f: FunctionWriter, product: Product, alone: Callable[[], None]
     for extent in product.batch:
         count = e.mul(count, extent)
     estimate = nanoseconds(e, size, across, k)
-    others = [applies(e, name, product.operand, product.a.strides[-2:], product.b.strides[-2:], product.sizes) for name in wanted[:-1]]
     single = all(extent == 1 for extent in product.batch)
     thin = isinstance(m, int) and m <= schedule.thin_rows and isinstance(n, int) and n >= schedule.pieces * schedule.least_columns
     if variant == "packed" and single and not thin:
