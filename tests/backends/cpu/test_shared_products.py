@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import ml_dtypes
@@ -72,6 +73,35 @@ def test_what_is_there_is_added_to_once(size: tuple[int, int, int], monkeypatch:
         added(a, b, found[-1])
     assert np.array_equal(*found)
     np.testing.assert_allclose(found[0], before + a.astype(np.float64) @ b, rtol=1e-4, atol=1e-3)
+
+
+ROWS = pl.dynamic("ROWS")
+
+
+@pl.jit
+def any_rows(a: pl.Tensor, b: pl.Tensor, c: pl.Out[pl.Tensor]):
+    a.bind_dynamic(0, ROWS)
+    c.bind_dynamic(0, ROWS)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        c[:] = pl.matmul(a, b, b_trans=True, out_dtype=pl.FP32)
+    return c
+
+
+@pytest.mark.parametrize("weights", [ml_dtypes.bfloat16, np.int8], ids=["bf16", "int8"])
+def test_few_rows_are_shared_out_by_columns_though_nobody_knows_how_many_there_are(weights: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    b, _ = operands(weights, 1501, 1, 1030)
+    for m in (1, 4, 7, 40):
+        a = np.random.default_rng(m).normal(size=(m, 1030)).astype(ml_dtypes.bfloat16)
+        found: list[Any] = []
+        for threads in ("1", "3", "16"):
+            monkeypatch.setenv("TILEJIT_NUM_THREADS", threads)
+            found.append(np.zeros((m, 1501), np.float32))
+            any_rows(a, b, found[-1])
+        assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+        np.testing.assert_allclose(found[2], a.astype(np.float64) @ b.astype(np.float64).T, rtol=1e-5, atol=1e-4 * float(np.abs(b).max()) * 32)
+    text = any_rows.compile(a, b, found[-1]).stage("ll")
+    tasks = [function for function in text.split("\ndefine ") if ".task" in function.split("(")[0]]
+    assert any(re.search(r"call void @gemm\S*dots\(", task) for task in tasks)
 
 
 def test_little_of_c_and_much_depth_is_shared_out_along_the_depth() -> None:

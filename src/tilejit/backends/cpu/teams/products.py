@@ -19,7 +19,6 @@ from tilejit.backends.cpu.teams.packed import Plan, multiply_together, plan_of
 from tilejit.backends.cpu.teams.product import Product
 from tilejit.passes.cost import CERTAIN_NS
 
-
 _BY_COLUMNS = ("stream", "dots")
 """Variants for few rows, which are not cut."""
 
